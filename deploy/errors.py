@@ -1,0 +1,76 @@
+"""How this project says no.
+
+    DeployError (pyinfra)        prints as one clean message from anywhere, an inventory included
+    └── Refusal                  one problem: what is wrong, aligned facts, what to type, what was touched
+        └── Refusals             every problem of one stage, in one report
+
+The only module of `deploy/` that imports pyinfra. A broken invariant of ours is a plain `AssertionError`, never a Refusal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from pyinfra.api.exceptions import DeployError
+
+PLANNING = "planning; no host was changed"
+PREFLIGHT = "preflight; no host was changed"
+
+
+class Refusal(DeployError):
+    """One problem an operator can solve, its parts kept as fields so that tests and programs need not parse text."""
+
+    def __init__(
+        self,
+        problem: str,
+        *,
+        facts: Mapping[str, str] | None = None,
+        attempt: str = "",
+        state: str = PLANNING,
+        kind: str = "",
+    ) -> None:
+        self.problem = problem
+        self.facts = dict(facts or {})
+        self.attempt = attempt
+        self.state = state
+        self.kind = kind
+        super().__init__(str(self))
+
+    def __str__(self) -> str:
+        rows = [*self.facts.items(), *([("try", self.attempt)] if self.attempt else []), ("state", self.state)]
+        width = max(len(name) for name, _ in rows)
+        return "\n".join([self.problem, *(f"  {name:<{width}}  {text}" for name, text in rows)])
+
+    def to_json(self) -> dict[str, object]:
+        """The same parts for programs."""
+        return {
+            "kind": self.kind,
+            "problem": self.problem,
+            "facts": self.facts,
+            "try": self.attempt,
+            "state": self.state,
+        }
+
+
+class Refusals(Refusal):
+    """Every problem of one stage; `problems` keeps them apart."""
+
+    def __init__(self, problems: Iterable[Refusal]) -> None:
+        self.problems = tuple(problems)
+        assert self.problems, "a report without a problem is not a refusal"
+        super().__init__(self.problems[0].problem, state=self.problems[0].state, kind="several")
+
+    def __str__(self) -> str:
+        if not hasattr(self, "problems") or len(self.problems) == 1:
+            return super().__str__() if not hasattr(self, "problems") else str(self.problems[0])
+        count = f"{len(self.problems)} problems"
+        return "\n\n".join([count, *(str(problem) for problem in self.problems)])
+
+
+def refuse_all(problems: Iterable[Refusal]) -> None:
+    """Nothing when there is no problem; otherwise raises the one Refusal, or all of them as one report."""
+    found = tuple(problems)
+    if len(found) == 1:
+        raise found[0]
+    if found:
+        raise Refusals(found)
