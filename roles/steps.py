@@ -1,0 +1,112 @@
+"""The one operation most roles are made of: what was seen, what is wanted, and the commands between the two.
+
+pyinfra asks every stock operation's facts anew, in prepare and again in execute: forty operations on a finished host are
+some two hundred round trips that find nothing. Here a role asks one fact (`Reading`), pure functions turn the answer into
+commands, and `step` runs them. So a finished host costs a role one round trip per phase, and the decisions are tested
+without pyinfra. What it must not lose, it keeps: nothing wanted is no change, and `--dry` tells the truth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+from pyinfra import host, logger, state
+from pyinfra.api import FactBase, FunctionCommand, Host, QuoteString, State, StringCommand, operation
+from pyinfra.api.command import PyinfraCommand
+from pyinfra.api.operation import OperationMeta
+
+from deploy.errors import Refusal
+
+T = TypeVar("T")
+Command = str | PyinfraCommand
+
+
+@dataclass
+class Reading(Generic[T]):
+    """What a fact says of this host: asked at first use in each phase, and again after a step changed something."""
+
+    fact: type[FactBase[T]]
+    arguments: dict[str, Any] = field(default_factory=dict)
+    _answer: T | None = None
+    _asked: bool | None = None
+
+    def now(self) -> T:
+        """The answer, no older than the last change made through it."""
+        executing = bool(state.is_executing)
+        if self._asked != executing:
+            self._answer = host.get_fact(self.fact, **self.arguments)
+            self._asked = executing
+        return self._answer  # type: ignore[return-value]
+
+    def forget(self) -> None:
+        """The next use asks again."""
+        self._asked = None
+
+
+@operation()
+def step(
+    reading: Reading[T],
+    decide: Callable[[T], Iterable[Command]],
+    after: Sequence[OperationMeta] = (),
+    only_after: Sequence[OperationMeta] = (),
+) -> Generator[Command, None, None]:
+    """What `decide` wants done, given what is seen. Nothing, and no change, when it wants nothing.
+
+    `after`: steps whose effect `decide` must see. Before they ran, what it says may be premature, so `--dry` reports a
+    change where one of them would change. `only_after`: act only if one of these did change; unlike `_if`, `--dry` knows.
+    """
+    if only_after and not any_changed(only_after):
+        host.noop("nothing it follows has changed")
+        return
+    if not state.is_executing and any_changed([*after, *only_after]):
+        yield "true"  # never run: in prepare it only says that there will be something to do
+        return
+    commands = list(decide(reading.now()))
+    if not commands:
+        host.noop("as wanted")
+    for command in commands:
+        if isinstance(command, Refuse) and not state.is_executing:
+            command.tell(host)
+        yield command
+    if commands:
+        reading.forget()
+
+
+class Refuse(FunctionCommand):
+    """A command that changes nothing and fails this host alone, with the refusal as its message; `--dry` shows it too.
+
+    Raised instead, the refusal would stop every host, in prepare as in execute (pyinfra 3.10.0).
+    """
+
+    def __init__(self, problem: Refusal) -> None:
+        self.problem = problem
+        super().__init__(self._fail, (), {})
+
+    def tell(self, refused: Host) -> None:
+        """Log the message, line by line, under the host's name."""
+        for line in str(self.problem).splitlines():
+            refused.log_styled(line, fg="red", log_func=logger.error)
+
+    def _fail(self, state: State, host: Host) -> bool:
+        self.tell(host)
+        return False
+
+
+def any_changed(steps: Iterable[OperationMeta]) -> bool:
+    """Whether one of `steps` changed this host; in prepare, whether one would."""
+    if state.is_executing:
+        return any([step.did_change() for step in steps])
+    return any([step.will_change for step in steps])
+
+
+def write(path: str, content: str, mode: str = "0644") -> StringCommand:
+    """The command after which `path` holds `content`, replaced by rename: no reader ever sees half of it."""
+    assert content.endswith("\n"), "standard input is sent line by line"
+    new = f"{path}.enginehouse-new"
+    return StringCommand(
+        *("mkdir -p", QuoteString(path.rsplit("/", 1)[0]), "&& cat >", QuoteString(new)),
+        *("&& chmod", mode, QuoteString(new), "&& mv -T", QuoteString(new), QuoteString(path)),
+        _stdin=content,
+    )

@@ -1,0 +1,257 @@
+"""Runs a role against hosts that do not exist, in this process, and tells what it did: the tool of every role test.
+
+    ran = run(lambda: docker.apply(mine), answers={"dpkg-query": "docker-ce 5:29.1"})
+    assert ran.commands == ("apt-mark hold docker-ce",)
+
+pyinfra itself does the work (its state, its ordering by source line, its `--dry`), only the connector is scripted. What a
+fact or command prints comes from `answers`; what nothing matches succeeds without output. Left to the rehearsal: whether
+the commands are any good.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pyinfra
+from pyinfra.api import Config, FileUploadCommand, FunctionCommand, Inventory, State, StringCommand
+from pyinfra.api.connect import connect_all
+from pyinfra.api.exceptions import ConnectError, PyinfraError
+from pyinfra.api.operations import run_ops
+from pyinfra.api.state import StateStage
+from pyinfra.connectors.fake import FakeConnector
+from pyinfra.context import ctx_config, ctx_host, ctx_inventory, ctx_state, init_base_classes
+
+Answer = Any
+"""A string of output, a list of lines, {"stdout", "stderr", "success"}, a function of the command, or `Then`."""
+
+
+class Then:
+    """Answers in turn, the last one for ever: for a fact that reads differently once something was done."""
+
+    def __init__(self, *answers: Answer) -> None:
+        self.answers = list(answers)
+
+    def __call__(self, command: str) -> Answer:
+        return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One operation on one host. `would_change` is what --dry says; `commands` is what then ran."""
+
+    host: str
+    name: str
+    would_change: bool
+    commands: tuple[str, ...] = ()
+    failed: bool = False
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a run did. Without naming a host, the tuples hold those of all hosts, in the order pyinfra ran them."""
+
+    steps: tuple[Step, ...]
+    stopped: str = ""
+    """Why the whole run stopped ("No hosts remaining!"), empty when it went to its end."""
+    failed_hosts: tuple[str, ...] = ()
+    told: tuple[str, ...] = ()
+    """Lines pyinfra and the roles logged."""
+    shell: dict[str, list[Heard]] = field(default_factory=dict)
+    """Everything each host was asked or told, facts and commands of callbacks included."""
+
+    @property
+    def operations(self) -> tuple[str, ...]:
+        """Names of all operations, changed or not."""
+        return tuple(step.name for step in self.steps)
+
+    @property
+    def would_change(self) -> tuple[str, ...]:
+        """Names of the operations that --dry reports as changes."""
+        return tuple(step.name for step in self.steps if step.would_change)
+
+    @property
+    def changed(self) -> tuple[str, ...]:
+        """Names of the operations that changed something."""
+        return tuple(step.name for step in self.steps if step.commands and not step.failed)
+
+    @property
+    def commands(self) -> tuple[str, ...]:
+        """Shell commands of all operations, uploads as `put PATH`, callbacks as `call NAME`."""
+        return tuple(command for step in self.steps for command in step.commands)
+
+    def on(self, host: str) -> Ran:
+        """The same, of one host only."""
+        return Ran(tuple(step for step in self.steps if step.host == host), self.stopped, self.failed_hosts, self.told)
+
+
+@dataclass(frozen=True)
+class Heard:
+    """One shell command as the connector got it."""
+
+    command: str
+    stdin: str = ""
+    sudo: bool = False
+    executing: bool = False
+
+
+class ScriptedConnector(FakeConnector):
+    """@fake whose answers may change over time, which hears standard input, and which can be unreachable."""
+
+    answers: Mapping[Any, Answer] = {}
+    reachable = True
+    heard: list[Heard]
+
+    def connect(self) -> None:
+        self.heard = []
+        if not self.reachable:
+            raise ConnectError(f"Could not connect ({self.host.name} is scripted to be unreachable)")
+
+    def run_shell_command(self, command, print_output=False, print_input=False, **arguments):  # type: ignore[no-untyped-def]
+        text = command if isinstance(command, str) else command.get_masked_value()
+        stdin = arguments.get("_stdin") or ""
+        stdin = stdin if isinstance(stdin, str) else "".join(stdin)
+        executing = bool(self.state.is_executing)
+        self.heard.append(Heard(text, stdin, bool(arguments.get("_sudo")), executing))
+        return super().run_shell_command(command, print_output, print_input, **arguments)
+
+    def _lookup_response(self, command_str: str):  # type: ignore[no-untyped-def]
+        for matcher, answer in self.answers.items():
+            if matcher.search(command_str) if isinstance(matcher, re.Pattern) else matcher in command_str:
+                self.data["fake_responses"] = {command_str: answer(command_str) if callable(answer) else answer}
+                return super()._lookup_response(command_str)
+        self.data["fake_responses"] = {}
+        return super()._lookup_response(command_str)
+
+
+def run(
+    story: Callable[[], object],
+    *,
+    answers: Mapping[Any, Answer] | Mapping[str, Mapping[Any, Answer]] | None = None,
+    hosts: Sequence[str] = ("host",),
+    data: Mapping[str, Any] | None = None,
+    unreachable: Sequence[str] = (),
+    dry: bool = False,
+    detect_changes: bool = True,
+) -> Ran:
+    """What `story` (deploy code, called once per host) does to the hosts.
+
+    `answers` is one script for all hosts, or one per host when its keys are the hosts' names. `dry` stops after prepare.
+    `detect_changes=False` is the CLI's `-y`. A `Refusal` raised by deploy code comes out as it does of the CLI.
+    """
+    per_host = answers if answers and set(answers) <= set(hosts) else dict.fromkeys(hosts, answers or {})
+    names = [(f"@fake/{name}", {"fake_delay": 0, "fake_delay_jitter": 0, **(data or {})}) for name in hosts]
+    inventory = Inventory((names, {}))
+    for host in inventory:
+        short = host.name.removeprefix("@fake/")
+        host.connector_cls = type("Scripted", (ScriptedConnector,), {"answers": per_host.get(short, {}),
+                                                                     "reachable": short not in unreachable})
+    told: list[str] = []
+    with ExitStack() as stack:
+        state = _begin(stack, inventory, told, detect_changes)
+        return _play(state, story, told, dry)
+
+
+def _begin(stack: ExitStack, inventory: Inventory, told: list[str], detect_changes: bool) -> State:
+    """A pyinfra state in the CLI's mode, everything global put back by `stack`."""
+    init_base_classes()
+    state = State(check_for_changes=detect_changes)
+    state.cwd = str(Path(__file__).parents[2])
+    stack.enter_context(mock.patch.object(pyinfra, "is_cli", True))
+    for level in ("info", "warning", "error"):
+        stack.enter_context(mock.patch.object(pyinfra.logger, level, lambda text, *rest: told.append(_plain(text, rest))))
+    for context, value in ((ctx_state, state), (ctx_inventory, inventory)):
+        stack.enter_context(context.use(value))
+    state.init(inventory, Config())
+    state.print_noop_info = True
+    return state
+
+
+def _plain(text: object, rest: tuple[object, ...]) -> str:
+    """A log line without colours."""
+    line = str(text) % rest if rest else str(text)
+    return re.sub(r"\x1b\[[0-9;]*m", "", line)
+
+
+def _play(state: State, story: Callable[[], object], told: list[str], dry: bool) -> Ran:
+    stopped = ""
+    try:
+        state.set_stage(StateStage.Connect)
+        connect_all(state)
+        state.set_stage(StateStage.Prepare)
+        state.current_deploy_filename = story.__code__.co_filename  # type: ignore[attr-defined]
+        for host in list(state.inventory.get_active_hosts()):
+            with ctx_config.use(state.config.copy()), ctx_host.use(host):
+                story()
+        foreseen = _foreseen(state)
+        if not dry:
+            state.set_stage(StateStage.Execute)
+            run_ops(state)
+    except PyinfraError as error:
+        if state.current_stage != StateStage.Execute and "hosts" not in str(error):
+            raise
+        stopped, foreseen = str(error), _foreseen(state)
+    failed = tuple(sorted(host.name.removeprefix("@fake/") for host in state.failed_hosts))
+    shell = {host.name.removeprefix("@fake/"): host.connector.heard for host in state.inventory if host.connected}
+    return Ran(_steps(state, foreseen), stopped, failed, tuple(told), shell)
+
+
+def _foreseen(state: State) -> dict[tuple[str, str], bool]:
+    """What --dry says of every operation."""
+    return {
+        (host.name, key): bool(found.operation_meta._maybe_is_change)
+        for host in state.inventory
+        for key, found in state.ops[host].items()
+    }
+
+
+def _steps(state: State, foreseen: Mapping[tuple[str, str], bool]) -> tuple[Step, ...]:
+    return tuple(
+        Step(
+            host.name.removeprefix("@fake/"),
+            ", ".join(sorted(state.get_op_meta(key).names)),
+            foreseen.get((host.name, key), False),
+            tuple(_told(command) for command in meta._commands or ()),
+            meta._success is False,
+        )
+        for key in state.get_op_order()
+        for host in state.inventory
+        if key in state.ops[host]
+        for meta in [state.ops[host][key].operation_meta]
+    )
+
+
+def _told(command: object) -> str:
+    if isinstance(command, StringCommand):
+        return str(command)
+    if isinstance(command, FileUploadCommand):
+        return f"put {command.dest}"
+    if isinstance(command, FunctionCommand):
+        return f"call {command.function.__name__}"
+    return repr(command)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One data file: what the host is and answers, and what the role must then do."""
+
+    path: Path
+    told: dict[str, Any]
+
+    @property
+    def name(self) -> str:
+        """The file's name without its ending, for pytest's ids."""
+        return self.path.stem
+
+
+def cases(folder: str | Path) -> list[Case]:
+    """The data files (*.json) of one role's test folder, sorted by name."""
+    found = [Case(path, json.loads(path.read_text())) for path in sorted(Path(folder).glob("*.json"))]
+    assert found, f"{folder} holds no case"
+    return found
