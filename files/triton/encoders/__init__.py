@@ -1,0 +1,29 @@
+"""Sentence embedder and passage reranker for Triton's Python backend: right first, plain, and strict.
+
+Copied as `encoders/` beside each `model.py` into the model's version directory, which the Python backend puts on
+`sys.path`. Everything here but the two `model.py` runs without Triton. Imports torch, numpy, tokenizers and
+safetensors; never transformers, whose own `nomic_bert` builds another network from the same config without an error.
+
+Families, chosen from `architectures` in config.json:
+
+    embedder   BertModel · XLMRobertaModel · NomicBertModel (v2, mixture of experts)
+    reranker   XLMRobertaForSequenceClassification with one label
+
+Parameters of config.pbtxt (`parameters`, string values): the fields of `settings.Settings`, defaults there.
+
+Request, embedder                                     Request, reranker
+    texts         BYTES [B, N]                            query         BYTES [B, 1]
+                                                          passages      BYTES [B, P]
+    embeddings    FP32  [B, N, D]                         scores        FP32  [B, P]
+    token_counts  INT32 [B, N]                            token_counts  INT32 [B, P]
+
+`token_counts` are the tokens the network read: prefix and special tokens included, after truncation; for the
+reranker those of the pair. N = 0 and P = 0 are answered with empty tensors of the same rank.
+
+Options travel as request parameters, because optional tensors would keep the batcher from merging requests
+(`options.py` has types and defaults): task, normalize, dimensions, truncate for the embedder; raw_scores, truncate for
+the reranker. An option that is not known is refused by name.
+
+Errors reach only the request that earned them: INVALID_ARG for what the client can repair, CANCELLED, UNAVAILABLE when
+memory ran out even for one sequence, INTERNAL else. No message and no log line carries text of a request.
+"""

@@ -1,0 +1,99 @@
+"""Read a checkpoint directory's small files, and load its safetensors by name, every one and nothing else.
+
+A weight left out or left over means that another network was trained than the one built here; it would still answer,
+with plausible numbers. So both are errors, and so is a shape that differs. Pickles are refused: loading one runs code.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import nn
+
+from .errors import CheckpointError
+
+FLOATS = ("F32", "F16", "BF16")
+
+# Tensors a checkpoint may hold and the network does not: name pattern, and why leaving it out changes nothing.
+HARMLESS = {
+    r"(roberta\.)?embeddings\.position_ids": "0, 1, 2, … saved by transformers before 4.31; computed here",
+    r"(roberta\.)?pooler\.dense\.(weight|bias)": "no pooling served here (mean, CLS, classification head) reads it",
+}
+
+
+def read_json(directory: Path, name: str) -> dict[str, Any]:
+    """The JSON object or array in `directory`/`name`."""
+    try:
+        return json.loads((directory / name).read_text("utf-8"))
+    except FileNotFoundError:
+        raise CheckpointError(f"{directory}: {name} is missing") from None
+    except ValueError as error:
+        raise CheckpointError(f"{directory}/{name} is not JSON: {error}") from None
+
+
+def load_strictly(model: nn.Module, directory: Path, device: str, dtype: torch.dtype) -> None:
+    """`model`, built on the meta device, holds the checkpoint's weights on `device`, as `dtype` or as it insists.
+
+    Insists: names matched by the class's FLOAT32 stay float32 whatever `dtype` says.
+    Refuses: missing, unexpected or duplicate names, other shapes, integer weights, pickles.
+    """
+    wanted = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
+    keep = re.compile(getattr(model, "FLOAT32", r"(?!)"))
+    loaded: dict[str, torch.Tensor] = {}
+    for path in weight_files(directory):
+        for name, shape, kind, read in _tensors(path):
+            if name in loaded:
+                raise CheckpointError(f"{path}: {name} is stored twice")
+            if any(re.fullmatch(pattern, name) for pattern in HARMLESS) and name not in wanted:
+                continue
+            if name in wanted and (shape != wanted[name] or kind not in FLOATS):
+                raise CheckpointError(
+                    f"{path}: {name} is {kind} {list(shape)}; wanted {list(wanted[name])} of {'/'.join(FLOATS)}"
+                )
+            target = torch.float32 if keep.search(name) else dtype
+            loaded[name] = read().to(device=device, dtype=target) if name in wanted else torch.empty(0)
+    _refuse_differences(directory, set(wanted), set(loaded))
+    model.load_state_dict(loaded, strict=True, assign=True)
+    model.requires_grad_(False).eval()
+
+
+def weight_files(directory: Path) -> list[Path]:
+    """The safetensors files of `directory`: the single one, or all that the index names."""
+    single, index = directory / "model.safetensors", directory / "model.safetensors.index.json"
+    if single.is_file():
+        return [single]
+    if not index.is_file():
+        pickles = sorted(p.name for p in directory.glob("*") if p.suffix in (".bin", ".pt", ".pth", ".ckpt", ".pkl"))
+        found = f"found only a pickle, {pickles[0]}, which is never loaded" if pickles else "no weights found"
+        raise CheckpointError(f"{directory}: model.safetensors or its index is missing; {found}")
+    names = sorted(set(read_json(directory, index.name)["weight_map"].values()))
+    for name in names:
+        if Path(name).name != name or not name.endswith(".safetensors"):
+            raise CheckpointError(f"{index}: `{name}` is no safetensors file of this directory")
+        if not (directory / name).is_file():
+            raise CheckpointError(f"{directory}: {name}, named by the index, is missing")
+    return [directory / name for name in names]
+
+
+def _tensors(path: Path) -> Iterator[tuple[str, tuple[int, ...], str, Any]]:
+    try:
+        with safe_open(path, framework="pt") as file:
+            for name in file.keys():  # noqa: SIM118 (safe_open is no mapping)
+                view = file.get_slice(name)
+                yield name, tuple(view.get_shape()), view.get_dtype(), lambda name=name: file.get_tensor(name)
+    except (SafetensorError, OSError) as error:
+        raise CheckpointError(f"{path} cannot be read as safetensors: {error}") from None
+
+
+def _refuse_differences(directory: Path, wanted: set[str], found: set[str]) -> None:
+    parts = []
+    for word, names in (("missing", wanted - found), ("unexpected", found - wanted)):
+        if names:
+            shown = ", ".join(sorted(names)[:4])
+            parts.append(f"{len(names)} {word} ({shown}{', …' if len(names) > 4 else ''})")
+    if parts:
+        raise CheckpointError(f"{directory}: the weights are not those of this architecture: {'; '.join(parts)}")

@@ -1,0 +1,87 @@
+"""Texts to vectors: prefix, tokens, network, pooling, then dimensions and normalisation as each request asks."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from . import families, sentence
+from .batching import Job, run
+from .device import Runner, claim
+from .errors import CheckpointError, RequestError
+from .options import EmbedOptions, parse
+from .settings import Settings
+from .tokens import Tokenizer
+
+
+@dataclass
+class EmbedJob(Job):
+    """One embedding request."""
+
+    shape: tuple[int, ...] = (0, 0)
+    texts: list[str] = field(default_factory=list)
+    options: EmbedOptions = field(default_factory=EmbedOptions)
+
+
+class Embedder:
+    """One loaded checkpoint that turns batches of requests into vectors; inputs and outputs by Triton's names."""
+
+    inputs = ("texts",)
+
+    def __init__(self, settings: Settings) -> None:
+        directory = Path(settings.model_path)
+        claim(settings)
+        family = families.choose(directory, families.EMBEDDERS)
+        if settings.dimensions not in (0, family.hidden):
+            raise CheckpointError(
+                f"config.pbtxt: dimensions is {settings.dimensions}; {directory} has vectors of {family.hidden}"
+            )
+        if settings.default_task and not family.prefixes:
+            raise CheckpointError("config.pbtxt: default_task is set; this checkpoint was trained without prefixes")
+        self.settings, self.hidden, self._prefixes = settings, family.hidden, family.prefixes
+        self.max_tokens = sentence.token_limit(directory, settings.max_tokens, family.position_limit)
+        self.tokenizer = Tokenizer(directory, family.vocabulary)
+        mode = sentence.pooling_mode(directory)
+        network = families.load(family, directory, settings.device, settings.dtype)
+        self.runner = Runner(network, settings.device, family.padding_id, lambda x, n: sentence.pool(x, n, mode))
+        self.budget = self.runner.warm_up(self.max_tokens, settings.max_batch_tokens)
+
+    def read(self, tensors: Sequence[list[list[str]]], shape: tuple[int, ...], parameters: str | None) -> EmbedJob:
+        """The job of one request, checked except for lengths; a RequestError where the client is mistaken."""
+        options = parse(parameters, EmbedOptions)
+        if options.task and not self._prefixes:
+            raise RequestError("option `task`: this model was trained without prefixes")
+        if options.dimensions > self.hidden:
+            raise RequestError(f"option `dimensions` is {options.dimensions}; this model has 1 to {self.hidden}")
+        prefix = self._prefixes.get(options.task or self.settings.default_task or "search_document", "")
+        texts = [prefix + text for row in tensors[0] for text in row]
+        return EmbedJob(shape=shape, texts=texts, options=options)
+
+    def work(self, jobs: Sequence[EmbedJob]) -> None:
+        """Every job has its vectors or an error of its own."""
+        contents = iter(self.tokenizer.contents([text for job in jobs for text in job.texts]))
+        for job in jobs:
+            self._prepare(job, [next(contents) for _ in job.texts])
+        run(jobs, self.runner, self.budget)
+
+    def _prepare(self, job: EmbedJob, contents: list[list[int]]) -> None:
+        lengths = [self.tokenizer.single_length(content) for content in contents]
+        long = [i for i, length in enumerate(lengths) if length > self.max_tokens]
+        if long and not job.options.truncate:
+            row, column = divmod(long[0], job.shape[1])
+            job.error = RequestError(
+                f"texts[{row}][{column}] has {lengths[long[0]]} tokens of at most {self.max_tokens}; "
+                "shorten it or allow `truncate`"
+            )
+            return
+        job.expect([self.tokenizer.single(content, self.max_tokens) for content in contents])
+
+    def answer(self, job: EmbedJob) -> dict[str, np.ndarray]:
+        """Output tensors of a job that was worked without error."""
+        width = job.options.dimensions or self.hidden
+        vectors = np.array(job.results, dtype=np.float32).reshape(*job.shape, self.hidden)[..., :width]
+        if job.options.normalize:
+            vectors = vectors / np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1e-12)
+        counts = np.array([len(ids) for ids in job.sequences], dtype=np.int32).reshape(job.shape)
+        return {"embeddings": np.ascontiguousarray(vectors, dtype=np.float32), "token_counts": counts}

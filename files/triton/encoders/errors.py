@@ -1,0 +1,17 @@
+"""The two ways this package says no.
+
+CheckpointError   at load: these files, settings or this device cannot be served; the model never becomes ready
+RequestError      at inference: one request is refused; its batch-mates are not touched
+"""
+
+
+class CheckpointError(Exception):
+    """The model cannot be loaded as asked; the message names the file or setting and what was wanted."""
+
+
+class RequestError(Exception):
+    """One request is refused. `code` is the name of a Triton error code, kept as text so Triton is not imported."""
+
+    def __init__(self, message: str, code: str = "INVALID_ARG") -> None:
+        super().__init__(message)
+        self.code = code

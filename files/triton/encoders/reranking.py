@@ -1,0 +1,98 @@
+"""A query and its passages to relevance scores; the query is encoded once, whatever the number of passages."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from . import families, sentence
+from .batching import Job, run
+from .device import Runner, claim
+from .errors import CheckpointError, RequestError
+from .options import RerankOptions, parse
+from .settings import Settings
+from .tokens import Tokenizer, query_limit
+
+LEAST_TOKENS = 16  # 3/4 for the query and four special tokens must leave the passage something
+
+
+@dataclass
+class RerankJob(Job):
+    """One reranking request: a query per row, and as many passages in every row."""
+
+    shape: tuple[int, ...] = (0, 0)
+    queries: list[str] = field(default_factory=list)
+    passages: list[list[str]] = field(default_factory=list)
+    options: RerankOptions = field(default_factory=RerankOptions)
+
+
+class Reranker:
+    """One loaded checkpoint that scores batches of requests; inputs and outputs by Triton's names."""
+
+    inputs = ("query", "passages")
+
+    def __init__(self, settings: Settings) -> None:
+        directory = Path(settings.model_path)
+        claim(settings)
+        for name in ("default_task", "dimensions"):
+            if getattr(settings, name):
+                raise CheckpointError(f"config.pbtxt: {name} is a parameter of embedders, not of rerankers")
+        family = families.choose(directory, families.RERANKERS)
+        self.settings = settings
+        self.max_tokens = sentence.token_limit(directory, settings.max_tokens, family.position_limit)
+        if self.max_tokens < LEAST_TOKENS:
+            raise CheckpointError(f"config.pbtxt: max_tokens is {self.max_tokens}; pairs need at least {LEAST_TOKENS}")
+        self.tokenizer = Tokenizer(directory, family.vocabulary)
+        self.tokenizer.require_pairs()
+        network = families.load(family, directory, settings.device, settings.dtype)
+        self.runner = Runner(network, settings.device, family.padding_id, lambda logits, _: logits)
+        self.budget = self.runner.warm_up(self.max_tokens, settings.max_batch_tokens)
+
+    def read(self, tensors: Sequence[list[list[str]]], shape: tuple[int, ...], parameters: str | None) -> RerankJob:
+        """The job of one request, checked except for lengths; a RequestError where the client is mistaken."""
+        options = parse(parameters, RerankOptions)
+        queries, passages = tensors
+        if len(queries) != len(passages) or any(len(row) != 1 for row in queries):
+            raise RequestError("query must have shape [rows, 1], with the rows of passages")
+        for row, (query,) in enumerate(queries):
+            if not query.strip():
+                raise RequestError(f"query[{row}] is empty")
+        return RerankJob(shape=shape, queries=[row[0] for row in queries], passages=passages, options=options)
+
+    def work(self, jobs: Sequence[RerankJob]) -> None:
+        """Every job has its scores or an error of its own."""
+        texts = [text for job in jobs for part in (job.queries, *job.passages) for text in part]
+        contents = iter(self.tokenizer.contents(texts))
+        for job in jobs:
+            queries = [next(contents) for _ in job.queries]
+            self._prepare(job, queries, [[next(contents) for _ in row] for row in job.passages])
+        run(jobs, self.runner, self.budget)
+
+    def _prepare(self, job: RerankJob, queries: list[list[int]], passages: list[list[list[int]]]) -> None:
+        if not job.options.truncate:
+            job.error = self._too_long(queries, passages)
+        if job.error is None:
+            pairs = [(query, passage) for query, row in zip(queries, passages, strict=True) for passage in row]
+            job.expect([self.tokenizer.pair(query, passage, self.max_tokens) for query, passage in pairs])
+
+    def _too_long(self, queries: list[list[int]], passages: list[list[list[int]]]) -> RequestError | None:
+        most, advice = query_limit(self.max_tokens), "shorten it or allow `truncate`"
+        for i, (query, row) in enumerate(zip(queries, passages, strict=True)):
+            if len(query) > most:
+                return RequestError(f"query[{i}] has {len(query)} tokens of at most {most}; {advice}")
+            for j, passage in enumerate(row):
+                length = self.tokenizer.pair_length(query, passage)
+                if length > self.max_tokens:
+                    return RequestError(
+                        f"passages[{i}][{j}] has {length} tokens with its query, of at most {self.max_tokens}; {advice}"
+                    )
+        return None
+
+    def answer(self, job: RerankJob) -> dict[str, np.ndarray]:
+        """Output tensors of a job that was worked without error."""
+        scores = np.array(job.results, dtype=np.float32).reshape(job.shape)
+        if not job.options.raw_scores:
+            scores = (0.5 * (1 + np.tanh(0.5 * scores))).astype(np.float32)  # the logistic function, without overflow
+        counts = np.array([len(ids) for ids in job.sequences], dtype=np.int32).reshape(job.shape)
+        return {"scores": scores, "token_counts": counts}

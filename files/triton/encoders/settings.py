@@ -1,0 +1,70 @@
+"""What config.pbtxt may say to an encoder: names, defaults and bounds, in this one place."""
+
+import difflib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+
+from .errors import CheckpointError
+
+DTYPES = ("fp32", "fp16", "bf16")
+TASKS = ("search_query", "search_document", "classification", "clustering")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """One encoder's parameters after reading; every value is a string in config.pbtxt."""
+
+    model_path: str
+    """Directory with config.json, tokenizer.json and the safetensors; 1_Pooling/config.json is read when present."""
+    device: str = "cuda:0"
+    """`cuda:<index>` or `cpu`. A parameter, because KIND_GPU would not place a Python model anyway."""
+    dtype: str = "fp16"
+    """fp32, fp16 or bf16. fp16 has an eighth of bf16's error at the same speed; router and head stay fp32."""
+    max_tokens: int = 0
+    """Longest sequence, special tokens included. 0: sentence_bert_config.json's max_seq_length, else 512."""
+    max_batch_tokens: int = 16384
+    """Padded tokens of one forward pass; bounds workspace memory and the time the GPU is held at a stretch."""
+    max_items: int = 1024
+    """Texts (or passages) of one request, all rows together; more is INVALID_ARG."""
+    default_task: str = ""
+    """Prefix of requests that name no task; "" means search_document. Only families with prefixes accept one."""
+    memory_mib: int = 0
+    """Cap on this process's CUDA allocations, context not included. 0: no cap. Not used on cpu."""
+    dimensions: int = 0
+    """Width of the vectors the plan expects; another width in the checkpoint is an error at load. 0: not checked."""
+
+    @classmethod
+    def of(cls, parameters: Mapping[str, str]) -> "Settings":
+        """Settings from config.pbtxt's parameters; UPPER_CASE keys belong to Triton and are passed over."""
+        mine = {key: value for key, value in parameters.items() if not key.isupper()}
+        known = {field.name: field.type for field in fields(cls)}
+        for key in mine:
+            if key not in known:
+                near = difflib.get_close_matches(key, known, 1)
+                hint = f"did you mean `{near[0]}`?" if near else f"known: {', '.join(known)}"
+                raise CheckpointError(f"config.pbtxt: unknown parameter `{key}`; {hint}")
+        if not mine.get("model_path"):
+            raise CheckpointError("config.pbtxt: parameter `model_path` is missing")
+        settings = cls(**{key: _number(key, value) if known[key] is int else value for key, value in mine.items()})
+        settings._check()
+        return settings
+
+    def _check(self) -> None:
+        _one_of("dtype", self.dtype, DTYPES)
+        _one_of("default_task", self.default_task, ("", *TASKS))
+        if not re.fullmatch(r"cpu|cuda:\d+", self.device):
+            raise CheckpointError(f"config.pbtxt: device is `{self.device}`; wanted `cpu` or `cuda:<index>`")
+        if self.max_items < 1 or self.max_batch_tokens < 1:
+            raise CheckpointError("config.pbtxt: max_items and max_batch_tokens must be at least 1")
+
+
+def _number(key: str, value: str) -> int:
+    if not re.fullmatch(r"\d{1,12}", value):
+        raise CheckpointError(f"config.pbtxt: {key} is `{value}`; wanted a whole number, 0 or more")
+    return int(value)
+
+
+def _one_of(key: str, value: str, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise CheckpointError(f"config.pbtxt: {key} is `{value}`; wanted one of {', '.join(filter(None, allowed))}")

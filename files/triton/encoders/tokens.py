@@ -1,0 +1,73 @@
+"""Text to token ids by the checkpoint's tokenizer.json, and the reference's way of cutting what is too long.
+
+Contents are encoded without special tokens and the special tokens put around them here, so a query is encoded once
+for all its passages. What to put is asked of the tokenizer itself. Layouts:
+
+    text    <s> text </s>                         (BERT: [CLS] text [SEP])
+    pair    <s> query </s> </s> passage </s>      the query cut to 3/4 of the limit first, then only the passage
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import tokenizers
+
+from .errors import CheckpointError
+
+Ids = list[int]
+
+
+class Tokenizer:
+    """The tokenizer of one checkpoint, held against the rows of its embedding table."""
+
+    def __init__(self, directory: Path, rows: int) -> None:
+        path = directory / "tokenizer.json"
+        if not path.is_file():
+            raise CheckpointError(f"{directory}: tokenizer.json is missing")
+        try:
+            self._tokenizer = tokenizers.Tokenizer.from_file(str(path))
+        except Exception as error:  # the library raises bare Exception
+            raise CheckpointError(f"{path} cannot be read by tokenizers {tokenizers.__version__}: {error}") from None
+        highest = max(self._tokenizer.get_vocab(with_added_tokens=True).values())
+        if highest >= rows:
+            raise CheckpointError(f"{path}: highest token id is {highest}, but the embedding table has {rows} rows")
+        self._tokenizer.no_truncation()  # files often carry a limit and fixed padding of their own
+        self._tokenizer.no_padding()
+        self._single = self._tokenizer.encode("").ids
+        self._pair = self._tokenizer.encode("", "").ids
+        if len(self._single) != 2:
+            raise CheckpointError(f"{path}: puts {len(self._single)} special tokens around a text; wanted 2")
+
+    def contents(self, texts: Sequence[str]) -> list[Ids]:
+        """Ids of each text without special tokens, uncut."""
+        return [encoding.ids for encoding in self._tokenizer.encode_batch(list(texts), add_special_tokens=False)]
+
+    def single(self, content: Ids, limit: int) -> Ids:
+        """One text as the network reads it, at most `limit` ids."""
+        first, last = self._single
+        return [first, *content[: limit - 2], last]
+
+    def single_length(self, content: Ids) -> int:
+        """Ids of the text if nothing were cut."""
+        return len(content) + 2
+
+    def pair(self, query: Ids, passage: Ids, limit: int) -> Ids:
+        """Query and passage as the network reads them, at most `limit` ids."""
+        first, after_query, before_passage, last = self._pair
+        query = query[: query_limit(limit)]
+        passage = passage[: limit - 4 - len(query)]
+        return [first, *query, after_query, before_passage, *passage, last]
+
+    def pair_length(self, query: Ids, passage: Ids) -> int:
+        """Ids of the pair if nothing were cut."""
+        return len(query) + len(passage) + 4
+
+    def require_pairs(self) -> None:
+        """Refuses a tokenizer without the four special tokens of an XLM-RoBERTa pair."""
+        if len(self._pair) != 4:
+            raise CheckpointError(f"tokenizer.json: puts {len(self._pair)} special tokens around a pair; wanted 4")
+
+
+def query_limit(limit: int) -> int:
+    """Tokens a query may keep in a pair of `limit` tokens, as the reference cuts it (FlagEmbedding, encoder_only)."""
+    return limit * 3 // 4
