@@ -1,0 +1,139 @@
+"""`python -m rehearsal`: the machines by hand. What is deployed to them is an ordinary inventory's business."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+
+import click
+
+from rehearsal import machine, requirements
+from rehearsal.apt_sources import CODENAMES
+from rehearsal.places import Places, RehearsalRefused
+
+debian_option = click.option("--debian", type=click.Choice(sorted(CODENAMES)), help="Debian release [13, or from the name: d12…]")
+
+
+@click.group(help=__doc__)
+def main() -> None:
+    """The group of commands."""
+
+
+@main.command()
+@click.argument("names", nargs=-1)
+@debian_option
+@click.option("--install", is_flag=True, help="apt-get install what is missing on this machine first")
+def up(names: tuple[str, ...], debian: str | None, install: bool) -> None:
+    """Make and start machines [d13a]; those that run already are left alone."""
+    places = Places.here()
+    if install:
+        requirements.install(requirements.missing(places))
+    for release in sorted(CODENAMES):
+        chosen = [name for name in names or ("d13a",) if (debian or _release_of(name)) == release]
+        if chosen:
+            began = time.monotonic()
+            for one in machine.up(chosen, release, places=places):
+                click.echo(f"{one.name}  {one.address}  Debian {one.debian}  {one.state}")
+            click.echo(f"{time.monotonic() - began:.1f} s; ssh -F {places.ssh_config} {chosen[0]}")
+
+
+@main.command()
+def down() -> None:
+    """Remove every machine of this rehearsal, with bridge, rules and mounts; snapshots and the cache are kept."""
+    machine.down()
+
+
+@main.command()
+def status() -> None:
+    """List the machines: name, address, release, state."""
+    for one in machine.machines():
+        click.echo(f"{one.name:12}{one.address:16}Debian {one.debian}  {one.state}")
+
+
+@main.command()
+@click.argument("name")
+def start(name: str) -> None:
+    """Start a machine that is off."""
+    machine.machine(name).start()
+
+
+@main.command()
+@click.argument("name")
+def stop(name: str) -> None:
+    """Shut a machine down in order."""
+    machine.machine(name).stop()
+
+
+@main.command("power-cycle")
+@click.argument("name")
+def power_cycle(name: str) -> None:
+    """Pull the plug of a machine and boot it again."""
+    machine.machine(name).power_cycle()
+
+
+@main.command()
+@click.argument("name")
+@click.argument("snapshot")
+def snapshot(name: str, snapshot: str) -> None:
+    """Keep the state of a stopped machine under a name."""
+    click.echo(machine.snapshot(machine.machine(name), snapshot))
+
+
+@main.command()
+@click.argument("snapshot")
+@click.argument("names", nargs=-1, required=True)
+def fork(snapshot: str, names: tuple[str, ...]) -> None:
+    """Make and start machines from a snapshot."""
+    for one in machine.up(names, snapshot=snapshot):
+        click.echo(f"{one.name}  {one.address}  Debian {one.debian}  {one.state}")
+
+
+@main.command(context_settings={"ignore_unknown_options": True})
+@click.argument("name")
+@click.argument("command", nargs=-1)
+def ssh(name: str, command: tuple[str, ...]) -> None:
+    """Run a command in a machine over SSH, or open a shell."""
+    sys.exit(machine.machine(name).ssh(*command).returncode)
+
+
+@main.command("ssh-config")
+def ssh_config() -> None:
+    """Write the ssh_config that names the machines, and print its path and content."""
+    places = Places.here()
+    machine.write_ssh_config(places)
+    click.echo(f"# {places.ssh_config}\n{places.ssh_config.read_text()}", nl=False)
+
+
+@main.command()
+@click.argument("name")
+@click.argument("rate")
+def limit(name: str, rate: str) -> None:
+    """Limit a machine's downloads to RATE (100mbit); `none` lifts the limit."""
+    machine.machine(name).limit_rate(None if rate == "none" else rate)
+
+
+@main.command("requirements")
+@click.option("--packages", is_flag=True, help="only the Debian packages needed here, for apt-get install")
+def requirements_(packages: bool) -> None:
+    """Say exactly what this machine lacks to host rehearsal machines."""
+    if packages:
+        click.echo(" ".join(requirements.packages()))
+        return
+    requirements.require(Places.here())
+    click.echo("nothing is missing")
+
+
+def _release_of(name: str) -> str:
+    return next((release for release in CODENAMES if name.startswith(f"d{release}")), "13")
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except RehearsalRefused as refused:
+        click.echo(refused, err=True)
+        sys.exit(1)
+    except subprocess.CalledProcessError as failed:
+        click.echo(f"{failed.cmd}: exit status {failed.returncode}\n{failed.stderr or ''}", err=True)
+        sys.exit(1)

@@ -1,0 +1,127 @@
+"""Where the outer machine gets Debian packages from, told to a machine of another Debian release.
+
+Which mirror is reachable is the outer machine's business: it is read from its apt configuration each time and never
+written into this repository. Both formats apt reads are understood, deb822 (`*.sources`) and one line per source.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from rehearsal.places import RehearsalRefused
+
+CODENAMES = {"12": "bookworm", "13": "trixie"}
+SUITE = re.compile(r"^(bullseye|bookworm|trixie|forky|stable|oldstable)(-updates|-security|/updates)?$")
+# Settings without which the outer machine's own mirror may not answer, or its answers would not be believed.
+HANDED_ON = re.compile(
+    r"^Acquire::(Check-Valid-Until|Check-Date|Retries|ForceIPv4|https?::(Proxy|CAInfo|Verify-Peer|Verify-Host)\b)"
+)
+
+
+@dataclass(frozen=True)
+class Source:
+    """One apt source of binary packages; `signed_by` is a keyring path, a key in armour, or empty."""
+
+    uris: tuple[str, ...]
+    suites: tuple[str, ...]
+    components: tuple[str, ...]
+    signed_by: str = ""
+
+    def to_deb822(self) -> str:
+        """The source as one paragraph of a `.sources` file."""
+        lines = [
+            "Types: deb",
+            f"URIs: {' '.join(self.uris)}",
+            f"Suites: {' '.join(self.suites)}",
+            f"Components: {' '.join(self.components)}",
+        ]
+        return "\n".join(lines + ([f"Signed-By: {self.signed_by}"] if self.signed_by else [])) + "\n"
+
+
+def debian_sources(debian: str) -> list[Source]:
+    """Sources for a machine of that Debian release, from the same mirrors the outer machine uses.
+
+    Refuses: when apt here names no Debian archive (an Ubuntu outer machine) and ENGINEHOUSE_DEBIAN_MIRROR is not set.
+    """
+    mirror = os.environ.get("ENGINEHOUSE_DEBIAN_MIRROR")
+    found = [Source((mirror,), ("stable",), ("main",))] if mirror else outer_sources()
+    translated = [told for source in found if (told := for_release(source, CODENAMES[debian]))]
+    if not translated:
+        raise RehearsalRefused(
+            "apt on this machine names no Debian archive to make a machine from\n"
+            "  found   no source with a Debian suite under /etc/apt\n"
+            "  try     ENGINEHOUSE_DEBIAN_MIRROR=<address of a Debian archive you can reach>, then run again\n"
+            "  state   no machine was made"
+        )
+    return translated
+
+
+def outer_sources(etc_apt: Path = Path("/etc/apt")) -> list[Source]:
+    """Every enabled source of binary packages that apt on the outer machine reads."""
+    lists = [etc_apt / "sources.list", *sorted((etc_apt / "sources.list.d").glob("*.list"))]
+    one_line = [source for path in lists if path.is_file() for source in parse_one_line(path.read_text())]
+    paragraphs = sorted((etc_apt / "sources.list.d").glob("*.sources"))
+    return one_line + [source for path in paragraphs for source in parse_deb822(path.read_text())]
+
+
+def for_release(source: Source, codename: str) -> Source | None:
+    """The same mirror for another Debian release; None for a source that is not the Debian archive."""
+    suites = [match for suite in source.suites if (match := SUITE.match(suite))]
+    if not suites:
+        return None
+    # "/updates" is how security was spelled before Debian 11.
+    wanted = [codename + (match[2] or "").replace("/updates", "-security") for match in suites]
+    kept = tuple(part for part in source.components if part in {"main", "contrib", "non-free", "non-free-firmware"})
+    return replace(source, suites=tuple(dict.fromkeys(wanted)), components=kept or ("main",))
+
+
+def parse_one_line(text: str) -> list[Source]:
+    """Sources of a `sources.list`, `deb [options] URI suite component…` one per line."""
+    found = []
+    for line in text.splitlines():
+        match = re.match(r"^\s*deb\s+(?:\[(?P<options>[^\]]*)\]\s*)?(?P<rest>[^#]+)", line)
+        if match and len(words := match["rest"].split()) >= 2:
+            signed = re.search(r"signed-by=(\S+)", match["options"] or "")
+            found.append(Source((words[0],), (words[1],), tuple(words[2:]), signed[1] if signed else ""))
+    return found
+
+
+def parse_deb822(text: str) -> list[Source]:
+    """Sources of a `.sources` file; disabled paragraphs and pure `deb-src` ones are left out."""
+    found = []
+    for paragraph in re.split(r"\n\s*\n", text):
+        fields = _fields(paragraph)
+        wanted = "deb" in fields.get("types", "").split() and fields.get("enabled", "yes").lower() != "no"
+        if wanted and "uris" in fields and "suites" in fields:
+            words = (tuple(fields.get(key, "").split()) for key in ("uris", "suites", "components"))
+            found.append(Source(*words, signed_by=fields.get("signed-by", "")))
+    return found
+
+
+def _fields(paragraph: str) -> dict[str, str]:
+    fields: dict[str, str] = {}
+    key = ""
+    for line in paragraph.splitlines():
+        if line.startswith("#"):
+            continue
+        if line[:1].isspace() and key:
+            fields[key] += "\n" + line
+        elif ":" in line:
+            name, value = line.split(":", 1)
+            key = name.strip().lower()
+            fields[key] = value.strip()
+    return fields
+
+
+def handed_on_settings() -> str:
+    """Lines of apt.conf that the machines need because the outer machine needs them (proxy, dates, certificates)."""
+    dump = subprocess.run(["apt-config", "dump"], capture_output=True, text=True, check=True).stdout
+    lines = [line for line in dump.splitlines() if HANDED_ON.match(line) and not line.endswith('"";')]
+    for scheme in ("http", "https"):
+        if proxy := os.environ.get(f"{scheme}_proxy"):
+            lines.append(f'Acquire::{scheme}::Proxy "{proxy}";')
+    return "".join(f"{line}\n" for line in lines)

@@ -1,0 +1,39 @@
+"""Debian packages of any release, fetched from wherever the outer machine's own apt fetches them.
+
+A private apt state (own lists, own cache) is used, so that another release can be read without touching the outer
+machine's configuration. Which mirror that is, rehearsal/apt_sources.py reads.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+from rehearsal.apt_sources import debian_sources, handed_on_settings
+
+
+def download(debian: str, packages: list[str], into: Path, state: Path) -> list[Path]:
+    """The .deb files of `packages` from Debian `debian` ("12", "13"), in `into`; `state` is apt's for this one use."""
+    surroundings = {**os.environ, "APT_CONFIG": str(_private_apt(debian, state))}
+    for command in (["update"], ["download", *packages]):
+        subprocess.run(["apt-get", "-qq", *command], cwd=into, check=True, env=surroundings, stdout=subprocess.DEVNULL)
+    return sorted(into.glob("*.deb"))
+
+
+def _private_apt(debian: str, state: Path) -> Path:
+    for folder in ("lists/partial", "cache/archives/partial", "parts"):
+        (state / folder).mkdir(parents=True, exist_ok=True)
+    sources = "\n".join(source.to_deb822() for source in debian_sources(debian))
+    (state / "parts/debian.sources").write_text(sources)
+    settings = {
+        "Dir::State::lists": state / "lists", "Dir::State::status": "/dev/null", "Dir::Cache": state / "cache",
+        "Dir::Etc::sourcelist": "/dev/null", "Dir::Etc::sourceparts": state / "parts",
+        "Dir::Etc::preferences": "/dev/null", "Dir::Etc::preferencesparts": state / "parts",
+        "APT::Sandbox::User": "root", "APT::Architecture": "amd64", "Acquire::Languages": "none",
+    }  # fmt: skip
+    lines = [f'{key} "{value}";\n' for key, value in settings.items()]
+    # APT_CONFIG is read first and the outer machine's files after it, so theirs would win: read none of them.
+    lines.append(f'Dir::Etc::parts "{state / "parts"}";\nDir::Etc::main "/dev/null";\n#clear APT::Architectures;\n')
+    (state / "apt.conf").write_text("".join(lines) + 'APT::Architectures "amd64";\n' + handed_on_settings())
+    return state / "apt.conf"

@@ -1,0 +1,69 @@
+"""The hardware a rehearsal machine claims to have, and its description as the programs inside read it.
+
+`kernel-modules` beside this file shows it through /sys and /proc before sshd starts. This module only describes; roles
+under test see nothing but the standard interfaces.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class PciDevice:
+    """One row of the PCI list; ids as `lspci -n` writes them, memory only where the device is a GPU."""
+
+    address: str
+    vendor: str
+    device: str
+    class_code: str
+    memory_mib: int = 0
+    uuid: str = ""
+    name: str = ""
+
+
+@dataclass(frozen=True)
+class Hardware:
+    """What the machine shows: its PCI devices, whether its kernel brings nouveau, whether it booted securely."""
+
+    pci: tuple[PciDevice, ...] = ()
+    nouveau: bool = True
+    secure_boot: bool = False
+
+    def to_json(self) -> str:
+        """For people and for programs with a JSON parser."""
+        return json.dumps(dataclasses.asdict(self) | {"label": "rehearsal stand-in"}, indent=2) + "\n"
+
+    def to_table(self) -> str:
+        """For programs without one (a bare machine has neither python3 nor jq): key, then fields, tab-separated.
+
+        Shape: `nouveau yes|no`, `secure_boot yes|no`, `pci ADDRESS VENDOR DEVICE CLASS MIB UUID NAME`, `-` for nothing.
+        """
+        yes = {True: "yes", False: "no"}
+        rows = [("nouveau", yes[self.nouveau]), ("secure_boot", yes[self.secure_boot])]
+        rows += [("pci", *(str(field) or "-" for field in dataclasses.astuple(device))) for device in self.pci]
+        return "".join("\t".join(row) + "\n" for row in rows)
+
+
+def h100(gpus: int = 1, nvswitches: int = 0, nouveau: bool = True, secure_boot: bool = False) -> Hardware:
+    """A VM with that many H100 SXM5 80GB, and NVSwitches where an 8-GPU board is passed through whole.
+
+    Source: gpu-host facts, PCI ids from NVIDIA/open-gpu-kernel-modules README; 81,559 MiB read from a real card.
+    """
+    cards = [
+        PciDevice(
+            f"0000:{number:02x}:00.0", "10de", "2330", "0x030200", 81_559,
+            f"GPU-7ec0ffee-0000-4000-8000-{number:012x}", "NVIDIA H100 80GB HBM3",
+        )
+        for number in range(1, gpus + 1)
+    ]  # fmt: skip
+    switches = [
+        PciDevice(f"0000:{0x80 + number:02x}:00.0", "10de", "22a3", "0x068000", name="NVSwitch")
+        for number in range(nvswitches)
+    ]
+    return Hardware(tuple(cards + switches), nouveau, secure_boot)
+
+
+NO_GPU = Hardware()

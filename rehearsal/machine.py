@@ -1,0 +1,252 @@
+"""Rehearsal machines: made, started, stopped, forked, thrown away.
+
+A machine is a stack of read-only layers (a root file system from the cache, then snapshots) under a layer of its own,
+plus the few directories that must be plain ones. What makes it *this* machine (machine id, host keys, name, address)
+is written into its own layer when it is forked, so forks of one snapshot never share it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rehearsal import forks, network, nspawn, requirements, ssh
+from rehearsal.hardware import Hardware, h100
+from rehearsal.places import Places, RehearsalRefused
+from rehearsal.rootfs import LOGIN_USER, remove_tree
+
+BOOT_SECONDS = 60
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+@dataclass(frozen=True)
+class Machine:
+    """One machine of a rehearsal, running or not."""
+
+    name: str
+    places: Places
+
+    @property
+    def directory(self) -> Path:
+        """Everything about the machine on the outer disk."""
+        return self.places.machines / self.name
+
+    @property
+    def record(self) -> dict[str, object]:
+        """What was decided when the machine was made."""
+        return forks.read_record(self.directory)
+
+    @property
+    def address(self) -> str:
+        """Static IPv4 address on the rehearsal's bridge."""
+        return str(self.record["address"])
+
+    @property
+    def debian(self) -> str:
+        """Debian release, "12" or "13"."""
+        return str(self.record["debian"])
+
+    @property
+    def user(self) -> str:
+        """Login user, with passwordless sudo."""
+        return LOGIN_USER
+
+    @property
+    def identity_file(self) -> Path:
+        """Private key of the login user."""
+        return self.places.identity_file
+
+    @property
+    def ssh_config(self) -> Path:
+        """ssh_config in which the machine's name is a host."""
+        return self.places.ssh_config
+
+    @property
+    def state(self) -> str:
+        """`running`, `starting` (between power-on, or a reboot, and PID 1), or `off`."""
+        if nspawn.supervisor_pid(self.directory) is None:
+            return "off"
+        return "running" if nspawn.leader_pid(self.directory) else "starting"
+
+    def start(self) -> None:
+        """The machine answers over SSH; one that is running already is left alone."""
+        self.power_on()
+        self.wait()
+
+    def power_on(self) -> None:
+        """The machine is booting or running; to start several, power all on before waiting for the first."""
+        if nspawn.supervisor_pid(self.directory) is None:
+            forks.require_layers(self.directory)
+            nspawn.start(self.directory)
+
+    def stop(self) -> None:
+        """The machine is off after an orderly shutdown, or after the plug was pulled on one that would not end."""
+        pid = nspawn.supervisor_pid(self.directory)
+        if pid is not None:
+            ssh.close_connection(self.places, self.name)
+            os.kill(pid, signal.SIGTERM)
+            _wait_for(lambda: nspawn.supervisor_pid(self.directory) is None, nspawn.POWER_OFF_SECONDS + 10, self)
+
+    def power_cycle(self) -> None:
+        """The plug was pulled without warning and the machine has booted again (the page cache survives)."""
+        pid, before = nspawn.supervisor_pid(self.directory), nspawn.leader_pid(self.directory)
+        if pid is None:
+            return self.start()
+        ssh.close_connection(self.places, self.name)
+        os.kill(pid, signal.SIGUSR1)
+        _wait_for(lambda: nspawn.leader_pid(self.directory) not in (before, None), BOOT_SECONDS, self)
+        self.wait()
+
+    def wait(self, seconds: float = BOOT_SECONDS) -> None:
+        """sshd of the machine greets; refuses with the end of the console log when it does not in time."""
+        _wait_for(lambda: nspawn.leader_pid(self.directory) is not None and _greets(self.address), seconds, self)
+
+    def destroy(self) -> None:
+        """The machine and all it wrote are gone."""
+        self.stop()
+        remove_tree(self.directory)
+
+    def run(self, command: str, *, check: bool = True, input: str | bytes | None = None, timeout: float | None = 300
+            ) -> subprocess.CompletedProcess[str]:  # fmt: skip
+        """Runs a shell command inside as root, without SSH; output as text, raises on a non-zero exit unless told."""
+        leader = nspawn.leader_pid(self.directory)
+        if leader is None:
+            state = f"{self.name} is {self.state}: nothing can run in it"
+            raise RehearsalRefused(f"{state}\n  try     python -m rehearsal up {self.name}")
+        spaces = ["--mount", "--uts", "--ipc", "--net", "--pid", "--cgroup"]
+        enter = ["nsenter", f"--target={leader}", *spaces, "--root", "--wd"]
+        environment = {"PATH": PATH, "HOME": "/root", "LANG": "C.UTF-8", "DEBIAN_FRONTEND": "noninteractive"}
+        finished = subprocess.run(
+            [*enter, "sh", "-c", command], env=environment, timeout=timeout, check=False, capture_output=True,
+            input=input.encode() if isinstance(input, str) else input or b"",
+        )  # fmt: skip
+        texts = finished.stdout.decode(errors="replace"), finished.stderr.decode(errors="replace")
+        if check and finished.returncode != 0:
+            raise subprocess.CalledProcessError(finished.returncode, command, *texts)
+        return subprocess.CompletedProcess(command, finished.returncode, *texts)
+
+    def put(self, path: str, content: str | bytes, mode: int = 0o644) -> None:
+        """The file inside holds `content`, owned by root; its directories are made."""
+        self.run(f"install -D -m {mode:o} /dev/stdin '{path}'", input=content)
+
+    def ssh(self, *command: str) -> subprocess.CompletedProcess[bytes]:
+        """Runs a command as the login user over real SSH, on this terminal."""
+        return subprocess.run(["ssh", "-F", str(self.ssh_config), self.name, *command], check=False)
+
+    def limit_rate(self, rate: str | None) -> None:
+        """The machine's download rate is limited (`100mbit`), also after reboots; None lifts the limit."""
+        forks.write_record(self.directory, self.record | {"rate": rate})
+        network.limit_rate(f"vb-{self.name}", rate)
+
+
+def machines(places: Places | None = None) -> list[Machine]:
+    """Every machine of the rehearsal, by name."""
+    places = places or Places.here()
+    return [Machine(path.parent.name, places) for path in sorted(places.machines.glob("*/machine.json"))]
+
+
+def machine(name: str, places: Places | None = None) -> Machine:
+    """The machine of that name; refuses when there is none, naming those there are."""
+    known = machines(places)
+    for candidate in known:
+        if candidate.name == name:
+            return candidate
+    names = ", ".join(one.name for one in known) or "none"
+    raise RehearsalRefused(f"there is no machine {name}\n  known   {names}\n  try     python -m rehearsal up {name}")
+
+
+def up(
+    names: Sequence[str] = ("d13a",),
+    debian: str = "13",
+    hardware: Hardware | None = None,
+    places: Places | None = None,
+    snapshot: str | None = None,
+) -> list[Machine]:
+    """The named machines run and answer over SSH; those that did already are left as they are.
+
+    Refuses: what `requirements` finds missing on the outer machine; a bridge that belongs to another rehearsal.
+    """
+    places = places or Places.here()
+    requirements.require(places)
+    with places.locked():
+        ssh.make_key(places.identity_file)
+        network.bring_up(places)
+        wanted = [_existing_or_new(name, debian, hardware or h100(), places, snapshot) for name in names]
+        for one in wanted:
+            one.power_on()
+        write_ssh_config(places)
+    for one in wanted:
+        one.wait()
+    return wanted
+
+
+def down(places: Places | None = None) -> None:
+    """No machine, mount, rule or process of this rehearsal is left; snapshots and the cache are kept."""
+    places = places or Places.here()
+    with places.locked():
+        for one in machines(places):
+            _signal_stop(one)
+        for one in machines(places):
+            one.destroy()
+        # A machine whose making was interrupted has a directory but no record.
+        remove_tree(places.machines)
+        network.take_down(places)
+        write_ssh_config(places)
+
+
+def snapshot(source: Machine, name: str) -> Path:
+    """The stopped machine's present state is kept under `name` for forks; the machine itself goes on from it."""
+    if source.state != "off":
+        raise RehearsalRefused(
+            f"{source.name} is {source.state}; a snapshot is taken of a machine that is off\n"
+            f"  try     python -m rehearsal stop {source.name}"
+        )
+    return forks.take_snapshot(source.directory, source.places.snapshots / name)
+
+
+def write_ssh_config(places: Places) -> None:
+    """ssh_config and known_hosts name the machines there are now."""
+    records = [one.record for one in machines(places)]
+    ssh.write_config(places, [(str(r["name"]), str(r["address"]), str(r["host_key"])) for r in records])
+
+
+def _existing_or_new(name: str, debian: str, hardware: Hardware, places: Places, snapshot: str | None) -> Machine:
+    found = Machine(name, places)
+    if not (found.directory / "machine.json").exists():
+        remove_tree(found.directory)
+        forks.fork(found.directory, places, debian, hardware, snapshot)
+    return found
+
+
+def _signal_stop(one: Machine) -> None:
+    """Asks without waiting, so that several machines shut down side by side."""
+    pid = nspawn.supervisor_pid(one.directory)
+    if pid is not None:
+        ssh.close_connection(one.places, one.name)
+        os.kill(pid, signal.SIGTERM)
+
+
+def _greets(address: str) -> bool:
+    with contextlib.suppress(OSError), socket.create_connection((address, 22), timeout=1) as connection:
+        return connection.recv(4) == b"SSH-"
+    return False
+
+
+def _wait_for(is_so: Callable[[], bool], seconds: float, one: Machine) -> None:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if is_so():
+            return
+        time.sleep(0.05)
+    raise RehearsalRefused(
+        f"{one.name} did not come to the wanted state within {seconds:.0f} s\n"
+        f"  state   {one.state}\n  console {one.directory / 'console.log'}\n"
+        f"  also    {one.directory / 'supervisor.log'}"
+    )

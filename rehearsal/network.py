@@ -1,0 +1,156 @@
+"""The private bridge the machines and the stand-in services share, and their way out through the outer machine.
+
+Addresses are static, so that an inventory can name them. Everything made here is found again by its name and removed
+by `take_down`; the filter rules sit in chains of their own, so nothing else of the outer machine's firewall is touched.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from rehearsal.places import Places, RehearsalRefused
+
+BRIDGE_ADDRESS = "10.213.0.1"  # of rehearsal number 0; services listen on `Network.bridge_address`
+SERVICE_NAMES = ("apt.rehearsal.internal", "registry.rehearsal.internal", "hub.rehearsal.internal")
+FIRST_MACHINE = 10
+FORWARDING = Path("/proc/sys/net/ipv4/ip_forward")
+
+
+@dataclass(frozen=True)
+class Network:
+    """The bridge and addresses of one rehearsal; the number keeps several on one outer machine apart."""
+
+    number: int = 0
+
+    @property
+    def bridge(self) -> str:
+        """Interface name on the outer machine."""
+        return f"rehearsal{self.number}"
+
+    @property
+    def subnet(self) -> ipaddress.IPv4Network:
+        """All addresses of the rehearsal."""
+        return ipaddress.IPv4Network(f"10.213.{self.number}.0/24")
+
+    @property
+    def bridge_address(self) -> str:
+        """Where the outer machine and its services are, seen from inside."""
+        return str(self.subnet[1])
+
+    def machine_address(self, index: int) -> str:
+        """Address of the machine with that index, counted from 0."""
+        return str(self.subnet[FIRST_MACHINE + index])
+
+    @property
+    def chain(self) -> str:
+        """Name of the iptables chains this rehearsal owns."""
+        return f"REHEARSAL{self.number}"
+
+
+def bring_up(places: Places) -> Network:
+    """The bridge is up, owned by this rehearsal, and machines on it reach whatever the outer machine reaches."""
+    network = Network(places.number)
+    _refuse_a_foreign_bridge(network, places)
+    if not _exists(network.bridge):
+        _command("ip", "link", "add", network.bridge, "type", "bridge")
+    _command("ip", "link", "set", network.bridge, "alias", str(places.root), "up")
+    _command("ip", "address", "replace", f"{network.bridge_address}/{network.subnet.prefixlen}", "dev", network.bridge)
+    _remember_forwarding(places)
+    FORWARDING.write_text("1\n")
+    _install_rules(network)
+    return network
+
+
+def take_down(places: Places) -> None:
+    """Bridge and rules of this rehearsal are gone and forwarding is as it was found; nothing to do is fine."""
+    network = Network(places.number)
+    _remove_rules(network)
+    if _exists(network.bridge) and _owner(network.bridge) in ("", str(places.root)):
+        _command("ip", "link", "delete", network.bridge)
+    remembered = places.root / "forwarding"
+    if remembered.exists():
+        if not any(_exists(f"rehearsal{number}") for number in range(10)):
+            FORWARDING.write_text(remembered.read_text())
+        remembered.unlink()
+
+
+def limit_rate(interface: str, rate: str | None) -> None:
+    """What is sent to the machine behind that interface is limited to `rate` (`100mbit`); None lifts the limit."""
+    subprocess.run(["tc", "qdisc", "del", "dev", interface, "root"], capture_output=True, check=False)
+    if rate:
+        _command("tc", "qdisc", "add", "dev", interface, "root", "tbf", "rate", rate, "burst", "256kb", "latency", "50ms")
+
+
+def resolvers() -> list[str]:
+    """Name servers a machine can reach; a loopback resolver of the outer machine is replaced by the ones behind it."""
+    for path in (Path("/etc/resolv.conf"), Path("/run/systemd/resolve/resolv.conf")):
+        words = [line.split() for line in path.read_text().splitlines()] if path.exists() else []
+        found = [word[1] for word in words if len(word) > 1 and word[0] == "nameserver"]
+        if reachable := [server for server in found if not server.startswith("127.") and server != "::1"]:
+            return reachable
+    return []
+
+
+def _refuse_a_foreign_bridge(network: Network, places: Places) -> None:
+    if not _exists(network.bridge) or (owner := _owner(network.bridge)) in ("", str(places.root)):
+        return
+    raise RehearsalRefused(
+        f"the bridge {network.bridge} belongs to another rehearsal\n"
+        f"  owner   {owner}\n"
+        f"  try     `python -m rehearsal down` there, or ENGINEHOUSE_REHEARSAL_NUMBER={network.number + 1} here\n"
+        f"  state   nothing was started"
+    )
+
+
+def _remember_forwarding(places: Places) -> None:
+    remembered = places.root / "forwarding"
+    if not remembered.exists():
+        remembered.write_text(FORWARDING.read_text())
+
+
+def _rules(network: Network) -> list[tuple[str, str, list[str]]]:
+    """(table, built-in chain that jumps to ours, rule in ours)."""
+    subnet, bridge = str(network.subnet), network.bridge
+    return [
+        ("nat", "POSTROUTING", ["-s", subnet, "!", "-d", subnet, "-j", "MASQUERADE"]),
+        ("filter", "FORWARD", ["-i", bridge, "-j", "ACCEPT"]),
+        ("filter", "FORWARD", ["-o", bridge, "-j", "ACCEPT"]),
+    ]
+
+
+def _install_rules(network: Network) -> None:
+    _remove_rules(network)
+    for table in ("nat", "filter"):
+        _command("iptables", "-w", "-t", table, "-N", network.chain)
+    for table, parent, rule in _rules(network):
+        _command("iptables", "-w", "-t", table, "-A", network.chain, *rule)
+        jump = ["iptables", "-w", "-t", table, "-C", parent, "-j", network.chain]
+        if subprocess.run(jump, capture_output=True, check=False).returncode != 0:
+            # First, because Docker on an outer machine sets FORWARD's policy to DROP.
+            _command("iptables", "-w", "-t", table, "-I", parent, "1", "-j", network.chain)
+
+
+def _remove_rules(network: Network) -> None:
+    if not shutil.which("iptables"):
+        return
+    for table, parent in (("nat", "POSTROUTING"), ("filter", "FORWARD")):
+        for action in (["-D", parent, "-j", network.chain], ["-F", network.chain], ["-X", network.chain]):
+            subprocess.run(["iptables", "-w", "-t", table, *action], capture_output=True, check=False)
+
+
+def _exists(interface: str) -> bool:
+    return Path(f"/sys/class/net/{interface}").exists()
+
+
+def _owner(interface: str) -> str:
+    shown = subprocess.run(["ip", "-json", "link", "show", interface], capture_output=True, text=True, check=True)
+    return str(json.loads(shown.stdout)[0].get("ifalias", ""))
+
+
+def _command(*words: str) -> None:
+    subprocess.run(words, check=True, capture_output=True, text=True)

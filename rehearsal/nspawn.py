@@ -1,0 +1,235 @@
+"""One machine as systemd-nspawn starts it, and the process that stands behind it as the cloud would.
+
+The supervising process lives in a mount namespace of its own, so that overlay and runtime directories vanish with it
+however it ends. It starts the machine again when the machine reboots, which is a true reboot with a new boot id.
+Deciding which machines there are is `machine.py`'s.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from types import FrameType
+from typing import IO
+
+from rehearsal import network
+
+REBOOT = 133  # nspawn's exit status when the machine asked for a reboot, systemd 252 with --keep-unit
+STARTS_AT_MOST = 500
+CONSOLE_LOG_BYTES = 1_000_000
+POWER_OFF_SECONDS = 25
+VOLUMES = {
+    # overlay2 cannot sit on overlay, and weights are large: these are plain directories of the outer disk.
+    "docker": "/var/lib/docker",
+    "containerd": "/var/lib/containerd",
+    "enginehouse": "/var/lib/enginehouse",
+}
+# runc joins session keyrings and loads device programs; nspawn's filter forbids both by default.
+ALLOWED_CALLS = "@keyring bpf perf_event_open"
+# The kernel and its clock are the outer machine's: no module may be loaded and no time set from inside.
+DROPPED_CAPABILITIES = "CAP_SYS_MODULE,CAP_SYS_TIME"
+
+
+def arguments(directory: Path, name: str, bridge: str) -> list[str]:
+    """nspawn's command line for the machine whose state is in `directory`."""
+    binds = [f"--bind={directory / 'volumes' / volume}:{path}" for volume, path in VOLUMES.items()]
+    return [
+        *("systemd-nspawn", "--quiet", "--boot", "--register=no", "--keep-unit", "--console=read-only"),
+        *(f"--directory={directory / 'root'}", f"--machine={name}", f"--hostname={name}"),
+        *("--network-veth", f"--network-bridge={bridge}", "--resolv-conf=off", "--timezone=off", "--link-journal=no"),
+        *("--capability=all", f"--drop-capability={DROPPED_CAPABILITIES}", f"--system-call-filter={ALLOWED_CALLS}"),
+        *binds,
+    ]
+
+
+def overlay_options(directory: Path, lowers: list[str]) -> str:
+    """Mount options that lay the machine's own changes over its read-only layers, uppermost first."""
+    # Without the optional features a layer can later become the lower layer of a fork.
+    plain = "redirect_dir=off,index=off,metacopy=off"
+    return f"lowerdir={':'.join(lowers)},upperdir={directory / 'upper'},workdir={directory / 'work'},{plain}"
+
+
+def start(directory: Path) -> None:
+    """The supervising process is running, detached from this one; its identity is in `supervisor.json`."""
+    command = ["unshare", "--mount", "--propagation", "private", sys.executable, "-m", "rehearsal.nspawn"]
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).resolve().parent.parent)}
+    with (directory / "supervisor.log").open("w") as log:
+        process = subprocess.Popen(
+            [*command, str(directory)],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            env=environment,
+            cwd="/",
+            start_new_session=True,
+        )
+    (directory / "supervisor.json").write_text(json.dumps({"pid": process.pid, "started": start_time(process.pid)}))
+
+
+def start_time(pid: int) -> int | None:
+    """Clock ticks after boot at which the process began, None if there is none: with the pid it names one process."""
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[19])
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+
+
+def supervisor_pid(directory: Path) -> int | None:
+    """Pid of the running supervisor, None if it has ended; a recycled pid is not mistaken for it."""
+    try:
+        recorded = json.loads((directory / "supervisor.json").read_text())
+    except (FileNotFoundError, json.JSONDecodeError):
+        return None
+    pid, state = recorded["pid"], start_time(recorded["pid"])
+    zombie = state is not None and ") Z " in Path(f"/proc/{pid}/stat").read_text()
+    return pid if state is not None and state == recorded["started"] and not zombie else None
+
+
+def leader_pid(directory: Path) -> int | None:
+    """Outer pid of the machine's PID 1, None while it is not running."""
+    supervisor = supervisor_pid(directory)
+    for nspawn in _children(supervisor) if supervisor else []:
+        for child in _children(nspawn):
+            if _is_init(child):
+                return child
+    return None
+
+
+def _children(pid: int) -> list[int]:
+    threads = Path(f"/proc/{pid}/task")
+    try:
+        words = [word for thread in threads.iterdir() for word in (thread / "children").read_text().split()]
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+    return [int(word) for word in words]
+
+
+def _is_init(pid: int) -> bool:
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    spaces = next((line.split()[1:] for line in status.splitlines() if line.startswith("NSpid:")), [])
+    return len(spaces) == 2 and spaces[1] == "1"
+
+
+class Supervisor:
+    """Runs nspawn for one machine until the machine is powered off. SIGTERM powers off, SIGUSR1 pulls the plug."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.record = json.loads((directory / "machine.json").read_text())
+        self.nspawn: subprocess.Popen[bytes] | None = None
+        self.stopping = False
+        self.plug_pulled = False
+
+    def run(self) -> None:
+        """Returns when the machine is off for good."""
+        signal.signal(signal.SIGTERM, self._on_stop)
+        signal.signal(signal.SIGUSR1, self._on_power_cycle)
+        self._mount()
+        for _ in range(STARTS_AT_MOST):
+            status = self._run_once()
+            again = status == REBOOT or self.plug_pulled
+            self.plug_pulled = False
+            if self.stopping or not again:
+                break
+        for cgroup in self._cgroups():
+            _remove_cgroup(cgroup)
+
+    def _mount(self) -> None:
+        options = overlay_options(self.directory, self.record["lowers"])
+        _mount("-t", "overlay", "overlay", "-o", options, str(self.directory / "root"))
+        runtime = Path("/run/systemd/nspawn")
+        runtime.mkdir(parents=True, exist_ok=True)
+        # Where the outer /run is no tmpfs, nspawn cannot propagate mounts and complains at each reboot.
+        _mount("-t", "tmpfs", "-o", "mode=0755", "tmpfs", str(runtime))
+
+    def _run_once(self) -> int:
+        bridge = network.Network(self.record["number"]).bridge
+        join = " ".join(shlex.quote(str(cgroup / "cgroup.procs")) for cgroup in self._cgroups())
+        # Own cgroup before nspawn starts: with --keep-unit two machines in one cgroup would share a payload.
+        script = f'for procs in {join}; do echo $$ > "$procs"; done; exec "$@"'
+        command = ["sh", "-c", script, "sh", *arguments(self.directory, self.record["name"], bridge)]
+        environment = os.environ | {"SYSTEMD_NSPAWN_UNIFIED_HIERARCHY": "1"}
+        self.nspawn = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment
+        )
+        assert self.nspawn.stdout is not None
+        threading.Thread(target=_keep_console, args=(self.nspawn.stdout, self.directory), daemon=True).start()
+        threading.Thread(target=self._limit_rate, daemon=True).start()
+        return self.nspawn.wait()
+
+    def _limit_rate(self) -> None:
+        """The link made anew at each start gets the limit that was asked for."""
+        rate = json.loads((self.directory / "machine.json").read_text()).get("rate")
+        interface = f"vb-{self.record['name']}"
+        for _ in range(100 if rate else 0):
+            if Path(f"/sys/class/net/{interface}").exists():
+                network.limit_rate(interface, rate)
+                return
+            time.sleep(0.05)
+
+    def _cgroups(self) -> list[Path]:
+        return [_made(root / f"rehearsal{self.record['number']}-{self.record['name']}") for root in cgroup_roots()]
+
+    def _on_stop(self, number: int, frame: FrameType | None) -> None:
+        self.stopping = True
+        if self.nspawn:
+            # nspawn passes this on as an orderly power-off.
+            self.nspawn.send_signal(signal.SIGTERM)
+            threading.Timer(POWER_OFF_SECONDS, self.nspawn.kill).start()
+
+    def _on_power_cycle(self, number: int, frame: FrameType | None) -> None:
+        self.plug_pulled = True
+        if self.nspawn:
+            self.nspawn.kill()
+
+
+def cgroup_roots() -> list[Path]:
+    """Mount points of the hierarchies systemd inside looks at: version 2 and, beside it, version 1's name=systemd."""
+    mounts = [line.split() for line in Path("/proc/self/mounts").read_text().splitlines()]
+    return [
+        Path(words[1])
+        for words in mounts
+        if words[2] == "cgroup2" or (words[2] == "cgroup" and "name=systemd" in words[3].split(","))
+    ]
+
+
+def _made(cgroup: Path) -> Path:
+    cgroup.mkdir(exist_ok=True)
+    return cgroup
+
+
+def _remove_cgroup(cgroup: Path) -> None:
+    for path, _, _ in os.walk(cgroup, topdown=False):
+        try:
+            os.rmdir(path)
+        except OSError:
+            # Something inside is still ending; an empty cgroup left behind is reused by the next start.
+            return
+
+
+def _keep_console(source: IO[bytes], directory: Path) -> None:
+    """What the machine prints on its console is in console.log; the older half is dropped when it grows too long."""
+    log = directory / "console.log"
+    while chunk := os.read(source.fileno(), 65536):
+        if log.exists() and log.stat().st_size > CONSOLE_LOG_BYTES:
+            log.replace(directory / "console.log.1")
+        with log.open("ab") as handle:
+            handle.write(chunk)
+
+
+def _mount(*words: str) -> None:
+    subprocess.run(["mount", *words], check=True)
+
+
+if __name__ == "__main__":
+    Supervisor(Path(sys.argv[1])).run()

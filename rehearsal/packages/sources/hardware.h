@@ -1,0 +1,30 @@
+/* What the stand-ins know about the GPUs of this machine.
+ *
+ * On a host it is read from where the real driver shows itself: /proc/driver/nvidia, /sys/module/nvidia and the PCI list.
+ * A container has its own /proc and /sys, so `nvidia-ctk cdi generate` carries a copy in as /run/rehearsal-gpu.
+ */
+#ifndef HARDWARE_H
+#define HARDWARE_H
+
+#define MOST_GPUS 16
+#define CARRIED "/run/rehearsal-gpu"
+
+struct gpu {
+    char bus_id[32];       /* 00000000:01:00.0 */
+    char uuid[64];         /* GPU-… */
+    const char *name;
+    unsigned device_id;    /* 0x2330 */
+    unsigned memory_mib;
+    int major, minor;      /* compute capability */
+};
+
+/* The version of the loaded module, or NULL where none is loaded. */
+const char *loaded_version(void);
+
+/* How many GPUs there are, written into `gpus`. */
+int find_gpus(struct gpu gpus[MOST_GPUS]);
+
+/* The first line of a file without its line end, or NULL. */
+const char *first_line(const char *path, char *line, int size);
+
+#endif

@@ -1,0 +1,213 @@
+/* nvidia-smi, as far as a provisioner asks it: -L, -i, --query-gpu, the table, -pm, and the real refusals.
+ *
+ * rehearsal stand-in: texts and exit codes follow the real tool (9: no driver, 18: mismatch, 6: no device, 2: bad field).
+ */
+#include "hardware.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static struct gpu gpus[MOST_GPUS];
+static int gpu_count, only = -1;
+static const char *user_space = USER_SPACE;
+
+static int persistence(void)
+{
+    char line[8];
+    const char *mode = first_line("/run/nvidia-persistenced/mode", line, sizeof line);
+    return mode && *mode == '1';
+}
+
+static int chosen(int index) { return only < 0 || only == index; }
+
+static const char *value(const struct gpu *gpu, int index, const char *field, const char **unit, char *out, size_t size)
+{
+    *unit = "";
+#define SAYS(label, ...) if (!strcmp(field, label)) { snprintf(out, size, __VA_ARGS__); return out; }
+#define MIB(label, number) if (!strcmp(field, label)) { *unit = " MiB"; snprintf(out, size, "%u", (unsigned)(number)); return out; }
+    SAYS("index", "%d", index)
+    SAYS("count", "%d", gpu_count)
+    SAYS("name", "%s", gpu->name) SAYS("gpu_name", "%s", gpu->name)
+    SAYS("uuid", "%s", gpu->uuid) SAYS("gpu_uuid", "%s", gpu->uuid)
+    SAYS("serial", "rehearsal-%d", index)
+    SAYS("driver_version", "%s", user_space)
+    SAYS("pci.bus_id", "%s", gpu->bus_id) SAYS("gpu_bus_id", "%s", gpu->bus_id)
+    SAYS("pci.device_id", "0x%04X10DE", gpu->device_id)
+    SAYS("compute_cap", "%d.%d", gpu->major, gpu->minor)
+    SAYS("persistence_mode", "%s", persistence() ? "Enabled" : "Disabled")
+    SAYS("compute_mode", "Default")
+    SAYS("ecc.mode.current", "Enabled") SAYS("ecc.mode.pending", "Enabled")
+    SAYS("ecc.errors.uncorrected.volatile.total", "0")
+    SAYS("mig.mode.current", "Disabled") SAYS("mig.mode.pending", "Disabled")
+    SAYS("remapped_rows.pending", "No") SAYS("remapped_rows.failure", "No")
+    SAYS("vbios_version", "rehearsal stand-in")
+    SAYS("pstate", "P0")
+    SAYS("temperature.gpu", "30")
+    MIB("memory.total", gpu->memory_mib) MIB("memory.used", 0)
+    MIB("memory.free", gpu->memory_mib - 600) MIB("memory.reserved", 600)
+    if (!strcmp(field, "utilization.gpu") || !strcmp(field, "utilization.memory")) { *unit = " %"; return "0"; }
+    if (!strcmp(field, "power.draw")) { *unit = " W"; return "70.00"; }
+    if (!strcmp(field, "power.limit")) { *unit = " W"; return "700.00"; }
+    return NULL;
+}
+
+static char *trimmed(char *text)
+{
+    while (isspace((unsigned char)*text)) text++;
+    return text;
+}
+
+static int split(char *list, char *fields[64])
+{
+    int count = 0;
+    for (char *field = strtok(list, ","); field && count < 64; field = strtok(NULL, ","))
+        fields[count++] = trimmed(field);
+    return count;
+}
+
+static int query(char *list, const char *format)
+{
+    char *fields[64], text[128];
+    const char *unit;
+    int count = split(list, fields), header = !strstr(format, "noheader"), units = !strstr(format, "nounits");
+    for (int i = 0; i < count; i++)
+        if (!value(&gpus[0], 0, fields[i], &unit, text, sizeof text)) {
+            printf("Field \"%s\" is not a valid field to query.\n\n", fields[i]);
+            return 2;
+        }
+    for (int i = 0; header && i < count; i++) {
+        value(&gpus[0], 0, fields[i], &unit, text, sizeof text);
+        printf("%s%s%s%s%s", i ? ", " : "", fields[i], *unit && units ? " [" : "", *unit && units ? unit + 1 : "", *unit && units ? "]" : "");
+    }
+    if (header)
+        puts("");
+    for (int gpu = 0; gpu < gpu_count; gpu++) {
+        for (int i = 0; chosen(gpu) && i < count; i++) {
+            const char *said = value(&gpus[gpu], gpu, fields[i], &unit, text, sizeof text);
+            printf("%s%s%s", i ? ", " : "", said, units ? unit : "");
+        }
+        if (chosen(gpu))
+            puts("");
+    }
+    return 0;
+}
+
+static int list(void)
+{
+    for (int i = 0; i < gpu_count; i++)
+        if (chosen(i))
+            printf("GPU %d: %s (UUID: %s)\n", i, gpus[i].name, gpus[i].uuid);
+    return 0;
+}
+
+static const char *rule = "+-----------------------------------------------------------------------------------------+";
+
+static int table(void)
+{
+    char driver[64];
+    snprintf(driver, sizeof driver, "Driver Version: %s", user_space);
+    printf("%s\n| NVIDIA-SMI %-14s%-32sCUDA Version: 13.0     |\n", rule, user_space, driver);
+    printf("| %-87s |\n%s\n", "rehearsal stand-in: no GPU is behind this table", rule);
+    for (int i = 0; i < gpu_count; i++)
+        if (chosen(i))
+            printf("| %3d  %-28s %-3s | %s |      0MiB / %6uMiB |      0%%      Default |\n", i, gpus[i].name, persistence() ? "On" : "Off",
+                   gpus[i].bus_id, gpus[i].memory_mib);
+    printf("%s\n| Processes:                                                                              |\n", rule);
+    printf("|  No running processes found                                                             |\n%s\n", rule);
+    return 0;
+}
+
+static int set_persistence(const char *mode)
+{
+    if (geteuid() != 0) {
+        puts("Unable to set persistence mode for GPU: Insufficient Permissions\nTerminating early due to previous errors.");
+        return 4;
+    }
+    mkdir("/run/nvidia-persistenced", 0755);
+    FILE *file = fopen("/run/nvidia-persistenced/mode", "w");
+    if (!file)
+        return 255;
+    fprintf(file, "%c\n", *mode);
+    fclose(file);
+    for (int i = 0; i < gpu_count; i++)
+        printf("%s persistence mode for GPU %s.\n", *mode == '1' ? "Enabled" : "Disabled", gpus[i].bus_id);
+    puts("All done.");
+    return 0;
+}
+
+static int refused(void)
+{
+    const char *loaded = loaded_version();
+    struct stat node;
+    if (!loaded) {
+        puts("NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. Make sure that the latest NVIDIA driver is installed "
+             "and running.\n");
+        return 9;
+    }
+    if (strcmp(loaded, user_space)) {
+        printf("Failed to initialize NVML: Driver/library version mismatch\nNVML library version: %.7s\n", user_space);
+        return 18;
+    }
+    gpu_count = find_gpus(gpus);
+    /* What a container sees after its device rules were taken away: the copy is still there, the device is not. */
+    if (!stat(CARRIED "/nodes", &node) && access("/dev/nvidiactl", R_OK | W_OK)) {
+        puts("Failed to initialize NVML: Unknown Error");
+        return 255;
+    }
+    if (!gpu_count) {
+        puts("No devices were found");
+        return 6;
+    }
+    return 0;
+}
+
+static int help(void)
+{
+    printf("NVIDIA System Management Interface -- v%s (rehearsal stand-in)\n\n"
+           "    -L, --list-gpus   -i, --id=   --query-gpu=FIELDS --format=csv[,noheader][,nounits]\n"
+           "    --query-compute-apps=FIELDS   -pm, --persistence-mode=0|1   -q   --version   conf-compute -f\n", user_space);
+    return 0;
+}
+
+static const char *after(const char *argument, const char *prefix)
+{
+    size_t length = strlen(prefix);
+    return strncmp(argument, prefix, length) ? NULL : argument + length;
+}
+
+int main(int argc, char **argv)
+{
+    const char *format = "csv", *mode = NULL, *text;
+    char *fields = NULL;
+    int lists = 0, apps = 0, confidential = 0, version = 0;
+    for (int i = 1; i < argc; i++) {
+        const char *next = i + 1 < argc ? argv[i + 1] : "";
+        if (!strcmp(argv[i], "-h") || !strcmp(argv[i], "--help")) return help();
+        else if (!strcmp(argv[i], "-L") || !strcmp(argv[i], "--list-gpus")) lists = 1;
+        else if (!strcmp(argv[i], "-q") || !strcmp(argv[i], "--query")) continue;
+        else if (!strcmp(argv[i], "--version")) version = 1;
+        else if (!strcmp(argv[i], "conf-compute")) confidential = 1;
+        else if (confidential && argv[i][0] == '-') continue;
+        else if (!strcmp(argv[i], "-i") || !strcmp(argv[i], "-pm")) { if (argv[i][1] == 'i') only = *next - '0'; else mode = next; i++; }
+        else if ((text = after(argv[i], "--id="))) only = *text - '0';
+        else if ((text = after(argv[i], "--persistence-mode="))) mode = text;
+        else if ((text = after(argv[i], "--format="))) format = text;
+        else if ((text = after(argv[i], "--query-gpu=")) || (text = after(argv[i], "--query-remapped-rows="))) fields = (char *)text;
+        else if (after(argv[i], "--query-compute-apps=")) apps = 1;
+        else { printf("Invalid combination of input arguments. Please run 'nvidia-smi -h' for help.\n\n"); return 2; }
+    }
+    int refusal = refused();
+    if (refusal) return refusal;
+    if (only >= gpu_count) { puts("No devices were found"); return 6; }
+    if (version) { printf("NVIDIA-SMI version  : %s\nNVML version        : %.7s\nDRIVER version      : %s\nCUDA Version        : 13.0\n", user_space, user_space, user_space); return 0; }
+    if (confidential) { puts("CC status: OFF"); return 0; }
+    if (lists) return list();
+    if (apps) return strstr(format, "noheader") ? 0 : puts("pid, used_gpu_memory [MiB]") < 0;
+    if (fields) return query(fields, format);
+    if (mode) return set_persistence(mode);
+    return table();
+}

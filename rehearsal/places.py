@@ -1,0 +1,88 @@
+"""Where a rehearsal keeps its things, so that no other module joins paths to the state or the cache.
+
+State belongs to one repository checkout and goes away with `down`; the cache belongs to the user and is shared by all.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+
+
+class RehearsalRefused(Exception):
+    """What a person did or lacks, as one message to read; never a stack trace."""
+
+
+@dataclass(frozen=True)
+class Places:
+    """One rehearsal: its state directory and its number, which also picks the bridge and the addresses."""
+
+    root: Path
+    number: int = 0
+
+    @classmethod
+    def here(cls) -> Places:
+        """The rehearsal of this checkout; two at once on one machine take different ENGINEHOUSE_REHEARSAL_NUMBERs."""
+        number = int(os.environ.get("ENGINEHOUSE_REHEARSAL_NUMBER", "0"))
+        return cls(REPOSITORY / ".rehearsal" if number == 0 else REPOSITORY / ".rehearsal" / f"number-{number}", number)
+
+    @property
+    def machines(self) -> Path:
+        """Parent of one directory per machine."""
+        return self.root / "machines"
+
+    @property
+    def snapshots(self) -> Path:
+        """Parent of one directory per snapshot; they outlive `down`."""
+        return self.root / "snapshots"
+
+    @property
+    def identity_file(self) -> Path:
+        """Private key of the login user on every machine of this rehearsal."""
+        return self.root / "id_ed25519"
+
+    @property
+    def ssh_config(self) -> Path:
+        """The one file ssh, rsync, pyinfra and testinfra read to reach the machines by name."""
+        return self.root / "ssh_config"
+
+    @property
+    def known_hosts(self) -> Path:
+        """Host keys, known before first contact because they are made on this side."""
+        return self.root / "known_hosts"
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """One `up` or `down` at a time per rehearsal."""
+        self.root.mkdir(parents=True, exist_ok=True)
+        with _lock(self.root / "lock"):
+            yield
+
+
+def cache() -> Path:
+    """Directory of root file systems and other things that are costly to make and never change once made."""
+    chosen = os.environ.get("ENGINEHOUSE_CACHE")
+    shared = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "enginehouse"
+    return (Path(chosen) if chosen else shared) / "rehearsal"
+
+
+@contextlib.contextmanager
+def cache_locked(name: str) -> Iterator[None]:
+    """One maker at a time for the named thing in the cache; others wait and then find it made."""
+    cache().mkdir(parents=True, exist_ok=True)
+    with _lock(cache() / f"{name}.lock"):
+        yield
+
+
+@contextlib.contextmanager
+def _lock(path: Path) -> Iterator[None]:
+    # The lock is the kernel's, so a killed holder leaves none behind.
+    with path.open("w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield

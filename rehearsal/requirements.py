@@ -1,0 +1,128 @@
+"""What a rehearsal needs of the outer machine, and exactly what is missing here.
+
+Each need is tried rather than guessed (a real overlay is mounted, a real bridge made), because a container can have
+the programs and still be forbidden the calls. Nothing is installed unless asked for.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from rehearsal.network import resolvers
+from rehearsal.nspawn import cgroup_roots
+from rehearsal.places import Places, RehearsalRefused
+
+# Program or file that shows it is there -> Debian package that brings it.
+PROGRAMS = {
+    "mmdebstrap": "mmdebstrap",
+    "systemd-nspawn": "systemd-container",
+    "iptables": "iptables",
+    "ip": "iproute2",
+    "tc": "iproute2",
+    "nsenter": "util-linux",
+    "ssh": "openssh-client",
+    "ssh-keygen": "openssh-client",
+    "rsync": "rsync",
+    "/usr/share/keyrings/debian-archive-keyring.gpg": "debian-archive-keyring",
+}
+DISK_MIB = 6_000
+
+
+@dataclass(frozen=True)
+class Missing:
+    """One thing the outer machine lacks; `package` is what brings it where a package can."""
+
+    what: str
+    package: str = ""
+
+
+def packages() -> list[str]:
+    """Debian packages a rehearsal uses on the outer machine, for whoever installs them."""
+    return sorted(set(PROGRAMS.values()))
+
+
+def missing(places: Places) -> list[Missing]:
+    """Everything that keeps machines from running here, all at once; empty when they can."""
+    if platform.system() != "Linux":
+        return [Missing(f"Linux: machines share the kernel of the outer machine, and this is {platform.system()}")]
+    lacking = [Missing(f"the program {Path(name).name}", package) for name, package in PROGRAMS.items() if not _has(name)]
+    if os.geteuid() != 0:
+        return [*lacking, Missing("root: namespaces, overlay mounts and bridges need it")]
+    return lacking + [Missing(what) for what, works in _trials(places) if not works()]
+
+
+def require(places: Places) -> None:
+    """Refuses with the whole list when anything is missing."""
+    if lacking := missing(places):
+        raise RehearsalRefused(explain(lacking))
+
+
+def explain(lacking: list[Missing]) -> str:
+    """The list as a message: what is missing, and the one command that brings what packages bring."""
+    lines = ["this machine cannot host rehearsal machines yet", *(f"  missing {one.what}" for one in lacking)]
+    wanted = sorted({one.package for one in lacking if one.package})
+    if wanted:
+        lines.append(f"  try     apt-get install {' '.join(wanted)}   (or `python -m rehearsal up --install`)")
+    if any(not one.package for one in lacking):
+        lines.append("  means   no package brings the rest: use a Linux VM where you are root")
+    return "\n".join([*lines, "  state   nothing was started"])
+
+
+def install(lacking: list[Missing]) -> None:
+    """The packages among what is missing are installed, where the outer machine is of Debian's family."""
+    wanted = sorted({one.package for one in lacking if one.package})
+    if wanted and shutil.which("apt-get"):
+        environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
+        subprocess.run(["apt-get", "update"], check=True, env=environment)
+        command = ["apt-get", "install", "--yes", "--no-install-recommends", *wanted]
+        subprocess.run(command, check=True, env=environment)
+
+
+def _has(name: str) -> bool:
+    return Path(name).exists() if name.startswith("/") else shutil.which(name) is not None
+
+
+def _trials(places: Places) -> Iterator[tuple[str, Callable[[], bool]]]:
+    near = next(path for path in (places.root, *places.root.parents) if path.is_dir())
+    yield f"overlay mounts above {near}: its file system cannot carry them, or mount is forbidden", lambda: _overlay(near)
+    yield "network bridges: the kernel or this container forbids them", _bridge
+    yield "iptables' nat table: machines would have no way to the package registries", _nat
+    yield "a cgroup version 2 hierarchy, alone or beside version 1", lambda: bool(cgroup_roots())
+    yield "a name server that is not on loopback: machines could resolve nothing", lambda: bool(resolvers())
+    yield "a machine id: systemd-nspawn wants one, `systemd-machine-id-setup` writes it", _machine_id
+    yield f"{DISK_MIB:,} MiB of free disk at {near}", lambda: shutil.disk_usage(near).free >> 20 >= DISK_MIB
+
+
+def _overlay(near: Path) -> bool:
+    with tempfile.TemporaryDirectory(dir=near, prefix=".overlay-trial-") as scratch:
+        for part in ("lower", "upper", "work", "root"):
+            (Path(scratch) / part).mkdir()
+        options = f"lowerdir={scratch}/lower,upperdir={scratch}/upper,workdir={scratch}/work"
+        trial = f"mount -t overlay overlay -o {options} {scratch}/root && touch {scratch}/root/x"
+        return _works("unshare", "--mount", "--propagation", "private", "sh", "-c", trial)
+
+
+def _bridge() -> bool:
+    return _works("unshare", "--net", "ip", "link", "add", "trial0", "type", "bridge")
+
+
+def _nat() -> bool:
+    return _works("iptables", "-w", "-t", "nat", "-S")
+
+
+def _machine_id() -> bool:
+    return Path("/etc/machine-id").is_file() and len(Path("/etc/machine-id").read_text().strip()) == 32
+
+
+def _works(*words: str) -> bool:
+    try:
+        return subprocess.run(words, capture_output=True, check=False).returncode == 0
+    except FileNotFoundError:
+        return False

@@ -1,0 +1,148 @@
+"""Root file systems of bare Debian VMs: what a provider's minimal cloud image holds, and nothing a role should install.
+
+A root file system is made once per recipe, kept in the cache under the recipe's digest and never written to again:
+machines lay their own changes over it. Identity (host keys, machine id, name, address, login key) is a machine's.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+from rehearsal import apt_sources
+from rehearsal.places import RehearsalRefused, cache, cache_locked
+
+LOGIN_USER = "operator"
+# Left out on purpose, because roles must bring them: docker, rsync, curl, python3.
+PACKAGES = (
+    "systemd systemd-sysv systemd-timesyncd dbus libpam-systemd openssh-server sudo ca-certificates iproute2 iptables "
+    "procps kmod netbase tzdata apt-utils less"
+).split()
+KMOD_TOOLS = ("modprobe", "rmmod", "insmod", "modinfo", "lsmod", "depmod")
+HARDWARE = Path(__file__).resolve().parent / "hardware"
+OUTER_CERTIFICATES = Path("/usr/local/share/ca-certificates")
+
+SSHD = "PermitRootLogin no\nPasswordAuthentication no\nUseDNS no\n"
+# Documentation and translations are half of the files and no role looks at them.
+DPKG = "path-exclude=/usr/share/doc/*\npath-exclude=/usr/share/man/*\npath-exclude=/usr/share/locale/*\nforce-unsafe-io\n"
+
+FINISH = f"""set -eu
+# Debian already has a group of this name.
+useradd --create-home --shell /bin/bash --gid {LOGIN_USER} {LOGIN_USER}
+install -d -o {LOGIN_USER} -g {LOGIN_USER} -m 0700 /home/{LOGIN_USER}/.ssh
+echo '{LOGIN_USER} ALL=(ALL) NOPASSWD:ALL' > /etc/sudoers.d/90-{LOGIN_USER}
+chmod 0440 /etc/sudoers.d/90-{LOGIN_USER}
+passwd --lock root
+rm -f /etc/ssh/ssh_host_*
+: > /etc/machine-id
+install -d -m 0755 /var/lib/dbus
+ln -sfn /etc/machine-id /var/lib/dbus/machine-id
+update-ca-certificates
+# Kernel module tools are stood in for: the kernel is the outer machine's and must not be touched from here.
+for tool in {" ".join(KMOD_TOOLS)}; do
+    # lsmod is shipped at two paths.
+    for path in $(dpkg --listfiles kmod | grep "bin/$tool$"); do
+        dpkg-divert --local --rename --divert "$path.kmod" --add "$path"
+        ln -sfn /usr/lib/rehearsal/kernel-modules "$path"
+    done
+done
+systemctl enable systemd-networkd ssh rehearsal-hardware
+systemctl set-default multi-user.target
+"""
+
+
+def root_file_system(debian: str) -> Path:
+    """Directory of the finished root file system for Debian `debian` ("12" or "13"), made now if the cache has none."""
+    recipe = _recipe(debian)
+    place = cache() / f"debian-{debian}-{recipe}"
+    with cache_locked(f"debian-{debian}"):
+        if not place.is_dir():
+            _make(debian, place)
+    return place
+
+
+def _recipe(debian: str) -> str:
+    """Digest of everything that decides what the root file system holds."""
+    digest = hashlib.sha256()
+    for text in (_sources(debian), apt_sources.handed_on_settings(), " ".join(PACKAGES), SSHD, DPKG, FINISH):
+        digest.update(text.encode() + b"\0")
+    for path in [*_hardware_files(), *_certificates()]:
+        digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+def _make(debian: str, place: Path) -> None:
+    with tempfile.TemporaryDirectory(dir=cache(), prefix="making-") as scratch:
+        root, log = Path(scratch) / "root", cache() / f"debian-{debian}.log"
+        sources, settings = Path(scratch) / "debian.sources", Path(scratch) / "99-rehearsal"
+        sources.write_text(_sources(debian))
+        settings.write_text(apt_sources.handed_on_settings())
+        excludes = Path(scratch) / "dpkg.cfg"
+        excludes.write_text(DPKG)
+        arguments = [
+            *("mmdebstrap", "--mode=root", "--variant=minbase", "--format=directory", "--quiet"),
+            *(f"--include={','.join(PACKAGES)}", f"--aptopt={settings}", f"--dpkgopt={excludes}"),
+            *(apt_sources.CODENAMES[debian], str(root), str(sources)),
+        ]
+        with log.open("w") as output:
+            finished = subprocess.run(arguments, stdout=output, stderr=subprocess.STDOUT, check=False)
+        if finished.returncode != 0:
+            raise RehearsalRefused(_explain(debian, log))
+        _finish(root, _sources(debian), log)
+        root.rename(place)
+
+
+def _finish(root: Path, sources: str, log: Path) -> None:
+    """Turns a bootstrapped tree into a VM image: login user, sshd, network, stand-in hardware."""
+    for old in [root / "etc/apt/sources.list", *(root / "etc/apt/sources.list.d").iterdir()]:
+        old.unlink(missing_ok=True)
+    _write(root / "etc/apt/sources.list.d/debian.sources", sources)
+    _write(root / "etc/ssh/sshd_config.d/10-cloud.conf", SSHD)
+    _write(root / "etc/default/locale", "LANG=C.UTF-8\n")
+    for certificate in _certificates():
+        _write(root / "usr/local/share/ca-certificates" / certificate.name, certificate.read_text())
+    for path in _hardware_files():
+        target = "etc/systemd/system" if path.suffix == ".service" else "usr/lib/rehearsal"
+        _write(root / target / path.name, path.read_text(), 0o644 if path.suffix == ".service" else 0o755)
+    environment = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8", "DEBIAN_FRONTEND": "noninteractive"}
+    finish = ["chroot", str(root), "sh", "-c", FINISH]
+    with log.open("a") as output:
+        subprocess.run(finish, check=True, env=environment, stdout=output, stderr=subprocess.STDOUT)
+
+
+def _sources(debian: str) -> str:
+    return "\n".join(source.to_deb822() for source in apt_sources.debian_sources(debian))
+
+
+def _hardware_files() -> list[Path]:
+    return sorted(path for path in HARDWARE.iterdir() if path.is_file() and path.suffix != ".py")
+
+
+def _certificates() -> list[Path]:
+    """Certificate authorities the outer machine trusts beyond Debian's: a proxy here may sign what machines fetch."""
+    known = sorted(OUTER_CERTIFICATES.rglob("*.crt")) if OUTER_CERTIFICATES.is_dir() else []
+    return [path for path in known if os.access(path, os.R_OK)]
+
+
+def _write(path: Path, text: str, mode: int = 0o644) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    path.chmod(mode)
+
+
+def _explain(debian: str, log: Path) -> str:
+    tail = "\n".join(f"          {line}" for line in log.read_text().splitlines()[-6:])
+    return (
+        f"mmdebstrap made no root file system for Debian {debian}\n  said\n{tail}\n"
+        f"  log     {log}\n  try     `apt-get update` here: the machine uses the same mirror\n  state   no machine was made"
+    )
+
+
+def remove_tree(path: Path) -> None:
+    """The directory is gone; one that is not there is fine."""
+    if path.exists():
+        shutil.rmtree(path)
