@@ -1,0 +1,70 @@
+# Every target installs what it needs first, so a fresh clone needs nothing but `make`, Python >= 3.11 and, for the
+# rehearsal, root on a Debian-family machine. INVENTORY, MACHINES and PYTEST_ARGS may be set on the command line.
+
+PYTHON    ?= python3
+INVENTORY ?= inventories/h100.py
+MACHINES  ?= d13a
+VENV      := .venv
+RUN       := $(VENV)/bin
+READY     := $(VENV)/.ready
+TESTREADY := $(VENV)/.ready-test
+TORCH     := torch==2.13.0
+
+.DEFAULT_GOAL := help
+.PHONY: help plan deploy rehearse rehearse-down test unit lint lock clean rehearsal-packages
+
+help: ## what can be typed here
+	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 18
+
+$(READY): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "enginehouse needs Python 3.11 or newer; found $$($(PYTHON) --version). Try: make PYTHON=python3.12 …"; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || { echo "the venv module is missing. Try: apt-get install python3-venv"; exit 1; }
+	$(RUN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(RUN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable . 2>/dev/null \
+	  || $(RUN)/pip install --quiet --disable-pip-version-check --no-deps --editable .
+	@touch $@
+
+$(TESTREADY): $(READY) requirements-test.lock
+	$(RUN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-test.lock
+	@echo "installing $(TORCH): about 200 MB as a CPU build where your index has one; the default build of the public index"
+	@echo "brings about 3 GB of CUDA libraries with it. Interrupt now if that is too much; make plan and pyinfra need none of it."
+	$(RUN)/pip install --quiet --disable-pip-version-check '$(TORCH)'
+	@touch $@
+
+plan: $(READY) ## print the plan of INVENTORY; touches no host
+	$(RUN)/python -m deploy plan $(INVENTORY)
+
+deploy: $(READY) ## bring the hosts of INVENTORY to their plan
+	$(RUN)/pyinfra $(INVENTORY) deploy.py
+
+rehearsal-packages: $(READY)
+	$(RUN)/python -m rehearsal requirements --install
+
+rehearse: $(TESTREADY) rehearsal-packages ## boot MACHINES, deploy to them for real, smoke-test, print the endpoints
+	$(RUN)/python -m rehearsal.rehearse $(MACHINES)
+
+rehearse-down: $(READY) ## remove the rehearsal machines, their services, network and state
+	$(RUN)/python -m rehearsal.rehearse --down
+
+lint: $(TESTREADY) ## what a reviewer would check first
+	$(RUN)/ruff check .
+	$(RUN)/ruff format --check .
+	$(RUN)/mypy
+
+unit: $(TESTREADY) ## everything that needs neither machine nor network
+	$(RUN)/pytest -m "not rehearsal" $(PYTEST_ARGS)
+
+test: lint rehearsal-packages ## everything that proves the repository right, rehearsal machines included
+	$(RUN)/pytest $(PYTEST_ARGS)
+
+lock: ## write requirements*.lock anew from pyproject.toml (hashes, no URLs, torch left out)
+	$(PYTHON) -m venv .cache/lock && .cache/lock/bin/pip install --quiet pip-tools
+	.cache/lock/bin/pip-compile $(LOCK_OPTIONS) --output-file requirements.lock pyproject.toml
+	.cache/lock/bin/pip-compile $(LOCK_OPTIONS) --extra test --constraint requirements.lock --output-file requirements-test.lock pyproject.toml
+
+LOCK_OPTIONS := --quiet --generate-hashes --strip-extras --allow-unsafe --no-header \
+  --no-emit-index-url --no-emit-trusted-host --no-emit-find-links
+
+clean: ## remove the virtual environment and caches of this clone
+	rm -rf $(VENV) .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis

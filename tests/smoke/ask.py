@@ -1,0 +1,71 @@
+"""One request of each kind, over HTTP or gRPC alike: what a client of this stack would write."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from queue import Queue
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import tritonclient.grpc
+import tritonclient.http
+
+Client = tritonclient.http.InferenceServerClient | tritonclient.grpc.InferenceServerClient
+STREAM_SECONDS = 120
+
+
+def flavour(client: Client) -> ModuleType:
+    """The half of tritonclient this client belongs to."""
+    return tritonclient.http if isinstance(client, tritonclient.http.InferenceServerClient) else tritonclient.grpc
+
+
+def strings(client: Client, name: str, rows: list[list[str]]) -> Any:
+    """A BYTES input of shape [rows, items]."""
+    array = np.array([[text.encode() for text in row] for row in rows], dtype=object).reshape(len(rows), -1)
+    tensor = flavour(client).InferInput(name, list(array.shape), "BYTES")
+    return tensor.set_data_from_numpy(array)
+
+
+def embed(client: Client, model: str, rows: list[list[str]], **parameters: Any) -> np.ndarray[Any, Any]:
+    """Embeddings [rows, texts, dimensions]."""
+    result = client.infer(model, [strings(client, "texts", rows)], parameters=parameters or None)
+    return np.asarray(result.as_numpy("embeddings"))
+
+
+def rerank(client: Client, model: str, query: str, passages: list[str], **parameters: Any) -> np.ndarray[Any, Any]:
+    """Scores [passages] of one query."""
+    inputs = [strings(client, "query", [[query]]), strings(client, "passages", [passages])]
+    result = client.infer(model, inputs, parameters=parameters or None)
+    return np.asarray(result.as_numpy("scores"))[0]
+
+
+def generate(client: tritonclient.grpc.InferenceServerClient, model: str, prompt: str, tokens: int) -> Iterator[str]:
+    """The pieces of a streamed answer, as they come; ends with Triton's own final response."""
+    answers: Queue[tuple[Any, Exception | None]] = Queue()
+    client.start_stream(callback=lambda result, error: answers.put((result, error)))
+    try:
+        client.async_stream_infer(model, _llm_inputs(prompt, tokens), enable_empty_final_response=True)
+        while True:
+            result, error = answers.get(timeout=STREAM_SECONDS)
+            if error:
+                raise error
+            text = result.as_numpy("text_output")
+            if text is not None and text.size:
+                yield text.reshape(-1)[0].decode()
+            if result.get_response().parameters["triton_final_response"].bool_param:
+                return
+    finally:
+        client.stop_stream()
+
+
+def _llm_inputs(prompt: str, tokens: int) -> list[Any]:
+    def tensor(name: str, value: Any, kind: str, dtype: Any) -> Any:
+        return tritonclient.grpc.InferInput(name, [1], kind).set_data_from_numpy(np.array([value], dtype=dtype))
+
+    return [
+        tensor("text_input", prompt.encode(), "BYTES", object),
+        tensor("streaming", True, "BOOL", bool),
+        tensor("sampling_param_max_tokens", tokens, "INT32", np.int32),
+        tensor("sampling_param_exclude_input_from_output", True, "BOOL", bool),
+    ]

@@ -1,0 +1,122 @@
+"""Fixtures of the smoke tests: the plan of the inventory, the hosts over the same SSH settings, a client each.
+
+The suite only reads. It takes every expectation from the plan, so it can be pointed at any inventory. A run that
+collected nothing, or in which nothing passed, is a failure: an empty report must never look like a healthy fleet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import testinfra
+import tritonclient.grpc
+import tritonclient.http
+from testinfra.host import Host
+
+from deploy.__main__ import load_plan, ssh_config_of
+from deploy.plan import Plan
+from deploy.slice import ModelSlice, ServerSlice, Slice
+from tests.smoke.reach import Endpoint, reach
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Loads the inventory once, so that a refused one is reported as it is, not as a broken fixture."""
+    config.smoke_plan = load_plan(  # type: ignore[attr-defined]
+        config.getoption("--inventory"), data=config.getoption("--data"), limit=config.getoption("--limit")
+    )
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """One case per host, per server or per model, whichever the test asks for."""
+    plan: Plan = metafunc.config.smoke_plan  # type: ignore[attr-defined]
+    slices = [plan.for_host(name) for name in plan.hosts]
+    if "model" in metafunc.fixturenames:
+        kind = getattr(metafunc.function, "kind", None)
+        cases = [
+            pytest.param((mine, server, model), id=f"{mine.host}-{server.name}-{model.name}")
+            for mine in slices
+            for server in mine.servers
+            for model in server.models
+            if kind in (None, model.kind)
+        ]
+        metafunc.parametrize("case", cases, scope="session")
+    elif "server" in metafunc.fixturenames:
+        cases = [
+            pytest.param((mine, server, None), id=f"{mine.host}-{server.name}")
+            for mine in slices
+            for server in mine.servers
+        ]
+        metafunc.parametrize("case", cases, scope="session")
+    elif "case" in metafunc.fixturenames:
+        cases = [pytest.param((mine, None, None), id=mine.host) for mine in slices]
+        metafunc.parametrize("case", cases, scope="session")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, exitstatus: int) -> None:
+    """Says aloud when nothing was asked."""
+    if not terminalreporter.stats.get("passed"):
+        terminalreporter.write_line("smoke: no test passed, so nothing is known about this service", red=True)
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """All skipped is not healthy."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if exitstatus == 0 and not session.config.option.collectonly and not (reporter and reporter.stats.get("passed")):
+        session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED
+
+
+@pytest.fixture(scope="session")
+def ssh_config(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The generated ssh_config that testinfra and the tunnels use: the inventory's own SSH settings, nothing else."""
+    path = tmp_path_factory.mktemp("ssh") / "config"
+    path.write_text(ssh_config_of(request.config.getoption("--inventory"), data=request.config.getoption("--data")))
+    return path
+
+
+@pytest.fixture(scope="session")
+def mine(case: tuple[Slice, ServerSlice | None, ModelSlice | None]) -> Slice:
+    """The host's slice of the plan."""
+    return case[0]
+
+
+@pytest.fixture(scope="session")
+def server(case: tuple[Slice, ServerSlice | None, ModelSlice | None]) -> ServerSlice:
+    """One planned Triton."""
+    assert case[1] is not None
+    return case[1]
+
+
+@pytest.fixture(scope="session")
+def model(case: tuple[Slice, ServerSlice | None, ModelSlice | None]) -> ModelSlice:
+    """One planned model."""
+    assert case[2] is not None
+    return case[2]
+
+
+@pytest.fixture(scope="session")
+def machine(mine: Slice, ssh_config: Path) -> Host:
+    """The host through OpenSSH, with sudo."""
+    return testinfra.get_host(f"ssh://{mine.host}", ssh_config=str(ssh_config), sudo=True)
+
+
+@pytest.fixture(scope="session")
+def endpoint(mine: Slice, server: ServerSlice, ssh_config: Path) -> Iterator[Endpoint]:
+    """Where this server answers: its address, or a tunnel where it listens on the host's loopback only."""
+    with reach(mine, server, ssh_config) as found:
+        yield found
+
+
+@pytest.fixture(scope="session")
+def http(endpoint: Endpoint) -> Iterator[tritonclient.http.InferenceServerClient]:
+    """A client over HTTP."""
+    with tritonclient.http.InferenceServerClient(endpoint.http, network_timeout=120, connection_timeout=120) as client:
+        yield client
+
+
+@pytest.fixture(scope="session")
+def grpc(endpoint: Endpoint) -> Iterator[tritonclient.grpc.InferenceServerClient]:
+    """A client over gRPC."""
+    with tritonclient.grpc.InferenceServerClient(endpoint.grpc) as client:
+        yield client

@@ -1,0 +1,158 @@
+"""The service as a client meets it: every model ready, every answer meaningful, every bad request told so."""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import tritonclient.grpc
+import tritonclient.http
+from tritonclient.utils import InferenceServerException
+
+from deploy.slice import ModelSlice, ServerSlice
+from tests.smoke.ask import embed, generate, rerank
+from tests.smoke.reach import Endpoint
+
+HTTP = tritonclient.http.InferenceServerClient
+GRPC = tritonclient.grpc.InferenceServerClient
+
+PARAPHRASES = ("A man is eating food.", "A man eats something.")
+UNRELATED = ("A man is eating food.", "The stock market fell sharply on Monday.")
+HARMONY = "<|start|>user<|message|>{}<|end|><|start|>assistant"
+"""gpt-oss wants its own chat format; Triton applies no template, the client renders it (trtllm-triton facts §3)."""
+
+
+def for_kind(kind: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Asks only the models of this kind."""
+
+    def mark(test: Callable[..., None]) -> Callable[..., None]:
+        test.kind = kind  # type: ignore[attr-defined]
+        return test
+
+    return mark
+
+
+def cosine(left: np.ndarray[Any, Any], right: np.ndarray[Any, Any]) -> float:
+    """Of two vectors."""
+    return float(left @ right / (np.linalg.norm(left) * np.linalg.norm(right)))
+
+
+def test_every_planned_model_is_ready_over_both_protocols(http: HTTP, grpc: GRPC, model: ModelSlice) -> None:
+    """Ready per model: `/v2/health/ready` alone stays 200 over a dead model in older cores."""
+    assert http.is_model_ready(model.name) and grpc.is_model_ready(model.name)
+
+
+def test_no_other_model_is_loaded(http: HTTP, server: ServerSlice) -> None:
+    """The repository index lists what is planned and nothing else."""
+    statistics = http.get_inference_statistics()["model_stats"]
+    assert {row["name"] for row in statistics} == {model.name for model in server.models}
+
+
+@for_kind("embedder")
+def test_embeddings_have_one_unit_vector_per_text_of_every_row(http: HTTP, model: ModelSlice) -> None:
+    """B > 1 and N > 1: rows and texts all come back, normalised."""
+    vectors = embed(http, model.name, [["one", "two", "three"], ["four", "five", "six"]])
+    assert vectors.shape == (2, 3, model.dimensions)
+    assert np.allclose(np.linalg.norm(vectors, axis=-1), 1.0, atol=1e-3)
+
+
+@for_kind("embedder")
+@pytest.mark.parametrize("count", [1, 33])
+def test_any_number_of_texts_comes_back_in_shape(grpc: GRPC, model: ModelSlice, count: int) -> None:
+    """One text and thirty-three."""
+    assert embed(grpc, model.name, [["some text"] * count]).shape == (1, count, model.dimensions)
+
+
+@for_kind("embedder")
+def test_both_protocols_return_the_same_vector(http: HTTP, grpc: GRPC, model: ModelSlice) -> None:
+    """To rounding."""
+    over_http, over_grpc = (embed(client, model.name, [["the same text"]])[0, 0] for client in (http, grpc))
+    assert 1 - cosine(over_http, over_grpc) < 1e-4
+
+
+@for_kind("embedder")
+def test_a_vector_does_not_depend_on_its_batch_mates(http: HTTP, model: ModelSlice) -> None:
+    """The guides' mask-less mean fails exactly here."""
+    alone = embed(http, model.name, [["short"]])[0, 0]
+    beside = embed(http, model.name, [["short", "a much longer text " * 20]])[0, 0]
+    assert 1 - cosine(alone, beside) < 1e-3
+
+
+@for_kind("embedder")
+def test_a_paraphrase_is_closer_than_an_unrelated_sentence(http: HTTP, model: ModelSlice) -> None:
+    """By 0.3 cosine. Only weights that were trained can show it, so a checkpoint of random weights is told apart."""
+    if model.weights.repository.startswith("rehearsal/nomic"):
+        pytest.skip("random weights: meaning needs the published checkpoint")
+    vectors = embed(http, model.name, [[*PARAPHRASES, UNRELATED[1]]])[0]
+    assert cosine(vectors[0], vectors[1]) - cosine(vectors[0], vectors[2]) >= 0.3
+
+
+@for_kind("reranker")
+def test_every_passage_gets_a_score_that_does_not_depend_on_the_others(grpc: GRPC, model: ModelSlice) -> None:
+    """Scored alone or in company of longer ones: the same number."""
+    passages = ["Paris is the capital of France.", "Bananas are yellow. " * 30, "Berlin lies on the Spree."]
+    together = rerank(grpc, model.name, "What is the capital of France?", passages)
+    alone = [rerank(grpc, model.name, "What is the capital of France?", [text])[0] for text in passages]
+    assert together.shape == (3,) and np.allclose(together, alone, atol=2e-2)
+
+
+@for_kind("llm")
+def test_the_llm_streams_an_answer(grpc: GRPC, model: ModelSlice) -> None:
+    """Pieces of text, and an end."""
+    if not model.decoupled:
+        pytest.skip("this model is not decoupled, so it cannot stream")
+    answer = "".join(generate(grpc, model.name, HARMONY.format("Say hello."), tokens=16))
+    assert answer.strip()
+
+
+def bad_request(http: HTTP, model: ModelSlice) -> None:
+    """A request no model of that kind can answer."""
+    if model.kind == "embedder":
+        embed(http, model.name, [["text"]], no_such_option=True)
+    elif model.kind == "reranker":
+        rerank(http, model.name, "query", ["passage"], no_such_option=True)
+    else:
+        tensor = tritonclient.http.InferInput("text_input", [1], "INT32")
+        tensor.set_data_from_numpy(np.array([1], dtype=np.int32))
+        http.infer(model.name, [tensor])
+
+
+def test_a_bad_request_is_told_so_and_leaves_the_model_well(http: HTTP, model: ModelSlice) -> None:
+    """An error a person can act on; then the model is as ready as before."""
+    with pytest.raises(InferenceServerException) as refused:
+        bad_request(http, model)
+    assert refused.value.message() and http.is_model_ready(model.name)
+
+
+def test_an_unknown_model_is_named_in_the_error(http: HTTP, server: ServerSlice) -> None:
+    """404 in the words of Triton."""
+    with pytest.raises(InferenceServerException, match="no-such-model"):
+        embed(http, "no-such-model", [["text"]])
+
+
+def test_an_outside_load_request_is_refused(endpoint: Endpoint) -> None:
+    """Loading a model is running code; the endpoint is restricted."""
+    request = urllib.request.Request(
+        f"http://{endpoint.http}/v2/repository/models/anything/load", data=json.dumps({}).encode(), method="POST"
+    )
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(request, timeout=10)
+    assert refused.value.code in (401, 403)
+
+
+def test_an_outside_load_request_over_grpc_is_refused(grpc: GRPC) -> None:
+    """The second door has the same lock."""
+    with pytest.raises(InferenceServerException, match=r"(?i)restricted|unavailable"):
+        grpc.load_model("anything")
+
+
+def test_metrics_count_every_planned_model(endpoint: Endpoint, server: ServerSlice) -> None:
+    """Present and labelled by model."""
+    text = urllib.request.urlopen(f"http://{endpoint.metrics}/metrics", timeout=10).read().decode()
+    missing = [row.name for row in server.models if f'nv_inference_request_success{{model="{row.name}"' not in text]
+    assert missing == []
