@@ -12,7 +12,9 @@ from rehearsal import machine, requirements
 from rehearsal.apt_sources import CODENAMES
 from rehearsal.places import Places, RehearsalRefused
 
-debian_option = click.option("--debian", type=click.Choice(sorted(CODENAMES)), help="Debian release [13, or from the name: d12…]")
+debian_option = click.option(
+    "--debian", type=click.Choice(sorted(CODENAMES)), help="Debian release [13, or from the name: d12…]"
+)
 
 
 @click.group(help=__doc__)

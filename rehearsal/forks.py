@@ -23,7 +23,7 @@ GOOD_NAME = re.compile(r"^[a-z][a-z0-9]{0,11}$")  # the link `vb-<name>` on the 
 
 
 def fork(directory: Path, places: Places, debian: str, hardware: Hardware, snapshot: str | None) -> None:
-    """`directory` holds a machine, named like it, that has never been started: over a snapshot or over a bare Debian."""
+    """`directory` holds a machine, named like it, that was never started: over a snapshot or over a bare Debian."""
     name = directory.name
     _require_good_name(name)
     origin = _origin(places, debian, snapshot)

@@ -121,7 +121,10 @@ class Machine:
             state = f"{self.name} is {self.state}: nothing can run in it"
             raise RehearsalRefused(f"{state}\n  try     python -m rehearsal up {self.name}")
         spaces = ["--mount", "--uts", "--ipc", "--net", "--pid", "--cgroup"]
-        enter = ["nsenter", f"--target={leader}", *spaces, "--root", "--wd"]
+        # Entering from outside would bring the outer root's capabilities along.
+        drop = ",".join(f"-{name.removeprefix('CAP_').lower()}" for name in nspawn.DROPPED_CAPABILITIES)
+        without = ["setpriv", f"--bounding-set={drop}", f"--inh-caps={drop}"]
+        enter = [*without, "nsenter", f"--target={leader}", *spaces, "--root", "--wd"]
         environment = {"PATH": PATH, "HOME": "/root", "LANG": "C.UTF-8", "DEBIAN_FRONTEND": "noninteractive"}
         finished = subprocess.run(
             [*enter, "sh", "-c", command], env=environment, timeout=timeout, check=False, capture_output=True,

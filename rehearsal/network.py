@@ -83,7 +83,9 @@ def limit_rate(interface: str, rate: str | None) -> None:
     """What is sent to the machine behind that interface is limited to `rate` (`100mbit`); None lifts the limit."""
     subprocess.run(["tc", "qdisc", "del", "dev", interface, "root"], capture_output=True, check=False)
     if rate:
-        _command("tc", "qdisc", "add", "dev", interface, "root", "tbf", "rate", rate, "burst", "256kb", "latency", "50ms")
+        _command(
+            "tc", "qdisc", "add", "dev", interface, "root", "tbf", "rate", rate, "burst", "256kb", "latency", "50ms"
+        )
 
 
 def resolvers() -> list[str]:

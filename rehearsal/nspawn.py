@@ -34,7 +34,7 @@ VOLUMES = {
 # runc joins session keyrings and loads device programs; nspawn's filter forbids both by default.
 ALLOWED_CALLS = "@keyring bpf perf_event_open"
 # The kernel and its clock are the outer machine's: no module may be loaded and no time set from inside.
-DROPPED_CAPABILITIES = "CAP_SYS_MODULE,CAP_SYS_TIME"
+DROPPED_CAPABILITIES = ("CAP_SYS_MODULE", "CAP_SYS_TIME")
 
 
 def arguments(directory: Path, name: str, bridge: str) -> list[str]:
@@ -44,7 +44,8 @@ def arguments(directory: Path, name: str, bridge: str) -> list[str]:
         *("systemd-nspawn", "--quiet", "--boot", "--register=no", "--keep-unit", "--console=read-only"),
         *(f"--directory={directory / 'root'}", f"--machine={name}", f"--hostname={name}"),
         *("--network-veth", f"--network-bridge={bridge}", "--resolv-conf=off", "--timezone=off", "--link-journal=no"),
-        *("--capability=all", f"--drop-capability={DROPPED_CAPABILITIES}", f"--system-call-filter={ALLOWED_CALLS}"),
+        *("--capability=all", f"--drop-capability={','.join(DROPPED_CAPABILITIES)}"),
+        f"--system-call-filter={ALLOWED_CALLS}",
         *binds,
     ]
 

@@ -27,6 +27,7 @@ PROGRAMS = {
     "ip": "iproute2",
     "tc": "iproute2",
     "nsenter": "util-linux",
+    "setpriv": "util-linux",
     "ssh": "openssh-client",
     "ssh-keygen": "openssh-client",
     "rsync": "rsync",
@@ -52,7 +53,9 @@ def missing(places: Places) -> list[Missing]:
     """Everything that keeps machines from running here, all at once; empty when they can."""
     if platform.system() != "Linux":
         return [Missing(f"Linux: machines share the kernel of the outer machine, and this is {platform.system()}")]
-    lacking = [Missing(f"the program {Path(name).name}", package) for name, package in PROGRAMS.items() if not _has(name)]
+    lacking = [
+        Missing(f"the program {Path(name).name}", package) for name, package in PROGRAMS.items() if not _has(name)
+    ]
     if os.geteuid() != 0:
         return [*lacking, Missing("root: namespaces, overlay mounts and bridges need it")]
     return lacking + [Missing(what) for what, works in _trials(places) if not works()]
@@ -91,7 +94,10 @@ def _has(name: str) -> bool:
 
 def _trials(places: Places) -> Iterator[tuple[str, Callable[[], bool]]]:
     near = next(path for path in (places.root, *places.root.parents) if path.is_dir())
-    yield f"overlay mounts above {near}: its file system cannot carry them, or mount is forbidden", lambda: _overlay(near)
+    yield (
+        f"overlay mounts above {near}: its file system cannot carry them, or mount is forbidden",
+        lambda: _overlay(near),
+    )
     yield "network bridges: the kernel or this container forbids them", _bridge
     yield "iptables' nat table: machines would have no way to the package registries", _nat
     yield "a cgroup version 2 hierarchy, alone or beside version 1", lambda: bool(cgroup_roots())

@@ -19,16 +19,17 @@ from rehearsal.places import RehearsalRefused, cache, cache_locked
 LOGIN_USER = "operator"
 # Left out on purpose, because roles must bring them: docker, rsync, curl, python3.
 PACKAGES = (
-    "systemd systemd-sysv systemd-timesyncd dbus libpam-systemd openssh-server sudo ca-certificates iproute2 iptables "
-    "procps kmod netbase tzdata apt-utils less"
-).split()
+    *("systemd", "systemd-sysv", "systemd-timesyncd", "dbus", "libpam-systemd", "openssh-server", "sudo"),
+    *("ca-certificates", "iproute2", "iptables", "procps", "kmod", "netbase", "tzdata", "apt-utils", "less"),
+)
 KMOD_TOOLS = ("modprobe", "rmmod", "insmod", "modinfo", "lsmod", "depmod")
 HARDWARE = Path(__file__).resolve().parent / "hardware"
 OUTER_CERTIFICATES = Path("/usr/local/share/ca-certificates")
 
 SSHD = "PermitRootLogin no\nPasswordAuthentication no\nUseDNS no\n"
 # Documentation and translations are half of the files and no role looks at them.
-DPKG = "path-exclude=/usr/share/doc/*\npath-exclude=/usr/share/man/*\npath-exclude=/usr/share/locale/*\nforce-unsafe-io\n"
+UNREAD = ("doc", "man", "locale")
+DPKG = "".join(f"path-exclude=/usr/share/{name}/*\n" for name in UNREAD) + "force-unsafe-io\n"
 
 FINISH = f"""set -eu
 # Debian already has a group of this name.
@@ -52,6 +53,8 @@ for tool in {" ".join(KMOD_TOOLS)}; do
 done
 systemctl enable systemd-networkd ssh rehearsal-hardware
 systemctl set-default multi-user.target
+# They would show the outer kernel, which a VM has nothing to do with.
+systemctl mask sys-kernel-debug.mount sys-kernel-tracing.mount
 """
 
 
@@ -138,7 +141,8 @@ def _explain(debian: str, log: Path) -> str:
     tail = "\n".join(f"          {line}" for line in log.read_text().splitlines()[-6:])
     return (
         f"mmdebstrap made no root file system for Debian {debian}\n  said\n{tail}\n"
-        f"  log     {log}\n  try     `apt-get update` here: the machine uses the same mirror\n  state   no machine was made"
+        f"  log     {log}\n  try     `apt-get update` here: the machine uses the same mirror\n"
+        "  state   no machine was made"
     )
 
 
