@@ -1,6 +1,7 @@
 """Triton Python backend of the embedder; all of it but the name of Triton's module is in `encoders`."""
 
 import triton_python_backend_utils as pb_utils
+
 from encoders.embedding import Embedder
 from encoders.serving import Service
 

@@ -59,14 +59,14 @@ class Runner:
         rows = max(1, budget // tokens)
         if self._device == "cpu":
             self._fits(1, tokens)
-            return rows * tokens
+            return min(budget, rows * tokens)
         while not self._fits(rows, tokens):
             if rows == 1:
                 raise CheckpointError(
                     f"{self._device}: no memory for one sequence of {tokens} tokens; raise memory_mib"
                 )
             rows //= 2
-        return rows * tokens
+        return min(budget, rows * tokens)
 
     def _fits(self, rows: int, tokens: int) -> bool:
         try:

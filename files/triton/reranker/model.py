@@ -1,6 +1,7 @@
 """Triton Python backend of the reranker; all of it but the name of Triton's module is in `encoders`."""
 
 import triton_python_backend_utils as pb_utils
+
 from encoders.reranking import Reranker
 from encoders.serving import Service
 

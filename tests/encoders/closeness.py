@@ -1,0 +1,36 @@
+"""How near two sets of vectors are, and the gates: cosine alone is too weak where all vectors look alike.
+
+With random weights all documents lie close together, so an error common to all of them hides in a high cosine. The
+same measure after removing the corpus mean shows it, as does the largest difference of any value.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Distance:
+    """Worst values over the rows of two matrices."""
+
+    cosine: float
+    """1 - cosine."""
+    centred: float
+    """1 - cosine after both had the mean of the wanted rows taken away."""
+    absolute: float
+
+    def within(self, gate: float) -> bool:
+        """Both cosine distances at most `gate`, and no value further off than its square root allows."""
+        return self.cosine <= gate and self.centred <= gate and self.absolute <= gate**0.5
+
+
+def distance(got: np.ndarray, wanted: np.ndarray) -> Distance:
+    """Worst distances between rows of `got` and of `wanted`, in double precision."""
+    got, wanted = np.asarray(got, np.float64), np.asarray(wanted, np.float64)
+    middle = wanted.mean(axis=0)
+    return Distance(_worst(got, wanted), _worst(got - middle, wanted - middle), float(np.abs(got - wanted).max()))
+
+
+def _worst(a: np.ndarray, b: np.ndarray) -> float:
+    cosines = (a * b).sum(1) / (np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1))
+    return float((1 - cosines).max())

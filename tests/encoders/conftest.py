@@ -1,0 +1,52 @@
+"""Checkpoints and loaded models that several tests read; none of them writes to these."""
+
+import random
+from pathlib import Path
+
+import pytest
+
+from encoders.embedding import Embedder
+from encoders.reranking import Reranker
+from tests.encoders import checkpoints
+from tests.encoders.checkpoints import on_cpu
+
+
+@pytest.fixture(scope="session")
+def nomic(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small NomicBert v2-MoE checkpoint."""
+    weights = checkpoints.weights_for(checkpoints.NOMIC)
+    return checkpoints.write(tmp_path_factory.mktemp("nomic"), checkpoints.NOMIC, weights)
+
+
+@pytest.fixture(scope="session")
+def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small BERT checkpoint."""
+    weights = checkpoints.weights_for(checkpoints.BERT)
+    return checkpoints.write(tmp_path_factory.mktemp("bert"), checkpoints.BERT, weights)
+
+
+@pytest.fixture(scope="session")
+def xlmr(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small XLM-RoBERTa checkpoint with a one-label head."""
+    weights = checkpoints.weights_for(checkpoints.XLMR)
+    return checkpoints.write(tmp_path_factory.mktemp("xlmr"), checkpoints.XLMR, weights)
+
+
+@pytest.fixture(scope="session")
+def embedder(nomic: Path) -> Embedder:
+    """The NomicBert checkpoint, loaded."""
+    return Embedder(on_cpu(nomic))
+
+
+@pytest.fixture(scope="session")
+def reranker(xlmr: Path) -> Reranker:
+    """The XLM-RoBERTa checkpoint, loaded."""
+    return Reranker(on_cpu(xlmr))
+
+
+@pytest.fixture(scope="session")
+def corpus() -> list[str]:
+    """Texts of 4 to 90 words in random order of length."""
+    rng = random.Random(7)
+    lengths = [4, 90, 8, 60, 5, 33, 17, 71, 12, 44, 9, 26]
+    return [" ".join(rng.choices(checkpoints.WORDS, k=length)) for length in lengths]

@@ -1,0 +1,91 @@
+"""Triton's Python module and request objects, as far as the encoders use them, for tests without a server.
+
+Keeps the real one's manners: inputs are object arrays of bytes, parameters arrive as JSON text, a response holds
+either tensors or one error. The real server drives the same models in test_real_triton.py.
+"""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+
+@dataclass
+class Tensor:
+    """A named array."""
+
+    label: str
+    array: np.ndarray
+
+    def as_numpy(self) -> np.ndarray:
+        """The array."""
+        return self.array
+
+
+class TritonError(Exception):
+    """A message with one of Triton's codes."""
+
+    INTERNAL, INVALID_ARG, UNAVAILABLE, CANCELLED = range(1, 5)
+
+    def __init__(self, message: str, code: int = INTERNAL) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+@dataclass
+class InferenceResponse:
+    """What a client would get."""
+
+    output_tensors: list[Tensor]
+    error: TritonError | None = None
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        return next(tensor.array for tensor in self.output_tensors if tensor.label == name)
+
+
+@dataclass
+class Request:
+    """What a client sent."""
+
+    tensors: dict[str, np.ndarray]
+    options: dict[str, Any] = field(default_factory=dict)
+    is_cancelled: Callable[[], bool] = lambda: False
+
+    def parameters(self) -> str:
+        """The options as the stub gives them."""
+        return json.dumps(self.options)
+
+
+class Logger:
+    """Keeps every line."""
+
+    lines: list[str] = []  # noqa: RUF012 (one log per process, like the real one)
+
+    @classmethod
+    def log_info(cls, message: str) -> None:
+        """Kept."""
+        cls.lines.append(message)
+
+    log_error = log_info
+
+
+def get_input_tensor_by_name(request: Request, name: str) -> Tensor | None:
+    """The tensor, or nothing."""
+    return Tensor(name, request.tensors[name]) if name in request.tensors else None
+
+
+def strings(rows: list[list[str | bytes]]) -> np.ndarray:
+    """Rows of texts as the object array of bytes that the stub hands over."""
+    array = np.empty((len(rows), len(rows[0])), dtype=object)
+    for i, row in enumerate(rows):
+        for j, text in enumerate(row):
+            array[i, j] = text.encode() if isinstance(text, str) else text
+    return array
+
+
+def arguments(name: str, parameters: dict[str, str]) -> dict[str, str]:
+    """What Triton passes to `initialize`."""
+    values = {key: {"string_value": value} for key, value in parameters.items()}
+    return {"model_name": name, "model_config": json.dumps({"name": name, "parameters": values})}

@@ -1,0 +1,184 @@
+"""The three networks against the plain numpy reference, and the reference with each known mistake against the gates."""
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.numpy import load_file
+
+from encoders import families
+from tests.encoders import checkpoints, reference
+from tests.encoders.closeness import distance
+from tests.encoders.reference import Mistakes
+
+FP32_GATE = 1e-6
+
+
+@pytest.fixture(scope="module")
+def sequences() -> list[list[int]]:
+    """Token ids of 8 to 100 tokens, special tokens around them."""
+    rng = random.Random(3)
+    return [[0, *rng.choices(range(4, 150), k=n - 2), 2] for n in (100, 8, 64, 16, 33, 9, 50, 21)]
+
+
+def run_padded(model: torch.nn.Module, sequences: list[list[int]], pad: int) -> torch.Tensor:
+    lengths = torch.tensor([len(s) for s in sequences])
+    ids = torch.tensor([s + [pad] * (int(lengths.max()) - len(s)) for s in sequences])
+    with torch.inference_mode():
+        return model(ids, lengths)
+
+
+def layer_outputs(directory: Path, layers: Callable[[Any], Any], sequences: list[list[int]]) -> list[list[np.ndarray]]:
+    """For each layer the hidden states of each sequence, computed in one padded batch."""
+    family = families.choose(directory, families.EMBEDDERS)
+    model = families.load(family, directory, "cpu", "fp32")
+    seen: list[torch.Tensor] = []
+    for layer in layers(model):
+        layer.register_forward_hook(lambda _module, _inputs, output: seen.append(output))
+    run_padded(model, sequences, family.padding_id)
+    return [[out[row, : len(s)].numpy() for row, s in enumerate(sequences)] for out in seen]
+
+
+def means(states: list[np.ndarray]) -> np.ndarray:
+    return np.stack([reference.unit_mean(s) for s in states])
+
+
+def nomic_reference(nomic: Path, sequences: list[list[int]], wrong: Mistakes) -> np.ndarray:
+    weights = load_file(nomic / "model.safetensors")
+    return means([reference.nomic_layers(weights, checkpoints.NOMIC, s, wrong)[-1] for s in sequences])
+
+
+def test_every_nomic_layer_matches_the_reference(nomic: Path, sequences: list[list[int]]) -> None:
+    weights = load_file(nomic / "model.safetensors")
+    wanted = [reference.nomic_layers(weights, checkpoints.NOMIC, s)[1:] for s in sequences]
+    got = layer_outputs(nomic, lambda model: model.encoder["layers"], sequences)
+    assert len(got) == 4
+    for index, states in enumerate(got):
+        for row, state in enumerate(states):
+            assert distance(state, wanted[row][index]).within(FP32_GATE), (index, row)
+
+
+def test_every_bert_layer_matches_the_reference(bert: Path, sequences: list[list[int]]) -> None:
+    weights = load_file(bert / "model.safetensors")
+    wanted = [reference.bert_layers(weights, checkpoints.BERT, s)[1:] for s in sequences]
+    got = layer_outputs(bert, lambda model: model.encoder["layer"], sequences)
+    assert len(got) == 3
+    for index, states in enumerate(got):
+        for row, state in enumerate(states):
+            assert distance(state, wanted[row][index]).within(FP32_GATE), (index, row)
+
+
+def test_nomic_means_match_the_reference_also_without_the_corpus_mean(nomic: Path, sequences: list[list[int]]) -> None:
+    got = means(layer_outputs(nomic, lambda model: model.encoder["layers"], sequences)[-1])
+    assert distance(got, nomic_reference(nomic, sequences, reference.RIGHT)).within(FP32_GATE)
+
+
+NOMIC_MISTAKES = {
+    "mask-less mean": Mistakes(pad_to=100),
+    "rope theta 1000": Mistakes(rotary_base=1000.0),
+    "renormalised top-2": Mistakes(renormalised_routing=True),
+    "expert bias scaled by routing weights": Mistakes(expert_bias_weighted=True),
+    "interleaved rotary": Mistakes(interleaved_rotary=True),
+}
+
+
+@pytest.mark.parametrize("wrong", NOMIC_MISTAKES.values(), ids=NOMIC_MISTAKES.keys())
+def test_a_nomic_mistake_fails_the_fp32_and_the_fp16_gate(
+    nomic: Path, sequences: list[list[int]], wrong: Mistakes
+) -> None:
+    got = means(layer_outputs(nomic, lambda model: model.encoder["layers"], sequences)[-1])
+    seen = distance(got, nomic_reference(nomic, sequences, wrong))
+    assert not seen.within(FP32_GATE)
+    assert seen.cosine > 1e-4
+
+
+def test_cls_in_place_of_the_mean_fails_the_gate(nomic: Path, sequences: list[list[int]]) -> None:
+    first = np.stack([s[0] for s in layer_outputs(nomic, lambda m: m.encoder["layers"], sequences)[-1]])
+    assert distance(first, nomic_reference(nomic, sequences, reference.RIGHT)).cosine > 0.01
+
+
+def logits(xlmr: Path, sequences: list[list[int]], dtype: str = "fp32") -> np.ndarray:
+    family = families.choose(xlmr, families.RERANKERS)
+    return run_padded(families.load(family, xlmr, "cpu", dtype), sequences, family.padding_id).numpy()
+
+
+def reference_logits(xlmr: Path, sequences: list[list[int]], wrong: Mistakes = reference.RIGHT) -> np.ndarray:
+    weights = load_file(xlmr / "model.safetensors")
+    return np.array([reference.logit(weights, checkpoints.XLMR, s, wrong) for s in sequences])
+
+
+def test_reranker_logits_match_the_reference_in_a_mixed_length_batch(xlmr: Path, sequences: list[list[int]]) -> None:
+    assert np.abs(logits(xlmr, sequences) - reference_logits(xlmr, sequences)).max() <= 1e-5
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [Mistakes(positions_from_zero=True), Mistakes(pad_to=100, attend_to_padding=True)],
+    ids=["positions from 0", "no mask"],
+)
+def test_a_reranker_mistake_is_off_by_the_spread_of_scores(
+    xlmr: Path, sequences: list[list[int]], wrong: Mistakes
+) -> None:
+    wanted = reference_logits(xlmr, sequences)
+    assert np.abs(reference_logits(xlmr, sequences, wrong) - logits(xlmr, sequences)).max() > 0.5 * np.ptp(wanted)
+
+
+@pytest.mark.parametrize(("dtype", "gate"), [("fp16", 1e-4), ("bf16", 3e-4)])
+def test_16_bit_vectors_stay_within_their_gate(
+    tmp_path: Path, sequences: list[list[int]], dtype: str, gate: float
+) -> None:
+    """With weights as narrow as trained ones (std 0.03), for which these gates were measured."""
+    weights = checkpoints.weights_for(checkpoints.NOMIC, deviation=0.03)
+    mild = checkpoints.write(tmp_path, checkpoints.NOMIC, weights)
+    model = families.load(families.choose(mild, families.EMBEDDERS), mild, "cpu", dtype)
+    states = run_padded(model, sequences, 1).float().numpy()
+    got = means([states[row, : len(s)] for row, s in enumerate(sequences)])
+    assert distance(got, nomic_reference(mild, sequences, reference.RIGHT)).cosine <= gate
+
+
+def test_router_and_head_stay_float32_in_16_bit(nomic: Path, xlmr: Path) -> None:
+    moe = families.load(families.choose(nomic, families.EMBEDDERS), nomic, "cpu", "fp16")
+    ranker = families.load(families.choose(xlmr, families.RERANKERS), xlmr, "cpu", "fp16")
+    assert {n for n, p in moe.named_parameters() if p.dtype == torch.float32} == {
+        "encoder.layers.1.mlp.router.layer.weight",
+        "encoder.layers.3.mlp.router.layer.weight",
+    }
+    assert {n for n, p in ranker.named_parameters() if p.dtype == torch.float32} == {
+        "classifier.dense.weight",
+        "classifier.dense.bias",
+        "classifier.out_proj.weight",
+        "classifier.out_proj.bias",
+    }
+
+
+def counted(directory: Path, architectures: tuple[str, ...]) -> tuple[int, int]:
+    state = families.choose(directory, architectures).network.state_dict()
+    return len(state), sum(tensor.numel() for tensor in state.values())
+
+
+def config_only(directory: Path, config: dict[str, Any]) -> Path:
+    checkpoints.write(directory, config, {})
+    return directory
+
+
+def test_nomic_embed_v2_moe_has_148_tensors_and_475292928_parameters(tmp_path: Path) -> None:
+    real = checkpoints.NOMIC | {"n_embd": 768, "n_head": 12, "n_inner": 3072, "n_layer": 12, "vocab_size": 250048}
+    assert counted(config_only(tmp_path, real), families.EMBEDDERS) == (148, 475_292_928)
+
+
+def test_bge_reranker_large_has_559891457_parameters(tmp_path: Path) -> None:
+    real = checkpoints.XLMR | {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16}
+    real |= {"intermediate_size": 4096, "max_position_embeddings": 514, "vocab_size": 250002}
+    assert counted(config_only(tmp_path, real), families.RERANKERS)[1] == 559_891_457
+
+
+def test_a_literal_pad_token_inside_a_text_is_not_counted_as_a_position(xlmr: Path) -> None:
+    family = families.choose(xlmr, families.RERANKERS)
+    model = families.load(family, xlmr, "cpu", "fp32")
+    ids = torch.tensor([[0, 5, 1, 6, 2]])
+    positions = model.roberta.embeddings.positions(ids, torch.ones_like(ids, dtype=torch.bool))
+    assert positions.tolist() == [[2, 3, 1, 4, 5]]

@@ -1,0 +1,66 @@
+"""Parameters of config.pbtxt and options of a request: read whole, or refused by name."""
+
+import pytest
+
+from encoders.errors import CheckpointError, RequestError
+from encoders.options import EmbedOptions, RerankOptions, parse
+from encoders.settings import Settings
+
+
+def test_parameters_become_settings_and_tritons_own_are_passed_over() -> None:
+    parameters = {"model_path": "/w", "max_tokens": "256", "dtype": "bf16", "FORCE_CPU_ONLY_INPUT_TENSORS": "no"}
+    assert Settings.of(parameters) == Settings(model_path="/w", max_tokens=256, dtype="bf16")
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({}, "config.pbtxt: parameter `model_path` is missing"),
+        (
+            {"model_path": "/w", "max_token": "8"},
+            "config.pbtxt: unknown parameter `max_token`; did you mean `max_tokens`?",
+        ),
+        ({"model_path": "/w", "dtype": "int8"}, "config.pbtxt: dtype is `int8`; wanted one of fp32, fp16, bf16"),
+        (
+            {"model_path": "/w", "max_items": "many"},
+            "config.pbtxt: max_items is `many`; wanted a whole number, 0 or more",
+        ),
+        ({"model_path": "/w", "max_items": "0"}, "config.pbtxt: max_items and max_batch_tokens must be at least 1"),
+        ({"model_path": "/w", "device": "cuda"}, "config.pbtxt: device is `cuda`; wanted `cpu` or `cuda:<index>`"),
+    ],
+)
+def test_a_parameter_that_cannot_be_meant_is_refused(parameters: dict[str, str], message: str) -> None:
+    with pytest.raises(CheckpointError) as caught:
+        Settings.of(parameters)
+    assert str(caught.value) == message
+
+
+def test_options_are_read_and_the_transports_own_are_passed_over() -> None:
+    raw = '{"dimensions": 256, "task": "search_query", "binary_data_output": true, "priority": 1}'
+    assert parse(raw, EmbedOptions) == EmbedOptions(task="search_query", dimensions=256)
+
+
+@pytest.mark.parametrize(
+    ("raw", "message"),
+    [
+        (
+            '{"dimension": 3}',
+            "unknown option `dimension`; did you mean `dimensions`? options: task, normalize, dimensions, truncate",
+        ),
+        ('{"top_n": 3}', "unknown option `top_n`; options: task, normalize, dimensions, truncate"),
+        ('{"dimensions": "3"}', "option `dimensions` must be a whole number, not str"),
+        ('{"dimensions": true}', "option `dimensions` must be a whole number, not bool"),
+        ('{"dimensions": 0}', "option `dimensions` must be at least 1"),
+        ('{"normalize": 1}', "option `normalize` must be true or false, not int"),
+        ('{"task": "query"}', "option `task` must be one of search_query, search_document, classification, clustering"),
+    ],
+)
+def test_an_option_that_cannot_be_meant_is_refused(raw: str, message: str) -> None:
+    with pytest.raises(RequestError) as caught:
+        parse(raw, EmbedOptions)
+    assert str(caught.value) == message
+
+
+def test_embedder_options_are_unknown_to_the_reranker() -> None:
+    with pytest.raises(RequestError, match="unknown option `normalize`"):
+        parse('{"normalize": true}', RerankOptions)
