@@ -4,7 +4,8 @@
     └── Refusal                  one problem: what is wrong, aligned facts, what to type, what was touched
         └── Refusals             every problem of one stage, in one report
 
-The only module of `deploy/` that imports pyinfra. A broken invariant of ours is a plain `AssertionError`, never a Refusal.
+The only module of `deploy/` that imports pyinfra. A broken invariant of ours is a plain `AssertionError`, never a
+Refusal.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ PLANNING = "planning; no host was changed"
 PREFLIGHT = "preflight; no host was changed"
 
 
-class Refusal(DeployError):
+class Refusal(DeployError):  # type: ignore[misc]  # pyinfra carries no types
     """One problem an operator can solve, its parts kept as fields so that tests and programs need not parse text."""
 
     def __init__(

@@ -12,7 +12,10 @@ from deploy.spec import DataDisk, Docker, Hub, Machine, Mirrors, Registry
 
 @dataclass(frozen=True, kw_only=True)
 class DriverSlice:
-    """The driver to find or install. `packages` are exact apt names; `floor` is the oldest version the image runs on."""
+    """The driver to find or install.
+
+    `packages` are exact apt names; `floor` is the oldest version the image runs on.
+    """
 
     manage: bool
     source: str
@@ -32,6 +35,7 @@ class ImageSlice:
     trtllm: str
     cuda: str
     repairs: tuple[str, ...]
+    """Known defects of this image that the host still has to repair (catalog `Defect.name`)."""
     size_mib: int
 
     @property
@@ -108,6 +112,8 @@ class ServerSlice:
     shm_mib: int
     image: ImageSlice
     models: tuple[ModelSlice, ...]
+    overhead_mib: int = 0
+    """MiB the tritonserver process itself takes on each of its GPUs."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,7 +15,10 @@ DType = Literal["float16", "bfloat16", "float32"]
 
 @dataclass(frozen=True)
 class Secret:
-    """Where a secret is found when it is needed; never the secret itself. A plain string where a Secret belongs is refused."""
+    """Where a secret is found when it is needed.
+
+    Never the secret itself. A plain string where a Secret belongs is refused.
+    """
 
     kind: Literal["env", "vault", "command"]
     source: tuple[str, ...]
@@ -27,7 +30,10 @@ class Secret:
 
     @classmethod
     def vault(cls, path: str, key: str) -> Secret:
-        """Read `key` from this ansible-vault encrypted YAML file; the password comes from ANSIBLE_VAULT_PASSWORD_FILE."""
+        """Read `key` from this ansible-vault encrypted YAML file.
+
+        The password comes from ANSIBLE_VAULT_PASSWORD_FILE.
+        """
         return cls("vault", (path, key))
 
     @classmethod
@@ -78,6 +84,11 @@ class Checkpoint:
     kv_heads: int = 0
     head_dim: int = 0
     intermediate: int = 0
+    experts: int = 0
+    active_experts: int = 0
+    """Experts one token goes through, where there are `experts`."""
+    quantisation: Literal["", "mxfp4", "fp8", "nvfp4"] = ""
+    """How the weights are stored; empty where they are plain 16- or 32-bit numbers."""
     weights_mib: int = 0
     """MiB the weights take in GPU memory where `parameters x element size` does not say it (quantised as shipped)."""
 
@@ -146,7 +157,10 @@ Model = LLM | Embedder | Reranker
 
 @dataclass(frozen=True, kw_only=True)
 class Server:
-    """One Triton: its GPUs, ports, address and models. `protection` names what guards an address that is not loopback."""
+    """One Triton.
+
+    Its GPUs, ports, address and models. `protection` names what guards an address that is not loopback.
+    """
 
     name: str
     models: tuple[Model, ...]
@@ -251,7 +265,10 @@ class Hub:
 
 @dataclass(frozen=True, kw_only=True)
 class Release:
-    """A release of one's own, derived from a catalog row: mirror, repaired image, air gap. Empty fields are the row's."""
+    """A release of one's own, derived from a catalog row.
+
+    Mirror, repaired image, air gap. Empty fields are the row's.
+    """
 
     name: str
     derived_from: str

@@ -1,0 +1,38 @@
+"""Dated, sourced tables: what exists, what belongs together, what ends when. Judging is left to `deploy.checks`.
+
+Every row says where it was read; a row nobody could source is not here, and the operator is asked instead
+(`Checkpoint(...)`, `Release(...)`). Rows were read on `READ_ON` unless they say otherwise.
+"""
+
+from deploy.catalog.architectures import ARCHITECTURES, ENGINE_ENDS_WITH, Architecture
+from deploy.catalog.checkpoints import CHECKPOINTS, KnownCheckpoint
+from deploy.catalog.drivers import BRANCH_WARNING_DAYS, DRIVER_BRANCHES, DriverBranch
+from deploy.catalog.gpus import GPU, GPUS
+from deploy.catalog.names import nearest
+from deploy.catalog.releases import DEFAULT_RELEASE, RELEASES, Defect, ReleaseRow
+from deploy.catalog.systems import DOCKER_SOURCES, SYSTEMS, TOOLKIT_FLOOR, System
+
+READ_ON = "2026-11-20"
+
+__all__ = [
+    "ARCHITECTURES",
+    "BRANCH_WARNING_DAYS",
+    "CHECKPOINTS",
+    "DEFAULT_RELEASE",
+    "DOCKER_SOURCES",
+    "DRIVER_BRANCHES",
+    "ENGINE_ENDS_WITH",
+    "GPU",
+    "GPUS",
+    "READ_ON",
+    "RELEASES",
+    "SYSTEMS",
+    "TOOLKIT_FLOOR",
+    "Architecture",
+    "Defect",
+    "DriverBranch",
+    "KnownCheckpoint",
+    "ReleaseRow",
+    "System",
+    "nearest",
+]

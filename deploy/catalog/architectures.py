@@ -1,0 +1,151 @@
+"""Architectures by the class string of a checkpoint's config.json: who serves them, since when, which files they need.
+
+Sources, read 2026-11-20: TensorRT-LLM docs/source/models/supported-models.md (1.1 era) for `pytorch_since`; MODEL_MAP
+of tensorrt_llm/models/__init__.py for `engine`; files/triton/encoders of this repository for `python`. The engine
+path ends with 1.2.1: TensorRT-LLM PR 15767 and 15907 (July 2026) remove trtllm-build, the convert scripts and
+Triton's C++ backend.
+
+`files` are fetched and nothing else: exact names, or fnmatch patterns matched against the names of the repository's
+root.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+ENGINE_ENDS_WITH = "1.2.1"
+
+LLM_FILES = (
+    "config.json",
+    "generation_config.json",
+    "model.safetensors",
+    "model.safetensors.index.json",
+    "model-*-of-*.safetensors",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+)
+GPT_OSS_FILES = (
+    "config.json",
+    "generation_config.json",
+    "model.safetensors.index.json",
+    "model-*-of-*.safetensors",  # root shards: original/ holds the weights again, metal/model.bin a third time
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "chat_template.jinja",
+)
+ENCODER_FILES = (
+    "config.json",
+    "model.safetensors",
+    "model.safetensors.index.json",
+    "model-*-of-*.safetensors",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "sentence_bert_config.json",
+    "1_Pooling/config.json",
+)
+
+Kind = Literal["llm", "embedder", "reranker", "multi-modal", "encoder-decoder", "unserved"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Architecture:
+    """One class string.
+
+    `pytorch_since` is empty where the PyTorch backend has none; `python` where our encoders have it.
+    """
+
+    name: str
+    kind: Kind
+    pytorch_since: str = ""
+    engine: bool = False
+    python: bool = False
+    files: tuple[str, ...] = LLM_FILES
+    tasks: tuple[str, ...] = ()
+    """Prefixes the family was trained with; empty where it was trained without."""
+    block_reuse: bool = True
+    chunked_prefill: bool = True
+    reserved_positions: int = 0
+    """Rows of the position table that no token can have (RoBERTa starts counting at padding index + 1)."""
+    note: str = ""
+
+
+NOMIC_TASKS = ("search_query", "search_document", "classification", "clustering")
+
+_LLMS = (
+    Architecture(
+        name="GptOssForCausalLM",
+        kind="llm",
+        pytorch_since="1.1.0",
+        files=GPT_OSS_FILES,
+        block_reuse=False,  # both "No" for GPT-OSS in the 1.1-era feature matrix
+        chunked_prefill=False,
+        note="no TensorRT engine in any release; requests TensorRT-LLM 7138, 9981, 10568",
+    ),
+    Architecture(name="LlamaForCausalLM", kind="llm", pytorch_since="1.0.0", engine=True),
+    Architecture(name="MistralForCausalLM", kind="llm", pytorch_since="1.0.0", engine=True),
+    Architecture(name="MixtralForCausalLM", kind="llm", pytorch_since="1.0.0", engine=True),
+    Architecture(name="Qwen2ForCausalLM", kind="llm", pytorch_since="1.0.0", engine=True),
+    Architecture(name="Qwen3ForCausalLM", kind="llm", pytorch_since="1.0.0", engine=True),
+    Architecture(name="Qwen3MoeForCausalLM", kind="llm", pytorch_since="1.0.0", engine=True),
+    Architecture(name="Phi3ForCausalLM", kind="llm", pytorch_since="1.1.0", engine=True),
+    Architecture(name="NemotronForCausalLM", kind="llm", pytorch_since="1.1.0", engine=True),
+    Architecture(name="DeepseekV3ForCausalLM", kind="llm", pytorch_since="1.1.0"),
+    Architecture(name="GemmaForCausalLM", kind="llm", engine=True),
+    Architecture(name="Gemma2ForCausalLM", kind="llm", engine=True),
+    Architecture(name="GPT2LMHeadModel", kind="llm", engine=True),
+    Architecture(name="FalconForCausalLM", kind="llm", engine=True),
+)
+
+_ENCODERS = (
+    Architecture(name="BertModel", kind="embedder", python=True, files=ENCODER_FILES),
+    Architecture(name="XLMRobertaModel", kind="embedder", python=True, files=ENCODER_FILES, reserved_positions=2),
+    Architecture(name="NomicBertModel", kind="embedder", python=True, files=ENCODER_FILES, tasks=NOMIC_TASKS),
+    Architecture(
+        name="XLMRobertaForSequenceClassification",
+        kind="reranker",
+        python=True,
+        files=ENCODER_FILES,
+        reserved_positions=2,
+    ),
+)
+
+_MULTI_MODAL = (
+    "CLIPModel",
+    "FuyuForCausalLM",
+    "Gemma3ForConditionalGeneration",
+    "InternVLChatModel",
+    "Kosmos2ForConditionalGeneration",
+    "Llama4ForConditionalGeneration",
+    "LlavaForConditionalGeneration",
+    "LlavaNextForConditionalGeneration",
+    "Mistral3ForConditionalGeneration",
+    "MllamaForConditionalGeneration",
+    "Phi3VForCausalLM",
+    "Phi4MMForCausalLM",
+    "Qwen2VLForConditionalGeneration",
+    "Qwen2_5_VLForConditionalGeneration",
+    "Qwen3VLForConditionalGeneration",
+)
+_ENCODER_DECODER = (
+    "BartForConditionalGeneration",
+    "M2M100ForConditionalGeneration",
+    "MBartForConditionalGeneration",
+    "MT5ForConditionalGeneration",
+    "PegasusForConditionalGeneration",
+    "T5ForConditionalGeneration",
+    "WhisperForConditionalGeneration",
+)
+
+ARCHITECTURES: dict[str, Architecture] = {
+    row.name: row
+    for row in (
+        *_LLMS,
+        *_ENCODERS,
+        *(Architecture(name=name, kind="multi-modal") for name in _MULTI_MODAL),
+        *(Architecture(name=name, kind="encoder-decoder") for name in _ENCODER_DECODER),
+    )
+}

@@ -1,0 +1,171 @@
+"""Checkpoints by the name an inventory uses: shape, repository, a pinned commit somebody else pins too, and sizes.
+
+Sources: config.json of each repository (through public copies, read 2026-11-20) for the shapes. A `revision` is the
+         commit that public
+repositories pin and that was found in many of them on 2026-11-21 (public code search); it is a default to copy into
+an inventory, never used behind its back. `published_bytes` is what the safetensors of that commit hold. Parameter
+counts are derived in `tests/unit/test_catalog.py`, term by term.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from deploy.spec import Checkpoint
+
+
+@dataclass(frozen=True, kw_only=True)
+class KnownCheckpoint:
+    """One row; `dimensions` is the length of an embedder's vectors, `max_tokens` what an encoder was trained for."""
+
+    name: str
+    shape: Checkpoint
+    repository: str
+    revision: str
+    published_bytes: int
+    dimensions: int = 0
+    max_tokens: int = 0
+    gated: bool = False
+
+
+_ROWS = (
+    KnownCheckpoint(
+        name="gpt-oss-20b",
+        repository="openai/gpt-oss-20b",
+        revision="6cee5e81ee83917806bbde320786a8fb61efebee",
+        published_bytes=13_761_264_768,
+        shape=Checkpoint(
+            architecture="GptOssForCausalLM",
+            parameters=20_914_757_184,
+            layers=24,
+            hidden=2880,
+            heads=64,
+            kv_heads=8,
+            head_dim=64,
+            intermediate=2880,
+            vocabulary=201_088,
+            positions=131_072,
+            experts=32,
+            active_experts=4,
+            quantisation="mxfp4",
+        ),
+    ),
+    KnownCheckpoint(
+        name="gpt-oss-120b",
+        repository="openai/gpt-oss-120b",
+        revision="b5c939de8f754692c1647ca79fbf85e8c1e70f8a",
+        published_bytes=65_248_815_744,
+        shape=Checkpoint(
+            architecture="GptOssForCausalLM",
+            parameters=116_829_156_672,
+            layers=36,
+            hidden=2880,
+            heads=64,
+            kv_heads=8,
+            head_dim=64,
+            intermediate=2880,
+            vocabulary=201_088,
+            positions=131_072,
+            experts=128,
+            active_experts=4,
+            quantisation="mxfp4",
+        ),
+    ),
+    KnownCheckpoint(
+        name="llama-3.1-8b-instruct",
+        repository="meta-llama/Llama-3.1-8B-Instruct",
+        revision="0e9e39f249a16976918f6564b8830bc894c89659",
+        published_bytes=2 * 8_030_261_248,
+        gated=True,
+        shape=Checkpoint(
+            architecture="LlamaForCausalLM",
+            parameters=8_030_261_248,
+            layers=32,
+            hidden=4096,
+            heads=32,
+            kv_heads=8,
+            head_dim=128,
+            intermediate=14_336,
+            vocabulary=128_256,
+            positions=131_072,
+        ),
+    ),
+    KnownCheckpoint(
+        name="qwen3-8b",
+        repository="Qwen/Qwen3-8B",
+        revision="b968826d9c46dd6066d109eabc6255188de91218",
+        published_bytes=2 * 8_190_735_360,
+        shape=Checkpoint(
+            architecture="Qwen3ForCausalLM",
+            parameters=8_190_735_360,
+            layers=36,
+            hidden=4096,
+            heads=32,
+            kv_heads=8,
+            head_dim=128,
+            intermediate=12_288,
+            vocabulary=151_936,
+            positions=40_960,
+        ),
+    ),
+    KnownCheckpoint(
+        name="bge-reranker-large",
+        repository="BAAI/bge-reranker-large",
+        revision="55611d7bca2a7133960a6d3b71e083071bbfc312",
+        published_bytes=4 * 559_891_457,
+        max_tokens=512,
+        shape=Checkpoint(
+            architecture="XLMRobertaForSequenceClassification",
+            parameters=559_891_457,
+            layers=24,
+            hidden=1024,
+            heads=16,
+            head_dim=64,
+            intermediate=4096,
+            vocabulary=250_002,
+            positions=514,
+        ),
+    ),
+    KnownCheckpoint(
+        name="nomic-embed-text-v2-moe",
+        repository="nomic-ai/nomic-embed-text-v2-moe",
+        revision="1066b6599d099fbb93dfcb64f9c37a7c9e503e85",
+        published_bytes=4 * 475_292_928,
+        dimensions=768,
+        max_tokens=512,
+        shape=Checkpoint(
+            architecture="NomicBertModel",
+            parameters=475_292_928,
+            layers=12,
+            hidden=768,
+            heads=12,
+            head_dim=64,
+            intermediate=3072,
+            vocabulary=250_048,
+            positions=2048,
+            experts=8,
+            active_experts=2,
+        ),
+    ),
+    KnownCheckpoint(
+        name="all-minilm-l6-v2",
+        repository="sentence-transformers/all-MiniLM-L6-v2",
+        revision="c9745ed1d9f207416be6d2e6f8de32d1f16199bf",
+        published_bytes=4 * 22_713_216,
+        dimensions=384,
+        max_tokens=512,
+        shape=Checkpoint(
+            architecture="BertModel",
+            parameters=22_713_216,
+            layers=6,
+            hidden=384,
+            heads=12,
+            head_dim=32,
+            intermediate=1536,
+            vocabulary=30_522,
+            positions=512,
+        ),
+    ),
+)
+
+CHECKPOINTS: dict[str, KnownCheckpoint] = {row.name: row for row in _ROWS}

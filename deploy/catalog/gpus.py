@@ -1,0 +1,57 @@
+"""GPUs by the name an inventory uses, with what a planner needs: PCI id, SM and MiB.
+
+`total_mib` is what nvidia-smi prints; the driver keeps `reserved_mib` of it, so CUDA can use the difference. Measured
+on an H100 80GB HBM3 (driver 580.159.04, 2026-11-21): 81,559 total, 480 reserved, 81,079 seen by cuDeviceTotalMem.
+Cards nobody measured here are planned with 640 reserved, to err on the small side.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+MEASURED = "measured 2026-11-21, driver 580.159.04; PCI id: NVIDIA/open-gpu-kernel-modules README"
+LISTED = "PCI id: NVIDIA/open-gpu-kernel-modules README; MiB: nvidia-smi listings in public reports, not measured here"
+
+
+@dataclass(frozen=True, kw_only=True)
+class GPU:
+    """One kind of card. `pci_id` is vendor:device in lower case; `platform` the CPU side it exists with."""
+
+    name: str
+    title: str
+    pci_id: str
+    sm: str
+    total_mib: int
+    reserved_mib: int = 640
+    platform: str = "x86_64"
+    source: str = LISTED
+
+    @property
+    def usable_mib(self) -> int:
+        """MiB CUDA can hand out on an idle card."""
+        return self.total_mib - self.reserved_mib
+
+
+_ROWS = (
+    GPU(
+        name="h100-80",
+        title="H100 SXM5 80GB",
+        pci_id="10de:2330",
+        sm="90",
+        total_mib=81_559,
+        reserved_mib=480,
+        source=MEASURED,
+    ),
+    GPU(name="h100-pcie-80", title="H100 PCIe 80GB", pci_id="10de:2331", sm="90", total_mib=81_559),
+    GPU(name="h100-nvl-94", title="H100 NVL 94GB", pci_id="10de:2321", sm="90", total_mib=95_830),
+    GPU(name="h200-141", title="H200 SXM5 141GB", pci_id="10de:2335", sm="90", total_mib=143_771),
+    GPU(name="h200-nvl-141", title="H200 NVL 141GB", pci_id="10de:233b", sm="90", total_mib=143_771),
+    GPU(name="gh200-96", title="GH200 96GB", pci_id="10de:2342", sm="90", total_mib=97_871, platform="aarch64"),
+    GPU(name="a100-80", title="A100 SXM4 80GB", pci_id="10de:20b2", sm="80", total_mib=81_920),
+    GPU(name="a100-pcie-80", title="A100 PCIe 80GB", pci_id="10de:20b5", sm="80", total_mib=81_920),
+    GPU(name="a100-40", title="A100 SXM4 40GB", pci_id="10de:20b0", sm="80", total_mib=40_960),
+    GPU(name="l40s-48", title="L40S 48GB", pci_id="10de:26b9", sm="89", total_mib=46_068),
+    GPU(name="b200-180", title="B200 180GB", pci_id="10de:2901", sm="100", total_mib=183_359),
+)
+
+GPUS: dict[str, GPU] = {row.name: row for row in _ROWS}

@@ -1,0 +1,67 @@
+"""Operating systems this project provisions, and what each can carry.
+
+Sources (2026-11-20): Ubuntu and Debian package indexes for docker.io; Docker release notes for CDI (25 opt-in, 26.1
+reads spec 0.7.0); container toolkit release notes for the floor (CVE-2026-24260, fixed in 1.19.1).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+TOOLKIT_FLOOR = "1.19.1"
+
+DOCKER_SOURCES = {"docker": "Docker's own repository", "distribution": "the package of the OS"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class System:
+    """One OS release.
+
+    `distribution_docker` is its own docker.io; `has_cdi` says whether that one can attach a GPU by CDI.
+    """
+
+    name: str
+    codename: str
+    driver_source: Literal["canonical", "nvidia"]
+    nvidia_path: str
+    distribution_docker: str
+    has_cdi: bool
+
+
+_ROWS = (
+    System(
+        name="ubuntu-22.04",
+        codename="jammy",
+        driver_source="canonical",
+        nvidia_path="ubuntu2204",
+        distribution_docker="29.1.3",
+        has_cdi=True,
+    ),
+    System(
+        name="ubuntu-24.04",
+        codename="noble",
+        driver_source="canonical",
+        nvidia_path="ubuntu2404",
+        distribution_docker="29.1.3",
+        has_cdi=True,
+    ),
+    System(
+        name="debian-12",
+        codename="bookworm",
+        driver_source="nvidia",
+        nvidia_path="debian12",
+        distribution_docker="20.10.24",
+        has_cdi=False,
+    ),
+    System(
+        name="debian-13",
+        codename="trixie",
+        driver_source="nvidia",
+        nvidia_path="debian13",
+        distribution_docker="26.1.5",
+        has_cdi=True,
+    ),
+)
+
+SYSTEMS: dict[str, System] = {row.name: row for row in _ROWS}

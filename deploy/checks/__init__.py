@@ -1,0 +1,1 @@
+"""Every way an inventory can be wrong, one module per subject. Each yields refusals and raises nothing."""

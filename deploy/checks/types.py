@@ -1,0 +1,107 @@
+"""Whether a value is what the spec's annotations say, all the way down. Judges kinds only; ranges are judged elsewhere.
+
+A plain string where a `Secret` belongs is the one mistake that must never be shown back.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from deploy.catalog.names import offer
+from deploy.errors import Refusal
+from deploy.refuse import refuse
+from deploy.spec import Secret
+
+
+def mistyped(value: Any, hint: Any, where: str) -> Iterator[Refusal]:
+    """A refusal for every place inside `value` that is not what `hint` says."""
+    origin = get_origin(hint)
+    if hint is Any:
+        return
+    if origin in (Union, types.UnionType):
+        yield from _union(value, hint, where)
+    elif origin is Literal:
+        yield from _choice(value, get_args(hint), where)
+    elif origin is tuple:
+        yield from _tuple(value, get_args(hint)[0], where)
+    elif is_dataclass(hint):
+        yield from _object(value, hint, where)
+    elif not isinstance(value, origin or hint) or (isinstance(value, bool) and hint is int):
+        yield _kind(value, (origin or hint).__name__, where)
+
+
+def _union(value: Any, hint: Any, where: str) -> Iterator[Refusal]:
+    options = [option for option in get_args(hint) if option is not type(None)]
+    if value is None and len(options) < len(get_args(hint)):
+        return
+    if Secret in options and not isinstance(value, Secret):
+        yield _literal_secret(value, where)
+        return
+    matching = [option for option in options if is_dataclass(option) and isinstance(value, option)]  # type: ignore[arg-type]
+    plain = [option for option in options if not is_dataclass(option) and not list(mistyped(value, option, where))]
+    if matching:
+        yield from _object(value, matching[0], where)
+    elif not plain:
+        names = " or ".join(getattr(option, "__name__", str(option)) for option in options)
+        yield _kind(value, names, where)
+
+
+def _choice(value: Any, allowed: tuple[Any, ...], where: str) -> Iterator[Refusal]:
+    if value not in allowed or isinstance(value, bool):
+        words = [str(word) for word in allowed if word != ""]
+        yield refuse(
+            "unknown-choice",
+            f"`{where}` has no choice {value!r}",
+            where=where,
+            seen=repr(value),
+            wanted="one of " + ", ".join(repr(word) for word in words),
+            attempt=offer(str(value), words),
+        )
+
+
+def _tuple(value: Any, element: Any, where: str) -> Iterator[Refusal]:
+    if not isinstance(value, tuple):
+        hint = "a list: write ( … , ) instead of [ … ]" if isinstance(value, list) else "one value: write (value,)"
+        yield _kind(value, "tuple", where, attempt=f"a tuple belongs here, and this is {hint}")
+        return
+    for number, item in enumerate(value):
+        name = getattr(item, "name", None)
+        place = f'{where}["{name}"]' if isinstance(name, str) else f"{where}[{number}]"
+        yield from mistyped(item, element, place)
+
+
+def _object(value: Any, wanted: Any, where: str) -> Iterator[Refusal]:
+    if not isinstance(value, wanted):
+        yield _kind(value, wanted.__name__, where)
+        return
+    hints = get_type_hints(type(value))
+    for field in fields(value):
+        yield from mistyped(getattr(value, field.name), hints[field.name], f"{where}.{field.name}")
+
+
+def _kind(value: Any, wanted: str, where: str, attempt: str = "") -> Refusal:
+    return refuse(
+        "wrong-type",
+        f"`{where}` is a {type(value).__name__} and has to be a {wanted}",
+        where=where,
+        seen=f"a {type(value).__name__}",
+        wanted=f"a {wanted}",
+        attempt=attempt or f"write {wanted}(…) there, imported from deploy.spec"
+        if wanted[:1].isupper()
+        else attempt or f"write a {wanted} there",
+    )
+
+
+def _literal_secret(value: Any, where: str) -> Refusal:
+    length = f"{len(value)} characters, " if isinstance(value, str) else ""
+    return refuse(
+        "literal-secret",
+        f"`{where}` holds the secret itself; an inventory only says where a secret is found",
+        where=where,
+        seen=f"a {type(value).__name__}, {length}not shown",
+        wanted="Secret.env(…), Secret.vault(…) or Secret.command(…)",
+        attempt='Secret.env("NAME_OF_THE_VARIABLE"); the value is in a file now, so make a new one',
+    )

@@ -1,0 +1,4 @@
+"""What `deploy/__main__.py` does with the outside world.
+
+Files, the clock, a registry, a machine. Nothing else in deploy/ touches it.
+"""

@@ -1,0 +1,135 @@
+"""An inventory as typed hosts. Reads pyinfra's inventory by its shape only (`.name`, `.data.dict()`, `.groups`).
+
+What cannot even be read (an unknown key, a value of the wrong type, a secret typed out) is kept as a refusal beside
+the hosts that can, so that the plan reports everything together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import MISSING, dataclass, fields
+from typing import Any, get_type_hints
+
+from deploy.catalog.names import offer
+from deploy.checks.types import mistyped
+from deploy.errors import Refusal
+from deploy.guides import translate
+from deploy.refuse import refuse
+from deploy.spec import Host, Rollout
+
+SPEC_KEYS = tuple(field.name for field in fields(Host) if field.name not in ("name", "groups"))
+FLEET_KEYS = ("rollout", "expect")
+ROLE_KEYS = (
+    "base",
+    "container_toolkit",
+    "docker_role",
+    "model_store",
+    "nvidia_driver",
+    "preflight",
+    "registry_role",
+    "rollout_role",
+    "triton",
+)
+CONNECTOR_PREFIXES = ("_", "ssh_", "fake_", "docker_", "dockerssh_", "podman_", "local_", "chroot_", "own_")
+"""Keys pyinfra and its connectors read, and `own_` for whatever an operator's own roles read."""
+
+DEFAULT_ROLLOUT = Rollout()
+
+
+@dataclass(frozen=True)
+class Fleet:
+    """The hosts that could be read, sorted by name, one rollout for all, and the refusals of what could not be read."""
+
+    hosts: tuple[Host, ...]
+    rollout: Rollout = DEFAULT_ROLLOUT
+    unread: tuple[tuple[str, Refusal], ...] = ()
+    """(host name, refusal)."""
+    expect: str = ""
+
+    @classmethod
+    def of(cls, inventory: Iterable[Any]) -> Fleet:
+        """The fleet of a pyinfra inventory, or of anything that iterates over hosts with name, data and groups."""
+        hosts, unread, rollouts, expected = [], [], [], []
+        for source in sorted(inventory, key=lambda host: str(host.name)):
+            data = _data_of(source)
+            rollouts.append(data.pop("rollout", DEFAULT_ROLLOUT))
+            expected.append(str(data.pop("expect", "") or ""))
+            host, problems = read_host(source.name, data, tuple(getattr(source, "groups", ())))
+            unread += [(source.name, problem) for problem in [*problems, *_rollout_problems(rollouts)]]
+            hosts += [host] if host else []
+        rollout = rollouts[0] if rollouts and not _rollout_problems(rollouts) else DEFAULT_ROLLOUT
+        return cls(tuple(hosts), rollout, tuple(unread), next(filter(None, expected), ""))
+
+
+def read_host(name: str, data: Mapping[str, Any], groups: tuple[str, ...] = ()) -> tuple[Host | None, list[Refusal]]:
+    """The typed host, or None with the reasons why there is none; reasons may also come with a host."""
+    values = {key: _release(value) if key == "release" else value for key, value in data.items() if key in SPEC_KEYS}
+    problems = [*_unknown_keys(data), *_missing_keys(values)]
+    hints = get_type_hints(Host)
+    wrong = [problem for key, value in values.items() for problem in mistyped(value, hints[key], key)]
+    host = None if wrong or _missing_keys(values) else Host(name=name, groups=groups, **values)
+    return host, [*problems, *wrong, *translate(data, host)]
+
+
+def _data_of(source: Any) -> dict[str, Any]:
+    data = source.data
+    return dict(data.dict() if hasattr(data, "dict") else data)
+
+
+def _release(value: Any) -> Any:
+    """`--data release=25.10` reaches us as the number 25.1: pyinfra reads command-line values as JSON."""
+    return f"{value:05.2f}" if isinstance(value, float) else value
+
+
+def _missing_keys(values: Mapping[str, Any]) -> list[Refusal]:
+    required = [f.name for f in fields(Host) if f.default is MISSING and f.default_factory is MISSING]
+    return [
+        refuse(
+            "missing-key",
+            f"the inventory does not say `{key}`",
+            where=key,
+            seen="nothing",
+            wanted=_EXAMPLES[key],
+            attempt=f'add "{key}": {_EXAMPLES[key]} to the data of the host or of its group',
+        )
+        for key in required
+        if key != "name" and key not in values
+    ]
+
+
+_EXAMPLES = {
+    "machine": 'Machine(os="ubuntu-24.04", gpu="h100-80")',
+    "servers": '(Server(name="main", models=(…,)),)',
+}
+
+
+def _unknown_keys(data: Mapping[str, Any]) -> list[Refusal]:
+    known = (*SPEC_KEYS, *FLEET_KEYS, *ROLE_KEYS)
+    strange = [key for key in data if key not in known and not key.startswith(CONNECTOR_PREFIXES) and not key.isupper()]
+    return [
+        refuse(
+            "unknown-key",
+            f"nothing reads the data key `{key}`",
+            where=key,
+            seen=f"`{key}`, a {type(data[key]).__name__}",
+            wanted="a key of the spec, a role's name, a key of pyinfra's connectors, or one that starts with `own_`",
+            attempt=offer(key, known),
+        )
+        for key in strange
+    ]
+
+
+def _rollout_problems(rollouts: list[Any]) -> list[Refusal]:
+    wrong = list(mistyped(rollouts[-1], Rollout, "rollout"))
+    if wrong or rollouts[-1] == rollouts[0]:
+        return wrong
+    return [
+        refuse(
+            "two-rollouts",
+            "one run has one rollout, and this inventory declares two",
+            where="rollout",
+            seen=f"{rollouts[-1]} here, {rollouts[0]} on the first host",
+            wanted="the same value on every host",
+            attempt="declare `rollout` once, in the data of the group `all`",
+        )
+    ]

@@ -1,0 +1,153 @@
+"""How many MiB each model takes on one GPU, and how many key/value tokens are left. Whole MiB everywhere, rounded up.
+
+    usable = weights + one CUDA context per process + workspace + key/value cache + reserve
+
+Measured on an H100 80GB HBM3 (driver 580.159.04, torch 2.11.0+cu130, 2026-11-21):
+    81,559 MiB by nvidia-smi, 81,079 by cuDeviceTotalMem; a bare context takes 527; a torch process after its first
+    cuBLAS call holds 693 outside its allocator; an XLM-R-large layer stack over 16,384 tokens in fp16 peaks at 449
+    (formula below: 448) and the caching allocator then holds 630 for it, a factor of 1.40.
+What nobody here has measured (an LLM under TensorRT-LLM) says so where it is counted.
+"""
+
+from __future__ import annotations
+
+from deploy.spec import Checkpoint, DType
+
+MIB = 2**20
+
+CONTEXT_MIB = 704
+"""One torch process: context, loaded kernels and cuBLAS workspace outside the allocator (693 measured)."""
+
+SERVER_MIB = 592
+"""tritonserver itself on each of its GPUs: a bare context (527 measured) and Triton's 64 MiB CUDA pool, its default."""
+
+LLM_PROCESSES = 2
+"""The stub that runs `model.py`, and the worker the LLM API starts. Not measured: counted as two full contexts."""
+
+LLM_RUNTIME_MIB = 2048
+"""CUDA graphs, attention and sampling workspaces of TensorRT-LLM. An allowance until measured on a real card."""
+
+RESERVE_MIB = 2048
+"""Kept free on each GPU: fragmentation, kernels loaded late, the driver's own growth."""
+
+ALLOCATOR_SLACK_PERCENT = 150
+"""What the caching allocator holds for each live byte (1.40 measured), rounded up."""
+
+TOKENS_PER_BLOCK = 32
+"""The key/value cache is made of blocks this long (TensorRT-LLM 1.x default), so tokens are a multiple of it."""
+
+ELEMENT_BYTES: dict[str, int] = {"float32": 4, "float16": 2, "bfloat16": 2, "fp8": 1}
+
+
+def mib(size_bytes: int) -> int:
+    """Whole MiB that hold this many bytes."""
+    return -(-size_bytes // MIB)
+
+
+def head_dim(shape: Checkpoint) -> int:
+    """Elements of one attention head: as the config says, else hidden / heads."""
+    return shape.head_dim or shape.hidden // shape.heads
+
+
+def kv_heads(shape: Checkpoint) -> int:
+    """Key/value heads: as the config says, else one for each query head."""
+    return shape.kv_heads or shape.heads
+
+
+def mxfp4_bytes(shape: Checkpoint) -> int:
+    """Bytes of a gpt-oss checkpoint: experts at 4.25 bits (4 and one 8-bit scale for 32), all else in bfloat16.
+
+    Shape:   experts = layers x experts x 3 x hidden x intermediate.
+    By hand: 20b: 24 x 32 x 3 x 2880 x 2880 = 19,110,297,600 experts, 1,804,459,584 others: 13,761,264,768 bytes,
+    which is to the
+             byte what the index of openai/gpt-oss-20b says its shards hold; 120b likewise 65,248,815,744.
+    """
+    experts = shape.layers * shape.experts * 3 * shape.hidden * shape.intermediate
+    return experts * 17 // 32 + 2 * (shape.parameters - experts)
+
+
+def llm_weights_mib(shape: Checkpoint, *, stored_bytes: int = 0, tensor_parallel: int = 1) -> int:
+    """MiB of an LLM's weights on each of `tensor_parallel` GPUs.
+
+    In order of trust: what the inventory states (`weights_mib`), what the headers of a local checkpoint add up to
+    (`stored_bytes`), and the architecture: MXFP4 as above, FP8 and NVFP4 at 1 and 0.5625 bytes, else 2 bytes a
+    parameter.
+    """
+    if shape.weights_mib:
+        size = shape.weights_mib * MIB
+    elif stored_bytes:
+        size = stored_bytes
+    elif shape.quantisation == "mxfp4":
+        size = mxfp4_bytes(shape)
+    elif shape.quantisation == "nvfp4":
+        size = shape.parameters * 9 // 16  # 4 bits and an 8-bit scale for 16
+    else:
+        size = shape.parameters * (1 if shape.quantisation == "fp8" else 2)
+    return mib(-(-size // tensor_parallel))
+
+
+def encoder_weights_mib(shape: Checkpoint, dtype: DType, *, parameters: int = 0) -> int:
+    """MiB of an encoder's weights once converted to `dtype`; `parameters` from local headers wins over the table's."""
+    return shape.weights_mib or mib((parameters or shape.parameters) * ELEMENT_BYTES[dtype])
+
+
+def layer_elements(shape: Checkpoint) -> int:
+    """Elements one token keeps alive inside one layer.
+
+    Shape:   3 hidden (in, normed, out) + (heads + 2 kv_heads) x head_dim (q, k, v) + 2 intermediate (before and after
+             the activation); with experts each of the chosen ones has 2 hidden (in, out) and 3 intermediate (gate,
+             up, product).
+    By hand: XLM-R-large: 3x1024 + 48x64 + 2x4096 = 14,336; over 16,384 tokens in fp16: 448 MiB (449 measured).
+    """
+    attention = 3 * shape.hidden + (shape.heads + 2 * kv_heads(shape)) * head_dim(shape)
+    if shape.experts:
+        return attention + shape.active_experts * (2 * shape.hidden + 3 * shape.intermediate)
+    return attention + 2 * shape.intermediate
+
+
+def encoder_workspace_mib(shape: Checkpoint, dtype: DType, max_batch_tokens: int) -> int:
+    """MiB an encoder's allocator holds besides the weights while one full batch runs.
+
+    By hand: bge-reranker-large, fp16, 16,384 tokens: 448 x 1.5 = 672.
+    """
+    live = layer_elements(shape) * max_batch_tokens * ELEMENT_BYTES[dtype]
+    return mib(live * ALLOCATOR_SLACK_PERCENT // 100)
+
+
+def llm_workspace_mib(shape: Checkpoint, *, max_num_tokens: int, max_batch_size: int, tensor_parallel: int = 1) -> int:
+    """MiB an LLM takes besides weights, contexts and key/value cache, on each GPU.
+
+    Shape:   activations of `max_num_tokens` tokens in 16 bit (split over tensor_parallel), logits of `max_batch_size`
+             rows in fp32 twice (scores, probabilities), both with allocator slack, and LLM_RUNTIME_MIB.
+    By hand: gpt-oss-20b, 8,192 tokens, 32 rows: 71,360 x 8,192 x 2 = 1,169,162,240 bytes; 32 x 201,088 x 8 =
+    51,478,528;
+             1.5 x their sum = 1,830,961,152 bytes = 1,747 MiB; with 2,048: 3,795.
+    """
+    activations = layer_elements(shape) * max_num_tokens * 2 // tensor_parallel
+    logits = max_batch_size * shape.vocabulary * 8
+    return mib((activations + logits) * ALLOCATOR_SLACK_PERCENT // 100) + LLM_RUNTIME_MIB
+
+
+def kv_bytes_per_token(shape: Checkpoint, kv_dtype: str, tensor_parallel: int = 1) -> int:
+    """Bytes of key/value cache one token takes on each GPU; every layer counted as full attention.
+
+    Shape:   2 (K, V) x layers x kv_heads / tensor_parallel x head_dim x element; `auto` is 16 bit.
+    By hand: gpt-oss-20b: 2 x 24 x 8 x 64 x 2 = 49,152. Windowed layers may need less; the planner does not count on it.
+    """
+    element = ELEMENT_BYTES.get(kv_dtype, 2)
+    return 2 * shape.layers * -(-kv_heads(shape) // tensor_parallel) * head_dim(shape) * element
+
+
+def kv_cache_mib(tokens: int, bytes_per_token: int) -> int:
+    """MiB of key/value cache for `tokens` tokens, all sequences together, on each GPU."""
+    return mib(tokens * bytes_per_token)
+
+
+def kv_tokens_in(left_mib: int, bytes_per_token: int) -> int:
+    """The most tokens `left_mib` holds, whole blocks only; never negative."""
+    return max(0, left_mib * MIB // bytes_per_token // TOKENS_PER_BLOCK * TOKENS_PER_BLOCK)
+
+
+def kv_tokens_useful(max_batch_size: int, max_seq_len: int) -> int:
+    """The most tokens that can be in use at once: every row of the batch at its full length, in whole blocks."""
+    return max_batch_size * -(-max_seq_len // TOKENS_PER_BLOCK) * TOKENS_PER_BLOCK

@@ -1,0 +1,191 @@
+"""Joins everything into one Plan, or refuses with every reason at once.
+
+Pure: same fleet and surroundings, same plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from deploy.budget import server_budget
+from deploy.catalog import GPUS, SYSTEMS
+from deploy.checks.every import judge, notices
+from deploy.digest import digest
+from deploy.errors import Refusal, refuse_all
+from deploy.files import disk_needed_mib, weights_of, weights_path
+from deploy.fleet import Fleet
+from deploy.memory import SERVER_MIB
+from deploy.paths import choose_path
+from deploy.refuse import refuse
+from deploy.resolve import Served, image_of, release_row, serve
+from deploy.settings import settings_of
+from deploy.slice import DriverSlice, ImageSlice, ModelSlice, ServerSlice, Slice, WeightsSlice
+from deploy.spec import LLM, Host, Server
+from deploy.surroundings import Surroundings
+from deploy.waves import waves
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What every host is to become, in which order, under one digest."""
+
+    slices: tuple[Slice, ...]
+    waves: tuple[tuple[str, ...], ...]
+    digest: str
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """The names of all hosts, sorted."""
+        return tuple(one.host for one in self.slices)
+
+    def for_host(self, name: str) -> Slice:
+        """The slice of one host."""
+        return next(one for one in self.slices if one.host == name)
+
+    def only(self, names: Iterable[str]) -> Plan:
+        """The same plan and digest, seen from some of its hosts (`--limit`)."""
+        wanted = set(names)
+        kept = (tuple(name for name in wave if name in wanted) for wave in self.waves)
+        slices = tuple(one for one in self.slices if one.host in wanted)
+        return replace(self, slices=slices, waves=tuple(wave for wave in kept if wave))
+
+    def to_json(self) -> dict[str, object]:
+        """Plain dictionaries and lists."""
+        return {
+            "digest": self.digest,
+            "waves": [list(wave) for wave in self.waves],
+            "warnings": list(self.warnings),
+            "hosts": {one.host: one.to_json() for one in self.slices},
+        }
+
+
+def make_plan(fleet: Fleet, surroundings: Surroundings) -> Plan:
+    """The plan of a fleet.
+
+    Refuses: everything `deploy.checks` finds, all of it in one report; then a plan that is not the expected one.
+    """
+    refuse_all(judge(fleet, surroundings))
+    slices = tuple(host_slice(host, surroundings) for host in fleet.hosts)
+    plan = Plan(
+        slices=slices,
+        waves=waves((one.host for one in slices), fleet.rollout),
+        digest=digest(slices),
+        warnings=tuple(notices(fleet, surroundings)),
+    )
+    refuse_all(unexpected(plan, fleet.expect))
+    return plan
+
+
+def host_slice(host: Host, surroundings: Surroundings) -> Slice:
+    """One host decided. Its inventory has been judged: what is unknown here is a mistake of ours."""
+    row = release_row(host.release)
+    assert row is not None, "an unknown release passed the checks"
+    image, gpu = image_of(host, row), GPUS[host.machine.gpu]
+    servers = tuple(server_slice(server, host, image, surroundings) for server in host.servers)
+    weights = distinct(model.weights for server in servers for model in server.models)
+    return Slice(
+        host=host.name,
+        machine=host.machine,
+        pci_id=gpu.pci_id,
+        sm=gpu.sm,
+        gpu_mib=gpu.total_mib,
+        driver=driver_slice(host, row.floor),
+        docker=host.docker,
+        toolkit_version=host.toolkit.version,
+        registry=host.registry,
+        hub=host.hub,
+        mirrors=host.mirrors,
+        image=image,
+        weights=weights,
+        servers=servers,
+        disk_needed_mib=disk_needed_mib(image, weights),
+    )
+
+
+def driver_slice(host: Host, floor: str) -> DriverSlice:
+    """The driver, its source settled by the OS unless the inventory says otherwise."""
+    auto = host.driver.source == "auto"
+    return DriverSlice(
+        manage=host.driver.manage,
+        source=SYSTEMS[host.machine.os].driver_source if auto else host.driver.source,
+        branch=host.driver.branch,
+        version=host.driver.version,
+        floor=floor,
+        fabric_manager=host.machine.nvswitch,
+    )
+
+
+def server_slice(server: Server, host: Host, image: ImageSlice, surroundings: Surroundings) -> ServerSlice:
+    """One server with its models in load order: encoders first, LLM last, because its cache takes what is left."""
+    served = sorted(_served(server, surroundings), key=lambda one: isinstance(one.model, LLM))
+    shares = {share.model: share for share in server_budget(server, served, GPUS[host.machine.gpu]).shares}
+    models = []
+    for one in served:
+        choice, weights, share = (
+            choose_path(one.model.path, one.architecture, image.trtllm),
+            weights_of(one),
+            shares[one.model.name],
+        )
+        model, generates = one.model, isinstance(one.model, LLM)
+        models.append(
+            ModelSlice(
+                name=model.name,
+                kind=one.architecture.kind,
+                path=choice.path,
+                reason=choice.reason,
+                architecture=one.architecture.name,
+                weights=weights,
+                memory=share.memory,
+                kv_cache_tokens=share.kv_cache_tokens,
+                dimensions=one.dimensions,
+                max_batch_size=0 if generates else model.max_batch_size,
+                max_queue_size=model.max_queue_size,
+                max_queue_delay_microseconds=0 if isinstance(model, LLM) else model.max_queue_delay_microseconds,
+                decoupled=model.decoupled if isinstance(model, LLM) else False,
+                settings=settings_of(one, share, weights_path(weights)),
+            )
+        )
+    return ServerSlice(
+        name=server.name,
+        gpus=server.gpus,
+        http_port=server.http_port,
+        grpc_port=server.grpc_port,
+        metrics_port=server.metrics_port,
+        address=server.address,
+        log_verbose=server.log_verbose,
+        stop_seconds=server.stop_seconds,
+        start_seconds=server.start_seconds,
+        shm_mib=server.shm_mib,
+        image=image,
+        models=tuple(models),
+        overhead_mib=SERVER_MIB,
+    )
+
+
+def _served(server: Server, surroundings: Surroundings) -> list[Served]:
+    found = [serve(model, surroundings) for model in server.models]
+    assert all(found), "an unknown checkpoint passed the checks"
+    return [one for one in found if one]
+
+
+def distinct(weights: Iterable[WeightsSlice]) -> tuple[WeightsSlice, ...]:
+    """Each set of files once, in order: two servers may serve the same model."""
+    return tuple({(one.model, one.revision): one for one in weights}.values())
+
+
+def unexpected(plan: Plan, expected: str) -> list[Refusal]:
+    """The refusal of a plan that is not the one somebody read and approved; nothing when none was named."""
+    if expected in ("", plan.digest):
+        return []
+    return [
+        refuse(
+            "unexpected-plan",
+            "this is not the plan that was expected",
+            where="expect",
+            seen=plan.digest,
+            wanted=expected,
+            attempt=f"read the plan again (enginehouse plan), then --data expect={plan.digest}",
+        )
+    ]
