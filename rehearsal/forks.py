@@ -19,7 +19,7 @@ from rehearsal.hardware import Hardware
 from rehearsal.places import Places, RehearsalRefused
 from rehearsal.rootfs import LOGIN_USER, root_file_system
 
-GOOD_NAME = re.compile(r"^[a-z][a-z0-9]{0,11}$")  # the link `vb-<name>` on the outer machine has room for 15 characters
+GOOD_NAME = re.compile(r"^[a-z][a-z0-9]{0,8}$")  # the link `vb-r0-<name>` has room for 15 characters
 
 
 def fork(directory: Path, places: Places, debian: str, hardware: Hardware, snapshot: str | None) -> None:
@@ -179,6 +179,6 @@ def _free_address(places: Places) -> str:
 def _require_good_name(name: str) -> None:
     if not GOOD_NAME.match(name):
         raise RehearsalRefused(
-            f"a machine cannot be called {name!r}\n  wanted  a small letter, then at most 11 small letters or digits\n"
+            f"a machine cannot be called {name!r}\n  wanted  a small letter, then at most 8 small letters or digits\n"
             "  try     d13a"
         )

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rehearsal import forks, network, nspawn, requirements, ssh
+from rehearsal import cgroups, forks, network, nspawn, requirements, ssh
 from rehearsal.hardware import Hardware, h100
 from rehearsal.places import Places, RehearsalRefused
 from rehearsal.rootfs import LOGIN_USER, remove_tree
@@ -84,6 +84,8 @@ class Machine:
         """The machine is booting or running; to start several, power all on before waiting for the first."""
         if nspawn.supervisor_pid(self.directory) is None:
             forks.require_layers(self.directory)
+            # A machine can outlive a killed supervisor; two on one layer would destroy it.
+            nspawn.clear_away(self.record)
             nspawn.start(self.directory)
 
     def stop(self) -> None:
@@ -92,7 +94,9 @@ class Machine:
         if pid is not None:
             ssh.close_connection(self.places, self.name)
             os.kill(pid, signal.SIGTERM)
-            _wait_for(lambda: nspawn.supervisor_pid(self.directory) is None, nspawn.POWER_OFF_SECONDS + 10, self)
+            seconds = nspawn.POWER_OFF_SECONDS + 2 * cgroups.END_SECONDS
+            _wait_for(lambda: nspawn.supervisor_pid(self.directory) is None, seconds, self)
+        nspawn.clear_away(self.record)
 
     def power_cycle(self) -> None:
         """The plug was pulled without warning and the machine has booted again (the page cache survives)."""
@@ -109,8 +113,13 @@ class Machine:
         _wait_for(lambda: nspawn.leader_pid(self.directory) is not None and _greets(self.address), seconds, self)
 
     def destroy(self) -> None:
-        """The machine and all it wrote are gone."""
-        self.stop()
+        """The machine and all it wrote are gone; nothing is saved, so it is not asked to shut down."""
+        pid = nspawn.supervisor_pid(self.directory)
+        if pid is not None:
+            ssh.close_connection(self.places, self.name)
+            os.kill(pid, signal.SIGKILL)
+            _wait_for(lambda: nspawn.supervisor_pid(self.directory) is None, cgroups.END_SECONDS, self)
+        nspawn.clear_away(self.record)
         remove_tree(self.directory)
 
     def run(self, command: str, *, check: bool = True, input: str | bytes | None = None, timeout: float | None = 300
@@ -146,7 +155,7 @@ class Machine:
     def limit_rate(self, rate: str | None) -> None:
         """The machine's download rate is limited (`100mbit`), also after reboots; None lifts the limit."""
         forks.write_record(self.directory, self.record | {"rate": rate})
-        network.limit_rate(f"vb-{self.name}", rate)
+        network.limit_rate(network.Network(self.places.number).link(self.name), rate)
 
 
 def machines(places: Places | None = None) -> list[Machine]:
@@ -195,8 +204,6 @@ def down(places: Places | None = None) -> None:
     places = places or Places.here()
     with places.locked():
         for one in machines(places):
-            _signal_stop(one)
-        for one in machines(places):
             one.destroy()
         # A machine whose making was interrupted has a directory but no record.
         remove_tree(places.machines)
@@ -226,14 +233,6 @@ def _existing_or_new(name: str, debian: str, hardware: Hardware, places: Places,
         remove_tree(found.directory)
         forks.fork(found.directory, places, debian, hardware, snapshot)
     return found
-
-
-def _signal_stop(one: Machine) -> None:
-    """Asks without waiting, so that several machines shut down side by side."""
-    pid = nspawn.supervisor_pid(one.directory)
-    if pid is not None:
-        ssh.close_connection(one.places, one.name)
-        os.kill(pid, signal.SIGTERM)
 
 
 def _greets(address: str) -> bool:

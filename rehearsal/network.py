@@ -46,6 +46,14 @@ class Network:
         """Address of the machine with that index, counted from 0."""
         return str(self.subnet[FIRST_MACHINE + index])
 
+    def link(self, name: str) -> str:
+        """The outer end of that machine's cable; nspawn makes it of the machine's name, at most 15 characters."""
+        return f"vb-{self.nspawn_name(name)}"
+
+    def nspawn_name(self, name: str) -> str:
+        """The machine's name among all rehearsals of the outer machine."""
+        return f"r{self.number}-{name}"
+
     @property
     def chain(self) -> str:
         """Name of the iptables chains this rehearsal owns."""
@@ -86,6 +94,12 @@ def limit_rate(interface: str, rate: str | None) -> None:
         _command(
             "tc", "qdisc", "add", "dev", interface, "root", "tbf", "rate", rate, "burst", "256kb", "latency", "50ms"
         )
+
+
+def remove_link(interface: str) -> None:
+    """The interface is gone; none there is fine."""
+    if _exists(interface):
+        subprocess.run(["ip", "link", "delete", interface], capture_output=True, check=False)
 
 
 def resolvers() -> list[str]:

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import FrameType
 from typing import IO
 
-from rehearsal import network
+from rehearsal import cgroups, network
 
 REBOOT = 133  # nspawn's exit status when the machine asked for a reboot, systemd 252 with --keep-unit
 STARTS_AT_MOST = 500
@@ -37,13 +37,14 @@ ALLOWED_CALLS = "@keyring bpf perf_event_open"
 DROPPED_CAPABILITIES = ("CAP_SYS_MODULE", "CAP_SYS_TIME")
 
 
-def arguments(directory: Path, name: str, bridge: str) -> list[str]:
+def arguments(directory: Path, name: str, net: network.Network) -> list[str]:
     """nspawn's command line for the machine whose state is in `directory`."""
     binds = [f"--bind={directory / 'volumes' / volume}:{path}" for volume, path in VOLUMES.items()]
     return [
         *("systemd-nspawn", "--quiet", "--boot", "--register=no", "--keep-unit", "--console=read-only"),
-        *(f"--directory={directory / 'root'}", f"--machine={name}", f"--hostname={name}"),
-        *("--network-veth", f"--network-bridge={bridge}", "--resolv-conf=off", "--timezone=off", "--link-journal=no"),
+        *(f"--directory={directory / 'root'}", f"--machine={net.nspawn_name(name)}", f"--hostname={name}"),
+        *("--network-veth", f"--network-bridge={net.bridge}"),
+        *("--resolv-conf=off", "--timezone=off", "--link-journal=no"),
         *("--capability=all", f"--drop-capability={','.join(DROPPED_CAPABILITIES)}"),
         f"--system-call-filter={ALLOWED_CALLS}",
         *binds,
@@ -80,6 +81,14 @@ def start_time(pid: int) -> int | None:
         return int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[19])
     except (FileNotFoundError, ProcessLookupError):
         return None
+
+
+def clear_away(record: dict) -> None:
+    """Nothing of an earlier run of the machine is left: processes, control groups, its link on the bridge."""
+    cgroups.end_all(record["number"], record["name"])
+    cgroups.remove(record["number"], record["name"])
+    # The kernel takes the link away some time after the last process, and nspawn refuses to start before that.
+    network.remove_link(network.Network(record["number"]).link(record["name"]))
 
 
 def supervisor_pid(directory: Path) -> int | None:
@@ -137,13 +146,13 @@ class Supervisor:
         signal.signal(signal.SIGUSR1, self._on_power_cycle)
         self._mount()
         for _ in range(STARTS_AT_MOST):
+            clear_away(self.record)
             status = self._run_once()
             again = status == REBOOT or self.plug_pulled
             self.plug_pulled = False
             if self.stopping or not again:
                 break
-        for cgroup in self._cgroups():
-            _remove_cgroup(cgroup)
+        clear_away(self.record)
 
     def _mount(self) -> None:
         options = overlay_options(self.directory, self.record["lowers"])
@@ -154,11 +163,12 @@ class Supervisor:
         _mount("-t", "tmpfs", "-o", "mode=0755", "tmpfs", str(runtime))
 
     def _run_once(self) -> int:
-        bridge = network.Network(self.record["number"]).bridge
-        join = " ".join(shlex.quote(str(cgroup / "cgroup.procs")) for cgroup in self._cgroups())
+        net = network.Network(self.record["number"])
+        groups = cgroups.make(self.record["number"], self.record["name"])
+        join = " ".join(shlex.quote(str(group / "cgroup.procs")) for group in groups)
         # Own cgroup before nspawn starts: with --keep-unit two machines in one cgroup would share a payload.
         script = f'for procs in {join}; do echo $$ > "$procs"; done; exec "$@"'
-        command = ["sh", "-c", script, "sh", *arguments(self.directory, self.record["name"], bridge)]
+        command = ["sh", "-c", script, "sh", *arguments(self.directory, self.record["name"], net)]
         environment = os.environ | {"SYSTEMD_NSPAWN_UNIFIED_HIERARCHY": "1"}
         self.nspawn = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment
@@ -171,51 +181,29 @@ class Supervisor:
     def _limit_rate(self) -> None:
         """The link made anew at each start gets the limit that was asked for."""
         rate = json.loads((self.directory / "machine.json").read_text()).get("rate")
-        interface = f"vb-{self.record['name']}"
+        interface = network.Network(self.record["number"]).link(self.record["name"])
         for _ in range(100 if rate else 0):
             if Path(f"/sys/class/net/{interface}").exists():
                 network.limit_rate(interface, rate)
                 return
             time.sleep(0.05)
 
-    def _cgroups(self) -> list[Path]:
-        return [_made(root / f"rehearsal{self.record['number']}-{self.record['name']}") for root in cgroup_roots()]
-
     def _on_stop(self, number: int, frame: FrameType | None) -> None:
         self.stopping = True
         if self.nspawn:
             # nspawn passes this on as an orderly power-off.
             self.nspawn.send_signal(signal.SIGTERM)
-            threading.Timer(POWER_OFF_SECONDS, self.nspawn.kill).start()
+            timer = threading.Timer(POWER_OFF_SECONDS, self._pull_the_plug)
+            timer.daemon = True
+            timer.start()
 
     def _on_power_cycle(self, number: int, frame: FrameType | None) -> None:
         self.plug_pulled = True
-        if self.nspawn:
-            self.nspawn.kill()
+        self._pull_the_plug()
 
-
-def cgroup_roots() -> list[Path]:
-    """Mount points of the hierarchies systemd inside looks at: version 2 and, beside it, version 1's name=systemd."""
-    mounts = [line.split() for line in Path("/proc/self/mounts").read_text().splitlines()]
-    return [
-        Path(words[1])
-        for words in mounts
-        if words[2] == "cgroup2" or (words[2] == "cgroup" and "name=systemd" in words[3].split(","))
-    ]
-
-
-def _made(cgroup: Path) -> Path:
-    cgroup.mkdir(exist_ok=True)
-    return cgroup
-
-
-def _remove_cgroup(cgroup: Path) -> None:
-    for path, _, _ in os.walk(cgroup, topdown=False):
-        try:
-            os.rmdir(path)
-        except OSError:
-            # Something inside is still ending; an empty cgroup left behind is reused by the next start.
-            return
+    def _pull_the_plug(self) -> None:
+        # Killing nspawn alone is not enough: the machine lives on without it (seen with systemd 252).
+        cgroups.end_all(self.record["number"], self.record["name"])
 
 
 def _keep_console(source: IO[bytes], directory: Path) -> None:

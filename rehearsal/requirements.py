@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from rehearsal import cgroups
 from rehearsal.network import resolvers
-from rehearsal.nspawn import cgroup_roots
 from rehearsal.places import Places, RehearsalRefused
 
 # Program or file that shows it is there -> Debian package that brings it.
@@ -100,7 +100,7 @@ def _trials(places: Places) -> Iterator[tuple[str, Callable[[], bool]]]:
     )
     yield "network bridges: the kernel or this container forbids them", _bridge
     yield "iptables' nat table: machines would have no way to the package registries", _nat
-    yield "a cgroup version 2 hierarchy, alone or beside version 1", lambda: bool(cgroup_roots())
+    yield "a cgroup version 2 hierarchy, alone or beside version 1", lambda: bool(cgroups.roots())
     yield "a name server that is not on loopback: machines could resolve nothing", lambda: bool(resolvers())
     yield "a machine id: systemd-nspawn wants one, `systemd-machine-id-setup` writes it", _machine_id
     yield f"{DISK_MIB:,} MiB of free disk at {near}", lambda: shutil.disk_usage(near).free >> 20 >= DISK_MIB
