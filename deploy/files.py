@@ -11,7 +11,8 @@ from deploy import memory
 from deploy.resolve import Served
 from deploy.slice import ImageSlice, WeightsSlice
 
-WEIGHTS = "/var/lib/enginehouse/weights"
+ROOT = "/var/lib/enginehouse"
+WEIGHTS = f"{ROOT}/weights"
 
 IMAGE_UNPACK_FACTOR = 3
 """Disk an image takes while it is pulled, for each byte of download: layers compressed, unpacked and in use."""

@@ -19,18 +19,19 @@ from deploy.spec import Host, Rollout
 
 SPEC_KEYS = tuple(field.name for field in fields(Host) if field.name not in ("name", "groups"))
 FLEET_KEYS = ("rollout", "expect")
-ROLE_KEYS = (
+ROLES = (
     "base",
     "container_toolkit",
-    "docker_role",
+    "docker",
     "model_store",
     "nvidia_driver",
     "preflight",
-    "registry_role",
-    "rollout_role",
+    "registry",
+    "rollout",
     "triton",
 )
-CONNECTOR_PREFIXES = ("_", "ssh_", "fake_", "docker_", "dockerssh_", "podman_", "local_", "chroot_", "own_")
+ROLE_KEYS = tuple(f"{role}_settings" for role in ROLES)
+CONNECTOR_PREFIXES = ("_", "ssh_", "fake_", "own_")
 """Keys pyinfra and its connectors read, and `own_` for whatever an operator's own roles read."""
 
 DEFAULT_ROLLOUT = Rollout()
@@ -112,7 +113,7 @@ def _unknown_keys(data: Mapping[str, Any]) -> list[Refusal]:
             f"nothing reads the data key `{key}`",
             where=key,
             seen=f"`{key}`, a {type(data[key]).__name__}",
-            wanted="a key of the spec, a role's name, a key of pyinfra's connectors, or one that starts with `own_`",
+            wanted="a key of the spec, <role>_settings, a key of pyinfra, or one that starts with `own_`",
             attempt=offer(key, known),
         )
         for key in strange

@@ -15,10 +15,7 @@ DType = Literal["float16", "bfloat16", "float32"]
 
 @dataclass(frozen=True)
 class Secret:
-    """Where a secret is found when it is needed.
-
-    Never the secret itself. A plain string where a Secret belongs is refused.
-    """
+    """Where a secret is found when it is needed; never the secret itself. A plain string in its place is refused."""
 
     kind: Literal["env", "vault", "command"]
     source: tuple[str, ...]
@@ -157,10 +154,7 @@ Model = LLM | Embedder | Reranker
 
 @dataclass(frozen=True, kw_only=True)
 class Server:
-    """One Triton.
-
-    Its GPUs, ports, address and models. `protection` names what guards an address that is not loopback.
-    """
+    """One Triton: GPUs, ports, address, models. `protection` names what guards an address that is not loopback."""
 
     name: str
     models: tuple[Model, ...]
@@ -265,10 +259,7 @@ class Hub:
 
 @dataclass(frozen=True, kw_only=True)
 class Release:
-    """A release of one's own, derived from a catalog row.
-
-    Mirror, repaired image, air gap. Empty fields are the row's.
-    """
+    """A release of one's own, derived from a catalog row (mirror, repair, air gap). Empty fields are the row's."""
 
     name: str
     derived_from: str

@@ -3,18 +3,60 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import date
 
+from deploy.checks.machine import machine_problems
+from deploy.checks.memory import memory_problems
+from deploy.checks.models import model_problems
+from deploy.checks.release import ending_soon, release_problems
+from deploy.checks.rollout import no_hosts, rollout_problems
+from deploy.checks.secrets import secret_problems
+from deploy.checks.servers import server_problems
+from deploy.checks.weights import weights_problems
 from deploy.errors import Refusal
 from deploy.fleet import Fleet
 from deploy.refuse import together
+from deploy.resolve import image_of, release_row
+from deploy.spec import Host
 from deploy.surroundings import Surroundings
+from deploy.versions import version
 
 
 def judge(fleet: Fleet, surroundings: Surroundings) -> list[Refusal]:
     """Every refusal of every host, each one once."""
-    return together(fleet.unread)
+    found = [*fleet.unread, *(("", problem) for problem in rollout_problems(fleet.rollout))]
+    if not fleet.hosts and not fleet.unread:
+        found.append(("", no_hosts()))
+    for host in fleet.hosts:
+        found += [(host.name, problem) for problem in host_problems(host, surroundings)]
+    return together(found)
+
+
+def host_problems(host: Host, surroundings: Surroundings) -> Iterator[Refusal]:
+    """Every refusal of one host that could be read."""
+    yield from machine_problems(host)
+    yield from release_problems(host, surroundings.today)
+    yield from secret_problems(host)
+    yield from server_problems(host)
+    yield from model_problems(host, surroundings)
+    yield from weights_problems(host, surroundings)
+    yield from memory_problems(host, surroundings)
 
 
 def notices(fleet: Fleet, surroundings: Surroundings) -> Iterator[str]:
-    """What an operator should know although nothing is wrong."""
-    yield from ()
+    """What an operator should know although nothing is wrong, each sentence once."""
+    sentences = [sentence for host in fleet.hosts for sentence in _host_notices(host, surroundings.today)]
+    yield from dict.fromkeys(sentences)
+
+
+def _host_notices(host: Host, today: date) -> Iterator[str]:
+    soon, row = ending_soon(host, today), release_row(host.release)
+    if soon:
+        yield soon
+    if row and version(host.driver.branch)[:1] < version(row.driver)[:1]:
+        yield (
+            f"release {row.name} bundles driver {row.driver}; branch {host.driver.branch} runs it through CUDA "
+            "compatibility, which is proven by a CUDA call inside the image"
+        )
+    if row and not image_of(host, row).digest:
+        yield "the image is not pinned: `enginehouse pin INVENTORY` asks the registry and writes its digest"

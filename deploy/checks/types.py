@@ -12,6 +12,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from deploy.catalog.names import offer
 from deploy.errors import Refusal
+from deploy.guides import fraction_of_tokens
 from deploy.refuse import refuse
 from deploy.spec import Secret
 
@@ -44,6 +45,8 @@ def _union(value: Any, hint: Any, where: str) -> Iterator[Refusal]:
     plain = [option for option in options if not is_dataclass(option) and not list(mistyped(value, option, where))]
     if matching:
         yield from _object(value, matching[0], where)
+    elif not plain and isinstance(value, float) and where.endswith("tokens"):
+        yield fraction_of_tokens(value, where)
     elif not plain:
         names = " or ".join(getattr(option, "__name__", str(option)) for option in options)
         yield _kind(value, names, where)

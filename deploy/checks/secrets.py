@@ -1,0 +1,47 @@
+"""Secrets are named, never typed out. What looks like a key in a place for names is refused without being shown."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from deploy.errors import Refusal
+from deploy.refuse import refuse
+from deploy.spec import Host, Secret
+
+VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
+KEY_LIKE = re.compile(r"(hf_|nvapi-|ghp_|sk-)\S{8,}|[A-Za-z0-9+/_-]{40,}")
+
+
+def secret_problems(host: Host) -> Iterator[Refusal]:
+    """Every secret of one host that shows the secret itself, or names nothing."""
+    for where, secret in (("hub.token", host.hub.token), ("registry.key", host.registry.key)):
+        if secret is not None:
+            yield from _named(where, secret)
+
+
+def _named(where: str, secret: Secret) -> Iterator[Refusal]:
+    if any(KEY_LIKE.fullmatch(word) for word in secret.source):
+        yield refuse(
+            "literal-secret",
+            f"`{where}` holds the secret itself; an inventory only says where a secret is found",
+            where=where,
+            seen=f"Secret.{secret.kind} of something that looks like a key, not shown",
+            wanted="the name of an environment variable, a vault file and key, or a command",
+            attempt='Secret.env("NAME_OF_THE_VARIABLE"); the value is in a file now, so make a new one',
+        )
+    elif not _names_a_place(secret):
+        yield refuse(
+            "nameless-secret",
+            f"`{where}` names no place to find a secret",
+            where=where,
+            seen=f"Secret.{secret.kind} of {len(secret.source)} words, one of them empty or no name",
+            wanted="the name of an environment variable, a vault file and key, or a command",
+            attempt='Secret.env("NGC_API_KEY")' if where == "registry.key" else 'Secret.env("HF_TOKEN")',
+        )
+
+
+def _names_a_place(secret: Secret) -> bool:
+    if not secret.source or not all(secret.source):
+        return False
+    return secret.kind != "env" or VARIABLE.fullmatch(secret.source[0]) is not None
