@@ -1,0 +1,278 @@
+#!/usr/bin/python3
+"""Fetches one model's files at a pinned revision; run by enginehouse-weights@<model>.service.
+
+    fetch.py SETTINGS    {"endpoint": …, "repository": …, "revision": …, "files": […], "target": …, "ca_file": …}
+
+Standard library only, so that the host needs nothing. The token is a systemd credential (file `token` in
+$CREDENTIALS_DIRECTORY) and never follows a redirect to another host. What is half there is continued (Range). Every
+file is checked against the hub's own checksum: sha256 for large files, git's blob sha1 for small ones. Files are
+published all at once, by renaming the staging directory, together with manifest.sha256.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import hashlib
+import json
+import os
+import shutil
+import socket
+import ssl
+import sys
+import threading
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+# Loading one of these runs code that somebody else wrote.
+PICKLES = (".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".joblib", ".npy", ".h5", ".msgpack")
+MANIFEST = "manifest.sha256"
+MIB, CHUNK = 1 << 20, 1 << 20
+ATTEMPTS = 8
+AT_ONCE = 4
+
+
+class Refused(Exception):
+    """The hub's listing, or what it sent, is not what was asked for."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """One file of the listing, with the checksum the hub gives for it."""
+
+    path: str
+    size: int
+    sha256: str
+    git_sha1: str
+
+
+def main() -> int:
+    settings = json.loads(Path(sys.argv[1]).read_text())
+    target = Path(settings["target"])
+    if (target / MANIFEST).exists():
+        say(f"{target} is published already")
+        return 0
+    try:
+        fetch(Hub(settings), settings, target)
+    except (Refused, OSError) as problem:
+        print(f"{settings['repository']} at {settings['revision'][:12]}: {problem}", file=sys.stderr)
+        print(f"  state  {target} is not published; what was fetched is kept and continued next time", file=sys.stderr)
+        return 1
+    return 0
+
+
+def fetch(hub: Hub, settings: dict, target: Path) -> None:
+    """`target` is published, complete and checked."""
+    wanted = chosen(hub.listing(), settings["files"])
+    staging = target.parent / f".{target.name}.partial"
+    staging.mkdir(parents=True, exist_ok=True)
+    need_space(staging, wanted)
+    progress = Progress(sum(file.size for file in wanted))
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        sums = dict(pool.map(lambda file: (file.path, download(hub, file, staging, progress)), wanted))
+    publish(staging, target, sums)
+    say(f"{len(wanted)} files, {progress.total // MIB:,} MiB, published as {target}")
+
+
+def chosen(listing: list[dict], patterns: list[str]) -> list[Wanted]:
+    """The listed files that the patterns name. Refuses a pickle among them, and a name that is not there."""
+    found = [file for file in listing if any(fnmatch.fnmatchcase(file["rfilename"], each) for each in patterns)]
+    names = [file["rfilename"] for file in found]
+    for name in names:
+        if name.lower().endswith(PICKLES):
+            raise Refused(f"{name} is a pickle: loading it runs its author's code; list safetensors only")
+        if name.startswith("/") or ".." in name.split("/"):
+            raise Refused(f"{name} points outside the model's directory")
+    for pattern in patterns:
+        if not any(character in pattern for character in "*?[") and pattern not in names:
+            raise Refused(f"the repository has no {pattern}")
+    if not any(name.endswith(".safetensors") for name in names):
+        offered = ", ".join(sorted(file["rfilename"] for file in listing)[:12])
+        raise Refused(
+            f"no safetensors among the files asked for ({', '.join(patterns)}); the repository has: {offered}"
+        )
+    return [wanted_of(file) for file in found]
+
+
+def wanted_of(file: dict) -> Wanted:
+    large = file.get("lfs") or {}
+    return Wanted(
+        file["rfilename"], int(large.get("size", file["size"])), large.get("sha256", ""), file.get("blobId", "")
+    )
+
+
+def need_space(staging: Path, wanted: list[Wanted]) -> None:
+    """Refuses before the disk is full, not after."""
+    have = sum(path.stat().st_size for path in staging.rglob("*") if path.is_file())
+    need = sum(file.size for file in wanted) - have
+    free = shutil.disk_usage(staging).free
+    if need > free:
+        raise Refused(f"needs {need // MIB:,} MiB more and {free // MIB:,} MiB are free under {staging.parent}")
+
+
+class SameHostOnly(urllib.request.HTTPRedirectHandler):
+    """Follows redirects, and drops the token when one leads to another host (a CDN signs its own addresses)."""
+
+    def redirect_request(self, request, file, code, message, headers, url):
+        following = super().redirect_request(request, file, code, message, headers, url)
+        if following and urllib.parse.urlsplit(url).netloc != urllib.parse.urlsplit(request.full_url).netloc:
+            following.remove_header("Authorization")
+        return following
+
+
+class Hub:
+    """A model hub that speaks the Hugging Face interface."""
+
+    def __init__(self, settings: dict) -> None:
+        self.endpoint = settings["endpoint"].rstrip("/")
+        self.repository, self.revision = settings["repository"], settings["revision"]
+        context = ssl.create_default_context(cafile=settings.get("ca_file") or None)
+        self.opener = urllib.request.build_opener(SameHostOnly, urllib.request.HTTPSHandler(context=context))
+        credential = Path(os.environ.get("CREDENTIALS_DIRECTORY", "/nonexistent")) / "token"
+        self.token = credential.read_text().strip() if credential.exists() else ""
+
+    def listing(self) -> list[dict]:
+        """All files of the repository at the revision, with sizes and checksums."""
+        path = f"/api/models/{self.repository}/revision/{self.revision}?blobs=true"
+        with self.open(path) as answer:
+            found = json.load(answer)
+        if found.get("sha") not in (None, self.revision):
+            raise Refused(f"the hub answers with revision {found['sha']}")
+        return found["siblings"]
+
+    def open(self, path: str, start: int = 0):
+        """An open answer, from byte `start` on. A refusal of the hub is said in words."""
+        request = urllib.request.Request(self.endpoint + path, headers={"User-Agent": "enginehouse"})
+        if self.token:
+            request.add_header("Authorization", f"Bearer {self.token}")
+        if start:
+            request.add_header("Range", f"bytes={start}-")
+        try:
+            return self.opener.open(request, timeout=60)
+        except urllib.error.HTTPError as error:
+            if error.code in (401, 403):
+                given = "with the token it was given" if self.token else "without a token"
+                raise Refused(f"{self.endpoint} answers {error.code} {given}: gated, private or not there") from None
+            if error.code == 404:
+                raise Refused(f"{self.endpoint}{path.partition('?')[0]} does not exist (404)") from None
+            raise
+
+    def file(self, path: str, start: int):
+        """An open answer with a file's content from byte `start` on."""
+        return self.open(f"/{self.repository}/resolve/{self.revision}/{urllib.parse.quote(path)}", start)
+
+
+def download(hub: Hub, file: Wanted, staging: Path, progress: Progress) -> str:
+    """The sha256 of a file that is now whole in `staging`. Continues what is there; asks again when the line breaks."""
+    path = staging / file.path
+    path.parent.mkdir(parents=True, exist_ok=True)
+    for attempt in range(1, ATTEMPTS + 1):
+        try:
+            return once(hub, file, path, progress)
+        except (OSError, EOFError) as problem:
+            if attempt == ATTEMPTS or (isinstance(problem, urllib.error.HTTPError) and problem.code < 500):
+                raise
+            time.sleep(min(2**attempt, 30))
+    raise AssertionError("the last attempt returns or raises")
+
+
+def once(hub: Hub, file: Wanted, path: Path, progress: Progress) -> str:
+    have = path.stat().st_size if path.exists() else 0
+    sha256, sha1 = hashlib.sha256(), hashlib.sha1(f"blob {file.size}\0".encode())
+    if have > file.size:
+        path.unlink()
+        have = 0
+    if have:
+        with path.open("rb") as content:
+            digest_into(content, sha256, sha1)
+    progress.set(file.path, have)
+    if have < file.size:
+        receive(hub, file, path, have, progress, sha256, sha1)
+    wrong = sha256.hexdigest() != file.sha256 if file.sha256 else sha1.hexdigest() != file.git_sha1
+    if wrong:
+        path.unlink(missing_ok=True)
+        raise OSError(f"{file.path} does not have the hub's checksum")
+    if not path.exists():
+        path.touch()
+    return sha256.hexdigest()
+
+
+def receive(hub: Hub, file: Wanted, path: Path, have: int, progress: Progress, *sums) -> None:
+    """Appends what is missing, counting and summing on the way."""
+    with hub.file(file.path, have) as answer, path.open("ab") as content:
+        if have and answer.status != 206:
+            raise_restart(path)
+        while chunk := answer.read(CHUNK):
+            content.write(chunk)
+            for each in sums:
+                each.update(chunk)
+            progress.add(file.path, len(chunk))
+        os.fsync(content.fileno())
+    if path.stat().st_size < file.size:
+        raise EOFError(f"{file.path} broke off at {path.stat().st_size:,} of {file.size:,} bytes")
+
+
+def raise_restart(path: Path) -> None:
+    path.unlink()
+    raise EOFError(f"the hub does not continue {path.name}; from the start again")
+
+
+def digest_into(content, *sums) -> None:
+    while chunk := content.read(CHUNK):
+        for each in sums:
+            each.update(chunk)
+
+
+def publish(staging: Path, target: Path, sums: dict[str, str]) -> None:
+    """Readable to all, complete, in one rename. Files of an earlier choice of patterns are not published."""
+    for path in sorted(staging.rglob("*"), reverse=True):
+        if path.is_file() and str(path.relative_to(staging)) not in sums:
+            path.unlink()
+        path.chmod(0o755 if path.is_dir() else 0o644) if path.exists() else None
+    manifest = "".join(f"{digest}  {name}\n" for name, digest in sorted(sums.items()))
+    (staging / MANIFEST).write_text(manifest)
+    (staging / MANIFEST).chmod(0o644)
+    staging.chmod(0o755)
+    os.sync()
+    staging.rename(target)
+
+
+class Progress:
+    """Bytes there, of all files together; told to systemd at most once a second."""
+
+    def __init__(self, total: int) -> None:
+        self.total, self.files, self.told, self.lock = total, {}, 0.0, threading.Lock()
+
+    def set(self, name: str, bytes_there: int) -> None:
+        with self.lock:
+            self.files[name] = bytes_there
+            self._tell()
+
+    def add(self, name: str, more: int) -> None:
+        with self.lock:
+            self.files[name] = self.files.get(name, 0) + more
+            self._tell()
+
+    def _tell(self) -> None:
+        if time.monotonic() - self.told >= 1:
+            self.told = time.monotonic()
+            say(f"{sum(self.files.values()) // MIB:,} of {self.total // MIB:,} MiB")
+
+
+def say(status: str) -> None:
+    """The unit's status line."""
+    address = os.environ.get("NOTIFY_SOCKET")
+    if not address:
+        print(status, flush=True)
+        return
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as channel:
+        channel.connect("\0" + address[1:] if address.startswith("@") else address)
+        channel.send(f"STATUS={status}".encode())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

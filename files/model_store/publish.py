@@ -1,0 +1,72 @@
+#!/usr/bin/python3
+"""Checks a directory that rsync filled against its manifest, and publishes it by rename.
+
+    publish.py STAGING TARGET    expects STAGING/manifest.sha256
+
+Exit 1 names the first files that differ; nothing is published then, and the next rsync repairs them. Files that the
+manifest does not name (rsync's leftovers) are removed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+MANIFEST = "manifest.sha256"
+
+
+def main() -> int:
+    staging, target = Path(sys.argv[1]), Path(sys.argv[2])
+    sums = dict(line.split("  ", 1)[::-1] for line in (staging / MANIFEST).read_text().splitlines())
+    with ThreadPoolExecutor() as pool:
+        seen = dict(zip(sums, pool.map(lambda name: sha256(staging / name), sums), strict=True))
+    wrong = [name for name in sums if seen[name] != sums[name]]
+    if wrong:
+        print(f"{len(wrong)} of {len(sums)} files do not match {MANIFEST}: {', '.join(wrong[:5])}", file=sys.stderr)
+        return 1
+    tidy(staging, set(sums) | {MANIFEST})
+    os.sync()
+    if target.exists():
+        shutil.rmtree(target)  # a half one: a published directory has the same manifest and nothing would be sent
+    staging.rename(target)
+    return 0
+
+
+def sha256(path: Path) -> str:
+    """The file's checksum; empty where there is no file."""
+    if not path.is_file():
+        return ""
+    with path.open("rb") as content:
+        return (
+            hashlib.file_digest(content, "sha256").hexdigest() if hasattr(hashlib, "file_digest") else slowly(content)
+        )
+
+
+def slowly(content) -> str:
+    """The same before Python 3.11 (Ubuntu 22.04 has 3.10)."""
+    digest = hashlib.sha256()
+    while chunk := content.read(1 << 20):
+        digest.update(chunk)
+    return digest.hexdigest()
+
+
+def tidy(staging: Path, kept: set[str]) -> None:
+    """Only what the manifest names is left, owned by root and readable to all."""
+    for path in sorted(staging.rglob("*"), reverse=True):
+        if path.is_dir():
+            path.chmod(0o755) if any(path.iterdir()) else path.rmdir()
+        elif str(path.relative_to(staging)) in kept:
+            path.chmod(0o644)
+        else:
+            path.unlink()
+    for path in [staging, *staging.rglob("*")]:
+        os.chown(path, 0, 0)
+    staging.chmod(0o755)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

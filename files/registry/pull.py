@@ -1,0 +1,193 @@
+#!/usr/bin/python3
+"""Pulls one container image through the Docker engine's own API; run by enginehouse-pull@<id>.service.
+
+Why not `docker login` and `docker pull`: a login leaves the key in a config.json, and the client counts no bytes when
+nobody watches. Here the key is read from a file in memory (/run), sent to the engine in one header, and forgotten; the
+engine's byte counts become the unit's status line. The unit removes the key's directory however this ends.
+
+    pull.py SETTINGS    {"reference": …, "registry": …, "username": …, "key_file": …, "key_source": …, "record": …}
+
+Exit 0: the image is there and its digest recorded. Exit 1: the last lines say why, and what to do.
+"""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import json
+import os
+import socket
+import sys
+import time
+import urllib.parse
+from pathlib import Path
+
+SOCKET = os.environ.get("ENGINEHOUSE_DOCKER_SOCKET", "/run/docker.sock")
+# nvcr.io has answered single anonymous and token requests with 401 although nothing was wrong (Triton server#7356).
+PAUSES_SECONDS = (2, 5, 10)
+MIB = 1 << 20
+
+
+class Refused(Exception):
+    """The engine or the registry said no. `status` is the registry's, as far as the text tells."""
+
+    def __init__(self, said: str) -> None:
+        super().__init__(said)
+        self.status = judge(said)
+
+
+class Engine(http.client.HTTPConnection):
+    """The Docker engine behind its socket."""
+
+    def connect(self) -> None:
+        """Use the socket instead of an address."""
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.connect(SOCKET)
+
+
+def main() -> int:
+    settings = json.loads(Path(sys.argv[1]).read_text())
+    key = taken(Path(settings["key_file"]))
+    for pause in (*PAUSES_SECONDS, None):
+        try:
+            pull(settings, key)
+            return record(settings)
+        except Refused as refused:
+            if refused.status != 401 or pause is None:
+                print(explained(settings, refused, key), file=sys.stderr)
+                return 1
+            say(f"{settings['registry']} answered 401; asking again in {pause} s")
+            time.sleep(pause)
+    raise AssertionError("the last round returns")
+
+
+def taken(path: Path) -> str:
+    """The key, removed from where it was handed over; empty without one."""
+    if not path.exists():
+        return ""
+    key = path.read_text().strip()
+    path.unlink()
+    return key
+
+
+def pull(settings: dict[str, str], key: str) -> None:
+    """The image is on this host. Raises Refused with what the engine said."""
+    name, tag = split(settings["reference"])
+    query = urllib.parse.urlencode({"fromImage": name, "tag": tag, "platform": "linux/amd64"})
+    connection = Engine("docker", timeout=3600)
+    connection.request("POST", f"/images/create?{query}", headers=login(settings, key))
+    answer = connection.getresponse()
+    if answer.status != 200:
+        raise Refused(json.loads(answer.read() or b"{}").get("message", f"HTTP {answer.status}"))
+    progress = Progress()
+    for line in answer:
+        event = json.loads(line)
+        if "error" in event:
+            raise Refused(event["error"])
+        progress.heard(event)
+
+
+def split(reference: str) -> tuple[str, str]:
+    """Name and tag, or name and digest: the two parts the engine's API wants apart."""
+    if "@" in reference:
+        name, _, digest = reference.partition("@")
+        return name, digest
+    name, _, tag = reference.rpartition(":")
+    return name, tag
+
+
+def login(settings: dict[str, str], key: str) -> dict[str, str]:
+    """The header with the credentials, as the engine wants it; none without a key."""
+    if not key:
+        return {}
+    told = {"username": settings["username"], "password": key, "serveraddress": settings["registry"]}
+    return {"X-Registry-Auth": base64.urlsafe_b64encode(json.dumps(told).encode()).decode()}
+
+
+class Progress:
+    """Adds up what the engine says of each layer and tells systemd, at most once a second."""
+
+    def __init__(self) -> None:
+        self.layers: dict[str, tuple[int, int]] = {}
+        self.unpacked: set[str] = set()
+        self.told = 0.0
+
+    def heard(self, event: dict) -> None:
+        layer, detail = event.get("id", ""), event.get("progressDetail") or {}
+        if event.get("status") == "Downloading" and detail.get("total"):
+            self.layers[layer] = (detail["current"], detail["total"])
+        elif event.get("status") in ("Download complete", "Pull complete", "Already exists") and layer:
+            total = self.layers.get(layer, (0, 0))[1]
+            self.layers[layer] = (total, total)
+            if event["status"] != "Download complete":
+                self.unpacked.add(layer)
+        if time.monotonic() - self.told >= 1:
+            self.told = time.monotonic()
+            say(str(self))
+
+    def __str__(self) -> str:
+        done = sum(current for current, _ in self.layers.values()) // MIB
+        total = sum(total for _, total in self.layers.values()) // MIB
+        return f"{done:,} of {total:,} MiB, {len(self.unpacked)} of {len(self.layers)} layers unpacked"
+
+
+def record(settings: dict[str, str]) -> int:
+    """0; what was pulled is written down, so that an unpinned tag can be pinned to what runs."""
+    connection = Engine("docker", timeout=60)
+    connection.request("GET", f"/images/{urllib.parse.quote(settings['reference'], safe='/:@')}/json")
+    image = json.loads(connection.getresponse().read())
+    target = Path(settings["record"])
+    target.parent.mkdir(parents=True, exist_ok=True)
+    kept = {"reference": settings["reference"], "id": image["Id"], "repo_digests": image["RepoDigests"]}
+    target.write_text(json.dumps(kept, indent=2) + "\n")
+    say(f"have {' '.join(image['RepoDigests']) or image['Id']}")
+    return 0
+
+
+def judge(said: str) -> int:
+    """401 for credentials that were not accepted, 403 for accepted ones without access, else 0."""
+    text = said.lower()
+    if "no basic auth credentials" in text or "unauthorized" in text or "401" in text:
+        return 401
+    if "denied" in text or "forbidden" in text or "403" in text:
+        return 403
+    return 0
+
+
+def explained(settings: dict[str, str], refused: Refused, key: str) -> str:
+    """What a person needs to know and do. The key is named by where it came from, never shown."""
+    registry = settings["registry"]
+    if refused.status == 401:
+        problem = f"{registry} rejected the key (401, unauthorized)" if key else f"{registry} wants a login (401)"
+        means = "wrong or expired; a valid key without access to the organisation answers 403 instead"
+        attempt = "make a new key, export it, run again" if key else "registry = Registry(key=Secret.env(…))"
+    elif refused.status == 403:
+        problem = f"{registry} knows the key and denies this image (403)"
+        means = "the key is valid; its account or organisation has no access to the repository"
+        attempt = "ask the organisation's owner for access, or use a key of one that has it"
+    else:
+        problem, means, attempt = f"{registry} did not deliver the image", "", "look at the answer below, run again"
+    rows = [
+        ("image", settings["reference"]),
+        ("key", f"from {settings['key_source']}, {len(key)} characters, not shown" if key else "none given"),
+        ("means", means),
+        ("said", str(refused)),
+        ("try", attempt),
+        ("state", "nothing that serves was touched"),
+    ]
+    return "\n".join([problem, *(f"  {name:<6}  {text}" for name, text in rows if text)])
+
+
+def say(status: str) -> None:
+    """The unit's status line."""
+    address = os.environ.get("NOTIFY_SOCKET")
+    if not address:
+        print(status, flush=True)
+        return
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as channel:
+        channel.connect("\0" + address[1:] if address.startswith("@") else address)
+        channel.send(f"STATUS={status}".encode())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

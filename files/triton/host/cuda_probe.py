@@ -1,0 +1,70 @@
+"""Asks the driver, from inside the image, whether CUDA works: the test driver, toolkit and image must pass together.
+
+    cuda_probe.py GPUS    as many GPUs must be visible; each must give away memory
+
+Through ctypes, because the driver's own library is all that every image shares. Exit 1 says what to do.
+"""
+
+import ctypes
+import sys
+
+# cuda.h: CUresult
+MEANINGS = {
+    3: "the driver could not be initialised; is /dev/nvidia-uvm in the container?",
+    100: "no GPU is visible in the container; look at `nvidia-ctk cdi list` on the host",
+    35: "the driver is too old for this image: install the driver branch the plan names",
+    803: "kernel module and driver library are of different versions: reload the module or reboot the host",
+    804: "the image's CUDA is newer than this driver serves: install the driver branch the plan names",
+    802: "the GPU is not ready yet: with NVSwitch, nvidia-fabricmanager must run in the driver's own version",
+    999: "unknown error: `dmesg | grep -i xid` on the host may tell",
+}
+BYTES = 64 << 20
+
+
+def main() -> int:
+    wanted = int(sys.argv[1])
+    try:
+        cuda = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return fail("libcuda.so.1 is not in the container: the CDI specification does not bring the driver's libraries")
+    asked(cuda, "cuInit", 0)
+    version, count = ctypes.c_int(), ctypes.c_int()
+    asked(cuda, "cuDriverGetVersion", ctypes.byref(version))
+    asked(cuda, "cuDeviceGetCount", ctypes.byref(count))
+    if count.value != wanted:
+        return fail(f"{count.value} GPUs are visible in the container; the server was given {wanted}")
+    for ordinal in range(count.value):
+        print(
+            f"GPU {ordinal}: {tried(cuda, ordinal)}, CUDA driver {version.value // 1000}.{version.value % 1000 // 10}"
+        )
+    return 0
+
+
+def tried(cuda, ordinal: int) -> str:
+    """Name and size of a GPU that has just given away some memory."""
+    device, name, size = ctypes.c_int(), ctypes.create_string_buffer(96), ctypes.c_size_t()
+    context, block = ctypes.c_void_p(), ctypes.c_uint64()
+    asked(cuda, "cuDeviceGet", ctypes.byref(device), ordinal)
+    asked(cuda, "cuDeviceGetName", name, len(name), device)
+    asked(cuda, "cuDeviceTotalMem_v2", ctypes.byref(size), device)
+    asked(cuda, "cuCtxCreate_v2", ctypes.byref(context), 0, device)
+    asked(cuda, "cuMemAlloc_v2", ctypes.byref(block), ctypes.c_size_t(BYTES))
+    asked(cuda, "cuMemFree_v2", block)
+    asked(cuda, "cuCtxDestroy_v2", context)
+    return f"{name.value.decode()}, {size.value >> 20:,} MiB"
+
+
+def asked(cuda, call: str, *arguments) -> None:
+    """The call succeeded, or this program has ended with what its error means."""
+    code = getattr(cuda, call)(*arguments)
+    if code:
+        sys.exit(fail(f"{call} answers {code}: {MEANINGS.get(code, 'see CUresult in cuda.h')}"))
+
+
+def fail(text: str) -> int:
+    print(f"CUDA does not work inside this image: {text}", file=sys.stderr)
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

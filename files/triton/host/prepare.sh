@@ -1,0 +1,33 @@
+#!/bin/bash
+# What a Triton server needs on the host just before its container starts: prepare.sh SERVER. Safe to run again.
+#
+#   no orphan       a container of that name whose unit was killed
+#   a key           random per start, readable by the container's user only; see `launch` in the release
+#   no way out      its own bridge; new connections that begin in it are dropped, whether outward or to this host.
+#                   Published ports still work: their connections begin outside.
+set -euo pipefail
+server=$1
+network=enginehouse
+bridge=enginehouse0
+uid=1000
+
+docker rm -f "triton-$server" >/dev/null 2>&1 || true
+
+umask 077
+head -c 32 /dev/urandom | sha256sum | cut -d' ' -f1 >"$RUNTIME_DIRECTORY/key"
+chown "$uid:$uid" "$RUNTIME_DIRECTORY/key"
+chmod 0400 "$RUNTIME_DIRECTORY/key"
+
+if ! docker network inspect "$network" >/dev/null 2>&1; then
+  docker network create --driver bridge --opt "com.docker.network.bridge.name=$bridge" \
+    --opt com.docker.network.bridge.enable_ip_masquerade=false --opt com.docker.network.bridge.enable_icc=false \
+    "$network" >/dev/null || docker network inspect "$network" >/dev/null # another server's start was faster
+fi
+
+# drop CHAIN: the rule, first in its chain, once. Firewalls that reload drop it; every start of a server puts it back.
+drop() {
+  local rule=(-i "$bridge" -m conntrack --ctstate NEW -j DROP -m comment --comment "enginehouse: no way out")
+  iptables -w -C "$1" "${rule[@]}" 2>/dev/null || iptables -w -I "$1" 1 "${rule[@]}"
+}
+if iptables -w -n -L DOCKER-USER >/dev/null 2>&1; then drop DOCKER-USER; else drop FORWARD; fi
+drop INPUT

@@ -1,0 +1,194 @@
+#!/usr/bin/python3
+"""Loads a server's models one by one, in order, and asks each one real question. Run by triton@<server>.service.
+
+    prove.py SERVER
+
+Triton loads models at start concurrently and in no order, while memory is handed out first come, first served: so it
+starts empty, and this program loads encoders first and the LLM last. One answered question is worth more than a 200
+of /v2/health/ready. The unit stays "activating" until this ends; its status line says where it is.
+
+Leaves proof.json beside the server's `current`: {"ok", "reason", "seconds": {model: load time}}. Exit 1: not serving.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import math
+import os
+import socket
+import sys
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+SERVERS = Path(os.environ.get("ENGINEHOUSE_SERVERS", "/var/lib/enginehouse/servers"))
+RUNTIME = Path(os.environ.get("ENGINEHOUSE_RUNTIME", "/run/enginehouse"))
+ANSWER_SECONDS = 300
+
+
+class NotServing(Exception):
+    """Why this release is not taken into service."""
+
+
+def main() -> int:
+    name = sys.argv[1]
+    place = SERVERS / name
+    server = json.loads((place / "current" / "server.json").read_text())
+    proof = {"ok": False, "reason": "", "release": (place / "current").resolve().name, "seconds": {}}
+    try:
+        prove(Triton(server, name), server, proof["seconds"])
+        proof["ok"] = True
+    except NotServing as problem:
+        proof["reason"] = str(problem)
+        print(f"not serving: {problem}", file=sys.stderr)
+    (place / "proof.json").write_text(json.dumps(proof) + "\n")
+    return 0 if proof["ok"] else 1
+
+
+def prove(triton: Triton, server: dict, seconds: dict[str, float]) -> None:
+    """Every model is loaded, ready and has answered."""
+    say("waiting for Triton to listen")
+    triton.wait_until_live()
+    for number, model in enumerate(server["models"], start=1):
+        began = time.monotonic()
+        say(f"loading {model['name']} ({number} of {len(server['models'])})")
+        triton.load(model["name"])
+        triton.wait_until_ready(model["name"])
+        say(f"asking {model['name']} ({number} of {len(server['models'])})")
+        QUESTIONS[model["kind"]](triton, model)
+        seconds[model["name"]] = round(time.monotonic() - began, 1)
+    say("serving " + ", ".join(f"{name} ({time_taken} s)" for name, time_taken in seconds.items()))
+
+
+class Triton:
+    """One server, asked over the address its port is published on."""
+
+    def __init__(self, server: dict, name: str) -> None:
+        address = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(server["address"], server["address"])
+        self.base = f"http://{address}:{server['http_port']}"
+        self.header, self.key_file = server["restricted_header"], RUNTIME / f"triton-{name}" / "key"
+        self.deadline = time.monotonic() + server["start_seconds"]
+        self.client = int(os.environ.get("MAINPID") or 0)
+
+    def wait_until_live(self) -> None:
+        """Its HTTP port answers."""
+        while True:
+            try:
+                if self.ask("/v2/health/live", seconds=5)[0] == 200:
+                    return
+            except OSError:
+                pass
+            self.pause("Triton does not listen")
+
+    def load(self, model: str) -> None:
+        """Triton has loaded the model; its own words if it cannot. Only who has the key may ask for it."""
+        headers = {self.header: self.key_file.read_text().strip()}
+        try:
+            path = f"/v2/repository/models/{model}/load"
+            status, body = self.ask(path, {}, headers, max(1.0, self.deadline - time.monotonic()))
+        except OSError as error:
+            raise NotServing(f"{model}: Triton broke off while loading it ({error})") from None
+        if status != 200:
+            raise NotServing(f"{model} does not load: {told(body)}")
+
+    def wait_until_ready(self, model: str) -> None:
+        """The model itself says ready; the server's own readiness would not say which one is not."""
+        while self.ask(f"/v2/models/{model}/ready", seconds=30)[0] != 200:
+            self.pause(f"{model} is loaded and not ready")
+
+    def pause(self, problem: str) -> None:
+        """One second, unless there is nothing left to wait for."""
+        if self.client and not Path(f"/proc/{self.client}").exists():
+            raise NotServing(f"{problem}, and its container has ended; the unit's journal says why")
+        if time.monotonic() > self.deadline:
+            raise NotServing(f"{problem} within the time allowed (start_seconds)")
+        time.sleep(1)
+
+    def ask(self, path: str, body: dict | None = None, headers: dict | None = None, seconds: float = ANSWER_SECONDS):
+        """Status and body of one request; any HTTP status is an answer, a broken line is an OSError."""
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(
+            self.base + path, data, {"Content-Type": "application/json", **(headers or {})}
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=seconds) as answer:
+                return answer.status, answer.read()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read()
+        except http.client.HTTPException as error:
+            raise OSError(str(error) or type(error).__name__) from None
+
+
+def embedder_answers(triton: Triton, model: dict) -> None:
+    """One text gives one vector of the planned width and of length 1."""
+    body = {"inputs": [{"name": "texts", "shape": [1, 1], "datatype": "BYTES", "data": ["a steam engine"]}]}
+    values = outputs(triton, model, "infer", body)["embeddings"]["data"]
+    length = math.sqrt(sum(value * value for value in values))
+    if model["dimensions"] and len(values) != model["dimensions"]:
+        raise NotServing(f"{model['name']} gives {len(values)} numbers for a text; the plan says {model['dimensions']}")
+    if not abs(length - 1) < 0.01:
+        raise NotServing(f"{model['name']} gives a vector of length {length:.4f}; it should be 1")
+
+
+def reranker_answers(triton: Triton, model: dict) -> None:
+    """Two passages give two numbers."""
+    texts = ["boilers make steam", "the sea is salt"]
+    passages = {"name": "passages", "shape": [1, 2], "datatype": "BYTES", "data": texts}
+    query = {"name": "query", "shape": [1, 1], "datatype": "BYTES", "data": ["what makes steam?"]}
+    scores = outputs(triton, model, "infer", {"inputs": [query, passages]})["scores"]["data"]
+    if len(scores) != 2 or not all(math.isfinite(score) for score in scores):
+        raise NotServing(f"{model['name']} gives {scores} for two passages; it should be two numbers")
+
+
+def llm_answers(triton: Triton, model: dict) -> None:
+    """A short prompt gives some text. A decoupled model answers /generate_stream only."""
+    body = {
+        "text_input": "The boiler of a steam engine",
+        "sampling_param_max_tokens": 8,
+        "sampling_param_exclude_input_from_output": True,
+        "streaming": bool(model["decoupled"]),
+    }
+    path = f"/v2/models/{model['name']}/{'generate_stream' if model['decoupled'] else 'generate'}"
+    status, answer = triton.ask(path, body)
+    events = [line[5:] for line in answer.decode().splitlines() if line.startswith("data:")]
+    parts = [json.loads(event) for event in (events or [answer.decode() or "{}"])] if status == 200 else []
+    errors = [part["error"] for part in parts if "error" in part]
+    if status != 200 or errors:
+        raise NotServing(f"{model['name']} answers its first prompt with: {errors[0] if errors else told(answer)}")
+    if not "".join(str(part.get("text_output", "")) for part in parts).strip():
+        raise NotServing(f"{model['name']} answers its first prompt with nothing")
+
+
+def outputs(triton: Triton, model: dict, verb: str, body: dict) -> dict[str, dict]:
+    """The outputs of one request by name."""
+    status, answer = triton.ask(f"/v2/models/{model['name']}/{verb}", body)
+    if status != 200:
+        raise NotServing(f"{model['name']} answers its first request with {status}: {told(answer)}")
+    return {each["name"]: each for each in json.loads(answer)["outputs"]}
+
+
+def told(body: bytes) -> str:
+    """The error in an answer of Triton, or the answer itself."""
+    try:
+        return str(json.loads(body)["error"])
+    except (ValueError, KeyError, TypeError):
+        return body.decode(errors="replace")[:400] or "an empty answer"
+
+
+QUESTIONS = {"embedder": embedder_answers, "reranker": reranker_answers, "llm": llm_answers}
+
+
+def say(status: str) -> None:
+    """The unit's status line."""
+    print(status, flush=True)
+    address = os.environ.get("NOTIFY_SOCKET")
+    if address:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as channel:
+            channel.connect("\0" + address[1:] if address.startswith("@") else address)
+            channel.send(f"STATUS={status}".encode())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,20 @@
+"""What the role settles itself; an inventory overrides it with `model_store_settings = {…}`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Defaults:
+    """How long a run waits for a fetch, and how rsync sends.
+
+    No `--whole-file` and no `-z`: the first deletes what `--partial-dir` kept for resuming, the second costs a core on
+    data that does not shrink.
+    """
+
+    fetch_seconds: int = 12 * 3600
+    rsync_seconds: int = 24 * 3600
+    rsync_attempts: int = 5
+    bandwidth_limit: str = ""
+    """rsync's --bwlimit ("80m"), where several hosts share one uplink."""

@@ -1,0 +1,50 @@
+"""Which weights are published on the host, and which are being fetched."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass, field
+
+from pyinfra.api import FactBase
+
+from roles.places import ROOT
+from roles.units import UnitState, ask
+
+
+@dataclass(frozen=True)
+class StoreState:
+    """One model: sha256 of its published manifest (empty: not published), and its fetching unit."""
+
+    manifest: str = ""
+    unit: UnitState = field(default_factory=UnitState)
+
+
+class Published(FactBase[dict[str, StoreState]]):
+    """Asked for all models at once."""
+
+    def command(self, wanted: tuple[tuple[str, str, str], ...]) -> str:
+        return "; ".join(self._one(*each) for each in wanted) or "true"
+
+    @staticmethod
+    def _one(model: str, revision: str, unit: str) -> str:
+        path = shlex.quote(f"{ROOT}/weights/{model}/{revision}/manifest.sha256")
+        digest = f"test -f {path} && echo manifest=$(sha256sum < {path} | cut -d' ' -f1)"
+        return f"echo model={shlex.quote(model)}; {digest}; {ask(unit)}"
+
+    @staticmethod
+    def default() -> dict[str, StoreState]:
+        return {}
+
+    def process(self, output: list[str]) -> dict[str, StoreState]:
+        found: dict[str, list[str]] = {}
+        lines: list[str] = []
+        for line in output:
+            if line.startswith("model="):
+                lines = found.setdefault(line[6:], [])
+            lines.append(line)
+        return {model: self._state(told) for model, told in found.items()}
+
+    @staticmethod
+    def _state(lines: list[str]) -> StoreState:
+        manifest = next((line[9:] for line in lines if line.startswith("manifest=")), "")
+        return StoreState(manifest, UnitState.of(lines))

@@ -1,0 +1,130 @@
+"""Starting a fetch on the host, and sending a directory of the control machine.
+
+pyinfra's `files.rsync` is not used: it always reports a change, leaves its arguments unquoted, prints nothing until the
+end and starts over where a line breaks (pyinfra 3.10.0). It is the same rsync here, with the connector's ssh settings.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from pyinfra.api import QuoteString
+from pyinfra.api.command import PyinfraCommand, StringCommand
+
+from deploy.errors import Refusal
+from deploy.files import WEIGHTS, weights_path
+from deploy.slice import Slice, WeightsSlice
+from deploy.spec import Hub
+from roles import secrets, units
+from roles.model_store.defaults import Defaults
+from roles.model_store.facts import StoreState
+from roles.model_store.manifest import chosen, manifest
+from roles.model_store.rsync import Rsync
+from roles.places import PROGRAMS, RUNTIME, SETTINGS, UNITS
+from roles.steps import Refuse, write
+from roles.texts import Text, shipped
+
+CACHE = Path("~/.cache/enginehouse/weights")
+
+
+def fetch_unit(weights: WeightsSlice) -> str:
+    """The unit that fetches a model."""
+    return f"enginehouse-weights@{weights.model}.service"
+
+
+def texts(mine: Slice) -> list[Text]:
+    """Programs, unit, and one settings file per model the host fetches; a private hub's certificate beside them."""
+    fetched = [weights for weights in mine.weights if weights.fetch_on == "host"]
+    ca = f"{SETTINGS}/hub-ca.crt" if mine.hub.ca_file else ""
+    return [
+        shipped("files/model_store/publish.py", f"{PROGRAMS}/publish.py", "0755"),
+        shipped("files/model_store/fetch.py", f"{PROGRAMS}/fetch.py", "0755"),
+        shipped("files/model_store/enginehouse-weights@.service", f"{UNITS}/enginehouse-weights@.service"),
+        *([Text(ca, Path(mine.hub.ca_file).expanduser().read_text().rstrip("\n") + "\n")] if ca else []),
+        *(Text(f"{SETTINGS}/weights/{each.model}.json", _settings(each, mine.hub, ca)) for each in fetched),
+    ]
+
+
+def start_fetch(weights: WeightsSlice, hub: Hub) -> StringCommand:
+    """Token into memory on standard input (an empty file where none is declared), then the unit, as one command."""
+    directory = f"{RUNTIME}/weights/{weights.model}"
+    if hub.token:
+        secrets.read(hub.token)  # so that an empty one is refused before the host is asked anything
+    return StringCommand(
+        f"mkdir -p {RUNTIME}/weights && install -d -m 0700 {directory} && umask 077 && cat > {directory}/token"
+        f" && {units.start(fetch_unit(weights))} || {{ rm -rf {directory}; exit 1; }}",
+        _stdin=secrets.SecretText(hub.token) if hub.token else "\n",
+    )
+
+
+class Send:
+    """One model's files from the control machine to the host."""
+
+    def __init__(self, weights: WeightsSlice, hub: Hub, settings: Defaults) -> None:
+        self.weights, self.hub, self.settings = weights, hub, settings
+        self.target = weights_path(weights)
+        self.staging = f"{WEIGHTS}/{weights.model}/.{weights.revision}.partial"
+
+    def commands(self, seen: StoreState) -> Iterator[PyinfraCommand]:
+        """Nothing when the published manifest is the right one; a refusal when another one is published."""
+        if self.weights.repository and seen.manifest:
+            return  # a pinned commit was published and checked: it cannot have changed
+        source = self._source()
+        names = chosen(source, self.weights.files)
+        wanted = manifest(source, names)
+        if seen.manifest == hashlib.sha256(wanted.encode()).hexdigest():
+            return
+        if seen.manifest:
+            yield Refuse(self._changed(source))
+            return
+        yield StringCommand("install -d -m 0755", QuoteString(self.staging))
+        yield Rsync(source, names, self.staging, self.weights.model, self.settings)
+        yield write(f"{self.staging}/manifest.sha256", wanted)
+        yield StringCommand(f"python3 {PROGRAMS}/publish.py", QuoteString(self.staging), QuoteString(self.target))
+
+    def _source(self) -> Path:
+        """The directory to send; a hub repository is fetched here first."""
+        if not self.weights.repository:
+            return Path(self.weights.directory).expanduser()
+        from huggingface_hub import snapshot_download  # slow to import, and seldom needed
+
+        target = CACHE.expanduser() / self.weights.repository.replace("/", "--") / self.weights.revision
+        if self.hub.ca_file:
+            os.environ["SSL_CERT_FILE"] = str(Path(self.hub.ca_file).expanduser())
+        snapshot_download(
+            self.weights.repository,
+            revision=self.weights.revision,
+            allow_patterns=list(self.weights.files),
+            local_dir=target,
+            endpoint=self.hub.endpoint,
+            token=secrets.read(self.hub.token) if self.hub.token else False,
+        )
+        return target
+
+    def _changed(self, source: Path) -> Refusal:
+        return Refusal(
+            f"{self.weights.model}: {source} has other content than what is published as {self.weights.revision}",
+            facts={
+                "published": self.target,
+                "means": "same names, sizes and headers, other bytes; a published one never changes",
+            },
+            attempt=f"put a file that names the version into {source}: it makes another revision",
+            state="no weights were sent; what serves goes on",
+            kind="weights-changed",
+        )
+
+
+def _settings(weights: WeightsSlice, hub: Hub, ca: str) -> str:
+    told = {
+        "endpoint": hub.endpoint,
+        "repository": weights.repository,
+        "revision": weights.revision,
+        "files": list(weights.files),
+        "target": weights_path(weights),
+        "ca_file": ca,
+    }
+    return json.dumps(told, indent=2) + "\n"

@@ -1,0 +1,61 @@
+"""Puts the release's image on the host: a unit pulls it, by digest once pinned, with a login only if one is declared.
+
+`begin` starts the unit and returns; `finish` waits for it. Nothing happens when the image is already there. The key
+goes from the control machine to a file in memory on standard input, and the unit removes it in every case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from pyinfra import host
+from pyinfra.api.command import PyinfraCommand
+
+from deploy.slice import Slice
+from roles import units
+from roles.registry.defaults import Defaults
+from roles.registry.facts import Pull, PullState
+from roles.registry.operations import pull_id, start_pull, texts
+from roles.settings import overridden
+from roles.steps import Reading, step
+from roles.texts import Seen, put
+
+
+def begin(mine: Slice) -> None:
+    """The pull runs in its unit, or the image is there already. The daemon needs no restart for a private CA."""
+    wanted = texts(mine)
+    seen = Reading(Seen, {"paths": tuple(text.path for text in wanted)})
+    prepared = step(seen, lambda found: put(wanted, found), name="Registry | Install the pull")
+    step(
+        Reading(Pull, _arguments(mine)),
+        _start(mine),
+        after=[prepared],
+        name=f"Registry | Start the pull of {_short(mine)}",
+    )
+
+
+def finish(mine: Slice) -> None:
+    """The image is there, and its digest is recorded in /var/lib/enginehouse/images."""
+    settings = overridden(host, "registry", Defaults())
+
+    def wait(pull: PullState) -> Iterator[PyinfraCommand]:
+        if not pull.has_image:
+            yield units.Follow(f"enginehouse-pull@{pull_id(mine.image)}.service", "image", settings.pull_seconds)
+
+    step(Reading(Pull, _arguments(mine)), wait, name=f"Registry | Wait for {_short(mine)}")
+
+
+def _start(mine: Slice) -> Callable[[PullState], Iterator[PyinfraCommand]]:
+    def decide(pull: PullState) -> Iterator[PyinfraCommand]:
+        if not pull.has_image and not pull.is_going:
+            yield start_pull(mine)
+
+    return decide
+
+
+def _arguments(mine: Slice) -> dict[str, str]:
+    return {"reference": mine.image.pull_reference, "unit": f"enginehouse-pull@{pull_id(mine.image)}.service"}
+
+
+def _short(mine: Slice) -> str:
+    return mine.image.reference.rsplit("/", 1)[-1]

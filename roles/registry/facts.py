@@ -1,0 +1,38 @@
+"""Where the pull of an image stands."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass, field
+
+from pyinfra.api import FactBase
+
+from roles.units import UnitState, ask
+
+
+@dataclass(frozen=True)
+class PullState:
+    """Whether the engine has the image, and what its unit does. A host without Docker has no image."""
+
+    has_image: bool = False
+    unit: UnitState = field(default_factory=UnitState)
+
+    @property
+    def is_going(self) -> bool:
+        """Whether a pull is under way."""
+        return self.unit.is_going
+
+
+class Pull(FactBase[PullState]):
+    """Asks the engine for the image under the very reference it is pulled by, and systemd for the unit."""
+
+    def command(self, reference: str, unit: str) -> str:
+        image = f"docker image inspect -f 'image={{{{.Id}}}}' {shlex.quote(reference)} 2>/dev/null || true"
+        return f"{image}; {ask(unit)}"
+
+    @staticmethod
+    def default() -> PullState:
+        return PullState()
+
+    def process(self, output: list[str]) -> PullState:
+        return PullState(any(line.startswith("image=sha256:") for line in output), UnitState.of(output))

@@ -1,0 +1,73 @@
+"""What a pull needs on the host, and the one command that hands over the key and starts it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+from pyinfra.api.command import StringCommand
+
+from deploy.errors import Refusal
+from deploy.slice import ImageSlice, Slice
+from roles import secrets, units
+from roles.places import PROGRAMS, ROOT, RUNTIME, SETTINGS, UNITS
+from roles.texts import Text, shipped
+
+
+def pull_id(image: ImageSlice) -> str:
+    """Names the pull's unit and files: the same image, the same unit, so that a second run attaches."""
+    return hashlib.sha256(image.pull_reference.encode()).hexdigest()[:12]
+
+
+def registry_of(reference: str) -> str:
+    """The registry's host (and port) in an image reference, as Docker reads it."""
+    first = reference.split("/", 1)[0]
+    return first if "/" in reference and ("." in first or ":" in first or first == "localhost") else "docker.io"
+
+
+def texts(mine: Slice) -> list[Text]:
+    """The pull's program, unit and settings, and the certificate of a private registry where Docker looks for it."""
+    return [
+        shipped("files/registry/pull.py", f"{PROGRAMS}/pull.py", "0755"),
+        shipped("files/registry/enginehouse-pull@.service", f"{UNITS}/enginehouse-pull@.service"),
+        Text(f"{SETTINGS}/pull/{pull_id(mine.image)}.json", _settings(mine)),
+        *_certificate(mine),
+    ]
+
+
+def start_pull(mine: Slice) -> StringCommand:
+    """Key into memory on standard input, then the unit, as one command: no key is left behind where no unit starts."""
+    unit = f"enginehouse-pull@{pull_id(mine.image)}.service"
+    key = mine.registry.key
+    if key is None:
+        return StringCommand(units.start(unit))
+    secrets.read(key)  # so that an empty one is refused before the host is asked anything
+    directory = f"{RUNTIME}/registry/{pull_id(mine.image)}"
+    return StringCommand(
+        f"mkdir -p {RUNTIME}/registry && install -d -m 0700 {directory} && umask 077 && cat > {directory}/key"
+        f" && {units.start(unit)} || {{ rm -rf {directory}; exit 1; }}",
+        _stdin=secrets.SecretText(key),
+    )
+
+
+def _settings(mine: Slice) -> str:
+    told = {
+        "reference": mine.image.pull_reference,
+        "registry": registry_of(mine.image.reference),
+        "username": mine.registry.username,
+        "key_file": f"{RUNTIME}/registry/{pull_id(mine.image)}/key",
+        "key_source": secrets.described(mine.registry.key) if mine.registry.key else "",
+        "record": f"{ROOT}/images/{pull_id(mine.image)}.json",
+    }
+    return json.dumps(told, indent=2) + "\n"
+
+
+def _certificate(mine: Slice) -> list[Text]:
+    if not mine.registry.ca_file:
+        return []
+    path = Path(mine.registry.ca_file).expanduser()
+    if not path.is_file():
+        raise Refusal(f"registry.ca_file names no file: {path}", attempt="correct the path", kind="missing-file")
+    host = registry_of(mine.image.reference)
+    return [Text(f"/etc/docker/certs.d/{host}/ca.crt", path.read_text().rstrip("\n") + "\n")]

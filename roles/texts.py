@@ -1,0 +1,64 @@
+"""Small text files a role wants on the host (programs, units, settings): wanted minus found gives commands.
+
+One fact asks about all of them at once, so a finished host costs one round trip, however many files there are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shlex
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyinfra.api import FactBase
+from pyinfra.api.command import StringCommand
+
+from roles.places import UNITS
+from roles.steps import write
+
+HERE = Path(__file__).resolve().parents[1]
+
+
+@dataclass(frozen=True)
+class Text:
+    """What a path must hold. `mode` is four octal digits, the owner always root."""
+
+    path: str
+    content: str
+    mode: str = "0644"
+
+    @property
+    def seen_when_right(self) -> str:
+        """What the fact says of this path when nothing needs doing."""
+        return f"{hashlib.sha256(self.content.encode()).hexdigest()} {int(self.mode, 8):o} root"
+
+
+class Seen(FactBase[dict[str, str]]):
+    """What each path holds, as `sha256 mode owner`; a path that is no regular file is absent from the answer."""
+
+    def command(self, paths: tuple[str, ...]) -> str:
+        listed = " ".join(shlex.quote(path) for path in paths)
+        one = 'printf "%s %s %s\\n" "$(sha256sum < "$f" | cut -d" " -f1)" "$(stat -c "%a %U" "$f")" "$f"'
+        return f'for f in {listed}; do if [ -f "$f" ]; then {one}; fi; done'
+
+    @staticmethod
+    def default() -> dict[str, str]:
+        return {}
+
+    def process(self, output: list[str]) -> dict[str, str]:
+        rows = (line.split(" ", 3) for line in output)
+        return {row[3]: " ".join(row[:3]) for row in rows if len(row) == 4}
+
+
+def shipped(source: str, path: str, mode: str = "0644") -> Text:
+    """The repository's file `source` ("files/registry/pull.py") as the text wanted at `path`."""
+    return Text(path, (HERE / source).read_text(), mode)
+
+
+def put(wanted: Iterable[Text], seen: Mapping[str, str]) -> Iterator[StringCommand]:
+    """Commands that write what differs, and one `daemon-reload` after them if a unit was among it."""
+    changed = [text for text in wanted if seen.get(text.path) != text.seen_when_right]
+    yield from (write(text.path, text.content, text.mode) for text in changed)
+    if any(text.path.startswith(f"{UNITS}/") for text in changed):
+        yield StringCommand("systemctl daemon-reload")

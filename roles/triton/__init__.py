@@ -1,0 +1,105 @@
+"""Every Triton server of the host serves its planned release, proven by one real answer per model.
+
+A release is rendered here, published as an immutable directory, and taken into service by a transaction that lives on
+the host (files/triton/host/swap.py): stop, switch `current`, start, load in order, ask; or put back what served before.
+pyinfra asks for it and waits. Where the planned release already serves, nothing happens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from pyinfra import host
+from pyinfra.api.command import PyinfraCommand, StringCommand
+
+from deploy.slice import ServerSlice, Slice
+from roles import places
+from roles.settings import overridden
+from roles.steps import Reading, step
+from roles.texts import Seen, put
+from roles.triton.defaults import Defaults
+from roles.triton.facts import Probed, Proof, Served, Serving
+from roles.triton.operations import Publish, ask_for, probe, swap_seconds, texts
+from roles.triton.render import release_id, render
+
+Decide = Callable[[Serving], Iterator[PyinfraCommand]]
+
+
+def apply(mine: Slice, plan: str) -> None:
+    """Install, publish, prove CUDA, swap: in that order, each only where it is needed. `plan` goes into the history."""
+    settings = overridden(host, "triton", Defaults())
+    wanted = texts(mine.servers)
+    seen = Reading(Seen, {"paths": tuple(text.path for text in wanted)})
+    installed = step(seen, lambda found: put(wanted, found), name="Triton | Install programs and units")
+    serving = Reading(Served)
+    step(serving, _retire(mine), name="Triton | Stop servers that are no longer planned")
+    for server in host.loop(mine.servers):
+        files = render(server, settings)
+        release = release_id(server, files)
+        published = step(
+            serving, _publish(server, release, files), name=f"Triton | Publish release {release} for {server.name}"
+        )
+        proven = _prove_cuda(server, settings)
+        step(
+            serving,
+            _swap(server, release, plan, settings),
+            after=[installed, published, proven],
+            name=f"Triton | Swap in release {release} on {server.name}",
+        )
+
+
+def _retire(mine: Slice) -> Decide:
+    """Its GPUs and ports are planned for others. Its records and releases stay."""
+    planned = {server.name for server in mine.servers}
+
+    def decide(serving: Serving) -> Iterator[PyinfraCommand]:
+        for name, state in serving.servers.items():
+            if name not in planned and (state.active not in ("inactive", "unknown") or state.current):
+                unit = f"triton@{name}.service"
+                yield StringCommand(f"systemctl disable --now {unit} && rm -f {places.server(name)}/current")
+
+    return decide
+
+
+def _publish(server: ServerSlice, release: str, files: dict[str, bytes]) -> Decide:
+    def decide(serving: Serving) -> Iterator[PyinfraCommand]:
+        if release not in serving.releases:
+            yield Publish(release, server, files)
+
+    return decide
+
+
+def _prove_cuda(server: ServerSlice, settings: Defaults):  # type: ignore[no-untyped-def]
+    reading = Reading(Probed, {"image": server.image.pull_reference, "gpus": server.gpus})
+
+    def decide(proof: Proof) -> Iterator[PyinfraCommand]:
+        if server.gpus and not proof.is_proven:
+            yield from probe(server, proof, settings)
+
+    return step(reading, decide, name=f"Triton | Prove CUDA inside the image for {server.name}")
+
+
+def _swap(server: ServerSlice, release: str, plan: str, settings: Defaults) -> Decide:
+    def decide(serving: Serving) -> Iterator[PyinfraCommand]:
+        seen = serving.server(server.name)
+        if seen.enabled != "enabled":
+            yield StringCommand(f"systemctl enable triton@{server.name}.service")
+        if not seen.serves(release):
+            yield from ask_for(server.name, release, plan, settings, swap_seconds(server, settings))
+
+    return decide
+
+
+def back(mine: Slice, plan: str) -> None:
+    """Every server serves what served before its last swap; the same transaction, the other way round."""
+    settings = overridden(host, "triton", Defaults())
+    serving = Reading(Served)
+    for server in host.loop(mine.servers):
+        step(serving, _back(server, plan, settings), name=f"Triton | Put back the previous release on {server.name}")
+
+
+def _back(server: ServerSlice, plan: str, settings: Defaults) -> Decide:
+    def decide(serving: Serving) -> Iterator[PyinfraCommand]:
+        yield from ask_for(server.name, "previous", plan, settings, swap_seconds(server, settings))
+
+    return decide

@@ -1,0 +1,105 @@
+"""What each Triton server of a host serves now, and whether CUDA has been proven for it."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass, field
+
+from pyinfra.api import FactBase
+
+from roles.places import PROBES, RELEASES, SERVERS
+
+
+@dataclass(frozen=True)
+class ServerState:
+    """One server: its releases by name, its unit and that of its swap as systemd says it."""
+
+    current: str = ""
+    previous: str = ""
+    active: str = "inactive"
+    enabled: str = ""
+    swap: str = "inactive"
+
+    def serves(self, release: str) -> bool:
+        """Whether this release is current and every model of it has answered."""
+        return self.current == release and self.active == "active" and self.swap not in ("activating", "deactivating")
+
+
+@dataclass(frozen=True)
+class Serving:
+    """The releases published on the host, and its servers, those of earlier plans included."""
+
+    releases: frozenset[str] = frozenset()
+    servers: dict[str, ServerState] = field(default_factory=dict)
+
+    def server(self, name: str) -> ServerState:
+        """A server the host has never had serves nothing."""
+        return self.servers.get(name, ServerState())
+
+
+class Served(FactBase[Serving]):
+    """Asked for all servers at once; a bare host has none."""
+
+    def command(self) -> str:
+        link = 'basename "$(readlink "$d/{0}" 2>/dev/null)"'
+        unit = 'systemctl {0} "{1}@$s.service" 2>/dev/null || true'
+        told = " ".join(
+            [
+                f'echo "current=$({link.format("current")})";',
+                f'echo "previous=$({link.format("previous")})";',
+                f'echo "active=$({unit.format("is-active", "triton")})";',
+                f'echo "enabled=$({unit.format("is-enabled", "triton")})";',
+                f'echo "swap=$({unit.format("is-active", "enginehouse-swap")})";',
+            ]
+        )
+        releases = f'for r in {RELEASES}/*/server.json; do test -f "$r" && echo "release=$(basename "${{r%/*}}")"; done'
+        servers = (
+            f'for d in {SERVERS}/*/; do test -d "$d" && s=$(basename "$d") && echo "server=$s" && {{ {told} }}; done'
+        )
+        return f"{releases}; {servers}; true"
+
+    @staticmethod
+    def default() -> Serving:
+        return Serving()
+
+    def process(self, output: list[str]) -> Serving:
+        told = [line.split("=", 1) for line in output if "=" in line]
+        servers: dict[str, dict[str, str]] = {}
+        seen: dict[str, str] = {}
+        for key, value in told:
+            if key == "server":
+                seen = servers.setdefault(value, {})
+            elif key != "release":
+                seen[key] = value
+        releases = frozenset(value for key, value in told if key == "release")
+        return Serving(releases, {name: ServerState(**found) for name, found in servers.items()})
+
+
+@dataclass(frozen=True)
+class Proof:
+    """The key of this combination of image, driver, toolkit and GPUs, and whether CUDA worked with it."""
+
+    key: str = ""
+    is_proven: bool = False
+
+
+class Probed(FactBase[Proof]):
+    """A new driver, toolkit or image makes a new key, and with it an unproven one."""
+
+    def command(self, image: str, gpus: tuple[int, ...]) -> str:
+        parts = [
+            f"docker image inspect -f '{{{{.Id}}}}' {shlex.quote(image)}",
+            "cat /sys/module/nvidia/version",
+            "nvidia-ctk --version",
+            f"echo gpus {' '.join(map(str, gpus))}",
+        ]
+        key = f"k=$( {{ {'; '.join(parts)}; }} 2>/dev/null | sha256sum | cut -c1-16)"
+        return f'{key}; echo "key=$k"; test -f {PROBES}/$k && echo proven; true'
+
+    @staticmethod
+    def default() -> Proof:
+        return Proof()
+
+    def process(self, output: list[str]) -> Proof:
+        key = next((line[4:] for line in output if line.startswith("key=")), "")
+        return Proof(key, "proven" in output)

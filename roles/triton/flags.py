@@ -1,0 +1,57 @@
+"""Which flags this Triton gets: one pure table over the core's version.
+
+An unknown option ends tritonserver with exit 1, so a flag is given only to cores that have it. Source:
+triton-inference-server/server src/command_line_parser.cc at the release branches, read 2026-11.
+"""
+
+from __future__ import annotations
+
+from deploy.slice import ServerSlice
+
+RESTRICTED = ("model-repository", "model-config", "shared-memory", "trace", "logging")
+"""Loading a model runs code, a configuration tells paths, shared memory reads the server's, trace and logging write
+files. health, metadata and inference are what clients are for; statistics are counts and times, as in /metrics."""
+
+HEADER = "enginehouse-key"
+"""HTTP header of the restricted endpoints; over gRPC the metadata is `triton-grpc-protocol-enginehouse-key`."""
+
+SINCE: tuple[tuple[tuple[int, int], str], ...] = (
+    ((2, 52), "--metrics-config=histogram_latencies=true"),  # 24.11
+    ((2, 60), "--http-max-input-size=67108864"),  # mid-2025; the default, said aloud
+    ((2, 68), "--allow-client-shm=false"),  # 26.04; before it clients could always register shared memory
+)
+
+EXIT_MARGIN_SECONDS = 10
+"""Triton's exit timeout < docker stop < TimeoutStopSec: each waits for the one before it, this much longer."""
+
+
+def flags(server: ServerSlice) -> list[str]:
+    """Flags of tritonserver, except the restricted ones, whose key is only known at start."""
+    always = [
+        "--model-control-mode=explicit",
+        "--exit-on-error=true",
+        "--strict-readiness=true",
+        "--disable-auto-complete-config",
+        f"--exit-timeout-secs={server.stop_seconds}",
+        f"--log-verbose={server.log_verbose}",
+        f"--backend-config=python,stub-timeout-seconds={server.start_seconds}",
+        "--backend-config=python,shm-default-byte-size=16777216",
+        "--backend-config=python,shm-growth-byte-size=16777216",
+    ]
+    return always + [flag for since, flag in SINCE if core(server.image.triton_core) >= since]
+
+
+def core(version: str) -> tuple[int, int]:
+    """Major and minor of a core version, "2.71.0" → (2, 71)."""
+    major, minor, *_ = version.split(".")
+    return int(major), int(minor)
+
+
+def docker_stop_seconds(server: ServerSlice) -> int:
+    """How long `docker stop` waits before it kills."""
+    return server.stop_seconds + EXIT_MARGIN_SECONDS
+
+
+def unit_stop_seconds(server: ServerSlice) -> int:
+    """TimeoutStopSec of the server's unit."""
+    return docker_stop_seconds(server) + 2 * EXIT_MARGIN_SECONDS

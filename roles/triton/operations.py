@@ -1,0 +1,134 @@
+"""Commands that publish a release, prove CUDA, and ask the host for a swap."""
+
+from __future__ import annotations
+
+import base64
+import getpass
+import io
+import json
+import shlex
+import socket
+import tarfile
+from collections.abc import Iterator
+
+from pyinfra import logger
+from pyinfra.api import Host, State
+from pyinfra.api.arguments import ConnectorArguments
+from pyinfra.api.command import PyinfraCommand, StringCommand
+
+from deploy.slice import ServerSlice
+from roles import places, units
+from roles.places import PROBES, PROGRAMS, RELEASES, UNITS
+from roles.steps import write
+from roles.texts import Text, shipped
+from roles.triton.defaults import Defaults
+from roles.triton.facts import Proof
+from roles.triton.flags import unit_stop_seconds
+from roles.triton.render import EXECUTABLE
+from roles.triton.repairs import unpacked, wheels
+
+MIDNIGHT = 1_700_000_000  # one modification time for every file: the same release is the same tar
+
+
+def texts(servers: tuple[ServerSlice, ...]) -> list[Text]:
+    """Programs, both unit templates, and each server's own times as a drop-in."""
+    programs = ("prove.py", "swap.py", "prepare.sh", "cuda_probe.py")
+    return [
+        *(shipped(f"files/triton/host/{name}", f"{PROGRAMS}/{name}", "0755") for name in programs),
+        *(
+            shipped(f"files/triton/host/{unit}", f"{UNITS}/{unit}")
+            for unit in ("triton@.service", "enginehouse-swap@.service")
+        ),
+        *(Text(f"{UNITS}/triton@{each.name}.service.d/enginehouse.conf", _times(each)) for each in servers),
+    ]
+
+
+def _times(server: ServerSlice) -> str:
+    return (
+        f"# Triton's exit timeout ({server.stop_seconds} s) < docker stop < TimeoutStopSec, so that requests can end.\n"
+        f"[Service]\nTimeoutStartSec={server.start_seconds + 120}\nTimeoutStopSec={unit_stop_seconds(server)}\n"
+    )
+
+
+class Publish(PyinfraCommand):
+    """The release directory is on the host, whole: one tar on standard input, unpacked aside, renamed."""
+
+    def __init__(self, release: str, server: ServerSlice, files: dict[str, bytes]) -> None:
+        super().__init__()
+        self.release, self.server, self.files = release, server, files
+
+    def __repr__(self) -> str:
+        return f"publish {places.release(self.release)} ({len(self.files)} files)"
+
+    def execute(self, state: State, host: Host, connector_arguments: ConnectorArguments) -> bool:
+        """True once it is published."""
+        files = dict(self.files)
+        for wheel in wheels(self.server.image.repairs):
+            files |= unpacked(wheel)
+        target, staging = places.release(self.release), f"{RELEASES}/.{self.release}.partial"
+        command = (
+            f"set -e; umask 022; rm -rf {staging}; mkdir -p {staging};"
+            f" base64 -d | tar -xz --no-same-owner -C {staging}; test -f {staging}/server.json; chown -R root:root {staging}; sync {staging}/server.json;"
+            f" test -d {target} || mv -T {staging} {target}; rm -rf {staging}"
+        )
+        arguments: ConnectorArguments = {**connector_arguments, "_stdin": base64.encodebytes(tarred(files)).decode()}
+        done, output = host.run_shell_command(StringCommand(command), **arguments)
+        for line in output.stderr_lines if not done else ():
+            host.log_styled(line, fg="red", log_func=logger.error)
+        return done
+
+
+def tarred(files: dict[str, bytes]) -> bytes:
+    """The files as a compressed tar, the same bytes each time."""
+    target = io.BytesIO()
+    with tarfile.open(fileobj=target, mode="w:gz", format=tarfile.PAX_FORMAT) as archive:
+        for path, content in sorted(files.items()):
+            entry = tarfile.TarInfo(path)
+            entry.size, entry.mtime = len(content), MIDNIGHT
+            entry.mode = 0o755 if path in EXECUTABLE else 0o644
+            archive.addfile(entry, io.BytesIO(content))
+    return target.getvalue()
+
+
+def probe(server: ServerSlice, proof: Proof, settings: Defaults) -> Iterator[StringCommand]:
+    """CUDA answers inside the image, on the server's GPUs, through its own entry point as the server will have it."""
+    devices = " ".join(f"--device nvidia.com/gpu={gpu}" for gpu in server.gpus)
+    program = f"{PROGRAMS}/cuda_probe.py"
+    yield StringCommand(
+        f"timeout {settings.probe_seconds} docker run --rm --pull never --network none --user 1000:1000 --cap-drop ALL"
+        f" --security-opt no-new-privileges {devices} --mount type=bind,source={program},target={program},readonly"
+        f" {shlex.quote(server.image.pull_reference)} python3 {program} {len(server.gpus)}"
+        f" && mkdir -p {PROBES} && touch {PROBES}/{proof.key}"
+    )
+
+
+def ask_for(server: str, release: str, plan: str, settings: Defaults, seconds: int) -> Iterator[PyinfraCommand]:
+    """`release` (an id, or "previous") serves; or what served before is put back, and this fails with the reason."""
+    unit, directory = f"enginehouse-swap@{server}.service", places.server(server)
+    wanted = {"release": release, "plan": plan, "keep": settings.keep_releases, "who": who()}
+    yield write(f"{directory}/wanted.json", json.dumps(wanted) + "\n")
+    yield StringCommand(units.start(unit))
+    yield units.Follow(
+        unit, f"server {server}", seconds, explain=lambda host, arguments: explain(host, arguments, server)
+    )
+
+
+def explain(host: Host, arguments: ConnectorArguments, server: str) -> None:
+    """The host's verdict on a swap that did not succeed, as a person reads it."""
+    lines = units.run(host, f"cat {places.server(server)}/verdict.json 2>/dev/null || true", arguments)
+    try:
+        verdict = json.loads("\n".join(lines))
+    except ValueError:
+        verdict = {"sentence": "the swap ended without a verdict", "reason": f"journalctl -u enginehouse-swap@{server}"}
+    for line in [verdict["sentence"], *verdict["reason"].splitlines()]:
+        host.log_styled(f"{server}: {line}", fg="red", log_func=logger.error)
+
+
+def swap_seconds(server: ServerSlice, settings: Defaults) -> int:
+    """How long a swap may take: stop and start, and both again to put back."""
+    return 2 * (server.start_seconds + unit_stop_seconds(server)) + settings.swap_margin_seconds
+
+
+def who() -> str:
+    """Who asks, for the host's history."""
+    return f"{getpass.getuser()}@{socket.gethostname()}"

@@ -1,0 +1,142 @@
+"""A server's release as files, and the id that names them: pure, so the same slice gives the same bytes everywhere.
+
+    models/<model>/config.pbtxt     for Triton; parsed back with its own schema in the tests
+    models/<model>/1/…              the encoders' code, or the LLM's model.yaml and its loader
+    python/…                        packages that repair the image; not here but added when it is sent (repairs.py)
+    run, launch                     outside and inside the container
+    server.json                     what prove.py, swap.py and a person need to know
+
+The id covers every byte, the pinned wheels and the unit: whatever changes the running server is another release.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+import yaml
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from deploy.files import weights_path
+from deploy.slice import ModelSlice, ServerSlice
+from roles import places
+from roles.texts import HERE
+from roles.triton import llmapi
+from roles.triton.defaults import Defaults
+from roles.triton.flags import HEADER, RESTRICTED, docker_stop_seconds, flags
+from roles.triton.repairs import wheels
+
+FILES = HERE / "files" / "triton"
+UID = 1000  # `triton-server` in NVIDIA's images
+NETWORK = "enginehouse"
+EXECUTABLE = ("run", "launch")
+
+
+def render(server: ServerSlice, settings: Defaults) -> dict[str, bytes]:
+    """Every file of the release by its path inside it."""
+    found: dict[str, bytes] = {}
+    for model in server.models:
+        found |= {f"models/{model.name}/{path}": content for path, content in _model(model).items()}
+    found["run"] = _run(server, settings)
+    found["launch"] = _template("launch.j2", server=server, flags=flags(server), restricted=RESTRICTED, header=HEADER)
+    found["server.json"] = (json.dumps(_server(server), indent=2, sort_keys=True) + "\n").encode()
+    return found
+
+
+def release_id(server: ServerSlice, files: dict[str, bytes]) -> str:
+    """Sixteen hex digits over the files, the wheels that will be added, and the unit that runs them."""
+    digest = hashlib.sha256()
+    parts = sorted(files.items())
+    parts += [(wheel.file, wheel.digest.encode()) for wheel in wheels(server.image.repairs)]
+    parts += [("unit", (FILES / "host" / "triton@.service").read_bytes())]
+    for path, content in parts:
+        digest.update(f"{path}\0{len(content)}\0".encode() + content)
+    return digest.hexdigest()[:16]
+
+
+def _model(model: ModelSlice) -> dict[str, bytes]:
+    if model.kind == "llm":
+        return {
+            "config.pbtxt": _template("llm.pbtxt.j2", name=model.name, decoupled=model.decoupled, **llmapi.TENSORS),
+            "1/model.yaml": _model_yaml(model),
+            "1/model.py": (FILES / "llm" / "model.py").read_bytes(),
+        }
+    code = {f"1/encoders/{path.name}": path.read_bytes() for path in sorted((FILES / "encoders").glob("*.py"))}
+    return {
+        "config.pbtxt": _encoder_config(model),
+        "1/model.py": (FILES / model.kind / "model.py").read_bytes(),
+        **code,
+    }
+
+
+def _encoder_config(model: ModelSlice) -> bytes:
+    parameters = {key: str(value) for key, value in model.settings.items() if key != "dimensions"}
+    return _template(
+        f"{model.kind}.pbtxt.j2",
+        name=model.name,
+        max_batch_size=model.max_batch_size,
+        max_queue_delay_microseconds=model.max_queue_delay_microseconds,
+        max_queue_size=model.max_queue_size,
+        default_timeout_microseconds=0,
+        dimensions=model.dimensions,
+        parameters=parameters,
+    )
+
+
+def _model_yaml(model: ModelSlice) -> bytes:
+    """All keys but `triton_config` become arguments of TensorRT-LLM's LLM class."""
+    return yaml.safe_dump(model.settings, sort_keys=False).encode()
+
+
+def _run(server: ServerSlice, settings: Defaults) -> bytes:
+    inside = (8000, 8001, 8002)
+    return _template(
+        "run.j2",
+        server=server,
+        root=places.ROOT,
+        uid=UID,
+        unit=f"triton@{server.name}.service",
+        unit_name=f"triton-{server.name}",
+        network=NETWORK,
+        address=f"[{server.address}]" if ":" in server.address else server.address,
+        ports=list(zip((server.http_port, server.grpc_port, server.metrics_port), inside, strict=True)),
+        weights=sorted({weights_path(model.weights) for model in server.models}),
+        runtime=f"{places.RUNTIME}/triton-{server.name}",
+        tmp_mib=settings.tmp_mib,
+        pids_limit=settings.pids_limit,
+        docker_stop_seconds=docker_stop_seconds(server),
+        image=server.image.pull_reference,
+    )
+
+
+def _server(server: ServerSlice) -> dict[str, object]:
+    return {
+        "server": server.name,
+        "address": server.address,
+        "http_port": server.http_port,
+        "grpc_port": server.grpc_port,
+        "metrics_port": server.metrics_port,
+        "restricted_header": HEADER,
+        "start_seconds": server.start_seconds,
+        "image": {
+            "reference": server.image.reference,
+            "digest": server.image.digest,
+            "pull_reference": server.image.pull_reference,
+            "triton_core": server.image.triton_core,
+            "trtllm": server.image.trtllm,
+        },
+        "models": [
+            {"name": each.name, "kind": each.kind, "decoupled": each.decoupled, "dimensions": each.dimensions}
+            for each in server.models
+        ],
+    }
+
+
+def _template(file: str, /, **variables: object) -> bytes:
+    environment = Environment(
+        loader=FileSystemLoader(Path(HERE) / "templates" / "triton"),
+        undefined=StrictUndefined,
+        keep_trailing_newline=True,
+    )
+    return environment.get_template(file).render(**variables).encode()

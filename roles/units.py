@@ -1,0 +1,121 @@
+"""Long work as systemd units: started early and not waited for, followed late. Killing pyinfra changes nothing.
+
+The programs behind the units say how far they are through systemd's own status line (`STATUS=` of sd_notify), so
+progress is seen here, in `systemctl status`, and by a second run, which attaches instead of starting again.
+"""
+
+from __future__ import annotations
+
+import shlex
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import gevent
+from pyinfra import logger
+from pyinfra.api import Host, State
+from pyinfra.api.arguments import ConnectorArguments
+from pyinfra.api.command import PyinfraCommand, StringCommand
+
+PROPERTIES = "ActiveState,SubState,Result,StatusText,Job,InvocationID"
+GOING = ("activating", "active", "reloading", "deactivating")
+
+
+@dataclass(frozen=True)
+class UnitState:
+    """What systemd says of a unit; a unit it has never heard of is inactive."""
+
+    active: str = "inactive"
+    sub: str = ""
+    result: str = "success"
+    status: str = ""
+    job: str = ""
+    invocation: str = ""
+
+    @property
+    def is_going(self) -> bool:
+        """Whether it runs, or is queued to."""
+        return self.active in GOING or self.job not in ("", "0")
+
+    @classmethod
+    def of(cls, lines: list[str]) -> UnitState:
+        """From the output of `ask`."""
+        found = dict(line.split("=", 1) for line in lines if "=" in line)
+        return cls(
+            active=found.get("ActiveState", "inactive"),
+            sub=found.get("SubState", ""),
+            result=found.get("Result", "success"),
+            status=found.get("StatusText", ""),
+            job=found.get("Job", ""),
+            invocation=found.get("InvocationID", ""),
+        )
+
+
+def ask(unit: str) -> str:
+    """The shell command whose output `UnitState.of` reads; it always exits zero."""
+    return f"systemctl show -p {PROPERTIES} {shlex.quote(unit)} 2>/dev/null || true"
+
+
+def start(unit: str) -> str:
+    """The shell command that starts a unit without waiting, and forgets that it once failed."""
+    quoted = shlex.quote(unit)
+    return f"{{ systemctl reset-failed {quoted} 2>/dev/null || true; }} && systemctl start --no-block {quoted}"
+
+
+class Follow(PyinfraCommand):
+    """Waits for a oneshot unit to end, logging its progress; fails with its last words, or after `seconds`."""
+
+    def __init__(
+        self, unit: str, what: str, seconds: int, explain: Callable[[Host, ConnectorArguments], None] | None = None
+    ) -> None:
+        super().__init__()
+        self.unit, self.what, self.seconds, self.explain = unit, what, seconds, explain
+
+    def __repr__(self) -> str:
+        return f"follow {self.unit}"
+
+    def execute(self, state: State, host: Host, connector_arguments: ConnectorArguments) -> bool:
+        """True once the unit has ended well."""
+        state_of_unit = self._ended(host, connector_arguments)
+        if state_of_unit is None:
+            return self._too_long(host)
+        if state_of_unit.active == "failed" or state_of_unit.result != "success":
+            self._tell_why(host, connector_arguments, state_of_unit)
+            return False
+        return True
+
+    def _ended(self, host: Host, arguments: ConnectorArguments) -> UnitState | None:
+        """Its state once it has ended; None when it still runs after `seconds`."""
+        until, told, pause = time.monotonic() + self.seconds, "", 0.5
+        while time.monotonic() < until:
+            seen = UnitState.of(run(host, ask(self.unit), arguments))
+            if not seen.is_going:
+                return seen
+            if seen.status and seen.status != told:
+                told = seen.status
+                host.log(f"{self.what}: {told}")
+            gevent.sleep(pause)
+            pause = min(pause * 1.5, 5.0)
+        return None
+
+    def _tell_why(self, host: Host, arguments: ConnectorArguments, seen: UnitState) -> None:
+        if self.explain:
+            self.explain(host, arguments)
+            return
+        match = f"_SYSTEMD_INVOCATION_ID={seen.invocation}" if seen.invocation else f"-u {shlex.quote(self.unit)}"
+        for line in run(host, f"journalctl -q -o cat -n 14 {match} || true", arguments):
+            host.log_styled(line, fg="red", log_func=logger.error)
+
+    def _too_long(self, host: Host) -> bool:
+        host.log_styled(
+            f"{self.what}: {self.unit} still runs after {self.seconds} s; it goes on without us, a second run attaches",
+            fg="red",
+            log_func=logger.error,
+        )
+        return False
+
+
+def run(host: Host, command: str, arguments: ConnectorArguments) -> list[str]:
+    """Standard output of a command that never fails, with the operation's own sudo settings."""
+    _, output = host.run_shell_command(StringCommand(command), **arguments)
+    return list(output.stdout_lines)
