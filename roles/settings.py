@@ -1,4 +1,5 @@
-"""Merges what an inventory says under a role's name into that role's `Defaults`. The only place roles read `host.data`."""
+"""Merges what an inventory says under a role's name into that role's `Defaults`. The only place roles read
+`host.data`."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ D = TypeVar("D")
 
 
 def overridden(host: Host, role: str, defaults: D) -> D:
-    """`defaults` with the keys of the dictionary `host.data.<role>_settings`; a key that is none of its fields is refused.
+    """`defaults` with the keys of the dictionary `host.data.<role>_settings`; a key that is none of its fields is
+    refused.
 
     The suffix keeps them apart from the spec's own keys (`docker = Docker(…)`, `registry = Registry(…)`).
     """

@@ -1,9 +1,10 @@
 """The one operation most roles are made of: what was seen, what is wanted, and the commands between the two.
 
-pyinfra asks every stock operation's facts anew, in prepare and again in execute: forty operations on a finished host are
-some two hundred round trips that find nothing. Here a role asks one fact (`Reading`), pure functions turn the answer into
-commands, and `step` runs them. So a finished host costs a role one round trip per phase, and the decisions are tested
-without pyinfra. What it must not lose, it keeps: nothing wanted is no change, and `--dry` tells the truth.
+pyinfra asks every stock operation's facts anew, in prepare and again in execute: forty operations on a finished host
+are some two hundred round trips that find nothing. Here a role asks one fact (`Reading`), pure functions turn the
+answer into commands, and `step` runs them. So a finished host costs a role one round trip per phase, and the
+decisions are tested without pyinfra. What it must not lose, it keeps: nothing wanted is no change, and `--dry` tells
+the truth.
 """
 
 from __future__ import annotations
@@ -55,7 +56,8 @@ def step(
     """What `decide` wants done, given what is seen. Nothing, and no change, when it wants nothing.
 
     `after`: steps whose effect `decide` must see. Before they ran, what it says may be premature, so `--dry` reports a
-    change where one of them would change. `only_after`: act only if one of these did change; unlike `_if`, `--dry` knows.
+    change where one of them would change. `only_after`: act only if one of these did change; unlike `_if`, `--dry`
+    knows.
     """
     if only_after and not any_changed(only_after):
         host.noop("nothing it follows has changed")
@@ -72,6 +74,23 @@ def step(
         yield command
     if commands:
         reading.forget()
+
+
+@operation()
+def check(
+    reading: Reading[T], judge: Callable[[T], Iterable[Command]], after: Sequence[OperationMeta] = ()
+) -> Generator[Command, None, None]:
+    """Refuses what `judge` refuses, and is no change otherwise; `--dry` judges only where `after` changes nothing."""
+    if not state.is_executing and any_changed(after):
+        host.noop("can only be said once the steps before it ran")
+        return
+    problems = list(judge(reading.now()))
+    for problem in problems:
+        if isinstance(problem, Refuse) and not state.is_executing:
+            problem.tell(host)
+        yield problem
+    if not problems:
+        host.noop("verified")
 
 
 class Refuse(FunctionCommand):
@@ -97,8 +116,8 @@ class Refuse(FunctionCommand):
 def any_changed(steps: Iterable[OperationMeta]) -> bool:
     """Whether one of `steps` changed this host; in prepare, whether one would."""
     if state.is_executing:
-        return any([step.did_change() for step in steps])
-    return any([step.will_change for step in steps])
+        return any(step.did_change() for step in steps)
+    return any(step.will_change for step in steps)
 
 
 def write(path: str, content: str, mode: str = "0644") -> StringCommand:

@@ -3,9 +3,9 @@
     ran = run(lambda: docker.apply(mine), answers={"dpkg-query": "docker-ce 5:29.1"})
     assert ran.commands == ("apt-mark hold docker-ce",)
 
-pyinfra itself does the work (its state, its ordering by source line, its `--dry`), only the connector is scripted. What a
-fact or command prints comes from `answers`; what nothing matches succeeds without output. Left to the rehearsal: whether
-the commands are any good.
+pyinfra itself does the work (its state, its ordering by source line, its `--dry`), only the connector is scripted.
+What a fact or command prints comes from `answers`; what nothing matches succeeds without output. Left to the
+rehearsal: whether the commands are any good.
 """
 
 from __future__ import annotations
@@ -142,16 +142,20 @@ def run(
 ) -> Ran:
     """What `story` (deploy code, called once per host) does to the hosts.
 
-    `answers` is one script for all hosts, or one per host when its keys are the hosts' names. `dry` stops after prepare.
-    `detect_changes=False` is the CLI's `-y`. A `Refusal` raised by deploy code comes out as it does of the CLI.
+    `answers` is one script for all hosts, or one per host when its keys are the hosts' names. `dry` stops after
+    prepare. `detect_changes=False` is the CLI's `-y`. A `Refusal` raised by deploy code comes out as it does of the
+    CLI.
     """
     per_host = answers if answers and set(answers) <= set(hosts) else dict.fromkeys(hosts, answers or {})
     names = [(f"@fake/{name}", {"fake_delay": 0, "fake_delay_jitter": 0, **(data or {})}) for name in hosts]
     inventory = Inventory((names, {}))
     for host in inventory:
         short = host.name.removeprefix("@fake/")
-        host.connector_cls = type("Scripted", (ScriptedConnector,), {"answers": per_host.get(short, {}),
-                                                                     "reachable": short not in unreachable})
+        host.connector_cls = type(
+            "Scripted",
+            (ScriptedConnector,),
+            {"answers": per_host.get(short, {}), "reachable": short not in unreachable},
+        )
     told: list[str] = []
     with ExitStack() as stack:
         state = _begin(stack, inventory, told, detect_changes)
@@ -165,7 +169,9 @@ def _begin(stack: ExitStack, inventory: Inventory, told: list[str], detect_chang
     state.cwd = str(Path(__file__).parents[2])
     stack.enter_context(mock.patch.object(pyinfra, "is_cli", True))
     for level in ("info", "warning", "error"):
-        stack.enter_context(mock.patch.object(pyinfra.logger, level, lambda text, *rest: told.append(_plain(text, rest))))
+        stack.enter_context(
+            mock.patch.object(pyinfra.logger, level, lambda text, *rest: told.append(_plain(text, rest)))
+        )
     for context, value in ((ctx_state, state), (ctx_inventory, inventory)):
         stack.enter_context(context.use(value))
     state.init(inventory, Config())

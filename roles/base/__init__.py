@@ -1,0 +1,36 @@
+"""What every later role stands on: a clock that is kept, a few tools, our directories, a bounded journal, the data
+disk.
+
+Nothing is tuned for its own sake: limits of the service belong to its container, and no kernel setting is changed. Of
+the tools, python3 runs the helper programs, curl asks health endpoints, rsync receives weights.
+"""
+
+from __future__ import annotations
+
+from pyinfra import host
+from pyinfra.api.operation import OperationMeta
+
+from deploy.slice import Slice
+from roles.base import operations
+from roles.base.defaults import settings
+from roles.base.facts import BaseHost
+from roles.steps import Reading, step
+
+
+def apply(mine: Slice) -> list[OperationMeta]:
+    """The host has the tools, the directories and the disk that the other roles count on. Returns the steps."""
+    chosen, disk = settings(host), mine.data_disk()
+    look = Reading(BaseHost, {"programs": tuple(operations.programs()), "device": disk.device if disk else "",
+                              "mount": disk.mount if disk else ""})  # fmt: skip
+    placed = step(look, operations.missing_programs, name="Base | Place helper programs")
+    packages = step(
+        look, lambda seen: operations.packages(seen, chosen, disk), after=[placed], name="Base | Install tools"
+    )
+    clock = step(look, operations.clock, after=[packages], name="Base | Keep the clock")
+    journal = step(look, lambda seen: operations.journal(seen, chosen), name="Base | Bound the journal")
+    steps = [placed, packages, clock, journal]
+    if disk:
+        steps.append(
+            step(look, lambda seen: operations.disk(seen, disk), after=[packages], name="Base | Adopt the data disk")
+        )
+    return [*steps, step(look, operations.directories, after=steps[4:], name="Base | Make directories")]

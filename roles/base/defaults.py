@@ -1,0 +1,23 @@
+"""What the base role settles by itself; an inventory overrides it under `base_settings`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyinfra.api import Host
+
+from roles.settings import overridden
+
+
+@dataclass(frozen=True)
+class Defaults:
+    """Packages and limits."""
+
+    packages: tuple[str, ...] = ("ca-certificates", "curl", "python3", "rsync")
+    journal_max_mib: int = 2048
+    """The container's log ends in the journal; the distribution's bound is a tenth of the disk, up to 4 GiB."""
+
+
+def settings(host: Host) -> Defaults:
+    """The defaults with this host's overrides."""
+    return overridden(host, "base", Defaults())

@@ -1,0 +1,45 @@
+"""What the base role asks a host, in one command."""
+
+from __future__ import annotations
+
+from shlex import quote
+
+from pyinfra.api import FactBase
+
+from roles.base.paths import DIRECTORIES, JOURNAL
+from roles.seen import Seen, ask_files, ask_packages, ask_units, ask_value, script
+
+TIME_SERVICES = ("systemd-timesyncd.service", "chrony.service", "chronyd.service", "ntpsec.service", "ntp.service",
+                 "openntpd.service")  # fmt: skip
+PACKAGES = ("ca-certificates", "curl", "python3", "rsync", "systemd-timesyncd", "chrony", "e2fsprogs", "xfsprogs")
+
+
+class BaseHost(FactBase[Seen]):
+    """Tools, clock, directories and, where one is declared, everything lsblk, blkid and wipefs see on the data disk."""
+
+    default = Seen
+
+    def command(self, programs: tuple[str, ...], device: str = "", mount: str = "") -> str:
+        """`programs` are paths whose content is compared; an empty `device` asks about no disk."""
+        return script(
+            ask_packages(*PACKAGES),
+            ask_files(JOURNAL, *programs),
+            ask_units(*TIME_SERVICES),
+            ask_value("directories", f'stat -c "%a %U %n" {" ".join(path for path, _ in DIRECTORIES)}'),
+            *(_ask_disk(device, mount) if device else ()),
+        )
+
+    def process(self, output: list[str]) -> Seen:
+        """Parsed, not judged."""
+        return Seen.parse(output)
+
+
+def _ask_disk(device: str, mount: str) -> list[str]:
+    disk, place = quote(device), quote(mount)
+    return [
+        ask_value("disk", f"lsblk --bytes --pairs --output NAME,TYPE,FSTYPE,LABEL,UUID,MOUNTPOINT,RO {disk}"),
+        ask_value("signatures", f"wipefs --noheadings --output TYPE {disk}; blkid --probe {disk}"),
+        ask_value("mounted", f"findmnt --noheadings --output SOURCE,FSTYPE --mountpoint {place}"),
+        ask_value("fstab", f'grep -E "^[^#]*[[:space:]]{mount}[[:space:]]" /etc/fstab'),
+        ask_value("in-the-way", f"mountpoint -q {place} || ls -A {place} | head -n 5"),
+    ]

@@ -1,0 +1,23 @@
+"""What the toolkit role settles by itself; an inventory overrides it under `container_toolkit_settings`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyinfra.api import Host
+
+from roles.settings import overridden
+
+
+@dataclass(frozen=True)
+class Defaults:
+    """Repository and key. The version is the plan's (floor 1.19.1, CVE-2026-24260)."""
+
+    repository: str = "https://nvidia.github.io/libnvidia-container/stable/deb"
+    key_url: str = "https://nvidia.github.io/libnvidia-container/gpgkey"
+    key_fingerprint: str = "C95B321B61E88C1809C4F759DDCAE044F796ECB0"
+
+
+def settings(host: Host) -> Defaults:
+    """The defaults with this host's overrides."""
+    return overridden(host, "container_toolkit", Defaults())

@@ -1,0 +1,37 @@
+"""What the toolkit role asks a host, in one command."""
+
+from __future__ import annotations
+
+from pyinfra.api import FactBase
+
+from roles.apt import SOURCES, Repository
+from roles.container_toolkit import paths
+from roles.seen import Seen, ask_files, ask_packages, ask_units, ask_value, script
+
+
+class ToolkitHost(FactBase[Seen]):
+    """Packages, repository, the CDI specification, and the versions a proof would be about."""
+
+    default = Seen
+
+    def command(self, repository: Repository) -> str:
+        """One script; `nvidia-ctk` may be missing."""
+        old = " ".join(f"{SOURCES}/{name}.list" for name in paths.OLD_LISTS)
+        return script(
+            ask_packages(*paths.PACKAGES),
+            ask_files(paths.UPGRADES, paths.PROVE),
+            *repository.questions(),
+            ask_units(*paths.UNITS),
+            ask_value("old-lists", f"ls {old}"),
+            ask_value("cdi", "nvidia-ctk cdi list | grep -x nvidia.com/gpu=all"),
+            ask_value("described", f"grep -ohE 'libcuda[.]so[.][0-9]+[.][0-9.]+' {paths.SPECIFICATIONS} | head -n 1"),
+            ask_value("driver", "cat /sys/module/nvidia/version || cat /sys/module/nvidia_current/version"),
+            ask_value("engine", "dockerd --version"),
+            ask_value("daemon", "sha256sum < /etc/docker/daemon.json"),
+            ask_value("kernel", "uname -r"),
+            ask_value("proven", f"cat {paths.PROVEN}"),
+        )
+
+    def process(self, output: list[str]) -> Seen:
+        """Parsed, not judged."""
+        return Seen.parse(output)

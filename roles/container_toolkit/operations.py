@@ -1,0 +1,94 @@
+"""From what the toolkit role saw to the commands that are missing. Pure; `step` runs them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from deploy.slice import Slice
+from roles import apt
+from roles.container_toolkit import paths
+from roles.container_toolkit.defaults import Defaults
+from roles.seen import Seen
+from roles.steps import Command, write
+
+FILES = Path(__file__).parents[2] / "files" / "container_toolkit"
+
+
+def repository(mine: Slice, chosen: Defaults) -> apt.Repository:
+    """NVIDIA's repository of the toolkit, or the mirror of it. One for all distributions."""
+    return apt.Repository(
+        name="enginehouse-container-toolkit",
+        url=chosen.repository,
+        path="$(ARCH) /",
+        key_url=chosen.key_url,
+        key_fingerprint=chosen.key_fingerprint,
+    ).mirrored(mine.mirrors.toolkit)
+
+
+def know(seen: Seen, repository: apt.Repository) -> Iterator[Command]:
+    """Commands that make the repository known and set lists of earlier instructions aside."""
+    conflicts = seen.value(f"conflicts-{repository.name}").splitlines()
+    for path in seen.value("old-lists").splitlines():
+        if path not in conflicts:
+            yield f"mv {path} {path}.disabled"
+    yield from repository.missing(seen)
+
+
+def packages(seen: Seen, mine: Slice, repository: apt.Repository) -> Iterator[Command]:
+    """Commands that bring all four packages to the one version; since 1.18 they do not work in a mixture."""
+    wanted = dict.fromkeys(paths.PACKAGES, mine.toolkit_version)
+    yield from apt.install(wanted, seen.packages, repository=repository.name)
+
+
+def hold(seen: Seen) -> Iterator[Command]:
+    """The command that holds what is not held yet."""
+    yield from apt.hold(paths.PACKAGES, seen.packages)
+
+
+def guards() -> dict[str, str]:
+    """What keeps unattended upgrades off the toolkit: path, content."""
+    return {paths.UPGRADES: paths.UPGRADES_CONTENT}
+
+
+def program(seen: Seen) -> Iterator[Command]:
+    """The command that places the probe."""
+    content = (FILES / "prove-gpu-container").read_text()
+    if not seen.holds(paths.PROVE, content):
+        yield write(paths.PROVE, content, mode="0755")
+
+
+def is_current(seen: Seen) -> bool:
+    """Whether the CDI specification offers all GPUs and was made for the loaded driver."""
+    return bool(seen.value("cdi")) and seen.value("described") == f"libcuda.so.{seen.value('driver')}"
+
+
+def refresh(seen: Seen) -> Iterator[Command]:
+    """Commands after which the specification describes the loaded driver, now and after every change of it."""
+    units = [name for name in paths.UNITS if seen.unit(name).exists]
+    idle = [name for name in units if not seen.unit(name).starts_at_boot]
+    if idle:
+        yield f"systemctl enable {' '.join(idle)}"
+    if "nvidia-cdi-refresh.path" in units and not seen.unit("nvidia-cdi-refresh.path").runs:
+        yield "systemctl start nvidia-cdi-refresh.path"
+    if not is_current(seen):
+        yield "systemctl restart nvidia-cdi-refresh.service"
+
+
+def versions(seen: Seen) -> str:
+    """What a proof is about: when one of these changes, it has to be repeated."""
+    rows = {
+        "kernel": seen.value("kernel"),
+        "driver": seen.value("driver"),
+        "engine": seen.value("engine"),
+        "toolkit": seen.packages[paths.PACKAGES[0]].version if paths.PACKAGES[0] in seen.packages else "",
+        "daemon.json": seen.value("daemon"),
+    }
+    return "".join(f"{name} {value}\n" for name, value in rows.items())
+
+
+def prove(seen: Seen, mine: Slice) -> Iterator[Command]:
+    """Commands that prove the GPUs in a container and remember for which versions; nothing where that was done."""
+    if seen.value("proven").rstrip() != versions(seen).rstrip():
+        yield f"{paths.PROVE} {mine.machine.gpus}"
+        yield write(paths.PROVEN, versions(seen))

@@ -1,0 +1,42 @@
+"""The Docker engine: able to inject GPUs by CDI, its logs bounded, its data on the big disk, its settings merged.
+
+Everything is in place before the engine first starts, so a fresh host never restarts it. A host that already runs one
+gets a restart only when the merged settings differ; whether that may happen now is decided by who calls this.
+"""
+
+from __future__ import annotations
+
+from pyinfra import host
+from pyinfra.api.operation import OperationMeta
+
+from deploy.slice import Slice
+from roles.apt import write_missing
+from roles.docker import operations, verify
+from roles.docker.defaults import settings
+from roles.docker.facts import DockerHost
+from roles.steps import Reading, check, step
+
+
+def apply(mine: Slice) -> list[OperationMeta]:
+    """The engine runs with the merged settings, starts at boot and stays at its version. Returns the steps."""
+    chosen = settings(host)
+    wanted = operations.Wanted.of(mine, chosen)
+    look = Reading(DockerHost, {"repository": wanted.repository})
+    known = step(look, lambda seen: operations.repository(seen, wanted), name="Docker | Know the repository")
+    daemon = step(look, lambda seen: operations.daemon(seen, wanted), name="Docker | Merge daemon.json")
+    packages = step(
+        look, lambda seen: operations.packages(seen, wanted), after=[known], name="Docker | Install the engine"
+    )
+    image_store = step(
+        look,
+        lambda seen: operations.image_store(seen, wanted),
+        after=[packages],
+        name="Docker | Put images on the big disk",
+    )
+    before = [packages, daemon, image_store]
+    run = step(look, operations.run, after=before, name="Docker | Run the engine with these settings")
+    hold = step(look, operations.hold_packages, after=[packages], name="Docker | Hold the version")
+    files = operations.guards()
+    guard = step(look, lambda seen: write_missing(files, seen), name="Docker | Keep upgrades and needrestart away")
+    checked = check(look, lambda seen: verify.judge(seen, chosen), after=[run], name="Docker | Verify the engine")
+    return [known, *before, run, hold, guard, checked]

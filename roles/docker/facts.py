@@ -1,0 +1,54 @@
+"""What the docker role asks a host, in one command."""
+
+from __future__ import annotations
+
+from pyinfra.api import FactBase
+
+from roles.apt import Repository
+from roles.docker import paths
+from roles.seen import Seen, ask_files, ask_packages, ask_units, ask_value, script
+
+PACKAGES = (
+    "docker-ce",
+    "docker-ce-cli",
+    "containerd.io",
+    "docker.io",
+    "docker-cli",
+    "containerd",
+    "runc",
+    "podman-docker",
+)
+
+
+class DockerHost(FactBase[Seen]):
+    """Packages, repository, both configuration files in full, and whether the engine is older than them."""
+
+    default = Seen
+
+    def command(self, repository: Repository | None) -> str:
+        """`repository` is None where the distribution's package is wanted."""
+        return script(
+            ask_packages(*PACKAGES),
+            ask_files(paths.UPGRADES, paths.NEEDRESTART),
+            *(repository.questions() if repository else ()),
+            ask_units("docker.service", "docker.socket", "containerd.service"),
+            ask_value("daemon", f"base64 -w0 {paths.DAEMON}"),
+            ask_value("containerd", f"base64 -w0 {paths.CONTAINERD}"),
+            ask_value("engine", "dockerd --version"),
+            # An engine that started before its settings were written runs without them: a run that was cut off.
+            ask_value("stale-docker", _started_before("docker.service", paths.DAEMON)),
+            ask_value("stale-containerd", _started_before("containerd.service", paths.CONTAINERD)),
+        )
+
+    def process(self, output: list[str]) -> Seen:
+        """Parsed, not judged."""
+        return Seen.parse(output)
+
+
+def _started_before(unit: str, path: str) -> str:
+    """Shell that prints "stale" when the running unit started before the file was last written (microseconds)."""
+    started = f'"$(systemctl show --timestamp=us --property=ActiveEnterTimestamp --value {unit})"'
+    return (
+        f"systemctl is-active --quiet {unit} && [ -f {path} ] &&"
+        f' [ "$(stat -c %.6Y {path} | tr -d .)" -gt "$(date -d {started} +%s%6N)" ] && echo stale'
+    )

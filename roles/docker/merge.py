@@ -1,0 +1,57 @@
+"""daemon.json and containerd's config.toml, merged key by key: ours are set, everyone else's stay as they are. Pure."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from roles.docker.defaults import Defaults
+
+
+def own_keys(current: Mapping[str, Any], chosen: Defaults, data_root: str, extra: Mapping[str, Any]) -> dict[str, Any]:
+    """The keys this project sets, given what is there; `extra` is the inventory's and wins.
+
+    A log driver that somebody chose is left to them, except that json-file, Docker's unbounded default, gets bounds.
+    """
+    nofile = {"Name": "nofile", "Soft": chosen.open_files, "Hard": chosen.open_files}
+    keys: dict[str, Any] = {"features": {"cdi": True}, "default-ulimits": {"nofile": nofile}}
+    bounds = {"max-size": f"{chosen.log_max_mib}m", "max-file": str(chosen.log_files)}
+    driver = current.get("log-driver")
+    if driver is None:
+        keys |= {"log-driver": "local", "log-opts": bounds}
+    elif driver == "json-file":
+        keys["log-opts"] = {**bounds, **current.get("log-opts", {})}
+    if data_root:
+        keys["data-root"] = data_root
+    return merged(keys, extra)
+
+
+def merged(current: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any]:
+    """`current` with the keys of `wanted`; dictionaries inside are merged the same way, lists are replaced whole."""
+    result = dict(current)
+    for key, value in wanted.items():
+        inside = result.get(key)
+        both = isinstance(value, Mapping) and isinstance(inside, Mapping)
+        result[key] = merged(inside, value) if both else value  # type: ignore[arg-type]
+    return result
+
+
+def as_file(settings: Mapping[str, Any]) -> str:
+    """The text of daemon.json; keys keep their order, so a diff shows only what changed."""
+    return json.dumps(settings, indent=4) + "\n"
+
+
+def with_root(config: str, root: str) -> str:
+    """containerd's configuration with its top-level `root` set; the text itself where that is so already.
+
+    Line by line, because a TOML writer would drop the comments. A key before the first table is a top-level one.
+    """
+    line = f'root = "{root}"'
+    table = re.search(r"(?m)^\s*\[", config)
+    head, tables = (config[: table.start()], config[table.start() :]) if table else (config, "")
+    found = re.search(r"(?m)^root\s*=.*$", head)
+    if found:
+        return config if found.group(0) == line else head[: found.start()] + line + head[found.end() :] + tables
+    return f"{head.rstrip()}\n{line}\n\n{tables}".lstrip("\n")

@@ -1,0 +1,151 @@
+"""From what the docker role saw to the commands that are missing. Pure; `step` runs them."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64decode
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from deploy.catalog import SYSTEMS
+from deploy.errors import Refusal
+from deploy.slice import Slice
+from roles import apt
+from roles.docker import merge, paths
+from roles.docker.defaults import Defaults
+from roles.seen import Seen
+from roles.steps import Command, Refuse, write
+
+ENGINE = ("docker-ce", "docker-ce-cli", "containerd.io")
+DISTRIBUTION = ("docker.io", "containerd", "runc")
+UNTOUCHED = "no package was installed by the docker role; its settings were not touched"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """The slice's choices in the words of this role; `repository` is None for the distribution's own package."""
+
+    repository: apt.Repository | None
+    packages: dict[str, str]
+    data_root: str
+    chosen: Defaults
+    extra: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, mine: Slice, chosen: Defaults) -> Wanted:
+        """From one host's slice. A declared data disk is the big disk, unless the inventory names another place."""
+        disk = mine.data_disk()
+        from_docker = mine.docker.source == "docker"
+        return cls(
+            repository=_repository(mine, chosen) if from_docker else None,
+            packages=dict.fromkeys(ENGINE if from_docker else DISTRIBUTION[:1], ""),
+            data_root=mine.docker.data_root or (f"{disk.mount}/docker" if disk else ""),
+            chosen=chosen,
+            extra=mine.docker.daemon,
+        )
+
+
+def _repository(mine: Slice, chosen: Defaults) -> apt.Repository:
+    system = mine.machine.os
+    distribution = system.split("-")[0]
+    return apt.Repository(
+        name="enginehouse-docker",
+        url=chosen.repository,
+        path=f"{distribution} {SYSTEMS[system].codename} stable",
+        key_url=f"{chosen.repository}/{distribution}/gpg",
+        key_fingerprint=chosen.key_fingerprint,
+    ).mirrored(mine.mirrors.docker)
+
+
+def repository(seen: Seen, wanted: Wanted) -> Iterator[Command]:
+    """Commands that make Docker's repository known; nothing for the distribution's package."""
+    if wanted.repository:
+        yield from wanted.repository.missing(seen)
+
+
+def packages(seen: Seen, wanted: Wanted) -> Iterator[Command]:
+    """Commands that install the engine, or a refusal where another one is in its place."""
+    foreign = [name for name in ("docker-ce", "docker.io") if name in seen.packages and name not in wanted.packages]
+    if foreign:
+        yield Refuse(_foreign_engine(foreign[0], seen))
+        return
+    yield from apt.install(
+        wanted.packages, seen.packages, repository=wanted.repository.name if wanted.repository else "", recommends=False
+    )
+
+
+def _foreign_engine(package: str, seen: Seen) -> Refusal:
+    source = "distribution" if package == "docker.io" else "docker"
+    return Refusal(
+        f"another Docker engine is installed: {package}",
+        facts={
+            "found": f"{package} {seen.packages[package].version}",
+            "means": "replacing it would stop its containers",
+        },
+        attempt=f'docker = Docker(source="{source}") to keep it, or apt-get purge {package} and run again',
+        state=UNTOUCHED,
+        kind="foreign-docker",
+    )
+
+
+def daemon(seen: Seen, wanted: Wanted) -> Iterator[Command]:
+    """The command that writes the merged daemon.json: nothing where it says all that, a refusal where unreadable."""
+    text = b64decode(seen.value("daemon")).decode()
+    try:
+        current = json.loads(text) if text.strip() else {}
+        assert isinstance(current, dict)
+    except (ValueError, AssertionError) as error:
+        yield Refuse(_unreadable(error))
+        return
+    new = merge.merged(current, merge.own_keys(current, wanted.chosen, wanted.data_root, wanted.extra))
+    if new != current:
+        yield write(paths.DAEMON, merge.as_file(new))
+
+
+def _unreadable(error: Exception) -> Refusal:
+    return Refusal(
+        f"{paths.DAEMON} is not a JSON object, so nothing can be merged into it",
+        facts={"found": str(error) or "another JSON value", "wanted": "an object, or no file"},
+        attempt=f"correct it by hand (dockerd --validate --config-file {paths.DAEMON}), then run again",
+        state=UNTOUCHED,
+        kind="daemon-json",
+    )
+
+
+def image_store(seen: Seen, wanted: Wanted) -> Iterator[Command]:
+    """The command that moves containerd's root beside the data root.
+
+    Engine 29 keeps images in containerd on fresh hosts, older ones under the data root: 15 GB each, so both are moved.
+    """
+    if not wanted.data_root:
+        return
+    config = b64decode(seen.value("containerd")).decode()
+    new = merge.with_root(config, f"{wanted.data_root.rstrip('/').rsplit('/', 1)[0]}/containerd")
+    if new != config:
+        yield write(paths.CONTAINERD, new)
+
+
+def run(seen: Seen) -> Iterator[Command]:
+    """Commands after which the engine runs with the settings on disk and starts at boot."""
+    if not seen.unit("docker.service").exists:
+        return
+    if not seen.unit("docker.service").starts_at_boot:
+        yield "systemctl enable docker.service"
+    if seen.value("stale-containerd"):
+        yield "systemctl restart containerd.service"
+    if seen.value("stale-docker") or seen.value("stale-containerd"):
+        # Refused settings must not take a running engine down with them.
+        yield f"dockerd --validate --config-file {paths.DAEMON} >/dev/null && systemctl restart docker.service"
+    elif not seen.unit("docker.service").runs:
+        yield "systemctl start docker.service"
+
+
+def hold_packages(seen: Seen) -> Iterator[Command]:
+    """The command that holds what is not held yet."""
+    yield from apt.hold((*ENGINE, *DISTRIBUTION), seen.packages)
+
+
+def guards() -> dict[str, str]:
+    """Settings that keep unattended-upgrades and needrestart off the engine: path, content."""
+    return {paths.UPGRADES: paths.UPGRADES_CONTENT, paths.NEEDRESTART: paths.NEEDRESTART_CONTENT}

@@ -1,0 +1,45 @@
+"""What a host needs before it can serve: tools, driver, engine, toolkit. In this order, and told apart by who serves.
+
+Everything in here may interrupt a container: a driver is reloaded, the engine restarted, the host rebooted. So
+`deploy.py` calls it twice. Before the waves it acts on hosts where nothing serves; inside a wave, after the drain, on
+those where something does. One question per call tells which it is.
+"""
+
+from __future__ import annotations
+
+from pyinfra import host
+from pyinfra.api import FactBase
+from pyinfra.api.operation import OperationMeta
+
+from deploy.slice import Slice
+from roles import base, container_toolkit, docker, nvidia_driver
+
+
+class Serving(FactBase[list[str]]):
+    """The `triton@` units of this host that serve, or are about to."""
+
+    default = list
+
+    def command(self) -> str:
+        """Empty where systemd knows none."""
+        states = "active,activating,reloading"
+        return (
+            f"systemctl list-units --plain --no-legend --state={states} 'triton@*.service' 2>/dev/null | cut -d' ' -f1"
+        )
+
+    def process(self, output: list[str]) -> list[str]:
+        """Unit names."""
+        return [line.strip() for line in output if line.strip()]
+
+
+def apply(mine: Slice, drained: bool = False) -> list[OperationMeta]:
+    """The host has driver, engine and toolkit. Returns the steps, none where the other call acts.
+
+    Without `drained` it acts only where nothing serves, with it only where something does.
+    """
+    if bool(host.get_fact(Serving)) != drained:
+        return []
+    steps = base.apply(mine)
+    driver = nvidia_driver.apply(mine)
+    engine = docker.apply(mine)
+    return [*steps, *driver, *engine, *container_toolkit.apply(mine, below=[*driver, *engine])]

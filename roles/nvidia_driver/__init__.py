@@ -1,0 +1,48 @@
+"""NVIDIA's driver: installed from one origin, its three versions made one, held there, and persistent.
+
+The packages are installed in the same run that must load them, so what happens next is decided at execution, from
+facts: load, reload, or one confirmed reboot. A healthy driver that an image brought along, of the wanted branch or a
+newer one, is kept; with `manage=False` the driver is only verified.
+"""
+
+from __future__ import annotations
+
+from pyinfra import host
+from pyinfra.api.operation import OperationMeta
+
+from deploy.slice import Slice
+from roles.apt import write_missing
+from roles.nvidia_driver import activate, operations, verify
+from roles.nvidia_driver.defaults import settings
+from roles.nvidia_driver.facts import DriverHost
+from roles.steps import Reading, check, step
+
+
+def apply(mine: Slice) -> list[OperationMeta]:
+    """The declared driver is loaded, proven to see every GPU, and held. Returns the steps."""
+    chosen = settings(host)
+    wanted = operations.Wanted.of(mine, chosen)
+    look = Reading(DriverHost, {"repository": wanted.repository})
+    if not mine.driver.manage:
+        return [check(look, lambda seen: verify.judge(seen, mine), name="Driver | Verify, as it is not managed")]
+
+    check(look, lambda seen: verify.obstacles(seen, mine), name="Driver | Confirm that nothing is in the way")
+    quiet = step(look, operations.without_nouveau, name="Driver | Keep nouveau away")
+    known = step(look, lambda seen: operations.repository(seen, wanted), name="Driver | Know the repository")
+    pinned = step(look, lambda seen: operations.pinning(seen, wanted), after=[known], name="Driver | Pin the branch")
+    packages = step(
+        look, lambda seen: operations.packages(seen, wanted), after=[pinned], name="Driver | Install packages"
+    )
+    files = operations.guards()
+    guard = step(look, lambda seen: write_missing(files, seen), name="Driver | Keep unattended upgrades away")
+    keep = step(look, operations.persistence, name="Driver | Set persistence mode")
+    load = step(look, activate.load, after=[packages], name="Driver | Load the modules")
+    reboot = step(look, lambda seen: activate.reboot(seen, chosen), after=[load], name="Driver | Reboot, confirmed")
+    ready = [packages, keep, load, reboot]
+    fabric = step(look, lambda seen: operations.fabric(seen, mine), after=ready, name="Driver | Run the fabric manager")
+    serve = step(look, operations.persistenced, after=ready, name="Driver | Run the persistence daemon")
+    held = step(look, operations.hold, after=[packages, fabric], name="Driver | Hold driver and kernel")
+    judged = check(
+        look, lambda seen: verify.judge(seen, mine), after=[*ready, serve], name="Driver | Verify the driver"
+    )
+    return [quiet, known, pinned, packages, guard, keep, load, reboot, fabric, serve, held, judged]

@@ -1,0 +1,25 @@
+"""What the driver role settles by itself; an inventory overrides it under `nvidia_driver_settings`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyinfra.api import Host
+
+from roles.settings import overridden
+
+
+@dataclass(frozen=True)
+class Defaults:
+    """NVIDIA's repository and how long a reboot may take."""
+
+    repository: str = "https://developer.download.nvidia.com/compute/cuda/repos"
+    key_file_name: str = "3bf863cc.pub"
+    key_fingerprint: str = "EB693B3035CD5710E231E123A4B469963BF863CC"
+    reboot_seconds: int = 900
+    """A machine with eight GPUs and two terabytes of memory trains its memory for many minutes."""
+
+
+def settings(host: Host) -> Defaults:
+    """The defaults with this host's overrides."""
+    return overridden(host, "nvidia_driver", Defaults())

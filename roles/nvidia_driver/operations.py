@@ -1,0 +1,144 @@
+"""From what the driver role saw to the commands that are missing. Pure; `step` runs them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from deploy.catalog import SYSTEMS
+from deploy.slice import Slice
+from roles import apt
+from roles.nvidia_driver import packages as names
+from roles.nvidia_driver import paths
+from roles.nvidia_driver.defaults import Defaults
+from roles.nvidia_driver.versions import Driver, numbers
+from roles.places import PROGRAMS
+from roles.seen import Seen
+from roles.steps import Command, write
+
+FILES = Path(__file__).parents[2] / "files" / "nvidia_driver"
+NO_NOUVEAU = "blacklist nouveau\noptions nouveau modeset=0\n"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """The slice with the repository its origin needs; None for Canonical's packages, which the OS already knows."""
+
+    mine: Slice
+    repository: apt.Repository | None
+
+    @classmethod
+    def of(cls, mine: Slice, chosen: Defaults) -> Wanted:
+        """From one host's slice."""
+        return cls(mine=mine, repository=_repository(mine, chosen) if mine.driver.source == "nvidia" else None)
+
+
+def _repository(mine: Slice, chosen: Defaults) -> apt.Repository:
+    folder = f"{SYSTEMS[mine.machine.os].nvidia_path}/x86_64/"
+    return apt.Repository(
+        name="enginehouse-nvidia",
+        url=chosen.repository,
+        path=f"{folder} /",
+        key_url=f"{chosen.repository}/{folder}{chosen.key_file_name}",
+        key_fingerprint=chosen.key_fingerprint,
+    ).mirrored(mine.mirrors.nvidia)
+
+
+def is_kept(seen: Seen, mine: Slice) -> bool:
+    """Whether the installed driver will do: whole, at least the floor, and the declared branch or a newer one.
+
+    A newer branch is kept because nobody asked for a downgrade; an exact `version` asks.
+    """
+    driver = Driver.of(seen)
+    whole = driver.on_disk != "" and driver.on_disk == driver.user_space
+    if not whole or numbers(driver.on_disk) < numbers(mine.driver.floor):
+        return False
+    if mine.driver.version:
+        return driver.on_disk == mine.driver.version
+    return numbers(driver.on_disk)[0] >= int(mine.driver.branch)
+
+
+def without_nouveau(seen: Seen) -> Iterator[Command]:
+    """Commands that keep nouveau from the next boot on; only where it runs, cloud kernels often have none."""
+    if seen.value("nouveau") and not seen.holds(paths.NOUVEAU, NO_NOUVEAU):
+        yield write(paths.NOUVEAU, NO_NOUVEAU)
+        # nouveau is loaded from the initramfs, which carries its own copy of the blacklist.
+        yield "if command -v update-initramfs >/dev/null; then update-initramfs -u; fi"
+
+
+def repository(seen: Seen, wanted: Wanted) -> Iterator[Command]:
+    """Commands that make NVIDIA's repository known, where something has to come from it."""
+    if wanted.repository and not is_kept(seen, wanted.mine):
+        yield from wanted.repository.missing(seen)
+
+
+def pinning(seen: Seen, wanted: Wanted) -> Iterator[Command]:
+    """Commands that pin the branch, before any package that has to obey it."""
+    if is_kept(seen, wanted.mine) or not wanted.repository:
+        return
+    for package in names.pinning(wanted.mine):
+        if package not in seen.packages:
+            yield f"{PROGRAMS}/patient-apt update {wanted.repository.name}"
+            yield _is_published(package, wanted)
+            yield from apt.install({package: ""}, seen.packages)
+
+
+def _is_published(package: str, wanted: Wanted) -> str:
+    """A command that fails, saying so, where the repository does not carry the branch; tables of it lag behind."""
+    branch = wanted.mine.driver.version or wanted.mine.driver.branch
+    message = f"driver {branch} is not in {wanted.repository.url if wanted.repository else ''}: try branch 595"
+    return f"apt-cache show {package} >/dev/null 2>&1 || {{ echo '{message}' >&2; exit 1; }}"
+
+
+def packages(seen: Seen, wanted: Wanted) -> Iterator[Command]:
+    """Commands that install the compute-only set with open modules, unless the installed driver will do."""
+    if is_kept(seen, wanted.mine):
+        return
+    yield from apt.install(
+        names.wanted(wanted.mine, seen.value("kernel")),
+        seen.packages,
+        repository=wanted.repository.name if wanted.repository else "",
+    )
+
+
+def guards() -> dict[str, str]:
+    """What keeps unattended upgrades off the driver: path, content."""
+    return {paths.UPGRADES: paths.UPGRADES_CONTENT}
+
+
+def hold(seen: Seen) -> Iterator[Command]:
+    """The command that holds the driver's packages and the kernel's metapackages."""
+    held = [*names.of_driver(seen.packages), *names.of_kernel(seen.packages)]
+    yield from apt.hold(held, seen.packages)
+
+
+def persistence(seen: Seen) -> Iterator[Command]:
+    """Commands that place the drop-in with persistence on and the program that reloads modules."""
+    program = (FILES / "reload-modules").read_text()
+    if not seen.holds(paths.RELOAD, program):
+        yield write(paths.RELOAD, program, mode="0755")
+    drop_in = (FILES / "persistenced.conf").read_text()
+    if not seen.holds(paths.PERSISTENCE, drop_in):
+        yield write(paths.PERSISTENCE, drop_in)
+        yield "systemctl daemon-reload && systemctl try-restart nvidia-persistenced.service"
+
+
+def persistenced(seen: Seen) -> Iterator[Command]:
+    """Commands after which the persistence daemon runs now and after every boot, where the packages brought it."""
+    unit = seen.unit("nvidia-persistenced.service")
+    if unit.exists and not unit.starts_at_boot:
+        yield "systemctl enable nvidia-persistenced.service"
+    if unit.exists and not unit.runs:
+        yield "systemctl restart nvidia-persistenced.service"
+
+
+def fabric(seen: Seen, mine: Slice) -> Iterator[Command]:
+    """Commands after which the fabric manager of exactly this driver runs; nothing without NVSwitches in sight."""
+    driver = Driver.of(seen)
+    if not (mine.driver.fabric_manager and seen.value("switches") and driver.loaded):
+        return
+    yield from apt.install(names.fabric_manager(mine, driver.loaded), seen.packages)
+    unit = seen.unit("nvidia-fabricmanager.service")
+    if not (unit.runs and unit.starts_at_boot):
+        yield "systemctl enable --now nvidia-fabricmanager.service"

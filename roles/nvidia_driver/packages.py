@@ -1,0 +1,80 @@
+"""Names of the driver's packages: which to install, which are there, and who published them. Pure.
+
+Source: gpu-host facts, 1.1, 1.4, 1.5 (2026-11). Canonical suffixes the branch and `-server`; NVIDIA's Debian packages
+have no suffix, its Ubuntu packages lost theirs with branch 590.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from deploy.slice import Slice
+
+PATTERNS = (
+    *("nvidia-*", "libnvidia-*", "libcuda1", "cuda-drivers*", "firmware-nvidia*", "linux-modules-nvidia-*"),
+    *("linux-objects-nvidia-*", "linux-signatures-nvidia-*", "linux-image-*", "linux-headers-*", "linux-generic*"),
+)
+"""dpkg patterns of everything this module speaks about."""
+
+_TOOLKIT = r"(nvidia-container-|libnvidia-container).*"
+_CANONICAL = r"(linux-modules-nvidia-|nvidia-headless-|libnvidia-compute-|nvidia-utils-)\d+-server.*"
+_NVIDIA = (
+    r"(nvidia-driver-cuda|nvidia-kernel-open-dkms|nvidia-open|cuda-drivers|nvidia-dkms-(\d+-)?open|libnvidia-compute)"
+)
+_DEBIAN = r"(nvidia-kernel-dkms|nvidia-open-kernel-dkms|nvidia-driver|nvidia-tesla-.*)"
+_FLAVOURS = r"(generic|aws|azure|gcp|gke|oracle|virtual|cloud-amd64|amd64)"
+_KERNEL = rf"linux-(image-|headers-)?{_FLAVOURS}(-hwe-\d\d\.\d\d|-\d\d\.\d\d)?"
+
+
+def origins(names: Iterable[str]) -> set[str]:
+    """Who published the installed driver: canonical, nvidia, debian; empty when there is none."""
+    kinds = {"canonical": _CANONICAL, "nvidia": _NVIDIA, "debian": _DEBIAN}
+    return {origin for name in names for origin, expression in kinds.items() if re.fullmatch(expression, name)}
+
+
+def of_driver(names: Iterable[str]) -> list[str]:
+    """The driver's packages among the installed ones; the container toolkit's are not the driver's."""
+    expression = (
+        r"(lib)?nvidia-.*|libcuda1|cuda-drivers.*|firmware-nvidia.*|linux-(modules|objects|signatures)-nvidia-.*"
+    )
+    return sorted(name for name in names if re.fullmatch(expression, name) and not re.fullmatch(_TOOLKIT, name))
+
+
+def of_kernel(names: Iterable[str]) -> list[str]:
+    """Kernel metapackages: upgraded on their own, they boot a kernel for which no module was published or built."""
+    return sorted(name for name in names if re.fullmatch(_KERNEL, name))
+
+
+def pinning(mine: Slice) -> dict[str, str]:
+    """What must be there before NVIDIA's driver packages, or apt takes the newest branch; nothing for Canonical's."""
+    if mine.driver.source != "nvidia":
+        return {}
+    return {f"nvidia-driver-pinning-{mine.driver.version or mine.driver.branch}": ""}
+
+
+def wanted(mine: Slice, kernel: str) -> dict[str, str]:
+    """The compute-only set with open modules: name and version pattern, empty for any. `kernel` is `uname -r`."""
+    branch, version = mine.driver.branch, mine.driver.version
+    if mine.driver.source == "canonical":
+        names = [
+            f"linux-modules-nvidia-{branch}-server-open-{mine.machine.kernel_flavour}",
+            f"nvidia-headless-no-dkms-{branch}-server-open",
+            f"nvidia-utils-{branch}-server",
+        ]
+    elif mine.machine.os.startswith("debian"):
+        names = [f"linux-headers-{kernel}", "nvidia-kernel-open-dkms", "nvidia-driver-cuda"]
+    else:
+        mark = f"-{branch}" if int(branch) < 590 else ""
+        names = [
+            *(f"linux-headers-{kernel}", f"nvidia-dkms{mark}-open", f"libnvidia-compute{mark}"),
+            *(f"nvidia-utils{mark}", f"nvidia-compute-utils{mark}"),
+        ]
+    versioned = version and mine.driver.source == "canonical"
+    return {name: f"{version}*" if versioned and not name.startswith("linux-") else "" for name in names}
+
+
+def fabric_manager(mine: Slice, driver_version: str) -> dict[str, str]:
+    """The fabric manager of exactly the driver's version: it refuses to run on any other."""
+    name = f"nvidia-fabricmanager-{mine.driver.branch}" if mine.driver.source == "canonical" else "nvidia-fabricmanager"
+    return {name: f"{driver_version}*"}

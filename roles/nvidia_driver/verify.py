@@ -1,0 +1,118 @@
+"""What stands in the way of the driver, and whether it is right in the end; judged from the facts read anyway."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from deploy.errors import Refusal
+from deploy.slice import Slice
+from roles.nvidia_driver import packages as names
+from roles.nvidia_driver.operations import is_kept
+from roles.nvidia_driver.versions import Driver, State
+from roles.seen import Seen
+from roles.steps import Command, Refuse
+
+NOTHING_DONE = "the driver role has changed nothing"
+INSTALLED = "packages of the driver role are in place; nothing serves on this host because of it"
+
+
+def obstacles(seen: Seen, mine: Slice) -> Iterator[Command]:
+    """Refusals for what this role does not work around: a runfile, another origin, unsigned under Secure Boot."""
+    if seen.value("runfile"):
+        yield Refuse(_runfile(seen, mine))
+    if is_kept(seen, mine):
+        return
+    foreign = names.origins(seen.packages) - {mine.driver.source}
+    if foreign:
+        yield Refuse(_foreign(sorted(foreign)[0], seen, mine))
+    if seen.value("secure-boot") and mine.driver.source == "nvidia" and not seen.value("enrolled"):
+        yield Refuse(_unsigned(mine))
+
+
+def judge(seen: Seen, mine: Slice) -> Iterator[Command]:
+    """Nothing when the three versions are one, new enough, and the driver sees every declared GPU."""
+    driver, gpus = Driver.of(seen), len(seen.value("gpus").splitlines())
+    if driver.state is not State.HEALTHY:
+        yield Refuse(_unhealthy(driver, seen, mine))
+    elif not driver.reaches(mine.driver.floor):
+        yield Refuse(_too_old(driver, mine))
+    elif gpus != mine.machine.gpus:
+        yield Refuse(_missing_gpus(gpus, mine))
+
+
+def _runfile(seen: Seen, mine: Slice) -> Refusal:
+    return Refusal(
+        "the driver was installed by NVIDIA's runfile, which no package manager can hold or upgrade",
+        facts={"found": seen.value("runfile").splitlines()[0], **Driver.of(seen).to_rows()},
+        attempt="nvidia-uninstall, reboot and run again; or driver = Driver(manage=False) to use it as it is",
+        state=NOTHING_DONE,
+        kind="runfile-driver",
+    )
+
+
+def _foreign(origin: str, seen: Seen, mine: Slice) -> Refusal:
+    installed = names.of_driver(seen.packages)
+    return Refusal(
+        f"the installed driver comes from {origin}, the wanted one from {mine.driver.source}",
+        facts={
+            "found": ", ".join(installed[:6]),
+            "wanted": f"{mine.driver.branch} from {mine.driver.source}",
+            "means": "the two origins split the driver differently and must not be mixed",
+        },
+        attempt="apt-get purge '^nvidia-.*' '^libnvidia-.*' '^linux-modules-nvidia-.*', reboot and run again",
+        state=NOTHING_DONE,
+        kind="foreign-driver",
+    )
+
+
+def _unsigned(mine: Slice) -> Refusal:
+    canonical = 'driver = Driver(source="canonical") takes modules signed by Canonical; or '
+    return Refusal(
+        "Secure Boot is on, and a module built on this host would be rejected by the kernel",
+        facts={
+            "found": "Secure Boot on, no enrolled key for dkms",
+            "wanted": "modules signed by a key the firmware knows",
+        },
+        attempt=(canonical if mine.machine.os.startswith("ubuntu") else "")
+        + "mokutil --import /var/lib/dkms/mok.pub and confirm on the console; or turn Secure Boot off",
+        state=NOTHING_DONE,
+        kind="secure-boot",
+    )
+
+
+def _unhealthy(driver: Driver, seen: Seen, mine: Slice) -> Refusal:
+    return Refusal(
+        f"the NVIDIA driver is not usable: {driver.state.value}",
+        facts=driver.to_rows() | {"kernel": seen.value("kernel")},
+        attempt=_remedy(driver, mine),
+        state=INSTALLED if mine.driver.manage else NOTHING_DONE,
+        kind="driver-state",
+    )
+
+
+def _remedy(driver: Driver, mine: Slice) -> str:
+    if not mine.driver.manage:
+        return "repair it on the host, or let the role do it: driver = Driver(manage=True)"
+    if driver.state is State.NOT_BUILT:
+        return "dkms status and /var/lib/dkms/nvidia/*/build/make.log on the host say why it was not built"
+    return "journalctl -k -b | grep -iE 'nvrm|nvidia|nouveau' on the host says why"
+
+
+def _too_old(driver: Driver, mine: Slice) -> Refusal:
+    return Refusal(
+        f"driver {driver.loaded} is too old for {mine.image.reference}",
+        facts={"found": driver.loaded, "wanted": f"{mine.driver.floor} or newer"},
+        attempt="driver = Driver(manage=True), or an older release",
+        state=NOTHING_DONE if not mine.driver.manage else INSTALLED,
+        kind="driver-floor",
+    )
+
+
+def _missing_gpus(found: int, mine: Slice) -> Refusal:
+    return Refusal(
+        f"the driver sees {found} of {mine.machine.gpus} GPUs",
+        facts={"found": f"{found} (nvidia-smi -L)", "wanted": str(mine.machine.gpus)},
+        attempt="dmesg | grep -i 'xid\\|fallen off' on the host; a GPU off the bus needs the VM stopped and started",
+        state=INSTALLED if mine.driver.manage else NOTHING_DONE,
+        kind="driver-gpus",
+    )

@@ -1,0 +1,89 @@
+"""The driver's three versions, and what has to happen until they are one. Pure.
+
+    on disk      the module the running kernel would load     (modinfo)
+    loaded       the module it has loaded                     (/sys/module/nvidia/version)
+    user space   the libraries containers are given           (libcuda.so.1)
+
+Two that differ are the "Driver/library version mismatch" of NVML, and fail every GPU container at its start.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import Enum
+
+from roles.seen import Seen
+
+
+class State(Enum):
+    """What the three versions say must be done."""
+
+    HEALTHY = "healthy"
+    ABSENT = "no driver is installed"
+    NOT_BUILT = "there is no module for the running kernel"
+    NEEDS_LOAD = "the module is on disk and not loaded"
+    NEEDS_RELOAD = "another version is loaded than lies on disk"
+    NEEDS_REBOOT = "only a reboot can put the module in place"
+    SPLIT = "module and libraries are of two versions"
+
+
+@dataclass(frozen=True)
+class Driver:
+    """One host's driver; versions as NVIDIA writes them (580.178.04), empty where there is none."""
+
+    on_disk: str = ""
+    loaded: str = ""
+    user_space: str = ""
+    nouveau: bool = False
+    """Whether nouveau drives the GPU."""
+    other_kernel: bool = False
+    """Whether a module lies ready for another installed kernel than the running one."""
+
+    @classmethod
+    def of(cls, seen: Seen) -> Driver:
+        """From the role's fact."""
+        return cls(
+            on_disk=seen.value("on-disk").split("\n")[0].strip(),
+            loaded=seen.value("loaded").strip(),
+            user_space=seen.value("user-space").strip(),
+            nouveau=bool(seen.value("nouveau")),
+            other_kernel=bool(seen.value("other-kernels")),
+        )
+
+    @property
+    def state(self) -> State:
+        """The one thing to do next."""
+        if not (self.on_disk or self.loaded or self.user_space or self.other_kernel):
+            return State.ABSENT
+        if not self.on_disk:
+            return State.NEEDS_REBOOT if self.other_kernel else State.NOT_BUILT
+        if self.user_space and self.user_space != self.on_disk:
+            return State.SPLIT
+        if self.loaded == self.on_disk:
+            return State.HEALTHY
+        if self.nouveau:
+            return State.NEEDS_REBOOT
+        return State.NEEDS_RELOAD if self.loaded else State.NEEDS_LOAD
+
+    def reaches(self, floor: str) -> bool:
+        """Whether the loaded (else the installed) driver is `floor` or newer."""
+        return numbers(self.loaded or self.on_disk) >= numbers(floor)
+
+    def to_rows(self) -> dict[str, str]:
+        """For a refusal."""
+        return {
+            "on disk": self.on_disk or "none",
+            "loaded": self.loaded or ("nouveau" if self.nouveau else "none"),
+            "user space": self.user_space or "none",
+        }
+
+
+def upstream(version: str) -> str:
+    """580.178.04 of a Debian version such as `580.178.04-0ubuntu0.24.04.1` or `1:580.178.04-1`."""
+    return version.rpartition(":")[2].split("-")[0]
+
+
+def numbers(version: str) -> tuple[int, ...]:
+    """For comparing: (580, 178, 4)."""
+    return tuple(int(part) for part in re.findall(r"\d+", upstream(version)))

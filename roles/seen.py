@@ -1,0 +1,133 @@
+"""What a host shows of packages, files and services: asked in one shell script, parsed into one `Seen`.
+
+The questions are pieces of shell that print tab-separated lines and always end well; a role's fact joins those it
+needs. Nothing is judged here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from hashlib import sha256
+from shlex import quote
+
+_UNIT_PROPERTIES = ("LoadState", "ActiveState", "UnitFileState")
+
+
+@dataclass(frozen=True)
+class Installed:
+    """A Debian package that is fully installed."""
+
+    version: str
+    held: bool = False
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A systemd unit as `systemctl show` tells it; a unit that does not exist has `load` not-found."""
+
+    load: str = "not-found"
+    active: str = "inactive"
+    enabled: str = ""
+
+    @property
+    def exists(self) -> bool:
+        """Whether systemd found a unit file."""
+        return self.load == "loaded"
+
+    @property
+    def runs(self) -> bool:
+        """Whether it is up, or on its way."""
+        return self.active in ("active", "activating", "reloading")
+
+    @property
+    def starts_at_boot(self) -> bool:
+        """Whether something starts it: enabled, or static and therefore wanted by another unit."""
+        return self.enabled in ("enabled", "enabled-runtime", "static", "alias", "generated", "indirect")
+
+
+@dataclass(frozen=True)
+class Seen:
+    """The answers, by name. What was asked for and not found is not in the dictionaries."""
+
+    packages: dict[str, Installed] = field(default_factory=dict)
+    files: dict[str, str] = field(default_factory=dict)
+    """sha256 of the content, by path."""
+    units: dict[str, Unit] = field(default_factory=dict)
+    values: dict[str, str] = field(default_factory=dict)
+    """Answers of `ask_value`, without the last line end; empty ones are left out."""
+
+    def value(self, name: str) -> str:
+        """The answer, empty when there was none."""
+        return self.values.get(name, "")
+
+    def unit(self, name: str) -> Unit:
+        """The unit, as not found when systemd did not name it."""
+        return self.units.get(name, Unit())
+
+    def holds(self, path: str, content: str) -> bool:
+        """Whether the file at `path` has exactly this content."""
+        return self.files.get(path) == sha256(content.encode()).hexdigest()
+
+    @classmethod
+    def parse(cls, lines: Iterable[str]) -> Seen:
+        """From the lines the questions print; a line of any other shape is skipped."""
+        seen, unit = cls(), dict[str, str]()
+        for line in lines:
+            kind, _, rest = line.partition("\t")
+            if kind == "package":
+                seen._package(rest)
+            elif kind == "file":
+                path, _, digest = rest.rpartition("\t")
+                seen.files[path] = digest
+            elif kind == "value":
+                name, _, text = rest.partition("\t")
+                seen.values[name] = f"{seen.values[name]}\n{text}" if name in seen.values else text
+            elif kind == "unit":
+                unit = seen._unit(unit, rest)
+        seen._unit(unit, "")
+        return seen
+
+    def _package(self, rest: str) -> None:
+        name, version, status = [*rest.split("\t"), "", ""][:3]
+        if status.strip() in ("ii", "hi"):
+            self.packages[name] = Installed(version, held=status.startswith("h"))
+
+    def _unit(self, unit: dict[str, str], rest: str) -> dict[str, str]:
+        """Collects one `Key=value` line; an empty one ends the unit."""
+        if rest:
+            key, _, value = rest.partition("=")
+            return {**unit, key: value}
+        if "Id" in unit:
+            self.units[unit["Id"]] = Unit(*(unit.get(name, "") for name in _UNIT_PROPERTIES))
+        return {}
+
+
+def ask_packages(*patterns: str) -> str:
+    """Version and hold of every installed package whose name matches one of the dpkg patterns."""
+    form = r"package\t${Package}\t${Version}\t${db:Status-Abbrev}\n"
+    return f"dpkg-query -W -f={quote(form)} {' '.join(quote(pattern) for pattern in patterns)} 2>/dev/null"
+
+
+def ask_files(*paths: str) -> str:
+    """sha256 of each path that is a readable file."""
+    listed = " ".join(quote(path) for path in paths)
+    told = 'printf "file\\t%s\\t%s\\n" "$f" "$(sha256sum <"$f" | cut -d" " -f1)"'
+    return f'for f in {listed}; do [ -f "$f" ] && {told}; done'
+
+
+def ask_units(*names: str) -> str:
+    """State of each systemd unit."""
+    properties = ",".join(("Id", *_UNIT_PROPERTIES))
+    listed = " ".join(quote(name) for name in names)
+    return f'systemctl show --property={properties} {listed} 2>/dev/null | sed "s/^/unit\\t/"; printf "unit\\t\\n"'
+
+
+def ask_value(name: str, shell: str) -> str:
+    """What a piece of shell prints on standard output; nothing printed is nothing said."""
+    return f'{{ {shell}; }} 2>/dev/null | sed "s/^/value\\t{name}\\t/"'
+
+
+def script(*questions: str) -> str:
+    """One command that asks them all and always succeeds."""
+    return "\n".join([*questions, "true"])
