@@ -76,6 +76,13 @@ def power_cycle(name: str) -> None:
 
 @main.command()
 @click.argument("name")
+def reboot(name: str) -> None:
+    """Reboot a machine from inside."""
+    machine.machine(name).reboot()
+
+
+@main.command()
+@click.argument("name")
 @click.argument("snapshot")
 def snapshot(name: str, snapshot: str) -> None:
     """Keep the state of a stopped machine under a name."""

@@ -97,8 +97,8 @@ def parse_deb822(text: str) -> list[Source]:
         fields = _fields(paragraph)
         wanted = "deb" in fields.get("types", "").split() and fields.get("enabled", "yes").lower() != "no"
         if wanted and "uris" in fields and "suites" in fields:
-            words = (tuple(fields.get(key, "").split()) for key in ("uris", "suites", "components"))
-            found.append(Source(*words, signed_by=fields.get("signed-by", "")))
+            uris, suites, components = (tuple(fields.get(key, "").split()) for key in ("uris", "suites", "components"))
+            found.append(Source(uris, suites, components, fields.get("signed-by", "")))
     return found
 
 

@@ -13,6 +13,7 @@ import secrets
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 from rehearsal import network, nspawn, ssh
 from rehearsal.hardware import Hardware
@@ -69,13 +70,13 @@ def require_layers(directory: Path) -> None:
             )
 
 
-def read_record(directory: Path) -> dict:
+def read_record(directory: Path) -> dict[str, Any]:
     """What was decided when the machine, or snapshot, was made."""
-    record: dict = json.loads((directory / "machine.json").read_text())
+    record: dict[str, Any] = json.loads((directory / "machine.json").read_text())
     return record
 
 
-def write_record(directory: Path, record: dict) -> None:
+def write_record(directory: Path, record: dict[str, Any]) -> None:
     """machine.json holds the record, replaced in one step."""
     scratch = directory / "machine.json.new"
     scratch.write_text(json.dumps(record, indent=2) + "\n")
@@ -148,7 +149,7 @@ def _network_unit(address: str, net: network.Network) -> str:
     )
 
 
-def _origin(places: Places, debian: str, snapshot: str | None) -> dict:
+def _origin(places: Places, debian: str, snapshot: str | None) -> dict[str, Any]:
     if not snapshot:
         return {"debian": debian, "lowers": [str(root_file_system(debian))]}
     place = places.snapshots / snapshot

@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from rehearsal import cgroups, forks, network, nspawn, requirements, ssh
 from rehearsal.hardware import Hardware, h100
@@ -39,7 +40,7 @@ class Machine:
         return self.places.machines / self.name
 
     @property
-    def record(self) -> dict[str, object]:
+    def record(self) -> dict[str, Any]:
         """What was decided when the machine was made."""
         return forks.read_record(self.directory)
 
@@ -94,9 +95,10 @@ class Machine:
         if pid is not None:
             ssh.close_connection(self.places, self.name)
             os.kill(pid, signal.SIGTERM)
-            seconds = nspawn.POWER_OFF_SECONDS + 2 * cgroups.END_SECONDS
-            _wait_for(lambda: nspawn.supervisor_pid(self.directory) is None, seconds, self)
-        nspawn.clear_away(self.record)
+            with contextlib.suppress(RehearsalRefused):
+                seconds = nspawn.POWER_OFF_SECONDS + cgroups.END_SECONDS
+                _wait_for(lambda: nspawn.supervisor_pid(self.directory) is None, seconds, self)
+        self._end()
 
     def power_cycle(self) -> None:
         """The plug was pulled without warning and the machine has booted again (the page cache survives)."""
@@ -105,8 +107,13 @@ class Machine:
             return self.start()
         ssh.close_connection(self.places, self.name)
         os.kill(pid, signal.SIGUSR1)
-        _wait_for(lambda: nspawn.leader_pid(self.directory) not in (before, None), BOOT_SECONDS, self)
-        self.wait()
+        self._wait_for_another(before)
+
+    def reboot(self) -> None:
+        """The machine was told from inside to reboot, and has: its boot id is another one."""
+        before = nspawn.leader_pid(self.directory)
+        self.run("systemctl reboot", check=False)
+        self._wait_for_another(before)
 
     def wait(self, seconds: float = BOOT_SECONDS) -> None:
         """sshd of the machine greets; refuses with the end of the console log when it does not in time."""
@@ -114,12 +121,8 @@ class Machine:
 
     def destroy(self) -> None:
         """The machine and all it wrote are gone; nothing is saved, so it is not asked to shut down."""
-        pid = nspawn.supervisor_pid(self.directory)
-        if pid is not None:
-            ssh.close_connection(self.places, self.name)
-            os.kill(pid, signal.SIGKILL)
-            _wait_for(lambda: nspawn.supervisor_pid(self.directory) is None, cgroups.END_SECONDS, self)
-        nspawn.clear_away(self.record)
+        ssh.close_connection(self.places, self.name)
+        self._end()
         remove_tree(self.directory)
 
     def run(self, command: str, *, check: bool = True, input: str | bytes | None = None, timeout: float | None = 300
@@ -156,6 +159,18 @@ class Machine:
         """The machine's download rate is limited (`100mbit`), also after reboots; None lifts the limit."""
         forks.write_record(self.directory, self.record | {"rate": rate})
         network.limit_rate(network.Network(self.places.number).link(self.name), rate)
+
+    def _wait_for_another(self, before: int | None) -> None:
+        _wait_for(lambda: nspawn.leader_pid(self.directory) not in (before, None), BOOT_SECONDS, self)
+        self.wait()
+
+    def _end(self) -> None:
+        """Neither supervisor nor machine is left, whatever state they were in."""
+        pid = nspawn.supervisor_pid(self.directory)
+        if pid is not None:
+            os.kill(pid, signal.SIGKILL)
+            _wait_for(lambda: nspawn.supervisor_pid(self.directory) is None, cgroups.END_SECONDS, self)
+        nspawn.clear_away(self.record)
 
 
 def machines(places: Places | None = None) -> list[Machine]:

@@ -17,7 +17,7 @@ import threading
 import time
 from pathlib import Path
 from types import FrameType
-from typing import IO
+from typing import IO, Any
 
 from rehearsal import cgroups, network
 
@@ -25,6 +25,7 @@ REBOOT = 133  # nspawn's exit status when the machine asked for a reboot, system
 STARTS_AT_MOST = 500
 CONSOLE_LOG_BYTES = 1_000_000
 POWER_OFF_SECONDS = 25
+START_SECONDS = 20  # for the supervising Python to say it is there, on a busy machine
 VOLUMES = {
     # overlay2 cannot sit on overlay, and weights are large: these are plain directories of the outer disk.
     "docker": "/var/lib/docker",
@@ -59,31 +60,30 @@ def overlay_options(directory: Path, lowers: list[str]) -> str:
 
 
 def start(directory: Path) -> None:
-    """The supervising process is running, detached from this one; its identity is in `supervisor.json`."""
-    command = ["unshare", "--mount", "--propagation", "private", sys.executable, "-m", "rehearsal.nspawn"]
+    """The supervising process is running, detached from this one; it has written who it is to `supervisor.json`."""
+    record = directory / "supervisor.json"
+    record.unlink(missing_ok=True)
+    detached = ["setsid", "--fork", "unshare", "--mount", "--propagation", "private"]
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).resolve().parent.parent)}
     with (directory / "supervisor.log").open("w") as log:
-        process = subprocess.Popen(
-            [*command, str(directory)],
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            env=environment,
-            cwd="/",
-            start_new_session=True,
-        )
-    (directory / "supervisor.json").write_text(json.dumps({"pid": process.pid, "started": start_time(process.pid)}))
+        command = [*detached, sys.executable, "-m", "rehearsal.nspawn", str(directory)]
+        subprocess.run(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment, cwd="/", check=True)
+    end = time.monotonic() + START_SECONDS
+    while not record.exists() and time.monotonic() < end:
+        time.sleep(0.01)
 
 
 def start_time(pid: int) -> int | None:
-    """Clock ticks after boot at which the process began, None if there is none: with the pid it names one process."""
+    """Clock ticks after boot at which the process began, None if it has ended: with the pid it names one process."""
     try:
-        return int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[19])
+        words = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     except (FileNotFoundError, ProcessLookupError):
         return None
+    # An ended process stays in the list until its parent asks, and a container's PID 1 may never do.
+    return None if words[0] == "Z" else int(words[19])
 
 
-def clear_away(record: dict) -> None:
+def clear_away(record: dict[str, Any]) -> None:
     """Nothing of an earlier run of the machine is left: processes, control groups, its link on the bridge."""
     cgroups.end_all(record["number"], record["name"])
     cgroups.remove(record["number"], record["name"])
@@ -97,9 +97,7 @@ def supervisor_pid(directory: Path) -> int | None:
         recorded = json.loads((directory / "supervisor.json").read_text())
     except (FileNotFoundError, json.JSONDecodeError):
         return None
-    pid, state = recorded["pid"], start_time(recorded["pid"])
-    zombie = state is not None and ") Z " in Path(f"/proc/{pid}/stat").read_text()
-    return pid if state is not None and state == recorded["started"] and not zombie else None
+    return recorded["pid"] if start_time(recorded["pid"]) == recorded["started"] else None
 
 
 def leader_pid(directory: Path) -> int | None:
@@ -144,15 +142,23 @@ class Supervisor:
         """Returns when the machine is off for good."""
         signal.signal(signal.SIGTERM, self._on_stop)
         signal.signal(signal.SIGUSR1, self._on_power_cycle)
+        self._record_itself()
         self._mount()
         for _ in range(STARTS_AT_MOST):
             clear_away(self.record)
+            if self.stopping:
+                break
             status = self._run_once()
             again = status == REBOOT or self.plug_pulled
             self.plug_pulled = False
             if self.stopping or not again:
                 break
         clear_away(self.record)
+
+    def _record_itself(self) -> None:
+        scratch = self.directory / "supervisor.json.new"
+        scratch.write_text(json.dumps({"pid": os.getpid(), "started": start_time(os.getpid())}))
+        scratch.replace(self.directory / "supervisor.json")
 
     def _mount(self) -> None:
         options = overlay_options(self.directory, self.record["lowers"])

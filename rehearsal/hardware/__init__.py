@@ -42,7 +42,7 @@ class Hardware:
         Shape: `nouveau yes|no`, `secure_boot yes|no`, `pci ADDRESS VENDOR DEVICE CLASS MIB UUID NAME`, `-` for nothing.
         """
         yes = {True: "yes", False: "no"}
-        rows = [("nouveau", yes[self.nouveau]), ("secure_boot", yes[self.secure_boot])]
+        rows: list[tuple[str, ...]] = [("nouveau", yes[self.nouveau]), ("secure_boot", yes[self.secure_boot])]
         rows += [("pci", *(str(field) or "-" for field in dataclasses.astuple(device))) for device in self.pci]
         return "".join("\t".join(row) + "\n" for row in rows)
 

@@ -1,0 +1,227 @@
+"""Rehearsal machines are bare Debian VMs in what a role can see: release, reboot, network, hardware, Docker.
+
+They run beside a rehearsal somebody has up: another number, so another bridge and another state directory.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rehearsal import cgroups, machine, network, nspawn, requirements
+from rehearsal.hardware import NO_GPU, h100
+from rehearsal.machine import Machine
+from rehearsal.places import REPOSITORY, Places, RehearsalRefused
+
+pytestmark = pytest.mark.rehearsal
+
+PLACES = Places(REPOSITORY / ".rehearsal" / "number-9", 9)
+DEVICE = "/sys/bus/pci/devices/0000:01:00.0"
+BOOT_ID = "cat /proc/sys/kernel/random/boot_id"
+INSTALL_MODULE = """
+folder=/lib/modules/$(uname -r)/updates/dkms; mkdir -p $folder
+for name in nvidia nvidia-modeset nvidia-uvm; do
+    printf 'version=580.95.05\\ndescription=rehearsal stand-in\\n' > $folder/$name.ko
+done
+echo 'blacklist nouveau' > /etc/modprobe.d/no-nouveau.conf
+"""
+TINY_IMAGE = """
+mkdir -p /root/tiny && cd /root/tiny
+for file in /bin/echo $(ldd /bin/echo | grep -o '/[^ ]*'); do install -D $(readlink -f $file) .$file; done
+tar -c . | docker import - tiny >/dev/null
+"""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def rehearsal() -> Iterator[None]:
+    """Nothing of this rehearsal is there before, and nothing after."""
+    if lacking := requirements.missing(PLACES):
+        pytest.skip(requirements.explain(lacking))
+    _throw_away()
+    yield
+    _throw_away()
+
+
+def _throw_away() -> None:
+    machine.down(PLACES)
+    subprocess.run(["rm", "-rf", str(PLACES.snapshots)], check=True)
+
+
+@pytest.fixture(scope="module")
+def d13(rehearsal: None) -> Machine:
+    """A Debian 13 machine with an H100 that nouveau has taken at boot."""
+    return machine.up(["d13"], "13", h100(), PLACES)[0]
+
+
+@pytest.fixture(scope="module")
+def d12(rehearsal: None) -> Machine:
+    """A Debian 12 machine without a GPU."""
+    return machine.up(["d12"], "12", NO_GPU, PLACES)[0]
+
+
+def ssh(one: Machine, command: str, user: str = "operator") -> subprocess.CompletedProcess[str]:
+    """As an operator's ssh would, host key checked."""
+    words = ["ssh", "-F", str(PLACES.ssh_config), "-o", "ControlPath=none", "-l", user, one.name, command]
+    return subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
+
+
+def test_debian_13_answers_over_ssh_with_sudo(d13: Machine) -> None:
+    assert ssh(d13, "sudo cat /etc/debian_version").stdout.startswith("13")
+
+
+def test_debian_12_answers_over_ssh_with_sudo(d12: Machine) -> None:
+    assert ssh(d12, "sudo cat /etc/debian_version").stdout.startswith("12")
+
+
+def test_root_cannot_log_in(d13: Machine) -> None:
+    assert ssh(d13, "true", user="root").returncode == 255
+
+
+def test_systemd_has_nothing_to_complain_about(d12: Machine, d13: Machine) -> None:
+    asked = [one.run("systemctl is-system-running --wait", check=False).stdout for one in (d12, d13)]
+    assert asked == ["running\n", "running\n"]
+
+
+def test_a_bare_machine_has_nothing_a_role_should_install(d12: Machine, d13: Machine) -> None:
+    asked = "for name in docker rsync curl python3; do command -v $name; done"
+    assert [one.run(asked, check=False).stdout for one in (d12, d13)] == ["", ""]
+
+
+def test_apt_reaches_the_debian_archive(d12: Machine) -> None:
+    shown = d12.run("apt-get update >/dev/null; apt-cache policy docker.io").stdout
+    assert "Candidate: 20.10" in shown
+
+
+def test_up_leaves_a_running_machine_as_it_is(d13: Machine) -> None:
+    before = d13.run(BOOT_ID).stdout
+    machine.up(["d13"], "13", h100(), PLACES)
+    assert d13.run(BOOT_ID).stdout == before
+
+
+def test_services_of_the_outer_machine_have_names_inside(d13: Machine) -> None:
+    assert d13.run("getent hosts registry.rehearsal.internal").stdout.split()[0] == "10.213.9.1"
+
+
+def test_neither_login_nor_entering_brings_the_right_to_load_modules(d13: Machine) -> None:
+    asked = "sed -n 's/^CapBnd:\\t//p' /proc/self/status"
+    sets = [int(ssh(d13, asked).stdout, 16), int(d13.run(asked).stdout, 16)]
+    cap_sys_module = 1 << 16
+    assert [found & cap_sys_module for found in sets] == [0, 0]
+
+
+def test_the_kernel_refuses_a_module_even_from_kmod_itself(d13: Machine) -> None:
+    d13.run("ln -sfn $(command -v kmod) /root/insmod; head -c 100 /dev/zero > /root/any.ko")
+    asked = ssh(d13, "sudo /root/insmod /root/any.ko")
+    assert (asked.returncode, "Operation not permitted" in asked.stderr) == (1, True)
+
+
+def test_an_unknown_module_is_not_found(d13: Machine) -> None:
+    asked = d13.run("modprobe floppotron", check=False)
+    kernel = d13.run("uname -r").stdout.strip()
+    wanted = f"modprobe: FATAL: Module floppotron not found in directory /lib/modules/{kernel}\n"
+    assert (asked.returncode, asked.stderr) == (1, wanted)
+
+
+def test_what_docker_needs_of_the_kernel_is_there(d13: Machine) -> None:
+    assert d13.run("modprobe -a overlay br_netfilter", check=False).returncode == 0
+
+
+def test_the_declared_gpu_is_in_the_pci_list(d13: Machine) -> None:
+    assert d13.run(f"cat {DEVICE}/vendor {DEVICE}/device {DEVICE}/class").stdout == "0x10de\n0x2330\n0x030200\n"
+
+
+def test_a_machine_without_a_gpu_shows_none(d12: Machine) -> None:
+    assert d12.run("ls /sys/bus/pci/devices").stdout == ""
+
+
+def test_the_driver_is_refused_while_nouveau_holds_the_gpu_and_loaded_after_a_reboot() -> None:
+    one = machine.up(["gpu"], "13", h100(), PLACES)[0]
+    one.run(INSTALL_MODULE)
+    refused = one.run("modprobe nvidia", check=False)
+    assert (refused.returncode, refused.stderr) == (1, "modprobe: ERROR: could not insert 'nvidia': No such device\n")
+    one.reboot()
+    assert one.run("cat /sys/module/nvidia/version").stdout == "580.95.05\n"
+    assert "rehearsal stand-in" in one.run("cat /proc/driver/nvidia/version").stdout
+    assert one.run(f"basename $(readlink -f {DEVICE}/driver)").stdout == "nvidia\n"
+    assert one.run("test -c /dev/nvidia0 -a -c /dev/nvidiactl -a -c /dev/nvidia-uvm", check=False).returncode == 0
+    assert not Path("/sys/module/nvidia_uvm").exists()
+
+
+def test_a_driver_in_use_stays_loaded_until_it_is_let_go() -> None:
+    one = machine.up(["held"], "13", h100(nouveau=False), PLACES)[0]
+    one.run(INSTALL_MODULE + "modprobe nvidia; echo '1 tritonserver' > /run/rehearsal/nvidia-users")
+    refused = one.run("rmmod nvidia", check=False)
+    assert (refused.returncode, refused.stderr) == (1, "rmmod: ERROR: Module nvidia is in use\n")
+    one.run("echo > /run/rehearsal/nvidia-users; rmmod nvidia")
+    assert one.run("test -e /sys/module/nvidia -o -e /proc/driver/nvidia", check=False).returncode == 1
+
+
+def test_a_reboot_is_a_true_one_and_keeps_the_disk(d12: Machine) -> None:
+    before = d12.run("echo kept > /root/kept; " + BOOT_ID).stdout
+    d12.reboot()
+    assert d12.run(BOOT_ID).stdout != before
+    assert d12.run("cat /root/kept").stdout == "kept\n"
+
+
+def test_a_machine_whose_plug_was_pulled_comes_back(d12: Machine) -> None:
+    before = d12.run(BOOT_ID).stdout
+    d12.power_cycle()
+    assert d12.run(BOOT_ID).stdout != before
+
+
+def test_a_link_limit_outlives_a_reboot(d12: Machine) -> None:
+    d12.limit_rate("100mbit")
+    d12.power_cycle()
+    shown = subprocess.run(["tc", "qdisc", "show", "dev", "vb-r9-d12"], capture_output=True, text=True, check=True)
+    assert "rate 100Mbit" in shown.stdout
+
+
+def test_a_machine_that_outlived_its_supervisor_is_ended_before_it_starts_again() -> None:
+    one = machine.up(["orphan"], "13", NO_GPU, PLACES)[0]
+    supervisor, leader = nspawn.supervisor_pid(one.directory), nspawn.leader_pid(one.directory)
+    assert supervisor and leader
+    subprocess.run(["kill", "-KILL", str(supervisor)], check=True)
+    machine.up(["orphan"], "13", NO_GPU, PLACES)
+    assert nspawn.start_time(leader) is None
+    assert one.state == "running"
+
+
+def test_forks_of_a_snapshot_run_docker_and_share_no_identity() -> None:
+    origin = machine.up(["origin"], "13", NO_GPU, PLACES)[0]
+    origin.run("apt-get update && apt-get install --yes --no-install-recommends docker.io docker-cli")
+    origin.run(TINY_IMAGE)
+    origin.stop()
+    machine.snapshot(origin, "docker")
+    forks = machine.up(["forka", "forkb"], places=PLACES, snapshot="docker")
+    assert [one.run("docker run --rm tiny /bin/echo hello").stdout for one in forks] == ["hello\n", "hello\n"]
+    assert len({one.run("cat /etc/machine-id").stdout for one in forks}) == 2
+    assert len({one.run("cat /etc/ssh/ssh_host_ed25519_key.pub").stdout for one in forks}) == 2
+    assert len({one.address for one in forks}) == 2
+
+
+def test_a_running_machine_is_not_snapshotted(d13: Machine) -> None:
+    with pytest.raises(RehearsalRefused, match="d13 is running; a snapshot is taken of a machine that is off"):
+        machine.snapshot(d13, "never")
+
+
+def test_a_bridge_of_another_rehearsal_is_left_alone(d13: Machine, tmp_path: Path) -> None:
+    with pytest.raises(RehearsalRefused, match="the bridge rehearsal9 belongs to another rehearsal"):
+        machine.up(["d13"], places=Places(tmp_path, 9))
+
+
+def test_down_leaves_nothing_behind() -> None:
+    places = Places(REPOSITORY / ".rehearsal" / "number-8", 8)
+    machine.up(["gone"], "13", NO_GPU, places)
+    machine.down(places)
+    rules = subprocess.run(["iptables-save"], capture_output=True, text=True, check=True).stdout
+    processes = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
+    assert "REHEARSAL8" not in rules
+    assert "r8-gone" not in processes and str(places.machines) not in processes
+    assert str(places.root) not in Path("/proc/self/mounts").read_text()
+    assert not Path("/sys/class/net/rehearsal8").exists()
+    assert not any(group.exists() for group in cgroups.of_machine(8, "gone"))
+    assert machine.machines(places) == []
+    assert network.Network(8).link("gone") == "vb-r8-gone"
