@@ -128,7 +128,7 @@ def _await(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
             return
         except (urllib.error.URLError, ConnectionError):
             time.sleep(0.2)
-    raise AssertionError(f"tritonserver is not ready after {START_SECONDS} s:\n{log.read_text()[-3000:]}")
+    raise AssertionError(f"tritonserver is not ready after {START_SECONDS} s:\n{log.read_text()[-9000:]}")
 
 
 def free_ports(count: int) -> list[int]:

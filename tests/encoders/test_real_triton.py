@@ -197,6 +197,14 @@ def test_both_models_are_ready_and_say_what_they_take(server: real_triton.Server
     ]
 
 
+def test_a_checkpoint_that_is_refused_says_why_in_the_servers_log(tmp_path: Path) -> None:
+    parameters = {"model_path": str(tmp_path / "nowhere"), "device": "cpu"}
+    real_triton.add_model(tmp_path / "repository", "embedder", "embed", dimensions=64, parameters=parameters, **LIMITS)
+    with pytest.raises(AssertionError) as caught, real_triton.serving(tmp_path / "repository", tmp_path):
+        pass
+    assert f"CheckpointError: {tmp_path}/nowhere: config.json is missing" in str(caught.value)
+
+
 def test_no_text_of_a_request_is_in_the_verbose_log(server: real_triton.Server, infer: Infer) -> None:
     infer("embed", texts=[["xylophone quixotic"]])
     refused(infer, "embed", {"truncate": False}, texts=[["xylophone quixotic " * 400]])

@@ -55,7 +55,8 @@ def load_strictly(model: nn.Module, directory: Path, device: str, dtype: torch.d
                     f"{path}: {name} is {kind} {list(shape)}; wanted {list(wanted[name])} of {'/'.join(FLOATS)}"
                 )
             target = torch.float32 if keep.search(name) else dtype
-            loaded[name] = read().to(device=device, dtype=target) if name in wanted else torch.empty(0)
+            # Converted before the copy: the device never holds the wider original.
+            loaded[name] = read().to(target).to(device) if name in wanted else torch.empty(0)
     _refuse_differences(directory, set(wanted), set(loaded))
     model.load_state_dict(loaded, strict=True, assign=True)
     model.requires_grad_(False).eval()

@@ -20,7 +20,7 @@ class Settings:
     device: str = "cuda:0"
     """`cuda:<index>` or `cpu`. A parameter, because KIND_GPU would not place a Python model anyway."""
     dtype: str = "fp16"
-    """fp32, fp16 or bf16. fp16 has an eighth of bf16's error at the same speed; router and head stay fp32."""
+    """fp32, fp16 or bf16. fp16 errs far less than bf16 at the same speed; router and head stay fp32 in both."""
     max_tokens: int = 0
     """Longest sequence, special tokens included. 0: sentence_bert_config.json's max_seq_length, else 512."""
     max_batch_tokens: int = 16384
