@@ -27,8 +27,8 @@ the reranker. An option that is not known is refused by name.
 Errors reach only the request that earned them: INVALID_ARG for what the client can repair, CANCELLED, UNAVAILABLE when
 memory ran out even for one sequence, INTERNAL else. No message and no log line carries text of a request.
 
-What it takes on an H100 80GB HBM3 (fp16, random weights of the published sizes, torch 2.11, read 2026-11-21; MiB held by
-the process's allocator, and with its CUDA context; a process with a cap needs `memory_mib` of at least "held"):
+What it takes on an H100 80GB HBM3 (fp16, random weights of the published sizes, torch 2.11, read 2026-11-21). MiB of
+weights, MiB held by the process's allocator (the least a cap in `memory_mib` must allow), and with its CUDA context:
 
     checkpoint                 max_batch_tokens   weights   held    with context   512-token sequences a second
     nomic-embed-text-v2-moe    16384              943       1,460   2,154          1,081
