@@ -5,6 +5,9 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+FEW = 12
+"""As many names as are worth reading beside the nearest one."""
+
 
 def nearest(word: str, known: Iterable[str]) -> str:
     """The known name closest to `word`, or nothing when none is close."""
@@ -14,8 +17,10 @@ def nearest(word: str, known: Iterable[str]) -> str:
 
 
 def offer(word: str, known: Iterable[str]) -> str:
-    """What to type instead of `word`: the nearest name first, then all of them."""
+    """What to type instead of `word`: the nearest name, and all names where they are few or none is near."""
     names = sorted(known)
     close = nearest(word, names)
-    every = ", ".join(names)
-    return f"did you mean `{close}`?  known: {every}" if close else f"known: {every}"
+    every = f"known: {', '.join(names)}"
+    if not close:
+        return every
+    return f"did you mean `{close}`?" + (f"  {every}" if len(names) <= FEW else "")

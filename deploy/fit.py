@@ -1,0 +1,72 @@
+"""What fits on a card.
+
+The given models on one GPU, and how many tokens, contexts and users are left. Needs no inventory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from deploy import memory
+from deploy.budget import server_budget
+from deploy.catalog import ARCHITECTURES, CHECKPOINTS, GPUS
+from deploy.fleet import Fleet
+from deploy.plan import Plan, make_plan
+from deploy.resolve import serve
+from deploy.spec import LLM, Embedder, Host, Machine, Model, Reranker, Server, Weights
+from deploy.surroundings import Surroundings
+
+LENGTHS = (2048, 8192, 32_768, 131_072)
+"""Tokens of prompt and answer together for which the number of simultaneous users is shown."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fit:
+    """A plan for one card. `cache_tokens` is all the LLM's cache could hold, whatever its batch size."""
+
+    plan: Plan
+    llm: str
+    cache_tokens: int
+
+    def users(self) -> dict[int, int]:
+        """Simultaneous sequences by their length, as far as the model's own context goes."""
+        longest = CHECKPOINTS[self.llm].shape.positions if self.llm else 0
+        return {length: self.cache_tokens // length for length in LENGTHS if length <= longest}
+
+    def to_json(self) -> dict[str, object]:
+        """Plain dictionaries and lists."""
+        return {"llm": self.llm, "cache_tokens": self.cache_tokens, "users": self.users(), "plan": self.plan.to_json()}
+
+
+def fit(gpu: str, models: Iterable[str], release: str, surroundings: Surroundings) -> Fit:
+    """The models on one card. Refuses what the plan would refuse."""
+    server = Server(name="fit", models=tuple(_model(name) for name in models))
+    host = Host(name=gpu, machine=Machine(os="ubuntu-24.04", gpu=gpu), servers=(server,), release=release)
+    plan = make_plan(Fleet((host,)), surroundings)
+    served = [one for one in (serve(model, surroundings) for model in server.models) if one]
+    budget = server_budget(server, served, GPUS[gpu])
+    for one, share in zip(served, budget.shares, strict=True):
+        if isinstance(one.model, LLM):
+            spare_mib = budget.left_mib + share.memory.kv_cache_mib
+            return Fit(
+                plan=plan, llm=one.model.name, cache_tokens=memory.kv_tokens_in(spare_mib, share.kv_bytes_per_token)
+            )
+    return Fit(plan=plan, llm="", cache_tokens=0)
+
+
+def _model(name: str) -> Model:
+    """The catalog's checkpoint with every default; an unknown name becomes an LLM the plan then refuses by name."""
+    known = CHECKPOINTS.get(name) or CHECKPOINTS.get(name.lower())
+    weights = Weights.hub(known.repository, known.revision) if known else Weights.hub("unknown/unknown", "0" * 40)
+    kind = ARCHITECTURES[known.shape.architecture].kind if known else "llm"
+    if kind == "llm" or known is None:
+        positions = known.shape.positions if known else 8192
+        return LLM(
+            name=known.name if known else name,
+            checkpoint=known.name if known else name,
+            weights=weights,
+            max_seq_len=min(8192, positions),
+        )
+    maker = Embedder if kind == "embedder" else Reranker
+    return maker(name=known.name, checkpoint=known.name, weights=weights)

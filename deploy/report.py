@@ -1,0 +1,161 @@
+"""The plan as a person reads it before saying yes: memory of each GPU, what will be installed, what is served where.
+
+Hosts that are to become the same are shown once. Everything here is text; printing it is left to the edge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from deploy import memory
+from deploy.catalog import GPUS
+from deploy.fit import Fit
+from deploy.plan import Plan
+from deploy.slice import ModelSlice, ServerSlice, Slice
+
+BAR_WIDTH = 64
+PARTS = (
+    ("weights", "█", "cyan"),
+    ("contexts and workspace", "▓", "blue"),
+    ("key/value cache", "▒", "green"),
+    ("reserve", "░", "yellow"),
+    ("free", "·", "dim"),
+)
+
+
+def plan_report(plan: Plan) -> Group:
+    """All of a plan, one part after the other."""
+    return Group(
+        *(part for alike in same_slices(plan.slices) for part in _host(alike)),
+        _waves(plan),
+        *(Text(f"note  {sentence}", style="yellow") for sentence in plan.warnings),
+        Text(f"digest  {plan.digest}   (deploy exactly this: --data expect={plan.digest})", style="bold"),
+    )
+
+
+def same_slices(slices: Iterable[Slice]) -> list[list[Slice]]:
+    """The slices in groups that differ in nothing but the host's name."""
+    groups: dict[str, list[Slice]] = {}
+    for one in slices:
+        groups.setdefault(repr(replace(one, host="")), []).append(one)
+    return list(groups.values())
+
+
+def _host(alike: list[Slice]) -> Iterator[RenderableType]:
+    one = alike[0]
+    names = alike[0].host if len(alike) == 1 else f"{alike[0].host} … {alike[-1].host} ({len(alike)} hosts)"
+    card = GPUS[one.machine.gpu]
+    yield Text(f"{names}   {one.machine.gpus} x {card.title} (SM {one.sm}), {one.machine.os}", style="bold")
+    yield _installed(one)
+    for server in one.servers:
+        yield Text(f"server {server.name}  triton@{server.name}.service", style="bold")
+        yield _served(server)
+        for gpu in server.gpus:
+            yield memory_bar(server, gpu, one)
+        yield memory_table(server, one)
+    yield Text("")
+
+
+def _installed(one: Slice) -> Table:
+    table = Table(show_header=False, box=None, pad_edge=False)
+    driver, image = one.driver, one.image
+    origin = {"canonical": "Canonical's signed modules", "nvidia": "NVIDIA's repository"}[driver.source]
+    managed = f"branch {driver.branch}{f', {driver.version}' if driver.version else ''}, {origin}"
+    table.add_row("driver", f"{managed if driver.manage else 'verified, never touched'}; at least {driver.floor}")
+    table.add_row("docker", f"{one.docker.source}, container toolkit {one.toolkit_version}")
+    pinned = image.digest[:19] + "…" if image.digest else "by tag, not pinned"
+    table.add_row("image", f"{image.reference} ({pinned}), {image.size_mib:,} MiB to pull")
+    versions = f"Triton {image.triton_core}, TensorRT-LLM {image.trtllm or 'none'}, CUDA {image.cuda}"
+    repaired = f"; repaired on the host: {', '.join(image.repairs)}" if image.repairs else ""
+    table.add_row("", versions + repaired)
+    for weights in one.weights:
+        source = f"{weights.repository} @ {weights.revision[:12]}" if weights.repository else weights.directory
+        table.add_row("weights", f"{source}, {weights.size_mib:,} MiB, fetched on the {weights.fetch_on}")
+    table.add_row("disk", f"{one.disk_needed_mib:,} MiB needed")
+    return table
+
+
+def _served(server: ServerSlice) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for title in ("model", "what", "path", "why"):
+        table.add_column(title, overflow="fold")
+    for model in server.models:
+        table.add_row(model.name, model.kind, model.path, model.reason)
+    ports = f"http {server.http_port} · grpc {server.grpc_port} · metrics {server.metrics_port}"
+    table.add_row("listens", server.address, "", f"{ports}; loads in this order")
+    return table
+
+
+def memory_parts(server: ServerSlice, gpu: int, one: Slice) -> dict[str, int]:
+    """MiB of one GPU by what they are for, in the order of the bar; they add up to what CUDA can use."""
+    models = [model for model in server.models if gpu in gpus_of(model, server)]
+    parts = {
+        "weights": sum(model.memory.weights_mib for model in models),
+        "contexts and workspace": server.overhead_mib
+        + sum(model.memory.context_mib + model.memory.workspace_mib for model in models),
+        "key/value cache": sum(model.memory.kv_cache_mib for model in models),
+        "reserve": memory.RESERVE_MIB,
+    }
+    return parts | {"free": GPUS[one.machine.gpu].usable_mib - sum(parts.values())}
+
+
+def gpus_of(model: ModelSlice, server: ServerSlice) -> tuple[int, ...]:
+    """Where a model's memory lies: an LLM on every GPU of its server, an encoder on the first, or nowhere."""
+    if model.kind == "llm":
+        return server.gpus
+    return server.gpus[:1] if model.memory.total_mib else ()
+
+
+def memory_bar(server: ServerSlice, gpu: int, one: Slice) -> Text:
+    """One GPU as a bar, one character for each kind of use, and its legend."""
+    parts = memory_parts(server, gpu, one)
+    usable = sum(parts.values())
+    text, drawn, counted = Text(f"GPU {gpu}  "), 0, 0
+    for (_name, mark, style), size in zip(PARTS, parts.values(), strict=True):
+        counted += size
+        width = round(BAR_WIDTH * counted / usable) - drawn
+        text.append(mark * width, style)
+        drawn += width
+    text.append(f"  {usable:,} MiB usable of {one.gpu_mib:,}\n       ")
+    for (name, mark, style), size in zip(PARTS, parts.values(), strict=True):
+        text.append(f" {mark} ", style)
+        text.append(f"{name} {size:,} ")
+    return text
+
+
+def memory_table(server: ServerSlice, one: Slice) -> Table:
+    """MiB of every model on each GPU it runs on, and the tokens of its cache."""
+    table = Table(box=None, pad_edge=False)
+    table.add_column("MiB on each GPU")
+    for title in ("weights", "contexts", "workspace", "kv cache", "sum", "kv tokens"):
+        table.add_column(title, justify="right")
+    for model in server.models:
+        share = model.memory
+        sizes = (share.weights_mib, share.context_mib, share.workspace_mib, share.kv_cache_mib, share.total_mib)
+        tokens = f"{model.kv_cache_tokens:,}" if model.kv_cache_tokens else ""
+        table.add_row(model.name, *(f"{size:,}" for size in sizes), tokens)
+    table.add_row("tritonserver", "", f"{server.overhead_mib:,}", "", "", f"{server.overhead_mib:,}", "")
+    return table
+
+
+def _waves(plan: Plan) -> Text:
+    lines = [f"wave {number}  {', '.join(wave)}" for number, wave in enumerate(plan.waves, start=1)]
+    return Text("\n".join(lines))
+
+
+def fit_report(found: Fit) -> Group:
+    """What fits on one card, and for how many users."""
+    one = found.plan.slices[0]
+    server = one.servers[0]
+    table = Table(box=None, pad_edge=False)
+    table.add_column("tokens of one sequence", justify="right")
+    table.add_column("at once", justify="right")
+    for length, count in found.users().items():
+        table.add_row(f"{length:,}", f"{count:,}")
+    left = Text(f"{found.llm}: the cache can hold {found.cache_tokens:,} tokens" if found.llm else "no LLM, no cache")
+    return Group(memory_bar(server, 0, one), memory_table(server, one), left, *([table] if found.llm else []))
