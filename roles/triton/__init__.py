@@ -98,6 +98,15 @@ def back(mine: Slice, plan: str) -> None:
         step(serving, _back(server, plan, settings), name=f"Triton | Put back the previous release on {server.name}")
 
 
+def tell_what_stays(mine: Slice) -> None:
+    """Says, before anything happens, what going back to a release does not undo."""
+    host.log(
+        "going back changes model repository, settings and start line of " + ", ".join(s.name for s in mine.servers)
+    )
+    host.log("it does not undo: driver, Docker, container toolkit, weights, pulled images, ports opened elsewhere")
+    host.log("the next deploy.py brings the inventory's release again; change the inventory to stay")
+
+
 def _back(server: ServerSlice, plan: str, settings: Defaults) -> Decide:
     def decide(serving: Serving) -> Iterator[PyinfraCommand]:
         yield from ask_for(server.name, "previous", plan, settings, swap_seconds(server, settings))

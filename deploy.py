@@ -1,0 +1,23 @@
+"""Bring every host to what its inventory says, one wave at a time."""
+
+from pyinfra import host, inventory
+
+from deploy.__main__ import planned
+from roles import foundation, preflight, rollout, stage, traffic, triton
+
+plan = planned(inventory, host)  # pure, and the same on every host
+mine = plan.for_host(host.name)
+
+preflight.confirm(mine)
+rollout.gate(plan.hosts, name="Gate | Every host is what the plan believes")
+
+foundation.apply(mine)  # driver, Docker, toolkit: here only where nothing is serving yet
+stage.apply(mine)  # image, weights: interrupts nothing
+
+for number, wave in enumerate(host.loop(plan.waves), start=1):
+    if host.name in wave:
+        traffic.drain(mine, name="Traffic | Drain")
+        foundation.apply(mine, drained=True)  # now a serving host may lose its driver or daemon for a while
+        triton.apply(mine, plan.digest)  # one transaction on the host: swap and prove, or put back
+        traffic.admit(mine, name="Traffic | Admit")
+    rollout.gate(wave, name=f"Gate | Wave {number} of {len(plan.waves)}")

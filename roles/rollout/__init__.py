@@ -1,0 +1,50 @@
+"""The gate: what makes a wave a wave.
+
+pyinfra drops a host that fails and goes on with the rest, and it orders operations by source line, so that without an
+operation every host runs, all waves would drain before the first had swapped (measured on pyinfra 3.10.0). The gate
+runs on every host. While the wave is whole it does nothing; once the wave has lost a host, failed or unreachable, it
+stops everyone who is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Generator
+
+from pyinfra import host, state
+from pyinfra.api import State, operation
+
+from deploy.errors import Refusal
+from roles.steps import Refuse
+
+STATE = "hosts of finished waves serve the new plan; on the others nothing further happens"
+
+
+@operation()
+def gate(wave: Collection[str]) -> Generator[Refuse, None, None]:
+    """Nothing while every host of `wave` is still with us; else this host goes no further, and says who is missing."""
+    missing = lost(state, wave)
+    if not missing:
+        host.noop("the wave is whole")
+        return
+    yield Refuse(stopped(missing, len(wave)))
+
+
+def lost(run: State, wave: Collection[str]) -> tuple[str, ...]:
+    """Hosts of the wave that failed, or never answered."""
+    left = {each.name for each in run.active_hosts}
+    return tuple(sorted(name for name in wave if name not in left))
+
+
+def stopped(missing: tuple[str, ...], size: int) -> Refusal:
+    """What everyone who is left is told."""
+    shown = ", ".join(missing[:8]) + (f" and {len(missing) - 8} more" if len(missing) > 8 else "")
+    return Refusal(
+        f"the gate stays shut: {len(missing)} of {size} hosts are lost",
+        facts={
+            "lost": shown,
+            "means": "an operation failed there, or it could not be reached; its own lines are above",
+        },
+        attempt="mend it, or leave it out of the inventory, and run again: what is done is not done twice",
+        state=STATE,
+        kind="gate",
+    )

@@ -1,0 +1,19 @@
+"""Put back the release that served before, on every server of the hosts named; run it again and it goes forward again."""
+
+from pyinfra import host, inventory
+
+from deploy.__main__ import planned
+from roles import rollout, traffic, triton
+
+plan = planned(inventory, host)
+mine = plan.for_host(host.name)
+
+rollout.gate(plan.hosts, name="Gate | Every host answers")
+triton.tell_what_stays(mine)
+
+for number, wave in enumerate(host.loop(plan.waves), start=1):
+    if host.name in wave:
+        traffic.drain(mine, name="Traffic | Drain")
+        triton.back(mine, plan.digest)
+        traffic.admit(mine, name="Traffic | Admit")
+    rollout.gate(wave, name=f"Gate | Wave {number} of {len(plan.waves)}")
