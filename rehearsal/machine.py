@@ -222,6 +222,7 @@ def down(places: Places | None = None) -> None:
             one.destroy()
         # A machine whose making was interrupted has a directory but no record.
         remove_tree(places.machines)
+        remove_tree(ssh.control_directory(places))
         network.take_down(places)
         write_ssh_config(places)
 

@@ -13,12 +13,13 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from rehearsal.places import Places, RehearsalRefused
+from rehearsal.places import NUMBERS, Places, RehearsalRefused
 
 BRIDGE_ADDRESS = "10.213.0.1"  # of rehearsal number 0; services listen on `Network.bridge_address`
 SERVICE_NAMES = ("apt.rehearsal.internal", "registry.rehearsal.internal", "hub.rehearsal.internal")
 FIRST_MACHINE = 10
 FORWARDING = Path("/proc/sys/net/ipv4/ip_forward")
+FORWARDING_FOUND = Path("/run/rehearsal-ip-forward")
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ def bring_up(places: Places) -> Network:
         _command("ip", "link", "add", network.bridge, "type", "bridge")
     _command("ip", "link", "set", network.bridge, "alias", str(places.root), "up")
     _command("ip", "address", "replace", f"{network.bridge_address}/{network.subnet.prefixlen}", "dev", network.bridge)
-    _remember_forwarding(places)
+    _remember_forwarding()
     FORWARDING.write_text("1\n")
     _install_rules(network)
     return network
@@ -80,11 +81,9 @@ def take_down(places: Places) -> None:
     _remove_rules(network)
     if _exists(network.bridge) and _owner(network.bridge) in ("", str(places.root)):
         _command("ip", "link", "delete", network.bridge)
-    remembered = places.root / "forwarding"
-    if remembered.exists():
-        if not any(_exists(f"rehearsal{number}") for number in range(10)):
-            FORWARDING.write_text(remembered.read_text())
-        remembered.unlink()
+    if FORWARDING_FOUND.exists() and not any(_exists(Network(other).bridge) for other in NUMBERS):
+        FORWARDING.write_text(FORWARDING_FOUND.read_text())
+        FORWARDING_FOUND.unlink()
 
 
 def limit_rate(interface: str, rate: str | None) -> None:
@@ -123,10 +122,10 @@ def _refuse_a_foreign_bridge(network: Network, places: Places) -> None:
     )
 
 
-def _remember_forwarding(places: Places) -> None:
-    remembered = places.root / "forwarding"
-    if not remembered.exists():
-        remembered.write_text(FORWARDING.read_text())
+def _remember_forwarding() -> None:
+    # Of the outer machine, not of one rehearsal: the last one down puts back what the first one found.
+    if not FORWARDING_FOUND.exists():
+        FORWARDING_FOUND.write_text(FORWARDING.read_text())
 
 
 def _rules(network: Network) -> list[tuple[str, str, list[str]]]:

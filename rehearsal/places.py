@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+NUMBERS = range(10)
 REPOSITORY = Path(__file__).resolve().parent.parent
 
 
@@ -29,7 +30,12 @@ class Places:
     @classmethod
     def here(cls) -> Places:
         """The rehearsal of this checkout; two at once on one machine take different ENGINEHOUSE_REHEARSAL_NUMBERs."""
-        number = int(os.environ.get("ENGINEHOUSE_REHEARSAL_NUMBER", "0"))
+        said = os.environ.get("ENGINEHOUSE_REHEARSAL_NUMBER", "0")
+        if said not in map(str, NUMBERS):
+            raise RehearsalRefused(
+                f"ENGINEHOUSE_REHEARSAL_NUMBER is {said!r}\n  wanted  0 to 9\n  state   nothing was started"
+            )
+        number = int(said)
         return cls(REPOSITORY / ".rehearsal" if number == 0 else REPOSITORY / ".rehearsal" / f"number-{number}", number)
 
     @property

@@ -79,7 +79,9 @@ def _recipe(debian: str) -> str:
 
 
 def _make(debian: str, place: Path) -> None:
-    with tempfile.TemporaryDirectory(dir=cache(), prefix="making-") as scratch:
+    for left_over in cache().glob(f"making-{debian}-*"):
+        remove_tree(left_over)
+    with tempfile.TemporaryDirectory(dir=cache(), prefix=f"making-{debian}-") as scratch:
         root, log = Path(scratch) / "root", cache() / f"debian-{debian}.log"
         sources, settings = Path(scratch) / "debian.sources", Path(scratch) / "99-rehearsal"
         sources.write_text(_sources(debian))
@@ -148,5 +150,7 @@ def _explain(debian: str, log: Path) -> str:
 
 def remove_tree(path: Path) -> None:
     """The directory is gone; one that is not there is fine."""
+    mounts = [line.split()[1] for line in Path("/proc/self/mounts").read_text().splitlines()]
+    assert not any(mount.startswith(f"{path}/") for mount in mounts), f"something is mounted below {path}"
     if path.exists():
         shutil.rmtree(path)

@@ -24,6 +24,8 @@ def make_key(path: Path) -> None:
 def write_config(places: Places, hosts: Iterable[tuple[str, str, str]]) -> None:
     """ssh_config and known_hosts name exactly these hosts, each as (name, address, public host key)."""
     known = sorted(hosts)
+    if known:
+        control_directory(places).mkdir(mode=0o700, parents=True, exist_ok=True)
     places.known_hosts.write_text("".join(f"{name},{address} {key}\n" for name, address, key in known))
     places.ssh_config.write_text("\n".join(_host(places, name, address) for name, address, _ in known))
 
@@ -45,7 +47,6 @@ def close_connection(places: Places, name: str) -> None:
 
 def _host(places: Places, name: str, address: str) -> str:
     control = control_directory(places)
-    control.mkdir(mode=0o700, parents=True, exist_ok=True)
     settings = {
         "HostName": address,
         "User": LOGIN_USER,
