@@ -125,7 +125,8 @@ def ask_units(*names: str) -> str:
 
 def ask_value(name: str, shell: str) -> str:
     """What a piece of shell prints on standard output; nothing printed is nothing said."""
-    return f'{{ {shell}; }} 2>/dev/null | sed "s/^/value\\t{name}\\t/"'
+    # `$a\\` ends the last line where the shell did not: base64 does not, and the next answer would join it.
+    return f"{{ {shell}; }} 2>/dev/null | sed -e 's/^/value\\t{name}\\t/' -e '$a\\'"
 
 
 def script(*questions: str) -> str:

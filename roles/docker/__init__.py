@@ -27,13 +27,16 @@ def apply(mine: Slice) -> list[OperationMeta]:
     packages = step(
         look, lambda seen: operations.packages(seen, wanted), after=[known], name="Docker | Install the engine"
     )
-    image_store = step(
-        look,
-        lambda seen: operations.image_store(seen, wanted),
-        after=[packages],
-        name="Docker | Put images on the big disk",
-    )
-    before = [packages, daemon, image_store]
+    before = [packages, daemon]
+    if wanted.data_root:
+        before.append(
+            step(
+                look,
+                lambda seen: operations.image_store(seen, wanted),
+                after=before,
+                name="Docker | Move the image store",
+            )
+        )
     run = step(look, operations.run, after=before, name="Docker | Run the engine with these settings")
     hold = step(look, operations.hold_packages, after=[packages], name="Docker | Hold the version")
     files = operations.guards()

@@ -11,7 +11,7 @@ from roles.settings import overridden
 
 @dataclass(frozen=True)
 class Defaults:
-    """Repository, floor and the bounds of logs and open files."""
+    """Repository, floor and the bounds of logs."""
 
     repository: str = "https://download.docker.com/linux"
     key_fingerprint: str = "9DC858229FC7DD38854AE2D88D81803C0EBFCD88"
@@ -19,8 +19,6 @@ class Defaults:
     """The first engine that reads CDI schema 0.7.0, which the container toolkit writes since 1.19."""
     log_max_mib: int = 50
     log_files: int = 4
-    open_files: int = 1_048_576
-    """Engine 29 lowered the containers' soft limit to 1024 (containerd 2.1.5)."""
 
 
 def settings(host: Host) -> Defaults:

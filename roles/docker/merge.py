@@ -14,9 +14,9 @@ def own_keys(current: Mapping[str, Any], chosen: Defaults, data_root: str, extra
     """The keys this project sets, given what is there; `extra` is the inventory's and wins.
 
     A log driver that somebody chose is left to them, except that json-file, Docker's unbounded default, gets bounds.
+    Open files are no key of ours: engine 29 lowered them for every container, and ours asks for what it needs itself.
     """
-    nofile = {"Name": "nofile", "Soft": chosen.open_files, "Hard": chosen.open_files}
-    keys: dict[str, Any] = {"features": {"cdi": True}, "default-ulimits": {"nofile": nofile}}
+    keys: dict[str, Any] = {"features": {"cdi": True}}
     bounds = {"max-size": f"{chosen.log_max_mib}m", "max-file": str(chosen.log_files)}
     driver = current.get("log-driver")
     if driver is None:

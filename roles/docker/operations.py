@@ -118,8 +118,6 @@ def image_store(seen: Seen, wanted: Wanted) -> Iterator[Command]:
 
     Engine 29 keeps images in containerd on fresh hosts, older ones under the data root: 15 GB each, so both are moved.
     """
-    if not wanted.data_root:
-        return
     config = b64decode(seen.value("containerd")).decode()
     new = merge.with_root(config, f"{wanted.data_root.rstrip('/').rsplit('/', 1)[0]}/containerd")
     if new != config:

@@ -39,10 +39,13 @@ def apply(mine: Slice) -> list[OperationMeta]:
     load = step(look, activate.load, after=[packages], name="Driver | Load the modules")
     reboot = step(look, lambda seen: activate.reboot(seen, chosen), after=[load], name="Driver | Reboot, confirmed")
     ready = [packages, keep, load, reboot]
-    fabric = step(look, lambda seen: operations.fabric(seen, mine), after=ready, name="Driver | Run the fabric manager")
+    if mine.driver.fabric_manager:
+        ready.append(
+            step(look, lambda seen: operations.fabric(seen, mine), after=ready, name="Driver | Run the fabric manager")
+        )
     serve = step(look, operations.persistenced, after=ready, name="Driver | Run the persistence daemon")
-    held = step(look, operations.hold, after=[packages, fabric], name="Driver | Hold driver and kernel")
+    held = step(look, operations.hold, after=ready, name="Driver | Hold driver and kernel")
     judged = check(
         look, lambda seen: verify.judge(seen, mine), after=[*ready, serve], name="Driver | Verify the driver"
     )
-    return [quiet, known, pinned, packages, guard, keep, load, reboot, fabric, serve, held, judged]
+    return [quiet, known, pinned, guard, *ready, serve, held, judged]

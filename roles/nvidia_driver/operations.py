@@ -121,7 +121,8 @@ def persistence(seen: Seen) -> Iterator[Command]:
     drop_in = (FILES / "persistenced.conf").read_text()
     if not seen.holds(paths.PERSISTENCE, drop_in):
         yield write(paths.PERSISTENCE, drop_in)
-        yield "systemctl daemon-reload && systemctl try-restart nvidia-persistenced.service"
+        # It does not start while no driver is loaded; `persistenced` starts it when one is.
+        yield "systemctl daemon-reload && (systemctl try-restart nvidia-persistenced.service 2>/dev/null || true)"
 
 
 def persistenced(seen: Seen) -> Iterator[Command]:
@@ -129,14 +130,14 @@ def persistenced(seen: Seen) -> Iterator[Command]:
     unit = seen.unit("nvidia-persistenced.service")
     if unit.exists and not unit.starts_at_boot:
         yield "systemctl enable nvidia-persistenced.service"
-    if unit.exists and not unit.runs:
+    if unit.exists and unit.active != "active":
         yield "systemctl restart nvidia-persistenced.service"
 
 
 def fabric(seen: Seen, mine: Slice) -> Iterator[Command]:
     """Commands after which the fabric manager of exactly this driver runs; nothing without NVSwitches in sight."""
     driver = Driver.of(seen)
-    if not (mine.driver.fabric_manager and seen.value("switches") and driver.loaded):
+    if not (seen.value("switches") and driver.loaded):
         return
     yield from apt.install(names.fabric_manager(mine, driver.loaded), seen.packages)
     unit = seen.unit("nvidia-fabricmanager.service")
