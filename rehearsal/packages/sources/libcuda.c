@@ -1,7 +1,8 @@
 /* libcuda.so.1, as far as a provisioner's probe asks it: is there a device, what is it, can its memory be had.
  *
- * rehearsal stand-in. Nothing that launches work is exported, and no cuGetProcAddress: the CUDA runtime inside a real
- * program therefore finds this driver insufficient and goes on without a GPU, as it does on a machine without one.
+ * rehearsal stand-in. Nothing that launches work is exported, and cuGetProcAddress knows no name: the CUDA runtime inside a
+ * real program (Triton) then says "driver insufficient" and goes on without a GPU. Without that function it would say
+ * "call not supported" instead, which Triton takes for a broken machine (both seen with the runtime 12.6).
  */
 #include "hardware.h"
 
@@ -12,7 +13,7 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-enum { SUCCESS = 0, WRONG_VALUE = 1, OUT_OF_MEMORY = 2, NOT_INITIALIZED = 3, NO_DEVICE = 100, WRONG_DEVICE = 101, DRIVER_MISMATCH = 803 };
+enum { SUCCESS = 0, WRONG_VALUE = 1, OUT_OF_MEMORY = 2, NOT_INITIALIZED = 3, NO_DEVICE = 100, WRONG_DEVICE = 101, NOT_FOUND = 500, DRIVER_MISMATCH = 803 };
 
 static struct gpu gpus[MOST_GPUS];
 static int gpu_count = -1;
@@ -125,6 +126,15 @@ EXPORT int cuMemFree_v2(uint64_t pointer)
     taken[blocks[pointer - 1].device] -= blocks[pointer - 1].bytes;
     blocks[pointer - 1].bytes = 0;
     return SUCCESS;
+}
+
+EXPORT int cuGetProcAddress_v2(const char *name, void **address, int version, uint64_t flags, int *status)
+{
+    (void)name, (void)version, (void)flags;
+    *address = NULL;
+    if (status)
+        *status = 1; /* symbol not found */
+    return NOT_FOUND;
 }
 
 EXPORT int cuGetErrorString(int error, const char **text)

@@ -5,6 +5,8 @@
 #include "hardware.h"
 
 #include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -110,11 +112,11 @@ static int table(void)
 {
     char driver[64];
     snprintf(driver, sizeof driver, "Driver Version: %s", user_space);
-    printf("%s\n| NVIDIA-SMI %-14s%-32sCUDA Version: 13.0     |\n", rule, user_space, driver);
+    printf("%s\n| NVIDIA-SMI %-26s%-32sCUDA Version: 13.0 |\n", rule, user_space, driver);
     printf("| %-87s |\n%s\n", "rehearsal stand-in: no GPU is behind this table", rule);
     for (int i = 0; i < gpu_count; i++)
         if (chosen(i))
-            printf("| %3d  %-28s %-3s | %s |      0MiB / %6uMiB |      0%%      Default |\n", i, gpus[i].name, persistence() ? "On" : "Off",
+            printf("| %3d  %-25s %-3s | %s |   0MiB / %6uMiB |   0%%  Default |\n", i, gpus[i].name, persistence() ? "On" : "Off",
                    gpus[i].bus_id, gpus[i].memory_mib);
     printf("%s\n| Processes:                                                                              |\n", rule);
     printf("|  No running processes found                                                             |\n%s\n", rule);
@@ -139,10 +141,18 @@ static int set_persistence(const char *mode)
     return 0;
 }
 
+/* Whether the control device may be opened here. It has no driver behind it, so "no such device" is as good as a yes. */
+static int control_device_opens(void)
+{
+    int file = open("/dev/nvidiactl", O_RDWR);
+    if (file >= 0)
+        close(file);
+    return file >= 0 || errno == ENXIO || errno == ENODEV;
+}
+
 static int refused(void)
 {
     const char *loaded = loaded_version();
-    struct stat node;
     if (!loaded) {
         puts("NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. Make sure that the latest NVIDIA driver is installed "
              "and running.\n");
@@ -154,7 +164,7 @@ static int refused(void)
     }
     gpu_count = find_gpus(gpus);
     /* What a container sees after its device rules were taken away: the copy is still there, the device is not. */
-    if (!stat(CARRIED "/nodes", &node) && access("/dev/nvidiactl", R_OK | W_OK)) {
+    if (!access(CARRIED "/nodes", F_OK) && !control_device_opens()) {
         puts("Failed to initialize NVML: Unknown Error");
         return 255;
     }

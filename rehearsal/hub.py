@@ -1,0 +1,231 @@
+"""A model hub for HF_ENDPOINT: what huggingface_hub and curl ask of huggingface.co, over a folder of checkpoints.
+
+Kept from the real one: revisions by commit, checksums (git's blob sha1 for small files, sha256 for large ones), large
+files behind a redirect to a signed address on another host that must not be sent the token, ranges, and the error codes
+a client tells apart. It is not huggingface.co.
+
+    python -m rehearsal.hub --address 10.213.0.1 --port 8481 --state FOLDER CHECKPOINTS
+"""
+
+from __future__ import annotations
+
+import argparse
+import hmac
+import json
+import re
+import secrets
+import threading
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+from typing import BinaryIO
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from rehearsal.hub_repository import BLOCK, File, Repository, repositories
+from rehearsal.web import Server
+
+PORT = 8481
+NAME = "hub.rehearsal.internal"
+URL = f"http://{NAME}:{PORT}"
+LAST_MODIFIED = "2026-01-01T00:00:00.000Z"
+
+
+class Refused(Exception):
+    """An answer that is an error, with the code huggingface_hub tells errors apart by."""
+
+    def __init__(self, status: int, code: str, message: str) -> None:
+        super().__init__(message)
+        self.status, self.code, self.message = status, code, message
+
+
+@dataclass
+class Hub:
+    """What the server knows; faults are read from files so that they can be switched while it runs."""
+
+    repositories: dict[str, Repository]
+    token: str
+    token_without_access: str
+    cdn: str
+    state: Path
+    key: bytes = field(default_factory=lambda: secrets.token_bytes(32))
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def find(self, name: str, revision: str, authorization: str) -> Repository:
+        """The repository, or the refusal the real hub gives."""
+        given = authorization.removeprefix("Bearer ")
+        if given and given not in (self.token, self.token_without_access):
+            raise Refused(401, "", "Invalid username or password.")
+        repository = self.repositories.get(name)
+        if repository is None:
+            raise Refused(404 if given else 401, "RepoNotFound", "Repository not found")
+        if repository.gated and given != self.token:
+            asked = "Your request to access it" if given else "You must have access to it and be authenticated"
+            raise Refused(403 if given else 401, "GatedRepo", f"Access to model {name} is restricted. {asked}")
+        if not repository.has(revision):
+            raise Refused(404, "RevisionNotFound", f"Invalid rev id: {revision}")
+        return repository
+
+    def signature(self, sha256: str) -> str:
+        """What makes an address of the other host good."""
+        return hmac.new(self.key, sha256.encode(), "sha256").hexdigest()
+
+    def cut_after(self) -> int:
+        """Bytes after which this large answer breaks off, 0 for never (`fault-cut-large`: "TIMES BYTES")."""
+        fault = self.state / "fault-cut-large"
+        with self.lock:
+            times, size = map(int, fault.read_text().split()) if fault.exists() else (0, 0)
+            if times:
+                fault.write_text(f"{times - 1} {size}")
+        return size if times else 0
+
+
+class Handler(BaseHTTPRequestHandler):
+    """One connection of a client."""
+
+    protocol_version = "HTTP/1.1"
+    hub: Hub
+    routes = (
+        (re.compile(r"/api/models/([^/]+/[^/]+)/revision/([^/]+)"), "_model"),
+        (re.compile(r"/api/models/([^/]+/[^/]+)/tree/([^/]+)"), "_tree"),
+        (re.compile(r"/api/models/([^/]+/[^/]+)"), "_model"),
+        (re.compile(r"/([^/]+/[^/]+)/resolve/([^/]+)/(.+)"), "_resolve"),
+        (re.compile(r"/cdn/([0-9a-f]{64})"), "_cdn"),
+    )
+
+    def do_GET(self) -> None:
+        """Answer, or refuse in the hub's own words."""
+        path = unquote(urlsplit(self.path).path)
+        try:
+            for pattern, answer in self.routes:
+                if match := pattern.fullmatch(path):
+                    return getattr(self, answer)(*match.groups())
+            raise Refused(404, "", "Sorry, we can't find the page you are looking for.")
+        except Refused as refusal:
+            self._refuse(refusal)
+
+    do_HEAD = do_GET
+
+    def _find(self, name: str, revision: str) -> Repository:
+        return self.hub.find(name, revision, self.headers.get("Authorization", ""))
+
+    def _model(self, name: str, revision: str = "main") -> None:
+        repository = self._find(name, revision)
+        rows = [file.to_json() for file in repository.files.values()]
+        if "blobs" not in parse_qs(urlsplit(self.path).query):
+            rows = [{"rfilename": row["rfilename"]} for row in rows]
+        self._json({
+            "_id": repository.commit[:24], "id": name, "modelId": name, "sha": repository.commit, "private": False,
+            "gated": "manual" if repository.gated else False, "disabled": False, "lastModified": LAST_MODIFIED,
+            "createdAt": LAST_MODIFIED, "tags": ["rehearsal-stand-in"], "downloads": 0, "likes": 0, "siblings": rows,
+        }, {"X-Repo-Commit": repository.commit})  # fmt: skip
+
+    def _tree(self, name: str, revision: str) -> None:
+        repository = self._find(name, revision)
+        rows = [
+            {"type": "file", "oid": file.git_sha1, "size": file.size, "path": file.name}
+            | ({"lfs": {"oid": file.sha256, "size": file.size, "pointerSize": 134}} if file.large else {})
+            for file in repository.files.values()
+        ]
+        self._json(rows, {"X-Repo-Commit": repository.commit})
+
+    def _resolve(self, name: str, revision: str, path: str) -> None:
+        repository = self._find(name, revision)
+        file = repository.files.get(path)
+        if file is None:
+            raise Refused(404, "EntryNotFound", "Entry not found")
+        told = {"X-Repo-Commit": repository.commit, "ETag": f'"{file.git_sha1}"', "Accept-Ranges": "bytes"}
+        if not file.large:
+            return self._file(file, told)
+        address = f"{self.hub.cdn}/cdn/{file.sha256}?signature={self.hub.signature(file.sha256)}"
+        linked = {"X-Linked-Etag": f'"{file.sha256}"', "X-Linked-Size": str(file.size), "Location": address}
+        self._send(302, f"Found. Redirecting to {address}".encode(), told | linked)
+
+    def _cdn(self, sha256: str) -> None:
+        """The other host: it knows signatures, no tokens, and refuses a request that carries both."""
+        if self.headers.get("Authorization"):
+            raise Refused(400, "InvalidArgument", "Only one auth mechanism allowed")
+        signature = parse_qs(urlsplit(self.path).query).get("signature", [""])[0]
+        if not hmac.compare_digest(signature, self.hub.signature(sha256)):
+            raise Refused(403, "AccessDenied", "Access Denied")
+        files = (file for repository in self.hub.repositories.values() for file in repository.files.values())
+        for file in files:
+            if file.sha256 == sha256:
+                return self._file(file, {"ETag": f'"{sha256}"', "Accept-Ranges": "bytes"})
+        raise Refused(404, "NoSuchKey", "The specified key does not exist.")
+
+    def _file(self, file: File, headers: dict[str, str]) -> None:
+        first, last = self._range(file.size)
+        partial = self.headers.get("Range") is not None
+        if partial:
+            headers = {**headers, "Content-Range": f"bytes {first}-{last}/{file.size}"}
+        self._start(206 if partial else 200, last - first + 1, headers)
+        if self.command == "HEAD":
+            return
+        with file.path.open("rb") as content:
+            content.seek(first)
+            self._copy(content, last - first + 1, self.hub.cut_after() if file.large else 0)
+
+    def _range(self, size: int) -> tuple[int, int]:
+        match = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range", ""))
+        first, last = (int(match[1]), int(match[2] or size - 1)) if match else (0, size - 1)
+        if first >= size > 0:
+            raise Refused(416, "", "Range Not Satisfiable")
+        return first, min(last, size - 1)
+
+    def _copy(self, content: BinaryIO, length: int, cut_after: int) -> None:
+        left = min(length, cut_after) if cut_after else length
+        while left and (block := content.read(min(BLOCK, left))):
+            self.wfile.write(block)
+            left -= len(block)
+        if cut_after and cut_after < length:
+            self.close_connection = True
+
+    def _json(self, value: object, headers: dict[str, str]) -> None:
+        self._send(200, json.dumps(value).encode(), headers | {"Content-Type": "application/json"})
+
+    def _refuse(self, refusal: Refused) -> None:
+        told = {"X-Error-Message": refusal.message} | ({"X-Error-Code": refusal.code} if refusal.code else {})
+        self._send(refusal.status, json.dumps({"error": refusal.message}).encode(), told)
+
+    def _send(self, status: int, body: bytes, headers: dict[str, str]) -> None:
+        self._start(status, len(body), headers)
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def _start(self, status: int, length: int, headers: dict[str, str]) -> None:
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(length))
+        self.end_headers()
+
+    def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
+        """One line per request, without the signature: an address with one is as good as a token."""
+        self.log_message('"%s %s" %s', self.command, self.path.split("?")[0], str(code))
+
+
+def serve(hub: Hub, address: str, port: int) -> Server:
+    """A server that answers for the hub once somebody lets it run."""
+    handler = type("HubHandler", (Handler,), {"hub": hub})
+    return Server((address, port), handler)
+
+
+def main() -> None:
+    """Serve until stopped."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--address", required=True)
+    parser.add_argument("--port", type=int, default=PORT)
+    parser.add_argument("--state", type=Path, required=True)
+    parser.add_argument("checkpoints", type=Path)
+    chosen = parser.parse_args()
+    known = repositories(chosen.checkpoints)
+    token, without_access = (
+        (chosen.state / name).read_text().strip() for name in ("hub_token", "hub_token_without_access")
+    )
+    # Under its number the machine is another host than under its name, so clients have to drop the token.
+    hub = Hub(known, token, without_access, f"http://{chosen.address}:{chosen.port}", chosen.state)
+    serve(hub, chosen.address, chosen.port).serve_forever()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,79 @@
+"""Checkpoint folders as a model hub knows them: files with checksums, under a commit.
+
+The commit is derived from names and contents, so the same checkpoint has the same revision on every machine.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from pathlib import Path
+
+OWNER = "rehearsal"
+GATED = {"gpt-oss-tiny"}
+LARGE_SUFFIXES = (".safetensors", ".bin")
+LARGE_BYTES = 10 << 20
+BLOCK = 1 << 20
+
+
+@dataclass(frozen=True)
+class File:
+    """One file of a repository, with the checksums a hub gives for it."""
+
+    path: Path
+    name: str
+    size: int
+    git_sha1: str
+    sha256: str
+    large: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "large", self.name.endswith(LARGE_SUFFIXES) or self.size > LARGE_BYTES)
+
+    @property
+    def etag(self) -> str:
+        """What clients compare: sha256 of large files, git's sha1 of small ones."""
+        return self.sha256 if self.large else self.git_sha1
+
+    def to_json(self) -> dict[str, object]:
+        """A row of `siblings` as the API lists it."""
+        row: dict[str, object] = {"rfilename": self.name, "size": self.size, "blobId": self.git_sha1}
+        return row | {"lfs": {"sha256": self.sha256, "size": self.size, "pointerSize": 134}} if self.large else row
+
+
+@dataclass(frozen=True)
+class Repository:
+    """One repository with one commit."""
+
+    name: str
+    files: dict[str, File]
+    commit: str
+    gated: bool
+
+    def has(self, revision: str) -> bool:
+        """Whether the revision names the commit; `main` does, as a branch would."""
+        return revision in ("main", self.commit)
+
+
+def read_repository(folder: Path) -> Repository:
+    """The repository of a checkpoint folder; its commit is derived from names and contents."""
+    files = [_read_file(path, str(path.relative_to(folder))) for path in sorted(folder.rglob("*")) if path.is_file()]
+    listing = "".join(f"{file.git_sha1} {file.name}\n" for file in files)
+    commit = hashlib.sha1(listing.encode()).hexdigest()
+    return Repository(f"{OWNER}/{folder.name}", {file.name: file for file in files}, commit, folder.name in GATED)
+
+
+def _read_file(path: Path, name: str) -> File:
+    size = path.stat().st_size
+    git, whole = hashlib.sha1(f"blob {size}\0".encode()), hashlib.sha256()
+    with path.open("rb") as content:
+        while block := content.read(BLOCK):
+            git.update(block)
+            whole.update(block)
+    return File(path, name, size, git.hexdigest(), whole.hexdigest())
+
+
+def repositories(checkpoints: Path) -> dict[str, Repository]:
+    """Every checkpoint as a repository, by name."""
+    found = [read_repository(folder) for folder in sorted(checkpoints.iterdir()) if folder.is_dir()]
+    return {repository.name: repository for repository in found}

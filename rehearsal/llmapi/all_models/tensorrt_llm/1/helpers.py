@@ -1,0 +1,80 @@
+"""Between Triton's tensors and plain Python values (rehearsal stand-in for the helpers of the llmapi model)."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import triton_python_backend_utils as pb_utils
+import yaml
+
+SAMPLING = {
+    "best_of": int, "temperature": float, "top_k": int, "top_p": float, "frequency_penalty": float,
+    "presence_penalty": float, "max_tokens": int, "seed": int, "return_perf_metrics": bool,
+}  # fmt: skip
+STRINGS, FLOATS = np.object_, np.float32
+WHOLE = np.int32
+NOTHING_SPECULATED = {"acceptance_rate": FLOATS, "total_accepted_draft_tokens": WHOLE, "total_draft_tokens": WHOLE}
+NO_CACHE = [f"kv_cache_{name}" for name in ("reused_block", "missed_block", "alloc_new_blocks", "alloc_total_blocks")]
+
+
+def read_configuration():
+    """(settings for Triton, arguments of LLM) from model.yaml or the file LLM_CONFIG_PATH names."""
+    path = Path(os.environ.get("LLM_CONFIG_PATH") or Path(__file__).with_name("model.yaml"))
+    arguments = yaml.safe_load(path.read_text())
+    triton = arguments.pop("triton_config", None)
+    if triton is None:
+        raise ValueError(f"{path}: triton_config is missing")
+    for key in ("max_batch_size", "decoupled"):
+        if key not in triton:
+            raise KeyError(key)
+    return triton, arguments
+
+
+def scalar(request, name, kind, otherwise=None):
+    """The one value of an optional input."""
+    tensor = pb_utils.get_input_tensor_by_name(request, name)
+    if tensor is None:
+        return otherwise
+    values = tensor.as_numpy().reshape(-1)
+    return kind(values[0]) if values.size else otherwise
+
+
+def strings(request, name):
+    """All values of a string input."""
+    tensor = pb_utils.get_input_tensor_by_name(request, name)
+    return [] if tensor is None else [value.decode() for value in tensor.as_numpy().reshape(-1)]
+
+
+def sampling(request):
+    """The sampling parameters the request names."""
+    named = {name: scalar(request, f"sampling_param_{name}", kind) for name, kind in SAMPLING.items()}
+    chosen = {name: value for name, value in named.items() if value is not None}
+    stops = strings(request, "sampling_param_stop")
+    return {**chosen, "stop": stops} if stops else chosen
+
+
+def response(request, text, output):
+    """One response: the text, and what else the request asked for."""
+    tensors = [pb_utils.Tensor("text_output", np.array([text], dtype=STRINGS))]
+    if scalar(request, "return_finish_reason", bool, False):
+        tensors.append(pb_utils.Tensor("finish_reason", np.array([str(output.finish_reason)], dtype=STRINGS)))
+    if scalar(request, "return_stop_reason", bool, False):
+        tensors.append(pb_utils.Tensor("stop_reason", np.array([str(output.stop_reason)], dtype=STRINGS)))
+    if scalar(request, "return_cumulative_logprob", bool, False):
+        tensors.append(pb_utils.Tensor("cumulative_logprob", np.array([output.cumulative_logprob], dtype=FLOATS)))
+    if scalar(request, "sampling_param_return_perf_metrics", bool, False):
+        tensors += performance(output)
+    return pb_utils.InferenceResponse(output_tensors=tensors)
+
+
+def performance(output):
+    """The metrics tensors; nothing is cached or speculated here, so those are zero."""
+    times = {f"{name}_time_ns": np.int64(value) for name, value in output.times_ns.items()}
+    zeros = {name: WHOLE(0) for name in NO_CACHE} | {name: kind(0) for name, kind in NOTHING_SPECULATED.items()}
+    values = {**times, **zeros, "kv_cache_hit_rate": np.float32(0)}
+    return [pb_utils.Tensor(name, np.array([value])) for name, value in values.items()]
+
+
+def error(text):
+    """A response that is an error."""
+    return pb_utils.InferenceResponse(output_tensors=[], error=pb_utils.TritonError(text))

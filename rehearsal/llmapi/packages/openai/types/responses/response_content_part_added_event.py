@@ -1,0 +1,1 @@
+"""Before the reasoning part was added (rehearsal stand-in)."""

@@ -1,0 +1,30 @@
+"""tensorrt_llm 1.2.1, stood in for: its version, its LLM arguments, and the import defect of images 26.03 to 26.07.
+
+rehearsal stand-in. The real package imports a name that the `openai` package of those images does not have yet; a newer
+`openai` is the repair. Here the file that defines the name is read instead of imported, because that package's own
+dependencies are not in this image.
+"""
+
+from importlib.util import find_spec as _find_spec
+from pathlib import Path as _Path
+
+__version__ = "1.2.1"
+
+
+def _require_openai():
+    module = "openai.types.responses.response_content_part_added_event"
+    found = _find_spec("openai")
+    if found is None or not found.submodule_search_locations:
+        raise ModuleNotFoundError("No module named 'openai'", name="openai")
+    path = _Path(found.submodule_search_locations[0]).joinpath(*module.split(".")[1:]).with_suffix(".py")
+    if "class PartReasoningText" not in path.read_text():
+        message = f"cannot import name 'PartReasoningText' from '{module}' ({path})"
+        raise ImportError(message, name=module, path=str(path))
+
+
+_require_openai()
+print(f"[TensorRT-LLM] TensorRT-LLM version: {__version__} (rehearsal stand-in)", flush=True)
+
+from .llm import LLM  # noqa: E402
+
+__all__ = ["LLM", "__version__"]

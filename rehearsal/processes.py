@@ -1,0 +1,118 @@
+"""Servers that outlive the command that started them, found again by pid file.
+
+A number alone is not enough to stop something: it may have been given to another process since. So the start time is
+kept with it, and both must agree.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from rehearsal.places import REPOSITORY, RehearsalRefused
+
+SECONDS_TO_START = 20
+SECONDS_TO_STOP = 5
+
+
+@dataclass(frozen=True)
+class Process:
+    """One detached server: its command, and the address that shows it is there."""
+
+    name: str
+    folder: Path
+    command: list[str]
+    listens: tuple[str, int] | None
+    code: str = ""
+    """Digest of the program, so that a changed one is started anew."""
+
+    def start(self) -> bool:
+        """It listens. True when it had to be started: it did not run, or was another program."""
+        wanted = [self.code, *self.command]
+        if self.runs() and self._remembered() == wanted:
+            return False
+        self.stop()
+        self._refuse_taken_address()
+        with (self.folder / f"{self.name}.log").open("ab") as log:
+            started = subprocess.Popen(
+                self.command, cwd=REPOSITORY, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            )
+        (self.folder / f"{self.name}.pid").write_text(f"{started.pid} {_started_at(started.pid)}\n")
+        (self.folder / f"{self.name}.command").write_text(json.dumps(wanted))
+        self._wait(started)
+        return True
+
+    def stop(self) -> None:
+        """It does not run. Only the process that was started here is touched: number and start time must agree."""
+        pid_file = self.folder / f"{self.name}.pid"
+        if self.runs():
+            pid = int(pid_file.read_text().split()[0])
+            os.kill(pid, signal.SIGTERM)
+            _wait_gone(pid)
+        pid_file.unlink(missing_ok=True)
+
+    def runs(self) -> bool:
+        """Whether the process of the pid file is alive and is that process."""
+        pid_file = self.folder / f"{self.name}.pid"
+        if not pid_file.exists():
+            return False
+        pid, started = pid_file.read_text().split()
+        return _started_at(int(pid)) == started
+
+    def _remembered(self) -> list[str]:
+        path = self.folder / f"{self.name}.command"
+        return list(json.loads(path.read_text())) if path.exists() else []
+
+    def _refuse_taken_address(self) -> None:
+        assert self.listens
+        try:
+            socket.create_connection(self.listens, timeout=1).close()
+        except OSError:
+            return
+        raise RehearsalRefused(
+            f"{self.name} cannot listen on {self.listens[0]}:{self.listens[1]}: another program does\n"
+            f"  try     `ss -ltnp 'sport = :{self.listens[1]}'` names it; stop it, then run again"
+        )
+
+    def _wait(self, started: subprocess.Popen[bytes]) -> None:
+        assert self.listens
+        until = time.monotonic() + SECONDS_TO_START
+        while time.monotonic() < until and started.poll() is None:
+            try:
+                socket.create_connection(self.listens, timeout=1).close()
+                return
+            except OSError:
+                time.sleep(0.05)
+        log = self.folder / f"{self.name}.log"
+        raise RehearsalRefused(
+            f"{self.name} does not listen on {self.listens[0]}:{self.listens[1]}\n"
+            f"  said    {_last_line(log)}\n  log     {log}"
+        )
+
+
+def _started_at(pid: int) -> str:
+    """Clock ticks since boot at which the process began, "" where there is none (or only its corpse)."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    except OSError:
+        return ""
+    return "" if fields[0] == "Z" else fields[19]
+
+
+def _wait_gone(pid: int) -> None:
+    until = time.monotonic() + SECONDS_TO_STOP
+    while _started_at(pid) and time.monotonic() < until:
+        time.sleep(0.05)
+    if _started_at(pid):
+        os.kill(pid, signal.SIGKILL)
+
+
+def _last_line(log: Path) -> str:
+    lines = log.read_text(errors="replace").splitlines() if log.exists() else []
+    return lines[-1] if lines else "nothing"

@@ -1,0 +1,190 @@
+"""The rehearsal image: two layers, a configuration and a manifest, put into the registry without a Docker daemon.
+
+The lower layer is the real Triton (rehearsal/triton_root.py), large and kept; the upper one is what is stood in for
+(rehearsal/llmapi/), small and remade when that changes. Both are gzip layers of a Docker schema 2 manifest.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import http.client
+import io
+import json
+import subprocess
+import tarfile
+import tempfile
+from pathlib import Path
+
+from rehearsal import triton_root
+from rehearsal.artifacts import digest_of, made_once
+from rehearsal.places import cache
+
+REPOSITORY = "nvidia/tritonserver"
+TAG = "24.10-rehearsal-trtllm-python-py3"
+LAYER_TYPE = "application/vnd.docker.image.rootfs.diff.tar.gzip"
+CONFIG_TYPE = "application/vnd.docker.container.image.v1+json"
+MANIFEST_TYPE = "application/vnd.docker.distribution.manifest.v2+json"
+STAND_INS = Path(__file__).parent / "llmapi"
+
+ENVIRONMENT = {
+    "PATH": "/opt/tritonserver/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    "LD_LIBRARY_PATH": "/usr/local/nvidia/lib:/usr/local/nvidia/lib64",
+    "TRITON_SERVER_VERSION": "2.51.0",
+    "NVIDIA_TRITON_SERVER_VERSION": "24.10",
+    "NVIDIA_DRIVER_CAPABILITIES": "compute,utility,video",
+    "NVIDIA_VISIBLE_DEVICES": "all",
+    "NVIDIA_REQUIRE_CUDA": "cuda>=9.0",
+    "NVIDIA_PRODUCT_NAME": "Triton Server",
+    "TRITON_SERVER_USER": "triton-server",
+    "PYTHONDONTWRITEBYTECODE": "1",
+}
+LABELS = {
+    "com.nvidia.build.id": "rehearsal",
+    "com.nvidia.tritonserver.version": "2.51.0",
+    "com.nvidia.tensorrtllm.version": "1.2.1",
+    "com.nvidia.volumes.needed": "nvidia_driver",
+    "org.opencontainers.image.version": TAG,
+    "rehearsal": "stand-in",
+}
+CREATED = "2026-01-01T00:00:00Z"
+
+
+def image() -> Path:
+    """A folder with `manifest.json` and every blob it names (`sha256-<hex>`), made unless the cache has it."""
+    key = digest_of(STAND_INS, Path(__file__), base_layer().name)
+    return made_once("image", key, _make_image)
+
+
+def base_layer() -> Path:
+    """A folder with `layer.tar.gz` and `diff_id`, made unless the cache has it."""
+    return made_once("image-base", digest_of(Path(triton_root.__file__)), _make_base)
+
+
+def image_digest(folder: Path) -> str:
+    """The digest the registry knows the image by."""
+    return "sha256:" + hashlib.sha256((folder / "manifest.json").read_bytes()).hexdigest()
+
+
+def _make_base(into: Path) -> None:
+    with tempfile.TemporaryDirectory(dir=cache(), prefix=".root-") as work:
+        root = Path(work) / "root"
+        triton_root.make_root(root, Path(work))
+        exclude = ["--exclude=./dev/*", "--exclude=./proc/*", "--exclude=./sys/*"]
+        tar = subprocess.Popen(
+            ["tar", "-C", str(root), "--numeric-owner", "--sort=name", *exclude, "-c", "."], stdout=subprocess.PIPE
+        )
+        assert tar.stdout
+        pack = subprocess.Popen(["pigz", "-1", "-n"], stdin=subprocess.PIPE, stdout=(into / "layer.tar.gz").open("wb"))
+        assert pack.stdin
+        total = hashlib.sha256()
+        while block := tar.stdout.read(1 << 20):
+            total.update(block)
+            pack.stdin.write(block)
+        pack.stdin.close()
+        if tar.wait() or pack.wait():
+            raise RuntimeError("tar or pigz stopped before the layer was whole")
+    (into / "diff_id").write_text("sha256:" + total.hexdigest())
+
+
+def _make_image(into: Path) -> None:
+    base = base_layer()
+    upper = _stand_in_tar()
+    layers = [_linked_blob(into, base / "layer.tar.gz"), _blob(into, gzip.compress(upper, mtime=0))]
+    diff_ids = [(base / "diff_id").read_text(), "sha256:" + hashlib.sha256(upper).hexdigest()]
+    configuration = _blob(into, json.dumps(_configuration(diff_ids), sort_keys=True).encode())
+    manifest = {
+        "schemaVersion": 2,
+        "mediaType": MANIFEST_TYPE,
+        "config": {"mediaType": CONFIG_TYPE, **configuration},
+        "layers": [{"mediaType": LAYER_TYPE, **layer} for layer in layers],
+    }
+    (into / "manifest.json").write_text(json.dumps(manifest, indent=2))
+
+
+def _configuration(diff_ids: list[str]) -> dict[str, object]:
+    steps = ["Debian 12, Triton of nvidia-pytriton, torch for CPUs", "rehearsal stand-ins"]
+    return {
+        "architecture": "amd64",
+        "os": "linux",
+        "created": CREATED,
+        "config": {
+            "Env": [f"{name}={value}" for name, value in ENVIRONMENT.items()],
+            "Entrypoint": ["/opt/nvidia/nvidia_entrypoint.sh"],
+            "WorkingDir": "/opt/tritonserver",
+            "Labels": LABELS,
+        },
+        "rootfs": {"type": "layers", "diff_ids": diff_ids},
+        "history": [{"created": CREATED, "created_by": step} for step in steps],
+    }
+
+
+def _stand_in_tar() -> bytes:
+    """The upper layer: the model where NVIDIA's image keeps it, the packages where Python finds them."""
+    places = {"all_models": "app/all_models/llmapi", "packages": triton_root.SITE, "nvidia_entrypoint.sh": "opt/nvidia"}
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as tar:
+        for source, target in places.items():
+            for file in sorted(
+                path for path in [STAND_INS / source, *(STAND_INS / source).rglob("*")] if path.is_file()
+            ):
+                if "__pycache__" in file.parts:
+                    continue
+                inside = file.relative_to(STAND_INS / source) if (STAND_INS / source).is_dir() else Path(file.name)
+                entry = tarfile.TarInfo(f"{target}/{inside}")
+                entry.size, entry.mode = file.stat().st_size, 0o755 if file.suffix == ".sh" else 0o644
+                entry.mtime = 1767225600
+                tar.addfile(entry, io.BytesIO(file.read_bytes()))
+    return packed.getvalue()
+
+
+def _blob(folder: Path, content: bytes) -> dict[str, object]:
+    digest = hashlib.sha256(content).hexdigest()
+    (folder / f"sha256-{digest}").write_bytes(content)
+    return {"digest": f"sha256:{digest}", "size": len(content)}
+
+
+def _linked_blob(folder: Path, file: Path) -> dict[str, object]:
+    with file.open("rb") as handle:
+        digest = hashlib.file_digest(handle, "sha256").hexdigest()
+    (folder / f"sha256-{digest}").hardlink_to(file)
+    return {"digest": f"sha256:{digest}", "size": file.stat().st_size}
+
+
+def push(folder: Path, port: int, authorization: str) -> None:
+    """The registry on loopback port `port` serves the image under its tag; what it has already is not sent again."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
+    manifest = json.loads((folder / "manifest.json").read_text())
+    for blob in [manifest["config"], *manifest["layers"]]:
+        _push_blob(connection, folder, blob["digest"], authorization)
+    path = f"/v2/{REPOSITORY}/manifests/{TAG}"
+    headers = {"Authorization": authorization, "Content-Type": MANIFEST_TYPE}
+    _ask(connection, "PUT", path, headers, (folder / "manifest.json").read_bytes(), wanted=201)
+
+
+def _push_blob(connection: http.client.HTTPConnection, folder: Path, digest: str, authorization: str) -> None:
+    headers = {"Authorization": authorization}
+    connection.request("HEAD", f"/v2/{REPOSITORY}/blobs/{digest}", headers=headers)
+    answer = connection.getresponse()
+    answer.read()
+    if answer.status == 200:
+        return
+    location = _ask(connection, "POST", f"/v2/{REPOSITORY}/blobs/uploads/", headers, b"", wanted=202)
+    joint = "&" if "?" in location else "?"
+    with (folder / digest.replace(":", "-")).open("rb") as content:
+        sized = {**headers, "Content-Type": "application/octet-stream", "Content-Length": str(_size(content))}
+        _ask(connection, "PUT", f"{location}{joint}digest={digest}", sized, content, wanted=201)
+
+
+def _size(content: io.BufferedReader) -> int:
+    return Path(content.name).stat().st_size
+
+
+def _ask(connection: http.client.HTTPConnection, method: str, path: str, headers: dict[str, str],
+         body: bytes | io.BufferedReader, wanted: int) -> str:  # fmt: skip
+    connection.request(method, path, body, headers)
+    answer = connection.getresponse()
+    said = answer.read().decode(errors="replace")
+    if answer.status != wanted:
+        raise RuntimeError(f"the registry answered {answer.status} to {method} {path}: {said[:200]}")
+    return answer.getheader("Location", "")
