@@ -112,7 +112,7 @@ def _unknown_keys(data: Mapping[str, Any]) -> list[Refusal]:
             "unknown-key",
             f"nothing reads the data key `{key}`",
             where=key,
-            seen=f"`{key}`, a {type(data[key]).__name__}",
+            seen=f"`{key}`",
             wanted="a key of the spec, <role>_settings, a key of pyinfra, or one that starts with `own_`",
             attempt=offer(key, known),
         )

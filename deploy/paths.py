@@ -81,7 +81,7 @@ def _engine_path(architecture: Architecture, trtllm: str) -> Choice:
         return Choice(
             "",
             f"TensorRT-LLM {trtllm or '(none)'} has no engine path: {ENGINE_ENDS_WITH} was the last with it",
-            'path="auto", or release="26.07"',
+            'path="auto"',
             "engine-removed",
         )
     return Choice("", ENGINE_NOT_YET, 'path="auto"', "engine-not-yet")

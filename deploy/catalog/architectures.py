@@ -83,7 +83,7 @@ _LLMS = (
         files=GPT_OSS_FILES,
         block_reuse=False,  # both "No" for GPT-OSS in the 1.1-era feature matrix
         chunked_prefill=False,
-        note="no TensorRT engine in any release; requests TensorRT-LLM 7138, 9981, 10568",
+        note="none in any release (asked for in TensorRT-LLM 7138, 9981, 10568); it runs on the PyTorch backend",
     ),
     Architecture(name="LlamaForCausalLM", kind="llm", pytorch_since="1.0.0", engine=True),
     Architecture(name="MistralForCausalLM", kind="llm", pytorch_since="1.0.0", engine=True),

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from deploy.catalog import GPUS, SYSTEMS
-from deploy.catalog.names import offer
+from deploy.catalog.names import nearest, offer
 from deploy.errors import Refusal
 from deploy.files import ROOT
 from deploy.refuse import refuse
 from deploy.spec import DataDisk, Host
+
+X86 = [gpu.name for gpu in GPUS.values() if gpu.platform == "x86_64"]
 
 
 def machine_problems(host: Host) -> Iterator[Refusal]:
@@ -52,7 +54,7 @@ def _gpu(host: Host) -> Iterator[Refusal]:
             where="machine.gpu",
             seen=repr(name),
             wanted="a whole card, MIG off",
-            attempt=f"nvidia-smi -mig 0 on the host, then {offer(name.lower().split('mig')[0].strip('-_ '), GPUS)}",
+            attempt=f'nvidia-smi -mig 0 on the host, then gpu="{nearest(name.split("-mig")[0], X86) or X86[0]}"',
         )
     elif row is None:
         yield refuse(
@@ -61,7 +63,7 @@ def _gpu(host: Host) -> Iterator[Refusal]:
             where="machine.gpu",
             seen=repr(name),
             wanted="a row of catalog.GPUS, which knows its PCI id, SM and MiB",
-            attempt=offer(name, GPUS),
+            attempt=offer(name, X86),
         )
     elif row.platform != "x86_64":
         yield refuse(
@@ -70,7 +72,7 @@ def _gpu(host: Host) -> Iterator[Refusal]:
             where="machine.gpu",
             seen=repr(name),
             wanted="a card of an x86_64 machine",
-            attempt=offer(name, [gpu.name for gpu in GPUS.values() if gpu.platform == "x86_64"]),
+            attempt=offer(name, X86),
         )
     if count < 1:
         yield refuse(

@@ -18,15 +18,14 @@ def memory_problems(host: Host, surroundings: Surroundings) -> Iterator[Refusal]
     """Everything that does not fit; silent about servers whose models or GPU are unknown, others speak of those."""
     gpu = GPUS.get(host.machine.gpu)
     for server in host.servers:
-        yield from _several_leftovers(server)
+        greedy = list(_several_leftovers(server))
+        yield from greedy
         served = [serve(model, surroundings) for model in server.models]
         known = [one for one in served if one]
         kinds = {"LLM": "llm", "Embedder": "embedder", "Reranker": "reranker"}
-        if not gpu or not known or len(known) < len(served):
+        if greedy or not gpu or not server.gpus or not known or len(known) < len(served):
             continue
         if any(kinds[type(one.model).__name__] != one.architecture.kind for one in known):
-            continue
-        if not server.gpus:
             continue
         budget = server_budget(server, known, gpu)
         yield from _fits(server, known, budget) if budget.left_mib < 0 else _one_sequence(server, known, budget)

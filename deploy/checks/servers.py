@@ -66,7 +66,7 @@ def _bad_name(server: Server) -> Refusal:
 def _gpu_indexes(server: Server, gpus: int) -> Iterator[Refusal]:
     place = server_at(server.name, "gpus")
     missing = [index for index in server.gpus if not 0 <= index < gpus]
-    if missing:
+    if missing and gpus > 0:
         last = "GPU 0 only" if gpus == 1 else f"0 to {gpus - 1}"
         yield refuse(
             "gpu-index",
@@ -74,7 +74,7 @@ def _gpu_indexes(server: Server, gpus: int) -> Iterator[Refusal]:
             where=place,
             seen=str(server.gpus),
             wanted=last,
-            attempt=f"Machine(gpus={max(missing) + 1}) if it has them, or gpus={tuple(range(min(gpus, 1)))}",
+            attempt=f"Machine(gpus={max(missing) + 1}) if it has them, or gpus=(0,)",
         )
     if not server.gpus:
         yield refuse(

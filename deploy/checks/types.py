@@ -85,16 +85,19 @@ def _object(value: Any, wanted: Any, where: str) -> Iterator[Refusal]:
         yield from mistyped(getattr(value, field.name), hints[field.name], f"{where}.{field.name}")
 
 
+WORDS = {"int": "a whole number", "str": "a text", "bool": "True or False", "float": "a number", "dict": "a dictionary"}
+
+
 def _kind(value: Any, wanted: str, where: str, attempt: str = "") -> Refusal:
+    seen, words = WORDS.get(type(value).__name__, f"a {type(value).__name__}"), WORDS.get(wanted, f"a {wanted}")
+    built = f"write {wanted}(…) there, imported from deploy.spec" if wanted[:1].isupper() else f"write {words} there"
     return refuse(
         "wrong-type",
-        f"`{where}` is a {type(value).__name__} and has to be a {wanted}",
+        f"`{where}` has to be {words}",
         where=where,
-        seen=f"a {type(value).__name__}",
-        wanted=f"a {wanted}",
-        attempt=attempt or f"write {wanted}(…) there, imported from deploy.spec"
-        if wanted[:1].isupper()
-        else attempt or f"write a {wanted} there",
+        seen=seen,
+        wanted=words,
+        attempt=attempt or built,
     )
 
 

@@ -25,7 +25,7 @@ def weights_problems(host: Host, surroundings: Surroundings) -> Iterator[Refusal
             yield from _source(server, model, surroundings)
             yield from _files(server, model)
             where, first = seen.setdefault(model.name, (server.name, model.weights))
-            if first != model.weights:
+            if first != model.weights and where != server.name:
                 yield _two_sources(server, model, where)
 
 

@@ -1,0 +1,1 @@
+"""Tests of `deploy/`: no network, no host, no GPU."""

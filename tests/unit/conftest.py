@@ -1,0 +1,8 @@
+"""Keeps the test run's own ssl, sockets and threads: pyinfra's command line replaces them when it is imported."""
+
+from __future__ import annotations
+
+from unittest import mock
+
+with mock.patch("gevent.monkey.patch_all"):
+    import pyinfra_cli  # noqa: F401  (only its inventory loader is used, which needs none of that)

@@ -1,0 +1,64 @@
+"""Good inventories to start from, and the shortest way from their data to a plan or to its refusals."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import date
+from typing import Any
+
+from deploy.catalog import CHECKPOINTS
+from deploy.checks.every import judge
+from deploy.errors import Refusal
+from deploy.fleet import Fleet
+from deploy.plan import Plan, make_plan
+from deploy.spec import LLM, Embedder, Machine, Reranker, Server, Weights
+from deploy.surroundings import Surroundings
+
+TODAY = date(2026, 11, 21)
+AROUND = Surroundings(today=TODAY)
+
+MACHINE = Machine(os="ubuntu-24.04", gpu="h100-80")
+
+
+def pinned(checkpoint: str, **changes: Any) -> Weights:
+    """The catalog's own commit of a checkpoint."""
+    row = CHECKPOINTS[checkpoint]
+    return replace(Weights.hub(row.repository, row.revision), **changes)
+
+
+GPT_OSS = LLM(name="gpt-oss-20b", checkpoint="gpt-oss-20b", weights=pinned("gpt-oss-20b"))
+LLAMA = LLM(name="llama", checkpoint="llama-3.1-8b-instruct", weights=pinned("llama-3.1-8b-instruct"))
+RERANKER = Reranker(name="bge", checkpoint="bge-reranker-large", weights=pinned("bge-reranker-large"))
+EMBEDDER = Embedder(name="nomic", checkpoint="nomic-embed-text-v2-moe", weights=pinned("nomic-embed-text-v2-moe"))
+MAIN = Server(name="main", models=(RERANKER, EMBEDDER, GPT_OSS))
+
+
+def main(*models: Any, **changes: Any) -> dict[str, Any]:
+    """Data of a host whose one server has these models."""
+    return {"servers": (replace(MAIN, models=models or MAIN.models, **changes),)}
+
+
+@dataclass(frozen=True)
+class Source:
+    """What `Fleet.of` asks of a pyinfra host."""
+
+    name: str
+    data: dict[str, Any]
+    groups: tuple[str, ...] = ()
+
+
+def sources(*names: str, **data: Any) -> list[Source]:
+    """An inventory of hosts with the same good data, changed as named; None removes a key."""
+    good = {"machine": MACHINE, "servers": (MAIN,), "release": "26.07"} | data
+    kept = {key: value for key, value in good.items() if value is not None}
+    return [Source(name, dict(kept)) for name in names or ("h100-01",)]
+
+
+def refusals(*inventory: Source, around: Surroundings = AROUND, **data: Any) -> list[Refusal]:
+    """Every refusal of an inventory, or of one good host changed by `data`."""
+    return judge(Fleet.of(inventory or sources(**data)), around)
+
+
+def plan(*inventory: Source, around: Surroundings = AROUND, **data: Any) -> Plan:
+    """The plan of an inventory, or of one good host changed by `data`."""
+    return make_plan(Fleet.of(inventory or sources(**data)), around)

@@ -1,0 +1,123 @@
+"""The tables: every number that can be derived is derived here, term by term, from the checkpoint's own config."""
+
+from __future__ import annotations
+
+import pytest
+
+from deploy.catalog import ARCHITECTURES, CHECKPOINTS, DRIVER_BRANCHES, GPUS, RELEASES, nearest
+from deploy.memory import mxfp4_bytes
+
+
+def gpt_oss_others(layers: int, experts: int) -> int:
+    """Parameters outside the expert matrices: embeddings, head, norms, attention with sinks, router, biases."""
+    hidden, vocabulary, query, key_value = 2880, 201_088, 64 * 64, 8 * 64
+    attention = hidden * query + query + 2 * (hidden * key_value + key_value) + query * hidden + hidden + 64
+    router, expert_biases, norms = experts * hidden + experts, experts * (2 * hidden + hidden), 2 * hidden
+    return 2 * vocabulary * hidden + hidden + layers * (attention + router + expert_biases + norms)
+
+
+@pytest.mark.parametrize(("name", "layers", "experts"), [("gpt-oss-20b", 24, 32), ("gpt-oss-120b", 36, 128)])
+def test_gpt_oss_parameters_are_the_sum_of_its_parts(name: str, layers: int, experts: int) -> None:
+    """Others plus layers x experts x (gate, up, down) of 2880 x 2880."""
+    assert CHECKPOINTS[name].shape.parameters == gpt_oss_others(layers, experts) + layers * experts * 3 * 2880 * 2880
+
+
+@pytest.mark.parametrize(("name", "size"), [("gpt-oss-20b", 13_761_264_768), ("gpt-oss-120b", 65_248_815_744)])
+def test_gpt_oss_bytes_are_those_of_its_published_index(name: str, size: int) -> None:
+    """4.25 bits an expert weight, 16 bits all else, to the byte."""
+    row = CHECKPOINTS[name]
+    assert mxfp4_bytes(row.shape) == size == row.published_bytes
+
+
+def decoder(layers: int, heads: int, inner: int, vocabulary: int, query_norms: int) -> int:
+    """Llama-like: untied embeddings, 8 key/value heads of 128, gated feed-forward, two norms."""
+    hidden, key_value = 4096, 8 * 128
+    layer = 2 * hidden * heads * 128 + 2 * hidden * key_value + 3 * hidden * inner + 2 * hidden + query_norms
+    return 2 * vocabulary * hidden + hidden + layers * layer
+
+
+def test_llama_parameters_are_the_sum_of_its_parts() -> None:
+    """32 layers, inner 14,336, vocabulary 128,256."""
+    assert CHECKPOINTS["llama-3.1-8b-instruct"].shape.parameters == decoder(32, 32, 14_336, 128_256, 0) == 8_030_261_248
+
+
+def test_qwen3_parameters_are_the_sum_of_its_parts() -> None:
+    """36 layers, inner 12,288, vocabulary 151,936, and a norm of 128 on queries and on keys."""
+    assert CHECKPOINTS["qwen3-8b"].shape.parameters == decoder(36, 32, 12_288, 151_936, 256) == 8_190_735_360
+
+
+def bert(layers: int, hidden: int, inner: int, rows: int) -> int:
+    """Embedding rows and their norm, then attention, feed-forward and two norms in each layer."""
+    layer = 4 * (hidden * hidden + hidden) + 2 * hidden * inner + inner + hidden + 4 * hidden
+    return rows * hidden + 2 * hidden + layers * layer
+
+
+def test_bge_reranker_parameters_are_the_sum_of_its_parts() -> None:
+    """XLM-R-large (250,002 words, 514 positions, 1 segment) and a head of 1024 x 1024 and 1024 x 1."""
+    head = 1024 * 1024 + 1024 + 1024 + 1
+    assert CHECKPOINTS["bge-reranker-large"].shape.parameters == bert(24, 1024, 4096, 250_002 + 514 + 1) + head
+
+
+def test_minilm_parameters_are_the_sum_of_its_parts() -> None:
+    """30,522 words, 512 positions, 2 segments, and the pooler that is stored and not used."""
+    assert CHECKPOINTS["all-minilm-l6-v2"].shape.parameters == bert(6, 384, 1536, 30_522 + 512 + 2) + 384 * 384 + 384
+
+
+def test_nomic_parameters_are_the_sum_of_its_parts() -> None:
+    """Six dense layers, six of eight experts with one shared bias, no position table."""
+    words, attention, norms = 250_048 * 768 + 768 + 2 * 768, 4 * 768 * 768 + 4 * 768, 4 * 768
+    dense, moe = 2 * 3072 * 768 + 3072 + 768, 8 * 768 + 2 * 8 * 3072 * 768 + 768
+    total = words + 12 * (attention + norms) + 6 * dense + 6 * moe
+    assert CHECKPOINTS["nomic-embed-text-v2-moe"].shape.parameters == total == 475_292_928
+
+
+def test_every_checkpoint_is_pinned_to_a_commit() -> None:
+    """40 hex digits."""
+    assert [row.name for row in CHECKPOINTS.values() if len(row.revision) != 40 or int(row.revision, 16) < 0] == []
+
+
+def test_every_checkpoint_has_a_known_architecture() -> None:
+    """Else its kind and its files would be unknown."""
+    assert {row.shape.architecture for row in CHECKPOINTS.values()} <= ARCHITECTURES.keys()
+
+
+def test_no_architecture_fetches_a_pickle_or_another_copy() -> None:
+    """Root files only, but for the one pooling configuration, and nothing a pickle could be called."""
+    names = {name for row in ARCHITECTURES.values() for name in row.files}
+    assert not [name for name in names if name.endswith((".bin", ".pt", "*")) or "original" in name or "metal" in name]
+
+
+def test_the_default_release_is_offered_with_its_defect() -> None:
+    """26.07, with the openai package that TensorRT-LLM cannot import."""
+    row = RELEASES["26.07"]
+    assert (row.offered, row.trtllm, row.floor, [defect.name for defect in row.defects]) == (
+        True,
+        "1.2.1",
+        "580.65.06",
+        ["openai"],
+    )
+
+
+def test_five_releases_are_offered() -> None:
+    """The rest of the matrix is there to be told from a misspelt one."""
+    assert [row.name for row in RELEASES.values() if row.offered] == ["24.12", "25.04", "25.10", "26.02", "26.07"]
+
+
+def test_pci_ids_are_unique() -> None:
+    """Preflight tells cards apart by them."""
+    assert len({gpu.pci_id for gpu in GPUS.values()}) == len(GPUS)
+
+
+def test_the_measured_card_has_81079_usable() -> None:
+    """cuDeviceTotalMem of an H100 80GB HBM3, 2026-11-21."""
+    assert GPUS["h100-80"].usable_mib == 81_079
+
+
+def test_580_lasts_longest() -> None:
+    """Long-term support until August 2028."""
+    assert max(DRIVER_BRANCHES.values(), key=lambda branch: branch.ends).name == "580"
+
+
+def test_nothing_near_gives_nothing() -> None:
+    """An offer that is no help is not made."""
+    assert nearest("zzzz", CHECKPOINTS) == ""

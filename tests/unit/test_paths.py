@@ -1,0 +1,40 @@
+"""Which backend serves what, and why."""
+
+from __future__ import annotations
+
+import pytest
+
+from deploy.catalog import ARCHITECTURES
+from deploy.paths import choose_path
+
+
+@pytest.mark.parametrize(
+    ("asked", "architecture", "trtllm", "path"),
+    [
+        ("auto", "GptOssForCausalLM", "1.2.1", "pytorch"),
+        ("pytorch", "GptOssForCausalLM", "1.1.0", "pytorch"),
+        ("auto", "LlamaForCausalLM", "1.0.0", "pytorch"),
+        ("auto", "NomicBertModel", "1.2.1", "python"),
+        ("python", "XLMRobertaForSequenceClassification", "", "python"),
+        ("auto", "GptOssForCausalLM", "1.0.0", ""),
+        ("auto", "LlamaForCausalLM", "0.18.2", ""),
+        ("engine", "GptOssForCausalLM", "1.2.1", ""),
+        ("engine", "LlamaForCausalLM", "1.3.0", ""),
+        ("auto", "FalconForCausalLM", "1.2.1", ""),
+    ],
+)
+def test_the_path_of(asked: str, architecture: str, trtllm: str, path: str) -> None:
+    """What was asked, of which architecture, under which TensorRT-LLM."""
+    assert choose_path(asked, ARCHITECTURES[architecture], trtllm).path == path
+
+
+def test_a_path_comes_with_its_reason() -> None:
+    """One sentence, shown in the plan."""
+    assert choose_path("auto", ARCHITECTURES["GptOssForCausalLM"], "1.2.1").reason == (
+        "GptOssForCausalLM runs on TensorRT-LLM's PyTorch backend since 1.1.0; this is 1.2.1"
+    )
+
+
+def test_an_older_release_is_told_the_first_that_serves_the_model() -> None:
+    """gpt-oss came with 1.1.0, which is in 26.02."""
+    assert choose_path("auto", ARCHITECTURES["GptOssForCausalLM"], "1.0.0").attempt == 'release="26.02"'

@@ -1,0 +1,223 @@
+"""The plan: same inventory in, same plan out; waves, digest, expectation, warnings, and the shipped inventory's golden."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from deploy.__main__ import load_inventory, planned
+from deploy.errors import Refusal
+from deploy.fleet import Fleet
+from deploy.plan import make_plan
+from deploy.spec import LLM, Driver, Host, KVCache, Release, Rollout, Weights
+from deploy.surroundings import LocalWeights, Surroundings
+from deploy.waves import waves
+from tests.unit.given import AROUND, GPT_OSS, LLAMA, MACHINE, MAIN, TODAY, main, plan, refusals, sources
+from tests.unit.golden import same_as_golden
+
+INVENTORY = str(Path(__file__).parents[2] / "inventories" / "h100.py")
+FORTY = [f"h100-{number:02}" for number in range(1, 41)]
+
+
+def test_the_shipped_inventory_has_this_plan() -> None:
+    """All of it: a difference here is the review of what a re-run changes."""
+    shipped = make_plan(Fleet.of(load_inventory(INVENTORY, {})), AROUND)
+    same_as_golden("h100.plan.json", json.dumps(shipped.to_json(), indent=2, ensure_ascii=False) + "\n")
+
+
+def test_the_same_inventory_gives_the_same_digest() -> None:
+    """Pure, on any day, in any order."""
+    other_day = replace(AROUND, today=date(2026, 12, 1))
+    assert plan(*sources("a", "b")).digest == plan(*reversed(sources("a", "b")), around=other_day).digest
+
+
+def test_a_digest_cannot_be_read_as_a_number() -> None:
+    """pyinfra reads `--data` values as JSON: plain hex digits such as 12e45 would arrive as a number."""
+    assert plan().digest.startswith("plan-")
+
+
+def test_another_plan_than_the_expected_is_refused() -> None:
+    """With the digest to type."""
+    with pytest.raises(Refusal) as refused:
+        plan(expect="plan-0123456789abcdef")
+    assert (refused.value.kind, refused.value.facts["wanted"]) == ("unexpected-plan", "plan-0123456789abcdef")
+
+
+def test_the_expected_plan_is_made() -> None:
+    """And the expectation is no part of it."""
+    assert plan(expect=plan().digest).digest == plan().digest
+
+
+def test_forty_hosts_go_canary_first_then_in_quarters() -> None:
+    """1, then 25 percent of 39, rounded up."""
+    assert [len(wave) for wave in plan(*sources(*FORTY)).waves] == [1, 10, 10, 10, 9]
+
+
+def test_one_host_is_one_wave() -> None:
+    """The canary."""
+    assert plan().waves == (("h100-01",),)
+
+
+def test_no_canary_is_possible() -> None:
+    """Then the first share goes first."""
+    assert waves(["b", "a"], Rollout(canary_hosts=0, wave_percent=50)) == (("a",), ("b",))
+
+
+def test_a_limited_plan_keeps_its_digest_and_order() -> None:
+    """`--limit` shows some hosts; what they are to become is decided for all."""
+    whole = plan(*sources(*FORTY))
+    some = whole.only(["h100-01", "h100-30"])
+    assert (some.digest, some.hosts, some.waves) == (
+        whole.digest,
+        ("h100-01", "h100-30"),
+        (("h100-01",), ("h100-30",)),
+    )
+
+
+def test_encoders_load_before_the_llm() -> None:
+    """Whatever the order of the inventory: the cache takes what is left."""
+    server = plan(**main(GPT_OSS, *MAIN.models[:2])).for_host("h100-01").servers[0]
+    assert [model.name for model in server.models] == ["bge", "nomic", "gpt-oss-20b"]
+
+
+def test_debian_takes_the_driver_from_nvidia() -> None:
+    """Canonical's signed modules exist on Ubuntu only."""
+    assert plan(machine=replace(MACHINE, os="debian-12")).for_host("h100-01").driver.source == "nvidia"
+
+
+def test_fabric_manager_comes_with_nvswitches_only() -> None:
+    """One GPU of a board needs none in the guest."""
+    found = [plan(machine=replace(MACHINE, nvswitch=seen)).for_host("h100-01").driver.fabric_manager for seen in (0, 1)]
+    assert found == [False, True]
+
+
+def test_disk_counts_the_image_three_times_weights_once_and_headroom() -> None:
+    """3 x 13,543 + 2,136 + 1,814 + 13,124 + 8,192."""
+    assert plan().for_host("h100-01").disk_needed_mib == 65_895
+
+
+def test_a_derived_release_replaces_what_it_names() -> None:
+    """A repaired image on a mirror, older Triton core; CUDA stays the row's."""
+    own = Release(
+        name="ours",
+        derived_from="26.07",
+        image="mirror.example/triton:1",
+        digest="sha256:" + "a" * 64,
+        triton_core="2.51.0",
+        repairs=("openai",),
+    )
+    image = plan(release=own).for_host("h100-01").image
+    assert (image.pull_reference, image.triton_core, image.trtllm, image.cuda, image.repairs) == (
+        "mirror.example/triton@sha256:" + "a" * 64,
+        "2.51.0",
+        "1.2.1",
+        "13.1.0",
+        (),
+    )
+
+
+def test_a_digest_beside_a_derived_release_pins_it() -> None:
+    """`enginehouse pin` writes image_digest, whatever the release."""
+    digest = "sha256:" + "b" * 64
+    image = plan(release=Release(name="ours", derived_from="26.07"), image_digest=digest).for_host("h100-01").image
+    assert image.digest == digest
+
+
+def test_local_weights_are_named_by_their_headers() -> None:
+    """So another file is another directory on the host."""
+    local = LocalWeights(revision="local-0123", stored_bytes=2**30, parameters=2**29, files=("model.safetensors",))
+    model = replace(GPT_OSS, weights=Weights.local("weights/gpt"))
+    around = Surroundings(today=TODAY, local={"weights/gpt": local})
+    weights = plan(around=around, **main(model)).for_host("h100-01").weights[0]
+    assert (weights.revision, weights.size_mib, weights.fetch_on) == ("local-0123", 1024, "control")
+
+
+def test_files_of_ones_own_replace_the_list() -> None:
+    """A checkpoint with other names."""
+    weights = replace(GPT_OSS.weights, files=("config.json", "*.safetensors"))
+    assert plan(**main(replace(GPT_OSS, weights=weights))).for_host("h100-01").weights[0].files == (
+        "config.json",
+        "*.safetensors",
+    )
+
+
+def test_two_servers_of_one_model_share_its_files() -> None:
+    """Eight servers on eight GPUs download once."""
+    servers = tuple(
+        replace(
+            MAIN,
+            name=f"gpu{n}",
+            gpus=(n,),
+            http_port=8000 + 10 * n,
+            grpc_port=8001 + 10 * n,
+            metrics_port=8002 + 10 * n,
+        )
+        for n in range(8)
+    )
+    one = plan(machine=replace(MACHINE, gpus=8), servers=servers).for_host("h100-01")
+    assert (len(one.servers), len(one.weights)) == (8, 3)
+
+
+def test_a_branch_that_ends_within_90_days_warns() -> None:
+    """590 ends on 31 December 2026."""
+    assert plan(driver=Driver(branch="590")).warnings[0] == (
+        "driver branch 590 ends on 2026-12-31, in 40 days; 580 lasts to 2028"
+    )
+
+
+def test_a_branch_on_its_last_day_warns_and_the_day_after_is_refused() -> None:
+    """The end belongs to the branch."""
+    inventory = sources(driver=Driver(branch="590"))
+    last, after = (replace(AROUND, today=date(2026, 12, 31)), replace(AROUND, today=date(2027, 1, 1)))
+    assert (refusals(*inventory, around=last), [one.kind for one in refusals(*inventory, around=after)]) == (
+        [],
+        ["ended-driver-branch"],
+    )
+
+
+def test_an_older_branch_than_the_image_bundles_is_told() -> None:
+    """580 under an image built with 590."""
+    assert "release 26.07 bundles driver 590.44.01" in plan().warnings[0]
+
+
+def test_a_pinned_image_needs_no_reminder() -> None:
+    """One sentence less."""
+    assert not [one for one in plan(image_digest="sha256:" + "a" * 64).warnings if "not pinned" in one]
+
+
+def test_a_plan_is_made_once_for_all_hosts() -> None:
+    """pyinfra runs deploy.py once for every host."""
+    inventory = load_inventory(INVENTORY, {})
+    first, second = (planned(inventory, host) for host in [*inventory, *inventory])
+    assert first is second
+
+
+def test_tensor_parallel_follows_the_gpus_of_the_server() -> None:
+    """Four GPUs, four ways, a quarter of the weights on each."""
+    data = main(LLAMA, gpus=(0, 1, 2, 3)) | {"machine": replace(MACHINE, gpus=4)}
+    model = plan(**data).for_host("h100-01").servers[0].models[0]
+    assert (model.settings["tensor_parallel_size"], model.memory.weights_mib) == (4, 3_830)
+
+
+def test_an_impossible_slice_is_our_mistake_and_no_refusal() -> None:
+    """Judging comes first; what passes it and cannot be decided is a bug."""
+    from deploy.plan import host_slice
+
+    with pytest.raises(AssertionError):
+        host_slice(Host(name="a", machine=MACHINE, servers=(MAIN,), release="99.99"), AROUND)
+
+
+def test_a_small_cache_is_the_sum_of_what_was_asked() -> None:
+    """Two LLMs, one with a number, one with what is left."""
+    small = LLM(
+        name="small",
+        checkpoint="qwen3-8b",
+        weights=Weights.hub("Qwen/Qwen3-8B", "0" * 40),
+        kv_cache=KVCache(tokens=65_536),
+    )
+    models = plan(**main(small, GPT_OSS)).for_host("h100-01").servers[0].models
+    assert [model.kv_cache_tokens for model in models] == [65_536, 262_144]

@@ -1,0 +1,375 @@
+"""Wrong inventories by the promise each one proves: the data that is wrong, the kind of refusal, the place it names."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from deploy.spec import (
+    LLM,
+    Checkpoint,
+    DataDisk,
+    Docker,
+    Driver,
+    Hub,
+    KVCache,
+    Registry,
+    Release,
+    Rollout,
+    Secret,
+    Server,
+    Toolkit,
+    Weights,
+)
+from tests.unit.given import EMBEDDER, GPT_OSS, LLAMA, MACHINE, MAIN, RERANKER, main, pinned
+
+A_COMMIT = "0123456789abcdef0123456789abcdef01234567"
+
+
+class Wrong(NamedTuple):
+    """One wrong inventory."""
+
+    data: dict[str, Any]
+    kind: str
+    where: str
+
+
+def machine(**changes: Any) -> dict[str, Any]:
+    """Data of a host whose machine differs."""
+    return {"machine": replace(MACHINE, **changes)}
+
+
+def own(architecture: str, **changes: Any) -> Checkpoint:
+    """A checkpoint of one's own with an 8B's numbers."""
+    numbers = {
+        "parameters": 8_000_000_000,
+        "layers": 32,
+        "hidden": 4096,
+        "heads": 32,
+        "kv_heads": 8,
+        "intermediate": 14_336,
+        "vocabulary": 128_256,
+        "positions": 8192,
+    }
+    return Checkpoint(architecture=architecture, **{**numbers, **changes})
+
+
+def own_llm(architecture: str, **changes: Any) -> LLM:
+    """An LLM with a checkpoint of one's own."""
+    return replace(LLAMA, name="mine", checkpoint=own(architecture, **changes))
+
+
+def with_files(*files: str) -> LLM:
+    """gpt-oss with a list of files of one's own."""
+    return replace(GPT_OSS, weights=pinned("gpt-oss-20b", files=files))
+
+
+TWO = (replace(MAIN, name="one", models=(RERANKER,)), replace(MAIN, name="two", models=(EMBEDDER,), gpus=(1,)))
+APART = {"http_port": 8100, "grpc_port": 8101, "metrics_port": 8102}
+GPT = 'servers["main"].models["gpt-oss-20b"]'
+
+MACHINES = {
+    "an unknown OS is offered the nearest": Wrong(machine(os="ubuntu-20.04"), "unknown-os", "machine.os"),
+    "an unknown GPU is offered the nearest": Wrong(machine(gpu="H100"), "unknown-gpu", "machine.gpu"),
+    "a MIG slice is not a card": Wrong(machine(gpu="h100-80-mig-1g.10gb"), "mig", "machine.gpu"),
+    "an ARM machine has no image here": Wrong(machine(gpu="gh200-96"), "platform", "machine.gpu"),
+    "a machine without GPUs serves nothing": Wrong(machine(gpus=0), "no-gpus", "machine.gpus"),
+    "confidential mode has never been run": Wrong(
+        machine(confidential=True), "confidential-mode", "machine.confidential"
+    ),
+    "Debian 12's own Docker has no CDI": Wrong(
+        machine(os="debian-12") | {"docker": Docker(source="distribution")}, "docker-without-cdi", "docker.source"
+    ),
+    "Secure Boot loads no unsigned module": Wrong(
+        machine(os="debian-12", secure_boot=True), "secure-boot", "machine.secure_boot"
+    ),
+    "Canonical's driver is not for Debian": Wrong(
+        machine(os="debian-13") | {"driver": Driver(source="canonical")}, "canonical-driver-on-debian", "driver.source"
+    ),
+    "a data disk is mounted where the data is": Wrong(
+        machine(data_disk=DataDisk(device="/dev/nvme1n1", mount="/mnt/data")),
+        "data-disk-mount",
+        "machine.data_disk.mount",
+    ),
+    "a data disk is a block device": Wrong(
+        machine(data_disk=DataDisk(device="nvme1n1")), "data-disk-device", "machine.data_disk.device"
+    ),
+}
+
+RELEASES = {
+    "an unknown release is offered the nearest": Wrong({"release": "26.70"}, "unknown-release", "release"),
+    "a release that is too old is told from a misspelt one": Wrong(
+        {"release": "24.08"}, "release-not-offered", "release"
+    ),
+    "26.08 has no TensorRT-LLM": Wrong({"release": "26.08"}, "release-without-trtllm", "release"),
+    "a derived release starts from a known row": Wrong(
+        {"release": Release(name="ours", derived_from="26.99")}, "unknown-release", "release.derived_from"
+    ),
+    "a digest is sha256 and 64 digits": Wrong({"image_digest": "sha256:abc"}, "malformed-digest", "image_digest"),
+    "an image has one digest": Wrong(
+        {
+            "image_digest": "sha256:" + "a" * 64,
+            "release": Release(name="ours", derived_from="26.07", digest="sha256:" + "b" * 64),
+        },
+        "two-digests",
+        "image_digest",
+    ),
+    "an unknown driver branch is offered the nearest": Wrong(
+        {"driver": Driver(branch="585")}, "unknown-driver-branch", "driver.branch"
+    ),
+    "an ended driver branch is refused": Wrong(
+        {"driver": Driver(branch="610")}, "ended-driver-branch", "driver.branch"
+    ),
+    "a driver below the image's floor is refused": Wrong(
+        {"driver": Driver(version="580.50.01")}, "driver-below-floor", "driver.version"
+    ),
+    "a driver version belongs to its branch": Wrong(
+        {"driver": Driver(version="595.91.07")}, "driver-version-of-another-branch", "driver.version"
+    ),
+    "a toolkit below the security floor is refused": Wrong(
+        {"toolkit": Toolkit(version="1.17.8-1")}, "toolkit-too-old", "toolkit.version"
+    ),
+}
+
+SERVERS = {
+    "a host serves something": Wrong({"servers": ()}, "no-servers", "servers"),
+    "a server has models": Wrong(
+        {"servers": (Server(name="main", models=()),)}, "empty-server", 'servers["main"].models'
+    ),
+    "a server's name can name a unit": Wrong(main(name="Main Server"), "bad-name", 'servers["Main Server"].name'),
+    "two servers have two names": Wrong(
+        machine(gpus=2) | {"servers": (TWO[0], replace(TWO[1], name="one", **APART))},
+        "duplicate-server",
+        'servers["one"].name',
+    ),
+    "a port is given out once on a host": Wrong(
+        machine(gpus=2) | {"servers": (TWO[0], replace(TWO[1], **APART | {"grpc_port": 8000}))},
+        "port-twice",
+        'servers["two"].grpc_port',
+    ),
+    "a port is given out once in a server": Wrong(main(grpc_port=8000), "port-twice", 'servers["main"].grpc_port'),
+    "a port needs no privilege": Wrong(main(http_port=80), "port-range", 'servers["main"].http_port'),
+    "a GPU belongs to one server": Wrong(
+        {"servers": (TWO[0], replace(TWO[1], gpus=(0,), **APART))}, "gpus-used-twice", 'servers["two"].gpus'
+    ),
+    "a server names a GPU once": Wrong(main(RERANKER, gpus=(0, 0)), "gpus-used-twice", 'servers["main"].gpus'),
+    "a server's GPUs exist": Wrong(main(gpus=(1,)), "gpu-index", 'servers["main"].gpus'),
+    "a server has a GPU": Wrong(main(gpus=()), "server-without-gpu", 'servers["main"].gpus'),
+    "a public address needs protection": Wrong(main(address="0.0.0.0"), "public-address", 'servers["main"].address'),
+    "a private address needs protection too": Wrong(
+        main(address="10.0.0.5"), "public-address", 'servers["main"].address'
+    ),
+    "an address is an address": Wrong(main(address="localhost:8000"), "bad-address", 'servers["main"].address'),
+    "a stop takes a sensible time": Wrong(main(stop_seconds=0), "out-of-range", 'servers["main"].stop_seconds'),
+}
+
+MODELS = {
+    "an unknown checkpoint is offered the nearest": Wrong(
+        main(replace(GPT_OSS, checkpoint="gpt-oss-20B-mxfp4")), "unknown-checkpoint", f"{GPT}.checkpoint"
+    ),
+    "an unknown architecture is offered the nearest": Wrong(
+        main(own_llm("LLamaForCausalLM")),
+        "unknown-architecture",
+        'servers["main"].models["mine"].checkpoint.architecture',
+    ),
+    "a multi-modal model is named and refused": Wrong(
+        main(own_llm("Qwen2_5_VLForConditionalGeneration")), "multi-modal", 'servers["main"].models["mine"].checkpoint'
+    ),
+    "an encoder-decoder is named and refused": Wrong(
+        main(own_llm("T5ForConditionalGeneration")), "encoder-decoder", 'servers["main"].models["mine"].checkpoint'
+    ),
+    "a reranker needs a classification head": Wrong(
+        main(replace(RERANKER, checkpoint="nomic-embed-text-v2-moe")),
+        "wrong-kind",
+        'servers["main"].models["bge"].checkpoint',
+    ),
+    "gpt-oss has no engine": Wrong(main(replace(GPT_OSS, path="engine")), "no-engine", f"{GPT}.path"),
+    "an engine of a Llama is recognised and not built yet": Wrong(
+        main(replace(LLAMA, path="engine")), "engine-not-yet", 'servers["main"].models["llama"].path'
+    ),
+    "the engine path is gone after TensorRT-LLM 1.2.1": Wrong(
+        main(replace(LLAMA, path="engine")) | {"release": Release(name="next", derived_from="26.07", trtllm="1.3.0")},
+        "engine-removed",
+        'servers["main"].models["llama"].path',
+    ),
+    "gpt-oss needs TensorRT-LLM 1.1": Wrong({"release": "25.10"}, "release-too-old-for-model", f"{GPT}.path"),
+    "an LLM does not run on the python path": Wrong(
+        main(replace(GPT_OSS, path="python")), "path-python-for-llm", f"{GPT}.path"
+    ),
+    "an encoder has the python path only": Wrong(
+        main(replace(RERANKER, path="engine")), "path-for-encoder", 'servers["main"].models["bge"].path'
+    ),
+    "two models have two names": Wrong(
+        main(RERANKER, replace(EMBEDDER, name="bge")), "duplicate-model", 'servers["main"].models'
+    ),
+    "remote code is never trusted": Wrong(
+        main(replace(EMBEDDER, trust_remote_code=True)),
+        "remote-code",
+        'servers["main"].models["nomic"].trust_remote_code',
+    ),
+    "a sequence fits the positions": Wrong(
+        main(replace(GPT_OSS, max_seq_len=200_000, max_num_tokens=200_000)), "beyond-positions", f"{GPT}.max_seq_len"
+    ),
+    "a text fits what the encoder was trained for": Wrong(
+        main(replace(RERANKER, max_tokens=514)), "beyond-positions", 'servers["main"].models["bge"].max_tokens'
+    ),
+    "a prompt fits one iteration": Wrong(
+        main(replace(GPT_OSS, max_seq_len=32_768)), "prompt-beyond-iteration", f"{GPT}.max_num_tokens"
+    ),
+    "one batch holds one text": Wrong(
+        main(replace(EMBEDDER, max_batch_tokens=256)),
+        "batch-below-one-text",
+        'servers["main"].models["nomic"].max_batch_tokens',
+    ),
+    "a task is one the family was trained with": Wrong(
+        main(replace(EMBEDDER, default_task="search_documents")),
+        "unknown-task",
+        'servers["main"].models["nomic"].default_task',
+    ),
+    "a cache holds one sequence": Wrong(
+        main(replace(GPT_OSS, kv_cache=KVCache(tokens=4096))), "cache-below-one-sequence", f"{GPT}.kv_cache.tokens"
+    ),
+    "a cache is not larger than all contexts": Wrong(
+        main(replace(GPT_OSS, kv_cache=KVCache(tokens=1_000_000))), "cache-beyond-context", f"{GPT}.kv_cache.tokens"
+    ),
+    "gpt-oss on Hopper has no fp8 cache": Wrong(
+        main(replace(GPT_OSS, kv_cache=KVCache(dtype="fp8"))), "fp8-cache", f"{GPT}.kv_cache.dtype"
+    ),
+    "gpt-oss keeps no blocks for reuse": Wrong(
+        main(replace(GPT_OSS, kv_cache=KVCache(reuse=True))), "unsupported-feature", f"{GPT}.kv_cache.reuse"
+    ),
+    "gpt-oss prefills in one piece": Wrong(
+        main(replace(GPT_OSS, chunked_prefill=True)), "unsupported-feature", f"{GPT}.chunked_prefill"
+    ),
+    "NVFP4 weights need Blackwell": Wrong(
+        main(own_llm("LlamaForCausalLM", quantisation="nvfp4")), "wrong-sm", 'servers["main"].models["mine"].checkpoint'
+    ),
+    "MXFP4 weights need Hopper": Wrong(machine(gpu="a100-80"), "wrong-sm", f"{GPT}.checkpoint"),
+    "heads split evenly over the GPUs": Wrong(
+        machine(gpus=3) | main(GPT_OSS, gpus=(0, 1, 2)), "uneven-split", 'servers["main"].gpus'
+    ),
+    "a dense model has no expert backend": Wrong(
+        main(replace(LLAMA, moe_backend="CUTLASS")),
+        "moe-backend-without-experts",
+        'servers["main"].models["llama"].moe_backend',
+    ),
+}
+
+MEMORY = {
+    "a GPU is not over-committed": Wrong(
+        main(RERANKER, replace(LLAMA, kv_cache=KVCache(tokens=524_288))), "over-committed", 'servers["main"].models'
+    ),
+    "a model too large for the card is refused": Wrong(
+        machine(gpu="a100-40") | main(own_llm("LlamaForCausalLM", parameters=30_000_000_000)),
+        "over-committed",
+        'servers["main"].models',
+    ),
+    "what is left holds one sequence": Wrong(
+        main(own_llm("LlamaForCausalLM", parameters=38_500_000_000)),
+        "left-below-one-sequence",
+        'servers["main"].models["mine"].kv_cache.tokens',
+    ),
+    "two LLMs do not both take what is left": Wrong(main(LLAMA, GPT_OSS), "two-leftovers", f"{GPT}.kv_cache.tokens"),
+}
+
+WEIGHTS = {
+    "weights are pinned to a commit": Wrong(
+        main(replace(GPT_OSS, weights=Weights.hub("openai/gpt-oss-20b", "main"))),
+        "unpinned-weights",
+        f"{GPT}.weights.revision",
+    ),
+    "a repository is owner and name": Wrong(
+        main(replace(GPT_OSS, weights=Weights.hub("https://huggingface.co/openai/gpt-oss-20b", A_COMMIT))),
+        "bad-repository",
+        f"{GPT}.weights.repository",
+    ),
+    "a pickle is never fetched": Wrong(
+        main(with_files("config.json", "model.safetensors", "pytorch_model.bin")), "pickle", f"{GPT}.weights.files"
+    ),
+    "a star would fetch pickles too": Wrong(main(with_files("*")), "pickle", f"{GPT}.weights.files"),
+    "a file lies inside the checkpoint": Wrong(
+        main(with_files("../../etc/shadow", "model.safetensors")), "file-outside", f"{GPT}.weights.files"
+    ),
+    "weights are safetensors": Wrong(main(with_files("config.json")), "no-safetensors", f"{GPT}.weights.files"),
+    "weights have a source": Wrong(main(replace(GPT_OSS, weights=Weights())), "no-weights", f"{GPT}.weights"),
+    "a local checkpoint is there": Wrong(
+        main(replace(GPT_OSS, weights=Weights.local("weights/gpt-oss-20b"))),
+        "no-local-weights",
+        f"{GPT}.weights.directory",
+    ),
+    "one name is one set of files": Wrong(
+        machine(gpus=2)
+        | {
+            "servers": (
+                replace(MAIN, name="one", models=(GPT_OSS,)),
+                replace(
+                    MAIN,
+                    name="two",
+                    gpus=(1,),
+                    models=(replace(GPT_OSS, weights=Weights.hub("openai/gpt-oss-20b", A_COMMIT)),),
+                    **APART,
+                ),
+            )
+        },
+        "same-model-two-weights",
+        'servers["two"].models["gpt-oss-20b"].weights',
+    ),
+}
+
+SECRETS = {
+    "a token typed out is never shown": Wrong(
+        {"hub": Hub(token="hf_abcdefghijklmnopqrstuvwxyz")},
+        "literal-secret",
+        "hub.token",  # type: ignore[arg-type]
+    ),
+    "a token in place of a variable's name is never shown": Wrong(
+        {"hub": Hub(token=Secret.env("hf_abcdefghijklmnopqrstuvwxyz"))}, "literal-secret", "hub.token"
+    ),
+    "a secret names a place": Wrong(
+        {"registry": Registry(key=Secret.env("NGC KEY"))}, "nameless-secret", "registry.key"
+    ),
+}
+
+DATA = {
+    "an unknown data key is offered the nearest": Wrong({"relase": "26.07"}, "unknown-key", "relase"),
+    "a host says what machine it is": Wrong({"machine": None}, "missing-key", "machine"),
+    "a dictionary is no Machine": Wrong({"machine": {"os": "ubuntu-24.04"}}, "wrong-type", "machine"),
+    "one server without a comma is no tuple": Wrong({"servers": MAIN}, "wrong-type", "servers"),
+    "a list is no tuple": Wrong({"servers": [MAIN]}, "wrong-type", "servers"),
+    "a port is a number": Wrong(main(http_port="8000"), "wrong-type", 'servers["main"].http_port'),
+    "a choice is one of the words": Wrong(
+        {"docker": Docker(source="distro")},
+        "unknown-choice",
+        "docker.source",  # type: ignore[arg-type]
+    ),
+    "a share of the memory is no number of tokens": Wrong(
+        main(replace(GPT_OSS, kv_cache=KVCache(tokens=0.9))),  # type: ignore[arg-type]
+        "fraction",
+        f"{GPT}.kv_cache.tokens",
+    ),
+    "GPT_GPU_FRACTION becomes tokens": Wrong({"GPT_GPU_FRACTION": 0.8}, "guide-fraction", "GPT_GPU_FRACTION"),
+    "KV_CACHE_FRACTION becomes tokens": Wrong(
+        {"KV_CACHE_FRACTION": 0.2, "GPT_GPU_FRACTION": 0.3}, "guide-fraction", "KV_CACHE_FRACTION"
+    ),
+    "RERANKER_GPU_FRACTION becomes a batch": Wrong(
+        {"RERANKER_GPU_FRACTION": 0.1}, "guide-fraction", "RERANKER_GPU_FRACTION"
+    ),
+    "EMBED_GPU_FRACTION becomes a batch": Wrong({"EMBED_GPU_FRACTION": 0.05}, "guide-fraction", "EMBED_GPU_FRACTION"),
+    "MAX_BATCH_SIZE_GPT becomes a setting": Wrong({"MAX_BATCH_SIZE_GPT": 32}, "guide-name", "MAX_BATCH_SIZE_GPT"),
+    "MAX_BATCH_SIZE_RERANKER becomes a setting": Wrong(
+        {"MAX_BATCH_SIZE_RERANKER": 64}, "guide-name", "MAX_BATCH_SIZE_RERANKER"
+    ),
+    "MAX_BATCH_SIZE_EMBED becomes a setting": Wrong(
+        {"MAX_BATCH_SIZE_EMBED": 128}, "guide-name", "MAX_BATCH_SIZE_EMBED"
+    ),
+    "TRITON_HTTP_PORT becomes a setting": Wrong({"TRITON_HTTP_PORT": 8000}, "guide-name", "TRITON_HTTP_PORT"),
+    "TRITON_GRPC_PORT becomes a setting": Wrong({"TRITON_GRPC_PORT": 8001}, "guide-name", "TRITON_GRPC_PORT"),
+    "TRITON_METRICS_PORT becomes a setting": Wrong({"TRITON_METRICS_PORT": 8002}, "guide-name", "TRITON_METRICS_PORT"),
+    "LOG_VERBOSE becomes a setting": Wrong({"LOG_VERBOSE": 1}, "guide-name", "LOG_VERBOSE"),
+    "other environment variables are not read": Wrong(
+        {"CUDA_VISIBLE_DEVICES": "0"}, "unknown-key", "CUDA_VISIBLE_DEVICES"
+    ),
+    "a wave reaches somebody": Wrong({"rollout": Rollout(wave_percent=0)}, "out-of-range", "rollout.wave_percent"),
+}
+
+ALL: dict[str, Wrong] = {**MACHINES, **RELEASES, **SERVERS, **MODELS, **MEMORY, **WEIGHTS, **SECRETS, **DATA}
