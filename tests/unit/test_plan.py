@@ -1,4 +1,4 @@
-"""The plan: same inventory in, same plan out; waves, digest, expectation, warnings, and the shipped inventory's golden."""
+"""The plan: same inventory in, same plan out; waves, digest, expectation, warnings, the shipped inventory's golden."""
 
 from __future__ import annotations
 
@@ -91,7 +91,10 @@ def test_debian_takes_the_driver_from_nvidia() -> None:
 
 def test_fabric_manager_comes_with_nvswitches_only() -> None:
     """One GPU of a board needs none in the guest."""
-    found = [plan(machine=replace(MACHINE, nvswitch=seen)).for_host("h100-01").driver.fabric_manager for seen in (0, 1)]
+    found = [
+        plan(machine=replace(MACHINE, nvswitch=seen)).for_host("h100-01").driver.fabric_manager
+        for seen in (False, True)
+    ]
     assert found == [False, True]
 
 
