@@ -6,23 +6,23 @@ import re
 from collections.abc import Iterator
 
 from deploy.errors import Refusal
+from deploy.versions import at_least
 from roles.docker.defaults import Defaults
 from roles.seen import Seen
 from roles.steps import Command, Refuse
 
 
-def engine_version(seen: Seen) -> tuple[int, ...]:
-    """(26, 1, 5) of `Docker version 26.1.5, build …`; empty when there is no engine."""
+def engine_version(seen: Seen) -> str:
+    """26.1.5 of `Docker version 26.1.5, build …`; empty when there is no engine."""
     found = re.search(r"version (\d+(?:\.\d+)*)", seen.value("engine"))
-    return tuple(int(part) for part in found.group(1).split(".")) if found else ()
+    return found.group(1) if found else ""
 
 
 def judge(seen: Seen, chosen: Defaults) -> Iterator[Command]:
     """Nothing when the engine runs and reads the toolkit's CDI schema; otherwise a refusal."""
-    floor = tuple(int(part) for part in chosen.engine_floor.split("."))
     found = engine_version(seen)
-    if found < floor:
-        yield Refuse(_too_old(".".join(map(str, found)) or "no engine", chosen))
+    if not at_least(found, chosen.engine_floor):
+        yield Refuse(_too_old(found or "no engine", chosen))
     elif not seen.unit("docker.service").runs:
         yield Refuse(_down(seen))
 

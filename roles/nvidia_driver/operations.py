@@ -8,11 +8,12 @@ from pathlib import Path
 
 from deploy.catalog import SYSTEMS
 from deploy.slice import Slice
+from deploy.versions import at_least
 from roles import apt
 from roles.nvidia_driver import packages as names
 from roles.nvidia_driver import paths
 from roles.nvidia_driver.defaults import Defaults
-from roles.nvidia_driver.versions import Driver, numbers
+from roles.nvidia_driver.versions import Driver
 from roles.places import PROGRAMS
 from roles.seen import Seen
 from roles.steps import Command, write
@@ -52,11 +53,11 @@ def is_kept(seen: Seen, mine: Slice) -> bool:
     """
     driver = Driver.of(seen)
     whole = driver.on_disk != "" and driver.on_disk == driver.user_space
-    if not whole or numbers(driver.on_disk) < numbers(mine.driver.floor):
+    if not whole or not at_least(driver.on_disk, mine.driver.floor):
         return False
     if mine.driver.version:
         return driver.on_disk == mine.driver.version
-    return numbers(driver.on_disk)[0] >= int(mine.driver.branch)
+    return at_least(driver.on_disk, mine.driver.branch)
 
 
 def without_nouveau(seen: Seen) -> Iterator[Command]:

@@ -9,10 +9,10 @@ Two that differ are the "Driver/library version mismatch" of NVML, and fail ever
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from enum import Enum
 
+from deploy.versions import at_least
 from roles.seen import Seen
 
 
@@ -68,7 +68,7 @@ class Driver:
 
     def reaches(self, floor: str) -> bool:
         """Whether the loaded (else the installed) driver is `floor` or newer."""
-        return numbers(self.loaded or self.on_disk) >= numbers(floor)
+        return at_least(self.loaded or self.on_disk, floor)
 
     def to_rows(self) -> dict[str, str]:
         """For a refusal."""
@@ -77,13 +77,3 @@ class Driver:
             "loaded": self.loaded or ("nouveau" if self.nouveau else "none"),
             "user space": self.user_space or "none",
         }
-
-
-def upstream(version: str) -> str:
-    """580.178.04 of a Debian version such as `580.178.04-0ubuntu0.24.04.1` or `1:580.178.04-1`."""
-    return version.rpartition(":")[2].split("-")[0]
-
-
-def numbers(version: str) -> tuple[int, ...]:
-    """For comparing: (580, 178, 4)."""
-    return tuple(int(part) for part in re.findall(r"\d+", upstream(version)))

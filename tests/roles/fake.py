@@ -20,7 +20,7 @@ from typing import Any
 from unittest import mock
 
 import pyinfra
-from pyinfra.api import Config, FileUploadCommand, FunctionCommand, Inventory, State, StringCommand
+from pyinfra.api import Config, FileUploadCommand, FunctionCommand, Host, Inventory, State, StringCommand
 from pyinfra.api.connect import connect_all
 from pyinfra.api.exceptions import ConnectError, PyinfraError
 from pyinfra.api.operations import run_ops
@@ -108,8 +108,11 @@ class ScriptedConnector(FakeConnector):
     reachable = True
     heard: list[Heard]
 
-    def connect(self) -> None:
+    def __init__(self, state: State, host: Host) -> None:
+        super().__init__(state, host)
         self.heard = []
+
+    def connect(self) -> None:
         if not self.reachable:
             raise ConnectError(f"Could not connect ({self.host.name} is scripted to be unreachable)")
 
@@ -234,8 +237,11 @@ def _steps(state: State, foreseen: Mapping[tuple[str, str], bool]) -> tuple[Step
 
 
 def _told(command: object) -> str:
+    """A command as tests compare it; what it gets on standard input follows, unless that is a whole program."""
     if isinstance(command, StringCommand):
-        return str(command)
+        stdin = str(command.connector_arguments.get("_stdin") or "")
+        shown = stdin if stdin.count("\n") <= 30 and not stdin.startswith("#!") else "(a program)\n"
+        return f"{command}\n{shown}" if stdin else str(command)
     if isinstance(command, FileUploadCommand):
         return f"put {command.dest}"
     if isinstance(command, FunctionCommand):
@@ -245,7 +251,11 @@ def _told(command: object) -> str:
 
 @dataclass(frozen=True)
 class Case:
-    """One data file: what the host is and answers, and what the role must then do."""
+    """One data file: what the host is, what it answers and when that changes, and what the role must then do.
+
+    Keys: `os`, `slice` (changed fields), `seen` (lines the role's fact prints), `then` ({piece of a command: lines printed
+    once it ran}), `commands`, `changed` (operations that changed something), `told` (a piece of the refusal).
+    """
 
     path: Path
     told: dict[str, Any]
@@ -254,6 +264,20 @@ class Case:
     def name(self) -> str:
         """The file's name without its ending, for pytest's ids."""
         return self.path.stem
+
+    def answers(self) -> dict[Any, Answer]:
+        """A script for `run`: the role's fact answers `seen`, and what `then` says after each command named there."""
+        latest = [self.told["seen"]]
+
+        def advance(lines: list[str]) -> Callable[[str], str]:
+            return lambda _: latest.__setitem__(0, lines) or ""  # type: ignore[func-returns-value]
+
+        triggers = {piece: advance(lines) for piece, lines in self.told.get("then", {}).items()}
+        return {**triggers, FACT: lambda _: latest[0], "boot_id": "boot-after"}
+
+
+FACT = re.compile(r"^dpkg-query -W")
+"""The one fact of each foundation role begins with its question about packages."""
 
 
 def cases(folder: str | Path) -> list[Case]:

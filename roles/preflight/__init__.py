@@ -1,0 +1,62 @@
+"""Is every host the machine the plan believes in? Asked once, before the first change, all findings at once.
+
+A host with findings fails here, alone, and the gate after it stops the others: raising instead would end the run for
+every host with the first one's findings. Only a host on which nothing can run as root stops the run at once.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator, Sequence
+
+from pyinfra import host, state
+from pyinfra.api import FunctionCommand, operation
+
+from deploy.errors import PREFLIGHT, Refusal, Refusals
+from deploy.slice import Slice
+from roles.preflight.defaults import settings
+from roles.preflight.facts import About, Login, MachineHost
+from roles.preflight.judge import judge, notes
+from roles.steps import Refuse
+
+
+def confirm(mine: Slice, name: str = "Preflight | Confirm the machine") -> None:
+    """The host is what its slice says. Reads only; refuses with every finding, or with what keeps it from reading."""
+    chosen = settings(host)
+    _refuse_login(mine, host.get_fact(Login, _sudo=False), bool(host.data.get("_sudo") or state.config.SUDO))
+    seen = host.get_fact(MachineHost, about=About(mine, chosen.connect_seconds))
+    findings = judge(seen, mine, chosen, time.time())
+    for note in notes(seen, mine):
+        host.log(f"{name}: {note}")
+    _report(findings, name=name)
+
+
+@operation()
+def _report(findings: Sequence[Refusal]) -> Generator[FunctionCommand, None, None]:
+    """No change where nothing was found; otherwise the host fails with all of it."""
+    if not findings:
+        host.noop("this is the declared machine")
+        return
+    command = Refuse(Refusals(findings))
+    if not state.is_executing:
+        command.tell(host)
+    yield command
+
+
+def _refuse_login(mine: Slice, login: dict[str, str], asks_sudo: bool) -> None:
+    """Raises where nothing could run as root: later facts would stop and ask for a password."""
+    user = login.get("user", "")
+    if login.get("uid") == "0" or (asks_sudo and login.get("sudo")):
+        return
+    attempt = (
+        f"echo '{user} ALL=(ALL) NOPASSWD:ALL' > /etc/sudoers.d/90-{user} as root on the host"
+        if asks_sudo
+        else "set `_sudo` to True in the inventory's data, or log in as root"
+    )
+    raise Refusal(
+        f"{mine.host}: user {user or '(unknown)'} cannot become root without a password",
+        facts={"found": "sudo asks for a password" if asks_sudo else "not root, and sudo is not asked for"},
+        attempt=attempt,
+        state=PREFLIGHT,
+        kind="sudo",
+    )

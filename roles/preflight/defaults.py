@@ -1,0 +1,27 @@
+"""What preflight settles by itself; an inventory overrides it under `preflight_settings`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyinfra.api import Host
+
+from roles.settings import overridden
+
+
+@dataclass(frozen=True)
+class Defaults:
+    """Tolerances and patience."""
+
+    clock_seconds: int = 60
+    """A larger difference makes TLS certificates and apt's Release files look not yet valid."""
+    memory_percent: int = 94
+    """Of the declared memory; firmware and kernel keep some of what a cloud sells."""
+    connect_seconds: int = 5
+    check_network: bool = True
+    """False where a proxy that this role does not know is the only way out."""
+
+
+def settings(host: Host) -> Defaults:
+    """The defaults with this host's overrides."""
+    return overridden(host, "preflight", Defaults())

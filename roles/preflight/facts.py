@@ -1,0 +1,163 @@
+"""What preflight asks a host: who we are there, and everything about the machine, in one command each.
+
+Bash, coreutils and procfs only: nothing is installed yet. What needs a program that may be missing is asked, not relied
+on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from shlex import quote
+from urllib.parse import urlsplit
+
+from pyinfra.api import FactBase
+
+from deploy.files import ROOT, weights_path
+from deploy.slice import Slice
+from roles.seen import Seen, ask_value, script
+
+_PCI = (
+    'for d in /sys/bus/pci/devices/*; do [ "$(cat $d/vendor)" = 0x10de ] && echo $(basename $d)'
+    " 10de:$(cut -c3- $d/device) $(cat $d/class); done"
+)
+_VARIABLE = "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
+_NEAREST = 'd={path}; while [ ! -d "$d" ]; do d=$(dirname "$d"); done; df -Pm "$d" | tail -n 1'
+
+
+@dataclass(frozen=True)
+class About:
+    """What the questions are about; short in pyinfra's log, which prints a fact's arguments."""
+
+    mine: Slice
+    timeout_seconds: int
+
+    def __str__(self) -> str:
+        return self.mine.host
+
+
+class Login(FactBase[dict[str, str]]):
+    """User, uid and whether sudo works without a password. Ask it with `_sudo=False`."""
+
+    default = dict
+
+    def command(self) -> str:
+        """Prints key=value lines."""
+        return 'echo "user=$(id -un)"; echo "uid=$(id -u)"; sudo -n true 2>/dev/null && echo sudo=yes; true'
+
+    def process(self, output: list[str]) -> dict[str, str]:
+        """The lines as a dictionary."""
+        return dict(line.split("=", 1) for line in output if "=" in line)
+
+
+class MachineHost(FactBase[Seen]):
+    """The machine as it stands: system, hardware, room, ports, driver, network."""
+
+    default = Seen
+    shell_executable = "bash"  # for /dev/tcp, the one way to try an address that every Debian and Ubuntu has
+
+    def command(self, about: About) -> str:
+        """One script; the addresses are tried side by side."""
+        mine = about.mine
+        return script(
+            ask_value("os", '. /etc/os-release && echo "$ID-$VERSION_ID"'),
+            ask_value("kernel", "uname -r"),
+            ask_value("architecture", "uname -m"),
+            ask_value("systemd", "[ -d /run/systemd/system ] && echo yes"),
+            ask_value("cgroup", "stat -f -c %T /sys/fs/cgroup"),
+            ask_value("pci", _PCI),
+            ask_value("memory-kib", "sed -n 's/^MemTotal: *\\([0-9]*\\) kB/\\1/p' /proc/meminfo"),
+            ask_value("clock", "date +%s"),
+            *_ask_room(mine),
+            *_ask_driver(),
+            *_ask_service(mine),
+            *_ask_network(mine, about.timeout_seconds),
+        )
+
+    def process(self, output: list[str]) -> Seen:
+        """Parsed, not judged."""
+        return Seen.parse(output)
+
+
+def _ask_room(mine: Slice) -> list[str]:
+    """Free space where data goes, what of it is there already, and the declared blank disk."""
+    disk = mine.data_disk()
+    docker = mine.docker.data_root or "/var/lib/docker"
+    weights = [f"[ -d {quote(weights_path(one))} ]" for one in mine.weights]
+    return [
+        ask_value("room", _NEAREST.format(path=ROOT)),
+        ask_value("docker-room", _NEAREST.format(path=docker)),
+        ask_value("used-mib", f"du -sm {ROOT} | cut -f1"),
+        ask_value("weights", f"{' && '.join([*weights, 'true'])} && echo present"),
+        ask_value("image", f"docker image inspect {quote(mine.image.pull_reference)} >/dev/null && echo present"),
+        *(
+            [ask_value("disk-bytes", f"lsblk --nodeps --noheadings --bytes --output SIZE {quote(disk.device)}")]
+            if disk
+            else []
+        ),
+    ]
+
+
+def _ask_driver() -> list[str]:
+    return [
+        ask_value("loaded", "cat /sys/module/nvidia/version || cat /sys/module/nvidia_current/version"),
+        ask_value("nouveau", "[ -d /sys/module/nouveau ] && echo loaded"),
+        ask_value("runfile", "command -v nvidia-uninstall || ls /var/log/nvidia-installer.log"),
+        ask_value("secure-boot", f"[ $(od -An -tu1 -j4 -N1 {_VARIABLE}) -eq 1 ] && echo on"),
+        ask_value("enrolled", "mokutil --test-key /var/lib/dkms/mok.pub | grep 'already enrolled'"),
+        ask_value(
+            "confidential", "nvidia-smi conf-compute -f | grep -i 'CC status: *ON'; ls /dev/sev-guest /dev/tdx_guest"
+        ),
+        # A process in a container has a scope of Docker's; anything else on the GPU is not ours.
+        ask_value(
+            "gpu-users",
+            "nvidia-smi --query-compute-apps=pid --format=csv,noheader | while read -r p; do"
+            ' grep -q docker /proc/$p/cgroup || echo "$p $(cat /proc/$p/comm)"; done',
+        ),
+    ]
+
+
+def _ask_service(mine: Slice) -> list[str]:
+    units = " ".join(f"triton@{server.name}.service" for server in mine.servers)
+    active = f"systemctl list-units --plain --no-legend --state=active,activating {units}"
+    listening = 'while read -r n a r s x; do [ "$s" = 0A ] && echo "$a"; done'
+    return [
+        ask_value("serving", f"{active} | cut -d' ' -f1"),
+        ask_value("listening", f"cat /proc/net/tcp /proc/net/tcp6 | {listening}"),
+        ask_value("listeners", "ss -Hltnp"),
+    ]
+
+
+def _ask_network(mine: Slice, timeout_seconds: int) -> list[str]:
+    """Tries each address in the background; what is on the host already need not be reached."""
+    tries = []
+    for what, place, have in addresses(mine):
+        attempt = f"timeout {timeout_seconds} bash -c '</dev/tcp/{place.replace(':', '/')}'"
+        tries.append(f"{{ {have} || {attempt} || echo {quote(f'{what} {place}')}; }} &")
+    return [
+        ask_value("proxy", "apt-config dump Acquire::http::Proxy | grep -o '\"..*\"'"),
+        ask_value("unreachable", " ".join([*tries, "wait"])),
+    ]
+
+
+def addresses(mine: Slice) -> list[tuple[str, str, str]]:
+    """What is fetched from where: purpose, host:port, and shell that succeeds where it is on the host already."""
+    mirrors, found = mine.mirrors, []
+    if mine.driver.manage and mine.driver.source == "nvidia":
+        url = mirrors.nvidia.url if mirrors.nvidia else "https://developer.download.nvidia.com"
+        found.append(("driver-packages", url, "[ -e /usr/lib/x86_64-linux-gnu/libcuda.so.1 ]"))
+    if mine.docker.source == "docker":
+        url = mirrors.docker.url if mirrors.docker else "https://download.docker.com"
+        found.append(("docker-packages", url, "command -v dockerd >/dev/null"))
+    url = mirrors.toolkit.url if mirrors.toolkit else "https://nvidia.github.io"
+    found.append(("toolkit-packages", url, "command -v nvidia-ctk >/dev/null"))
+    image = f"docker image inspect {quote(mine.image.pull_reference)} >/dev/null"
+    found.append(("image", f"https://{mine.image.reference.split('/')[0]}", image))
+    for one in mine.weights:
+        if one.fetch_on == "host":
+            found.append((f"weights-of-{one.model}", mine.hub.endpoint, f"[ -d {quote(weights_path(one))} ]"))
+    return [(what, _place(url), have) for what, url, have in found]
+
+
+def _place(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{parts.hostname}:{parts.port or (80 if parts.scheme == 'http' else 443)}"

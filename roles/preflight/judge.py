@@ -1,0 +1,140 @@
+"""What preflight saw against what the slice believes. Pure; every finding is a Refusal, none hides another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from deploy.errors import PREFLIGHT, Refusal
+from deploy.slice import Slice
+from deploy.versions import at_least
+from roles.preflight.defaults import Defaults
+from roles.preflight.network import ports, reachable
+from roles.seen import Seen
+
+GPU_CLASSES = ("0x0300", "0x0302")
+SWITCH_CLASS = "0x0680"
+
+
+def judge(seen: Seen, mine: Slice, chosen: Defaults, control_seconds: float) -> list[Refusal]:
+    """Every finding. `control_seconds` is the control machine's clock at the moment of asking."""
+    return [
+        *system(seen, mine),
+        *hardware(seen, mine),
+        *room(seen, mine, chosen),
+        *clock(seen, mine, chosen, control_seconds),
+        *driver(seen, mine),
+        *ports(seen, mine),
+        *(reachable(seen, mine) if chosen.check_network else ()),
+    ]
+
+
+def notes(seen: Seen, mine: Slice) -> Iterator[str]:
+    """What an operator may want to know beforehand; nothing here stops the run."""
+    if seen.value("nouveau") and mine.driver.manage:
+        yield "nouveau drives the GPU; it will be kept away, and the host reboots once"
+    if seen.value("secure-boot") and mine.driver.source == "canonical":
+        yield "Secure Boot is on; Canonical's modules are signed for it"
+
+
+def refusal(mine: Slice, problem: str, found: str, wanted: str, attempt: str, kind: str) -> Refusal:
+    """A finding in the common shape: the host named first, because many hosts report at once."""
+    facts = {"found": found or "nothing", "wanted": wanted}
+    return Refusal(f"{mine.host}: {problem}", facts=facts, attempt=attempt, state=PREFLIGHT, kind=kind)
+
+
+def system(seen: Seen, mine: Slice) -> Iterator[Refusal]:
+    """OS, architecture, kernel flavour, systemd and cgroups."""
+    os, declared = seen.value("os"), mine.machine.os
+    if os != declared:
+        yield refusal(mine, "this is another system than declared", os, declared, f'os="{os}" in its Machine', "os")
+    if seen.value("architecture") != "x86_64":
+        found = seen.value("architecture")
+        yield refusal(mine, "this is another architecture", found, "x86_64", "ask for an x86-64 VM", "architecture")
+    kernel, flavour = seen.value("kernel"), mine.machine.kernel_flavour.split("-")[0]
+    if os.startswith("ubuntu") and not kernel.endswith(f"-{flavour}"):
+        attempt = f'kernel_flavour="{kernel.rsplit("-", 1)[-1]}" in its Machine'
+        yield refusal(mine, "the kernel is of another flavour", kernel, f"…-{flavour}", attempt, "kernel")
+    if not seen.value("systemd"):
+        yield refusal(mine, "systemd does not run this host", "another init", "systemd", "use a VM image", "systemd")
+    if seen.value("cgroup") != "cgroup2fs":
+        attempt = "remove systemd.unified_cgroup_hierarchy=0 from the kernel command line and reboot"
+        yield refusal(mine, "control groups are not version 2", seen.value("cgroup"), "cgroup2fs", attempt, "cgroup")
+
+
+def hardware(seen: Seen, mine: Slice) -> Iterator[Refusal]:
+    """GPUs by PCI id and number, NVSwitches, memory is judged with the room."""
+    devices = [line.split() for line in seen.value("pci").splitlines()]
+    gpus = [pci for _, pci, kind in devices if kind.startswith(GPU_CLASSES)]
+    others = sorted(set(gpus) - {mine.pci_id})
+    if others:
+        wanted = f"{mine.pci_id} ({mine.machine.gpu}, SM {mine.sm})"
+        attempt = "declare the GPU it has, or ask the provider for the right VM"
+        yield refusal(mine, "this machine has another GPU", ", ".join(others), wanted, attempt, "gpu")
+    elif len(gpus) != mine.machine.gpus:
+        attempt = f"gpus={len(gpus)} in its Machine" if gpus else "ask the provider for a VM with the GPU attached"
+        found, wanted = f"{len(gpus)} on the PCI bus", f"{mine.machine.gpus} x {mine.pci_id}"
+        yield refusal(mine, "the number of GPUs differs", found, wanted, attempt, "gpu-count")
+    switches = sum(kind.startswith(SWITCH_CLASS) for _, _, kind in devices)
+    if bool(switches) != mine.machine.nvswitch:
+        attempt = f"nvswitch={bool(switches)} in its Machine"
+        wanted = "some" if mine.machine.nvswitch else "none"
+        yield refusal(mine, "NVSwitches are not as declared", f"{switches} visible", wanted, attempt, "nvswitch")
+
+
+def room(seen: Seen, mine: Slice, chosen: Defaults) -> Iterator[Refusal]:
+    """Memory, and disk for what is not on the host yet."""
+    memory_mib = int(seen.value("memory-kib") or 0) // 1024
+    if memory_mib * 100 < mine.machine.memory_mib * chosen.memory_percent:
+        attempt = f"memory_mib={memory_mib} in its Machine, or a larger VM"
+        found, wanted = f"{memory_mib:,} MiB", f"{mine.machine.memory_mib:,} MiB"
+        yield refusal(mine, "the machine has less memory than declared", found, wanted, attempt, "memory")
+    has_all = seen.value("weights") and seen.value("image")
+    free_mib = free_disk_mib(seen, mine)
+    if not has_all and free_mib + int(seen.value("used-mib") or 0) < mine.disk_needed_mib:
+        found, wanted = f"{free_mib // 1024:,} GiB free", f"{mine.disk_needed_mib // 1024:,} GiB"
+        attempt = "grow the volume, or declare a blank data_disk in its Machine"
+        yield refusal(mine, "there is not enough room for image and weights", found, wanted, attempt, "disk")
+
+
+def free_disk_mib(seen: Seen, mine: Slice) -> int:
+    """MiB free where data goes: a declared disk that is still blank counts whole, two file systems are added up."""
+    rows = {row[0]: row for row in (seen.value(name).split() for name in ("room", "docker-room")) if len(row) >= 6}
+    free = sum(int(row[3]) for row in rows.values())
+    disk = mine.data_disk()
+    if disk and all(row[5] != disk.mount for row in rows.values()):
+        free += int(seen.value("disk-bytes") or 0) // 2**20
+    return free
+
+
+def clock(seen: Seen, mine: Slice, chosen: Defaults, control_seconds: float) -> Iterator[Refusal]:
+    """The difference between the two clocks."""
+    apart = round(abs(float(seen.value("clock") or 0) - control_seconds))
+    if apart > chosen.clock_seconds:
+        attempt = "timedatectl set-ntp true on the host (or correct the clock of the machine that runs pyinfra)"
+        wanted = f"at most {chosen.clock_seconds} seconds"
+        yield refusal(mine, "its clock differs from this machine's", f"{apart:,} seconds", wanted, attempt, "clock")
+
+
+def driver(seen: Seen, mine: Slice) -> Iterator[Refusal]:
+    """What the driver role would stumble over, told before anything is changed."""
+    loaded, manage = seen.value("loaded").strip(), mine.driver.manage
+    if not manage and not (loaded and at_least(loaded, mine.driver.floor)):
+        problem = f"driver {loaded} is too old for {mine.image.reference}" if loaded else "no NVIDIA driver is loaded"
+        attempt = "let the role manage it: driver = Driver(manage=True)"
+        yield refusal(mine, problem, loaded, f"{mine.driver.floor} or newer", attempt, "driver-floor")
+    if manage and seen.value("runfile"):
+        attempt = "nvidia-uninstall and reboot; or driver = Driver(manage=False) to use it as it is"
+        found = seen.value("runfile").splitlines()[0]
+        yield refusal(mine, "the driver came from NVIDIA's runfile", found, "packages", attempt, "runfile-driver")
+    unsigned = manage and not loaded and mine.driver.source == "nvidia" and not seen.value("enrolled")
+    if seen.value("secure-boot") and unsigned:
+        attempt = "turn Secure Boot off, enrol the dkms key on the console, or on Ubuntu Driver(source='canonical')"
+        found, wanted = "Secure Boot on, no enrolled key", "modules the firmware trusts"
+        yield refusal(mine, "the kernel would reject a module built on the host", found, wanted, attempt, "secure-boot")
+    if seen.value("confidential"):
+        found = seen.value("confidential").splitlines()[0]
+        attempt = "use a VM without confidential computing; it has not been run on one yet"
+        yield refusal(mine, "this is a confidential VM", found, "none", attempt, "confidential")
+    if seen.value("gpu-users"):
+        found, attempt = "; ".join(seen.value("gpu-users").splitlines()), "stop these processes, or use another host"
+        yield refusal(mine, "other programs use the GPU", found, "an idle GPU", attempt, "gpu-in-use")

@@ -1,0 +1,66 @@
+"""Ports that somebody else has, and addresses that cannot be reached. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from ipaddress import IPv4Address, IPv6Address, ip_address
+
+from deploy.errors import PREFLIGHT, Refusal
+from deploy.slice import ServerSlice, Slice
+from roles.seen import Seen
+
+
+def ports(seen: Seen, mine: Slice) -> Iterator[Refusal]:
+    """A port of ours that is taken while our own unit does not run."""
+    listening = [address_of(line) for line in seen.value("listening").splitlines()]
+    serving = seen.value("serving").splitlines()
+    for server in mine.servers:
+        if f"triton@{server.name}.service" in serving:
+            continue
+        for name in ("http_port", "grpc_port", "metrics_port"):
+            port = getattr(server, name)
+            if any(taken == port and _overlap(address, server) for address, taken in listening):
+                yield _taken(port, name, server, seen, mine)
+
+
+def _taken(port: int, name: str, server: ServerSlice, seen: Seen, mine: Slice) -> Refusal:
+    owner = next((line for line in seen.value("listeners").splitlines() if f":{port} " in line), "")
+    program = owner.split('(("')[1].split('"')[0] if '(("' in owner else "a program of this host"
+    return Refusal(
+        f"{mine.host}: port {port} is taken, and not by triton@{server.name}",
+        facts={"found": f"{program} listens there", "wanted": f"{name} of server {server.name}"},
+        attempt=f"stop that program (ss -ltnp | grep :{port}), or another {name}",
+        state=PREFLIGHT,
+        kind="port-taken",
+    )
+
+
+def address_of(text: str) -> tuple[IPv4Address | IPv6Address, int]:
+    """Address and port of the notation of /proc/net/tcp: 32-bit words in the host's byte order, then the port."""
+    words, port = text.split(":")
+    data = b"".join(bytes.fromhex(words[at : at + 8])[::-1] for at in range(0, len(words), 8))
+    return ip_address(data), int(port, 16)
+
+
+def _overlap(address: IPv4Address | IPv6Address, server: ServerSlice) -> bool:
+    """Whether a listener there keeps the server from listening; an address for all of them keeps every one."""
+    if address.is_unspecified or server.address in ("0.0.0.0", "::"):
+        return True
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return str(mapped or address) == server.address
+
+
+def reachable(seen: Seen, mine: Slice) -> Iterator[Refusal]:
+    """Every address that was tried without success. Behind apt's proxy a direct attempt says nothing."""
+    for line in seen.value("unreachable").splitlines():
+        what, _, place = line.partition(" ")
+        if what.endswith("-packages") and seen.value("proxy"):
+            continue
+        yield Refusal(
+            f"{mine.host}: {place} cannot be reached, and {what.replace('-', ' ')} would come from there",
+            facts={"found": "no TCP connection from the host", "wanted": place},
+            attempt="open the way out, or name a mirror (mirrors, hub, registry); preflight_settings = "
+            '{"check_network": False} where a proxy is in between',
+            state=PREFLIGHT,
+            kind="unreachable",
+        )
