@@ -22,6 +22,7 @@ def apply(mine: Slice) -> list[OperationMeta]:
     chosen = settings(host)
     wanted = operations.Wanted.of(mine, chosen)
     look = Reading(DockerHost, {"repository": wanted.repository})
+    check(look, lambda seen: verify.obstacles(seen, wanted), name="Docker | Confirm that nothing is in the way")
     known = step(look, lambda seen: operations.repository(seen, wanted), name="Docker | Know the repository")
     daemon = step(look, lambda seen: operations.daemon(seen, wanted), name="Docker | Merge daemon.json")
     packages = step(

@@ -65,27 +65,9 @@ def repository(seen: Seen, wanted: Wanted) -> Iterator[Command]:
 
 
 def packages(seen: Seen, wanted: Wanted) -> Iterator[Command]:
-    """Commands that install the engine, or a refusal where another one is in its place."""
-    foreign = [name for name in ("docker-ce", "docker.io") if name in seen.packages and name not in wanted.packages]
-    if foreign:
-        yield Refuse(_foreign_engine(foreign[0], seen))
-        return
+    """Commands that install the engine."""
     yield from apt.install(
         wanted.packages, seen.packages, repository=wanted.repository.name if wanted.repository else "", recommends=False
-    )
-
-
-def _foreign_engine(package: str, seen: Seen) -> Refusal:
-    source = "distribution" if package == "docker.io" else "docker"
-    return Refusal(
-        f"another Docker engine is installed: {package}",
-        facts={
-            "found": f"{package} {seen.packages[package].version}",
-            "means": "replacing it would stop its containers",
-        },
-        attempt=f'docker = Docker(source="{source}") to keep it, or apt-get purge {package} and run again',
-        state=UNTOUCHED,
-        kind="foreign-docker",
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -88,7 +88,8 @@ def pinning(seen: Seen, wanted: Wanted) -> Iterator[Command]:
 def _is_published(package: str, wanted: Wanted) -> str:
     """A command that fails, saying so, where the repository does not carry the branch; tables of it lag behind."""
     branch = wanted.mine.driver.version or wanted.mine.driver.branch
-    message = f"driver {branch} is not in {wanted.repository.url if wanted.repository else ''}: try branch 595"
+    place = wanted.repository.url if wanted.repository else ""
+    message = f"driver {branch} is not in {place}; apt-cache search nvidia-driver-pinning lists what is"
     return f"apt-cache show {package} >/dev/null 2>&1 || {{ echo '{message}' >&2; exit 1; }}"
 
 
@@ -96,11 +97,20 @@ def packages(seen: Seen, wanted: Wanted) -> Iterator[Command]:
     """Commands that install the compute-only set with open modules, unless the installed driver will do."""
     if is_kept(seen, wanted.mine):
         return
-    yield from apt.install(
-        names.wanted(wanted.mine, seen.value("kernel")),
-        seen.packages,
-        repository=wanted.repository.name if wanted.repository else "",
-    )
+    names_wanted = names.wanted(wanted.mine, seen.value("kernel"))
+    repository = wanted.repository.name if wanted.repository else ""
+    commands = list(apt.install(names_wanted, seen.packages, repository=repository))
+    if commands and wanted.mine.machine.os.startswith("debian"):
+        commands[1:1] = _with_contrib(wanted.mine, names_wanted)
+    yield from commands
+
+
+def _with_contrib(mine: Slice, packages: Iterable[str]) -> list[Command]:
+    """The command that adds Debian's `contrib` where apt cannot resolve the packages without it."""
+    program, codename = (FILES / "enable-contrib").read_text(), SYSTEMS[mine.machine.os].codename
+    retry = f"{paths.CONTRIB} {codename} && {PROGRAMS}/patient-apt update"
+    simulated = f"apt-get install --simulate --allow-change-held-packages {' '.join(packages)} >/dev/null 2>&1"
+    return [write(paths.CONTRIB, program, mode="0755"), f"{simulated} || {{ {retry}; }}"]
 
 
 def guards() -> dict[str, str]:

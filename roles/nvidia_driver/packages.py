@@ -63,7 +63,7 @@ def wanted(mine: Slice, kernel: str) -> dict[str, str]:
             f"nvidia-utils-{branch}-server",
         ]
     elif mine.machine.os.startswith("debian"):
-        names = [f"linux-headers-{kernel}", "nvidia-kernel-open-dkms", "nvidia-driver-cuda"]
+        names = [f"linux-headers-{kernel}", "nvidia-kernel-open-dkms", "nvidia-driver-cuda", "nvidia-persistenced"]
     else:
         mark = f"-{branch}" if int(branch) < 590 else ""
         names = [

@@ -4,6 +4,7 @@ from roles.apt import keep_from_upgrades
 from roles.places import program
 
 RELOAD = program("reload-modules")
+CONTRIB = program("enable-contrib")
 NOUVEAU = "/etc/modprobe.d/enginehouse-nouveau.conf"
 PERSISTENCE = "/etc/systemd/system/nvidia-persistenced.service.d/52-enginehouse.conf"
 UPGRADES, UPGRADES_CONTENT = keep_from_upgrades(
