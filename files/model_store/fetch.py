@@ -74,12 +74,13 @@ def fetch(hub: Hub, settings: dict, target: Path) -> None:
     progress = Progress(sum(file.size for file in wanted))
     with ThreadPoolExecutor(AT_ONCE) as pool:
         sums = dict(pool.map(lambda file: (file.path, download(hub, file, staging, progress)), wanted))
+    need_shards(staging, sums)
     publish(staging, target, sums)
     say(f"{len(wanted)} files, {progress.total // MIB:,} MiB, published as {target}")
 
 
 def chosen(listing: list[dict], patterns: list[str]) -> list[Wanted]:
-    """The listed files that the patterns name. Refuses a pickle among them, and a name that is not there."""
+    """The listed files that the patterns name; not every family has all of them. Refuses a pickle among them."""
     found = [file for file in listing if any(fnmatch.fnmatchcase(file["rfilename"], each) for each in patterns)]
     names = [file["rfilename"] for file in found]
     for name in names:
@@ -87,9 +88,6 @@ def chosen(listing: list[dict], patterns: list[str]) -> list[Wanted]:
             raise Refused(f"{name} is a pickle: loading it runs its author's code; list safetensors only")
         if name.startswith("/") or ".." in name.split("/"):
             raise Refused(f"{name} points outside the model's directory")
-    for pattern in patterns:
-        if not any(character in pattern for character in "*?[") and pattern not in names:
-            raise Refused(f"the repository has no {pattern}")
     if not any(name.endswith(".safetensors") for name in names):
         offered = ", ".join(sorted(file["rfilename"] for file in listing)[:12])
         raise Refused(
@@ -112,6 +110,16 @@ def need_space(staging: Path, wanted: list[Wanted]) -> None:
     free = shutil.disk_usage(staging).free
     if need > free:
         raise Refused(f"needs {need // MIB:,} MiB more and {free // MIB:,} MiB are free under {staging.parent}")
+
+
+def need_shards(staging: Path, sums: dict[str, str]) -> None:
+    """Every file that an index of shards names was among the files asked for."""
+    for name in sums:
+        if name.endswith(".safetensors.index.json"):
+            shards = set(json.loads((staging / name).read_text())["weight_map"].values())
+            missing = sorted(shard for shard in shards if str(Path(name).parent / shard) not in sums)
+            if missing:
+                raise Refused(f"{name} names {missing[0]}, which is not among the files asked for")
 
 
 class SameHostOnly(urllib.request.HTTPRedirectHandler):
@@ -174,7 +182,9 @@ def download(hub: Hub, file: Wanted, staging: Path, progress: Progress) -> str:
         try:
             return once(hub, file, path, progress)
         except (OSError, EOFError) as problem:
-            if attempt == ATTEMPTS or (isinstance(problem, urllib.error.HTTPError) and problem.code < 500):
+            if attempt == ATTEMPTS:
+                raise OSError(f"{file.path} broke off {ATTEMPTS} times, the last time with: {problem}") from None
+            if isinstance(problem, urllib.error.HTTPError) and problem.code < 500:
                 raise
             time.sleep(min(2**attempt, 30))
     raise AssertionError("the last attempt returns or raises")

@@ -170,11 +170,12 @@ def outputs(triton: Triton, model: dict, verb: str, body: dict) -> dict[str, dic
 
 
 def told(body: bytes) -> str:
-    """The error in an answer of Triton, or the answer itself."""
+    """The error in an answer of Triton, or the answer itself; of a traceback the part that says what, not where."""
     try:
-        return str(json.loads(body)["error"])
+        text = str(json.loads(body)["error"])
     except (ValueError, KeyError, TypeError):
-        return body.decode(errors="replace")[:400] or "an empty answer"
+        text = body.decode(errors="replace") or "an empty answer"
+    return "\n".join(text.strip().splitlines()[:4])[:600]
 
 
 QUESTIONS = {"embedder": embedder_answers, "reranker": reranker_answers, "llm": llm_answers}

@@ -12,6 +12,9 @@ import sys
 IMAGE_MODEL = os.environ.get("ENGINEHOUSE_LLMAPI", "/app/all_models/llmapi/tensorrt_llm/1")
 RELEASE_PACKAGES = os.path.join(os.environ.get("ENGINEHOUSE_RELEASE", "/nonexistent"), "python")
 
+# The image's code looks for model.yaml beside itself in some versions, in Triton's model directory in others.
+os.environ["LLM_CONFIG_PATH"] = os.path.join(os.path.dirname(os.path.abspath(__file__)), "model.yaml")
+
 sys.path.insert(0, IMAGE_MODEL)  # its model.py imports its own helpers.py by that bare name
 if os.path.isdir(RELEASE_PACKAGES):
     sys.path.insert(0, RELEASE_PACKAGES)
