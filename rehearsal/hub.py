@@ -25,6 +25,7 @@ from rehearsal.hub_repository import BLOCK, File, Repository, repositories
 from rehearsal.web import Server
 
 PORT = 8481
+CDN_PORT = 8482
 NAME = "hub.rehearsal.internal"
 URL = f"http://{NAME}:{PORT}"
 LAST_MODIFIED = "2026-01-01T00:00:00.000Z"
@@ -222,8 +223,9 @@ def main() -> None:
     token, without_access = (
         (chosen.state / name).read_text().strip() for name in ("hub_token", "hub_token_without_access")
     )
-    # Under its number the machine is another host than under its name, so clients have to drop the token.
-    hub = Hub(known, token, without_access, f"http://{chosen.address}:{chosen.port}", chosen.state)
+    # Another port is another host to a client, so it has to drop the token there.
+    hub = Hub(known, token, without_access, f"http://{chosen.address}:{CDN_PORT}", chosen.state)
+    threading.Thread(target=serve(hub, chosen.address, CDN_PORT).serve_forever, daemon=True).start()
     serve(hub, chosen.address, chosen.port).serve_forever()
 
 

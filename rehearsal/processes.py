@@ -39,13 +39,10 @@ class Process:
             return False
         self.stop()
         self._refuse_taken_address()
-        with (self.folder / f"{self.name}.log").open("ab") as log:
-            started = subprocess.Popen(
-                self.command, cwd=REPOSITORY, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
-            )
-        (self.folder / f"{self.name}.pid").write_text(f"{started.pid} {_started_at(started.pid)}\n")
+        pid = _detached(self.command, self.folder / f"{self.name}.log")
+        (self.folder / f"{self.name}.pid").write_text(f"{pid} {_started_at(pid)}\n")
         (self.folder / f"{self.name}.command").write_text(json.dumps(wanted))
-        self._wait(started)
+        self._wait()
         return True
 
     def stop(self) -> None:
@@ -62,8 +59,8 @@ class Process:
         pid_file = self.folder / f"{self.name}.pid"
         if not pid_file.exists():
             return False
-        pid, started = pid_file.read_text().split()
-        return _started_at(int(pid)) == started
+        pid, _, started = pid_file.read_text().strip().partition(" ")
+        return bool(started) and _started_at(int(pid)) == started
 
     def _remembered(self) -> list[str]:
         path = self.folder / f"{self.name}.command"
@@ -80,10 +77,10 @@ class Process:
             f"  try     `ss -ltnp 'sport = :{self.listens[1]}'` names it; stop it, then run again"
         )
 
-    def _wait(self, started: subprocess.Popen[bytes]) -> None:
+    def _wait(self) -> None:
         assert self.listens
         until = time.monotonic() + SECONDS_TO_START
-        while time.monotonic() < until and started.poll() is None:
+        while time.monotonic() < until and self.runs():
             try:
                 socket.create_connection(self.listens, timeout=1).close()
                 return
@@ -94,6 +91,13 @@ class Process:
             f"{self.name} does not listen on {self.listens[0]}:{self.listens[1]}\n"
             f"  said    {_last_line(log)}\n  log     {log}"
         )
+
+
+def _detached(command: list[str], log: Path) -> int:
+    """Number of a process that is nobody's child here: a shell starts it, tells its number and ends."""
+    shell = ["sh", "-c", '"$@" </dev/null >>"$0" 2>&1 & echo $!', str(log), *command]
+    told = subprocess.run(shell, cwd=REPOSITORY, start_new_session=True, check=True, stdout=subprocess.PIPE, text=True)
+    return int(told.stdout)
 
 
 def _started_at(pid: int) -> str:

@@ -14,6 +14,7 @@ import base64
 import dataclasses
 import json
 import secrets
+import shutil
 import socket
 import sys
 from dataclasses import dataclass
@@ -32,6 +33,18 @@ SECRETS = {
     "hub_token": "hf_rehearsal", "hub_token_without_access": "hf_rehearsalNoAccess",
 }  # fmt: skip
 DAEMON = "docker-registry"
+# Program or file that shows it is there -> Debian package that brings it.
+PROGRAMS = {
+    DAEMON: DAEMON,
+    "apt-ftparchive": "apt-utils",
+    "dpkg-deb": "dpkg",
+    "gcc": "gcc",
+    "gpg": "gnupg",
+    "mmdebstrap": "mmdebstrap",
+    "openssl": "openssl",
+    "pigz": "pigz",
+    "/usr/include/stdio.h": "libc6-dev",
+}
 
 
 @dataclass(frozen=True)
@@ -66,6 +79,7 @@ class Services:
 
 def services_up(address: str | None = None) -> Services:
     """Every service answers; what runs already is left alone."""
+    _refuse_missing_programs()
     places = Places.here()
     with places.locked():
         folder, chosen = _folder(places), address or _address(places)
@@ -77,6 +91,21 @@ def services_up(address: str | None = None) -> Services:
         told = _describe(places, chosen, served)
         _write_private(folder / "services.json", told.to_json())
         return told
+
+
+def packages() -> list[str]:
+    """Debian packages the services use on the outer machine, for whoever installs them."""
+    return sorted(set(PROGRAMS.values()))
+
+
+def _refuse_missing_programs() -> None:
+    lacking = {package for name, package in PROGRAMS.items() if not (shutil.which(name) or Path(name).is_file())}
+    if lacking:
+        raise RehearsalRefused(
+            f"this machine lacks what the rehearsal's services are made with: {', '.join(sorted(lacking))}\n"
+            f"  try     apt-get install --no-install-recommends {' '.join(sorted(lacking))}\n"
+            "  state   nothing was started"
+        )
 
 
 def services_down() -> None:

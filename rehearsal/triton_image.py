@@ -14,6 +14,7 @@ import json
 import subprocess
 import tarfile
 import tempfile
+from contextlib import closing
 from pathlib import Path
 
 from rehearsal import triton_root
@@ -153,13 +154,13 @@ def _linked_blob(folder: Path, file: Path) -> dict[str, object]:
 
 def push(folder: Path, port: int, authorization: str) -> None:
     """The registry on loopback port `port` serves the image under its tag; what it has already is not sent again."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
     manifest = json.loads((folder / "manifest.json").read_text())
-    for blob in [manifest["config"], *manifest["layers"]]:
-        _push_blob(connection, folder, blob["digest"], authorization)
-    path = f"/v2/{REPOSITORY}/manifests/{TAG}"
     headers = {"Authorization": authorization, "Content-Type": MANIFEST_TYPE}
-    _ask(connection, "PUT", path, headers, (folder / "manifest.json").read_bytes(), wanted=201)
+    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=120)) as connection:
+        for blob in [manifest["config"], *manifest["layers"]]:
+            _push_blob(connection, folder, blob["digest"], authorization)
+        path = f"/v2/{REPOSITORY}/manifests/{TAG}"
+        _ask(connection, "PUT", path, headers, (folder / "manifest.json").read_bytes(), wanted=201)
 
 
 def _push_blob(connection: http.client.HTTPConnection, folder: Path, digest: str, authorization: str) -> None:
