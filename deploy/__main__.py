@@ -136,6 +136,17 @@ def pin(inventory: str, data: tuple[str, ...]) -> None:
         click.echo(write_digest(Path(inventory), pinned(made)), nl=False)
 
 
+@main.command()
+@click.argument("target", metavar="USER@HOST")
+def init(target: str) -> None:
+    """Ask a machine over ssh what it is, and write an inventory for it."""
+    from deploy.edge.ask import ask, inventory_text, write_inventory
+
+    with refusals_shown("", False):
+        file = write_inventory(Path("inventories"), target, inventory_text(target, ask(target)))
+        click.echo(f"wrote {file}; read it, then: enginehouse plan {file}")
+
+
 class refusals_shown:
     """Prints refusals raised inside, as text or JSON, and ends with exit code 1."""
 

@@ -6,14 +6,14 @@ The given models on one GPU, and how many tokens, contexts and users are left. N
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from deploy import memory
 from deploy.budget import server_budget
 from deploy.catalog import ARCHITECTURES, CHECKPOINTS, GPUS
 from deploy.fleet import Fleet
 from deploy.plan import Plan, make_plan
-from deploy.resolve import serve
+from deploy.resolve import Served, serve
 from deploy.spec import LLM, Embedder, Host, Machine, Model, Reranker, Server, Weights
 from deploy.surroundings import Surroundings
 
@@ -23,20 +23,20 @@ LENGTHS = (2048, 8192, 32_768, 131_072)
 
 @dataclass(frozen=True, kw_only=True)
 class Fit:
-    """A plan for one card. `cache_tokens` is all the LLM's cache could hold, whatever its batch size."""
+    """A plan for one card. `cache_tokens` is all the LLM's cache could hold, whatever its batch size.
+
+    `users` are simultaneous sequences by their length. Longer ones leave less: a model without chunked prefill has to
+    take its longest prompt in one iteration, and the workspace grows with it.
+    """
 
     plan: Plan
     llm: str
     cache_tokens: int
-
-    def users(self) -> dict[int, int]:
-        """Simultaneous sequences by their length, as far as the model's own context goes."""
-        longest = CHECKPOINTS[self.llm].shape.positions if self.llm else 0
-        return {length: self.cache_tokens // length for length in LENGTHS if length <= longest}
+    users: dict[int, int]
 
     def to_json(self) -> dict[str, object]:
         """Plain dictionaries and lists."""
-        return {"llm": self.llm, "cache_tokens": self.cache_tokens, "users": self.users(), "plan": self.plan.to_json()}
+        return {"llm": self.llm, "cache_tokens": self.cache_tokens, "users": self.users, "plan": self.plan.to_json()}
 
 
 def fit(gpu: str, models: Iterable[str], release: str, surroundings: Surroundings) -> Fit:
@@ -45,14 +45,26 @@ def fit(gpu: str, models: Iterable[str], release: str, surroundings: Surrounding
     host = Host(name=gpu, machine=Machine(os="ubuntu-24.04", gpu=gpu), servers=(server,), release=release)
     plan = make_plan(Fleet((host,)), surroundings)
     served = [one for one in (serve(model, surroundings) for model in server.models) if one]
-    budget = server_budget(server, served, GPUS[gpu])
-    for one, share in zip(served, budget.shares, strict=True):
-        if isinstance(one.model, LLM):
-            spare_mib = budget.left_mib + share.memory.kv_cache_mib
-            return Fit(
-                plan=plan, llm=one.model.name, cache_tokens=memory.kv_tokens_in(spare_mib, share.kv_bytes_per_token)
-            )
-    return Fit(plan=plan, llm="", cache_tokens=0)
+    llm = next((one for one in served if isinstance(one.model, LLM)), None)
+    if llm is None:
+        return Fit(plan=plan, llm="", cache_tokens=0, users={})
+    lengths = [length for length in LENGTHS if length <= llm.shape.positions]
+    users = {length: _tokens_left(server, served, gpu, length) // length for length in lengths}
+    return Fit(plan=plan, llm=llm.model.name, cache_tokens=_tokens_left(server, served, gpu, 0), users=users)
+
+
+def _tokens_left(server: Server, served: list[Served], gpu: str, length: int) -> int:
+    """Tokens the cache could hold if the LLM had to take prompts of `length`."""
+    resized = [replace(one, model=_for_prompts(one, one.model, length)) for one in served]
+    budget = server_budget(server, resized, GPUS[gpu])
+    share = next(share for share in budget.shares if share.kv_bytes_per_token)
+    return memory.kv_tokens_in(budget.left_mib + share.memory.kv_cache_mib, share.kv_bytes_per_token)
+
+
+def _for_prompts(served: Served, model: Model, length: int) -> Model:
+    if not isinstance(model, LLM) or served.architecture.chunked_prefill:
+        return model
+    return replace(model, max_num_tokens=max(model.max_num_tokens, length))
 
 
 def _model(name: str) -> Model:

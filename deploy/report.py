@@ -155,7 +155,7 @@ def fit_report(found: Fit) -> Group:
     table = Table(box=None, pad_edge=False)
     table.add_column("tokens of one sequence", justify="right")
     table.add_column("at once", justify="right")
-    for length, count in found.users().items():
+    for length, count in found.users.items():
         table.add_row(f"{length:,}", f"{count:,}")
     left = Text(f"{found.llm}: the cache can hold {found.cache_tokens:,} tokens" if found.llm else "no LLM, no cache")
     return Group(memory_bar(server, 0, one), memory_table(server, one), left, *([table] if found.llm else []))

@@ -50,6 +50,7 @@ def digest_of(reference: str, login: Login) -> str:
         try:
             return "sha256:" + hashlib.sha256(_manifest(url, login)).hexdigest()
         except urllib.error.HTTPError as error:
+            error.close()
             if error.code not in (401, 429, 500, 502, 503) or attempt == ATTEMPTS:
                 raise _answered(reference, login, error) from None
         except (urllib.error.URLError, TimeoutError) as error:
@@ -71,6 +72,7 @@ def _manifest(url: str, login: Login) -> bytes:
     try:
         return _get(url, headers, login)
     except urllib.error.HTTPError as error:
+        error.close()
         asked = error.headers.get("WWW-Authenticate", "") if error.code == 401 else ""
         if not asked:
             raise

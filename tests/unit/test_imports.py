@@ -1,0 +1,134 @@
+"""The shape of the repository: imports point one way, files stay short, deploy.py stays a page."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+EDGE = ("deploy/__main__.py", "deploy/edge/")
+ACTS = ("subprocess", "socket", "urllib", "requests", "paramiko", "shutil", "tempfile", "huggingface_hub")
+LONGEST = 300
+
+
+def python_files() -> list[Path]:
+    """Every Python file git knows of, or would."""
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.py"],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    return [Path(name) for name in listed.stdout.splitlines() if (ROOT / name).exists()]
+
+
+def imports(file: Path) -> Iterator[str]:
+    """The modules a file imports, wherever in it; relative ones by their full name."""
+    for node in ast.walk(ast.parse((ROOT / file).read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            above = list(file.parts[: len(file.parts) - node.level]) if node.level else []
+            yield ".".join([*above, *([node.module] if node.module else [])])
+
+
+def crossings(pattern: str, forbidden: str, *except_in: str) -> list[str]:
+    """`file imports module`, for files that match `pattern` and modules that match `forbidden`."""
+    files = [
+        file for file in python_files() if re.match(pattern, str(file)) and not str(file).startswith(except_in or "/")
+    ]
+    return [f"{file} imports {name}" for file in files for name in imports(file) if re.match(forbidden, name)]
+
+
+def test_deploy_imports_nothing_that_acts() -> None:
+    """No role, no rehearsal, no test."""
+    assert crossings(r"deploy/", r"(roles|rehearsal|tests|inventories)\b") == []
+
+
+def test_only_errors_and_the_edge_import_pyinfra() -> None:
+    """The rest of deploy/ runs on a laptop without it."""
+    assert crossings(r"deploy/", r"pyinfra", "deploy/errors.py", "deploy/__main__.py") == []
+
+
+def test_only_the_edge_opens_files_or_talks_to_anybody() -> None:
+    """Decisions are pure."""
+    assert crossings(r"deploy/", rf"({'|'.join(ACTS)})\b", *EDGE) == []
+
+
+def test_only_the_edge_is_imported_by_the_edge() -> None:
+    """Nothing pure reaches for what acts."""
+    assert crossings(r"deploy/", r"deploy\.(edge|__main__)", *EDGE) == []
+
+
+@pytest.mark.parametrize("call", [r"\bopen\(", r"\.read_text\(", r"\.write_text\(", r"date\.today\(", r"\.now\("])
+def test_decisions_open_no_file_and_read_no_clock(call: str) -> None:
+    """What they need is handed in."""
+    files = [file for file in python_files() if str(file).startswith("deploy/") and not str(file).startswith(EDGE)]
+    assert [str(file) for file in files if re.search(call, (ROOT / file).read_text("utf-8"))] == []
+
+
+def test_inventories_import_the_spec_only() -> None:
+    """An inventory declares; the rehearsal's reads its own services."""
+    assert crossings(r"inventories/(?!rehearsal)", r"(roles|rehearsal|tests|deploy\.(?!spec))") == []
+
+
+def test_roles_do_not_import_each_other() -> None:
+    """A role is a package under roles/; the modules beside them (stories, shared helpers) are nobody's role."""
+    roles = sorted({file.parts[1] for file in python_files() if file.parts[0] == "roles" and len(file.parts) > 2})
+    found = [
+        crossing
+        for role in roles
+        for crossing in crossings(rf"roles/{role}/", rf"roles\.(?!{role}\b)({'|'.join(roles)})\b")
+    ]
+    assert found == []
+
+
+def test_nothing_imports_the_rehearsal() -> None:
+    """Production code does not know that it is being rehearsed."""
+    allowed = ("rehearsal/", "tests/", "inventories/rehearsal")
+    assert crossings(r"", r"rehearsal\b", *allowed) == []
+
+
+def test_production_code_does_not_mention_the_rehearsal() -> None:
+    """No `if rehearsal` anywhere."""
+    files = [file for file in python_files() if file.parts[0] in ("deploy", "roles")]
+    asks = re.compile(r"\bif\b[^\n]*rehears", re.IGNORECASE)
+    assert [str(file) for file in files if asks.search((ROOT / file).read_text("utf-8"))] == []
+
+
+def test_no_file_is_longer_than_300_lines_without_saying_why() -> None:
+    """The reason stands in the module's docstring, with the word `lines`."""
+    long = [file for file in python_files() if len((ROOT / file).read_text("utf-8").splitlines()) > LONGEST]
+    reasons = {file: ast.get_docstring(ast.parse((ROOT / file).read_text("utf-8"))) or "" for file in long}
+    assert [str(file) for file, reason in reasons.items() if "lines" not in reason] == []
+
+
+@pytest.mark.parametrize("package", ["deploy", "roles", "inventories"])
+def test_every_module_has_a_docstring(package: str) -> None:
+    """Why it exists, and what it leaves to others."""
+    files = [file for file in python_files() if file.parts[0] == package]
+    assert [str(file) for file in files if not ast.get_docstring(ast.parse((ROOT / file).read_text("utf-8")))] == []
+
+
+def test_every_public_function_of_deploy_has_a_docstring() -> None:
+    """What it returns, or what is true afterwards."""
+    missing = []
+    for file in python_files():
+        if file.parts[0] != "deploy":
+            continue
+        for node in ast.walk(ast.parse((ROOT / file).read_text("utf-8"))):
+            if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and not node.name.startswith("_"):
+                missing += [] if ast.get_docstring(node) else [f"{file}: {node.name}"]
+    assert missing == []
+
+
+@pytest.mark.skipif(not (ROOT / "deploy.py").exists(), reason="deploy.py is not written yet")
+def test_deploy_py_is_under_forty_lines() -> None:
+    """Read in one minute."""
+    assert len((ROOT / "deploy.py").read_text("utf-8").splitlines()) < 40

@@ -1,0 +1,172 @@
+"""Pinning: the digest a registry has, over TLS and with its login, and the one line it changes in an inventory."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import ssl
+import subprocess
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from deploy.edge import registry
+from deploy.edge.pin import write_digest
+from deploy.edge.registry import Login, digest_of, split
+from deploy.errors import Refusal
+
+MANIFEST = b'{"schemaVersion": 2, "manifests": []}'
+DIGEST = "sha256:" + hashlib.sha256(MANIFEST).hexdigest()
+NEW = "sha256:" + "a" * 64
+
+
+class Registry(BaseHTTPRequestHandler):
+    """Answers like nvcr.io: a token for `$oauthtoken` and its key, then the manifest; `sporadic` 401s before that."""
+
+    sporadic = 0
+    asked: list[str]
+
+    def do_GET(self) -> None:
+        """The token endpoint, or one manifest for whoever brings the token."""
+        Registry.asked.append(self.path)
+        basic = "Basic " + base64.b64encode(b"$oauthtoken:right").decode()
+        if self.path.startswith("/token"):
+            return self._answer(200 if self.headers["Authorization"] == basic else 401, b'{"token": "t"}')
+        if self.headers["Authorization"] != "Bearer t" or Registry.sporadic:
+            Registry.sporadic = max(0, Registry.sporadic - 1)
+            return self._answer(401, b"{}")
+        return self._answer(404 if "gone" in self.path else 200, MANIFEST)
+
+    def _answer(self, status: int, body: bytes) -> None:
+        self.send_response(status)
+        if status == 401 and not self.path.startswith("/token"):
+            host = self.headers["Host"]
+            realm = f'Bearer realm="https://{host}/token",service="registry",scope="repository:nvidia/triton:pull"'
+            self.send_header("WWW-Authenticate", realm)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Silence."""
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
+    """A certificate for 127.0.0.1 and its key, made on the spot."""
+    directory = tmp_path_factory.mktemp("registry")
+    files = (str(directory / "cert.pem"), str(directory / "key.pem"))
+    made = [
+        "-newkey",
+        "ec",
+        "-pkeyopt",
+        "ec_paramgen_curve:prime256v1",
+        "-nodes",
+        "-days",
+        "2",
+        "-subj",
+        "/CN=registry",
+    ]
+    argv = [
+        "openssl",
+        "req",
+        "-x509",
+        *made,
+        "-addext",
+        "subjectAltName=IP:127.0.0.1",
+        "-out",
+        files[0],
+        "-keyout",
+        files[1],
+    ]
+    subprocess.run(argv, check=True, capture_output=True)
+    return files
+
+
+@pytest.fixture
+def host(certificate: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A registry that listens on this host:port for one test."""
+    monkeypatch.setattr(registry, "PAUSE_SECONDS", 0)
+    Registry.sporadic, Registry.asked = 0, []
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Registry)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*certificate)
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"127.0.0.1:{server.server_address[1]}"
+    server.shutdown()
+    server.server_close()
+
+
+def login(certificate: tuple[str, str], key: str = "right") -> Login:
+    """Who asks this registry."""
+    return Login(username="$oauthtoken", key=key, ca_file=certificate[0])
+
+
+def test_the_digest_is_that_of_the_manifest(host: str, certificate: tuple[str, str]) -> None:
+    """Computed over what was received."""
+    assert digest_of(f"{host}/nvidia/triton:26.07", login(certificate)) == DIGEST
+
+
+def test_a_sporadic_401_is_asked_again(host: str, certificate: tuple[str, str]) -> None:
+    """Anonymous pulls of nvcr.io see them."""
+    Registry.sporadic = 2
+    assert digest_of(f"{host}/nvidia/triton:26.07", login(certificate)) == DIGEST
+
+
+def test_a_wrong_key_is_explained_and_not_shown(host: str, certificate: tuple[str, str]) -> None:
+    """401 after every attempt."""
+    with pytest.raises(Refusal) as refused:
+        digest_of(f"{host}/nvidia/triton:26.07", login(certificate, "wrong-key"))
+    assert ("wrong or expired key" in str(refused.value), "wrong-key" in str(refused.value)) == (True, False)
+
+
+def test_a_missing_tag_is_not_asked_twice(host: str, certificate: tuple[str, str]) -> None:
+    """404 is an answer."""
+    with pytest.raises(Refusal) as refused:
+        digest_of(f"{host}/nvidia/triton:gone", login(certificate))
+    manifests = [path for path in Registry.asked if "manifests" in path]
+    assert (refused.value.facts["seen"][:3], len(manifests)) == ("404", 2)
+
+
+def test_a_registry_with_an_unknown_certificate_is_not_believed(host: str) -> None:
+    """And the message says which setting trusts a private CA."""
+    with pytest.raises(Refusal) as refused:
+        digest_of(f"{host}/nvidia/triton:26.07", Login())
+    assert (refused.value.kind, "registry.ca_file" in refused.value.attempt) == ("registry-unreachable", True)
+
+
+def test_a_reference_splits_into_host_path_and_tag() -> None:
+    """A port is no tag."""
+    assert split("mirror.example:8443/nvidia/tritonserver:26.07-py3") == (
+        "mirror.example:8443",
+        "nvidia/tritonserver",
+        "26.07-py3",
+    )
+
+
+@pytest.mark.parametrize("line", ['        "image_digest": "",\n', "    image_digest='sha256:old',\n"])
+def test_the_digest_is_written_into_its_line_and_nowhere_else(tmp_path: Path, line: str) -> None:
+    """The change comes back as a diff."""
+    file = tmp_path / "h100.py"
+    file.write_text(f"# before\n{line}# after\n")
+    changes = write_digest(file, NEW)
+    assert (NEW in changes, file.read_text().splitlines()[::2]) == (True, ["# before", "# after"])
+
+
+def test_a_pinned_inventory_is_left_alone(tmp_path: Path) -> None:
+    """The second time there is nothing to do."""
+    file = tmp_path / "h100.py"
+    file.write_text(f'"image_digest": "{NEW}"\n')
+    assert write_digest(file, NEW) == f"{file} is pinned to {NEW} already\n"
+
+
+def test_an_inventory_without_a_place_is_told_what_to_add(tmp_path: Path) -> None:
+    """Rather than edited somewhere."""
+    file = tmp_path / "h100.py"
+    file.write_text("hosts = []\n")
+    with pytest.raises(Refusal) as refused:
+        write_digest(file, NEW)
+    assert refused.value.attempt == f'add "image_digest": "{NEW}" to the data of the group'

@@ -1,0 +1,104 @@
+"""What holds for every plan, tried on inventories nobody wrote."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from deploy import memory
+from deploy.catalog import CHECKPOINTS, GPUS
+from deploy.errors import Refusal
+from deploy.plan import Plan
+from deploy.report import gpus_of
+from deploy.slice import ServerSlice
+from deploy.spec import KVCache, Rollout
+from deploy.waves import waves
+from tests.unit.given import EMBEDDER, GPT_OSS, LLAMA, MACHINE, MAIN, RERANKER, main, plan, sources
+
+CACHES = st.builds(KVCache, tokens=st.none() | st.integers(8192, 600_000))
+LLMS = st.builds(
+    lambda base, cache, rows: replace(base, kv_cache=cache, max_batch_size=rows),
+    st.sampled_from([GPT_OSS, LLAMA, replace(GPT_OSS, checkpoint="gpt-oss-120b")]),
+    CACHES,
+    st.integers(1, 256),
+)
+ENCODERS = st.lists(st.sampled_from([RERANKER, EMBEDDER, replace(RERANKER, device="cpu")]), unique_by=lambda m: m.name)
+CARDS = st.sampled_from(["h100-80", "h100-nvl-94", "h200-141", "b200-180"])
+WAYS = st.sampled_from([1, 2, 4])
+NAMES = st.lists(st.from_regex(r"[a-z]{1,8}", fullmatch=True), min_size=1, max_size=60, unique=True)
+
+
+def planned(data: dict[str, Any]) -> Plan | None:
+    """The plan, or None where these models do not fit this card."""
+    try:
+        return plan(**data)
+    except Refusal:
+        return None
+
+
+@st.composite
+def inventories(draw: st.DrawFn) -> dict[str, Any]:
+    """Data of one host: a card, some of its GPUs, encoders and an LLM."""
+    ways = draw(WAYS)
+    data = main(*draw(ENCODERS), draw(LLMS), gpus=tuple(range(ways)))
+    return data | {"machine": replace(MACHINE, gpu=draw(CARDS), gpus=ways)}
+
+
+def taken_mib(server: ServerSlice, gpu: int) -> int:
+    """MiB of one GPU, summed from the slices a second time."""
+    return server.overhead_mib + sum(m.memory.total_mib for m in server.models if gpu in gpus_of(m, server))
+
+
+@given(inventories())
+@settings(max_examples=150, deadline=None)
+def test_a_plan_that_fits_fits_on_every_gpu(data: dict[str, Any]) -> None:
+    """With the reserve left."""
+    made = planned(data)
+    for server in made.slices[0].servers if made else ():
+        usable_mib = GPUS[data["machine"].gpu].usable_mib - memory.RESERVE_MIB
+        assert all(taken_mib(server, gpu) <= usable_mib for gpu in server.gpus)
+
+
+@given(inventories())
+@settings(max_examples=150, deadline=None)
+def test_the_cache_never_holds_more_than_was_planned(data: dict[str, Any]) -> None:
+    """Tokens x bytes of a token, at most the MiB of the slice; and one sequence at least."""
+    made = planned(data)
+    for model in made.slices[0].servers[0].models if made else ():
+        if model.kind == "llm":
+            llm = data["servers"][0].models[-1]
+            size = memory.kv_bytes_per_token(CHECKPOINTS[llm.checkpoint].shape, "auto", len(data["servers"][0].gpus))
+            assert llm.max_seq_len <= model.kv_cache_tokens <= model.memory.kv_cache_mib * 2**20 // size
+
+
+@given(NAMES, st.integers(0, 5), st.integers(1, 100))
+def test_every_host_is_in_exactly_one_wave(names: list[str], canary: int, percent: int) -> None:
+    """Nobody is forgotten and nobody swapped twice."""
+    found = [name for wave in waves(names, Rollout(canary_hosts=canary, wave_percent=percent)) for name in wave]
+    assert sorted(found) == sorted(names)
+
+
+@given(NAMES.flatmap(lambda names: st.tuples(st.just(names), st.permutations(names))))
+@settings(max_examples=20, deadline=None)
+def test_the_order_of_the_inventory_does_not_matter(both: tuple[list[str], list[str]]) -> None:
+    """Digest, waves and slices."""
+    assert plan(*sources(*both[0])) == plan(*sources(*both[1]))
+
+
+@given(inventories(), inventories())
+@settings(max_examples=60, deadline=None)
+def test_the_digest_changes_exactly_when_a_slice_does(left: dict[str, Any], right: dict[str, Any]) -> None:
+    """Equal slices, equal digest; other slices, another."""
+    one, other = planned(left), planned(right)
+    if one and other:
+        assert (one.digest == other.digest) == (one.slices == other.slices)
+
+
+@given(st.sampled_from([("http_port", 9000), ("stop_seconds", 91), ("shm_mib", 4096), ("log_verbose", 1)]))
+def test_every_setting_of_a_server_is_in_the_digest(change: tuple[str, Any]) -> None:
+    """Nothing changes on a host that the digest does not know of."""
+    changed = plan(servers=(replace(MAIN, **dict([change])),))
+    assert changed.digest != plan().digest

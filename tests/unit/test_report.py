@@ -1,0 +1,84 @@
+"""The plan as a person reads it, and what fits on a card."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from rich.console import Console, RenderableType
+
+from deploy.__main__ import load_inventory
+from deploy.fit import fit
+from deploy.fleet import Fleet
+from deploy.plan import make_plan
+from deploy.report import fit_report, memory_bar, memory_parts, plan_report, same_slices
+from tests.unit.given import AROUND, MACHINE, main, plan, sources
+from tests.unit.golden import same_as_golden
+
+INVENTORY = str(Path(__file__).parents[2] / "inventories" / "h100.py")
+
+
+def printed(renderable: RenderableType) -> str:
+    """What a plain terminal of 120 columns shows, without trailing spaces."""
+    console = Console(width=120, highlight=False, no_color=True)
+    with console.capture() as capture:
+        console.print(renderable)
+    return "\n".join(line.rstrip() for line in capture.get().splitlines()) + "\n"
+
+
+def test_the_shipped_inventory_prints_this() -> None:
+    """The page an operator reads before saying yes."""
+    shipped = make_plan(Fleet.of(load_inventory(INVENTORY, {})), AROUND)
+    same_as_golden("h100.plan.txt", printed(plan_report(shipped)))
+
+
+def test_what_fits_beside_a_reranker_prints_this() -> None:
+    """`enginehouse fit h100-80 gpt-oss-20b bge-reranker-large`."""
+    found = fit("h100-80", ["gpt-oss-20b", "bge-reranker-large"], "26.07", AROUND)
+    same_as_golden("fit.txt", printed(fit_report(found)))
+
+
+def test_what_is_left_is_counted_in_tokens_and_users() -> None:
+    """79,031 - 592 - 2,444 - 18,327 = 57,668 MiB of 49,152 bytes: 1,230,240 tokens, 150 users of 8,192."""
+    found = fit("h100-80", ["gpt-oss-20b", "bge-reranker-large"], "26.07", AROUND)
+    assert (found.cache_tokens, found.users[8_192]) == (1_230_240, 150)
+
+
+def test_longer_prompts_leave_less() -> None:
+    """131,072 tokens in one iteration take 1.5 x 71,360 x 131,072 x 2 bytes = 26,760 MiB instead of 1,672: 5 users."""
+    assert fit("h100-80", ["gpt-oss-20b", "bge-reranker-large"], "26.07", AROUND).users[131_072] == 5
+
+
+def test_users_stop_at_the_models_own_context() -> None:
+    """Qwen3-8B has 40,960 positions."""
+    assert list(fit("h100-80", ["qwen3-8b"], "26.07", AROUND).users) == [2048, 8192, 32_768]
+
+
+def test_encoders_alone_have_no_cache() -> None:
+    """Nothing to share among users."""
+    assert fit("l40s-48", ["bge-reranker-large"], "26.07", AROUND).to_json()["cache_tokens"] == 0
+
+
+def test_forty_equal_hosts_are_shown_once() -> None:
+    """They differ in nothing but the name."""
+    made = plan(*sources(*(f"h100-{number:02}" for number in range(1, 41))))
+    assert [len(alike) for alike in same_slices(made.slices)] == [40]
+
+
+def test_a_bar_is_as_long_as_the_card() -> None:
+    """64 characters, whatever is on it."""
+    one = plan().for_host("h100-01")
+    bar = memory_bar(one.servers[0], 0, one).plain.splitlines()[0]
+    assert sum(bar.count(mark) for mark in "█▓▒░·") == 64
+
+
+def test_the_parts_of_a_bar_add_up_to_what_cuda_can_use() -> None:
+    """81,079 on the measured card."""
+    one = plan().for_host("h100-01")
+    assert sum(memory_parts(one.servers[0], 0, one).values()) == 81_079
+
+
+def test_encoders_are_on_the_first_gpu_only() -> None:
+    """Weights of GPU 1: a half of gpt-oss and nothing else."""
+    one = plan(**(main(gpus=(0, 1)) | {"machine": replace(MACHINE, gpus=2)})).for_host("h100-01")
+    assert [memory_parts(one.servers[0], gpu, one)["weights"] for gpu in (0, 1)] == [8_537, 6_562]
