@@ -263,8 +263,10 @@ def _wait_for(is_so: Callable[[], bool], seconds: float, one: Machine) -> None:
         if is_so():
             return
         time.sleep(0.05)
+    logs = [one.directory / "supervisor.log", one.directory / "console.log"]
+    lines = [line for log in logs if log.exists() for line in log.read_text(errors="replace").splitlines()[-5:]]
+    said = "\n".join(f"          {line.strip()}" for line in lines)
     raise RehearsalRefused(
         f"{one.name} did not come to the wanted state within {seconds:.0f} s\n"
-        f"  state   {one.state}\n  console {one.directory / 'console.log'}\n"
-        f"  also    {one.directory / 'supervisor.log'}"
+        f"  state   {one.state}\n  said\n{said}\n  logs    {logs[0]}, {logs[1]}"
     )

@@ -13,13 +13,12 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+from rehearsal import kernel_settings
 from rehearsal.places import NUMBERS, Places, RehearsalRefused
 
 BRIDGE_ADDRESS = "10.213.0.1"  # of rehearsal number 0; services listen on `Network.bridge_address`
 SERVICE_NAMES = ("apt.rehearsal.internal", "registry.rehearsal.internal", "hub.rehearsal.internal")
 FIRST_MACHINE = 10
-FORWARDING = Path("/proc/sys/net/ipv4/ip_forward")
-FORWARDING_FOUND = Path("/run/rehearsal-ip-forward")
 
 
 @dataclass(frozen=True)
@@ -69,21 +68,19 @@ def bring_up(places: Places) -> Network:
         _command("ip", "link", "add", network.bridge, "type", "bridge")
     _command("ip", "link", "set", network.bridge, "alias", str(places.root), "up")
     _command("ip", "address", "replace", f"{network.bridge_address}/{network.subnet.prefixlen}", "dev", network.bridge)
-    _remember_forwarding()
-    FORWARDING.write_text("1\n")
+    kernel_settings.raise_all()
     _install_rules(network)
     return network
 
 
 def take_down(places: Places) -> None:
-    """Bridge and rules of this rehearsal are gone and forwarding is as it was found; nothing to do is fine."""
+    """Bridge and rules of this rehearsal are gone; with the last one, the kernel's settings are as they were found."""
     network = Network(places.number)
     _remove_rules(network)
     if _exists(network.bridge) and _owner(network.bridge) in ("", str(places.root)):
         _command("ip", "link", "delete", network.bridge)
-    if FORWARDING_FOUND.exists() and not any(_exists(Network(other).bridge) for other in NUMBERS):
-        FORWARDING.write_text(FORWARDING_FOUND.read_text())
-        FORWARDING_FOUND.unlink()
+    if not any(_exists(Network(other).bridge) for other in NUMBERS):
+        kernel_settings.put_back()
 
 
 def limit_rate(interface: str, rate: str | None) -> None:
@@ -120,12 +117,6 @@ def _refuse_a_foreign_bridge(network: Network, places: Places) -> None:
         f"  try     `python -m rehearsal down` there, or ENGINEHOUSE_REHEARSAL_NUMBER={network.number + 1} here\n"
         f"  state   nothing was started"
     )
-
-
-def _remember_forwarding() -> None:
-    # Of the outer machine, not of one rehearsal: the last one down puts back what the first one found.
-    if not FORWARDING_FOUND.exists():
-        FORWARDING_FOUND.write_text(FORWARDING.read_text())
 
 
 def _rules(network: Network) -> list[tuple[str, str, list[str]]]:
