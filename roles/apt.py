@@ -126,17 +126,22 @@ def install(
     wanted: Mapping[str, str], seen: Mapping[str, Installed], *, repository: str = "", recommends: bool = False
 ) -> Iterator[Command]:
     """Commands after which each package is there, at a version its pattern matches (`""` means any)."""
-    missing = [
-        f"{name}={version}" if version else name
+    missing = {
+        name: version
         for name, version in wanted.items()
         if name not in seen or not fnmatchcase(seen[name].version, version or "*")
-    ]
+    }
     if not missing:
         return
     if repository:
         yield f"{PROGRAMS}/patient-apt update {repository}"
     flags = "--allow-downgrades --allow-change-held-packages" + ("" if recommends else " --no-install-recommends")
-    yield f"{PROGRAMS}/patient-apt install {flags} {' '.join(missing)}"
+    yield f"{PROGRAMS}/patient-apt install {flags} {specified(missing)}"
+
+
+def specified(packages: Mapping[str, str]) -> str:
+    """Names and version patterns as apt-get wants them on its command line."""
+    return " ".join(quote(f"{name}={version}") if version else name for name, version in packages.items())
 
 
 def hold(names: Iterable[str], seen: Mapping[str, Installed]) -> Iterator[Command]:
@@ -144,6 +149,13 @@ def hold(names: Iterable[str], seen: Mapping[str, Installed]) -> Iterator[Comman
     free = sorted(name for name in names if name in seen and not seen[name].held)
     if free:
         yield f"apt-mark hold {' '.join(free)}"
+
+
+def release(names: Iterable[str], seen: Mapping[str, Installed]) -> Iterator[Command]:
+    """One command that lifts the holds among them: apt moves a held package only where named, not as a dependency."""
+    held = sorted(name for name in names if name in seen and seen[name].held)
+    if held:
+        yield f"apt-mark unhold {' '.join(held)}"
 
 
 def keep_from_upgrades(subject: str, patterns: Iterable[str]) -> tuple[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -102,14 +102,16 @@ def packages(seen: Seen, wanted: Wanted) -> Iterator[Command]:
     commands = list(apt.install(names_wanted, seen.packages, repository=repository))
     if commands and wanted.mine.machine.os.startswith("debian"):
         commands[1:1] = _with_contrib(wanted.mine, names_wanted)
+    if commands:
+        yield from apt.release(names.of_driver(seen.packages), seen.packages)
     yield from commands
 
 
-def _with_contrib(mine: Slice, packages: Iterable[str]) -> list[Command]:
+def _with_contrib(mine: Slice, packages: Mapping[str, str]) -> list[Command]:
     """The command that adds Debian's `contrib` where apt cannot resolve the packages without it."""
     program, codename = (FILES / "enable-contrib").read_text(), SYSTEMS[mine.machine.os].codename
     retry = f"{paths.CONTRIB} {codename} && {PROGRAMS}/patient-apt update"
-    simulated = f"apt-get install --simulate --allow-change-held-packages {' '.join(packages)} >/dev/null 2>&1"
+    simulated = f"apt-get install --simulate --allow-change-held-packages {apt.specified(packages)} >/dev/null 2>&1"
     return [write(paths.CONTRIB, program, mode="0755"), f"{simulated} || {{ {retry}; }}"]
 
 

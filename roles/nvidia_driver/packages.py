@@ -18,6 +18,8 @@ PATTERNS = (
 """dpkg patterns of everything this module speaks about."""
 
 _TOOLKIT = r"(nvidia-container-|libnvidia-container).*"
+# Not held: they hold no code, exclude each other, and a held one would keep apt from ever changing the branch.
+_PINNING = r"nvidia-driver-pinning-.*"
 _CANONICAL = r"(linux-modules-nvidia-|nvidia-headless-|libnvidia-compute-|nvidia-utils-)\d+-server.*"
 _NVIDIA = (
     r"(nvidia-driver-cuda|nvidia-kernel-open-dkms|nvidia-open|cuda-drivers|nvidia-dkms-(\d+-)?open|libnvidia-compute)"
@@ -38,7 +40,8 @@ def of_driver(names: Iterable[str]) -> list[str]:
     expression = (
         r"(lib)?nvidia-.*|libcuda1|cuda-drivers.*|firmware-nvidia.*|linux-(modules|objects|signatures)-nvidia-.*"
     )
-    return sorted(name for name in names if re.fullmatch(expression, name) and not re.fullmatch(_TOOLKIT, name))
+    others = rf"{_TOOLKIT}|{_PINNING}"
+    return sorted(name for name in names if re.fullmatch(expression, name) and not re.fullmatch(others, name))
 
 
 def of_kernel(names: Iterable[str]) -> list[str]:
@@ -70,11 +73,12 @@ def wanted(mine: Slice, kernel: str) -> dict[str, str]:
             *(f"linux-headers-{kernel}", f"nvidia-dkms{mark}-open", f"libnvidia-compute{mark}"),
             *(f"nvidia-utils{mark}", f"nvidia-compute-utils{mark}"),
         ]
-    versioned = version and mine.driver.source == "canonical"
-    return {name: f"{version}*" if versioned and not name.startswith("linux-") else "" for name in names}
+    # Canonical's names carry the branch; of NVIDIA's, any version of another branch would do unless it is said.
+    pattern = f"{version}-*" if version else "" if mine.driver.source == "canonical" else f"{branch}.*"
+    return {name: "" if name.startswith("linux-") else pattern for name in names}
 
 
 def fabric_manager(mine: Slice, driver_version: str) -> dict[str, str]:
     """The fabric manager of exactly the driver's version: it refuses to run on any other."""
     name = f"nvidia-fabricmanager-{mine.driver.branch}" if mine.driver.source == "canonical" else "nvidia-fabricmanager"
-    return {name: f"{driver_version}*"}
+    return {name: f"{driver_version}-*"}

@@ -1,0 +1,211 @@
+"""What preflight finds on machines that are not the declared one; facts are scripted as the host prints them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from deploy.errors import Refusal
+from deploy.slice import Slice
+from roles import preflight
+from roles.preflight.defaults import Defaults
+from roles.preflight.facts import addresses
+from roles.preflight.judge import judge, notes
+from roles.preflight.network import address_of
+from roles.seen import Seen
+from tests.roles.fake import Ran, run
+from tests.roles.slices import a_slice
+
+NOW = 1_790_000_000
+H100 = "0000:01:00.0 10de:2330 0x030200"
+GOOD = {
+    "os": "debian-12",
+    "kernel": "6.1.0-40-amd64",
+    "architecture": "x86_64",
+    "systemd": "yes",
+    "cgroup": "cgroup2fs",
+    "pci": H100,
+    "memory-kib": "206000000",
+    "clock": str(NOW),
+    "room": "/dev/vda1 900000 100000 800000 12% /",
+    "docker-room": "/dev/vda1 900000 100000 800000 12% /",
+    "used-mib": "1",
+}
+
+
+def kinds(mine: Slice | None = None, **changes: str) -> list[str]:
+    """Kinds of everything found on a good machine with some answers changed; an empty answer is no answer."""
+    values = {name: value for name, value in {**GOOD, **changes}.items() if value}
+    return [found.kind for found in judge(Seen(values=values), mine or a_slice("debian-12"), Defaults(), NOW)]
+
+
+def test_the_declared_machine_has_no_findings() -> None:
+    assert kinds() == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "kind"),
+    [
+        ({"os": "debian-13"}, "os"),
+        ({"architecture": "aarch64"}, "architecture"),
+        ({"systemd": ""}, "systemd"),
+        ({"cgroup": "tmpfs"}, "cgroup"),
+        ({"pci": "0000:01:00.0 10de:20b5 0x030200"}, "gpu"),
+        ({"pci": ""}, "gpu-count"),
+        ({"pci": f"{H100}\n{H100}"}, "gpu-count"),
+        ({"pci": f"{H100}\n0000:80:00.0 10de:22a3 0x068000"}, "nvswitch"),
+        ({"room": "/dev/vda1 90000 80000 10000 90% /", "docker-room": ""}, "disk"),
+        ({"clock": str(NOW - 61)}, "clock"),
+        ({"clock": str(NOW + 61)}, "clock"),
+        ({"runfile": "/usr/bin/nvidia-uninstall"}, "runfile-driver"),
+        ({"secure-boot": "on"}, "secure-boot"),
+        ({"confidential": "/dev/tdx_guest"}, "confidential"),
+        ({"gpu-users": "4711 python3"}, "gpu-in-use"),
+        ({"listening": "0100007F:1F40"}, "port-taken"),
+        ({"listening": "00000000:1F41"}, "port-taken"),
+        ({"listening": "00000000000000000000000000000000:1F42"}, "port-taken"),
+        ({"unreachable": "image nvcr.io:443"}, "unreachable"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "+".join(value),
+)
+def test_one_difference_is_one_finding(changes: dict[str, str], kind: str) -> None:
+    assert kinds(**changes) == [kind]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"clock": str(NOW - 60)},
+        {"room": "/dev/vda1 90000 80000 10000 90% /", "weights": "present", "image": "present"},
+        {"listening": "00000000:1F40", "serving": "triton@main.service"},
+        {"listening": "0200007F:1F40"},
+        {"secure-boot": "on", "loaded": "580.178.04"},
+        {"secure-boot": "on", "enrolled": "mok.pub is already enrolled"},
+        {"unreachable": "docker-packages download.docker.com:443", "proxy": '"http://proxy:3128"'},
+        {"nouveau": "loaded"},
+    ],
+    ids=lambda changes: "+".join(changes),
+)
+def test_what_is_no_hindrance_is_no_finding(changes: dict[str, str]) -> None:
+    assert kinds(**changes) == []
+
+
+def test_all_findings_come_together() -> None:
+    assert kinds(os="debian-13", pci="", runfile="/usr/bin/nvidia-uninstall") == ["os", "gpu-count", "runfile-driver"]
+
+
+def test_less_memory_than_declared_is_found() -> None:
+    assert kinds(a_slice("debian-12", machine={"memory_mib": 250_000})) == ["memory"]
+
+
+def test_what_firmware_keeps_of_the_memory_is_not_found() -> None:
+    assert kinds(a_slice("debian-12", machine={"memory_mib": 208_000})) == []
+
+
+def test_an_ubuntu_kernel_of_another_flavour_is_found() -> None:
+    mine = a_slice("ubuntu-24.04", machine={"kernel_flavour": "aws"})
+    assert kinds(mine, os="ubuntu-24.04", kernel="6.8.0-85-generic") == ["kernel"]
+
+
+def test_an_unmanaged_driver_below_the_floor_is_found() -> None:
+    mine = a_slice("debian-12", driver={"manage": False})
+    assert kinds(mine, loaded="535.183.06") == ["driver-floor"]
+
+
+def test_a_proxy_that_is_not_known_can_be_allowed_for() -> None:
+    seen = Seen(values={**GOOD, "unreachable": "image nvcr.io:443"})
+    assert judge(seen, a_slice("debian-12"), Defaults(check_network=False), NOW) == []
+
+
+def test_a_message_names_the_host_what_was_seen_and_what_to_do() -> None:
+    seen = Seen(values={**GOOD, "pci": "0000:01:00.0 10de:20b5 0x030200"})
+    (found,) = judge(seen, a_slice("debian-12"), Defaults(), NOW)
+    assert str(found) == (
+        "host: this machine has another GPU\n"
+        "  found   10de:20b5\n"
+        "  wanted  10de:2330 (h100-80, SM 90)\n"
+        "  try     declare the GPU it has, or ask the provider for the right VM\n"
+        "  state   preflight; no host was changed"
+    )
+
+
+def test_a_port_names_the_program_that_has_it() -> None:
+    listeners = 'LISTEN 0 4096 0.0.0.0:8000 0.0.0.0:* users:(("python3",pid=7,fd=3))'
+    seen = Seen(values={**GOOD, "listening": "00000000:1F40", "listeners": listeners})
+    assert judge(seen, a_slice("debian-12"), Defaults(), NOW)[0].facts["found"] == "python3 listens there"
+
+
+def test_nouveau_is_told_beforehand() -> None:
+    seen = Seen(values={**GOOD, "nouveau": "loaded"})
+    assert list(notes(seen, a_slice("debian-12"))) == [
+        "nouveau drives the GPU; it will be kept away, and the host reboots once"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "address", "port"),
+    [
+        ("0100007F:1F40", "127.0.0.1", 8000),
+        ("00000000000000000000000001000000:0016", "::1", 22),
+        ("0000000000000000FFFF00000100007F:1F40", "::ffff:7f00:1", 8000),
+    ],
+)
+def test_the_kernels_notation_of_addresses_is_read(text: str, address: str, port: int) -> None:
+    assert (str(address_of(text)[0]), address_of(text)[1]) == (address, port)
+
+
+def test_canonical_drivers_need_no_address_of_nvidia() -> None:
+    assert [place for _, place, _ in addresses(a_slice("ubuntu-24.04"))] == [
+        "download.docker.com:443",
+        "nvidia.github.io:443",
+        "nvcr.io:443",
+    ]
+
+
+def lines(**changes: str) -> list[str]:
+    """The fact's output on a good machine with some answers changed."""
+    return [f"value\t{name}\t{line}" for name, text in {**GOOD, **changes}.items() for line in text.splitlines()]
+
+
+def confirmed(
+    login: str = "user=operator\nuid=1000\nsudo=yes", story: Callable[[], Any] | None = None, **changes: str
+) -> Ran:
+    """Preflight on a fake Debian 12 whose clock is right unless said otherwise."""
+    answers = {"id -un": login, "os-release": lines(**{"clock": str(int(time.time())), **changes})}
+    return run(story or (lambda: preflight.confirm(a_slice("debian-12"))), answers=answers, data={"_sudo": True})
+
+
+def test_a_confirmed_machine_reports_no_change() -> None:
+    assert (confirmed().changed, confirmed().would_change) == ((), ())
+
+
+def test_a_finding_fails_the_host() -> None:
+    assert confirmed(pci="").failed_hosts == ("host",)
+
+
+def test_a_finding_is_shown_by_dry() -> None:
+    assert any("the number of GPUs differs" in line for line in confirmed(pci="").told)
+
+
+def test_the_login_is_asked_without_sudo() -> None:
+    assert [heard.sudo for heard in confirmed().shell["host"]] == [False, True]
+
+
+def test_sudo_with_a_password_stops_before_anything_prompts() -> None:
+    with pytest.raises(Refusal, match="cannot become root without a password"):
+        confirmed(login="user=operator\nuid=1000")
+
+
+def test_root_needs_no_sudo() -> None:
+    answers = {"id -un": "user=root\nuid=0", "os-release": lines(clock=str(int(time.time())))}
+    assert run(lambda: preflight.confirm(a_slice("debian-12")), answers=answers).failed_hosts == ()
+
+
+def test_a_lost_host_does_not_stop_the_others() -> None:
+    good = {"id -un": "uid=0", "os-release": lines(clock=str(int(time.time())))}
+    bad = {"id -un": "uid=0", "os-release": lines(pci="", clock=str(int(time.time())))}
+    ran = run(lambda: preflight.confirm(a_slice("debian-12")), hosts=("a", "b"), answers={"a": good, "b": bad})
+    assert (ran.failed_hosts, ran.stopped) == (("b",), "")
