@@ -100,9 +100,10 @@ def layer_elements(shape: Checkpoint) -> int:
     By hand: XLM-R-large: 3x1024 + 48x64 + 2x4096 = 14,336; over 16,384 tokens in fp16: 448 MiB (449 measured).
     """
     attention = 3 * shape.hidden + (shape.heads + 2 * kv_heads(shape)) * head_dim(shape)
+    inner = shape.intermediate or 4 * shape.hidden
     if shape.experts:
-        return attention + shape.active_experts * (2 * shape.hidden + 3 * shape.intermediate)
-    return attention + 2 * shape.intermediate
+        return attention + shape.active_experts * (2 * shape.hidden + 3 * inner)
+    return attention + 2 * inner
 
 
 def encoder_workspace_mib(shape: Checkpoint, dtype: DType, max_batch_tokens: int) -> int:

@@ -12,10 +12,7 @@ from deploy.spec import DataDisk, Docker, Hub, Machine, Mirrors, Registry
 
 @dataclass(frozen=True, kw_only=True)
 class DriverSlice:
-    """The driver to find or install.
-
-    `packages` are exact apt names; `floor` is the oldest version the image runs on.
-    """
+    """The driver to find or install; `floor` is the oldest version the image runs on."""
 
     manage: bool
     source: str

@@ -12,6 +12,7 @@ from deploy.checks.release import ending_soon, release_problems
 from deploy.checks.rollout import no_hosts, rollout_problems
 from deploy.checks.secrets import secret_problems
 from deploy.checks.servers import server_problems
+from deploy.checks.sources import source_problems
 from deploy.checks.weights import weights_problems
 from deploy.errors import Refusal
 from deploy.fleet import Fleet
@@ -37,6 +38,7 @@ def host_problems(host: Host, surroundings: Surroundings) -> Iterator[Refusal]:
     yield from machine_problems(host)
     yield from release_problems(host, surroundings.today)
     yield from secret_problems(host)
+    yield from source_problems(host)
     yield from server_problems(host)
     yield from model_problems(host, surroundings)
     yield from weights_problems(host, surroundings)

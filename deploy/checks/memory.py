@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from deploy import memory
 from deploy.budget import ServerBudget, server_budget
 from deploy.catalog import GPUS
+from deploy.checks.shapes import shape_problems
 from deploy.errors import Refusal
 from deploy.refuse import model_at, refuse, server_at
 from deploy.resolve import Served, serve
@@ -23,7 +24,8 @@ def memory_problems(host: Host, surroundings: Surroundings) -> Iterator[Refusal]
         served = [serve(model, surroundings) for model in server.models]
         known = [one for one in served if one]
         kinds = {"LLM": "llm", "Embedder": "embedder", "Reranker": "reranker"}
-        if greedy or not gpu or not server.gpus or not known or len(known) < len(served):
+        impossible = any(shape_problems(server, model) for model in server.models)
+        if impossible or greedy or not gpu or not server.gpus or not known or len(known) < len(served):
             continue
         if any(kinds[type(one.model).__name__] != one.architecture.kind for one in known):
             continue

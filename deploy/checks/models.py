@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from deploy.catalog import ARCHITECTURES, CHECKPOINTS, GPUS
 from deploy.catalog.names import offer
 from deploy.checks.generation import llm_problems
-from deploy.checks.servers import NAME
+from deploy.checks.shapes import shape_problems
 from deploy.errors import Refusal
 from deploy.paths import choose_path
 from deploy.refuse import model_at, refuse, server_at
 from deploy.resolve import Served, image_of, release_row, serve, shape_of
 from deploy.spec import LLM, Embedder, Encoder, Host, Model, Server
 from deploy.surroundings import Surroundings
+
+MODEL_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,62}[A-Za-z0-9])?")
 
 KINDS = {"llm": "LLM", "embedder": "Embedder", "reranker": "Reranker"}
 
@@ -26,6 +29,7 @@ def model_problems(host: Host, surroundings: Surroundings) -> Iterator[Refusal]:
             yield from _any_model(server, model)
             served = serve(model, surroundings)
             yield from _unknown(server, model) if served is None else _servable(host, server, served)
+            yield from shape_problems(server, model)
 
 
 def _same_names(server: Server) -> Iterator[Refusal]:
@@ -42,13 +46,13 @@ def _same_names(server: Server) -> Iterator[Refusal]:
 
 
 def _any_model(server: Server, model: Model) -> Iterator[Refusal]:
-    if not NAME.fullmatch(model.name.replace(".", "-").replace("_", "-")):
+    if not MODEL_NAME.fullmatch(model.name):
         yield refuse(
             "bad-name",
             f"{model.name!r} cannot name a model and a directory",
             where=model_at(server.name, model.name, "name"),
             seen=repr(model.name),
-            wanted="lower-case letters, digits, inner dots, hyphens and underscores, 32 at most",
+            wanted="letters, digits, inner dots, hyphens and underscores, 64 at most",
             attempt="rename it; clients ask for the model by this name",
         )
     if model.trust_remote_code:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -80,3 +81,33 @@ def test_the_verbs_are_listed() -> None:
     """And nothing that is not there yet."""
     text = enginehouse("--help").stdout
     assert [verb for verb in ("fit", "init", "pin", "plan") if f"  {verb} " in text] == ["fit", "init", "pin", "plan"]
+
+
+def pyinfra(directory: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """pyinfra on three scripted hosts of the shipped inventory, with a deploy file that only asks for the plan."""
+    hosts = '["@fake/a", "@fake/b", "@fake/c"]'
+    (directory / "fleet.py").write_text((ROOT / INVENTORY).read_text().replace('["h100-01.example.internal"]', hosts))
+    (directory / "ask.py").write_text(
+        "from pyinfra import host, inventory\n"
+        "from deploy.__main__ import planned\n"
+        "plan = planned(inventory, host)\n"
+        "print(host.name, plan.digest, plan.waves, plan.for_host(host.name).sm)\n"
+    )
+    argv = [sys.executable, "-m", "pyinfra", str(directory / "fleet.py"), str(directory / "ask.py"), "-y", *words]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    return subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False, cwd=directory, env=environment)
+
+
+def test_a_deploy_sees_the_plan_of_its_limit(tmp_path: Path) -> None:
+    """Two of three hosts, each with its slice."""
+    done = pyinfra(tmp_path, "--limit", "@fake/a", "--limit", "@fake/c")
+    told = [line for line in done.stdout.splitlines() if line.startswith("@fake/")]
+    assert [line.split(" plan-")[0] for line in told] == ["@fake/a", "@fake/c"]
+    assert all("(('@fake/a',), ('@fake/c',)) 90" in line for line in told)
+
+
+def test_a_deploy_with_another_plan_ends_before_any_host_is_changed(tmp_path: Path) -> None:
+    """One clean message, no stack trace, exit not 0."""
+    done = pyinfra(tmp_path, "--data", "expect=plan-0000000000000000")
+    said = done.stdout + done.stderr
+    assert (done.returncode != 0, "not the plan that was expected" in said, "Traceback" in said) == (True, True, False)

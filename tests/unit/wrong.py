@@ -10,12 +10,14 @@ from typing import Any, NamedTuple
 
 from deploy.spec import (
     LLM,
+    AptMirror,
     Checkpoint,
     DataDisk,
     Docker,
     Driver,
     Hub,
     KVCache,
+    Mirrors,
     Registry,
     Release,
     Rollout,
@@ -91,6 +93,11 @@ MACHINES = {
     ),
     "a data disk is mounted where the data is": Wrong(
         machine(data_disk=DataDisk(device="/dev/nvme1n1", mount="/mnt/data")),
+        "data-disk-mount",
+        "machine.data_disk.mount",
+    ),
+    "a data disk does not hide what is under /var/lib": Wrong(
+        machine(data_disk=DataDisk(device="/dev/nvme1n1", mount="/var/lib")),
         "data-disk-mount",
         "machine.data_disk.mount",
     ),
@@ -201,6 +208,19 @@ MODELS = {
     ),
     "an encoder has the python path only": Wrong(
         main(replace(RERANKER, path="engine")), "path-for-encoder", 'servers["main"].models["bge"].path'
+    ),
+    "a checkpoint of one's own has numbers": Wrong(
+        main(own_llm("LlamaForCausalLM", heads=0)),
+        "impossible-shape",
+        'servers["main"].models["mine"].checkpoint.heads',
+    ),
+    "key/value heads divide the heads": Wrong(
+        main(own_llm("LlamaForCausalLM", kv_heads=5)),
+        "impossible-shape",
+        'servers["main"].models["mine"].checkpoint.kv_heads',
+    ),
+    "a model's name can name a directory": Wrong(
+        main(replace(EMBEDDER, name="nomic/v2")), "bad-name", 'servers["main"].models["nomic/v2"].name'
     ),
     "two models have two names": Wrong(
         main(RERANKER, replace(EMBEDDER, name="bge")), "duplicate-model", 'servers["main"].models'
@@ -319,6 +339,23 @@ WEIGHTS = {
     ),
 }
 
+SOURCES = {
+    "a hub is a URL": Wrong({"hub": Hub(endpoint="huggingface.co")}, "bad-url", "hub.endpoint"),
+    "a mirror is a URL": Wrong(
+        {"mirrors": Mirrors(docker=AptMirror(url="mirror/docker", key_file="keys/docker.asc"))},
+        "bad-url",
+        "mirrors.docker.url",
+    ),
+    "a mirror has a signing key": Wrong(
+        {"mirrors": Mirrors(nvidia=AptMirror(url="https://mirror.example/cuda", key_file=""))},
+        "unsigned-mirror",
+        "mirrors.nvidia.key_file",
+    ),
+    "Docker's data lies at an absolute path": Wrong(
+        {"docker": Docker(data_root="data/docker")}, "relative-path", "docker.data_root"
+    ),
+}
+
 SECRETS = {
     "a token typed out is never shown": Wrong(
         {"hub": Hub(token="hf_abcdefghijklmnopqrstuvwxyz")},
@@ -375,4 +412,4 @@ DATA = {
     "a wave reaches somebody": Wrong({"rollout": Rollout(wave_percent=0)}, "out-of-range", "rollout.wave_percent"),
 }
 
-ALL: dict[str, Wrong] = {**MACHINES, **RELEASES, **SERVERS, **MODELS, **MEMORY, **WEIGHTS, **SECRETS, **DATA}
+ALL: dict[str, Wrong] = {**MACHINES, **RELEASES, **SERVERS, **MODELS, **MEMORY, **WEIGHTS, **SOURCES, **SECRETS, **DATA}
