@@ -131,12 +131,12 @@ def _data_disk(disk: DataDisk) -> Iterator[Refusal]:
             wanted="a path under /dev, best one that survives a reboot",
             attempt='DataDisk(device="/dev/disk/by-id/…")',
         )
-    if (disk.mount != ROOT and not ROOT.startswith(disk.mount.rstrip("/") + "/")) or disk.mount in ("/", "/var", ""):
+    if disk.mount != ROOT:  # over /var or /var/lib it would hide what lies there
         yield refuse(
             "data-disk-mount",
             f"a disk mounted at {disk.mount!r} would not hold weights, releases and images",
             where="machine.data_disk.mount",
             seen=repr(disk.mount),
-            wanted=f"{ROOT}",
+            wanted=ROOT,
             attempt="DataDisk(device=…), without a mount",
         )
