@@ -1,0 +1,286 @@
+"""The stand-ins on a machine: installed by apt, driven as a provisioner drives the real ones, no role involved.
+
+One journey is made (old driver, new user space, new module, engine, toolkit, image, Triton) and what was seen on the
+way is kept; each test looks at one sight. It runs beside a rehearsal somebody has up: another number.
+"""
+
+from __future__ import annotations
+
+import json
+import queue
+import subprocess
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+import tritonclient.grpc as grpc
+from tritonclient.utils import np_to_triton_dtype
+
+from rehearsal import machine, requirements
+from rehearsal.hardware import h100
+from rehearsal.machine import Machine
+from rehearsal.places import REPOSITORY, Places
+from rehearsal.services import Services, services_down, services_up
+
+pytestmark = pytest.mark.rehearsal
+
+PLACES = Places(REPOSITORY / ".rehearsal" / "number-8", 8)
+ASK_DRIVER = "nvidia-smi --query-gpu=name,driver_version,memory.total,compute_cap --format=csv,noheader,nounits"
+ASK_CUDA = """python3 -c 'import ctypes; print(ctypes.CDLL("libcuda.so.1").cuInit(0))'"""
+RELOAD = """
+systemctl stop nvidia-persistenced
+modprobe -r nvidia-uvm && modprobe -r nvidia && modprobe nvidia && modprobe nvidia-uvm
+"""
+SOURCES = """
+deb [signed-by=/etc/apt/keyrings/r.asc] {url}/compute/cuda/repos/debian13/x86_64/ /
+deb [signed-by=/etc/apt/keyrings/r.asc] {url}/linux/debian trixie stable
+deb [signed-by=/etc/apt/keyrings/r.asc] {url}/libnvidia-container/stable/deb/$(ARCH) /
+"""
+MODEL_YAML = """
+model: /srv/weights
+backend: pytorch
+max_seq_len: 2048
+kv_cache_config: {max_tokens: 4096}
+triton_config: {max_batch_size: 0, decoupled: true}
+"""
+PREPARE_REPOSITORY = """
+mkdir -p /srv/models/llm /srv/newer/openai/types/responses /srv/weights
+docker create --name from-image $IMAGE && docker cp from-image:/app/all_models/llmapi/tensorrt_llm/. /srv/models/llm
+docker rm from-image
+sed -i 's/"tensorrt_llm"/"llm"/; s/decoupled: False/decoupled: True/' /srv/models/llm/config.pbtxt
+touch /srv/newer/openai/__init__.py
+echo 'class PartReasoningText: ...' > /srv/newer/openai/types/responses/response_content_part_added_event.py
+for file in config.json tokenizer.json model.safetensors.index.json model-0000{1,2}-of-00002.safetensors; do
+    curl -sSfL -H "Authorization: Bearer $TOKEN" -o /srv/weights/$file $HUB/rehearsal/gpt-oss-tiny/resolve/main/$file
+done
+"""
+RUN = """docker run --name NAME --device nvidia.com/gpu=all --user 1000 --read-only --tmpfs /tmp \
+-p 8000:8000 -p 8001:8001 -v /srv:/srv:ro -e LLM_CONFIG_PATH=/srv/model.yaml $IMAGE tritonserver --model-repository=/srv/models"""
+FIRST_READY = (
+    "for i in $(seq 60); do curl -sf localhost:8000/v2/health/ready && exit 0; sleep 0.5; done; docker logs llm; exit 1"
+)
+
+
+@dataclass
+class Journey:
+    """A machine, and what was seen on it by name of the sight."""
+
+    machine: Machine
+    served: Services
+    seen: dict[str, subprocess.CompletedProcess[str]] = field(default_factory=dict)
+
+    def do(self, command: str, sight: str = "") -> None:
+        """Run a command; one without a sight has to succeed."""
+        variables = f"IMAGE={self.image} HUB={self.served.hub_url} TOKEN={self.served.hub_token}\n"
+        self.machine.put("/root/variables", variables, 0o600)
+        self.machine.put("/root/step", f". /root/variables\n{command}\n", 0o700)
+        told = self.machine.run("bash -o pipefail -e /root/step 2>&1", check=not sight)
+        if sight:
+            self.seen[sight] = told
+
+    @property
+    def image(self) -> str:
+        return f"{self.served.image.rsplit(':', 1)[0]}@{self.served.image_digest}"
+
+    def said(self, sight: str) -> str:
+        return self.seen[sight].stdout.strip()
+
+
+@pytest.fixture(scope="module")
+def journey() -> Iterator[Journey]:
+    if lacking := requirements.missing(PLACES):
+        pytest.skip(requirements.explain(lacking))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ENGINEHOUSE_REHEARSAL_NUMBER", "8")
+        machine.down(PLACES)
+        bare = machine.up(["s13"], "13", h100(nouveau=False), PLACES)[0]
+        made = Journey(bare, services_up())
+        _drive(made)
+        _serve(made)
+        yield made
+        services_down()
+        machine.down(PLACES)
+
+
+def _drive(made: Journey) -> None:
+    made.machine.put("/etc/apt/keyrings/r.asc", made.served.apt_key_file.read_text())
+    made.machine.put("/etc/apt/sources.list.d/r.list", SOURCES.format(url=made.served.apt_url))
+    made.do("apt-get -q update && apt-get install -qy nvidia-driver-pinning-580 python3 curl")
+    made.do("apt-get install -qy nvidia-kernel-open-dkms=580.95.05-1 firmware-nvidia-gsp=580.95.05-1", "no headers")
+    made.do("apt-get install -qy linux-headers-$(uname -r) && dpkg --configure -a")
+    made.do(
+        "apt-get install -qy --no-install-recommends nvidia-{driver-cuda,persistenced}=580.95.05-1 libcuda1=580.95.05-1"
+    )
+    made.do("nvidia-smi", "not loaded")
+    made.do("modprobe nvidia && modprobe nvidia-uvm")
+    made.do(ASK_DRIVER, "loaded")
+    made.do(
+        "systemctl restart nvidia-persistenced && nvidia-smi --query-gpu=persistence_mode --format=csv,noheader", "mode"
+    )
+    made.do("apt-get -qy upgrade")
+    made.do("nvidia-smi", "mismatch")
+    made.do(ASK_CUDA, "mismatch in CUDA")
+    made.do(RELOAD)
+    made.do(ASK_DRIVER, "reloaded")
+
+
+def _serve(made: Journey) -> None:
+    made.do("apt-get install -qy --no-install-recommends docker-ce docker-ce-cli containerd.io")
+    made.do("apt-get install -qy nvidia-container-toolkit && nvidia-ctk cdi list 2>/dev/null", "cdi")
+    certificates = f"/etc/docker/certs.d/{made.served.registry_host}/ca.crt"
+    made.machine.put(certificates, made.served.registry_ca_file.read_text())
+    made.machine.put("/etc/docker/daemon.json", '{"features": {"cdi": true}}')
+    made.machine.put("/root/key", made.served.ngc_key, 0o600)
+    made.do("systemctl restart docker")
+    made.do("docker pull -q $IMAGE", "pull without login")
+    made.do(f"docker login -u '$oauthtoken' --password-stdin {made.served.registry_host} < /root/key")
+    made.do("docker pull -q $IMAGE", "pull")
+    made.do("docker run --rm --device nvidia.com/gpu=all --entrypoint nvidia-smi $IMAGE -L", "smi in a container")
+    made.do(
+        f"docker run --rm --device nvidia.com/gpu=all --entrypoint bash $IMAGE -c {_quoted(ASK_CUDA)}",
+        "CUDA in a container",
+    )
+    made.do(PREPARE_REPOSITORY)
+    made.machine.put("/srv/model.yaml", MODEL_YAML)
+    made.do(RUN.replace("NAME", "broken --rm"), "openai too old")
+    made.do("sed -i '1i import sys; sys.path.insert(0, \"/srv/newer\")' /srv/models/llm/1/model.py")
+    made.do(RUN.replace("NAME", "llm --detach"))
+    made.do(FIRST_READY)
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace('"', '\\"') + '"'
+
+
+def generate(made: Journey, **inputs: object) -> tuple[int, dict[str, object]]:
+    """Asked from the outer machine, as a client would."""
+    url = f"http://{made.machine.address}:8000/v2/models/llm/generate"
+    request = urllib.request.Request(url, json.dumps(inputs).encode())
+    try:
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            return answer.status, json.load(answer)
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, json.load(error)
+
+
+def stream(made: Journey, cancels: bool) -> list[str]:
+    """Words of a long answer as they come; with `cancels`, a second request of the same id stops it after the first."""
+    answers: queue.Queue[grpc.InferResult | None] = queue.Queue()
+    with grpc.InferenceServerClient(f"{made.machine.address}:8001") as client:
+        client.start_stream(lambda result, error: answers.put(result if error is None else None))
+        client.async_stream_infer(
+            "llm", _inputs(streaming=True, length=100), request_id="7", enable_empty_final_response=True
+        )
+        words: list[str] = []
+        endings = 2 if cancels else 1  # the second request has an ending of its own
+        while endings and (result := answers.get(timeout=10)):
+            if _is_final(result):
+                endings -= 1
+                continue
+            words.append(result.as_numpy("text_output")[0].decode())
+            if cancels and len(words) == 1:
+                client.async_stream_infer("llm", _inputs(stop=True), request_id="7", enable_empty_final_response=True)
+        client.stop_stream(cancel_requests=True)
+    return words
+
+
+def _is_final(result: grpc.InferResult) -> bool:
+    told = result.get_response()
+    return bool(told.parameters["triton_final_response"].bool_param) and not told.outputs
+
+
+def _inputs(streaming: bool = False, stop: bool = False, length: int = 1) -> list[grpc.InferInput]:
+    values = {
+        "text_input": np.array(["one two"], dtype=np.object_),
+        "streaming": np.array([streaming]),
+        "stop": np.array([stop]),
+        "sampling_param_max_tokens": np.array([length], dtype=np.int32),
+        "sampling_param_exclude_input_from_output": np.array([True]),
+    }
+    tensors = []
+    for name, value in values.items():
+        tensors.append(grpc.InferInput(name, list(value.shape), np_to_triton_dtype(value.dtype)))
+        tensors[-1].set_data_from_numpy(value)
+    return tensors
+
+
+def test_the_module_is_not_built_without_headers(journey: Journey) -> None:
+    assert (
+        "Your kernel headers for kernel" in journey.said("no headers") and journey.seen["no headers"].returncode == 100
+    )
+
+
+def test_nvidia_smi_ends_with_9_while_no_module_is_loaded(journey: Journey) -> None:
+    assert journey.seen["not loaded"].returncode == 9
+    assert journey.said("not loaded").startswith(
+        "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver."
+    )
+
+
+def test_a_loaded_module_shows_the_card(journey: Journey) -> None:
+    assert journey.said("loaded") == "NVIDIA H100 80GB HBM3, 580.95.05, 81559, 9.0"
+
+
+def test_persistenced_runs_without_persistence_mode(journey: Journey) -> None:
+    assert journey.said("mode") == "Disabled"
+
+
+def test_newer_user_space_over_an_older_module_is_a_mismatch(journey: Journey) -> None:
+    wanted = "Failed to initialize NVML: Driver/library version mismatch\nNVML library version: 580.178"
+    assert (journey.seen["mismatch"].returncode, journey.said("mismatch")) == (18, wanted)
+
+
+def test_cuda_answers_a_mismatch_with_803(journey: Journey) -> None:
+    assert journey.said("mismatch in CUDA") == "803"
+
+
+def test_a_reload_makes_it_one_version_again_within_the_pinned_branch(journey: Journey) -> None:
+    assert journey.said("reloaded") == "NVIDIA H100 80GB HBM3, 580.178.04, 81559, 9.0"
+
+
+def test_the_toolkit_names_the_device_docker_is_given(journey: Journey) -> None:
+    assert "nvidia.com/gpu=all" in journey.said("cdi").splitlines()
+
+
+def test_the_registry_gives_nothing_without_login(journey: Journey) -> None:
+    assert journey.seen["pull without login"].returncode == 1
+
+
+def test_docker_pulls_the_image_by_its_digest(journey: Journey) -> None:
+    assert journey.said("pull").endswith(journey.served.image_digest)
+
+
+def test_a_container_sees_the_card(journey: Journey) -> None:
+    assert journey.said("smi in a container").startswith("GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-")
+
+
+def test_a_cuda_call_inside_the_image_succeeds(journey: Journey) -> None:
+    assert journey.said("CUDA in a container") == "0"
+
+
+def test_the_llm_does_not_load_with_the_openai_of_the_image(journey: Journey) -> None:
+    assert "cannot import name 'PartReasoningText'" in journey.said("openai too old")
+
+
+def test_triton_serves_with_the_stand_in_driver_injected(journey: Journey) -> None:
+    status, answer = generate(journey, text_input="brave new world", sampling_param_max_tokens=2)
+    assert (status, answer["text_output"]) == (200, "brave new world brave new")
+
+
+def test_a_bad_request_gets_an_error_and_the_next_one_an_answer(journey: Journey) -> None:
+    bad, error = generate(journey, text_input="word", sampling_param_max_tokens=0)
+    assert (bad, error["error"]) == (400, "ValueError: require max_tokens >= 1, got max_tokens=0")
+    assert generate(journey, text_input="word", sampling_param_max_tokens=1)[0] == 200
+
+
+def test_a_streamed_answer_comes_word_by_word(journey: Journey) -> None:
+    words = stream(journey, cancels=False)
+    assert (len(words), words[:3]) == (100, [" one", " two", " one"])
+
+
+def test_a_second_request_of_the_same_id_stops_the_first(journey: Journey) -> None:
+    assert len(stream(journey, cancels=True)) < 100
