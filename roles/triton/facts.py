@@ -19,10 +19,12 @@ class ServerState:
     active: str = "inactive"
     enabled: str = ""
     swap: str = "inactive"
+    cut: str = ""
+    """"yes" where a swap was begun and neither ended nor undone; the next start of the unit would undo it."""
 
     def serves(self, release: str) -> bool:
         """Whether this release is current and every model of it has answered."""
-        return self.current == release and self.active == "active" and self.swap not in ("activating", "deactivating")
+        return self.current == release and self.active == "active" and not self.cut
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,7 @@ class Served(FactBase[Serving]):
                 f'echo "active=$({unit.format("is-active", "triton")})";',
                 f'echo "enabled=$({unit.format("is-enabled", "triton")})";',
                 f'echo "swap=$({unit.format("is-active", "enginehouse-swap")})";',
+                'test -f "$d/swap.json" && echo "cut=yes";',
             ]
         )
         releases = f'for r in {RELEASES}/*/server.json; do test -f "$r" && echo "release=$(basename "${{r%/*}}")"; done'

@@ -175,7 +175,7 @@ def told(body: bytes) -> str:
         text = str(json.loads(body)["error"])
     except (ValueError, KeyError, TypeError):
         text = body.decode(errors="replace") or "an empty answer"
-    return "\n".join(text.strip().splitlines()[:4])[:600]
+    return text.split("\n\nAt:\n")[0].strip()[:600]
 
 
 QUESTIONS = {"embedder": embedder_answers, "reranker": reranker_answers, "llm": llm_answers}

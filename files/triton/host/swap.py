@@ -52,6 +52,7 @@ def swap(server: Server) -> int:
     """0 when the wanted release serves. Else what served before serves again, and the verdict says why."""
     if server.swap_file.exists():
         undo(server, running=True)
+    (server.place / "verdict.json").unlink(missing_ok=True)
     wanted, began = json.loads(server.wanted_file.read_text()), time.monotonic()
     target, before = server.resolved(wanted["release"]), server.release("current")
     fallback = before if before != target else server.release("previous")
@@ -119,7 +120,9 @@ def undo(server: Server, running: bool) -> None:
     server.swap_file.unlink()
     entry = {"when": now(), "who": "this host", "server": server.name, "from": cut["to"], "release": cut["from"]}
     server.record(entry | {"result": "put back", "reason": "the swap was cut before it ended"})
-    print(f"the swap to {cut['to']} was cut; {cut['from'] or 'nothing'} is put back", file=sys.stderr)
+    sentence = f"the swap to {cut['to']} was cut before it ended; {cut['from'] or 'nothing'} is put back"
+    write(server.place / "verdict.json", {"result": "cut", "sentence": sentence, "reason": ""})
+    print(sentence, file=sys.stderr)
 
 
 def tell(server: Server, entry: dict, fallback: str) -> None:
