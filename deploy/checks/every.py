@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import date
 
+from deploy.checks.disk import disk_problems
 from deploy.checks.machine import machine_problems
 from deploy.checks.memory import memory_problems
 from deploy.checks.models import model_problems
@@ -43,6 +44,7 @@ def host_problems(host: Host, surroundings: Surroundings) -> Iterator[Refusal]:
     yield from model_problems(host, surroundings)
     yield from weights_problems(host, surroundings)
     yield from memory_problems(host, surroundings)
+    yield from disk_problems(host, surroundings)
 
 
 def notices(fleet: Fleet, surroundings: Surroundings) -> Iterator[str]:

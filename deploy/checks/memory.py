@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from deploy import memory
 from deploy.budget import ServerBudget, server_budget
 from deploy.catalog import GPUS
+from deploy.checks.models import KINDS
 from deploy.checks.shapes import shape_problems
 from deploy.errors import Refusal
 from deploy.refuse import model_at, refuse, server_at
@@ -23,11 +24,10 @@ def memory_problems(host: Host, surroundings: Surroundings) -> Iterator[Refusal]
         yield from greedy
         served = [serve(model, surroundings) for model in server.models]
         known = [one for one in served if one]
-        kinds = {"LLM": "llm", "Embedder": "embedder", "Reranker": "reranker"}
         impossible = any(shape_problems(server, model) for model in server.models)
         if impossible or greedy or not gpu or not server.gpus or not known or len(known) < len(served):
             continue
-        if any(kinds[type(one.model).__name__] != one.architecture.kind for one in known):
+        if any(KINDS.get(one.architecture.kind) != type(one.model).__name__ for one in known):
             continue
         budget = server_budget(server, known, gpu)
         yield from _fits(server, known, budget) if budget.left_mib < 0 else _one_sequence(server, known, budget)

@@ -292,6 +292,7 @@ MEMORY = {
         "left-below-one-sequence",
         'servers["main"].models["mine"].kv_cache.tokens',
     ),
+    "a declared disk holds image and weights": Wrong(machine(disk_mib=50_000), "disk-too-small", "machine.disk_mib"),
     "two LLMs do not both take what is left": Wrong(main(LLAMA, GPT_OSS), "two-leftovers", f"{GPT}.kv_cache.tokens"),
 }
 
