@@ -1,19 +1,25 @@
 """Things that take long to make, made once and found again by the digest of what made them.
 
 Packages, the image and the checkpoints are derived from sources in this repository; a changed source is a changed key,
-so nothing here is ever stale and nothing needs to be cleaned by hand. What the things are is decided elsewhere.
+so nothing here is ever stale. What nobody has used for a month goes when a newer one of its kind is made. What the
+things are is decided elsewhere.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
+import re
 import shutil
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 from rehearsal.places import cache, cache_locked
+
+UNUSED_SECONDS = 30 * 24 * 3600
 
 
 def digest_of(*parts: str | Path) -> str:
@@ -43,7 +49,9 @@ def made_once(name: str, key: str, make: Callable[[Path], None]) -> Path:
     wanted = cache() / f"{name}-{key}"
     with cache_locked(name):
         if wanted.is_dir():
+            os.utime(wanted)
             return wanted
+        _forget_unused(name)
         print(f"rehearsal: making {name} (kept in {wanted})", file=sys.stderr, flush=True)
         scratch = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=wanted.parent))
         try:
@@ -53,3 +61,11 @@ def made_once(name: str, key: str, make: Callable[[Path], None]) -> Path:
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
     return wanted
+
+
+def _forget_unused(name: str) -> None:
+    """Others of this kind that no rehearsal has asked for in a month are gone."""
+    kind = re.compile(rf"{re.escape(name)}-[0-9a-f]{{16}}")
+    for other in cache().iterdir():
+        if kind.fullmatch(other.name) and time.time() - other.stat().st_mtime > UNUSED_SECONDS:
+            shutil.rmtree(other, ignore_errors=True)

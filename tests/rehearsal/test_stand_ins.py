@@ -58,7 +58,8 @@ for file in config.json tokenizer.json model.safetensors.index.json model-0000{1
 done
 """
 RUN = """docker run --name NAME --device nvidia.com/gpu=all --user 1000 --read-only --tmpfs /tmp \
--p 8000:8000 -p 8001:8001 -v /srv:/srv:ro -e LLM_CONFIG_PATH=/srv/model.yaml $IMAGE tritonserver --model-repository=/srv/models"""
+-p 8000:8000 -p 8001:8001 -v /srv:/srv:ro -e LLM_CONFIG_PATH=/srv/model.yaml $IMAGE \
+tritonserver --model-repository=/srv/models"""
 FIRST_READY = (
     "for i in $(seq 60); do curl -sf localhost:8000/v2/health/ready && exit 0; sleep 0.5; done; docker logs llm; exit 1"
 )

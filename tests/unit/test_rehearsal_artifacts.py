@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -47,6 +48,13 @@ def test_a_maker_that_breaks_leaves_nothing_behind(cache: Path) -> None:
     with pytest.raises(RuntimeError):
         made_once("thing", "k1", breaks)
     assert [path.name for path in cache.iterdir()] == ["thing.lock"]
+
+
+def test_a_thing_unused_for_a_month_goes_when_a_newer_one_is_made(cache: Path) -> None:
+    old, recent = (made_once("thing", digit * 16, lambda into: None) for digit in "ab")
+    os.utime(old, (0, 0))
+    made_once("thing", "c" * 16, lambda into: None)
+    assert (old.exists(), recent.exists()) == (False, True)
 
 
 def test_every_hole_of_a_package_text_is_filled() -> None:

@@ -18,8 +18,8 @@ NO_CACHE = [f"kv_cache_{name}" for name in ("reused_block", "missed_block", "all
 
 
 def read_configuration():
-    """(settings for Triton, arguments of LLM) from model.yaml or the file LLM_CONFIG_PATH names."""
-    path = Path(os.environ.get("LLM_CONFIG_PATH") or Path(__file__).with_name("model.yaml"))
+    """(settings for Triton, arguments of LLM) from model.yaml of the served version, or what LLM_CONFIG_PATH names."""
+    path = Path(pb_utils.get_model_dir(), os.environ.get("LLM_CONFIG_PATH", "model.yaml"))
     arguments = yaml.safe_load(path.read_text())
     triton = arguments.pop("triton_config", None)
     if triton is None:
