@@ -1,4 +1,4 @@
-"""Whether the declared disk holds image and weights. Preflight asks the machine itself; this only needs the inventory."""
+"""Whether the declared disk holds image and weights. The machine itself is asked by preflight."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from deploy.surroundings import Surroundings
 def disk_problems(host: Host, surroundings: Surroundings) -> Iterator[Refusal]:
     """The refusal of a declared disk that is too small; nothing where the inventory declares none."""
     row = release_row(host.release)
-    if row is None or not host.machine.disk_mib:
+    if row is None or not host.machine.disk_mib or host.machine.data_disk:
         return
     models = (serve(model, surroundings) for server in host.servers for model in server.models)
     weights = list({one.model.name: weights_of(one) for one in models if one}.values())

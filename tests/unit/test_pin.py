@@ -27,6 +27,7 @@ class Registry(BaseHTTPRequestHandler):
     """Answers like nvcr.io: a token for `$oauthtoken` and its key, then the manifest; `sporadic` 401s before that."""
 
     sporadic = 0
+    basic_only = False
     asked: list[str]
 
     def do_GET(self) -> None:
@@ -35,7 +36,8 @@ class Registry(BaseHTTPRequestHandler):
         basic = "Basic " + base64.b64encode(b"$oauthtoken:right").decode()
         if self.path.startswith("/token"):
             return self._answer(200 if self.headers["Authorization"] == basic else 401, b'{"token": "t"}')
-        if self.headers["Authorization"] != "Bearer t" or Registry.sporadic:
+        wanted = basic if Registry.basic_only else "Bearer t"
+        if self.headers["Authorization"] != wanted or Registry.sporadic:
             Registry.sporadic = max(0, Registry.sporadic - 1)
             return self._answer(401, b"{}")
         return self._answer(404 if "gone" in self.path else 200, MANIFEST)
@@ -45,7 +47,7 @@ class Registry(BaseHTTPRequestHandler):
         if status == 401 and not self.path.startswith("/token"):
             host = self.headers["Host"]
             realm = f'Bearer realm="https://{host}/token",service="registry",scope="repository:nvidia/triton:pull"'
-            self.send_header("WWW-Authenticate", realm)
+            self.send_header("WWW-Authenticate", 'Basic realm="registry"' if Registry.basic_only else realm)
         self.end_headers()
         self.wfile.write(body)
 
@@ -89,7 +91,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
 def host(certificate: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """A registry that listens on this host:port for one test."""
     monkeypatch.setattr(registry, "PAUSE_SECONDS", 0)
-    Registry.sporadic, Registry.asked = 0, []
+    Registry.sporadic, Registry.basic_only, Registry.asked = 0, False, []
     server = ThreadingHTTPServer(("127.0.0.1", 0), Registry)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(*certificate)
@@ -107,6 +109,12 @@ def login(certificate: tuple[str, str], key: str = "right") -> Login:
 
 def test_the_digest_is_that_of_the_manifest(host: str, certificate: tuple[str, str]) -> None:
     """Computed over what was received."""
+    assert digest_of(f"{host}/nvidia/triton:26.07", login(certificate)) == DIGEST
+
+
+def test_a_registry_with_a_password_file_is_asked_directly(host: str, certificate: tuple[str, str]) -> None:
+    """A company mirror has no token service."""
+    Registry.basic_only = True
     assert digest_of(f"{host}/nvidia/triton:26.07", login(certificate)) == DIGEST
 
 
