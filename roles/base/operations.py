@@ -21,6 +21,10 @@ LABEL = "enginehouse"
 """File system label of a disk that adopt-disk formatted."""
 
 
+_PROBED = {"FSTYPE": "TYPE", "LABEL": "LABEL", "UUID": "UUID"}
+"""lsblk's names of what blkid found."""
+
+
 def programs() -> dict[str, str]:
     """The helper programs of this role: path on the host, content."""
     return {f"{PROGRAMS}/{path.name}": path.read_text() for path in sorted(FILES.iterdir())}
@@ -75,6 +79,9 @@ def disk(seen: Seen, wanted: DataDisk) -> Iterator[Command]:
     """The command that formats, mounts and records a blank disk, nothing where that is done, a refusal for any
     other."""
     rows = [dict(re.findall(r'([A-Z]+)="([^"]*)"', line)) for line in seen.value("disk").splitlines()]
+    if rows:
+        probed = dict(line.partition("=")[::2] for line in seen.value("probed").splitlines())
+        rows[0] |= {name: probed[key] for name, key in _PROBED.items() if key in probed}
     problem = _problem(rows, seen, wanted)
     if problem:
         yield Refuse(problem)

@@ -49,7 +49,7 @@ def with_root(config: str, root: str) -> str:
     Line by line, because a TOML writer would drop the comments. A key before the first table is a top-level one.
     """
     line = f'root = "{root}"'
-    table = re.search(r"(?m)^\s*\[", config)
+    table = re.search(r"(?m)^[ \t]*\[", config)
     head, tables = (config[: table.start()], config[table.start() :]) if table else (config, "")
     found = re.search(r"(?m)^root\s*=.*$", head)
     if found:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from roles import container_toolkit
-from tests.roles.fake import Case, cases, play
+from tests.roles.cases import Case, cases, play
 
 CASES = cases(Path(__file__).parent)
 every_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

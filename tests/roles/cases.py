@@ -1,0 +1,86 @@
+"""Data files of the foundation roles: a host in some state, and what the role must do to it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+from deploy.slice import Slice
+from deploy.spec import DataDisk, Docker
+from tests.roles.fake import Answer, Ran, run
+from tests.roles.slices import a_slice
+
+
+@dataclass(frozen=True)
+class Case:
+    """One data file: what the host is, what it answers and when that changes, and what the role must then do.
+
+    Keys: `os`, `slice` (changed fields), `seen` (lines the role's fact prints), `then` ({piece of a command: lines
+    printed once it ran}), `commands`, `changed` (operations that changed something), `told` (a refusal's first line).
+    A line about a file may end in `@PATH`: the sha256 of that file of the repository.
+    """
+
+    path: Path
+    told: dict[str, Any]
+
+    @property
+    def name(self) -> str:
+        """The file's name without its ending, for pytest's ids."""
+        return self.path.stem
+
+    def slice(self) -> Slice:
+        """The host's slice: the usual one with the fields the case names changed."""
+        changes = json.loads(json.dumps(self.told.get("slice", {})))
+        machine = changes.pop("machine", {})
+        if "data_disk" in machine:
+            machine["data_disk"] = DataDisk(**machine["data_disk"])
+        if "docker" in changes:
+            changes["docker"] = Docker(**changes["docker"])
+        return a_slice(self.told["os"], machine=machine, driver=changes.pop("driver", None), **changes)
+
+    def answers(self) -> dict[Any, Answer]:
+        """A script for `run`: the role's fact answers `seen`, and what `then` says after each command named there."""
+        latest = [_with_digests(self.told["seen"])]
+
+        def advance(lines: list[str]) -> Callable[[str], str]:
+            return lambda _: latest.__setitem__(0, _with_digests(lines)) or ""  # type: ignore[func-returns-value]
+
+        triggers = {piece: advance(lines) for piece, lines in self.told.get("then", {}).items()}
+        return {FACT: lambda _: latest[0], **triggers, "boot_id": "boot-after"}
+
+
+def _with_digests(lines: list[str]) -> list[str]:
+    """The lines with every `@PATH` replaced by the digest of that file, so that data need not change with programs."""
+    root = Path(__file__).parents[2]
+    named = [line.rpartition("\t@") for line in lines]
+    return [f"{head}\t{sha256((root / path).read_bytes()).hexdigest()}" if at else path for head, at, path in named]
+
+
+FACT = re.compile(r"^dpkg-query -W")
+"""The one fact of each foundation role begins with its question about packages."""
+
+
+def cases(folder: str | Path) -> list[Case]:
+    """The data files (*.json) of one role's test folder, sorted by name."""
+    found = [Case(path, json.loads(path.read_text())) for path in sorted(Path(folder).glob("*.json"))]
+    assert found, f"{folder} holds no case"
+    return found
+
+
+def play(case: Case, apply: Callable[[Slice], object], **how: Any) -> Ran:
+    """What a foundation role does on the case's host; each way of asking is run once per session."""
+    key = (case.path, apply.__module__, *sorted(how.items()))
+    if key not in _PLAYED:
+        mine = case.slice()
+        with mock.patch("time.sleep"):
+            _PLAYED[key] = run(lambda: apply(mine), answers=case.answers(), **how)
+    return _PLAYED[key]
+
+
+_PLAYED: dict[object, Ran] = {}

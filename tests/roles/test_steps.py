@@ -1,0 +1,109 @@
+"""The operation most roles are made of: what it asks, what --dry says of it, and how a host is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from pyinfra import host
+from pyinfra.api import FactBase
+
+from deploy.errors import Refusal
+from roles.docker.defaults import Defaults
+from roles.settings import overridden
+from roles.steps import Reading, Refuse, check, step, write
+from tests.roles.fake import Ran, Then, run
+
+
+class Lines(FactBase[list[str]]):
+    """A fact that reads as the fake host answers."""
+
+    default = list
+
+    def command(self) -> str:
+        return "what is there"
+
+    def process(self, output: list[str]) -> list[str]:
+        return output
+
+
+def make(line: str) -> object:
+    """A decision: `make LINE` unless the line is there."""
+    return lambda seen: [] if line in seen else [f"make {line}"]
+
+
+def two_steps() -> None:
+    look = Reading(Lines)
+    first = step(look, make("a"), name="First")
+    step(look, make("b"), after=[first], name="Second")
+    step(look, lambda seen: ["restart"], only_after=[first], name="Restart")
+
+
+def played(answer: object, **how: bool) -> Ran:
+    return run(two_steps, answers={"what is there": answer}, **how)
+
+
+def test_what_is_there_is_left_alone() -> None:
+    assert played(["a", "b"]).commands == ()
+
+
+def test_a_finished_host_is_asked_once_in_each_phase() -> None:
+    assert len(played(["a", "b"]).shell["host"]) == 2
+
+
+def test_after_a_change_the_host_is_asked_again() -> None:
+    ran = played(Then([], [], ["a", "b"]))
+    assert ran.commands == ("make a", "restart")
+
+
+def test_dry_says_what_may_follow_a_change() -> None:
+    assert played([], dry=True).would_change == ("First", "Second", "Restart")
+
+
+def test_dry_knows_that_nothing_follows_no_change() -> None:
+    assert played(["a"], dry=True).would_change == ("Second",)
+
+
+def test_a_step_only_after_others_stays_silent_without_them() -> None:
+    assert played(["a"]).changed == ("Second",)
+
+
+def refusing() -> None:
+    def judge(seen: list[str]) -> Iterator[Refuse]:
+        if "bad" in seen:
+            yield Refuse(Refusal("this is bad", attempt="do better", state="nothing was touched"))
+
+    check(Reading(Lines), judge, name="Check")
+
+
+def test_a_refusal_fails_its_host_alone() -> None:
+    ran = run(refusing, hosts=("a", "b"), answers={"a": {"what is": "bad"}, "b": {"what is": "good"}})
+    assert (ran.failed_hosts, ran.stopped) == (("a",), "")
+
+
+def test_a_refusal_is_told_line_by_line() -> None:
+    told = run(refusing, answers={"what is": "bad"}).told
+    assert "[@fake/host]   try    do better" in told
+
+
+def test_a_passed_check_is_no_change() -> None:
+    assert run(refusing, answers={"what is": "good"}).would_change == ()
+
+
+def test_a_file_is_replaced_by_rename() -> None:
+    assert str(write("/etc/a/b.conf", "x\n", mode="0600")) == (
+        "mkdir -p /etc/a && cat > /etc/a/b.conf.enginehouse-new && chmod 0600 /etc/a/b.conf.enginehouse-new"
+        " && mv -T /etc/a/b.conf.enginehouse-new /etc/a/b.conf"
+    )
+
+
+def test_an_override_replaces_one_default() -> None:
+    found = []
+    data = {"docker_settings": {"log_files": 9}}
+    run(lambda: found.append(overridden(host, "docker", Defaults()).log_files), data=data)
+    assert found == [9]
+
+
+def test_an_unknown_setting_is_refused_with_the_nearest_name() -> None:
+    with pytest.raises(Refusal, match="did you mean `log_files`"):
+        run(lambda: overridden(host, "docker", Defaults()), data={"docker_settings": {"log_file": 9}})
