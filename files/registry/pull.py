@@ -25,6 +25,7 @@ from pathlib import Path
 SOCKET = os.environ.get("ENGINEHOUSE_DOCKER_SOCKET", "/run/docker.sock")
 # nvcr.io has answered single anonymous and token requests with 401 although nothing was wrong (Triton server#7356).
 PAUSES_SECONDS = (2, 5, 10)
+PASSING = ("eof", "timeout", "timed out", "connection re", "temporary failure", "no such host", "502", "503", "504")
 MIB = 1 << 20
 
 
@@ -34,6 +35,7 @@ class Refused(Exception):
     def __init__(self, said: str) -> None:
         super().__init__(said)
         self.status = judge(said)
+        self.may_pass = self.status == 401 or (not self.status and any(word in said.lower() for word in PASSING))
 
 
 class Engine(http.client.HTTPConnection):
@@ -53,10 +55,10 @@ def main() -> int:
             pull(settings, key)
             return record(settings)
         except Refused as refused:
-            if refused.status != 401 or pause is None:
+            if not refused.may_pass or pause is None:
                 print(explained(settings, refused, key), file=sys.stderr)
                 return 1
-            say(f"{settings['registry']} answered 401; asking again in {pause} s")
+            say(f"{settings['registry']}: {refused}; asking again in {pause} s")
             time.sleep(pause)
     raise AssertionError("the last round returns")
 
@@ -166,7 +168,7 @@ def explained(settings: dict[str, str], refused: Refused, key: str) -> str:
         means = "the key is valid; its account or organisation has no access to the repository"
         attempt = "ask the organisation's owner for access, or use a key of one that has it"
     else:
-        problem, means, attempt = f"{registry} did not deliver the image", "", "look at the answer below, run again"
+        problem, means, attempt = f"{registry} did not deliver the image", "", "mend what it said, run again"
     rows = [
         ("image", settings["reference"]),
         ("key", f"from {settings['key_source']}, {len(key)} characters, not shown" if key else "none given"),
