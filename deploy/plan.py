@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from deploy.budget import server_budget
+from deploy.budget import Share, server_budget
 from deploy.catalog import GPUS, SYSTEMS
 from deploy.checks.every import judge, notices
 from deploy.digest import digest
@@ -118,35 +118,12 @@ def driver_slice(host: Host, floor: str) -> DriverSlice:
 
 
 def server_slice(server: Server, host: Host, image: ImageSlice, surroundings: Surroundings) -> ServerSlice:
-    """One server with its models in load order: encoders first, LLM last, because its cache takes what is left."""
-    served = sorted(_served(server, surroundings), key=lambda one: isinstance(one.model, LLM))
-    shares = {share.model: share for share in server_budget(server, served, GPUS[host.machine.gpu]).shares}
-    models = []
-    for one in served:
-        choice, weights, share = (
-            choose_path(one.model.path, one.architecture, image.trtllm),
-            weights_of(one),
-            shares[one.model.name],
-        )
-        model, generates = one.model, isinstance(one.model, LLM)
-        models.append(
-            ModelSlice(
-                name=model.name,
-                kind=one.architecture.kind,
-                path=choice.path,
-                reason=choice.reason,
-                architecture=one.architecture.name,
-                weights=weights,
-                memory=share.memory,
-                kv_cache_tokens=share.kv_cache_tokens,
-                dimensions=one.dimensions,
-                max_batch_size=0 if generates else model.max_batch_size,
-                max_queue_size=model.max_queue_size,
-                max_queue_delay_microseconds=0 if isinstance(model, LLM) else model.max_queue_delay_microseconds,
-                decoupled=model.decoupled if isinstance(model, LLM) else False,
-                settings=settings_of(one, share, weights_path(weights)),
-            )
-        )
+    """One server with its models in load order.
+
+    Encoders first, then LLMs, last the one whose cache takes what is left.
+    """
+    served = sorted(_served(server, surroundings), key=_load_order)
+    budget = server_budget(server, served, GPUS[host.machine.gpu])
     return ServerSlice(
         name=server.name,
         gpus=server.gpus,
@@ -159,9 +136,37 @@ def server_slice(server: Server, host: Host, image: ImageSlice, surroundings: Su
         start_seconds=server.start_seconds,
         shm_mib=server.shm_mib,
         image=image,
-        models=tuple(models),
+        models=tuple(model_slice(one, share, image) for one, share in zip(served, budget.shares, strict=True)),
         overhead_mib=SERVER_MIB,
     )
+
+
+def model_slice(served: Served, share: Share, image: ImageSlice) -> ModelSlice:
+    """One model decided. An LLM has no batch and no queue delay in Triton: its engine batches what runs."""
+    model, weights = served.model, weights_of(served)
+    choice = choose_path(model.path, served.architecture, image.trtllm)
+    generates = isinstance(model, LLM)
+    return ModelSlice(
+        name=model.name,
+        kind=served.architecture.kind,
+        path=choice.path,
+        reason=choice.reason,
+        architecture=served.architecture.name,
+        weights=weights,
+        memory=share.memory,
+        kv_cache_tokens=share.kv_cache_tokens,
+        dimensions=served.dimensions,
+        max_batch_size=0 if generates else model.max_batch_size,
+        max_queue_size=model.max_queue_size,
+        max_queue_delay_microseconds=0 if isinstance(model, LLM) else model.max_queue_delay_microseconds,
+        decoupled=isinstance(model, LLM) and model.decoupled,
+        settings=settings_of(served, share, weights_path(weights)),
+    )
+
+
+def _load_order(served: Served) -> tuple[bool, bool]:
+    model = served.model
+    return isinstance(model, LLM), isinstance(model, LLM) and model.kv_cache.tokens is None
 
 
 def _served(server: Server, surroundings: Surroundings) -> list[Served]:

@@ -214,7 +214,7 @@ def test_an_impossible_slice_is_our_mistake_and_no_refusal() -> None:
         host_slice(Host(name="a", machine=MACHINE, servers=(MAIN,), release="99.99"), AROUND)
 
 
-def test_a_small_cache_is_the_sum_of_what_was_asked() -> None:
+def test_the_llm_that_takes_what_is_left_loads_last() -> None:
     """Two LLMs, one with a number, one with what is left."""
     small = LLM(
         name="small",
@@ -222,5 +222,5 @@ def test_a_small_cache_is_the_sum_of_what_was_asked() -> None:
         weights=Weights.hub("Qwen/Qwen3-8B", "0" * 40),
         kv_cache=KVCache(tokens=65_536),
     )
-    models = plan(**main(small, GPT_OSS)).for_host("h100-01").servers[0].models
+    models = plan(**main(GPT_OSS, small)).for_host("h100-01").servers[0].models
     assert [model.kv_cache_tokens for model in models] == [65_536, 262_144]
