@@ -28,6 +28,7 @@ ROLES = (
     "preflight",
     "registry",
     "rollout",
+    "traffic",
     "triton",
 )
 ROLE_KEYS = tuple(f"{role}_settings" for role in ROLES)

@@ -132,3 +132,10 @@ def test_every_public_function_of_deploy_has_a_docstring() -> None:
 def test_deploy_py_is_under_forty_lines() -> None:
     """Read in one minute."""
     assert len((ROOT / "deploy.py").read_text("utf-8").splitlines()) < 40
+
+
+def test_the_settings_of_every_role_are_a_known_data_key() -> None:
+    """Else the plan would refuse what a role reads."""
+    from deploy.fleet import ROLES
+
+    assert {file.parts[1] for file in python_files() if file.parts[0] == "roles" and len(file.parts) > 2} <= set(ROLES)
