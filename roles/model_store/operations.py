@@ -73,8 +73,12 @@ class Send:
         """Nothing when the published manifest is the right one; a refusal when another one is published."""
         if self.weights.repository and seen.manifest:
             return  # a pinned commit was published and checked: it cannot have changed
-        source = self._source()
-        names = chosen(source, self.weights.files)
+        try:
+            source = self._source()
+            names = chosen(source, self.weights.files)
+        except Refusal as problem:
+            yield Refuse(problem)
+            return
         wanted = manifest(source, names)
         if seen.manifest == hashlib.sha256(wanted.encode()).hexdigest():
             return
@@ -95,15 +99,29 @@ class Send:
         target = CACHE.expanduser() / self.weights.repository.replace("/", "--") / self.weights.revision
         if self.hub.ca_file:
             os.environ["SSL_CERT_FILE"] = str(Path(self.hub.ca_file).expanduser())
-        snapshot_download(
-            self.weights.repository,
-            revision=self.weights.revision,
-            allow_patterns=list(self.weights.files),
-            local_dir=target,
-            endpoint=self.hub.endpoint,
-            token=secrets.read(self.hub.token) if self.hub.token else False,
-        )
+        token = secrets.read(self.hub.token) if self.hub.token else False
+        try:
+            snapshot_download(
+                self.weights.repository,
+                revision=self.weights.revision,
+                allow_patterns=list(self.weights.files),
+                local_dir=target,
+                endpoint=self.hub.endpoint,
+                token=token,
+            )
+        except OSError as problem:  # the base of every error of huggingface_hub that an operator can do something about
+            raise self._not_fetched(problem) from None
         return target
+
+    def _not_fetched(self, problem: OSError) -> Refusal:
+        said = [line for line in str(problem).splitlines() if line.strip()]
+        return Refusal(
+            f"{self.weights.model}: {self.hub.endpoint} did not deliver {self.weights.repository}",
+            facts={"revision": self.weights.revision, "said": said[0] if said else type(problem).__name__},
+            attempt="check endpoint, revision and token, and run again: what was fetched is kept",
+            state="no weights were sent; what serves goes on",
+            kind="weights-not-fetched",
+        )
 
     def _changed(self, source: Path) -> Refusal:
         return Refusal(

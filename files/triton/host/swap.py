@@ -213,7 +213,7 @@ class Server:
             reason = proof["reason"] if proof["release"] == release else ""
         lines = ["journalctl", "-q", "-o", "cat", "-n", str(LAST_LINES), f"_SYSTEMD_INVOCATION_ID={invocation}"]
         log = subprocess.run(lines, capture_output=True, text=True, check=False).stdout.strip() if invocation else ""
-        said = "\n".join(f"  | {line.strip()[:200]}" for line in log.splitlines() if not line.startswith("|"))
+        said = "\n".join(f"  | {line.strip()[:200]}" for line in log.splitlines() if line[:1] not in "|+")
         return f"{reason or 'its unit did not become active'}\n{said}".strip()
 
     def systemctl(self, *arguments: str) -> None:
