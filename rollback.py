@@ -1,4 +1,4 @@
-"""Put back the release that served before, on every server of the hosts named; run it again and it goes forward again."""
+"""Put back the release that served before, on every server of the hosts named; run again, it goes forward again."""
 
 from pyinfra import host, inventory
 

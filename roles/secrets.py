@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import yaml
@@ -27,9 +27,22 @@ class SecretText:
     def __repr__(self) -> str:
         return f"SecretText({described(self.secret)})"
 
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.readlines())
+
     def readlines(self) -> list[str]:
         """The secret as the one line to send. pyinfra asks for lines; a retry asks again."""
         return [read(self.secret)]
+
+
+def missing(secret: Secret | None) -> Refusal | None:
+    """Why the secret cannot be had, before anything is sent; None when it can, or when there is none to have."""
+    try:
+        if secret:
+            read(secret)
+    except Refusal as problem:
+        return problem
+    return None
 
 
 def described(secret: Secret) -> str:

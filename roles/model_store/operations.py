@@ -49,11 +49,11 @@ def texts(mine: Slice) -> list[Text]:
     ]
 
 
-def start_fetch(weights: WeightsSlice, hub: Hub) -> StringCommand:
+def start_fetch(weights: WeightsSlice, hub: Hub) -> PyinfraCommand:
     """Token into memory on standard input (an empty file where none is declared), then the unit, as one command."""
     directory = f"{RUNTIME}/weights/{weights.model}"
-    if hub.token:
-        secrets.read(hub.token)  # so that an empty one is refused before the host is asked anything
+    if problem := secrets.missing(hub.token):
+        return Refuse(problem)
     return StringCommand(
         f"mkdir -p {RUNTIME}/weights && install -d -m 0700 {directory} && umask 077 && cat > {directory}/token"
         f" && {units.start(fetch_unit(weights))} || {{ rm -rf {directory}; exit 1; }}",

@@ -6,12 +6,13 @@ import hashlib
 import json
 from pathlib import Path
 
-from pyinfra.api.command import StringCommand
+from pyinfra.api.command import PyinfraCommand, StringCommand
 
 from deploy.errors import Refusal
 from deploy.slice import ImageSlice, Slice
 from roles import secrets, units
 from roles.places import PROGRAMS, ROOT, RUNTIME, SETTINGS, UNITS
+from roles.steps import Refuse
 from roles.texts import Text, shipped
 
 
@@ -36,13 +37,14 @@ def texts(mine: Slice) -> list[Text]:
     ]
 
 
-def start_pull(mine: Slice) -> StringCommand:
+def start_pull(mine: Slice) -> PyinfraCommand:
     """Key into memory on standard input, then the unit, as one command: no key is left behind where no unit starts."""
     unit = f"enginehouse-pull@{pull_id(mine.image)}.service"
     key = mine.registry.key
     if key is None:
         return StringCommand(units.start(unit))
-    secrets.read(key)  # so that an empty one is refused before the host is asked anything
+    if problem := secrets.missing(key):
+        return Refuse(problem)
     directory = f"{RUNTIME}/registry/{pull_id(mine.image)}"
     return StringCommand(
         f"mkdir -p {RUNTIME}/registry && install -d -m 0700 {directory} && umask 077 && cat > {directory}/key"

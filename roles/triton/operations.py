@@ -16,10 +16,11 @@ from pyinfra.api import Host, State
 from pyinfra.api.arguments import ConnectorArguments
 from pyinfra.api.command import PyinfraCommand, StringCommand
 
+from deploy.errors import Refusal
 from deploy.slice import ServerSlice
 from roles import places, units
 from roles.places import PROBES, PROGRAMS, RELEASES, UNITS
-from roles.steps import write
+from roles.steps import Refuse, write
 from roles.texts import Text, shipped
 from roles.triton.defaults import Defaults
 from roles.triton.facts import Proof
@@ -63,12 +64,17 @@ class Publish(PyinfraCommand):
     def execute(self, state: State, host: Host, connector_arguments: ConnectorArguments) -> bool:
         """True once it is published."""
         files = dict(self.files)
-        for wheel in wheels(self.server.image.repairs):
-            files |= unpacked(wheel)
+        try:
+            for wheel in wheels(self.server.image.repairs):
+                files |= unpacked(wheel)
+        except Refusal as problem:
+            Refuse(problem).tell(host)
+            return False
         target, staging = places.release(self.release), f"{RELEASES}/.{self.release}.partial"
         command = (
             f"set -e; umask 022; rm -rf {staging}; mkdir -p {staging};"
-            f" base64 -d | tar -xz --no-same-owner -C {staging}; test -f {staging}/server.json; chown -R root:root {staging}; sync {staging}/server.json;"
+            f" base64 -d | tar -xz --no-same-owner -C {staging}; test -f {staging}/server.json;"
+            f" chown -R root:root {staging}; sync {staging}/server.json;"
             f" test -d {target} || mv -T {staging} {target}; rm -rf {staging}"
         )
         arguments: ConnectorArguments = {**connector_arguments, "_stdin": base64.encodebytes(tarred(files)).decode()}

@@ -50,7 +50,7 @@ def config(release: dict[str, bytes], model: str) -> Any:
 
 
 def test_the_release_of_the_shipped_inventory_is_the_reviewed_one(release: dict[str, bytes]) -> None:
-    """Set ENGINEHOUSE_WRITE_GOLDEN=1 to write it anew; the diff is what there is to review. Python code is not in it."""
+    """ENGINEHOUSE_WRITE_GOLDEN=1 writes it anew; the diff is what there is to review. Python code is not in it."""
     rendered = {path: content for path, content in release.items() if not path.endswith(".py")}
     for path, content in rendered.items() if os.environ.get("ENGINEHOUSE_WRITE_GOLDEN") else ():
         (GOLDEN / path).parent.mkdir(parents=True, exist_ok=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.roles.triton.loading import program
+from tests.roles.loading import program
 
 swap = program("triton/host/swap.py")
 

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
-FILES = Path(__file__).resolve().parents[3] / "files"
+FILES = Path(__file__).resolve().parents[2] / "files"
 
 
 def program(path: str) -> ModuleType:

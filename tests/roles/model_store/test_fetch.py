@@ -1,0 +1,160 @@
+"""The program that fetches weights, against a hub of a few lines."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.roles.loading import program
+from tests.roles.web import Answer, Asked, Web, serving
+
+fetch = program("model_store/fetch.py")
+
+REVISION = "0123456789abcdef0123456789abcdef01234567"
+LARGE, SMALL = b"tensors" * 1000, b'{"hidden_size": 8}'
+PATTERNS = ["config.json", "*.safetensors"]
+
+
+class FakeHub:
+    """One repository; large files are behind a redirect to another server, as hubs do it."""
+
+    def __init__(self, cdn: str = "") -> None:
+        self.files = {"config.json": SMALL, "model.safetensors": LARGE, "notes.txt": b"no"}
+        self.cdn = cdn
+        self.content = dict(self.files)
+
+    def answer(self, asked: Asked) -> Answer:
+        if asked.path.startswith("/api/"):
+            return (
+                200,
+                {},
+                json.dumps({"sha": REVISION, "siblings": [self.entry(name) for name in self.files]}).encode(),
+            )
+        name = asked.path.rsplit("/", 1)[1]
+        if self.cdn and name.endswith(".safetensors") and not asked.path.startswith("/cdn/"):
+            return 302, {"Location": f"{self.cdn}/cdn/{name}"}, b""
+        start = int(asked.headers.get("Range", "bytes=0-")[6:-1])
+        return (206 if start else 200), {}, self.content[name][start:]
+
+    def entry(self, name: str) -> dict[str, Any]:
+        content = self.files[name]
+        blob = hashlib.sha1(f"blob {len(content)}\0".encode() + content).hexdigest()
+        large = {"lfs": {"sha256": hashlib.sha256(content).hexdigest(), "size": len(content)}}
+        return {"rfilename": name, "size": len(content), "blobId": blob, **(large if "safetensors" in name else {})}
+
+
+@pytest.fixture
+def hub() -> FakeHub:
+    """What the hub has."""
+    return FakeHub()
+
+
+@pytest.fixture
+def web(hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> Iterator[Web]:
+    """The hub, reachable; nothing is waited for."""
+    monkeypatch.setattr(fetch.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr(os, "sync", lambda: None)
+    with serving(hub.answer) as running:
+        yield running
+
+
+def call(web: Web, tmp_path: Path, patterns: list[str] = PATTERNS) -> int:
+    """The program's exit status."""
+    settings = tmp_path / "settings.json"
+    told = {"endpoint": web.url, "repository": "a/b", "revision": REVISION, "files": patterns, "ca_file": ""}
+    settings.write_text(json.dumps(told | {"target": str(tmp_path / "weights" / "m")}))
+    fetch.sys.argv = ["fetch.py", str(settings)]
+    return int(fetch.main())
+
+
+def test_only_the_files_asked_for_are_published(web: Web, tmp_path: Path) -> None:
+    assert call(web, tmp_path) == 0
+    assert sorted(os.listdir(tmp_path / "weights/m")) == ["config.json", "manifest.sha256", "model.safetensors"]
+
+
+def test_the_manifest_holds_the_sums_of_what_is_there(web: Web, tmp_path: Path) -> None:
+    call(web, tmp_path)
+    assert (tmp_path / "weights/m/manifest.sha256").read_text() == (
+        f"{hashlib.sha256(SMALL).hexdigest()}  config.json\n{hashlib.sha256(LARGE).hexdigest()}  model.safetensors\n"
+    )
+
+
+def test_a_second_time_asks_nothing(web: Web, tmp_path: Path) -> None:
+    call(web, tmp_path)
+    web.asked.clear()
+    assert (call(web, tmp_path), web.asked) == (0, [])
+
+
+def test_half_a_file_is_continued_where_it_ended(web: Web, tmp_path: Path) -> None:
+    staging = tmp_path / "weights/.m.partial"
+    staging.mkdir(parents=True)
+    (staging / "model.safetensors").write_bytes(LARGE[:3000])
+    assert call(web, tmp_path) == 0
+    ranges = [asked.headers["Range"] for asked in web.asked if "Range" in asked.headers]
+    assert ranges == ["bytes=3000-"]
+
+
+def test_a_spoiled_half_is_fetched_anew(web: Web, tmp_path: Path) -> None:
+    staging = tmp_path / "weights/.m.partial"
+    staging.mkdir(parents=True)
+    (staging / "model.safetensors").write_bytes(b"x" * 3000)
+    assert (call(web, tmp_path), (tmp_path / "weights/m/model.safetensors").read_bytes()) == (0, LARGE)
+
+
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors"])
+def test_a_file_that_is_not_what_the_hub_lists_is_never_published(
+    web: Web, hub: FakeHub, tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hub.content[name] = b"?" * len(hub.content[name])
+    assert call(web, tmp_path) == 1
+    assert f"{name} does not have the hub's checksum" in capsys.readouterr().err
+    assert not (tmp_path / "weights/m").exists()
+
+
+def test_a_pickle_among_the_files_is_refused(
+    web: Web, hub: FakeHub, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hub.files["pytorch_model.bin"] = b"pickle"
+    assert call(web, tmp_path, ["*"]) == 1
+    assert "pytorch_model.bin is a pickle: loading it runs its author's code" in capsys.readouterr().err
+
+
+def test_a_choice_without_safetensors_says_what_there_is(
+    web: Web, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call(web, tmp_path, ["*.json"]) == 1
+    assert "no safetensors among the files asked for (*.json)" in capsys.readouterr().err
+
+
+def test_a_shard_that_the_index_names_must_be_among_the_files(
+    web: Web, hub: FakeHub, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    index = json.dumps({"weight_map": {"a": "model.safetensors", "b": "other.safetensors"}}).encode()
+    hub.files["model.safetensors.index.json"] = hub.content["model.safetensors.index.json"] = index
+    assert call(web, tmp_path, [*PATTERNS, "*.index.json"]) == 1
+    assert "names other.safetensors, which is not among the files asked for" in capsys.readouterr().err
+
+
+def test_the_token_goes_to_the_hub_and_not_where_it_redirects(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hub: FakeHub
+) -> None:
+    (tmp_path / "token").write_text("hf_secret\n")
+    monkeypatch.setenv("CREDENTIALS_DIRECTORY", str(tmp_path))
+    with serving(hub.answer) as cdn:
+        hub.cdn = cdn.url
+        with serving(hub.answer) as web:
+            assert call(web, tmp_path) == 0
+    assert {asked.headers.get("Authorization") for asked in web.asked} == {"Bearer hf_secret"}
+    assert [asked.headers.get("Authorization") for asked in cdn.asked] == [None]
+
+
+def test_a_gated_repository_is_explained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with serving(lambda asked: (401, {}, b"{}")) as web:
+        assert call(web, tmp_path) == 1
+    assert "answers 401 without a token: gated, private or not there" in capsys.readouterr().err

@@ -1,0 +1,49 @@
+"""The program that checks what rsync brought and publishes it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.roles.loading import program
+
+publish = program("model_store/publish.py")
+
+
+@pytest.fixture
+def staging(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory as rsync leaves it, with a manifest and a leftover."""
+    monkeypatch.setattr(os, "sync", lambda: None)
+    monkeypatch.setattr(os, "chown", lambda *_: None)
+    made = tmp_path / ".m.partial"
+    (made / ".rsync-partial").mkdir(parents=True)
+    (made / ".rsync-partial/left").write_bytes(b"half")
+    (made / "model.safetensors").write_bytes(b"tensors")
+    (made / "manifest.sha256").write_text(f"{hashlib.sha256(b'tensors').hexdigest()}  model.safetensors\n")
+    return made
+
+
+def call(staging: Path) -> int:
+    """The program's exit status."""
+    publish.sys.argv = ["publish.py", str(staging), str(staging.with_name("m"))]
+    return int(publish.main())
+
+
+def test_what_matches_is_published_without_leftovers(staging: Path) -> None:
+    assert call(staging) == 0
+    assert sorted(os.listdir(staging.with_name("m"))) == ["manifest.sha256", "model.safetensors"]
+
+
+def test_what_does_not_match_is_kept_aside_and_named(staging: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (staging / "model.safetensors").write_bytes(b"tensorz")
+    assert (call(staging), staging.with_name("m").exists()) == (1, False)
+    assert capsys.readouterr().err == "1 of 1 files do not match manifest.sha256: model.safetensors\n"
+
+
+def test_a_missing_file_is_named(staging: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (staging / "model.safetensors").unlink()
+    assert call(staging) == 1
+    assert "model.safetensors" in capsys.readouterr().err

@@ -1,0 +1,159 @@
+"""The role on hosts that do not exist: bare, done, under way, and weights that the control machine sends."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deploy.errors import Refusal
+from deploy.slice import Slice, WeightsSlice
+from deploy.spec import Hub, Secret
+from roles import model_store
+from roles.model_store import manifest
+from roles.model_store.operations import texts
+from tests.roles.fake import Ran, run
+from tests.roles.slices import a_slice
+
+HUB = WeightsSlice(
+    model="chat", repository="a/b", revision="1" * 40, directory="", fetch_on="host", files=("*.json",), size_mib=1
+)
+MINE = a_slice(weights=(HUB,))
+UNIT = "enginehouse-weights@chat.service"
+START = f"{{ systemctl reset-failed {UNIT} 2>/dev/null || true; }} && systemctl start --no-block {UNIT}"
+MEMORY = "/run/enginehouse/weights/chat"
+
+
+def placed(mine: Slice) -> str:
+    """What a host says whose programs, unit and settings are right."""
+    return "\n".join(f"{text.seen_when_right} {text.path}" for text in texts(mine))
+
+
+def play(mine: Slice, store: str, seen: str = "", **options: Any) -> Ran:
+    """Begin and finish on one host that says this about files and weights."""
+
+    def story() -> None:
+        model_store.begin(mine)
+        model_store.finish(mine)
+
+    answers = {'sha256sum < "$f"': seen, "echo model=": store, "systemctl show": "ActiveState=inactive\nResult=success"}
+    return run(story, answers=answers, **options)
+
+
+def essential(ran: Ran) -> list[str]:
+    """Commands, without what they read on standard input and without those that only place files."""
+    return [command.partition("\n")[0] for command in ran.commands if "enginehouse-new" not in command]
+
+
+@pytest.fixture
+def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> WeightsSlice:
+    """Weights in a directory of the control machine."""
+    monkeypatch.setattr(manifest.manifest, "__defaults__", (tmp_path / "memory.json",))
+    (tmp_path / "mini").mkdir()
+    (tmp_path / "mini" / "model.safetensors").write_bytes(b"tensors")
+    (tmp_path / "mini" / "notes.txt").write_bytes(b"no")
+    return replace(
+        HUB,
+        repository="",
+        revision="local-1",
+        directory=str(tmp_path / "mini"),
+        fetch_on="control",
+        files=("*.safetensors",),
+    )
+
+
+TENSORS = f"{hashlib.sha256(b'tensors').hexdigest()}  model.safetensors\n"
+
+
+def test_a_bare_host_fetches_in_its_own_unit() -> None:
+    assert essential(play(MINE, "")) == [
+        "systemctl daemon-reload",
+        f"mkdir -p /run/enginehouse/weights && install -d -m 0700 {MEMORY} && umask 077 && cat > {MEMORY}/token"
+        f" && {START} || {{ rm -rf {MEMORY}; exit 1; }}",
+        f"follow {UNIT}",
+        f"test -s /var/lib/enginehouse/weights/chat/{'1' * 40}/manifest.sha256",
+    ]
+
+
+def test_a_host_that_has_the_weights_changes_nothing() -> None:
+    ran = play(MINE, "model=chat\nmanifest=abc\nActiveState=inactive", placed(MINE))
+    assert (ran.changed, ran.would_change) == ((), ())
+
+
+def test_a_fetch_under_way_is_attached_to() -> None:
+    ran = play(MINE, "model=chat\nActiveState=activating", placed(MINE))
+    assert essential(ran)[0] == f"follow {UNIT}"
+
+
+def test_the_token_is_in_no_command_no_label_and_no_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_TOKEN", "hf_1")
+    mine = replace(MINE, hub=Hub(token=Secret.env("HF_TOKEN")))
+    ran = play(mine, "")
+    assert "hf_1" not in repr((ran.commands, ran.operations, ran.told))
+    assert any("hf_1" in each.stdin for each in ran.shell["host"])
+
+
+def test_the_settings_name_a_pinned_revision_and_no_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_TOKEN", "hf_1")
+    told = next(
+        text for text in texts(replace(MINE, hub=Hub(token=Secret.env("HF_TOKEN")))) if "chat.json" in text.path
+    )
+    assert json.loads(told.content) == {
+        "endpoint": "https://huggingface.co",
+        "repository": "a/b",
+        "revision": "1" * 40,
+        "files": ["*.json"],
+        "target": f"/var/lib/enginehouse/weights/chat/{'1' * 40}",
+        "ca_file": "",
+    }
+
+
+def test_a_directory_is_sent_checked_and_published(source: WeightsSlice, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("roles.model_store.rsync.Rsync.execute", lambda *_: True)
+    staging, target = "/var/lib/enginehouse/weights/chat/.local-1.partial", "/var/lib/enginehouse/weights/chat/local-1"
+    mine = replace(MINE, weights=(source,))
+    assert essential(play(mine, "model=chat", placed(mine))) == [
+        f"install -d -m 0755 {staging}",
+        f"rsync {source.directory}/ to {staging}/",
+        f"python3 /usr/local/lib/enginehouse/publish.py {staging} {target}",
+    ]
+
+
+def test_a_directory_that_is_published_already_changes_nothing(source: WeightsSlice) -> None:
+    mine = replace(MINE, weights=(source,))
+    published = hashlib.sha256(TENSORS.encode()).hexdigest()
+    ran = play(mine, f"model=chat\nmanifest={published}", placed(mine))
+    assert (ran.changed, ran.would_change) == ((), ())
+
+
+def test_other_bytes_under_a_published_revision_are_refused(source: WeightsSlice) -> None:
+    mine = replace(MINE, weights=(source,))
+    ran = play(mine, "model=chat\nmanifest=other", placed(mine))
+    assert ran.failed_hosts == ("host",)
+    assert any("has other content than what is published as local-1" in line for line in ran.told)
+
+
+def test_a_manifest_is_what_sha256sum_reads(source: WeightsSlice, tmp_path: Path) -> None:
+    assert manifest.manifest(Path(source.directory), ["model.safetensors"], tmp_path / "m.json") == TENSORS
+
+
+def test_a_file_that_changed_is_summed_again(source: WeightsSlice, tmp_path: Path) -> None:
+    folder, memory = Path(source.directory), tmp_path / "m.json"
+    manifest.manifest(folder, ["model.safetensors"], memory)
+    (folder / "model.safetensors").write_bytes(b"other tensors")
+    assert manifest.manifest(folder, ["model.safetensors"], memory) != TENSORS
+
+
+def test_a_pickle_among_local_files_is_refused(source: WeightsSlice) -> None:
+    (Path(source.directory) / "pytorch_model.bin").write_bytes(b"pickle")
+    with pytest.raises(Refusal, match=r"pytorch_model\.bin is a pickle"):
+        manifest.chosen(Path(source.directory), ("*",))
+
+
+def test_local_files_without_safetensors_are_refused(source: WeightsSlice) -> None:
+    with pytest.raises(Refusal, match="no safetensors among"):
+        manifest.chosen(Path(source.directory), ("*.txt",))

@@ -1,0 +1,111 @@
+"""The program that pulls an image, against a Docker engine of a few lines."""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from tests.roles.loading import program
+from tests.roles.web import Answer, Asked, Web, serving
+
+pull = program("registry/pull.py")
+
+IMAGE = json.dumps({"Id": "sha256:1", "RepoDigests": ["nvcr.io/nvidia/tritonserver@sha256:2"]}).encode()
+DONE = b'{"status": "Download complete", "id": "a"}\n{"status": "Pull complete", "id": "a"}\n'
+
+
+def call(answers: list[Answer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str = "") -> tuple[int, Web]:
+    """Exit status, and what the engine was asked; its answers to the pull come in order, the last one for ever."""
+    told = {"reference": "nvcr.io/nvidia/tritonserver:26.07", "registry": "nvcr.io", "username": "$oauthtoken"}
+    told |= {"key_file": str(tmp_path / "key"), "key_source": "NGC_API_KEY in the shell that runs pyinfra"}
+    (tmp_path / "settings.json").write_text(json.dumps(told | {"record": str(tmp_path / "record.json")}))
+    if key:
+        (tmp_path / "key").write_text(key + "\n")
+
+    def answer(asked: Asked) -> Answer:
+        return (answers.pop(0) if len(answers) > 1 else answers[0]) if asked.method == "POST" else (200, {}, IMAGE)
+
+    monkeypatch.setattr(pull.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr(pull, "SOCKET", str(tmp_path / "docker.sock"))
+    pull.sys.argv = ["pull.py", str(tmp_path / "settings.json")]
+    with serving(answer, tmp_path / "docker.sock") as engine:
+        return int(pull.main()), engine
+
+
+def refusal(text: str) -> Answer:
+    """The engine passes the registry's words on with a status of its own."""
+    return 500, {}, json.dumps({"message": text}).encode()
+
+
+def test_what_was_pulled_is_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert call([(200, {}, DONE)], tmp_path, monkeypatch)[0] == 0
+    assert json.loads((tmp_path / "record.json").read_text())["repo_digests"] == [
+        "nvcr.io/nvidia/tritonserver@sha256:2"
+    ]
+
+
+def test_name_and_tag_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, engine = call([(200, {}, DONE)], tmp_path, monkeypatch)
+    asked = parse_qs(urlsplit(engine.asked[0].path).query)
+    assert (asked["fromImage"], asked["tag"]) == (["nvcr.io/nvidia/tritonserver"], ["26.07"])
+
+
+@pytest.mark.parametrize(
+    ("reference", "parts"),
+    [
+        ("host:8443/a/b@sha256:12", ("host:8443/a/b", "sha256:12")),
+        ("host:8443/a/b:1.2", ("host:8443/a/b", "1.2")),
+    ],
+)
+def test_a_port_is_no_tag(reference: str, parts: tuple[str, str]) -> None:
+    assert pull.split(reference) == parts
+
+
+def test_the_key_is_sent_to_the_engine_and_gone_from_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, engine = call([(200, {}, DONE)], tmp_path, monkeypatch, key="nvapi-1")
+    sent = json.loads(base64.urlsafe_b64decode(engine.asked[0].headers["X-Registry-Auth"]))
+    assert (sent["username"], sent["password"], (tmp_path / "key").exists()) == ("$oauthtoken", "nvapi-1", False)
+
+
+def test_a_sporadic_401_is_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = [refusal("unauthorized: authentication required"), (200, {}, DONE)]
+    assert call(answers, tmp_path, monkeypatch)[0] == 0
+
+
+def test_a_wrong_key_is_explained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call([refusal("unauthorized: authentication required")], tmp_path, monkeypatch, key="nvapi-1")[0] == 1
+    assert capsys.readouterr().err == (
+        "nvcr.io rejected the key (401, unauthorized)\n"
+        "  image   nvcr.io/nvidia/tritonserver:26.07\n"
+        "  key     from NGC_API_KEY in the shell that runs pyinfra, 7 characters, not shown\n"
+        "  means   wrong or expired; a valid key without access to the organisation answers 403 instead\n"
+        "  said    unauthorized: authentication required\n"
+        "  try     make a new key, export it, run again\n"
+        "  state   nothing that serves was touched\n"
+    )
+
+
+def test_a_key_without_access_is_not_asked_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, engine = call([refusal("denied: requested access is denied")], tmp_path, monkeypatch, key="nvapi-1")
+    assert (status, len(engine.asked)) == (1, 1)
+    assert capsys.readouterr().err.startswith("nvcr.io knows the key and denies this image (403)")
+
+
+def test_an_error_in_the_middle_of_a_pull_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert call([(200, {}, b'{"error": "no space left on device"}\n')], tmp_path, monkeypatch)[0] == 1
+
+
+def test_progress_counts_bytes_of_all_layers() -> None:
+    progress = pull.Progress()
+    for layer, current in (("a", 3 << 20), ("b", 1 << 20)):
+        progress.heard({"status": "Downloading", "id": layer, "progressDetail": {"current": current, "total": 4 << 20}})
+    progress.heard({"status": "Pull complete", "id": "a"})
+    assert str(progress) == "5 of 8 MiB, 1 of 2 layers unpacked"

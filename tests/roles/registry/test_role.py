@@ -1,0 +1,132 @@
+"""The role on hosts that do not exist: bare, done, under way, with and without a login."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deploy.errors import Refusal
+from deploy.slice import Slice
+from deploy.spec import Registry, Secret
+from roles import registry
+from roles.registry.operations import pull_id, registry_of, texts
+from tests.roles.fake import Ran, run
+from tests.roles.slices import IMAGE, a_slice
+
+ANONYMOUS = a_slice()
+WITH_KEY = a_slice(registry=Registry(key=Secret.env("NGC_API_KEY")))
+ID = pull_id(IMAGE)
+UNIT = f"enginehouse-pull@{ID}.service"
+START = f"{{ systemctl reset-failed {UNIT} 2>/dev/null || true; }} && systemctl start --no-block {UNIT}"
+HERE, GOING = "image=sha256:1\nActiveState=inactive", "ActiveState=activating\nStatusText=1 of 2 MiB"
+
+
+def placed(mine: Slice) -> str:
+    """What a host says whose program, unit and settings are right."""
+    return "\n".join(f"{text.seen_when_right} {text.path}" for text in texts(mine))
+
+
+def play(mine: Slice, pull: Any, seen: str = "", **options: Any) -> Ran:
+    """Begin and finish on one host that says this about files and pull."""
+    answers = {'sha256sum < "$f"': seen, "docker image inspect": pull}
+
+    def story() -> None:
+        registry.begin(mine)
+        registry.finish(mine)
+
+    return run(story, answers=answers | {f"{UNIT} 2>/dev/null": "ActiveState=inactive\nResult=success"}, **options)
+
+
+def essential(ran: Ran) -> list[str]:
+    """Commands, without what they read on standard input and without those that only place files."""
+    return [command.partition("\n")[0] for command in ran.commands if "enginehouse-new" not in command]
+
+
+def test_a_bare_host_pulls_without_a_login() -> None:
+    assert essential(play(ANONYMOUS, "")) == ["systemctl daemon-reload", START, f"follow {UNIT}"]
+
+
+def test_a_host_that_has_the_image_changes_nothing() -> None:
+    ran = play(ANONYMOUS, HERE, placed(ANONYMOUS))
+    assert (ran.changed, ran.would_change) == ((), ())
+
+
+def test_a_pull_under_way_is_attached_to() -> None:
+    assert essential(play(ANONYMOUS, GOING, placed(ANONYMOUS))) == [f"follow {UNIT}"]
+
+
+def test_dry_says_that_a_bare_host_pulls() -> None:
+    assert len(play(ANONYMOUS, "", dry=True).would_change) == 3
+
+
+def test_the_key_goes_to_a_file_in_memory_and_the_unit_starts_in_the_same_command(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("NGC_API_KEY", "nvapi-1")
+    directory = f"/run/enginehouse/registry/{ID}"
+    assert essential(play(WITH_KEY, "", placed(WITH_KEY)))[0] == (
+        f"mkdir -p /run/enginehouse/registry && install -d -m 0700 {directory} && umask 077 && cat > {directory}/key"
+        f" && {START} || {{ rm -rf {directory}; exit 1; }}"
+    )
+
+
+def test_the_key_is_in_no_command_no_label_and_no_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NGC_API_KEY", "nvapi-1")
+    ran = play(WITH_KEY, "")
+    assert "nvapi-1" not in repr((ran.commands, ran.operations, ran.told, [each.command for each in ran.shell["host"]]))
+    assert not any("nvapi-1" in text.content for text in texts(WITH_KEY))
+
+
+def test_an_empty_key_fails_the_host_and_names_its_source(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NGC_API_KEY", raising=False)
+    ran = play(WITH_KEY, "")
+    assert ran.failed_hosts == ("host",)
+    assert "[@fake/host] a secret is empty: NGC_API_KEY in the shell that runs pyinfra" in ran.told
+
+
+def test_a_host_that_has_the_image_needs_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NGC_API_KEY", raising=False)
+    assert play(WITH_KEY, HERE, placed(WITH_KEY)).failed_hosts == ()
+
+
+def test_a_pinned_image_is_pulled_by_its_digest() -> None:
+    pinned = a_slice(image=replace(IMAGE, digest="sha256:" + "a" * 64))
+    settings = next(text for text in texts(pinned) if text.path.endswith(".json"))
+    assert json.loads(settings.content)["reference"] == f"nvcr.io/nvidia/tritonserver@sha256:{'a' * 64}"
+
+
+def test_a_private_certificate_lies_where_docker_looks(tmp_path: Path) -> None:
+    (tmp_path / "ca.crt").write_text("CERTIFICATE")
+    image = replace(IMAGE, reference="registry.example:8443/a/b:1")
+    mine = a_slice(image=image, registry=Registry(ca_file=str(tmp_path / "ca.crt")))
+    assert [(text.path, text.content) for text in texts(mine)][-1] == (
+        "/etc/docker/certs.d/registry.example:8443/ca.crt",
+        "CERTIFICATE\n",
+    )
+
+
+def test_a_certificate_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(Refusal, match=r"registry\.ca_file names no file"):
+        texts(a_slice(registry=Registry(ca_file=str(tmp_path / "no.crt"))))
+
+
+@pytest.mark.parametrize(
+    ("reference", "host"),
+    [("nvcr.io/nvidia/tritonserver:1", "nvcr.io"), ("localhost/a:1", "localhost"), ("ubuntu:24.04", "docker.io")],
+)
+def test_the_registry_of_a_reference(reference: str, host: str) -> None:
+    assert registry_of(reference) == host
+
+
+def test_a_failed_pull_tells_the_units_last_words() -> None:
+    answers = {
+        "journalctl": "nvcr.io rejected the key (401, unauthorized)",
+        "docker image inspect": GOING,
+        "systemctl show": "ActiveState=failed\nResult=exit-code",
+    }
+    ran = run(lambda: registry.finish(ANONYMOUS), answers=answers)
+    assert "[@fake/host] nvcr.io rejected the key (401, unauthorized)" in ran.told

@@ -1,0 +1,137 @@
+"""The program that takes a server into service, against a Triton of a few lines."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.roles.loading import program
+from tests.roles.web import Answer, Web, serving
+
+prove = program("triton/host/prove.py")
+
+MODELS = (
+    {"name": "embed", "kind": "embedder", "decoupled": False, "dimensions": 2},
+    {"name": "rank", "kind": "reranker", "decoupled": False, "dimensions": 0},
+    {"name": "chat", "kind": "llm", "decoupled": True, "dimensions": 0},
+)
+RIGHT: dict[str, Answer] = {
+    "/v2/models/embed/infer": (200, {}, b'{"outputs": [{"name": "embeddings", "data": [0.6, 0.8]}]}'),
+    "/v2/models/rank/infer": (200, {}, b'{"outputs": [{"name": "scores", "data": [1.5, -3.0]}]}'),
+    "/v2/models/chat/generate_stream": (200, {}, b'data: {"text_output": "turns"}\n\ndata: {"text_output": ""}\n\n'),
+}
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The server's folder, with a key and a release."""
+    monkeypatch.setattr(prove, "SERVERS", tmp_path / "servers")
+    monkeypatch.setattr(prove, "RUNTIME", tmp_path / "run")
+    monkeypatch.setattr(prove.time, "sleep", lambda seconds: None)
+    (tmp_path / "servers/main/current").mkdir(parents=True)
+    (tmp_path / "run/triton-main").mkdir(parents=True)
+    (tmp_path / "run/triton-main/key").write_text("k3y\n")
+    return tmp_path / "servers/main"
+
+
+def call(place: Path, answers: dict[str, Answer], **changes: Any) -> tuple[int, str, Web]:
+    """Exit status, the reason written down, and what Triton was asked. Loads and readiness succeed unless said."""
+    with serving(lambda asked: answers.get(asked.path, (200, {}, b""))) as triton:
+        port = int(triton.address.rsplit(":", 1)[1])
+        told = {"address": "127.0.0.1", "http_port": port, "restricted_header": "enginehouse-key", "start_seconds": 5}
+        (place / "current/server.json").write_text(json.dumps({**told, "models": MODELS, **changes}))
+        prove.sys.argv = ["prove.py", "main"]
+        status = int(prove.main())
+    return status, json.loads((place / "proof.json").read_text())["reason"], triton
+
+
+def test_a_server_whose_models_all_answer_serves(place: Path) -> None:
+    assert call(place, RIGHT)[:2] == (0, "")
+
+
+def test_models_are_loaded_one_by_one_in_the_planned_order(place: Path) -> None:
+    paths = [asked.path.removeprefix("/v2/") for asked in call(place, RIGHT)[2].asked][1:]
+    assert paths == [
+        "repository/models/embed/load", "models/embed/ready", "models/embed/infer",
+        "repository/models/rank/load", "models/rank/ready", "models/rank/infer",
+        "repository/models/chat/load", "models/chat/ready", "models/chat/generate_stream",
+    ]  # fmt: skip
+
+
+def test_only_loading_carries_the_key(place: Path) -> None:
+    asked = call(place, RIGHT)[2].asked
+    carried = [
+        each.path
+        for each in asked
+        if {name.lower(): value for name, value in each.headers.items()}.get("enginehouse-key") == "k3y"
+    ]
+    assert carried == [f"/v2/repository/models/{name}/load" for name in ("embed", "rank", "chat")]
+
+
+@pytest.mark.parametrize(
+    ("path", "answer", "reason"),
+    [
+        (
+            "/v2/repository/models/embed/load",
+            (400, {}, b'{"error": "load failed: no such file\\n\\nAt:\\n  model.py(3): initialize\\n"}'),
+            "embed does not load: load failed: no such file",
+        ),
+        (
+            "/v2/models/embed/infer",
+            (200, {}, b'{"outputs": [{"name": "embeddings", "data": [1.0, 0.0, 0.0]}]}'),
+            "embed gives 3 numbers for a text; the plan says 2",
+        ),
+        (
+            "/v2/models/embed/infer",
+            (200, {}, b'{"outputs": [{"name": "embeddings", "data": [0.5, 0.5]}]}'),
+            "embed gives a vector of length 0.7071; it should be 1",
+        ),
+        (
+            "/v2/models/rank/infer",
+            (200, {}, b'{"outputs": [{"name": "scores", "data": [0.5]}]}'),
+            "rank gives [0.5] for two passages; it should be two numbers",
+        ),
+        (
+            "/v2/models/rank/infer",
+            (500, {}, b'{"error": "CUDA out of memory"}'),
+            "rank answers its first request with 500: CUDA out of memory",
+        ),
+        (
+            "/v2/models/chat/generate_stream",
+            (200, {}, b'data: {"error": "executor worker died"}\n\n'),
+            "chat answers its first prompt with: executor worker died",
+        ),
+        (
+            "/v2/models/chat/generate_stream",
+            (200, {}, b'data: {"text_output": ""}\n\n'),
+            "chat answers its first prompt with nothing",
+        ),
+    ],
+)
+def test_a_wrong_answer_is_not_taken_into_service(place: Path, path: str, answer: Answer, reason: str) -> None:
+    assert call(place, RIGHT | {path: answer})[:2] == (1, reason)
+
+
+def test_a_model_that_stays_unready_ends_at_the_time_allowed(place: Path) -> None:
+    status, reason, _ = call(place, RIGHT | {"/v2/models/embed/ready": (400, {}, b"")}, start_seconds=0)
+    assert (status, reason) == (1, "embed is loaded and not ready within the time allowed (start_seconds)")
+
+
+def test_a_container_that_has_ended_is_not_waited_for(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MAINPID", "999999999")
+    status, reason, _ = call(place, {"/v2/health/live": (400, {}, b"")}, start_seconds=3600)
+    assert (status, reason) == (1, "Triton does not listen, and its container has ended; the unit's journal says why")
+
+
+def test_a_model_that_is_not_decoupled_is_asked_with_generate(place: Path) -> None:
+    models = [{"name": "chat", "kind": "llm", "decoupled": False, "dimensions": 0}]
+    answers: dict[str, Answer] = {"/v2/models/chat/generate": (200, {}, b'{"text_output": "turns"}')}
+    assert call(place, answers, models=models)[0] == 0
+
+
+def test_the_load_times_are_written_down(place: Path) -> None:
+    call(place, RIGHT)
+    assert sorted(json.loads((place / "proof.json").read_text())["seconds"]) == ["chat", "embed", "rank"]

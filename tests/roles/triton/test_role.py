@@ -1,0 +1,181 @@
+"""The role on hosts that do not exist: bare, done, half done, and after something below has changed."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from deploy.slice import MemorySlice, ModelSlice, WeightsSlice
+from roles import triton
+from roles.texts import Seen
+from roles.triton import operations
+from roles.triton.defaults import Defaults
+from roles.triton.operations import texts
+from roles.triton.render import release_id, render
+from tests.roles.fake import Ran, run
+from tests.roles.slices import SERVER, a_slice
+
+WEIGHTS = WeightsSlice(
+    model="embed", repository="a/b", revision="1" * 40, directory="", fetch_on="host", files=("*",), size_mib=1
+)
+EMBEDDER = ModelSlice(
+    name="embed", kind="embedder", path="python", reason="", architecture="BertModel", weights=WEIGHTS,
+    memory=MemorySlice(weights_mib=1, context_mib=1, workspace_mib=1, kv_cache_mib=0), kv_cache_tokens=0, dimensions=8,
+    max_batch_size=8, max_queue_size=8, max_queue_delay_microseconds=0, decoupled=False, settings={"device": "cuda:0"},
+)  # fmt: skip
+MAIN = replace(SERVER, models=(EMBEDDER,))
+MINE = a_slice(servers=(MAIN,))
+RELEASE = release_id(MAIN, render(MAIN, Defaults()))
+
+PROBED = "key=abc\nproven"
+SWAP = "enginehouse-swap@main.service"
+STARTED = (
+    f"{{ systemctl reset-failed {SWAP} 2>/dev/null || true; }} && systemctl start --no-block {SWAP}",
+    f"follow {SWAP}",
+)
+
+
+@pytest.fixture(autouse=True)
+def someone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who asks does not depend on who runs the tests."""
+    monkeypatch.setattr(operations, "who", lambda: "me@here")
+
+
+def placed() -> str:
+    """What a host says whose programs and units are right."""
+    return "\n".join(f"{text.seen_when_right} {text.path}" for text in texts(MINE.servers))
+
+
+def serving(current: str = RELEASE, active: str = "active", enabled: str = "enabled", more: str = "") -> str:
+    """What a host says about its servers."""
+    return (
+        f"release={RELEASE}\nserver=main\ncurrent={current}\nprevious=\n"
+        f"active={active}\nenabled={enabled}\nswap=inactive\n{more}"
+    )
+
+
+def told(seen: str = "", probed: str = "key=abc", served: str = "") -> dict[str, Any]:
+    """A host's answers, by a piece of each question."""
+    return {'sha256sum < "$f"': seen, "nvidia-ctk --version": probed, 'echo "server=$s"': served}
+
+
+def play(answers: dict[str, Any], **options: Any) -> Ran:
+    """The role on one host with these answers."""
+    return run(lambda: triton.apply(MINE, "plan-1"), answers=answers, **options)
+
+
+def test_the_fact_command_is_plain_shell() -> None:
+    assert 'if [ -f "$f" ]' in Seen().command(("/a b",)) and "'/a b'" in Seen().command(("/a b",))
+
+
+def test_a_bare_host_is_published_proven_and_swapped() -> None:
+    ran = play(told())
+    assert ran.changed == (
+        "Triton | Install programs and units",
+        f"Triton | Publish release {RELEASE} for main",
+        "Triton | Prove CUDA inside the image for main",
+        f"Triton | Swap in release {RELEASE} on main",
+    )
+
+
+def test_a_bare_host_gets_these_commands() -> None:
+    commands = [command for command in play(told()).commands if "enginehouse-new" not in command]
+    assert commands == [
+        "systemctl daemon-reload",
+        f"publish /var/lib/enginehouse/releases/{RELEASE} ({len(render(MAIN, Defaults()))} files)",
+        "timeout 600 docker run --rm --pull never --network none --user 1000:1000 --cap-drop ALL"
+        " --security-opt no-new-privileges --device nvidia.com/gpu=0"
+        " --mount type=bind,source=/usr/local/lib/enginehouse/cuda_probe.py,"
+        "target=/usr/local/lib/enginehouse/cuda_probe.py,readonly"
+        " nvcr.io/nvidia/tritonserver:26.07-trtllm-python-py3 python3 /usr/local/lib/enginehouse/cuda_probe.py 1"
+        " && mkdir -p /var/lib/enginehouse/probes && touch /var/lib/enginehouse/probes/abc",
+        "systemctl enable triton@main.service",
+        *STARTED,
+    ]
+
+
+def test_what_is_wanted_is_told_to_the_host_before_the_swap_begins() -> None:
+    heard = [each for each in play(told()).shell["host"] if "wanted.json" in each.command]
+    assert [json.loads(each.stdin) for each in heard] == [
+        {"release": RELEASE, "plan": "plan-1", "keep": 3, "who": "me@here"}
+    ]
+
+
+def test_a_host_that_serves_the_release_changes_nothing() -> None:
+    ran = play(told(placed(), PROBED, serving()))
+    assert (ran.changed, ran.would_change) == ((), ())
+
+
+def test_a_finished_host_costs_three_questions_per_phase() -> None:
+    heard = play(told(placed(), PROBED, serving())).shell["host"]
+    assert len(heard) == 6
+
+
+def test_a_host_with_another_release_is_swapped_without_enabling_again() -> None:
+    ran = play(told(placed(), PROBED, serving(current="another")))
+    assert ran.changed == (f"Triton | Swap in release {RELEASE} on main",)
+    assert tuple(command for command in ran.commands if "enginehouse-new" not in command) == STARTED
+
+
+def test_a_unit_that_is_not_active_is_started_through_the_same_transaction() -> None:
+    assert play(told(placed(), PROBED, serving(active="failed"))).changed == (
+        f"Triton | Swap in release {RELEASE} on main",
+    )
+
+
+def test_a_cut_swap_is_not_taken_for_a_finished_one() -> None:
+    assert play(told(placed(), PROBED, serving(more="cut=yes"))).changed == (
+        f"Triton | Swap in release {RELEASE} on main",
+    )
+
+
+def test_a_new_driver_is_proven_and_nothing_is_swapped() -> None:
+    ran = play(told(placed(), "key=def", serving()))
+    assert ran.changed == ("Triton | Prove CUDA inside the image for main",)
+
+
+def test_a_server_that_is_no_longer_planned_is_stopped_before_the_swap() -> None:
+    old = "\nserver=old\ncurrent=1\nprevious=\nactive=active\nenabled=enabled\nswap=inactive"
+    ran = play(told(placed(), PROBED, serving() + old))
+    assert ran.commands == (
+        "systemctl disable --now triton@old.service && rm -f /var/lib/enginehouse/servers/old/current",
+    )
+
+
+def test_dry_tells_all_that_a_bare_host_will_see() -> None:
+    assert len(play(told(), dry=True).would_change) == 4
+
+
+def test_cuda_that_does_not_work_leaves_what_serves_alone() -> None:
+    answers = {"docker run": {"success": False, "stderr": "no"}} | told(placed(), "key=def", serving(current="another"))
+    ran = play(answers)
+    assert ran.failed_hosts == ("host",)
+    assert not any(
+        "enginehouse-swap" in each.command for each in ran.shell["host"] if each.executing and "start" in each.command
+    )
+
+
+def test_a_failed_swap_tells_the_hosts_verdict() -> None:
+    verdict = {
+        "sentence": "new does not serve; old is put back and serves",
+        "reason": "chat does not load\n  | last line",
+    }
+    answers = {
+        "verdict.json": json.dumps(verdict),
+        f"{SWAP} 2>/dev/null || true": "ActiveState=failed\nResult=exit-code",
+    }
+    ran = play(answers | told(placed(), PROBED, serving(current="another")))
+    assert [line.strip() for line in ran.told if "main:" in line] == [
+        "[@fake/host] main: new does not serve; old is put back and serves",
+        "[@fake/host] main: chat does not load",
+        "[@fake/host] main:   | last line",
+    ]
+
+
+def test_going_back_asks_for_the_previous_release() -> None:
+    ran = run(lambda: triton.back(MINE, "plan-1"), answers=told(placed(), PROBED, serving()))
+    wanted = next(each for each in ran.shell["host"] if "wanted.json" in each.command)
+    assert json.loads(wanted.stdin)["release"] == "previous"
