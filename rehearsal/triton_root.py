@@ -25,6 +25,9 @@ PYTHON_PACKAGES = [
     "safetensors==0.8.0",
     "pyyaml==6.0.3",
     "typing_extensions==4.16.0",
+    # torch imports both as soon as a module is built on the meta device, as the encoders do.
+    "sympy==1.14.0",
+    "mpmath==1.3.0",
 ]
 PYTHON = "3.11"
 PLATFORMS = [f"manylinux_2_{glibc}_x86_64" for glibc in (35, 28, 24, 17)] + ["manylinux2014_x86_64"]
@@ -102,7 +105,7 @@ def _torch_wheel(into: Path) -> Path:
     raise RehearsalRefused(
         f"pip offers only the CUDA build of {TORCH} ({wheel.stat().st_size >> 20} MiB, and its libraries on top)\n"
         "  wanted  the CPU build (about 200 MiB), for the rehearsal image\n"
-        "  try     PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu, then run again\n"
+        "  try     PIP_EXTRA_INDEX_URL=<the CPU index that PyTorch's installation page names>, then run again\n"
         "  state   no image was made"
     )
 

@@ -2,7 +2,8 @@
 
 Everything in here may interrupt a container: a driver is reloaded, the engine restarted, the host rebooted. So
 `deploy.py` calls it twice. Before the waves it acts on hosts where nothing serves; inside a wave, after the drain, on
-those where something does. One question per call tells which it is.
+those where something does. One question per call tells which it is. Long downloads are started on the way, as soon as
+the host can run them; `stage` awaits them.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from pyinfra.api import FactBase
 from pyinfra.api.operation import OperationMeta
 
 from deploy.slice import Slice
-from roles import base, container_toolkit, docker, nvidia_driver
+from roles import base, container_toolkit, docker, model_store, nvidia_driver, registry
 
 
 class Serving(FactBase[list[str]]):
@@ -40,6 +41,12 @@ def apply(mine: Slice, drained: bool = False) -> list[OperationMeta]:
     if bool(host.get_fact(Serving)) != drained:
         return []
     steps = base.apply(mine)
+    if not drained:
+        model_store.begin(mine)  # beside the driver's installation; what serves has fetched before it was drained
     driver = nvidia_driver.apply(mine)
+    if not drained:
+        model_store.begin(mine)  # a reboot ended the fetch; it goes on where it was, and is left alone if there was none
     engine = docker.apply(mine)
+    if not drained:
+        registry.begin(mine)
     return [*steps, *driver, *engine, *container_toolkit.apply(mine, below=[*driver, *engine])]
