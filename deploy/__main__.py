@@ -62,6 +62,18 @@ def load_inventory(file: str, data: dict[str, Any]) -> Any:
             raise explained(error.exception, file) from None
 
 
+def load_plan(file: str, data: Iterable[str] = (), limit: Iterable[str] = ()) -> Plan:
+    """The plan of an inventory file, for programs such as the smoke tests; `data` and `limit` as pyinfra takes them."""
+    loaded = load_inventory(file, override_data(data))
+    fleet = Fleet.of(loaded)
+    return make_plan(fleet, look_around(fleet, Path.cwd())).only(names_in(loaded, limit))
+
+
+def host_data(file: str, data: Iterable[str] = ()) -> dict[str, dict[str, Any]]:
+    """What the inventory says about each host, by name, typed objects and connector settings alike."""
+    return {host.name: host.data.dict() for host in load_inventory(file, override_data(data))}
+
+
 def names_in(inventory: Any, limit: Iterable[str]) -> list[str]:
     """Hosts of these groups, names or patterns, as pyinfra's `--limit` takes them; all without any."""
     if not limit:
@@ -92,9 +104,7 @@ def main() -> None:
 def plan(inventory: str, as_json: bool, limit: tuple[str, ...], data: tuple[str, ...]) -> None:
     """Print the plan of INVENTORY and its digest, or every reason why there is none."""
     with refusals_shown(inventory, as_json):
-        loaded = load_inventory(inventory, override_data(data))
-        fleet = Fleet.of(loaded)
-        made = make_plan(fleet, look_around(fleet, Path.cwd())).only(names_in(loaded, limit))
+        made = load_plan(inventory, data, limit)
         if as_json:
             click.echo(json.dumps(made.to_json(), indent=2, ensure_ascii=False))
         else:

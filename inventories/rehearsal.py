@@ -153,7 +153,7 @@ def _data(machine: dict[str, str]) -> dict[str, object]:
             ),
         ),
         "rollout": Rollout(canary_hosts=2, wave_percent=100),
-        "own_random_weights": ("nomic-moe", "xlmr-reranker"),
+        "own_random_weights": ("nomic-moe",),
     }
 
 

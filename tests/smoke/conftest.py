@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+from unittest import mock
 
 import pytest
 import testinfra
@@ -15,17 +17,26 @@ import tritonclient.grpc
 import tritonclient.http
 from testinfra.host import Host
 
-from deploy.__main__ import load_plan, ssh_config_of
+from deploy.__main__ import host_data, load_plan
+from deploy.errors import Refusal
 from deploy.plan import Plan
 from deploy.slice import ModelSlice, ServerSlice, Slice
+from deploy.ssh_config import ssh_config as ssh_config_text
 from tests.smoke.reach import Endpoint, reach
+
+# pyinfra's command line patches sockets and threads when imported; gRPC's client needs the real ones.
+with mock.patch("gevent.monkey.patch_all"):
+    import pyinfra_cli  # noqa: F401
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Loads the inventory once, so that a refused one is reported as it is, not as a broken fixture."""
-    config.smoke_plan = load_plan(  # type: ignore[attr-defined]
-        config.getoption("--inventory"), data=config.getoption("--data"), limit=config.getoption("--limit")
-    )
+    try:
+        config.smoke_plan = load_plan(  # type: ignore[attr-defined]
+            config.getoption("--inventory"), data=config.getoption("--data"), limit=config.getoption("--limit")
+        )
+    except Refusal as refused:
+        pytest.exit(str(refused), returncode=pytest.ExitCode.USAGE_ERROR)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -71,8 +82,20 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 def ssh_config(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The generated ssh_config that testinfra and the tunnels use: the inventory's own SSH settings, nothing else."""
     path = tmp_path_factory.mktemp("ssh") / "config"
-    path.write_text(ssh_config_of(request.config.getoption("--inventory"), data=request.config.getoption("--data")))
+    hosts = _data(request.config)
+    files = {str(Path(data["ssh_config_file"]).resolve()) for data in hosts.values() if data.get("ssh_config_file")}
+    path.write_text(ssh_config_text(hosts.items(), include=next(iter(files), "")))
     return path
+
+
+@pytest.fixture(scope="session")
+def random_weights(request: pytest.FixtureRequest, mine: Slice) -> tuple[str, ...]:
+    """Models of this host whose weights mean nothing (host data `own_random_weights`): asked for shape, not sense."""
+    return tuple(_data(request.config)[mine.host].get("own_random_weights", ()))
+
+
+def _data(config: pytest.Config) -> dict[str, dict[str, Any]]:
+    return host_data(config.getoption("--inventory"), data=config.getoption("--data"))
 
 
 @pytest.fixture(scope="session")
