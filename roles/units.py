@@ -93,7 +93,7 @@ class Follow(PyinfraCommand):
                 return seen
             if seen.status and seen.status != told:
                 told = seen.status
-                host.log(f"{self.what}: {told}")
+                host.log(f"{self.what}: {told}", log_func=logger.info)
             gevent.sleep(pause)
             pause = min(pause * 1.5, 5.0)
         return None

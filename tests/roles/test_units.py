@@ -1,0 +1,62 @@
+"""Following a unit: progress as it comes, last words when it fails, and no waiting for ever."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from roles import units
+from roles.steps import Reading, step
+from roles.texts import Seen
+from roles.units import Follow, UnitState
+from tests.roles.fake import Answer, Ran, Then, run
+
+
+@pytest.fixture(autouse=True)
+def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Time passes only where a test says so."""
+    monkeypatch.setattr(units.gevent, "sleep", lambda seconds: None)
+
+
+def follow(*states: Answer, seconds: int = 60) -> Ran:
+    """A run that follows a unit which shows these states, one after the other."""
+
+    def wait(_: dict[str, str]) -> Iterator[Follow]:
+        yield Follow("work.service", "image", seconds)
+
+    story = lambda: step(Reading(Seen, {"paths": ("/a",)}), wait, name="Wait")  # noqa: E731
+    return run(story, answers={"systemctl show": Then(*states), "journalctl": "the last words"})
+
+
+def test_progress_is_told_once_per_change() -> None:
+    going = "ActiveState=activating\nStatusText=1 of 2 MiB"
+    ran = follow(going, going, "ActiveState=activating\nStatusText=2 of 2 MiB", "ActiveState=inactive\nResult=success")
+    assert [line for line in ran.told if "image:" in line] == [
+        "[@fake/host] image: 1 of 2 MiB",
+        "[@fake/host] image: 2 of 2 MiB",
+    ]
+
+
+def test_a_unit_that_is_queued_has_not_ended() -> None:
+    ran = follow("ActiveState=inactive\nJob=12", "ActiveState=failed\nResult=exit-code")
+    assert ran.failed_hosts == ("host",)
+
+
+def test_a_unit_that_failed_tells_its_last_words() -> None:
+    assert "[@fake/host] the last words" in follow("ActiveState=failed\nResult=exit-code\nInvocationID=1").told
+
+
+def test_a_unit_that_ended_well_is_no_failure() -> None:
+    assert follow("ActiveState=inactive\nResult=success").failed_hosts == ()
+
+
+def test_a_unit_that_takes_too_long_goes_on_without_us() -> None:
+    ran = follow("ActiveState=activating", seconds=0)
+    assert [line for line in ran.told if "goes on without us" in line] == [
+        "[@fake/host] image: work.service still runs after 0 s; it goes on without us, a second run attaches"
+    ]
+
+
+def test_a_unit_nobody_has_heard_of_is_inactive() -> None:
+    assert UnitState.of([]) == UnitState(active="inactive", result="success")
