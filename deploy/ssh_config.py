@@ -16,6 +16,7 @@ OPTIONS = {
     "ssh_key": "IdentityFile",
     "ssh_known_hosts_file": "UserKnownHostsFile",
 }
+SHARED = ("BatchMode yes", "ControlMaster auto", "ControlPath ~/.ssh/enginehouse-%C", "ControlPersist 30")
 STRICTNESS = {"accept-new": "accept-new", "yes": "yes", "no": "no", "off": "no"}
 
 
@@ -25,7 +26,7 @@ def ssh_config(hosts: Iterable[tuple[str, Mapping[str, Any]]], include: str = ""
     OpenSSH takes the first value it meets, so what the inventory says wins, as it does in pyinfra.
     """
     blocks = [_block(name, data) for name, data in hosts]
-    shared = "Match all\n  BatchMode yes\n  ControlMaster auto\n  ControlPath ~/.ssh/enginehouse-%C\n  ControlPersist 30\n"
+    shared = "\n  ".join(["Match all", *SHARED]) + "\n"
     return "\n".join([*blocks, *([f"Match all\nInclude {include}\n"] if include else []), shared])
 
 

@@ -124,11 +124,15 @@ def limit(name: str, rate: str) -> None:
 
 @main.command("requirements")
 @click.option("--packages", is_flag=True, help="only the Debian packages needed here, for apt-get install")
-def requirements_(packages: bool) -> None:
+@click.option("--install", is_flag=True, help="apt-get install what packages bring first")
+@click.option("--tests", is_flag=True, help="with what the project's tests need beside")
+def requirements_(packages: bool, install: bool, tests: bool) -> None:
     """Say exactly what this machine lacks to host rehearsal machines."""
     if packages:
         click.echo(" ".join(requirements.packages()))
         return
+    if install:
+        requirements.install(requirements.missing_packages(tests))
     requirements.require(Places.here())
     click.echo("nothing is missing")
 

@@ -15,6 +15,7 @@ import json
 import re
 import secrets
 import threading
+import time
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
@@ -28,6 +29,9 @@ PORT = 8481
 CDN_PORT = 8482
 NAME = "hub.rehearsal.internal"
 URL = f"http://{NAME}:{PORT}"
+# A hub is far away and image registries are near: with both at the speed of a bridge nobody would see that the fetch of
+# weights and the pull of the image run side by side.
+LARGE_BYTES_PER_SECOND = 5 << 20
 LAST_MODIFIED = "2026-01-01T00:00:00.000Z"
 
 
@@ -164,7 +168,7 @@ class Handler(BaseHTTPRequestHandler):
             return
         with file.path.open("rb") as content:
             content.seek(first)
-            self._copy(content, last - first + 1, self.hub.cut_after() if file.large else 0)
+            self._copy(content, last - first + 1, file.large)
 
     def _range(self, size: int) -> tuple[int, int]:
         match = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range", ""))
@@ -173,11 +177,14 @@ class Handler(BaseHTTPRequestHandler):
             raise Refused(416, "", "Range Not Satisfiable")
         return first, min(last, size - 1)
 
-    def _copy(self, content: BinaryIO, length: int, cut_after: int) -> None:
+    def _copy(self, content: BinaryIO, length: int, large: bool) -> None:
+        cut_after = self.hub.cut_after() if large else 0
         left = min(length, cut_after) if cut_after else length
         while left and (block := content.read(min(BLOCK, left))):
             self.wfile.write(block)
             left -= len(block)
+            if large:
+                time.sleep(len(block) / LARGE_BYTES_PER_SECOND)
         if cut_after and cut_after < length:
             self.close_connection = True
 

@@ -10,6 +10,7 @@ import os
 import platform
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -33,6 +34,20 @@ PROGRAMS = {
     "rsync": "rsync",
     "/usr/share/keyrings/debian-archive-keyring.gpg": "debian-archive-keyring",
 }
+SERVICE_PROGRAMS = {
+    "docker-registry": "docker-registry",
+    "apt-ftparchive": "apt-utils",
+    "dpkg-deb": "dpkg",
+    "gcc": "gcc",
+    "gpg": "gnupg",
+    "openssl": "openssl",
+    "pigz": "pigz",
+    "curl": "curl",
+    "/usr/include/stdio.h": "libc6-dev",
+}
+PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
+# The tests start Triton on the outer machine too, and its Python stub embeds the interpreter (rehearsal facts).
+TEST_FILES = {f"/usr/lib/x86_64-linux-gnu/libpython{PYTHON}.so.1.0": f"libpython{PYTHON}"}
 DISK_MIB = 6_000
 
 
@@ -46,7 +61,7 @@ class Missing:
 
 def packages() -> list[str]:
     """Debian packages a rehearsal uses on the outer machine, for whoever installs them."""
-    return sorted(set(PROGRAMS.values()))
+    return sorted({*PROGRAMS.values(), *SERVICE_PROGRAMS.values()})
 
 
 def missing(places: Places) -> list[Missing]:
@@ -65,6 +80,12 @@ def require(places: Places) -> None:
     """Refuses with the whole list when anything is missing."""
     if lacking := missing(places):
         raise RehearsalRefused(explain(lacking))
+
+
+def missing_packages(for_tests: bool = False) -> list[Missing]:
+    """Programs and files that packages bring: of machines, of services and, if wanted, of the tests."""
+    wanted = PROGRAMS | SERVICE_PROGRAMS | (TEST_FILES if for_tests else {})
+    return [Missing(f"the program {Path(name).name}", package) for name, package in wanted.items() if not _has(name)]
 
 
 def explain(lacking: list[Missing]) -> str:

@@ -27,24 +27,13 @@ from rehearsal.checkpoints import checkpoints
 from rehearsal.network import SERVICE_NAMES, Network
 from rehearsal.places import REPOSITORY, Places, RehearsalRefused, cache
 from rehearsal.processes import Process
+from rehearsal.requirements import SERVICE_PROGRAMS
 
 SECRETS = {
     "ngc_key": "nvapi-rehearsal-", "ngc_key_without_access": "nvapi-rehearsal-no-access-",
     "hub_token": "hf_rehearsal", "hub_token_without_access": "hf_rehearsalNoAccess",
 }  # fmt: skip
 DAEMON = "docker-registry"
-# Program or file that shows it is there -> Debian package that brings it.
-PROGRAMS = {
-    DAEMON: DAEMON,
-    "apt-ftparchive": "apt-utils",
-    "dpkg-deb": "dpkg",
-    "gcc": "gcc",
-    "gpg": "gnupg",
-    "mmdebstrap": "mmdebstrap",
-    "openssl": "openssl",
-    "pigz": "pigz",
-    "/usr/include/stdio.h": "libc6-dev",
-}
 
 
 @dataclass(frozen=True)
@@ -93,13 +82,20 @@ def services_up(address: str | None = None) -> Services:
         return told
 
 
+def prepare() -> None:
+    """All artefacts are in the cache, so that `services_up` takes no time; needs no network of machines yet."""
+    _refuse_missing_programs()
+    Artefacts(apt_repository.repository(), triton_image.image(), checkpoints())
+
+
 def packages() -> list[str]:
     """Debian packages the services use on the outer machine, for whoever installs them."""
-    return sorted(set(PROGRAMS.values()))
+    return sorted(set(SERVICE_PROGRAMS.values()))
 
 
 def _refuse_missing_programs() -> None:
-    lacking = {package for name, package in PROGRAMS.items() if not (shutil.which(name) or Path(name).is_file())}
+    found = {name for name in SERVICE_PROGRAMS if shutil.which(name) or Path(name).is_file()}
+    lacking = {package for name, package in SERVICE_PROGRAMS.items() if name not in found}
     if lacking:
         raise RehearsalRefused(
             f"this machine lacks what the rehearsal's services are made with: {', '.join(sorted(lacking))}\n"

@@ -45,7 +45,7 @@ def apply(mine: Slice, drained: bool = False) -> list[OperationMeta]:
         model_store.begin(mine)  # beside the driver's installation; what serves has fetched before it was drained
     driver = nvidia_driver.apply(mine)
     if not drained:
-        model_store.begin(mine)  # a reboot ended the fetch; it goes on where it was, and is left alone if there was none
+        model_store.begin(mine)  # a reboot ended the fetch: it goes on where it was; without one this does nothing
     engine = docker.apply(mine)
     if not drained:
         registry.begin(mine)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,3 +22,13 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     """Smoke tests need a service to ask: without `--inventory` they are not collected."""
     in_smoke = collection_path.name == "smoke" and collection_path.parent.name == "tests"
     return True if in_smoke and not config.getoption("--inventory") else None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[Any]:
+    """In CI a skipped test has failed, unless it wants a GPU or asks a service: what cannot run there must be seen."""
+    report = yield
+    if report.skipped and os.environ.get("CI") and not item.get_closest_marker("gpu") and "smoke" not in item.path.parts:
+        report.outcome = "failed"
+        report.longrepr = f"skipped in CI: {report.longrepr}"
+    return report

@@ -14,7 +14,10 @@ from encoders.settings import Settings
 from tests.encoders import checkpoints
 from tests.encoders.closeness import distance
 
-pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device that torch can see")
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device that torch can see"),
+]
 
 NOMIC = checkpoints.NOMIC | {"n_embd": 768, "n_head": 12, "n_inner": 3072, "n_layer": 12, "vocab_size": 250048}
 BGE = checkpoints.XLMR | {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16}

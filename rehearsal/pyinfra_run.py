@@ -1,0 +1,62 @@
+"""A run of pyinfra as a person would type it, listened to: what it said, what changed, how long each stage took."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rehearsal.places import REPOSITORY
+
+OPERATION = re.compile(r"--> Starting operation: ([^|]+?) \| ")
+TOTAL = re.compile(r"Grand total\s+(\S+)\s+(\S+)\s+(\S+)\s+(\S+)")
+
+
+@dataclass
+class Run:
+    """What one `pyinfra INVENTORY VERB` did; seconds per stage by the part of the label before the bar."""
+
+    code: int = 0
+    seconds: float = 0.0
+    stages: dict[str, float] = field(default_factory=dict)
+    output: str = ""
+
+    @property
+    def totals(self) -> dict[str, int]:
+        """The line "Grand total": operations that ran, changed, failed, changed nothing."""
+        found = TOTAL.search(self.output)
+        counts = [int(word) if word.isdigit() else 0 for word in found.groups()] if found else [0] * 4
+        return dict(zip(("hosts", "success", "error", "no_change"), counts, strict=True))
+
+    @property
+    def is_silent(self) -> bool:
+        """It worked, and no operation changed anything."""
+        return self.code == 0 and self.totals["hosts"] == self.totals["no_change"] > 0
+
+
+def pyinfra(*words: str, log: Path | None = None, tell: bool = True) -> Run:
+    """Runs pyinfra with these words in the repository; its output goes to `log` and, told or when it fails, to us."""
+    run, stage, began = Run(), "Prepare", time.monotonic()
+    program = Path(sys.executable).with_name("pyinfra")
+    process = subprocess.Popen(
+        [str(program), *words], cwd=REPOSITORY, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    assert process.stdout is not None
+    entered = began
+    for line in process.stdout:
+        run.output += line
+        if tell and line.startswith("-->"):
+            print(f"  {time.monotonic() - began:6.1f} s  {line.strip()[4:]}", flush=True)
+        if found := OPERATION.search(line):
+            now = time.monotonic()
+            run.stages[stage] = run.stages.get(stage, 0.0) + now - entered
+            stage, entered = found[1], now
+    run.code = process.wait()
+    run.seconds = time.monotonic() - began
+    run.stages[stage] = run.stages.get(stage, 0.0) + time.monotonic() - entered
+    if log:
+        log.write_text(run.output)
+    return run

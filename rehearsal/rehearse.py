@@ -1,0 +1,159 @@
+"""`make rehearse`: machines, services, the real deploy over SSH, the smoke tests, and where to ask.
+
+    python -m rehearsal.rehearse [MACHINE...]     up, deploy, deploy again, smoke-test, print the endpoints
+    python -m rehearsal.rehearse --down           everything of this rehearsal is gone; the cache is kept
+
+What is deployed and how is the inventory's and deploy.py's business; this only calls them as a person would.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from rich.console import Console
+from rich.table import Table
+
+from rehearsal import machine, services
+from rehearsal.places import REPOSITORY, Places, RehearsalRefused
+from rehearsal.pyinfra_run import Run, pyinfra
+
+INVENTORY = "inventories/rehearsal.py"
+# Finished units are forgotten by systemd, so their times come from the journal.
+UNITS = "journalctl --boot=all --output=short-unix --unit='enginehouse-pull@*' --unit='enginehouse-weights@*'"
+UNIT_LINE = re.compile(r"^([0-9.]+) \S+ systemd\S+ (Starting|Finished) (enginehouse-\S+)\.service")
+T = TypeVar("T")
+console = Console(highlight=False)
+
+
+def main() -> int:
+    """The rehearsal named on the command line has run; 0 when every part of it worked."""
+    parser = argparse.ArgumentParser(prog="make rehearse", description=__doc__.splitlines()[0])
+    parser.add_argument("machines", nargs="*", default=["d13a"], help="names; d12… is Debian 12, d13… Debian 13")
+    parser.add_argument("--down", action="store_true")
+    chosen = parser.parse_args()
+    try:
+        return take_down() if chosen.down else rehearse(chosen.machines or ["d13a"])
+    except RehearsalRefused as refused:
+        console.print(str(refused), style="red", markup=False)
+        return 1
+
+
+def take_down() -> int:
+    """No machine, service, mount, rule or process of this rehearsal is left."""
+    machine.down()
+    services.services_down()
+    return 0
+
+
+def rehearse(names: list[str]) -> int:
+    """Deploys to the named machines, twice, and asks what serves. Stops at the first part that does not work."""
+    places, seconds = Places.here(), dict[str, float]()
+    console.print("[bold]rehearsal stand-ins[/]: GPU, driver, container toolkit packages, TensorRT-LLM, registry, hub.")
+    console.print("[bold]real[/]: sshd, systemd, apt, Docker, Triton, the deploy itself.")
+    timed(seconds, "artefacts and machines", lambda: _prepare(names))
+    log = places.root / "deploy.log"
+    first = timed(seconds, "deploy", lambda: pyinfra(INVENTORY, "deploy.py", "-y", log=log))
+    if first.code:
+        return _stop("the deploy ended with an error", first)
+    again = timed(seconds, "deploy again", lambda: pyinfra(INVENTORY, "deploy.py", "-y", tell=False))
+    if not again.is_silent:
+        return _stop("the second deploy was not silent", again)
+    if timed(seconds, "smoke tests", _smoke):
+        console.print("the smoke tests found something; see above", style="red")
+        return 1
+    _report(first, again, seconds)
+    return 0
+
+
+def timed(seconds: dict[str, float], what: str, do: Callable[[], T]) -> T:
+    """What `do` returns; its seconds are noted under `what`."""
+    console.rule(what, align="left")
+    began = time.monotonic()
+    found = do()
+    seconds[what] = time.monotonic() - began
+    return found
+
+
+def _prepare(names: list[str]) -> None:
+    """Root file systems are made beside what the services serve; the bridge must exist before services listen on it."""
+    with ThreadPoolExecutor() as pool:
+        made = pool.submit(services.prepare)
+        by_release: dict[str, list[str]] = {}
+        for name in names:
+            by_release.setdefault("12" if name.startswith("d12") else "13", []).append(name)
+        for release, members in by_release.items():
+            for one in machine.up(members, release):
+                console.print(f"{one.name}  {one.address}  Debian {one.debian}  answers over SSH")
+        made.result()
+    console.print(f"services of the rehearsal listen on {services.services_up().address}")
+
+
+def _smoke() -> int:
+    command = [sys.executable, "-m", "pytest", "tests/smoke", "--inventory", INVENTORY, "-q"]
+    return subprocess.run(command, cwd=REPOSITORY, check=False).returncode
+
+
+def _stop(why: str, run: Run) -> int:
+    console.print("\n".join(run.output.splitlines()[-60:]), markup=False)
+    console.print(why, style="red")
+    return 1
+
+
+def _report(first: Run, again: Run, seconds: dict[str, float]) -> None:
+    console.print(_stage_table(first, again, seconds))
+    for one in machine.machines():
+        console.print(_downloads(one))
+    console.print(_endpoints())
+
+
+def _stage_table(first: Run, again: Run, seconds: dict[str, float]) -> Table:
+    table = Table(title="seconds", title_justify="left")
+    table.add_column("stage")
+    table.add_column("seconds", justify="right")
+    for what, taken in seconds.items():
+        table.add_row(what, f"{taken:.1f}")
+        if what == "deploy":
+            for stage, part in first.stages.items():
+                table.add_row(f"  {stage}", f"{part:.1f}", style="dim")
+    table.add_row(f"no-op: {again.totals['no_change']} operations, none changed anything", f"{again.seconds:.1f}")
+    return table
+
+
+def _downloads(one: machine.Machine) -> Table:
+    """When image and weights were fetched, from the units' own clocks: they overlap each other and the installation."""
+    table = Table(title=f"{one.name}: fetched on the host", title_justify="left")
+    for column in ("unit", "from s", "to s"):
+        table.add_column(column, justify="left" if column == "unit" else "right")
+    times: dict[str, list[float]] = {}
+    for found in filter(None, map(UNIT_LINE.match, one.run(UNITS).stdout.splitlines())):
+        times.setdefault(found[3], []).append(float(found[1]))
+    began = min((moments[0] for moments in times.values()), default=0.0)
+    for unit, moments in sorted(times.items(), key=lambda item: item[1]):
+        table.add_row(unit, f"{moments[0] - began:.1f}", f"{moments[-1] - began:.1f}")
+    return table
+
+
+def _endpoints() -> Table:
+    from deploy.__main__ import load_plan
+
+    plan = load_plan(INVENTORY)
+    table = Table(title="endpoints", title_justify="left")
+    for column in ("host", "server", "models", "HTTP", "gRPC", "metrics"):
+        table.add_column(column)
+    for name in plan.hosts:
+        for server in plan.for_host(name).servers:
+            ports = (server.http_port, server.grpc_port, server.metrics_port)
+            addresses = [f"{server.address}:{port}" for port in ports]
+            table.add_row(name, server.name, "\n".join(model.name for model in server.models), *addresses)
+    return table
+
+
+if __name__ == "__main__":
+    sys.exit(main())
