@@ -31,7 +31,7 @@ NAME = "hub.rehearsal.internal"
 URL = f"http://{NAME}:{PORT}"
 # A hub is far away and image registries are near: with both at the speed of a bridge nobody would see that the fetch of
 # weights and the pull of the image run side by side.
-LARGE_BYTES_PER_SECOND = 5 << 20
+LARGE_BYTES_PER_SECOND = 3 << 20
 LAST_MODIFIED = "2026-01-01T00:00:00.000Z"
 
 

@@ -29,7 +29,7 @@ INVENTORY = "inventories/rehearsal.py"
 UNITS = "journalctl --boot=all --output=short-unix --unit='enginehouse-pull@*' --unit='enginehouse-weights@*'"
 UNIT_LINE = re.compile(r"^([0-9.]+) \S+ systemd\S+ (Starting|Finished) (enginehouse-\S+)\.service")
 T = TypeVar("T")
-console = Console(highlight=False)
+console = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
 
 
 def main() -> int:
