@@ -1,0 +1,8 @@
+"""The rehearsal with weights that no network can be filled from: a release that never becomes ready."""
+
+from deploy.spec import Weights
+from tests.rehearsal.variants import UNLOADABLE, hosts, with_model
+
+rehearsal = hosts(
+    lambda data, state: {"servers": with_model(data, "nomic-moe", weights=Weights.local(str(state / UNLOADABLE)))}
+)

@@ -1,0 +1,88 @@
+"""Who sits at the control machine: types `pyinfra` as a person would, and keeps all it ever said."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rehearsal.places import REPOSITORY
+
+RUN_SECONDS = 300
+Change = tuple[str, str]
+"""An operation (pyinfra's hash of where it stands in the deploy, the same in every run) and a host."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of pyinfra: its exit code, everything it printed, its results and plan as JSON, its wall time."""
+
+    code: int
+    said: str
+    plan: list[dict[str, Any]]
+    results: dict[str, Any]
+    seconds: float
+
+    @property
+    def announced(self) -> dict[Change, str]:
+        """What `--dry` says would change: (operation, host) to the operation's name."""
+        kinds = ("hosts_with_change", "hosts_with_conditional_change")
+        return {(op["op_hash"], host): op["name"] for op in self.plan for kind in kinds for host in op[kind]}
+
+    @property
+    def changed(self) -> dict[Change, str]:
+        """What did change: (operation, host) to the operation's name."""
+        return {(op["op_hash"], host): op["name"] for op in self.operations for host in op["success"]}
+
+    @property
+    def operations(self) -> list[dict[str, Any]]:
+        """Every operation of the run, none where it was refused before the first."""
+        return list(self.results.get("operations", ()))
+
+    def told_of(self, verb: str) -> list[str]:
+        """Hosts on which the operation whose name begins so changed something."""
+        return sorted(host for (_, host), name in self.changed.items() if name.startswith(verb))
+
+
+@dataclass
+class Operator:
+    """Runs programs of the repository against one rehearsal; `heard` is all output of all runs."""
+
+    number: int
+    heard: list[str] = field(default_factory=list)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """That of this process, with the rehearsal's number."""
+        return os.environ | {"ENGINEHOUSE_REHEARSAL_NUMBER": str(self.number)}
+
+    def python(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """Runs `python WORDS` in the repository; never raises."""
+        return self._run([sys.executable, *words])
+
+    def pyinfra(self, *words: str, inventory: str = "inventories/rehearsal.py", verb: str = "deploy.py") -> Run:
+        """Runs `pyinfra INVENTORY VERB WORDS --json`; says yes to it, unless the words say `--dry`."""
+        program = str(Path(sys.executable).with_name("pyinfra"))
+        began = time.monotonic()
+        ended = self._run([program, inventory, verb, *words, "--json", *(() if "--dry" in words else ("-y",))])
+        told = json.loads(ended.stdout) if ended.stdout.startswith("{") else {}
+        said = ended.stdout + ended.stderr
+        return Run(ended.returncode, said, told.get("plan", []), told.get("results") or {}, time.monotonic() - began)
+
+    def _run(self, command: list[str]) -> subprocess.CompletedProcess[str]:
+        ended = subprocess.run(
+            command,
+            cwd=REPOSITORY,
+            env=self.environment,
+            timeout=RUN_SECONDS,
+            check=False,
+            capture_output=True,
+            text=True,
+        )
+        self.heard += [ended.stdout, ended.stderr]
+        return ended

@@ -1,0 +1,100 @@
+"""From two bare machines to a service, and silence after it: the first promise of the project."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from rehearsal.machine import Machine
+from tests.rehearsal.conftest import Before, Pair
+from tests.rehearsal.operator import Operator, Run
+
+pytestmark = pytest.mark.rehearsal
+
+# Operations that a dry run must announce, since nothing on a bare machine does their work yet, and that may find it done.
+MAY_BE_DONE_BY_THEN = {
+    "Base | Keep the clock": "the package starts its service when it is installed",
+    "Driver | Load the modules": "the reboot loads them",
+    "Driver | Run the persistence daemon": "the package starts its service when it is installed",
+    "Docker | Run the engine with these settings": "the package starts it, with the settings written before",
+    "Toolkit | Describe the GPUs for CDI": "the package's own unit does it when it is installed",
+    "Model store | Install the fetch": "asked again after the reboot",
+    "Model store | Start fetching weights": "asked again after the reboot",
+    "Model store | Wait for": "the fetch has ended by itself",
+    "Registry | Wait for": "the pull has ended by itself",
+}
+UNIT_TIMES = (
+    "journalctl --quiet --boot --output=short-unix --unit='enginehouse-pull@*' --unit='enginehouse-weights@*'; true"
+)
+SENT = "stat --format='%Y %Z' /var/lib/enginehouse/weights/*/local-* /var/lib/enginehouse/weights/xlmr-reranker/*"
+
+
+def test_a_dry_run_writes_nothing(before: Before) -> None:
+    assert before.run.code == 0
+    assert before.written == {"d12": [], "d13": []}
+
+
+def test_a_first_run_deploys_to_debian_12_and_13_at_once(bare: Pair, first: Run) -> None:
+    assert (first.code, first.results["failed_hosts"], first.results["totals"]["error"]) == (0, [], 0)
+    assert first.told_of("Triton | Swap in release") == bare.names
+
+
+def test_every_change_was_announced_by_the_dry_run(before: Before, first: Run) -> None:
+    assert {change: name for change, name in first.changed.items() if change not in before.run.announced} == {}
+
+
+def test_what_was_announced_was_done_by_the_run_or_by_what_it_set_going(before: Before, first: Run) -> None:
+    left = {name for change, name in before.run.announced.items() if change not in first.changed}
+    assert [name for name in sorted(left) if not name.startswith(tuple(MAY_BE_DONE_BY_THEN))] == []
+
+
+def test_each_machine_rebooted_exactly_once_and_the_run_went_on(deployed: Pair, first: Run) -> None:
+    boots = [re.findall(r"\b[0-9a-f]{32}\b", one.run("journalctl --list-boots").stdout) for one in deployed.both]
+    assert [len(each) for each in boots] == [2, 2]
+    assert first.told_of("Driver | Reboot, confirmed") == deployed.names
+
+
+def test_the_image_was_pulled_while_weights_were_still_arriving(deployed: Pair) -> None:
+    assert any(pull[0] < end and begin < pull[1] for one in deployed.both for pull, begin, end in arrivals(one))
+
+
+def arrivals(one: Machine) -> list[tuple[tuple[float, float], float, float]]:
+    """For each model's weights: when the image's pull began and ended, and when the weights began and ended to come."""
+    times: dict[str, list[float]] = {}
+    for line in one.run(UNIT_TIMES).stdout.splitlines():
+        if found := re.match(r"([0-9.]+) \S+ systemd\S+ (?:Starting|Finished) (enginehouse-\S+)\.service", line):
+            times.setdefault(found[2], []).append(float(found[1]))
+    (pull,) = [(moments[0], moments[-1]) for unit, moments in times.items() if "pull@" in unit]
+    fetched = [(moments[0], moments[-1]) for unit, moments in times.items() if "weights@" in unit]
+    sent = [tuple(map(float, line.split())) for line in one.run(SENT).stdout.splitlines()]
+    return [(pull, begin, end) for begin, end in [*fetched, *sent]]
+
+
+def test_a_second_run_changes_nothing_whatever(operator: Operator, deployed: Pair) -> None:
+    again = operator.pyinfra()
+    totals = again.results["totals"]
+    assert (again.code, again.changed, totals["error"]) == (0, {}, 0)
+    assert totals["no_change"] == totals["hosts"] == 2 * len(again.operations) > 80
+
+
+def test_a_dry_run_afterwards_announces_nothing(operator: Operator, deployed: Pair) -> None:
+    after = operator.pyinfra("--dry")
+    assert (after.code, after.announced) == (0, {})
+
+
+def test_a_plan_nobody_expected_is_refused_before_any_operation(operator: Operator, deployed: Pair) -> None:
+    refused = operator.pyinfra("--data", "expect=plan-0123456789abcdef")
+    assert (refused.code, refused.operations) == (1, [])
+    assert "this is not the plan that was expected" in refused.said
+
+
+def test_the_smoke_tests_pass_on_both(operator: Operator, deployed: Pair, tmp_path: Path) -> None:
+    told = tmp_path / "smoke.xml"
+    words = ("tests/smoke", "--inventory", "inventories/rehearsal.py", f"--junitxml={told}", "-p", "no:cacheprovider")
+    ended = operator.python("-m", "pytest", *words)
+    assert ended.returncode == 0, ended.stdout
+    passed = [case.attrib["name"] for case in ElementTree.parse(told).iter("testcase") if len(case) == 0]
+    assert [sum(one in re.split(r"\W", name) for name in passed) >= 30 for one in deployed.names] == [True, True]
