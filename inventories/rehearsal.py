@@ -1,7 +1,7 @@
 """The machines of a rehearsal, as an ordinary inventory over SSH: what `make rehearse` deploys to.
 
-Everything that differs from a cloud is written here, in the words any operator has: a release derived from a catalog row
-(an older Triton core), mirrors of the three apt repositories, a private registry and model hub, encoders on the CPU.
+Everything that differs from a cloud is written here, in the words any operator has: a release derived from a row of the
+catalog (an older Triton core), mirrors of the three apt repositories, a private registry and hub, encoders on the CPU.
 The files it reads were written when the rehearsal came up; they hold addresses and pins, and secrets only by path.
 """
 
