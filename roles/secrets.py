@@ -1,19 +1,14 @@
-"""Reads the secrets an inventory names, on the control machine, at the moment they are sent; they are never kept.
+"""Sends the secrets an inventory names: on standard input only, read when they are sent, shown as their source.
 
-A secret travels on standard input only: `SecretText` is handed to pyinfra as `_stdin`, which neither `-vv` nor
-`--debug` prints, and its own text names the source and not the value.
+`SecretText` is handed to pyinfra as `_stdin`, which neither `-vv` nor `--debug` prints, and its own text names the
+source and not the value. Where a secret is found is `deploy.edge.secrets`' business.
 """
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Iterator
 
-import yaml
-
+from deploy.edge.secrets import described, read
 from deploy.errors import Refusal
 from deploy.spec import Secret
 
@@ -43,60 +38,3 @@ def missing(secret: Secret | None) -> Refusal | None:
     except Refusal as problem:
         return problem
     return None
-
-
-def described(secret: Secret) -> str:
-    """Where the secret comes from, for messages."""
-    if secret.kind == "env":
-        return f"{secret.source[0]} in the shell that runs pyinfra"
-    if secret.kind == "vault":
-        return f"key {secret.source[1]} of {secret.source[0]}"
-    return f"the first line of `{' '.join(secret.source)}`"
-
-
-def read(secret: Secret, environment: Mapping[str, str] | None = None) -> str:
-    """The secret itself. Refuses, naming the source, when there is nothing there."""
-    if secret.kind == "env":
-        found = (os.environ if environment is None else environment).get(secret.source[0], "")
-    elif secret.kind == "vault":
-        found = _from_vault(*secret.source)
-    else:
-        found = _output(secret, list(secret.source)).partition("\n")[0]
-    if not found.strip():
-        raise _empty(secret)
-    return found.strip()
-
-
-def _from_vault(path: str, key: str) -> str:
-    """One key of an encrypted YAML file, through the ansible-vault beside this Python."""
-    secret = Secret.vault(path, key)
-    program = Path(sys.executable).with_name("ansible-vault")
-    text = _output(secret, [str(program) if program.exists() else "ansible-vault", "view", path])
-    return str((yaml.safe_load(text) or {}).get(key, ""))
-
-
-def _output(secret: Secret, argv: list[str]) -> str:
-    try:
-        return subprocess.run(argv, check=True, capture_output=True, text=True, timeout=120).stdout
-    except (OSError, subprocess.SubprocessError) as error:
-        said = (getattr(error, "stderr", "") or str(error)).strip().splitlines()
-        raise _unreadable(secret, said[-1] if said else "") from None
-
-
-def _empty(secret: Secret) -> Refusal:
-    return Refusal(
-        f"a secret is empty: {described(secret)}",
-        attempt="export it" if secret.kind == "env" else "look at what it holds",
-        state="nothing was sent to any host",
-        kind="empty-secret",
-    )
-
-
-def _unreadable(secret: Secret, said: str) -> Refusal:
-    return Refusal(
-        f"a secret could not be read: {described(secret)}",
-        facts={"said": said or "nothing"},
-        attempt="set ANSIBLE_VAULT_PASSWORD_FILE" if secret.kind == "vault" else "run the command by hand",
-        state="nothing was sent to any host",
-        kind="unreadable-secret",
-    )

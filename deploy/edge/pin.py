@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 from deploy.edge.registry import Login, digest_of
-from deploy.edge.secrets import read_secret
+from deploy.edge.secrets import read
 from deploy.errors import Refusal
 from deploy.plan import Plan
 from deploy.refuse import refuse
@@ -21,7 +21,7 @@ def pinned(plan: Plan) -> str:
     if len(images) > 1:
         raise _several_images(sorted(images))
     one = next(iter(images.values()))
-    key = read_secret(one.registry.key, "registry.key") if one.registry.key else ""
+    key = read(one.registry.key) if one.registry.key else ""
     login = Login(username=one.registry.username, key=key, ca_file=one.registry.ca_file)
     return digest_of(one.image.reference, login)
 

@@ -1,42 +1,74 @@
-"""Reads a secret on this machine at the moment it is needed; it is never printed and never kept."""
+"""Reads the secrets an inventory names, on the control machine, at the moment they are needed; they are never kept.
+
+One place for both who need them: the verb that pins images, and the roles that send a key to a host.
+"""
 
 from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Sequence
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import yaml
 
 from deploy.errors import Refusal
-from deploy.refuse import refuse
 from deploy.spec import Secret
 
 
-def read_secret(secret: Secret, where: str) -> str:
-    """The secret's value. Refuses where its place is empty, naming the place and not the value."""
+def described(secret: Secret) -> str:
+    """Where the secret comes from, for messages."""
     if secret.kind == "env":
-        value = os.environ.get(secret.source[0], "")
-    elif secret.kind == "command":
-        value = _output(secret.source).splitlines()[0] if _output(secret.source) else ""
+        return f"{secret.source[0]} in the shell that runs pyinfra"
+    if secret.kind == "vault":
+        return f"key {secret.source[1]} of {secret.source[0]}"
+    return f"the first line of `{' '.join(secret.source)}`"
+
+
+def read(secret: Secret, environment: Mapping[str, str] | None = None) -> str:
+    """The secret itself. Refuses, naming the source, when there is nothing there."""
+    if secret.kind == "env":
+        found = (os.environ if environment is None else environment).get(secret.source[0], "")
+    elif secret.kind == "vault":
+        found = _from_vault(*secret.source)
     else:
-        path, key = secret.source
-        lines = _output(("ansible-vault", "view", path)).splitlines()
-        value = next((line.split(":", 1)[1].strip(" '\"") for line in lines if line.startswith(f"{key}:")), "")
-    if not value:
-        raise _empty(secret, where)
-    return value
+        found = _output(secret, list(secret.source)).partition("\n")[0]
+    if not found.strip():
+        raise _empty(secret)
+    return found.strip()
 
 
-def _output(argv: Sequence[str]) -> str:
-    done = subprocess.run(argv, check=False, stdout=subprocess.PIPE, text=True, timeout=120)
-    return done.stdout if done.returncode == 0 else ""
+def _from_vault(path: str, key: str) -> str:
+    """One key of an encrypted YAML file, through the ansible-vault beside this Python."""
+    secret = Secret.vault(path, key)
+    program = Path(sys.executable).with_name("ansible-vault")
+    text = _output(secret, [str(program) if program.exists() else "ansible-vault", "view", path])
+    return str((yaml.safe_load(text) or {}).get(key, ""))
 
 
-def _empty(secret: Secret, where: str) -> Refusal:
-    return refuse(
-        "empty-secret",
-        f"`{where}`: nothing where the secret should be",
-        where=where,
-        seen=f"an empty Secret.{secret.kind}({', '.join(secret.source)})",
-        wanted="the secret, in the shell or file of this machine",
-        attempt=f"export {secret.source[0]}=…" if secret.kind == "env" else "try the command or the vault file by hand",
+def _output(secret: Secret, argv: list[str]) -> str:
+    try:
+        return subprocess.run(argv, check=True, capture_output=True, text=True, timeout=120).stdout
+    except (OSError, subprocess.SubprocessError) as error:
+        said = (getattr(error, "stderr", "") or str(error)).strip().splitlines()
+        raise _unreadable(secret, said[-1] if said else "") from None
+
+
+def _empty(secret: Secret) -> Refusal:
+    return Refusal(
+        f"a secret is empty: {described(secret)}",
+        attempt="export it" if secret.kind == "env" else "look at what it holds",
+        state="nothing was sent to any host",
+        kind="empty-secret",
+    )
+
+
+def _unreadable(secret: Secret, said: str) -> Refusal:
+    return Refusal(
+        f"a secret could not be read: {described(secret)}",
+        facts={"said": said or "nothing"},
+        attempt="set ANSIBLE_VAULT_PASSWORD_FILE" if secret.kind == "vault" else "run the command by hand",
+        state="nothing was sent to any host",
+        kind="unreadable-secret",
     )
