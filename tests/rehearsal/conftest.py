@@ -57,8 +57,11 @@ class Before:
 
 @pytest.fixture(scope="package")
 def operator() -> Operator:
-    """Who types the commands of this story."""
-    return Operator(PLACES.number)
+    """Who types the commands of this story; all that is said stays in the state directory until the next one."""
+    PLACES.root.mkdir(parents=True, exist_ok=True)
+    log = PLACES.root / "operator.log"
+    log.unlink(missing_ok=True)
+    return Operator(PLACES.number, log)
 
 
 @pytest.fixture(scope="package")

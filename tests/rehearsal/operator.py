@@ -51,9 +51,10 @@ class Run:
 
 @dataclass
 class Operator:
-    """Runs programs of the repository against one rehearsal; `heard` is all output of all runs."""
+    """Runs programs of the repository against one rehearsal; `heard` is all output of all runs, kept in `log` too."""
 
     number: int
+    log: Path
     heard: list[str] = field(default_factory=list)
 
     @property
@@ -85,4 +86,6 @@ class Operator:
             text=True,
         )
         self.heard += [ended.stdout, ended.stderr]
+        with self.log.open("a") as log:
+            log.write(f"$ {' '.join(command)}\n{ended.stdout}{ended.stderr}exit {ended.returncode}\n\n")
         return ended

@@ -14,7 +14,7 @@ from tests.rehearsal.operator import Operator, Run
 
 pytestmark = pytest.mark.rehearsal
 
-# Operations that a dry run must announce, since nothing on a bare machine does their work yet, and that may find it done.
+# What a dry run must announce, since nothing on a bare machine does it yet, and what the run may then find done.
 MAY_BE_DONE_BY_THEN = {
     "Base | Keep the clock": "the package starts its service when it is installed",
     "Driver | Load the modules": "the reboot loads them",

@@ -1,0 +1,143 @@
+"""Releases that fail, that succeed and that are put back, and what serves meanwhile; on the Debian 13 machine."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Callable
+
+import pytest
+import tritonclient.http
+from safetensors.numpy import load_file, save_file
+
+from rehearsal.machine import Machine
+from tests.rehearsal.conftest import PLACES, Pair
+from tests.rehearsal.operator import Operator, Run
+from tests.rehearsal.variants import UNLOADABLE
+from tests.smoke import ask
+
+pytestmark = pytest.mark.rehearsal
+
+SERVER = "/var/lib/enginehouse/servers/main"
+TENSOR = "encoder.layers.1.mlp.router.layer.weight"
+READY_SECONDS = 120
+
+
+def current(one: Machine) -> str:
+    """The release the server serves, as its link says."""
+    return one.run(f"basename $(readlink {SERVER}/current)").stdout.strip()
+
+
+def history(one: Machine) -> list[dict[str, str]]:
+    """Every swap the host remembers, oldest first."""
+    return [json.loads(line) for line in one.run("cat /var/lib/enginehouse/history.jsonl").stdout.splitlines()]
+
+
+def answers(one: Machine) -> bool:
+    """Every embedder of the machine gives vectors; anything else raises."""
+    with tritonclient.http.InferenceServerClient(f"{one.address}:8000") as client:
+        widths = [ask.embed(client, name, [["some text"]]).shape[-1] for name in ("minilm", "nomic-moe")]
+        return widths == [384, 64] and ask.rerank(client, "xlmr-reranker", "query", ["a", "b"]).shape == (2,)
+
+
+@pytest.fixture(scope="module")
+def good(deployed: Pair) -> str:
+    """The release of the rehearsal's own inventory."""
+    return current(deployed.d13)
+
+
+@pytest.fixture(scope="module")
+def failing(operator: Operator, deployed: Pair, good: str) -> Run:
+    """A run whose release lacks a tensor, and so never becomes ready."""
+    broken = PLACES.root / UNLOADABLE
+    shutil.rmtree(broken, ignore_errors=True)
+    shutil.copytree(deployed.services.checkpoints / "nomic-moe", broken)
+    weights = load_file(broken / "model.safetensors")
+    del weights[TENSOR]
+    save_file(weights, broken / "model.safetensors", metadata={"format": "pt"})
+    return operator.pyinfra("--limit", "d13", inventory="tests/rehearsal/inventories/never_ready.py")
+
+
+def test_a_release_that_never_becomes_ready_fails_the_run_and_says_why(failing: Run) -> None:
+    assert failing.code == 1
+    assert "nomic-moe does not load" in failing.said and TENSOR in failing.said
+
+
+def test_what_served_before_serves_again_within_the_same_run(failing: Run, deployed: Pair, good: str) -> None:
+    assert f"{good} is put back and serves" in failing.said
+    assert (current(deployed.d13), answers(deployed.d13)) == (good, True)
+
+
+def test_the_host_remembers_what_did_not_serve_and_why(failing: Run, deployed: Pair, good: str) -> None:
+    last = history(deployed.d13)[-1]
+    assert (last["result"], last["from"]) == ("put back", good)
+    assert TENSOR in last["reason"]
+
+
+def test_the_good_inventory_finds_nothing_to_do_after_it(operator: Operator, failing: Run) -> None:
+    again = operator.pyinfra("--limit", "d13")
+    assert (again.code, again.changed) == (0, {})
+
+
+def test_a_second_release_is_swapped_in(operator: Operator, deployed: Pair, good: str, second: str) -> None:
+    assert second != good
+    assert answers(deployed.d13)
+
+
+@pytest.fixture(scope="module")
+def second(operator: Operator, deployed: Pair, failing: Run) -> str:
+    """Another release, swapped in."""
+    run = operator.pyinfra("--limit", "d13", inventory="tests/rehearsal/inventories/other_batch.py")
+    assert run.code == 0, run.said[-4000:]
+    return current(deployed.d13)
+
+
+def test_rollback_goes_back_and_run_again_forward(operator: Operator, deployed: Pair, good: str, second: str) -> None:
+    served = []
+    for _ in range(2):
+        assert operator.pyinfra("--limit", "d13", verb="rollback.py").code == 0
+        served.append((current(deployed.d13), answers(deployed.d13)))
+    assert served == [(good, True), (second, True)]
+
+
+def test_rollback_says_what_it_does_not_undo(operator: Operator, second: str) -> None:
+    asked = operator.pyinfra("--dry", "--limit", "d13", verb="rollback.py")
+    assert "it does not undo: driver, Docker, container toolkit, weights, pulled images" in asked.said
+    assert len(asked.announced) == 1
+
+
+def test_a_deploy_after_it_brings_the_inventory_s_release_again(
+    operator: Operator, deployed: Pair, good: str, second: str
+) -> None:
+    run = operator.pyinfra("--limit", "d13")
+    assert (run.code, current(deployed.d13), answers(deployed.d13)) == (0, good, True)
+    assert [name.split(" ")[2] for name in run.changed.values()] == ["Swap"]
+
+
+def test_a_key_the_registry_rejects_is_explained_and_nothing_that_serves_is_lost(
+    operator: Operator, deployed: Pair, good: str
+) -> None:
+    run = operator.pyinfra("--limit", "d13", inventory="tests/rehearsal/inventories/wrong_key.py")
+    assert run.code == 1
+    assert "registry.rehearsal.internal:8443 rejected the key (401, unauthorized)" in run.said
+    assert "the first line of `echo wrong`, 5 characters, not shown" in run.said
+    assert (current(deployed.d13), answers(deployed.d13)) == (good, True)
+
+
+def test_a_rebooted_machine_serves_again_by_itself(deployed: Pair, good: str) -> None:
+    deployed.d13.reboot()
+    until(lambda: ready(deployed.d13), READY_SECONDS)
+    assert (current(deployed.d13), answers(deployed.d13)) == (good, True)
+
+
+def ready(one: Machine) -> bool:
+    """Whether the unit is active: every model has answered."""
+    return one.run("systemctl is-active triton@main.service", check=False).stdout == "active\n"
+
+
+def until(is_so: Callable[[], bool], seconds: float) -> None:
+    """Returns when it is so, or after `seconds`; the caller looks at what is there then."""
+    end = time.monotonic() + seconds
+    while not is_so() and time.monotonic() < end:
+        time.sleep(1)

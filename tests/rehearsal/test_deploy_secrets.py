@@ -1,0 +1,81 @@
+"""After all runs, the most talkative included: neither key nor token is anywhere on a machine, nor was it ever shown.
+
+Looked for as they are and in base64, at each of the three ways a text can begin inside it. The patterns go to `grep` on
+standard input, so that looking for them writes them nowhere.
+"""
+
+from __future__ import annotations
+
+import base64
+
+import pytest
+
+from rehearsal.machine import Machine
+from rehearsal.services import Services
+from tests.rehearsal.conftest import Pair
+from tests.rehearsal.operator import Operator, Run
+
+pytestmark = pytest.mark.rehearsal
+
+PLACES_TO_LOOK = "/etc /var /run /root /home /tmp /opt /usr/local"
+# Files, then what is stored compressed or only in memory: the journal, every container and image as Docker tells it.
+FILES = f"grep -rlaF -f - -D skip {PLACES_TO_LOOK} 2>/dev/null; true"
+JOURNAL = (
+    "cat > /dev/shm/patterns; journalctl --all --output=export | grep -caF -f /dev/shm/patterns; rm /dev/shm/patterns"
+)
+INSPECTED = (
+    "cat > /dev/shm/patterns; docker inspect $(docker ps -aq) $(docker images -q) | grep -cF -f /dev/shm/patterns;"
+    " cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline 2>/dev/null | grep -caF -f /dev/shm/patterns; rm /dev/shm/patterns"
+)
+
+
+def patterns(services: Services) -> list[str]:
+    """Both secrets and what base64 makes of them."""
+    secrets = (services.ngc_key, services.hub_token)
+    return [*secrets, *(form for secret in secrets for form in in_base64(secret))]
+
+
+def in_base64(secret: str) -> list[str]:
+    """The part of its base64 that does not depend on its neighbours, at each of three alignments."""
+    encoded = (base64.b64encode(b"\0" * before + secret.encode()).decode().rstrip("=") for before in range(3))
+    return [text[4 if before else 0 : -2] for before, text in enumerate(encoded)]
+
+
+def found(one: Machine, texts: list[str], command: str) -> list[str]:
+    """What a search prints that is given `texts` on standard input."""
+    return one.run(command, input="\n".join(texts) + "\n", check=False).stdout.splitlines()
+
+
+def test_no_file_holds_the_registry_key_or_the_hub_token(deployed: Pair) -> None:
+    assert [found(one, patterns(deployed.services), FILES) for one in deployed.both] == [[], []]
+
+
+def test_a_key_in_a_file_would_have_been_found(deployed: Pair) -> None:
+    deployed.d12.put("/var/tmp/planted", f"password={deployed.services.ngc_key}\n", 0o600)
+    deployed.d12.put("/etc/planted", base64.b64encode(f"?{deployed.services.hub_token}".encode()), 0o600)
+    seen = found(deployed.d12, patterns(deployed.services), FILES)
+    deployed.d12.run("rm /var/tmp/planted /etc/planted")
+    assert sorted(seen) == ["/etc/planted", "/var/tmp/planted"]
+
+
+def test_the_journal_knows_neither(deployed: Pair) -> None:
+    assert [found(one, patterns(deployed.services), JOURNAL) for one in deployed.both] == [["0"], ["0"]]
+
+
+def test_a_key_in_the_journal_would_have_been_found(deployed: Pair) -> None:
+    deployed.d12.run("systemd-cat; journalctl --sync", input=f"login {deployed.services.ngc_key}\n")
+    assert found(deployed.d12, patterns(deployed.services), JOURNAL) == ["1"]
+
+
+def test_neither_docker_nor_any_process_shows_one(deployed: Pair) -> None:
+    assert [found(one, patterns(deployed.services), INSPECTED) for one in deployed.both] == [["0", "0"], ["0", "0"]]
+
+
+def test_what_docker_and_processes_show_is_looked_through(deployed: Pair) -> None:
+    assert "0" not in found(deployed.d12, ["triton-main"], INSPECTED)
+
+
+def test_pyinfra_never_printed_one(operator: Operator, deployed: Pair, first: Run) -> None:
+    heard = "".join(operator.heard)
+    assert "enginehouse-pull@" in first.said and first.said in heard
+    assert [pattern for pattern in patterns(deployed.services) if pattern in heard] == []
