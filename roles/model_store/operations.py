@@ -12,6 +12,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from pyinfra import state
 from pyinfra.api import QuoteString
 from pyinfra.api.command import PyinfraCommand, StringCommand
 
@@ -73,6 +74,11 @@ class Send:
         """Nothing when the published manifest is the right one; a refusal when another one is published."""
         if self.weights.repository and seen.manifest:
             return  # a pinned commit was published and checked: it cannot have changed
+        if self.weights.repository and not state.is_executing:
+            problem = secrets.missing(self.hub.token)
+            # Never run: `--dry` says that there is something to do, and downloads nothing to the control machine.
+            yield Refuse(problem) if problem else StringCommand("true")
+            return
         try:
             source = self._source()
             names = chosen(source, self.weights.files)

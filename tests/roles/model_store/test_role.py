@@ -137,6 +137,16 @@ def test_other_bytes_under_a_published_revision_are_refused(source: WeightsSlice
     assert any("has other content than what is published as local-1" in line for line in ran.told)
 
 
+def test_a_dry_run_announces_what_the_control_machine_will_send_and_downloads_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[object] = []
+    monkeypatch.setattr("huggingface_hub.snapshot_download", lambda *words, **_: asked.append(words))
+    mine = replace(MINE, weights=(replace(HUB, fetch_on="control"),))
+    ran = play(mine, "model=chat", placed(mine), dry=True)
+    assert (ran.would_change, asked) == (("Model store | Send chat 111111111111",), [])
+
+
 def test_a_manifest_is_what_sha256sum_reads(source: WeightsSlice, tmp_path: Path) -> None:
     assert manifest.manifest(Path(source.directory), ["model.safetensors"], tmp_path / "m.json") == TENSORS
 
