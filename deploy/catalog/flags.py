@@ -1,0 +1,235 @@
+"""Which flags `trtllm-build`, `convert_checkpoint.py` and `quantize.py` have in which TensorRT-LLM, and how surely.
+
+The rows are packaged data (`data/trtllm-flags.json`), read at the commits its `_meta.sources` name. Few releases were
+read at their very tag: the others fall between two rows, and `FlagTable.certain` keeps only what both sides of such a
+release have. Judging a command line is left to `deploy.check`, writing one to whoever builds engines.
+"""
+
+from __future__ import annotations
+
+import json
+import pkgutil
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+from deploy.versions import version
+
+BUILD, CONVERT, QUANTIZE = "trtllm-build", "convert_checkpoint.py", "quantize.py"
+SWITCH = "flag"
+EXACT = ("exact", "near-exact")
+"""Confidences under which a row answers alone; 1.2 was read at the last revision before the programs were removed."""
+FAMILIES = ("gpt", "llama", "qwen")
+"""Whose convert script was read; `llama` serves Mistral and Mixtral too."""
+
+# where each row of the data stands in time: the version it belongs to, and whether it was read before or after it
+_POSITIONS = {
+    "0.11.0": (0, 11, 0, 0),
+    "0.13.0.dev2024090300": (0, 13, 0, -1),
+    "0.14.0.dev2024100800": (0, 14, 0, -1),
+    "0.16.0": (0, 16, 0, 0),
+    "0.17.0.dev2024121700": (0, 17, 0, -1),
+    "0.18-0.21": (0, 17, 0, 1),
+    "1.2": (1, 2, 0, 0),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Flag:
+    """One flag; a `type` of `flag` is a switch without value, `values` is `+` or `?` where argparse takes several."""
+
+    name: str
+    type: str
+    default: object = None
+    choices: tuple[str, ...] = ()
+    aliases: tuple[str, ...] = ()
+    kind: str = "build"
+    values: str = ""
+    required: bool = False
+    note: str = ""
+
+    @property
+    def is_switch(self) -> bool:
+        """Whether the flag stands alone."""
+        return self.type == SWITCH
+
+
+@dataclass(frozen=True, kw_only=True)
+class FlagTable:
+    """The flags of one program in one TensorRT-LLM version.
+
+    `flags` is the row itself, `certain` those of it that exist, with the same type, on both sides of the version, and
+    with the choices both sides have; `beside` are flags only a neighbouring row has. `confidence` is the data's own
+    words, `source` where the row was read.
+    """
+
+    program: str
+    trtllm: str
+    row: str
+    confidence: str
+    source: str
+    flags: dict[str, Flag]
+    certain: dict[str, Flag]
+    beside: dict[str, Flag]
+
+    @property
+    def is_removed(self) -> bool:
+        """Whether this version no longer has the program."""
+        return not self.flags and not self.is_unread
+
+    @property
+    def is_unread(self) -> bool:
+        """Whether nobody has read the flags of this version."""
+        return not self.row
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the row was read at this version, so that it lacks nothing and has nothing too much."""
+        return self.confidence in EXACT
+
+    def find(self, word: str) -> Flag | None:
+        """The flag of exactly this name or alias; never by prefix, which argparse would accept."""
+        return self.names().get(word)
+
+    def names(self) -> dict[str, Flag]:
+        """Every name and alias that may be typed."""
+        return {name: flag for flag in self.flags.values() for name in (flag.name, *flag.aliases)}
+
+
+def build_flags(trtllm: str) -> FlagTable:
+    """What `trtllm-build` of this TensorRT-LLM version takes."""
+    return _table(BUILD, trtllm, _data())
+
+
+def convert_flags(trtllm: str, family: str) -> FlagTable:
+    """What the convert script of one of `FAMILIES` takes; another family is unread."""
+    return _table(CONVERT, trtllm, _data()["_convert_checkpoint"].get(family, {}))
+
+
+def quantize_flags(trtllm: str) -> FlagTable:
+    """What `examples/quantization/quantize.py` takes."""
+    return _table(QUANTIZE, trtllm, _data()["_quantize.py"])
+
+
+def convert_script(trtllm: str, family: str) -> tuple[str, ...]:
+    """Where the convert script of a family lies in the source tree of this version: two places while it moved."""
+    old, new = f"examples/{family}/convert_checkpoint.py", f"examples/models/core/{family}/convert_checkpoint.py"
+    if version(trtllm) >= (0, 20):
+        return (new,)
+    return (old, new) if version(trtllm) >= (0, 19) else (old,)
+
+
+def engines_are_built_by(trtllm: str) -> bool:
+    """Whether this version can build engines at all."""
+    return version(trtllm)[:2] < (1, 3)
+
+
+def confidence_of(trtllm: str) -> tuple[str, str]:
+    """The row that answers for a version, and how surely, in the data's own words; empty for a version unread."""
+    found = _data()["_resolve"].get(".".join(str(part) for part in _three_numbers(trtllm)), {})
+    return found.get("use") or "", found.get("confidence", "")
+
+
+def _table(program: str, trtllm: str, rows: dict[str, Any]) -> FlagTable:
+    row, confidence = confidence_of(trtllm)
+    if confidence == "command removed":
+        return _empty(program, trtllm, "1.3", confidence)
+    known = {name: _row(rows, name) for name in _POSITIONS if name in rows}
+    if not row or not known:
+        return _empty(program, trtllm, "", "not read")
+    used = row if row in known else _nearest_row(known, row)
+    flags = known[used]
+    near = _uncertain_kinds(confidence, row_is_missing=used != row)
+    sides = _sides(known, trtllm, used)
+    certain = {flag.name: flag for flag in flags.values() if flag.kind not in near}
+    certain |= _on_every_side([flag for flag in flags.values() if flag.kind in near], sides)
+    said = confidence if used == row else f"near; {program} was last read at {used}"
+    ordered = {name: certain[name] for name in flags if name in certain}
+    return FlagTable(
+        program=program,
+        trtllm=trtllm,
+        row=used,
+        confidence=said,
+        source=_data()["_meta"]["sources"].get(used, ""),
+        flags=flags,
+        certain=ordered,
+        beside={} if not near else {name: flag for side in sides for name, flag in side.items() if name not in flags},
+    )
+
+
+def _empty(program: str, trtllm: str, row: str, confidence: str) -> FlagTable:
+    source = _data()["_meta"]["sources"].get(row, "")
+    return FlagTable(
+        program=program, trtllm=trtllm, row=row, confidence=confidence, source=source, flags={}, certain={}, beside={}
+    )
+
+
+def _uncertain_kinds(confidence: str, *, row_is_missing: bool) -> tuple[str, ...]:
+    """Kinds of flags for which the row alone does not prove that a flag exists."""
+    if row_is_missing:
+        return ("build", "plugin", "convert", "quantize")
+    if confidence in EXACT:
+        return ()
+    if confidence.startswith("build exact"):
+        return ("plugin", "convert", "quantize")
+    return ("build", "plugin", "convert", "quantize")
+
+
+def _sides(known: dict[str, dict[str, Flag]], trtllm: str, used: str) -> list[dict[str, Flag]]:
+    """The rows next below and next above a version; one of them where nothing was read beyond."""
+    place = (*_three_numbers(trtllm), 0)
+    # the 0.16.0 row carries plugin and script flags that were read later, so it is no witness for itself
+    names = [name for name in known if not (used == name == "0.16.0")]
+    below = [name for name in names if _POSITIONS[name] <= place]
+    above = [name for name in names if _POSITIONS[name] >= place]
+    return [known[name] for name in dict.fromkeys([*below[-1:], *above[:1]])]
+
+
+def _on_every_side(flags: Iterable[Flag], sides: list[dict[str, Flag]]) -> dict[str, Flag]:
+    found = {}
+    for flag in flags:
+        twins = [side.get(flag.name) for side in sides]
+        if all(twin is not None and twin.type == flag.type for twin in twins):
+            found[flag.name] = replace(flag, choices=_shared_choices(flag, [twin for twin in twins if twin]))
+    return found
+
+
+def _shared_choices(flag: Flag, twins: list[Flag]) -> tuple[str, ...]:
+    limited = [twin.choices for twin in twins if twin.choices]
+    return tuple(choice for choice in flag.choices if all(choice in choices for choices in limited))
+
+
+def _nearest_row(known: dict[str, dict[str, Flag]], row: str) -> str:
+    older = [name for name in known if _POSITIONS[name] <= _POSITIONS[row]]
+    return older[-1] if older else next(iter(known))
+
+
+def _three_numbers(trtllm: str) -> tuple[int, ...]:
+    """What the rows are kept by: `0.17.0.post1` is (0, 17, 0), `1.0.3.2510` is (1, 0, 3)."""
+    return (*version(trtllm), 0, 0, 0)[:3]
+
+
+@cache
+def _data() -> Any:
+    packaged = pkgutil.get_data("deploy.catalog", "data/trtllm-flags.json")
+    assert packaged, "deploy/catalog/data is part of the package"
+    return json.loads(packaged)
+
+
+def _row(rows: dict[str, Any], name: str) -> dict[str, Flag]:
+    return {flag: _flag(flag, facts) for flag, facts in rows[name].items()}
+
+
+def _flag(name: str, facts: dict[str, Any]) -> Flag:
+    return Flag(
+        name=name,
+        type=facts["type"],
+        default=facts["default"],
+        choices=tuple(str(choice) for choice in facts["choices"] or () if choice is not None),
+        aliases=tuple(facts.get("aliases", ())),
+        kind=facts["kind"],
+        values=facts.get("nargs", ""),
+        required=bool(facts.get("required")),
+        note=facts.get("note", ""),
+    )

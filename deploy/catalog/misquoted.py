@@ -1,0 +1,129 @@
+"""Flags and values that guides write and TensorRT-LLM does not take, with what was meant.
+
+A name is misquoted only where the table of the release lacks it: 0.11 still took some of these.
+Sources: NVIDIA/TensorRT-LLM tensorrt_llm/commands/build.py at v0.11.0, v0.16.0 and 65f1d1536e, examples/, and the notes
+in `data/trtllm-flags.json`; read 2026-11-20.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from deploy.catalog.flags import BUILD, CONVERT, QUANTIZE
+
+REMOVED, RUN_TIME, ELSEWHERE, NEVER = "removed", "run-time", "elsewhere", "never"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Misquoted:
+    """One wrong name; `flag` takes its place in the same command, `key` is the run-time key that was meant."""
+
+    name: str
+    kind: str
+    why: str
+    flag: str = ""
+    key: str = ""
+
+
+_CHECKPOINT = "parallelism is read from the checkpoint: give it to convert_checkpoint.py or quantize.py"
+
+_BUILD = (
+    Misquoted(name="--tp_size", kind=ELSEWHERE, why=_CHECKPOINT),
+    Misquoted(name="--pp_size", kind=ELSEWHERE, why=_CHECKPOINT),
+    Misquoted(name="--cp_size", kind=ELSEWHERE, why=_CHECKPOINT),
+    Misquoted(name="--ep_size", kind=ELSEWHERE, why=_CHECKPOINT + " as --moe_ep_size"),
+    Misquoted(name="--moe_tp_size", kind=ELSEWHERE, why=_CHECKPOINT),
+    Misquoted(name="--moe_ep_size", kind=ELSEWHERE, why=_CHECKPOINT),
+    Misquoted(
+        name="--max_output_len",
+        kind=REMOVED,
+        why="deprecated in 0.11, gone since 0.13; --max_seq_len counts prompt and answer together",
+        flag="--max_seq_len",
+    ),
+    Misquoted(
+        name="--use_inflight_batching",
+        kind=RUN_TIME,
+        why="it belonged to the build.py scripts of 0.5 to 0.7; batching is chosen when serving",
+        key="gpt_model_type",
+    ),
+    Misquoted(
+        name="--use_fp8",
+        kind=ELSEWHERE,
+        why="a switch of the llama convert script; argparse would take it here for --use_fp8_context_fmha",
+    ),
+    Misquoted(name="--enable_xqa", kind=REMOVED, why="removed in 0.16; the kernel is chosen by itself"),
+    Misquoted(name="--strongly_typed", kind=NEVER, why="no such flag; engines are always strongly typed"),
+    Misquoted(name="--medusa_num_heads", kind=ELSEWHERE, why="quantize.py has --num_medusa_heads"),
+    Misquoted(name="--builder_opt", kind=REMOVED, why="removed by 0.14"),
+    Misquoted(name="--lookup_plugin", kind=REMOVED, why="removed by 0.16"),
+    Misquoted(name="--rmsnorm_plugin", kind=REMOVED, why="not in any release read from 0.11 on"),
+    Misquoted(
+        name="--builder_force_num_profiles",
+        kind=REMOVED,
+        why="since 0.15 an environment variable: BUILDER_FORCE_NUM_PROFILES",
+    ),
+    Misquoted(name="--auto_parallel", kind=REMOVED, why="automatic parallelism was removed before 1.2; " + _CHECKPOINT),
+    Misquoted(name="--gpus_per_node", kind=REMOVED, why="it belonged to --auto_parallel, removed before 1.2"),
+    Misquoted(name="--cluster_key", kind=REMOVED, why="it belonged to --auto_parallel, removed before 1.2"),
+)
+_CONVERT = (
+    Misquoted(name="--use_embedding_sharing", kind=REMOVED, why="removed in 0.16; sharing is found by itself"),
+    Misquoted(name="--qformat", kind=ELSEWHERE, why="a flag of quantize.py"),
+    Misquoted(name="--ep_size", kind=NEVER, why="expert parallelism is --moe_ep_size here", flag="--moe_ep_size"),
+)
+_QUANTIZE = (
+    Misquoted(name="--use_fp8", kind=ELSEWHERE, why="a switch of the llama convert script; here it is --qformat fp8"),
+)
+
+MISQUOTED: dict[str, dict[str, Misquoted]] = {
+    BUILD: {row.name: row for row in _BUILD},
+    CONVERT: {row.name: row for row in _CONVERT},
+    QUANTIZE: {row.name: row for row in _QUANTIZE},
+}
+
+DEPRECATED = {
+    (BUILD, "--paged_kv_cache"): ("--kv_cache_type", {"enable": "paged", "disable": "disabled"}),
+}
+"""Flags still parsed, and the flag and values to write instead."""
+
+_SPELLINGS = {"fp16": "float16", "half": "float16", "bf16": "bfloat16", "fp32": "float32", "float8": "fp8"}
+_VALUES = {
+    (BUILD, "--speculative_decoding_mode"): {
+        "draft_target": "draft_tokens_external",
+        "lookahead": "lookahead_decoding",
+        "redrafter": "explicit_draft_tokens",
+        "none": "",
+    },
+    (BUILD, "--gemm_plugin"): {"fp4": "nvfp4", "int8": "auto", "int4_weight_only": "auto"},
+    (BUILD, "--gpt_attention_plugin"): {"fp8": "auto", "float8": "auto"},
+    (CONVERT, "--dtype"): {"float8": "auto", "fp8": "auto"},
+    (QUANTIZE, "--qformat"): {"float8": "fp8", "awq": "int4_awq", "int8": "int8_sq", "smoothquant": "int8_sq"},
+}
+
+VALUE_NOTES = {
+    (BUILD, "--gpt_attention_plugin", "fp8"): "the plugin has no fp8; FP8 attention is --use_fp8_context_fmha enable",
+    (BUILD, "--gemm_plugin", "int4"): "weight-only quantisation is in the checkpoint, not in a plugin",
+    (BUILD, "--gemm_plugin", "int8"): "weight-only quantisation is in the checkpoint, not in a plugin",
+    (BUILD, "--speculative_decoding_mode", "none"): "without speculation the flag is left out",
+    (CONVERT, "--dtype", "fp8"): "FP8 weights come from quantize.py --qformat fp8",
+}
+"""Why a value is not what the guide thought, by the spelling `value_meant` brings it to."""
+
+
+def value_meant(program: str, flag: str, value: str, choices: tuple[str, ...]) -> str | None:
+    """The choice a misspelt value stood for, empty where the flag is to be left out, None where nobody can tell."""
+    lowered = value.lower()
+    own = _VALUES.get((program, flag), {})
+    for meant in (own.get(lowered), _SPELLINGS.get(lowered), lowered, value.upper()):
+        if meant is not None and (meant == "" or meant in choices):
+            return meant
+    return None
+
+
+def why_not(program: str, flag: str, value: str) -> str:
+    """The sentence that belongs to a misquoted value, empty without one."""
+    lowered = value.lower()
+    for spelling in (lowered, _SPELLINGS.get(lowered, ""), lowered.split("_")[0]):
+        if (program, flag, spelling) in VALUE_NOTES:
+            return VALUE_NOTES[program, flag, spelling]
+    return ""

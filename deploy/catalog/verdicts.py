@@ -1,0 +1,88 @@
+"""What one flag, or one value, of a TensorRT-LLM program is in one release: there, unsure, or what was meant instead.
+
+By exact name only: argparse takes any unambiguous beginning of a name, and a beginning that means one flag today means
+another after an upgrade (`--use_fp8` is read as `--use_fp8_context_fmha`). Telling is left to `deploy.check`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from deploy.catalog.flags import Flag, FlagTable
+from deploy.catalog.misquoted import MISQUOTED, RUN_TIME, value_meant, why_not
+from deploy.catalog.names import nearest
+from deploy.catalog.runtime_keys import RUNTIME_KEYS
+
+KNOWN, UNSURE, UNKNOWN, PREFIX = "known", "unsure", "unknown", "prefix"
+NUMBERS = {"int": int, "float": float}
+
+
+@dataclass(frozen=True, kw_only=True)
+class FlagVerdict:
+    """`kind` is known, unsure, unknown, prefix, or a kind of `misquoted`; `instead` is the flag to type, if any."""
+
+    kind: str
+    flag: Flag | None = None
+    instead: str = ""
+    key: str = ""
+    why: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ValueVerdict:
+    """Why a value does not do; `instead` is the value to type, empty to leave the flag out, None where unknown."""
+
+    why: str
+    instead: str | None = None
+
+
+def flag_verdict(table: FlagTable, word: str) -> FlagVerdict:
+    """What `word`, as typed, is to this program of this release."""
+    found = table.find(word)
+    if found:
+        return FlagVerdict(kind=KNOWN if found.name in table.certain else UNSURE, flag=found)
+    if word in table.beside:
+        return FlagVerdict(kind=UNSURE, flag=table.beside[word])
+    quoted = MISQUOTED[table.program].get(word)
+    if quoted:
+        instead = quoted.flag if table.find(quoted.flag) else ""
+        return FlagVerdict(kind=quoted.kind, instead=instead, key=quoted.key, why=quoted.why)
+    key = RUNTIME_KEYS.get(word.removeprefix("--").replace("-", "_"))
+    if key:
+        return FlagVerdict(kind=RUN_TIME, key=key.name, why="it is set when serving, never built in")
+    return _guess(table, word)
+
+
+def value_verdict(table: FlagTable, flag: Flag, value: str) -> ValueVerdict | None:
+    """Why `value` does not do for `flag`, or None when it does."""
+    if flag.choices and value not in flag.choices:
+        meant = value_meant(table.program, flag.name, value, flag.choices)
+        return ValueVerdict(why=why_not(table.program, flag.name, value), instead=meant or _nearest(value, flag, meant))
+    if flag.type in NUMBERS and not _reads_as(value, flag.type):
+        digits = value.replace(",", "").replace("_", "")
+        return ValueVerdict(why="", instead=digits if _reads_as(digits, flag.type) else None)
+    return None
+
+
+def _guess(table: FlagTable, word: str) -> FlagVerdict:
+    names = table.names()
+    dashed = "--" + word.lstrip("-").replace("-", "_")
+    if dashed in names:
+        return FlagVerdict(kind=UNKNOWN, instead=dashed, why="these flags are written with underscores")
+    longer = sorted(name for name in names if name.startswith(word)) if word.startswith("--") and len(word) > 2 else []
+    if longer:
+        why = f"argparse takes a beginning for the whole: {', '.join(longer)}"
+        return FlagVerdict(kind=PREFIX, instead=longer[0] if len(longer) == 1 else "", why=why)
+    return FlagVerdict(kind=UNKNOWN, instead=nearest(word, names))
+
+
+def _nearest(value: str, flag: Flag, meant: str | None) -> str | None:
+    return meant if meant == "" else nearest(value, flag.choices) or None
+
+
+def _reads_as(value: str, kind: str) -> bool:
+    try:
+        NUMBERS[kind](value)
+    except ValueError:
+        return False
+    return True
