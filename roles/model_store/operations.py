@@ -28,6 +28,7 @@ from roles.model_store.rsync import Rsync
 from roles.places import PROGRAMS, RUNTIME, SETTINGS, UNITS
 from roles.steps import Refuse, write
 from roles.texts import Text, shipped
+from roles.turns import turn
 
 CACHE = Path("~/.cache/enginehouse/weights")
 
@@ -107,14 +108,15 @@ class Send:
             os.environ["SSL_CERT_FILE"] = str(Path(self.hub.ca_file).expanduser())
         token = secrets.read(self.hub.token) if self.hub.token else False
         try:
-            snapshot_download(
-                self.weights.repository,
-                revision=self.weights.revision,
-                allow_patterns=list(self.weights.files),
-                local_dir=target,
-                endpoint=self.hub.endpoint,
-                token=token,
-            )
+            with turn(target):
+                snapshot_download(
+                    self.weights.repository,
+                    revision=self.weights.revision,
+                    allow_patterns=list(self.weights.files),
+                    local_dir=target,
+                    endpoint=self.hub.endpoint,
+                    token=token,
+                )
         except OSError as problem:  # the base of every error of huggingface_hub that an operator can do something about
             raise self._not_fetched(problem) from None
         return target

@@ -19,6 +19,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from deploy.errors import Refusal
+from roles.turns import turn
 
 CACHE = Path("~/.cache/enginehouse/wheels")
 
@@ -50,8 +51,9 @@ def wheels(repairs: Iterable[str]) -> tuple[Wheel, ...]:
 def unpacked(wheel: Wheel, cache: Path = CACHE) -> dict[str, bytes]:
     """The wheel's files under `python/`, fetched first if this machine does not have it."""
     path = cache.expanduser() / wheel.file
-    if not path.exists():
-        _fetch(wheel, path.parent)
+    with turn(path):
+        if not path.exists():
+            _fetch(wheel, path.parent)
     content = path.read_bytes()
     if sha256(content).hexdigest() != wheel.digest:
         path.unlink()

@@ -1,0 +1,19 @@
+"""What hosts of one run take turns at: things the control machine fetches for all of them.
+
+pyinfra runs an operation on all hosts at once, so on a control machine with an empty cache every host would fetch the
+same file to the same place, and one would read what another is just replacing (seen: rsync found no file to send).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from pathlib import Path
+
+from gevent.lock import BoundedSemaphore
+
+_turns: defaultdict[Path, BoundedSemaphore] = defaultdict(BoundedSemaphore)
+
+
+def turn(path: Path) -> BoundedSemaphore:
+    """To be held while `path` is fetched: who comes second waits, and then finds it there."""
+    return _turns[path]
