@@ -27,8 +27,6 @@ from rehearsal.web import Server
 
 PORT = 8481
 CDN_PORT = 8482
-NAME = "hub.rehearsal.internal"
-URL = f"http://{NAME}:{PORT}"
 # A hub is far away and image registries are near: with both at the speed of a bridge nobody would see that the fetch of
 # weights and the pull of the image run side by side.
 LARGE_BYTES_PER_SECOND = 3 << 20

@@ -38,7 +38,7 @@ DAEMON = "docker-registry"
 
 @dataclass(frozen=True)
 class Services:
-    """Everything an inventory needs to use the services; names are the ones machines resolve."""
+    """Everything an inventory needs to use the services; names are those machines resolve, and only they."""
 
     address: str
     """Where they listen, for programs on the outer machine."""
@@ -172,7 +172,8 @@ def _describe(places: Places, address: str, served: Artefacts) -> Services:
         ngc_key=_secret(places, "ngc_key"),
         image=f"{registry.HOST}/{triton_image.REPOSITORY}:{triton_image.TAG}",
         image_digest=triton_image.image_digest(served.image),
-        hub_url=hub.URL,
+        # By number: the control machine fetches from it too, and knows none of the machines' names.
+        hub_url=f"http://{address}:{hub.PORT}",
         hub_token=_secret(places, "hub_token"),
         checkpoints=served.checkpoints,
         revisions={name: repository.commit for name, repository in known.items()},
