@@ -7,6 +7,7 @@ name, then from top to bottom): bare, deployed, asked, failing and going back, s
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -49,19 +50,21 @@ class Pair:
 
 @dataclass(frozen=True)
 class Before:
-    """The dry run against bare machines, and what was written on each meanwhile."""
+    """The dry run against bare machines, and what was written on each of them and on the control machine meanwhile."""
 
     run: Run
     written: dict[str, list[str]]
+    kept_at_home: list[str]
 
 
 @pytest.fixture(scope="package")
 def operator() -> Operator:
     """Who types the commands of this story; all that is said stays in the state directory until the next one."""
-    PLACES.root.mkdir(parents=True, exist_ok=True)
-    log = PLACES.root / "operator.log"
+    log, home = PLACES.root / "operator.log", PLACES.root / "home"
+    shutil.rmtree(home, ignore_errors=True)
+    home.mkdir(parents=True)
     log.unlink(missing_ok=True)
-    return Operator(PLACES.number, log)
+    return Operator(PLACES.number, log, home)
 
 
 @pytest.fixture(scope="package")
@@ -85,13 +88,14 @@ def before(operator: Operator, bare: Pair) -> Before:
     for one in bare.both:
         one.run(MARK)
     run = operator.pyinfra("--dry")
-    return Before(run, {one.name: one.run(WRITTEN).stdout.splitlines() for one in bare.both})
+    written = {one.name: one.run(WRITTEN).stdout.splitlines() for one in bare.both}
+    return Before(run, written, [path.name for path in operator.home.rglob("*") if path.is_file()])
 
 
 @pytest.fixture(scope="package")
 def first(operator: Operator, before: Before) -> Run:
     """The first run, to both machines at once, at the highest verbosity: nothing it could give away stays unsaid."""
-    return operator.pyinfra("-vvv")
+    return operator.pyinfra("-vvv", "--debug")
 
 
 @pytest.fixture(scope="package")

@@ -51,10 +51,14 @@ class Run:
 
 @dataclass
 class Operator:
-    """Runs programs of the repository against one rehearsal; `heard` is all output of all runs, kept in `log` too."""
+    """Runs programs of the repository against one rehearsal; `heard` is all output of all runs, kept in `log` too.
+
+    pyinfra runs with a `home` of its own, so that nothing an earlier run left in a cache makes it succeed.
+    """
 
     number: int
     log: Path
+    home: Path
     heard: list[str] = field(default_factory=list)
 
     @property
@@ -64,22 +68,23 @@ class Operator:
 
     def python(self, *words: str) -> subprocess.CompletedProcess[str]:
         """Runs `python WORDS` in the repository; never raises."""
-        return self._run([sys.executable, *words])
+        return self._run([sys.executable, *words], self.environment)
 
     def pyinfra(self, *words: str, inventory: str = "inventories/rehearsal.py", verb: str = "deploy.py") -> Run:
         """Runs `pyinfra INVENTORY VERB WORDS --json`; says yes to it, unless the words say `--dry`."""
         program = str(Path(sys.executable).with_name("pyinfra"))
         began = time.monotonic()
-        ended = self._run([program, inventory, verb, *words, "--json", *(() if "--dry" in words else ("-y",))])
+        typed = [program, inventory, verb, *words, "--json", *(() if "--dry" in words else ("-y",))]
+        ended = self._run(typed, self.environment | {"HOME": str(self.home)})
         told = json.loads(ended.stdout) if ended.stdout.startswith("{") else {}
         said = ended.stdout + ended.stderr
         return Run(ended.returncode, said, told.get("plan", []), told.get("results") or {}, time.monotonic() - began)
 
-    def _run(self, command: list[str]) -> subprocess.CompletedProcess[str]:
+    def _run(self, command: list[str], environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
         ended = subprocess.run(
             command,
             cwd=REPOSITORY,
-            env=self.environment,
+            env=environment,
             timeout=RUN_SECONDS,
             check=False,
             capture_output=True,
