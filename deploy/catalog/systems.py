@@ -1,7 +1,8 @@
 """Operating systems this project provisions, and what each can carry.
 
 Sources (2026-11-20): Ubuntu and Debian package indexes for docker.io; Docker release notes for CDI (25 opt-in, 26.1
-reads spec 0.7.0); container toolkit release notes for the floor (CVE-2026-24260, fixed in 1.19.1).
+reads spec 0.7.0); container toolkit release notes for the floor (CVE-2026-24260, fixed in 1.19.1). NVIDIA signs its
+repository of Debian 13 with another key than the older ones (read in five public recipes, 2026-11-21).
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ class System:
     codename: str
     driver_source: Literal["canonical", "nvidia"]
     nvidia_path: str
+    nvidia_key: str = "3bf863cc.pub"
+    nvidia_fingerprint: str = "EB693B3035CD5710E231E123A4B469963BF863CC"
     distribution_docker: str
     has_cdi: bool
 
@@ -59,6 +62,8 @@ _ROWS = (
         codename="trixie",
         driver_source="nvidia",
         nvidia_path="debian13",
+        nvidia_key="8793F200.pub",
+        nvidia_fingerprint="02182E60104FCDC26EAE1B8597A5D4CB8793F200",
         distribution_docker="26.1.5",
         has_cdi=True,
     ),

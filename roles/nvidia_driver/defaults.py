@@ -14,8 +14,9 @@ class Defaults:
     """NVIDIA's repository and how long a reboot may take."""
 
     repository: str = "https://developer.download.nvidia.com/compute/cuda/repos"
-    key_file_name: str = "3bf863cc.pub"
-    key_fingerprint: str = "EB693B3035CD5710E231E123A4B469963BF863CC"
+    key_file_name: str = ""
+    """Empty: the catalog's for this OS (`System.nvidia_key`). Set together with the fingerprint."""
+    key_fingerprint: str = ""
     reboot_seconds: int = 900
     """A machine with eight GPUs and two terabytes of memory trains its memory for many minutes."""
 

@@ -36,13 +36,14 @@ class Wanted:
 
 
 def _repository(mine: Slice, chosen: Defaults) -> apt.Repository:
-    folder = f"{SYSTEMS[mine.machine.os].nvidia_path}/x86_64/"
+    system = SYSTEMS[mine.machine.os]
+    folder = f"{system.nvidia_path}/x86_64/"
     return apt.Repository(
         name="enginehouse-nvidia",
         url=chosen.repository,
         path=f"{folder} /",
-        key_url=f"{chosen.repository}/{folder}{chosen.key_file_name}",
-        key_fingerprint=chosen.key_fingerprint,
+        key_url=f"{chosen.repository}/{folder}{chosen.key_file_name or system.nvidia_key}",
+        key_fingerprint=chosen.key_fingerprint or system.nvidia_fingerprint,
     ).mirrored(mine.mirrors.nvidia)
 
 
