@@ -1,0 +1,63 @@
+"""patient-apt finishes what was cut off, and waits for a dpkg that is still at work; dpkg and apt-get are scripted."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+PATIENT_APT = Path(__file__).parents[3] / "files/base/patient-apt"
+LOCKED = "dpkg: error: dpkg frontend lock was locked by another process with pid 812"
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Path:
+    """A folder with the programs, and a journal of dpkg that is not empty."""
+    (tmp_path / "journal").mkdir()
+    (tmp_path / "journal/0001").touch()
+    script(tmp_path / "apt-get", f'echo "apt-get $*" >>{tmp_path}/said')
+    script(tmp_path / "sleep", "exit 0")
+    return tmp_path
+
+
+def script(path: Path, text: str) -> None:
+    """An executable."""
+    path.write_text(f"#!/bin/bash\n{text}\n")
+    path.chmod(0o755)
+
+
+def install(machine: Path, seconds: int) -> subprocess.CompletedProcess[str]:
+    """`patient-apt install rsync`, waiting at most so long."""
+    more = {"PATH": f"{machine}:/usr/bin:/bin", "ENGINEHOUSE_DPKG_JOURNAL": str(machine / "journal")}
+    more |= {"ENGINEHOUSE_APT_STAMP": str(machine / "stamp"), "ENGINEHOUSE_APT_WAIT_SECONDS": str(seconds)}
+    return subprocess.run([PATIENT_APT, "install", "rsync"], env={**os.environ, **more}, capture_output=True, text=True)
+
+
+def test_an_installation_that_was_cut_off_is_finished_first(machine: Path) -> None:
+    script(machine / "dpkg", f'echo "dpkg $1" >>{machine}/said; rm -f {machine}/journal/*')
+    assert install(machine, 900).returncode == 0
+    said = (machine / "said").read_text().splitlines()
+    assert [line.split()[0] for line in said][-2:] == ["dpkg", "apt-get"]
+
+
+def test_a_dpkg_at_work_is_waited_for(machine: Path) -> None:
+    script(
+        machine / "dpkg",
+        f"[ -e {machine}/once ] && rm -f {machine}/journal/* && exit; touch {machine}/once; echo '{LOCKED}' >&2; exit 2",
+    )
+    assert install(machine, 900).returncode == 0
+    assert "install rsync" in (machine / "said").read_text()
+
+
+def test_waiting_ends_with_what_dpkg_said(machine: Path) -> None:
+    script(machine / "dpkg", f"echo '{LOCKED}' >&2; exit 2")
+    done = install(machine, 0)
+    assert (done.returncode, done.stderr.strip()) == (2, LOCKED)
+
+
+def test_other_trouble_of_dpkg_is_told_at_once(machine: Path) -> None:
+    script(machine / "dpkg", "echo 'dpkg: error processing package foo' >&2; exit 1")
+    done = install(machine, 900)
+    assert (done.returncode, done.stderr.strip()) == (1, "dpkg: error processing package foo")
