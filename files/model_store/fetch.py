@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import fnmatch
 import hashlib
+import http.client
 import json
 import os
 import shutil
@@ -32,6 +33,9 @@ from pathlib import Path
 PICKLES = (".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".joblib", ".npy", ".h5", ".msgpack")
 MANIFEST = "manifest.sha256"
 MIB, CHUNK = 1 << 20, 1 << 20
+BROKEN = (OSError, EOFError, http.client.HTTPException)
+# Too slow, and too often: hubs limit how often one address may ask.
+ASK_AGAIN = (408, 429)
 ATTEMPTS = 8
 AT_ONCE = 4
 
@@ -67,7 +71,7 @@ def main() -> int:
 
 def fetch(hub: Hub, settings: dict, target: Path) -> None:
     """`target` is published, complete and checked."""
-    wanted = chosen(hub.listing(), settings["files"])
+    wanted = chosen(patiently("the list of files", hub.listing), settings["files"])
     staging = target.parent / f".{target.name}.partial"
     staging.mkdir(parents=True, exist_ok=True)
     need_space(staging, wanted)
@@ -178,13 +182,19 @@ def download(hub: Hub, file: Wanted, staging: Path, progress: Progress) -> str:
     """The sha256 of a file that is now whole in `staging`. Continues what is there; asks again when the line breaks."""
     path = staging / file.path
     path.parent.mkdir(parents=True, exist_ok=True)
+    return patiently(file.path, lambda: once(hub, file, path, progress))
+
+
+def patiently(what: str, ask):
+    """What `ask` returns, asked again when the line breaks or the hub has a bad moment."""
     for attempt in range(1, ATTEMPTS + 1):
         try:
-            return once(hub, file, path, progress)
-        except (OSError, EOFError) as problem:
+            return ask()
+        except BROKEN as problem:
             if attempt == ATTEMPTS:
-                raise OSError(f"{file.path} broke off {ATTEMPTS} times, the last time with: {problem}") from None
-            if isinstance(problem, urllib.error.HTTPError) and problem.code < 500:
+                said = str(problem) or type(problem).__name__
+                raise OSError(f"{what} broke off {ATTEMPTS} times, the last time with: {said}") from None
+            if isinstance(problem, urllib.error.HTTPError) and problem.code < 500 and problem.code not in ASK_AGAIN:
                 raise
             time.sleep(min(2**attempt, 30))
     raise AssertionError("the last attempt returns or raises")

@@ -16,6 +16,7 @@ import base64
 import http.client
 import json
 import os
+import re
 import socket
 import sys
 import time
@@ -25,7 +26,8 @@ from pathlib import Path
 SOCKET = os.environ.get("ENGINEHOUSE_DOCKER_SOCKET", "/run/docker.sock")
 # nvcr.io has answered single anonymous and token requests with 401 although nothing was wrong (Triton server#7356).
 PAUSES_SECONDS = (2, 5, 10)
-PASSING = ("eof", "timeout", "timed out", "connection re", "temporary failure", "no such host", "502", "503", "504")
+PASSING = ("eof", "timeout", "timed out", "connection re", "temporary failure", "no such host", "too many requests")
+PASSING_STATUS = re.compile(r"\b(429|50[0234])\b")
 MIB = 1 << 20
 
 
@@ -35,7 +37,8 @@ class Refused(Exception):
     def __init__(self, said: str) -> None:
         super().__init__(said)
         self.status = judge(said)
-        self.may_pass = self.status == 401 or (not self.status and any(word in said.lower() for word in PASSING))
+        passing = any(word in said.lower() for word in PASSING) or PASSING_STATUS.search(said)
+        self.may_pass = self.status == 401 or (not self.status and bool(passing))
 
 
 class Engine(http.client.HTTPConnection):
@@ -54,6 +57,11 @@ def main() -> int:
         try:
             pull(settings, key)
             return record(settings)
+        except (OSError, http.client.HTTPException) as broken:
+            print(f"the Docker engine does not answer on {SOCKET}: {broken or type(broken).__name__}", file=sys.stderr)
+            print("  try     journalctl -u docker.service -n 50 on the host, then run again", file=sys.stderr)
+            print("  state   nothing that serves was touched", file=sys.stderr)
+            return 1
         except Refused as refused:
             if not refused.may_pass or pause is None:
                 print(explained(settings, refused, key), file=sys.stderr)
@@ -147,11 +155,14 @@ def record(settings: dict[str, str]) -> int:
 
 
 def judge(said: str) -> int:
-    """401 for credentials that were not accepted, 403 for accepted ones without access, else 0."""
+    """401 for credentials that were not accepted, 403 for accepted ones without access, else 0.
+
+    The numbers as words only: a digest in the text may well hold their digits.
+    """
     text = said.lower()
-    if "no basic auth credentials" in text or "unauthorized" in text or "401" in text:
+    if "no basic auth credentials" in text or "unauthorized" in text or re.search(r"\b401\b", text):
         return 401
-    if "denied" in text or "forbidden" in text or "403" in text:
+    if "denied" in text or "forbidden" in text or re.search(r"\b403\b", text):
         return 403
     return 0
 

@@ -43,10 +43,8 @@ def test_an_installation_that_was_cut_off_is_finished_first(machine: Path) -> No
 
 
 def test_a_dpkg_at_work_is_waited_for(machine: Path) -> None:
-    script(
-        machine / "dpkg",
-        f"[ -e {machine}/once ] && rm -f {machine}/journal/* && exit; touch {machine}/once; echo '{LOCKED}' >&2; exit 2",
-    )
+    once = f"[ -e {machine}/once ] && rm -f {machine}/journal/* && exit; touch {machine}/once"
+    script(machine / "dpkg", f"{once}; echo '{LOCKED}' >&2; exit 2")
     assert install(machine, 900).returncode == 0
     assert "install rsync" in (machine / "said").read_text()
 

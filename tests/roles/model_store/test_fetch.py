@@ -158,3 +158,26 @@ def test_a_gated_repository_is_explained(tmp_path: Path, capsys: pytest.CaptureF
     with serving(lambda asked: (401, {}, b"{}")) as web:
         assert call(web, tmp_path) == 1
     assert "answers 401 without a token: gated, private or not there" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("status", [429, 503])
+def test_a_hub_with_a_bad_moment_is_asked_again(
+    tmp_path: Path, hub: FakeHub, status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fetch.time, "sleep", lambda seconds: None)
+    bad = [True, True]
+    with serving(lambda asked: (status, {}, b"") if bad and bad.pop() else hub.answer(asked)) as web:
+        assert call(web, tmp_path) == 0
+
+
+def test_a_broken_answer_is_a_broken_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetch.time, "sleep", lambda seconds: None)
+    answers = [fetch.http.client.IncompleteRead(b""), "whole"]
+
+    def ask() -> str:
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return str(answer)
+
+    assert fetch.patiently("config.json", ask) == "whole"

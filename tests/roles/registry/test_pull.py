@@ -109,3 +109,19 @@ def test_progress_counts_bytes_of_all_layers() -> None:
         progress.heard({"status": "Downloading", "id": layer, "progressDetail": {"current": current, "total": 4 << 20}})
     progress.heard({"status": "Pull complete", "id": "a"})
     assert str(progress) == "5 of 8 MiB, 1 of 2 layers unpacked"
+
+
+@pytest.mark.parametrize("said", ["sha256:ab401cd: unexpected EOF", "layer 7a403e: connection reset by peer"])
+def test_digits_inside_a_digest_are_no_status(said: str) -> None:
+    assert (pull.judge(said), pull.Refused(said).may_pass) == (0, True)
+
+
+def test_an_engine_that_does_not_answer_is_said_in_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = {"reference": "a/b:1", "registry": "a", "key_file": str(tmp_path / "none")}
+    (tmp_path / "settings.json").write_text(json.dumps(settings))
+    monkeypatch.setattr(pull, "SOCKET", str(tmp_path / "nobody.sock"))
+    monkeypatch.setattr(pull.sys, "argv", ["pull.py", str(tmp_path / "settings.json")])
+    assert pull.main() == 1
+    assert "journalctl -u docker.service" in capsys.readouterr().err
