@@ -47,7 +47,11 @@ class Engine(http.client.HTTPConnection):
     def connect(self) -> None:
         """Use the socket instead of an address."""
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.connect(SOCKET)
+        try:
+            self.sock.connect(SOCKET)
+        except OSError:
+            self.close()
+            raise
 
 
 def main() -> int:
