@@ -97,12 +97,16 @@ def tarred(files: dict[str, bytes]) -> bytes:
 
 
 def probe(server: ServerSlice, proof: Proof, settings: Defaults) -> Iterator[StringCommand]:
-    """CUDA answers inside the image, on the server's GPUs, through its own entry point as the server will have it."""
+    """CUDA answers inside the image, on the server's GPUs, through its own entry point as the server will have it.
+
+    Read-only too: the entry point and the toolkit's hook may place the image's newer CUDA libraries at start.
+    """
     devices = " ".join(f"--device nvidia.com/gpu={gpu}" for gpu in server.gpus)
     program = f"{PROGRAMS}/cuda_probe.py"
     yield StringCommand(
         f"timeout {settings.probe_seconds} docker run --rm --pull never --network none --user 1000:1000 --cap-drop ALL"
-        f" --security-opt no-new-privileges {devices} --mount type=bind,source={program},target={program},readonly"
+        f" --security-opt no-new-privileges --read-only --tmpfs /tmp:rw,exec {devices}"
+        f" --mount type=bind,source={program},target={program},readonly"
         f" {shlex.quote(server.image.pull_reference)} python3 {program} {len(server.gpus)}"
         f" && mkdir -p {PROBES} && touch {PROBES}/{proof.key}"
     )

@@ -87,7 +87,7 @@ def test_a_bare_host_gets_these_commands() -> None:
         "systemctl daemon-reload",
         f"publish /var/lib/enginehouse/releases/{RELEASE} ({len(render(MAIN, Defaults()))} files)",
         "timeout 600 docker run --rm --pull never --network none --user 1000:1000 --cap-drop ALL"
-        " --security-opt no-new-privileges --device nvidia.com/gpu=0"
+        " --security-opt no-new-privileges --read-only --tmpfs /tmp:rw,exec --device nvidia.com/gpu=0"
         " --mount type=bind,source=/usr/local/lib/enginehouse/cuda_probe.py,"
         "target=/usr/local/lib/enginehouse/cuda_probe.py,readonly"
         " nvcr.io/nvidia/tritonserver:26.07-trtllm-python-py3 python3 /usr/local/lib/enginehouse/cuda_probe.py 1"
