@@ -66,8 +66,10 @@ class Triton:
     """One server, asked over the address its port is published on."""
 
     def __init__(self, server: dict, name: str) -> None:
-        address = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(server["address"], server["address"])
-        self.base = f"http://{address}:{server['http_port']}"
+        address = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(server["address"], server["address"])
+        self.base = f"http://{f'[{address}]' if ':' in address else address}:{server['http_port']}"
+        # A proxy that systemd hands to every service is for the world outside, not for this host.
+        self.opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         self.header, self.key_file = server["restricted_header"], RUNTIME / f"triton-{name}" / "key"
         self.deadline = time.monotonic() + server["start_seconds"]
         self.client = int(os.environ.get("MAINPID") or 0)
@@ -113,7 +115,7 @@ class Triton:
             self.base + path, data, {"Content-Type": "application/json", **(headers or {})}
         )
         try:
-            with urllib.request.urlopen(request, timeout=seconds) as answer:
+            with self.opener.open(request, timeout=seconds) as answer:
                 return answer.status, answer.read()
         except urllib.error.HTTPError as error:
             return error.code, error.read()

@@ -135,3 +135,22 @@ def test_a_model_that_is_not_decoupled_is_asked_with_generate(place: Path) -> No
 def test_the_load_times_are_written_down(place: Path) -> None:
     call(place, RIGHT)
     assert sorted(json.loads((place / "proof.json").read_text())["seconds"]) == ["chat", "embed", "rank"]
+
+
+@pytest.mark.parametrize(
+    ("address", "base"),
+    [
+        ("127.0.0.1", "http://127.0.0.1:8000"),
+        ("0.0.0.0", "http://127.0.0.1:8000"),
+        ("fd00::7", "http://[fd00::7]:8000"),
+        ("::", "http://[::1]:8000"),
+    ],
+)
+def test_a_server_is_asked_where_it_is_published(address: str, base: str) -> None:
+    told = {"address": address, "http_port": 8000, "restricted_header": "k", "start_seconds": 5}
+    assert prove.Triton(told, "main").base == base
+
+
+def test_a_proxy_of_the_environment_is_not_asked(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    assert call(place, RIGHT)[0] == 0
