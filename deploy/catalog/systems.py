@@ -28,6 +28,8 @@ class System:
     nvidia_path: str
     nvidia_key: str = "3bf863cc.pub"
     nvidia_fingerprint: str = "EB693B3035CD5710E231E123A4B469963BF863CC"
+    kernel: str
+    """The series it was released with; on Ubuntu that of the flavour `generic`, which newer ones are not part of."""
     distribution_docker: str
     has_cdi: bool
 
@@ -38,6 +40,7 @@ _ROWS = (
         codename="jammy",
         driver_source="canonical",
         nvidia_path="ubuntu2204",
+        kernel="5.15",
         distribution_docker="29.1.3",
         has_cdi=True,
     ),
@@ -46,6 +49,7 @@ _ROWS = (
         codename="noble",
         driver_source="canonical",
         nvidia_path="ubuntu2404",
+        kernel="6.8",
         distribution_docker="29.1.3",
         has_cdi=True,
     ),
@@ -54,6 +58,7 @@ _ROWS = (
         codename="bookworm",
         driver_source="nvidia",
         nvidia_path="debian12",
+        kernel="6.1",
         distribution_docker="20.10.24",
         has_cdi=False,
     ),
@@ -62,6 +67,7 @@ _ROWS = (
         codename="trixie",
         driver_source="nvidia",
         nvidia_path="debian13",
+        kernel="6.12",
         nvidia_key="8793F200.pub",
         nvidia_fingerprint="02182E60104FCDC26EAE1B8597A5D4CB8793F200",
         distribution_docker="26.1.5",

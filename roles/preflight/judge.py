@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from deploy.catalog import SYSTEMS
 from deploy.errors import PREFLIGHT, Refusal
 from deploy.slice import Slice
 from deploy.versions import at_least
@@ -54,11 +55,26 @@ def system(seen: Seen, mine: Slice) -> Iterator[Refusal]:
     if os.startswith("ubuntu") and not kernel.endswith(f"-{flavour}"):
         attempt = f'kernel_flavour="{kernel.rsplit("-", 1)[-1]}" in its Machine'
         yield refusal(mine, "the kernel is of another flavour", kernel, f"…-{flavour}", attempt, "kernel")
+    elif os == declared and _is_hardware_enablement(seen, mine):
+        # Modules of the wrong one would come with its older kernel, which the boot loader does not choose.
+        series = f"{SYSTEMS[os].kernel}.…-generic"
+        attempt = f'kernel_flavour="generic-hwe-{os.split("-")[1]}" in its Machine'
+        yield refusal(mine, "this is Ubuntu's hardware enablement kernel", kernel, series, attempt, "kernel")
     if not seen.value("systemd"):
         yield refusal(mine, "systemd does not run this host", "another init", "systemd", "use a VM image", "systemd")
     if seen.value("cgroup") != "cgroup2fs":
         attempt = "remove systemd.unified_cgroup_hierarchy=0 from the kernel command line and reboot"
         yield refusal(mine, "control groups are not version 2", seen.value("cgroup"), "cgroup2fs", attempt, "cgroup")
+
+
+def _is_hardware_enablement(seen: Seen, mine: Slice) -> bool:
+    """Whether `generic` is declared, a newer series runs, and Canonical's modules would be installed for it."""
+    plain = mine.driver.manage and mine.driver.source == "canonical" and mine.machine.kernel_flavour == "generic"
+    return (
+        plain
+        and not seen.value("loaded")
+        and not seen.value("kernel").startswith(f"{SYSTEMS[mine.machine.os].kernel}.")
+    )
 
 
 def hardware(seen: Seen, mine: Slice) -> Iterator[Refusal]:

@@ -110,6 +110,25 @@ def test_an_ubuntu_kernel_of_another_flavour_is_found() -> None:
     assert kinds(mine, os="ubuntu-24.04", kernel="6.8.0-85-generic") == ["kernel"]
 
 
+@pytest.mark.parametrize(
+    ("flavour", "kernel", "found"),
+    [
+        ("generic", "6.14.0-33-generic", ["kernel"]),
+        ("generic-hwe-24.04", "6.14.0-33-generic", []),
+        ("generic", "6.8.0-85-generic", []),
+        ("aws", "6.14.0-1015-aws", []),
+    ],
+)
+def test_an_enablement_kernel_has_to_be_declared(flavour: str, kernel: str, found: list[str]) -> None:
+    mine = a_slice("ubuntu-24.04", machine={"kernel_flavour": flavour})
+    assert kinds(mine, os="ubuntu-24.04", kernel=kernel) == found
+
+
+def test_an_enablement_kernel_with_its_driver_is_no_finding() -> None:
+    mine = a_slice("ubuntu-24.04")
+    assert kinds(mine, os="ubuntu-24.04", kernel="6.14.0-33-generic", loaded="580.95.05") == []
+
+
 def test_an_unmanaged_driver_below_the_floor_is_found() -> None:
     mine = a_slice("debian-12", driver={"manage": False})
     assert kinds(mine, loaded="535.183.06") == ["driver-floor"]
