@@ -147,6 +147,21 @@ def pin(inventory: str, data: tuple[str, ...]) -> None:
 
 
 @main.command()
+@click.argument("pasted", metavar="TEXT_OR_FILE")
+@click.option("--release", default="", help="A release such as 26.07, or a TensorRT-LLM version; else the image's.")
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+def check(pasted: str, release: str, as_json: bool) -> None:
+    """Judge a command line or a config.pbtxt word by word, and print the right one. Nothing is run."""
+    from deploy.check import check as check_text
+    from deploy.edge.paste import text_of
+
+    with refusals_shown("", as_json):
+        found = check_text(text_of(pasted), release)
+        click.echo(json.dumps(found.to_json(), indent=2, ensure_ascii=False) if as_json else str(found), nl=as_json)
+        sys.exit(0 if found.is_fine else REFUSED)
+
+
+@main.command()
 @click.argument("target", metavar="USER@HOST")
 def init(target: str) -> None:
     """Ask a machine over ssh what it is, and write an inventory for it."""

@@ -1,0 +1,219 @@
+"""Judges a config.pbtxt: can it be read, are its fields Triton's, and will its backend load and serve what it says.
+
+Two backends are known closely: `tensorrtllm` (its parameters, tensors and placement) and `python` (batching).
+"""
+
+from __future__ import annotations
+
+import re
+
+from deploy.catalog.flags import engines_are_built_by
+from deploy.catalog.model_config import DATA_TYPES, FIELDS, KINDS, MESSAGES
+from deploy.catalog.names import nearest
+from deploy.check.engines import GPT_OSS
+from deploy.check.findings import Judged
+from deploy.check.parameters import judge_parameters
+from deploy.check.pbtxt import Message, Unreadable, Value, read, write
+from deploy.check.release import Target
+
+LOOKS_LIKE = re.compile(
+    rf"\s*(?:#[^\n]*\n\s*)*(?:{'|'.join(FIELDS['ModelConfig'])})\s*(?::|\{{|\[)(?!//)", re.MULTILINE
+)
+HOLE = re.compile(r"^__\w+__$|^\$\{[^}]*\}$|^\$\w+$")
+SHAPES = {
+    "output_ids": "[ -1, -1 ]",
+    "sequence_length": "[ -1 ]",
+}
+"""Outputs of the tensorrt_llm model whose dims guides get wrong: one row for each beam."""
+RESHAPED = ("input_lengths", "request_output_len")
+
+
+def is_model_config(text: str) -> bool:
+    """Whether text begins like a config.pbtxt."""
+    return bool(LOOKS_LIKE.match(text))
+
+
+def judge_model_config(text: str, target: Target) -> Judged:
+    """Every finding about a config.pbtxt, and the file as it should be."""
+    judged = Judged()
+    try:
+        config = read(text)
+    except Unreadable as error:
+        judged.add(
+            "unreadable",
+            f"line {error.line} cannot be read: {error.what}",
+            seen=_line(text, error.line),
+            wanted="protobuf text: name: value, messages in braces, lists in brackets with commas",
+            attempt=f"mend line {error.line} and check again",
+        )
+        return judged
+    _fields(judged, config, "ModelConfig")
+    _holes(judged, config)
+    if config.text("backend") == "tensorrtllm":
+        _tensorrtllm(judged, config, target)
+    if config.text("backend") == "python":
+        _python(judged, config)
+    kinds = {finding.kind for finding in judged.findings if finding.is_wrong}
+    if kinds and not kinds & {"no-engine", "program-removed"}:
+        judged.right = write(config).splitlines()
+    return judged
+
+
+def _line(text: str, number: int) -> str:
+    lines = text.split("\n")
+    return lines[number - 1].strip() if 0 < number <= len(lines) else ""
+
+
+def _fields(judged: Judged, message: Message, kind: str) -> None:
+    for one in message.fields:
+        if one.name in FIELDS[kind]:
+            continue
+        near = nearest(one.name, FIELDS[kind])
+        judged.add(
+            "unknown-field",
+            f"{kind} has no field `{one.name}`",
+            seen=f"line {one.line}: {one.name}",
+            wanted="a field of Triton's model configuration",
+            attempt=f"did you mean `{near}`?" if near else f"remove {one.name}",
+        )
+        one.name = near if near and not message.all(near) else f"# {one.name}"
+    message.fields = [one for one in message.fields if not one.name.startswith("#")]
+    _words(judged, message)
+    if kind == "ModelConfig":
+        for name, inner in MESSAGES.items():
+            for value in message.messages(name):
+                _fields(judged, value, inner)
+
+
+def _words(judged: Judged, message: Message) -> None:
+    for name, known in (("data_type", DATA_TYPES), ("kind", KINDS)):
+        value = message.text(name)
+        if value and value not in known and not HOLE.match(value):
+            near = nearest(value, known) or known[-1]
+            judged.add(
+                "value-not-offered",
+                f"`{name}` does not take `{value}`",
+                seen=f"line {message.line}: {name}: {value}",
+                wanted=f"one of {', '.join(known)}",
+                attempt=f"{name}: {near}",
+            )
+            message.set(name, near)
+
+
+def _holes(judged: Judged, config: Message) -> None:
+    """A hole outside quotes keeps the file from being read; `sed` at every start is how guides fill it."""
+    for one in config.fields:
+        if isinstance(one.value, str) and HOLE.match(one.value):
+            judged.add(
+                "unfilled-hole",
+                f"`{one.value}` is a hole nobody has filled: Triton cannot read the file as it is",
+                seen=f"line {one.line}: {one.name}: {one.value}",
+                wanted="a value, written when the repository is rendered",
+                attempt=f"{one.name}: 32" if one.name == "max_batch_size" else f"{one.name}: …",
+            )
+            one.value = "32" if one.name == "max_batch_size" else one.value
+
+
+def _tensorrtllm(judged: Judged, config: Message, target: Target) -> None:
+    if not engines_are_built_by(target.trtllm):
+        judged.add(
+            "program-removed",
+            f"TensorRT-LLM {target.trtllm} has no backend `tensorrtllm`: it ended with 1.2.1",
+            seen='backend: "tensorrtllm"',
+            wanted="the llmapi model, whose backend is python",
+            attempt='path="pytorch", or --release 26.07',
+        )
+    if GPT_OSS.search(config.text("name")):
+        judged.add(
+            "no-engine",
+            "gpt-oss has no TensorRT engine in any release, so this backend has nothing to load",
+            seen=f'name: "{config.text("name")}", backend: "tensorrtllm"',
+            wanted="Triton's llmapi model, from TensorRT-LLM 1.1 on",
+            attempt='LLM("gpt-oss-20b", …) in an inventory',
+        )
+    judge_parameters(judged, config, target)
+    _placement(judged, config)
+    _tensors(judged, config)
+    if config.messages("model_transaction_policy") and "true" in _decoupled(config):
+        judged.know(
+            "decoupled",
+            "HTTP /infer answers 501 for a decoupled model",
+            seen="decoupled: true",
+            wanted="/generate, /generate_stream or a gRPC stream; or decoupled: false where nobody streams",
+            attempt="curl -X POST HOST:8000/v2/models/NAME/generate_stream",
+        )
+
+
+def _decoupled(config: Message) -> list[str]:
+    return [message.text("decoupled").lower() for message in config.messages("model_transaction_policy")]
+
+
+def _placement(judged: Judged, config: Message) -> None:
+    for group in config.messages("instance_group"):
+        if group.text("kind") == "KIND_GPU":
+            judged.add(
+                "placement",
+                "the tensorrtllm backend is not placed by KIND_GPU: its GPUs are the parameter gpu_device_ids",
+                seen=f"line {group.line}: kind: KIND_GPU",
+                wanted="KIND_CPU, count 1",
+                attempt="instance_group [ { count: 1 kind: KIND_CPU } ]",
+            )
+            group.set("kind", "KIND_CPU")
+            group.fields = [one for one in group.fields if one.name != "gpus"]
+
+
+def _tensors(judged: Judged, config: Message) -> None:
+    for tensor in config.messages("output"):
+        name = tensor.text("name")
+        dims = [str(value) for value in tensor.all("dims")]
+        wanted = SHAPES.get(name, "")
+        if wanted and f"[ {', '.join(dims)} ]" != wanted:
+            judged.add(
+                "wrong-shape",
+                f"the backend gives `{name}` another shape",
+                seen=f"line {tensor.line}: dims: [ {', '.join(dims)} ]",
+                wanted=f"dims: {wanted}: beams first, the batch left out",
+                attempt=f"dims: {wanted}",
+            )
+            entries: list[Value] = list(wanted.strip("[] ").split(", "))
+            tensor.set("dims", entries)
+    for tensor in config.messages("input"):
+        if tensor.text("name") in RESHAPED and not tensor.messages("reshape"):
+            judged.add(
+                "wrong-shape",
+                f"`{tensor.text('name')}` is one number for each request, without a dimension of its own",
+                seen=f"line {tensor.line}: no reshape",
+                wanted="dims: [ 1 ] with an empty reshape",
+                attempt="reshape: { shape: [ ] }",
+            )
+            empty = Message()
+            empty.set("shape", [])
+            tensor.set("reshape", empty)
+
+
+def _python(judged: Judged, config: Message) -> None:
+    """Requests are put together only with a batcher, and unlike lists only where they may be ragged."""
+    size = config.text("max_batch_size")
+    if size in ("", "0"):
+        return
+    for tensor in config.messages("input"):
+        if "-1" in tensor.all("dims") and tensor.text("allow_ragged_batch") != "true":
+            judged.add(
+                "never-batched",
+                f"requests whose `{tensor.text('name')}` differ in length are never put together",
+                seen=f"line {tensor.line}: dims with -1, max_batch_size {size}",
+                wanted="allow_ragged_batch: true; the Python backend never joins tensors, so it costs nothing",
+                attempt="allow_ragged_batch: true",
+            )
+            tensor.set("allow_ragged_batch", "true")
+    if not config.messages("dynamic_batching") and not config.messages("sequence_batching"):
+        judged.add(
+            "no-batcher",
+            "without dynamic_batching every request is a call of its own",
+            seen=f"max_batch_size: {size}, no dynamic_batching",
+            wanted="dynamic_batching",
+            attempt="dynamic_batching { max_queue_delay_microseconds: 1000 }",
+        )
+        batcher = Message()
+        batcher.set("max_queue_delay_microseconds", "1000")
+        config.set("dynamic_batching", batcher)

@@ -1,0 +1,179 @@
+"""Reads a config.pbtxt (protobuf text) into fields with their lines, holes of templates included, and writes it again.
+
+Lenient where people are: commas between fields, templates' `${holes}`. What the fields mean is judged elsewhere.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+TOKEN = re.compile(
+    r"(?P<space>\s+)|(?P<comment>\#[^\n]*)|(?P<string>\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*')"
+    r"|(?P<atom>(?:\$\{[^}]*\}|[A-Za-z0-9_.+-])+)|(?P<mark>[{}\[\]<>:,;])|(?P<other>.)",
+    re.DOTALL,
+)
+DEEPEST = 20
+CLOSES = {"{": "}", "<": ">"}
+
+
+@dataclass
+class Message:
+    """Fields in order; `line` is where the message begins."""
+
+    fields: list[Field] = field(default_factory=list)
+    line: int = 1
+
+    def all(self, name: str) -> list[Value]:
+        """Every value of a field; a list counts as its entries."""
+        found: list[Value] = []
+        for one in self.fields:
+            if one.name == name:
+                found += one.value if isinstance(one.value, list) else [one.value]
+        return found
+
+    def messages(self, name: str) -> list[Message]:
+        """Those values of a field that are messages."""
+        return [value for value in self.all(name) if isinstance(value, Message)]
+
+    def text(self, name: str) -> str:
+        """The first value of a field as text, without quotes; empty where it is not there."""
+        values = self.all(name)
+        return values[0].strip("\"'") if values and isinstance(values[0], str) else ""
+
+    def set(self, name: str, value: Value | list[Value]) -> None:
+        """One field of that name with this value, where the first one stood."""
+        for place, one in enumerate(self.fields):
+            if one.name == name:
+                one.value = value
+                self.fields = [other for at, other in enumerate(self.fields) if other.name != name or at == place]
+                return
+        self.fields.append(Field(name, value, self.line))
+
+
+Value = str | Message
+
+
+@dataclass
+class Field:
+    """One field as written."""
+
+    name: str
+    value: Value | list[Value]
+    line: int
+
+
+class Unreadable(Exception):
+    """The text is no protobuf text at this line."""
+
+    def __init__(self, line: int, what: str) -> None:
+        self.line, self.what = line, what
+        super().__init__(f"line {line}: {what}")
+
+
+@dataclass(frozen=True)
+class _Token:
+    kind: str
+    text: str
+    line: int
+
+
+def read(text: str) -> Message:
+    """The message; raises `Unreadable` at the first place that is none."""
+    return _Reader(list(_tokens(text)))._message("", 0)
+
+
+def write(message: Message, indent: str = "") -> str:
+    """The same message, one field a line, as Triton's own files are written."""
+    return "".join(_written(one, indent) for one in message.fields)
+
+
+def _tokens(text: str) -> Iterator[_Token]:
+    line = 1
+    for match in TOKEN.finditer(text):
+        kind = match.lastgroup or "other"
+        if kind == "other":
+            raise Unreadable(line, f"`{match.group()}` belongs to no protobuf text")
+        if kind not in ("space", "comment"):
+            yield _Token(kind, match.group(), line)
+        line += match.group().count("\n")
+
+
+class _Reader:
+    def __init__(self, tokens: list[_Token]) -> None:
+        self.tokens, self.at = tokens, 0
+
+    @property
+    def _here(self) -> _Token:
+        last = self.tokens[-1].line if self.tokens else 1
+        return self.tokens[self.at] if self.at < len(self.tokens) else _Token("end", "the end", last)
+
+    def _next(self) -> _Token:
+        token = self._here
+        self.at += 1
+        return token
+
+    def _message(self, closing: str, depth: int) -> Message:
+        if depth > DEEPEST:
+            raise Unreadable(self._here.line, f"nested deeper than {DEEPEST}")
+        found = Message(line=self._here.line)
+        while self._here.text != closing or self._here.kind != "mark":
+            if self._here.kind == "end" and not closing:
+                return found
+            name = self._next()
+            if name.kind != "atom":
+                raise Unreadable(name.line, f"a field name, or {closing or 'the end'}, belongs where {name.text} is")
+            found.fields.append(Field(name.text, self._value(depth), name.line))
+            if self._here.text in (",", ";") and self._here.kind == "mark":
+                self._next()
+        self._next()
+        return found
+
+    def _value(self, depth: int) -> Value | list[Value]:
+        colon = self._here.text == ":"
+        if colon:
+            self._next()
+        if self._here.text == "[":
+            return self._entries(depth)
+        return self._single(depth, colon)
+
+    def _entries(self, depth: int) -> list[Value]:
+        self._next()
+        found: list[Value] = []
+        while self._here.text != "]":
+            if found:
+                if self._here.text != ",":
+                    raise Unreadable(self._here.line, "entries of a list have a comma between them")
+                self._next()
+            found.append(self._single(depth, True))
+        self._next()
+        return found
+
+    def _single(self, depth: int, colon: bool) -> Value:
+        token = self._next()
+        if token.text in CLOSES and token.kind == "mark":
+            return self._message(CLOSES[token.text], depth + 1)
+        if token.kind not in ("atom", "string") or not colon:
+            raise Unreadable(token.line, f"a value belongs where {token.text} is" if colon else "a colon is missing")
+        text = token.text
+        while token.kind == "string" and self._here.kind == "string":
+            text = f'"{text[1:-1]}{self._next().text[1:-1]}"'
+        return text
+
+
+def _written(one: Field, indent: str) -> str:
+    if isinstance(one.value, Message):
+        return f"{indent}{one.name} {{\n{write(one.value, indent + '  ')}{indent}}}\n"
+    if isinstance(one.value, str):
+        return f"{indent}{one.name}: {one.value}\n"
+    if all(isinstance(value, str) for value in one.value):
+        return f"{indent}{one.name}: [ {', '.join(str(value) for value in one.value)} ]\n".replace("[  ]", "[]")
+    entries = ",\n".join(_entry(value, indent + "  ") for value in one.value)
+    return f"{indent}{one.name} [\n{entries}\n{indent}]\n"
+
+
+def _entry(value: Value, indent: str) -> str:
+    if isinstance(value, str):
+        return f"{indent}{value}"
+    return f"{indent}{{\n{write(value, indent + '  ')}{indent}}}"

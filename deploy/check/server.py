@@ -1,0 +1,200 @@
+"""Judges what starts a server: `tritonserver`, `trtllm-serve`, and the launch script of the TensorRT-LLM backend."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from deploy.catalog.names import nearest
+from deploy.catalog.programs import (
+    TRITONSERVER,
+    TRITONSERVER_CHOICES,
+    TRITONSERVER_DEPRECATED,
+    TRITONSERVER_NUMBERS,
+    TRTLLM_SERVE,
+    server_options,
+    since,
+)
+from deploy.check.findings import Call, Judged, quoted, raws, several
+from deploy.check.near import near_miss
+from deploy.check.options import Option, mixed_options
+from deploy.check.release import Target
+from deploy.check.words import Word
+
+GUESSED = {
+    "--model-repo": "--model-repository",
+    "--model_repo": "--model-repository",
+    "--models": "--model-repository",
+    "--config": "--backend-config",
+    "--world_size": "",
+    "--load-models": "--load-model",
+    "--port": "--http-port",
+}
+"""Names of the launch script and of other servers."""
+
+
+def judge_tritonserver(call: Call, target: Target) -> Judged:
+    """`tritonserver …`: names and values of its options, and the pairs that only work together."""
+    judged = Judged(right=list(call.head))
+    known = server_options(target.name)
+    options, stray = mixed_options(call.args, TRITONSERVER | dict.fromkeys(GUESSED, True))
+    for option in options:
+        judged.right += _option(judged, option, known, target)
+    _stray(judged, stray)
+    _loads(judged, options)
+    _repository(judged, options)
+    return judged
+
+
+def judge_trtllm_serve(call: Call, target: Target) -> Judged:
+    """`trtllm-serve MODEL …`: names of its options; they come from the 1.2 revision."""
+    judged = Judged(right=list(call.head))
+    options, others = mixed_options(call.args, TRTLLM_SERVE)
+    judged.right += raws(others)
+    for option in options:
+        near = near_miss(option.name, TRTLLM_SERVE)
+        if near:
+            _near(judged, "trtllm-serve", option, near)
+        judged.right += [near, *raws(option.values)] if near else list(option.raw)
+    return judged
+
+
+def judge_launch_script(call: Call, _target: Target) -> Judged:
+    """`launch_triton_server.py …`: fine by hand, wrong as a service."""
+    judged = Judged(right=[*call.head, *raws(call.args)])
+    judged.know(
+        "launch-script",
+        "launch_triton_server.py starts tritonserver in the background and returns: a service would look finished",
+        seen=call.program,
+        wanted="tritonserver as the process systemd or Docker watches; one GPU needs no mpirun",
+        attempt="exec tritonserver --model-repository=… --disable-auto-complete-config",
+    )
+    return judged
+
+
+def _option(judged: Judged, option: Option, known: Mapping[str, bool], target: Target) -> list[str]:
+    name = option.name
+    if name in known:
+        return _value(judged, option, known)
+    if since(name):
+        judged.add(
+            "unknown-option",
+            f"`{name}` came with release {since(name)}; this is {target.in_words}",
+            seen=" ".join(option.raw),
+            wanted=f"release {since(name)} or later",
+            attempt=f"leave {name} out: older releases always allow it",
+        )
+        return []
+    near = GUESSED.get(name, near_miss(name, known))
+    if near:
+        _near(judged, "tritonserver", option, near)
+        return [f"{near}={value.raw}" for value in option.values] or [near]
+    judged.know(
+        "unread-option",
+        f"`{name}` is not among the options of tritonserver that were read",
+        seen=" ".join(option.raw),
+        wanted="an option of that release",
+        attempt="ask the image itself: tritonserver --help",
+    )
+    return list(option.raw)
+
+
+def _value(judged: Judged, option: Option, known: Mapping[str, bool]) -> list[str]:
+    choices = TRITONSERVER_CHOICES.get(option.name, ())
+    if known[option.name] and not option.values:
+        _bad_value(judged, option, several(choices) or "a value", f"{option.name}=…")
+        return [f"{option.name}=…"]
+    if option.name in TRITONSERVER_DEPRECATED:
+        judged.know(
+            "deprecated-flag",
+            f"`{option.name}` is deprecated",
+            seen=" ".join(option.raw),
+            wanted=TRITONSERVER_DEPRECATED[option.name],
+            attempt=TRITONSERVER_DEPRECATED[option.name],
+        )
+    if option.varies:
+        return list(option.raw)
+    if choices and option.value not in choices:
+        near = nearest(option.value, choices) or choices[0]
+        _bad_value(judged, option, f"one of {several(choices)}", f"{option.name}={near}")
+        return [f"{option.name}={near}"]
+    if option.name in TRITONSERVER_NUMBERS and not option.value.isdecimal():
+        _bad_value(judged, option, "a whole number", f"{option.name}=…")
+        return [f"{option.name}=…"]
+    return list(option.raw)
+
+
+def _bad_value(judged: Judged, option: Option, wanted: str, attempt: str) -> None:
+    said = f"does not take `{option.value}`" if option.values else "stands without its value"
+    judged.add(
+        "value-not-offered",
+        f"`{option.name}` {said}",
+        seen=" ".join(option.raw),
+        wanted=wanted,
+        attempt=attempt,
+    )
+
+
+def _near(judged: Judged, program: str, option: Option, near: str) -> None:
+    judged.add(
+        "unknown-option",
+        f"{program} knows no option `{option.name}`",
+        seen=" ".join(option.raw),
+        wanted="an option by its exact name",
+        attempt=f"did you mean `{near}`?",
+    )
+
+
+def _stray(judged: Judged, words: list[Word]) -> None:
+    for word in words:
+        judged.add(
+            "stray-word",
+            f"`{word.text}` belongs to no option of tritonserver",
+            seen=word.raw,
+            wanted="options only",
+            attempt=f"remove {quoted(word.text)}",
+        )
+
+
+def _loads(judged: Judged, options: list[Option]) -> None:
+    """`--load-model` is for explicit mode, and `*` is all of it."""
+    loads = [option for option in options if option.name == "--load-model"]
+    modes = [option.value for option in options if option.name == "--model-control-mode"]
+    if loads and "explicit" not in modes and not any("$" in mode for mode in modes):
+        judged.add(
+            "load-without-explicit",
+            "`--load-model` is taken in explicit mode only",
+            seen=" ".join(loads[0].raw),
+            wanted="--model-control-mode=explicit beside it",
+            attempt="add --model-control-mode=explicit",
+        )
+        judged.right.append("--model-control-mode=explicit")
+    names = [option.value for option in loads]
+    if "*" in names and len(names) > 1:
+        judged.add(
+            "load-all-and-some",
+            "`--load-model=*` stands alone",
+            seen=" ".join(f"--load-model={name}" for name in names),
+            wanted="* or names",
+            attempt="--load-model='*'",
+        )
+    elif len(names) > 1:
+        judged.know(
+            "load-order",
+            "models are loaded at the same time, in no order: the command line's is lost",
+            seen=" ".join(f"--load-model={name}" for name in names),
+            wanted="one load after the other, the LLM last, because its cache takes what is left",
+            attempt="start with no model and POST /v2/repository/models/NAME/load one by one",
+        )
+
+
+def _repository(judged: Judged, options: list[Option]) -> None:
+    given = {option.name for option in options}
+    if not given & {"--model-repository", "--model-store", "--help", *GUESSED}:
+        judged.add(
+            "missing-flag",
+            "tritonserver does not start without a model repository",
+            seen="no --model-repository",
+            wanted="--model-repository=DIRECTORY",
+            attempt="--model-repository=/models",
+        )
+        judged.right.append("--model-repository=/models")

@@ -1,0 +1,112 @@
+"""Flags that are right alone and wrong together: exclusive ones, pairs, and those that share out the ranks."""
+
+from __future__ import annotations
+
+from deploy.catalog.flags import BUILD, FlagTable
+from deploy.check.findings import Judged
+from deploy.check.options import Option
+
+RIVALS = (
+    ("--multiple_profiles", "enable", "--opt_num_tokens"),
+    ("--gather_context_logits", "", "--max_draft_len"),
+    ("--gather_all_token_logits", "", "--max_draft_len"),
+)
+"""A flag, the value that matters (any where empty), and the flag the builder refuses beside it."""
+
+
+def judge_together(judged: Judged, table: FlagTable, options: dict[str, Option]) -> None:
+    """Adds what is wrong between the flags of a build, and mends its right words."""
+    _rivals(judged, options)
+    _pairs(judged, options)
+    _streaming(judged, table, options)
+    _eagle_checkpoint(judged, options)
+
+
+def judge_experts(judged: Judged, options: dict[str, Option]) -> None:
+    """Expert parallelism divides the tensor-parallel group; it does not multiply the number of GPUs."""
+    numbers = {name: options[name].value for name in ("--tp_size", "--moe_tp_size", "--moe_ep_size") if name in options}
+    if "--moe_ep_size" not in numbers or not all(value.isdecimal() and int(value) for value in numbers.values()):
+        return
+    tp, ep = int(numbers.get("--tp_size", "1")), int(numbers["--moe_ep_size"])
+    moe_tp = int(numbers["--moe_tp_size"]) if "--moe_tp_size" in numbers else 0
+    if (moe_tp * ep == tp) if moe_tp else (tp % ep == 0):
+        return
+    judged.add(
+        "experts-do-not-divide",
+        f"expert parallelism divides the {tp} ranks of --tp_size; --moe_ep_size {ep} does not",
+        seen=" ".join(f"{name} {value}" for name, value in numbers.items()),
+        wanted="--moe_tp_size × --moe_ep_size = --tp_size",
+        attempt=f"--moe_tp_size 1 --moe_ep_size {tp}",
+    )
+    for name in ("--moe_tp_size", "--moe_ep_size"):
+        _replace(judged.right, name, str(tp) if name == "--moe_ep_size" else "1")
+
+
+def _replace(words: list[str], name: str, value: str) -> None:
+    for place, raw in enumerate(words):
+        if raw == name and place + 1 < len(words):
+            words[place + 1] = value
+        elif raw.startswith(name + "="):
+            words[place] = f"{name}={value}"
+
+
+def _rivals(judged: Judged, options: dict[str, Option]) -> None:
+    for name, value, rival in RIVALS:
+        here, there = options.get(name), options.get(rival)
+        if here and there and value in ("", here.value) and there.value != "0":
+            judged.add(
+                "flags-exclude-each-other",
+                f"`{name}` and `{rival}` exclude each other; the build stops on them",
+                seen=f"{' '.join(here.raw)} {' '.join(there.raw)}",
+                wanted="one of the two",
+                attempt=f"leave {rival} out",
+            )
+            judged.right = _without(judged.right, rival)
+
+
+def _without(words: list[str], name: str) -> list[str]:
+    """The words without an option and its values."""
+    kept, inside = [], False
+    for word in words:
+        inside = word.partition("=")[0] == name or (inside and not word.startswith("-"))
+        kept += [] if inside else [word]
+    return kept
+
+
+def _pairs(judged: Judged, options: dict[str, Option]) -> None:
+    pair = ("--model_cls_file", "--model_cls_name")
+    if sum(name in options for name in pair) == 1:
+        absent = next(name for name in pair if name not in options)
+        judged.add(
+            "missing-flag",
+            f"`{pair[0]}` and `{pair[1]}` are given together",
+            seen=next(name for name in pair if name in options),
+            wanted="both, or neither",
+            attempt=f"add {absent}",
+        )
+        judged.right += [absent, "…"]
+
+
+def _streaming(judged: Judged, table: FlagTable, options: dict[str, Option]) -> None:
+    flag, given = table.find("--streamingllm"), options.get("--streamingllm")
+    if flag and flag.note and given and given.value == "enable":
+        judged.add(
+            "flag-without-use",
+            f"`--streamingllm enable` is read, and the build then stops: {flag.note}",
+            seen="--streamingllm enable",
+            wanted="--streamingllm disable, the default",
+            attempt="leave --streamingllm out",
+        )
+        judged.right = _without(judged.right, "--streamingllm")
+
+
+def _eagle_checkpoint(judged: Judged, options: dict[str, Option]) -> None:
+    mode, checkpoint = options.get("--speculative_decoding_mode"), options.get("--checkpoint_dir")
+    if mode and checkpoint and mode.value == "eagle" and "eagle" not in checkpoint.value and not checkpoint.varies:
+        judged.know(
+            "eagle-checkpoint",
+            f"mode eagle of {BUILD} wants the checkpoint the eagle convert script wrote, not a plain one",
+            seen=" ".join(checkpoint.raw),
+            wanted="the --output_dir of examples/eagle/convert_checkpoint.py",
+            attempt="--checkpoint_dir with that directory",
+        )

@@ -1,0 +1,148 @@
+"""Cuts pasted text into commands and words the way a shell would, and remembers where the paste breaks the shell.
+
+What each word means is left to the judges. Nothing is expanded: a word with a variable in it stays as typed and is not
+judged by its value.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from dataclasses import dataclass
+
+PIECE = r"""'[^']*'|"(?:\\.|[^"\\])*"|\$\{[^}]*\}|\$\([^)]*\)|\\.|<[A-Za-z/][^<>|&;\n]*>|[^\s'"\\|&;<>]"""
+TOKEN = re.compile(
+    r"(?P<space>\s+)|(?P<comment>\#[^\n]*)"
+    r"|(?P<redirect>\d*(?:&?>{1,2}&?|<{2,3}|<(?![A-Za-z/][^<>|&;\n]*>))\s*(?:[^\s|&;<>]+)?)"
+    r"|(?P<operator>&&|\|\||[|&;])"
+    rf"|(?P<word>(?:{PIECE})+)|(?P<quote>['\"])|(?P<other>.)",
+    re.DOTALL,
+)
+OPTION_LINE = re.compile(r"\s*--?[A-Za-z]")
+
+
+@dataclass(frozen=True)
+class Word:
+    """One shell word: `raw` as typed, `text` without its quotes."""
+
+    raw: str
+    text: str
+
+    @property
+    def varies(self) -> bool:
+        """Whether the value is known only when it runs: a variable, or a hole to fill in."""
+        return ("$" in self.raw and not self.raw.startswith("'")) or "<" in self.raw or self.raw.startswith(("__", "…"))
+
+
+@dataclass(frozen=True)
+class Pasted:
+    """One command line; `breaks` say where the paste ends it too early, each as (kind, the line that does it)."""
+
+    line: int
+    commands: tuple[tuple[Word, ...], ...]
+    breaks: tuple[tuple[str, str], ...] = ()
+
+
+def word(raw: str) -> Word:
+    """One word from how it is typed."""
+    try:
+        cut = shlex.split(raw)
+    except ValueError:
+        cut = []
+    return Word(raw, cut[0] if len(cut) == 1 else raw)
+
+
+def pasted(text: str) -> list[Pasted]:
+    """Every command line of `text`, continuations joined; comments, blank lines and code fences are passed over."""
+    lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    found, position = [], 0
+    while position < len(lines):
+        if _says_nothing(lines[position]):
+            position += 1
+            continue
+        joined, breaks, following = _joined(lines, position)
+        commands, stray = _cut(joined)
+        if stray:
+            breaks.append(("open-quote", stray))
+        if commands:
+            found.append(Pasted(position + 1, tuple(commands), tuple(breaks)))
+        position = following
+    return found
+
+
+def _says_nothing(line: str) -> bool:
+    return not line.strip(" \t\\") or line.lstrip().startswith(("#", "```"))
+
+
+def _joined(lines: list[str], start: int) -> tuple[str, list[tuple[str, str]], int]:
+    """One logical line, what breaks it, and the number of the line after it."""
+    parts: list[str] = []
+    breaks: list[tuple[str, str]] = []
+    position = start
+    while position < len(lines):
+        line = lines[position].removeprefix("$ ") if position == start else lines[position]
+        position += 1
+        if _quote_is_open("".join([*parts, line])) and any(_closes(one) for one in lines[position:]):
+            parts.append(line + "\n")
+            continue
+        goes_on = line.rstrip().endswith("\\")
+        parts.append(line.rstrip()[:-1] + " " if goes_on else line)
+        if goes_on and line != line.rstrip():
+            breaks.append(("space-after-backslash", f"`{line.lstrip()}`"))
+        if goes_on:
+            after = _next_that_speaks(lines, position, breaks)
+            if after is None:
+                break
+            position = after
+        elif position < len(lines) and OPTION_LINE.match(lines[position]):
+            breaks.append(("missing-backslash", line.strip()))
+            parts.append(" ")
+        else:
+            break
+    return "".join(parts), breaks, position
+
+
+def _next_that_speaks(lines: list[str], position: int, breaks: list[tuple[str, str]]) -> int | None:
+    """The line a continuation was meant to go on with; comments and blank lines before it are breaks."""
+    met: list[tuple[str, str]] = []
+    while position < len(lines):
+        line = lines[position].strip()
+        if line.startswith("#"):
+            met.append(("comment-in-continuation", line))
+        elif not line:
+            met.append(("blank-in-continuation", ""))
+        else:
+            if not met or OPTION_LINE.match(line) or line.startswith("\\") or met[0][0] == "comment-in-continuation":
+                breaks += met
+                return position
+            return None
+        position += 1
+    return None
+
+
+def _quote_is_open(text: str) -> bool:
+    return any(kind == "quote" for kind, _ in _tokens(text))
+
+
+def _closes(line: str) -> bool:
+    return "'" in line or '"' in line
+
+
+def _tokens(text: str) -> list[tuple[str, str]]:
+    return [(match.lastgroup or "quote", match.group()) for match in TOKEN.finditer(text)]
+
+
+def _cut(line: str) -> tuple[list[tuple[Word, ...]], str]:
+    """The commands between operators, and the text from a quote that never closes."""
+    commands: list[list[Word]] = [[]]
+    stray = ""
+    for kind, raw in _tokens(line):
+        if kind == "comment":
+            break
+        if kind == "operator":
+            commands.append([])
+        elif kind == "word":
+            commands[-1].append(word(raw))
+        elif kind == "quote":
+            stray = stray or raw
+    return [tuple(one) for one in commands if one], stray

@@ -1,0 +1,425 @@
+"""Commands as guides print them, by the promise each one proves: the text, and the kinds of finding it must bring.
+
+One table, longer than 300 lines, because broken commands side by side are easier to compare than in ten files.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Case(NamedTuple):
+    """One pasted text; `kinds` are the findings that are wrong, in order, empty for a command that is right."""
+
+    text: str
+    kinds: tuple[str, ...] = ()
+    release: str = ""
+
+
+GPT_OSS_CONFIG = """name: "gpt_oss_20b"
+backend: "tensorrtllm"
+max_batch_size: __MAX_BATCH_SIZE_GPT__
+model_transaction_policy { decoupled: true }
+input [
+  { name: "input_ids" data_type: TYPE_INT32 dims: [ -1 ] },
+  { name: "input_lengths" data_type: TYPE_INT32 dims: [ 1 ] },
+  { name: "request_output_len" data_type: TYPE_INT32 dims: [ 1 ] },
+  { name: "streaming" data_type: TYPE_BOOL dims: [ 1 ], optional: true }
+]
+output [
+  { name: "output_ids" data_type: TYPE_INT32 dims: [ -1 ] },
+  { name: "sequence_length" data_type: TYPE_INT32 dims: [ 1 ] }
+]
+parameters { key: "engine_dir" value: { string_value: "/engines/trt/gpt-oss-20b" } }
+parameters {
+  key: "executor_worker_path"
+  value: { string_value: "/opt/tritonserver/backends/tensorrtllm/trtllmExecutorWorker" }
+}
+parameters { key: "kv_cache_free_gpu_mem_fraction" value: { string_value: "__KV_CACHE_FRACTION__" } }
+parameters { key: "max_num_sequences" value: { string_value: "256" } }
+instance_group [{ kind: KIND_GPU, gpus: [0], count: 1 }]
+"""
+
+LLAMA_CONFIG = """name: "tensorrt_llm"
+backend: "tensorrtllm"
+max_batch_size: 64
+input [ { name: "input_ids" data_type: TYPE_INT32 dims: [ -1 ] } ]
+output [ { name: "output_ids" data_type: TYPE_INT32 dims: [ -1, -1 ] } ]
+instance_group [ { count: 1 kind: KIND_CPU } ]
+parameters { key: "gpt_model_type" value: { string_value: "inflight_fused_batching" } }
+parameters { key: "gpt_model_path" value: { string_value: "/engines/llama" } }
+parameters { key: "tokenizer_dir" value: { string_value: "" } }
+parameters { key: "xgrammar_tokenizer_info_path" value: { string_value: "" } }
+parameters { key: "guided_decoding_backend" value: { string_value: "" } }
+parameters { key: "batch_scheduler_policy" value: { string_value: "guaranteed_no_evict" } }
+parameters { key: "enable_chunked_context" value: { string_value: "true" } }
+parameters { key: "kv_cache_free_gpu_mem_fraction" value: { string_value: "0.85" } }
+"""
+
+RERANKER_CONFIG = """name: "bge_reranker"
+backend: "python"
+max_batch_size: 64
+input [
+  { name: "query", data_type: TYPE_STRING, dims: [ 1 ] },
+  { name: "passages", data_type: TYPE_STRING, dims: [ -1 ] }
+]
+output [ { name: "scores", data_type: TYPE_FP32, dims: [ -1 ] } ]
+parameters { key: "model_path" value: { string_value: "/models/bge-reranker-large" } }
+instance_group [{ kind: KIND_GPU, gpus: [0], count: 1 }]
+"""
+
+BUILDS = {
+    "a chat engine with output length and batching": Case(
+        """trtllm-build \\
+--checkpoint_dir ./ckpt/llama3-70b-fp8-tp4 \\
+--output_dir ./engines/llama3-70b-chat \\
+--gemm_plugin fp8 \\
+--use_fp8_context_fmha enable \\
+--paged_kv_cache enable \\
+--use_inflight_batching enable \\
+--remove_input_padding enable \\
+--use_fused_mlp enable \\
+--max_batch_size 128 \\
+--max_input_len 8192 \\
+--max_output_len 2048 \\
+--max_num_tokens 16384 \\
+--kv_cache_free_gpu_mem_fraction 0.92 \\
+--workers 4""",
+        ("run-time-flag", "removed-flag", "run-time-flag"),
+    ),
+    "a long context engine with multi block mode": Case(
+        """trtllm-build --checkpoint_dir ./ckpt/llama3-70b-fp8-tp4 --output_dir ./engines/llama3-70b-128k \\
+  --gemm_plugin fp8 --use_fp8_context_fmha enable --use_paged_context_fmha enable --paged_kv_cache enable \\
+  --multi_block_mode enable --max_batch_size 16 --max_input_len 131072 --max_output_len 4096 \\
+  --max_num_tokens 8192 --kv_cache_free_gpu_mem_fraction 0.95""",
+        ("run-time-flag", "removed-flag", "run-time-flag"),
+    ),
+    "an eagle engine from a plain checkpoint": Case(
+        """trtllm-build --checkpoint_dir ./ckpt/llama3-70b-fp8-tp4 --output_dir ./engines/eagle --gemm_plugin fp8 \\
+  --use_inflight_batching enable speculative_decoding_mode eagle --max_draft_len 5 --max_output_len 1024""",
+        ("run-time-flag", "stray-word", "removed-flag"),
+    ),
+    "a build that is told its parallelism": Case(
+        """trtllm-build --checkpoint_dir /engines/fp8-checkpoint --output_dir /engines/llama70b-engine \\
+  --gemm_plugin fp8 --gpt_attention_plugin fp8 --max_batch_size 128 --max_input_len 8192 --max_seq_len 10240 \\
+  --workers 4 --tp_size 4""",
+        ("value-not-offered", "elsewhere-flag"),
+    ),
+    "float8 in both plugins": Case(
+        "trtllm-build --checkpoint_dir ckpt --gemm_plugin float8 --gpt_attention_plugin float8",
+        ("value-not-offered", "value-not-offered"),
+    ),
+    "spellings of dtypes the plugin does not take": Case(
+        "trtllm-build --checkpoint_dir ckpt --gemm_plugin=bf16 --lora_plugin fp16 --moe_plugin int8",
+        ("value-not-offered", "value-not-offered", "value-not-offered"),
+    ),
+    "fp4 is nvfp4 from 1.2 on": Case("trtllm-build --checkpoint_dir c --gemm_plugin fp4", ("value-not-offered",)),
+    "weight only quantisation is no plugin": Case(
+        "trtllm-build --checkpoint_dir c --gemm_plugin int4_weight_only", ("value-not-offered",)
+    ),
+    "use fp8 is the convert script's": Case("trtllm-build --checkpoint_dir c --use_fp8", ("elsewhere-flag",)),
+    "strongly typed and xqa are no flags": Case(
+        "trtllm-build --checkpoint_dir c --strongly_typed --enable_xqa enable", ("never-flag", "removed-flag")
+    ),
+    "speculation is spelt out": Case(
+        "trtllm-build --checkpoint_dir c --speculative_decoding_mode lookahead", ("value-not-offered",)
+    ),
+    "draft and target speculation is named otherwise": Case(
+        "trtllm-build --checkpoint_dir c --speculative_decoding_mode draft_target --max_draft_len 4",
+        ("value-not-offered",),
+    ),
+    "no speculation is no flag": Case(
+        "trtllm-build --checkpoint_dir c --speculative_decoding_mode none", ("value-not-offered",)
+    ),
+    "medusa heads are counted when quantising": Case(
+        "trtllm-build --checkpoint_dir c --medusa_num_heads 4", ("elsewhere-flag",)
+    ),
+    "a switch takes no value": Case(
+        "trtllm-build --checkpoint_dir c --gather_generation_logits enable", ("switch-with-value",)
+    ),
+    "a beginning of a flag is not the flag": Case("trtllm-build --checkpoint_dir c --gpt_att auto", ("prefix-flag",)),
+    "a slip of the pen is offered the flag": Case(
+        "trtllm-build --checkpoint_dir c --max_batchsize 32 --max-input-len 4096", ("unknown-flag", "unknown-flag")
+    ),
+    "a number has digits": Case("trtllm-build --checkpoint_dir c --max_num_tokens 8,192", ("value-not-offered",)),
+    "a flag has its value": Case("trtllm-build --checkpoint_dir", ("no-value",)),
+    "gpt-oss is never built": Case(
+        """docker run --rm --gpus all -v ~/trtllm-project/engines:/engines \\
+nvcr.io/nvidia/tritonserver:24.12-trtllm-python-py3 \\
+trtllm-build --checkpoint_dir /engines/trt_ckpt/gpt-oss-20b --output_dir /engines/trt/gpt-oss-20b \\
+--gemm_plugin float16 --gpt_attention_plugin float16 --max_batch_size 32 --workers 1""",
+        ("no-engine",),
+    ),
+    "an image build has no gpu": Case(
+        "RUN trtllm-build --checkpoint_dir /w/llama --output_dir /w/e --max_batch_size ${MAX_BATCH_SIZE}",
+        ("no-gpu-in-a-build",),
+    ),
+    "nothing builds engines after 1.2.1": Case(
+        "trtllm-build --checkpoint_dir c --output_dir e", ("program-removed",), "1.3.0"
+    ),
+    "two flags exclude each other": Case(
+        "trtllm-build --checkpoint_dir c --multiple_profiles enable --opt_num_tokens 64", ("flags-exclude-each-other",)
+    ),
+    "streaming llm is read and then refused": Case(
+        "trtllm-build --checkpoint_dir c --streamingllm enable", ("flag-without-use",)
+    ),
+    "a model class has file and name": Case("trtllm-build --model_cls_name Mine", ("missing-flag",)),
+    "a right build is left alone": Case(
+        "trtllm-build --checkpoint_dir ./ckpt --output_dir ./engine --gemm_plugin fp8 --max_batch_size=64 "
+        "--max_seq_len 8192 --use_paged_context_fmha enable --workers 1"
+    ),
+    "tp size was read in 0.11": Case("trtllm-build --checkpoint_dir c --tp_size 4", (), "0.11.0"),
+}
+
+SCRIPTS = {
+    "gpt-oss is never converted": Case(
+        """docker run --rm --gpus all -v ~/p/models:/models nvcr.io/nvidia/tritonserver:24.12-trtllm-python-py3 \\
+python /app/tensorrt_llm/examples/gpt/convert_checkpoint.py --model_dir /models/gpt-oss-20b \\
+--output_dir /engines/trt_ckpt/gpt-oss-20b --dtype float16 --tp_size 1""",
+        ("no-engine",),
+    ),
+    "the 24.12 image has no scripts": Case(
+        """docker run --rm --device nvidia.com/gpu=all nvcr.io/nvidia/tritonserver:24.12-trtllm-python-py3 \\
+python /app/tensorrt_llm/examples/llama/convert_checkpoint.py --model_dir /models/llama --dtype float16""",
+        ("script-absent",),
+    ),
+    "a triton image keeps its scripts elsewhere": Case(
+        "python3 /app/tensorrt_llm/examples/quantization/quantize.py --model_dir /m --qformat fp8", ("script-absent",)
+    ),
+    "the llama script moved": Case(
+        """docker run --gpus all --ipc=host -v /path/to/hf-model:/models nvcr.io/nvidia/tensorrt-llm/release:1.2.0 \\
+python examples/llama/convert_checkpoint.py --model_dir /models/Llama-3.1-70B-Instruct \\
+--output_dir /output/llama70b-checkpoint --dtype float16 --tp_size 4 --pp_size 1""",
+        ("script-moved",),
+    ),
+    "no script converts to float8": Case(
+        "python convert_checkpoint.py --model_dir ./hf --output_dir ./ckpt --dtype float8", ("value-not-offered",)
+    ),
+    "eagle needs its head": Case(
+        "python examples/eagle/convert_checkpoint.py --model_dir ./llama-3-eagle-head --output_dir ./c --tp_size 4",
+        ("missing-flag",),
+    ),
+    "eagle is younger than 0.14": Case(
+        "python examples/eagle/convert_checkpoint.py --model_dir ./llama-3-eagle-head", ("too-old",), "0.14.0"
+    ),
+    "experts divide the ranks": Case(
+        "python examples/models/core/llama/convert_checkpoint.py --model_dir m --tp_size 2 --moe_ep_size 8",
+        ("experts-do-not-divide",),
+    ),
+    "qwen is told where its model is": Case(
+        "python examples/models/core/qwen/convert_checkpoint.py --output_dir c", ("missing-flag",)
+    ),
+    "quantisation formats have names": Case(
+        "python examples/quantization/quantize.py --model_dir m --qformat float8 --kv_cache_dtype fp16 --use_fp8",
+        ("value-not-offered", "value-not-offered", "elsewhere-flag"),
+    ),
+    "a right quantisation is left alone": Case(
+        "python examples/quantization/quantize.py --model_dir m --dtype float16 --qformat fp8 --kv_cache_dtype fp8 "
+        "--output_dir c --calib_size 512 --tp_size 4"
+    ),
+    "a right conversion is left alone": Case(
+        "python examples/models/core/llama/convert_checkpoint.py --model_dir m --dtype bfloat16 --tp_size 8 "
+        "--moe_tp_size 2 --moe_ep_size 4 --use_fp8"
+    ),
+}
+
+CONTAINERS = {
+    "comments inside a continuation": Case(
+        """docker run --gpus all \\
+--shm-size=16g \\
+--name trtllm-server \\
+-p 8000:8000 \\
+\\
+# ── GPU memory allocation ─────────────────────────────
+-e GPT_GPU_FRACTION=0.80 \\
+-e KV_CACHE_FRACTION=0.90 \\
+\\
+# ── Batch sizes ───────────────────────────────────────
+-e MAX_BATCH_SIZE_GPT=32 \\
+trtllm-server:latest""",
+        ("comment-in-continuation", "comment-in-continuation", "guide-name", "guide-name", "guide-name"),
+    ),
+    "a space after the backslash": Case(
+        "docker run --rm \\ \n  nvcr.io/nvidia/tritonserver:26.07-trtllm-python-py3", ("space-after-backslash",)
+    ),
+    "a line without its backslash": Case(
+        "trtllm-build --checkpoint_dir c \\\n  --max_batch_size 8\n  --workers 1", ("missing-backslash",)
+    ),
+    "a secret in the environment of a container": Case(
+        "docker run -e HF_TOKEN=hf_abcdefghijk --rm vllm/vllm-openai", ("secret-in-words",)
+    ),
+    "a secret as build argument": Case(
+        "docker build --build-arg MODEL_SOURCE=hub --build-arg HF_TOKEN=hf_abcdefghijk -t trtllm-server:latest .",
+        ("secret-in-words",),
+    ),
+    "a login whose user the shell swallows": Case(
+        "docker login nvcr.io -u $oauthtoken -p nvapi-0123456789", ("registry-user", "secret-in-words")
+    ),
+    "a login with an account's name": Case(
+        "docker login -u someone@example.com --password-stdin nvcr.io", ("registry-user",)
+    ),
+    "a right login is left alone": Case("docker login nvcr.io -u '$oauthtoken' --password-stdin"),
+    "26.08 has no image with tensorrt-llm": Case(
+        "docker pull nvcr.io/nvidia/tritonserver:26.08-trtllm-python-py3", ("no-such-image",)
+    ),
+    "a release that is not there": Case(
+        "docker pull nvcr.io/nvidia/tritonserver:26.13-trtllm-python-py3", ("unknown-release",)
+    ),
+    "an old release is worth knowing": Case("docker pull nvcr.io/nvidia/tritonserver:24.07-trtllm-python-py3"),
+    "nvidia-smi proves little": Case("docker run --rm --gpus all nvidia/cuda:12.4.1-base-ubuntu22.04 nvidia-smi"),
+    "a misspelt option of docker": Case(
+        "docker run --shm_size 2g --devices nvidia.com/gpu=all nvcr.io/nvidia/tritonserver:26.07-trtllm-python-py3",
+        ("unknown-option", "unknown-option"),
+    ),
+    "an old server in its container": Case(
+        """docker run --gpus all -p 8000:8000 -v /opt/engines:/models \\
+nvcr.io/nvidia/tritonserver:24.10-trtllm-python-py3 tritonserver --model-repository=/models""",
+    ),
+}
+
+SERVERS = {
+    "models named without explicit mode": Case(
+        "tritonserver --model-repository=/triton_repo --load-model=gpt_oss_20b --load-model=bge_reranker",
+        ("load-without-explicit",),
+    ),
+    "a server without models": Case("tritonserver --http-port 8000", ("missing-flag",)),
+    "a repository by a short name": Case("tritonserver --model-repo /models", ("unknown-option",)),
+    "a slip in a server option": Case(
+        "exec tritonserver --model-repository /m --model-controlmode explicit --http_port=9000",
+        ("unknown-option", "unknown-option"),
+    ),
+    "a control mode that is none": Case(
+        "tritonserver --model-repository /m --model-control-mode=manual --http-port=http",
+        ("value-not-offered", "value-not-offered"),
+    ),
+    "client shared memory is younger": Case(
+        "tritonserver --model-repository /m --allow-client-shm=true", ("unknown-option",), "26.02"
+    ),
+    "a right server is left alone": Case(
+        "tritonserver --model-repository=/models --model-control-mode=explicit --load-model=embedder"
+    ),
+    "an api server that does not exist": Case(
+        """mpirun -n 4 --allow-run-as-root python -m tensorrt_llm.commands.run_api_server \\
+--engine_dir /engines/llama70b-engine --tp_size 4 --pp_size 1 --port 8000""",
+        ("no-such-module",),
+    ),
+    "experts do not multiply the ranks": Case(
+        """mpirun -n 16 --allow-run-as-root python -m tensorrt_llm.commands.run_api_server \\
+--engine_dir /engines/mixtral --tp_size 2 --pp_size 1 --ep_size 8""",
+        ("ranks-do-not-match", "no-such-module"),
+    ),
+    "a launch script is no service": Case(
+        "python3 /app/scripts/launch_triton_server.py --world_size=4 --model_repo=/m"
+    ),
+    "serve has its own option names": Case("trtllm-serve m --max_batchsize 8", ("unknown-option",)),
+}
+
+CLIENTS = {
+    "there is no list of models": Case(
+        "curl http://localhost:8000/v2/models | python3 -m json.tool", ("no-such-endpoint",)
+    ),
+    "server metadata is no list": Case("curl localhost:8000/v2 | python3 -m json.tool"),
+    "the index is asked with post": Case("curl localhost:8000/v2/repository/index", ("wrong-method",)),
+    "generate is asked with post": Case("curl localhost:8000/v2/models/ensemble/generate", ("wrong-method",)),
+    "triton speaks no openai": Case(
+        "curl http://localhost:8000/v1/chat/completions -H 'Content-Type: application/json' -d '{\"model\": \"m\"}'",
+        ("no-such-endpoint",),
+    ),
+    "metrics have a port of their own": Case("curl http://localhost:8000/metrics", ("wrong-port",)),
+    "an endpoint with a slip": Case("curl http://localhost:8000/v2/health/redy", ("no-such-endpoint",)),
+    "right questions are left alone": Case(
+        """curl http://localhost:8000/v2/health/ready
+curl http://localhost:8000/v2/models/bge_reranker/ready
+curl -s http://localhost:8002/metrics | grep -E "nv_inference_request_success|nv_gpu_memory"
+curl -X POST localhost:8000/v2/models/ensemble/generate -d '{
+"text_input": "What is machine learning?",
+"max_tokens": 20
+}'"""
+    ),
+    "the old hub client": Case(
+        """huggingface-cli download BAAI/bge-reranker-large \\
+--local-dir ~/trtllm-project/models/bge-reranker-large \\
+--local-dir-use-symlinks False""",
+        ("program-renamed", "removed-flag"),
+    ),
+    "the old hub login": Case("huggingface-cli login", ("program-renamed",)),
+    "a token of the hub in words": Case(
+        "hf download org/model --token hf_abcdefghijk --local-dirs /m", ("secret-in-words", "unknown-option")
+    ),
+    "a right download is left alone": Case("hf download BAAI/bge-reranker-large --local-dir /m --revision 55611d7"),
+    "service kind is gone": Case(
+        "genai-perf profile -m ensemble --service-kind triton --backend tensorrtllm --concurrency 8", ("removed-flag",)
+    ),
+    "the docker runtime is configured anew": Case("sudo nvidia-ctk runtime configure --runtime=docker"),
+    "cdi enabled loses other features": Case(
+        "sudo nvidia-ctk runtime configure --runtime=docker --cdi.enabled", ("features-lost",)
+    ),
+}
+
+OTHERS = {
+    "torch is not replaced": Case(
+        "pip install torch==2.3.0 transformers==4.44.0", ("torch-replaced", "torch-replaced")
+    ),
+    "an old wheel": Case(
+        'pip install "tensorrt-llm==0.14.0" --extra-index-url https://pypi.nvidia.com', ("old-wheel",)
+    ),
+    "a configuration is not edited in place": Case(
+        'sed -i -e "s|__KV_CACHE_FRACTION__|${KV_CACHE_FRACTION}|g" /triton_repo/gpt_oss_20b/config.pbtxt',
+        ("edited-in-place",),
+    ),
+    "an engine is no model": Case(
+        "cp -r ./engines/llama3-70b-fp8-tp4/* triton_models/llama3_70b/1/", ("engine-is-no-model",)
+    ),
+    "the backend is in the image": Case(
+        "git clone -b v0.11.0 https://github.com/triton-inference-server/tensorrtllm_backend.git"
+    ),
+    "servers are not stopped by name": Case("pkill tritonserver"),
+    "a client of the engine path": Case(
+        "python3 /backend/inflight_batcher_llm/client/inflight_batcher_llm_client.py --request-output-len 200"
+    ),
+    "an executor config nobody reads": Case(
+        """{
+"executor_config": {
+"max_batch_size": 128,
+"max_num_tokens": 16384,
+"enable_chunked_prefill": true,
+"kv_cache_config": {"free_gpu_memory_fraction": 0.85, "enable_block_reuse": true}
+}
+}""",
+        ("read-by-nobody",),
+    ),
+    "a program nobody knows": Case("kubectl apply -f triton.yaml", ("unknown-program",)),
+    "a text without a command": Case("# nothing here", ("unknown-program",)),
+    "a quote that never closes": Case("trtllm-build --checkpoint_dir 'c --workers 1", ("open-quote",)),
+}
+
+FILES = {
+    "a configuration of gpt-oss for the engine backend": Case(
+        GPT_OSS_CONFIG,
+        (
+            "unfilled-hole",
+            "no-engine",
+            "unknown-key",
+            "unfilled-hole",
+            "unknown-key",
+            *("missing-key",) * 4,
+            "placement",
+            *("wrong-shape",) * 4,
+        ),
+    ),
+    "a right configuration is left alone": Case(LLAMA_CONFIG),
+    "guided decoding keys are not wanted in 0.18": Case(
+        LLAMA_CONFIG.replace('"true"', '"yes"').replace("inflight_fused", "inflite"),
+        ("value-not-offered", "value-not-offered"),
+        "25.04",
+    ),
+    "static batching ended": Case(LLAMA_CONFIG.replace("inflight_fused_batching", "V1"), ("value-not-offered",)),
+    "a reranker that never batches": Case(RERANKER_CONFIG, ("never-batched", "no-batcher")),
+    "entries of a list have commas": Case(RERANKER_CONFIG.replace("},\n", "}\n"), ("unreadable",)),
+    "a field nobody knows": Case(
+        'name: "m"\nbackend: "python"\nmax_batch: 0\ninput [ { name: "x" data_type: TYPE_FLOAT32 dim: [ 1 ] } ]',
+        ("unknown-field", "unknown-field", "value-not-offered"),
+    ),
+}
+
+ALL = BUILDS | SCRIPTS | CONTAINERS | SERVERS | CLIENTS | OTHERS | FILES

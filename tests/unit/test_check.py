@@ -1,0 +1,80 @@
+"""Every broken command of `tests.unit.pasted` is called wrong for its reason, with a message compared whole."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from deploy.check import check
+from deploy.errors import Refusal
+from tests.unit.golden import DIRECTORY, same_as_golden
+from tests.unit.pasted import ALL, Case
+
+CASES = pytest.mark.parametrize(("promise", "case"), ALL.items(), ids=[name.replace(" ", "_") for name in ALL])
+
+
+@CASES
+def test_it_is_wrong_for_these_reasons(promise: str, case: Case) -> None:
+    """In this order, and no other; none for a command that is right."""
+    report = check(case.text, case.release)
+    found = [finding.kind for one in report.checked for finding in one.findings if finding.is_wrong]
+    assert found == list(case.kinds)
+
+
+@CASES
+def test_the_whole_message(promise: str, case: Case) -> None:
+    """As printed; the files are read in review."""
+    file = re.sub("[^a-z0-9]+", "-", promise.lower()).strip("-")
+    same_as_golden(f"check/{file}.txt", str(check(case.text, case.release)))
+
+
+@CASES
+def test_what_it_prints_as_right_is_right(promise: str, case: Case) -> None:
+    """Judged again, the right text has nothing wrong with it, but for what no words can mend."""
+    again = [
+        finding.kind
+        for one in check(case.text, case.release).checked
+        if one.right and one.where != "JSON"
+        for nested in check(one.right_text, case.release or one.target.name or one.target.trtllm).checked
+        for finding in nested.findings
+        if finding.is_wrong
+    ]
+    assert set(again) <= {"no-engine", "unfilled-hole", "script-absent"}
+
+
+@pytest.mark.parametrize("word", ["invalid", "failed to", "Traceback", "hf_abcdef", "0123456789"])
+def test_no_message_says(word: str) -> None:
+    """Words that blame or say nothing, and the secrets themselves."""
+    assert [name for name, case in ALL.items() if word in str(check(case.text, case.release))] == []
+
+
+def test_no_message_is_kept_for_a_case_that_is_gone() -> None:
+    """One file for each promise."""
+    assert len(list((DIRECTORY / "check").iterdir())) == len(ALL)
+
+
+def test_an_unknown_release_is_offered_the_nearest() -> None:
+    """A container release, or a TensorRT-LLM version."""
+    with pytest.raises(Refusal, match=r"did you mean `26\.07`"):
+        check("trtllm-build", "26.70")
+
+
+def test_a_command_in_a_container_is_judged_for_its_image() -> None:
+    """Unless a release is named."""
+    text = "docker run nvcr.io/nvidia/tritonserver:25.04-trtllm-python-py3 trtllm-build --gemm_plugin nvfp4"
+    assert (check(text).is_fine, check(text, "26.07").is_fine) == (False, True)
+
+
+def test_a_flag_on_one_side_of_a_near_release_is_worth_knowing_and_not_wrong() -> None:
+    """The image itself has the last word."""
+    report = check("trtllm-build --checkpoint_dir c --norm_quant_fusion enable", "25.10")
+    assert (report.is_fine, [one.kind for one in report.checked[0].findings]) == (True, ["unsure-flag"])
+
+
+def test_programs_say_the_same_as_people_read() -> None:
+    """Fields for `--json`."""
+    found = check("trtllm-build --checkpoint_dir c --max_batchsize 32").to_json()
+    checked = found["checked"]
+    assert isinstance(checked, list)
+    assert (found["is_fine"], checked[0]["right"]) == (False, "trtllm-build --checkpoint_dir c --max_batch_size 32")
