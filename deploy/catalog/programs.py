@@ -92,6 +92,10 @@ DOCKER_RUN = _options(
     -P --publish-all -q --quiet --read-only --rm --sig-proxy -t --tty --use-api-socket
     """,
 )
+DOCKER_EXEC = _options(
+    "--detach-keys -e --env --env-file -u --user -w --workdir",
+    "-d --detach -i --interactive --privileged -t --tty",
+)
 DOCKER_LOGIN = _options("-u --username -p --password", "--password-stdin")
 DOCKER_PULL = _options("--platform", "-q --quiet -a --all-tags --disable-content-trust")
 DOCKER_BUILD = _options(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from deploy.catalog.programs import DOCKER_BUILD, DOCKER_LOGIN, DOCKER_PULL, DOCKER_RUN
+from deploy.catalog.programs import DOCKER_BUILD, DOCKER_EXEC, DOCKER_LOGIN, DOCKER_PULL, DOCKER_RUN
 from deploy.catalog.releases import DEFAULT_RELEASE, RELEASES
 from deploy.check.calls import call_of
 from deploy.check.findings import HIDDEN, NEW_LINE, Call, Judge, Judged, is_secret, raws
@@ -32,6 +32,8 @@ def judge_docker(call: Call, target: Target, judge: Judge) -> Judged:
     judges = {"login": _login, "pull": _pull, "build": _build, "buildx": _build}
     if verb == "run":
         return _run(rest, judge, target)
+    if verb == "exec":
+        return _exec(rest, judge, target)
     if verb in judges:
         return judges[verb](rest)
     return Judged(right=[*call.head, *raws(call.args)])
@@ -56,6 +58,18 @@ def _run(args: Sequence[Word], judge: Judge, target: Target) -> Judged:
         _shared_memory(judged, options, inner)
         right = judged.take(found)
         judged.right = [*judged.right, *raws(inner.before), *right] if right else []
+    return judged
+
+
+def _exec(args: Sequence[Word], judge: Judge, target: Target) -> Judged:
+    """`docker exec NAME …`: only what runs inside is judged."""
+    options, left = getopt_options(args, DOCKER_EXEC)
+    judged = Judged(right=["docker", "exec", *(raw for option in options for raw in option.raw), *raws(left)])
+    inner = call_of(left[1:])
+    if inner:
+        right = judged.take(judge(inner, target))
+        before = [word for option in options for word in option.raw]
+        judged.right = ["docker", "exec", *before, left[0].raw, *raws(inner.before), *right] if right else []
     return judged
 
 

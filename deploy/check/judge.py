@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 
+from deploy.catalog.names import FEW
 from deploy.check import clients, docker, engines, others, server
 from deploy.check.calls import call_of
 from deploy.check.findings import Call, Finding, Judge, Judged, masked, raws, several
@@ -30,8 +32,10 @@ JUDGES: dict[str, Judge] = {
     "sed": others.judge_sed,
     "cp": others.judge_cp,
     "pkill": others.judge_pkill,
+    "ENV": others.judge_env,
     "inflight_batcher_llm_client.py": others.judge_batcher_client,
 }
+PROGRAM_NAME = re.compile(r"[\w./+-]{1,40}")
 ENGINE_PROGRAMS = ("trtllm-build", "convert_checkpoint.py", "quantize.py")
 KNOWN = ("docker run, login, pull, build", *JUDGES, "a config.pbtxt")
 BREAKS = {
@@ -65,7 +69,13 @@ def check(text: str, release: str = "") -> Report:
     if not checked:
         checked = [_nothing_known(text, passed_over, target)]
         passed_over = []
-    return Report(target=target, checked=tuple(checked), passed_over=tuple(dict.fromkeys(passed_over)))
+    return Report(target=target, checked=tuple(checked), passed_over=_to_read(passed_over))
+
+
+def _to_read(programs: list[str]) -> tuple[str, ...]:
+    """Each program once, in order, as many as are worth reading."""
+    names = [name for name in dict.fromkeys(programs) if PROGRAM_NAME.fullmatch(name)]
+    return tuple(names[:FEW])
 
 
 def _file(where: str, judged: Judged, target: Target) -> Checked:

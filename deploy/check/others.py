@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 
 from deploy.catalog.releases import DEFAULT_RELEASE, RELEASES
-from deploy.check.findings import Call, Judged, raws, several
+from deploy.check.findings import HIDDEN, Call, Judged, is_secret, raws, several
 from deploy.check.options import argparse_options
 from deploy.check.release import Target
+from deploy.guides import NAMES
 
 COMMANDS = ("build", "refit", "prune", "bench", "eval", "serve")
 PIN = re.compile(r"(tensorrt[-_]llm|torch|transformers)==([\w.]+)")
@@ -38,6 +39,32 @@ def judge_pip(call: Call, target: Target) -> Judged:
             )
         judged.right = [raw for raw in judged.right if not (found and raw == word.raw)]
     if len(judged.right) <= 2 and judged.findings:
+        judged.right = []
+    return judged
+
+
+def judge_env(call: Call, _target: Target) -> Judged:
+    """Dockerfile's `ENV NAME=VALUE …`: variables no server reads, and secrets that stay in the image."""
+    judged = Judged(right=[*call.head, *raws(call.args)])
+    for word in call.args:
+        name, _, value = word.text.partition("=")
+        if name in NAMES:
+            judged.add(
+                "guide-name",
+                f"no server reads the variable {name}",
+                seen=f"ENV {word.raw}",
+                wanted="a typed setting of the inventory; memory is bounded in tokens",
+                attempt=f"remove ENV {name}",
+            )
+        elif is_secret(name, value):
+            judged.add(
+                "secret-in-words",
+                f"the value of {name} stays in the image for everyone who pulls it",
+                seen=f"ENV {name}={HIDDEN}",
+                wanted="a variable given when the container starts, or a secret mount",
+                attempt=f"remove ENV {name}",
+            )
+    if judged.findings:
         judged.right = []
     return judged
 

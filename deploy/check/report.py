@@ -50,7 +50,7 @@ class Report:
         blocks = [self._summary(len(wrong)), *wrong]
         blocks += ["worth knowing", *notes] if notes else []
         if not self.is_fine:
-            blocks += [_right(one) for one in self.checked]
+            blocks += [_right(one) for one in self.checked if any(finding.is_wrong for finding in one.findings)]
         if self.passed_over:
             blocks.append(f"not judged: {', '.join(self.passed_over)}")
         return "\n\n".join(block for block in blocks if block) + "\n"
@@ -93,8 +93,6 @@ def _shown(one: Checked, finding: Finding) -> str:
 
 
 def _right(one: Checked) -> str:
-    if not any(finding.is_wrong for finding in one.findings) and one.is_file:
-        return ""
     head = f"right, for {one.where}:"
     if not one.right:
         return f"{head} nothing of this kind does what was meant; see above"

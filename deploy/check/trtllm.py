@@ -135,7 +135,7 @@ def _wrong_name(
         PREFIX: f"`{option.name}` is the beginning of a flag of {table.program}; {verdict.why}",
     }
     usual = f"{table.program} of TensorRT-LLM {table.trtllm} knows no flag `{option.name}`"
-    instead = _instead(option, verdict, options)
+    instead = _instead(table, option, verdict, options)
     judged.add(
         f"{verdict.kind}-flag",
         problems.get(verdict.kind, usual + (f": {verdict.why}" if verdict.why else "")),
@@ -166,13 +166,14 @@ def _attempt(option: Option, verdict: FlagVerdict, instead: list[str]) -> str:
     return f"remove {option.name}"
 
 
-def _instead(option: Option, verdict: FlagVerdict, options: list[Option]) -> list[str]:
+def _instead(table: FlagTable, option: Option, verdict: FlagVerdict, options: list[Option]) -> list[str]:
     """The flag meant, with the values typed; nothing where there is none or it is there already."""
     given = {one.name: one for one in options}
     if not verdict.instead or verdict.instead in given:
         return []
     if option.name == "--max_output_len":
-        parts = [option.value, given["--max_input_len"].value if "--max_input_len" in given else ""]
+        usual = str(table.flags["--max_input_len"].default)
+        parts = [option.value, given["--max_input_len"].value if "--max_input_len" in given else usual]
         if all(part.isdecimal() for part in parts):
             return [verdict.instead, str(sum(int(part) for part in parts))]
     return [verdict.instead, *raws(option.values)]

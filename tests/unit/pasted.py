@@ -266,6 +266,10 @@ trtllm-server:latest""",
         "docker pull nvcr.io/nvidia/tritonserver:26.13-trtllm-python-py3", ("unknown-release",)
     ),
     "an old release is worth knowing": Case("docker pull nvcr.io/nvidia/tritonserver:24.07-trtllm-python-py3"),
+    "a variable of an image nobody reads": Case("ENV GPT_GPU_FRACTION=0.80", ("guide-name",)),
+    "a build inside a running container": Case(
+        "docker exec -it builder trtllm-build --checkpoint_dir c --max_output_len 128", ("removed-flag",)
+    ),
     "nvidia-smi proves little": Case("docker run --rm --gpus all nvidia/cuda:12.4.1-base-ubuntu22.04 nvidia-smi"),
     "a misspelt option of docker": Case(
         "docker run --shm_size 2g --devices nvidia.com/gpu=all nvcr.io/nvidia/tritonserver:26.07-trtllm-python-py3",
