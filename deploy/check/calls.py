@@ -13,7 +13,7 @@ from deploy.check.words import Word
 
 ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 PYTHON = re.compile(r"python[\d.]*$")
-PASSED_OVER = ("sudo", "exec", "time", "nohup", "env", "RUN", "command")
+PASSED_OVER = ("sudo", "exec", "time", "nohup", "env", "RUN", "command", "do", "then")
 MPIRUN = ("mpirun", "mpiexec")
 MPI_VALUES = ("-n", "-np", "--np", "--hostfile", "-hostfile", "-x", "-H", "--host", "--map-by", "--bind-to")
 

@@ -40,9 +40,17 @@ def judge_curl(call: Call, _target: Target) -> Judged:
     for word in words:
         found = URL.fullmatch(word.text.partition("?")[0])
         path = (found["path"] or "/").rstrip("/") or "/" if found else ""
-        if found and (path.startswith(("/v2", "/v1/")) or found["port"] in ("8000", "8002")) and "$" not in path:
+        if found and _may_be_triton(found, path):
             _endpoint(judged, options, word.raw, found["start"], found["port"] or "", path)
     return judged
+
+
+def _may_be_triton(found: re.Match[str], path: str) -> bool:
+    """Container registries speak /v2 too: over TLS without a port, or on port 5000."""
+    port = found["port"] or ""
+    elsewhere = port in ("443", "5000") or (found["start"].startswith("https://") and not port)
+    ours = path.startswith(("/v2", "/v1/")) or port in ("8000", "8002")
+    return ours and not elsewhere and "$" not in path
 
 
 def _endpoint(judged: Judged, options: list[Option], url: str, start: str, port: str, path: str) -> None:

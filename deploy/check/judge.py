@@ -205,12 +205,18 @@ def _yaml(values: dict[str, object], indent: str = "", depth: int = 0) -> list[s
     return lines
 
 
+def _why_nothing(text: str, programs: list[str]) -> str:
+    if text and len(text.split()) == 1 and ("/" in text or "." in text):
+        return f"{text} is no file that is there, and no program that is known"
+    return f"nothing is known about {programs[0]}" if programs else "there is no command in this text"
+
+
 def _nothing_known(text: str, programs: list[str], target: Target) -> Checked:
     judged = Judged()
     first = next((line.strip() for line in text.split("\n") if line.strip()), "")
     judged.add(
         "unknown-program",
-        f"nothing is known about {programs[0]}" if programs else "there is no command in this text",
+        _why_nothing(first, programs),
         seen=programs[0] if programs else masked(first[:80]) or "(nothing)",
         wanted=f"one of: {several(KNOWN)}",
         attempt="enginehouse check 'trtllm-build --checkpoint_dir …'",

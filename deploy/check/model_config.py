@@ -115,6 +115,15 @@ def _holes(judged: Judged, config: Message) -> None:
 
 
 def _tensorrtllm(judged: Judged, config: Message, target: Target) -> None:
+    if not target.trtllm:
+        judged.add(
+            "program-removed",
+            f"release {target.name} has no image with TensorRT-LLM, so no backend `tensorrtllm`",
+            seen='backend: "tensorrtllm"',
+            wanted="a release that has one",
+            attempt="--release 26.07",
+        )
+        return
     if not engines_are_built_by(target.trtllm):
         judged.add(
             "program-removed",

@@ -72,6 +72,31 @@ def test_a_flag_on_one_side_of_a_near_release_is_worth_knowing_and_not_wrong() -
     assert (report.is_fine, [one.kind for one in report.checked[0].findings]) == (True, ["unsure-flag"])
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "curl https://nvcr.io/v2/",
+        "curl http://localhost:5000/v2/_catalog",
+        "for m in a b; do curl localhost:8000/v2/models/$m/ready; done",
+        "kubectl get pods | tritonserver --model-repository=/m",
+    ],
+)
+def test_what_is_not_triton_s_is_nobody_s_business(text: str) -> None:
+    """Registries speak /v2 too, and a variable may hold anything."""
+    assert check(text).is_fine
+
+
+def test_a_configuration_for_a_release_without_tensorrt_llm_is_told_so() -> None:
+    """And nothing else."""
+    report = check('name: "m"\nbackend: "tensorrtllm"\n', "26.08")
+    assert [finding.kind for finding in report.checked[0].findings] == ["program-removed"]
+
+
+def test_a_path_that_is_no_file_is_told_so() -> None:
+    """It was meant to be read, not judged."""
+    assert "config.pbtxt is no file that is there" in str(check("models/llm/config.pbtxt"))
+
+
 def test_programs_say_the_same_as_people_read() -> None:
     """Fields for `--json`."""
     found = check("trtllm-build --checkpoint_dir c --max_batchsize 32").to_json()
