@@ -13,6 +13,7 @@ from deploy.catalog.runtime_keys import (
     mandatory_keys,
 )
 from deploy.check.findings import Judged
+from deploy.check.near import near_miss
 from deploy.check.pbtxt import Field, Message
 from deploy.check.release import Target
 
@@ -33,14 +34,11 @@ def judge_parameters(judged: Judged, config: Message, target: Target) -> None:
 def _key(judged: Judged, parameter: Message, given: set[str]) -> bool:
     """Whether the parameter stays, under its right name."""
     name = parameter.text("key")
-    if name in RUNTIME_KEYS:
+    instead = RENAMED_KEYS.get(name) or ("" if name in NEVER_KEYS else near_miss(name, RUNTIME_KEYS))
+    if name in RUNTIME_KEYS or not (instead or name in NEVER_KEYS):
+        _unread(judged, parameter, name)
         return True
-    instead = RENAMED_KEYS.get(name, "")
-    if not instead and name not in NEVER_KEYS:
-        instead = nearest(name, RUNTIME_KEYS)
-    why = NEVER_KEYS.get(name) or (
-        "that is the name of a template's variable" if name in RENAMED_KEYS else "no release has it"
-    )
+    why = NEVER_KEYS.get(name) or ("a template's variable has that name" if name in RENAMED_KEYS else "a slip")
     judged.add(
         "unknown-key",
         f"the tensorrtllm backend reads no parameter `{name}`: {why}",
@@ -48,14 +46,25 @@ def _key(judged: Judged, parameter: Message, given: set[str]) -> bool:
         wanted=f"one of {len(RUNTIME_KEYS)} keys by its exact name",
         attempt=f'key: "{instead}"' if instead else "remove it",
     )
-    if name not in RENAMED_KEYS or instead in given:
+    if not instead or instead in given:
         return False
     parameter.set("key", f'"{instead}"')
     return True
 
 
+def _unread(judged: Judged, parameter: Message, name: str) -> None:
+    if name not in RUNTIME_KEYS:
+        judged.know(
+            "unread-key",
+            f"`{name}` is not among the keys the backend was seen to read",
+            seen=f"line {parameter.line}: {name}",
+            wanted=f"one of {len(RUNTIME_KEYS)} keys by its exact name",
+            attempt="compare with /app/all_models/inflight_batcher_llm of the image that serves",
+        )
+
+
 def _text(judged: Judged, parameter: Message, target: Target) -> None:
-    key = RUNTIME_KEYS[parameter.text("key")]
+    key = RUNTIME_KEYS.get(parameter.text("key"), RuntimeKey(name=parameter.text("key")))
     values = parameter.messages("value")
     text = values[0].text("string_value") if values else ""
     wanted = "" if _is_hole(text) else _wanted(key, text, target)

@@ -417,6 +417,11 @@ FILES = {
         ("value-not-offered", "value-not-offered"),
         "25.04",
     ),
+    "a key with a slip, and one nobody read": Case(
+        LLAMA_CONFIG.replace("batch_scheduler_policy", "batch_schedular_policy")
+        + 'parameters { key: "house_key" value: { string_value: "1" } }\n',
+        ("unknown-key",),
+    ),
     "static batching ended": Case(LLAMA_CONFIG.replace("inflight_fused_batching", "V1"), ("value-not-offered",)),
     "a reranker that never batches": Case(RERANKER_CONFIG, ("never-batched", "no-batcher")),
     "entries of a list have commas": Case(RERANKER_CONFIG.replace("},\n", "}\n"), ("unreadable",)),
