@@ -21,8 +21,7 @@ $(READY): requirements.lock pyproject.toml
 	  || { echo "enginehouse needs Python 3.11 or newer; found $$($(PYTHON) --version). Try: make PYTHON=python3.12 …"; exit 1; }
 	@$(PYTHON) -m venv $(VENV) || { echo "the venv module is missing. Try: apt-get install python3-venv"; exit 1; }
 	$(RUN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
-	$(RUN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable . 2>/dev/null \
-	  || $(RUN)/pip install --quiet --disable-pip-version-check --no-deps --editable .
+	$(RUN)/pip install --quiet --disable-pip-version-check --no-deps --editable .
 	@touch $@
 
 $(TESTREADY): $(READY) requirements-test.lock
