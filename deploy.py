@@ -9,7 +9,7 @@ plan = planned(inventory, host)  # pure, and the same on every host
 mine = plan.for_host(host.name)
 
 preflight.confirm(mine)
-rollout.gate(plan.hosts, name="Gate | Every host is what the plan believes")
+rollout.gate(plan.hosts, rollout.UNTOUCHED, name="Gate | Every host is what the plan believes")
 
 foundation.apply(mine)  # driver, Docker, toolkit: here only where nothing is serving yet
 stage.apply(mine)  # image, weights: interrupts nothing

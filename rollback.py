@@ -8,7 +8,7 @@ from roles import rollout, traffic, triton
 plan = planned(inventory, host)
 mine = plan.for_host(host.name)
 
-rollout.gate(plan.hosts, name="Gate | Every host answers")
+rollout.gate(plan.hosts, rollout.UNTOUCHED, name="Gate | Every host answers")
 triton.tell_what_stays(mine)
 
 for number, wave in enumerate(host.loop(plan.waves), start=1):

@@ -16,17 +16,21 @@ from pyinfra.api import State, operation
 from deploy.errors import Refusal
 from roles.steps import Refuse
 
-STATE = "hosts of finished waves serve the new plan; on the others nothing further happens"
+UNTOUCHED = "before the first change; every host serves what it served"
+BEGUN = "finished waves are done and stay so; on all other hosts nothing further happens"
 
 
 @operation()
-def gate(wave: Collection[str]) -> Generator[Refuse, None, None]:
-    """Nothing while every host of `wave` is still with us; else this host goes no further, and says who is missing."""
+def gate(wave: Collection[str], state_then: str = BEGUN) -> Generator[Refuse, None, None]:
+    """Nothing while every host of `wave` is still with us; else this host goes no further, and says who is missing.
+
+    `state_then` is what the message says of the fleet: `UNTOUCHED` at a gate that comes before anything acts.
+    """
     missing = lost(state, wave)
     if not missing:
         host.noop("the wave is whole")
         return
-    yield Refuse(stopped(missing, len(wave)))
+    yield Refuse(stopped(missing, len(wave), state_then))
 
 
 def lost(run: State, wave: Collection[str]) -> tuple[str, ...]:
@@ -35,7 +39,7 @@ def lost(run: State, wave: Collection[str]) -> tuple[str, ...]:
     return tuple(sorted(name for name in wave if name not in left))
 
 
-def stopped(missing: tuple[str, ...], size: int) -> Refusal:
+def stopped(missing: tuple[str, ...], size: int, state_then: str = BEGUN) -> Refusal:
     """What everyone who is left is told."""
     shown = ", ".join(missing[:8]) + (f" and {len(missing) - 8} more" if len(missing) > 8 else "")
     return Refusal(
@@ -45,6 +49,6 @@ def stopped(missing: tuple[str, ...], size: int) -> Refusal:
             "means": "an operation failed there, or it could not be reached; its own lines are above",
         },
         attempt="mend it, or leave it out of the inventory, and run again: what is done is not done twice",
-        state=STATE,
+        state=state_then,
         kind="gate",
     )

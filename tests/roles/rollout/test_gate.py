@@ -70,5 +70,15 @@ def test_the_message_names_the_lost_hosts_and_what_to_do() -> None:
         "  lost   @fake/two\n"
         "  means  an operation failed there, or it could not be reached; its own lines are above\n"
         "  try    mend it, or leave it out of the inventory, and run again: what is done is not done twice\n"
-        "  state  hosts of finished waves serve the new plan; on the others nothing further happens"
+        "  state  finished waves are done and stay so; on all other hosts nothing further happens"
     )
+
+
+def test_a_gate_before_the_first_change_says_that_nothing_was_changed() -> None:
+    """Read at night, this line decides whether anybody has to look at forty hosts."""
+    ran = run(
+        lambda: rollout.gate((CANARY, SECOND, THIRD), rollout.UNTOUCHED, name="Gate | All"),
+        hosts=HOSTS,
+        unreachable=("two",),
+    )
+    assert "before the first change; every host serves what it served" in str(ran.told)
