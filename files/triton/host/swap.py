@@ -74,7 +74,7 @@ def swap(server: Server) -> int:
 def bring(server: Server, target: str, before: str, fallback: str) -> None:
     """`target` is current and serves. Raises Stays when it does not."""
     if not target:
-        raise Stays("this server keeps no earlier release to go back to")
+        raise Stays("this server keeps none; deploy.py brings the release that the inventory names")
     if not (ROOT / "releases" / target / "server.json").exists():
         raise Stays(f"release {target} is not on this host")
     write(server.swap_file, {"from": fallback, "to": target, "pid": os.getpid()})
@@ -130,7 +130,7 @@ def tell(server: Server, entry: dict, fallback: str) -> None:
     sentence = {
         "serves": f"{entry['release']} serves",
         "put back": f"{entry['release']} does not serve; {fallback} is put back and serves",
-        "unchanged": f"{entry['release']} was not tried; what served goes on",
+        "unchanged": f"{entry['release'] or 'an earlier release'} was not tried; what served goes on",
         "stopped": f"{entry['release']} does not serve; "
         + (f"{fallback} did not start again either" if fallback else "nothing served before, so the server is stopped"),
     }[entry["result"]]

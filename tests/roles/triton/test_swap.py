@@ -121,6 +121,15 @@ def test_rolling_back_without_an_earlier_release_touches_nothing(machine: FakeHo
     assert (machine.ask("previous"), machine.calls, machine.verdict["result"]) == (1, [], "unchanged")
 
 
+def test_going_back_with_nothing_to_go_back_to_says_so_and_what_to_type(machine: FakeHost) -> None:
+    machine.ask("one")
+    machine.ask("previous")
+    assert (machine.verdict["sentence"], machine.verdict["reason"]) == (
+        "an earlier release was not tried; what served goes on",
+        "this server keeps none; deploy.py brings the release that the inventory names",
+    )
+
+
 def test_a_release_that_is_not_on_the_host_touches_nothing(machine: FakeHost) -> None:
     machine.ask("one")
     machine.calls.clear()
