@@ -17,15 +17,19 @@ from roles import base, container_toolkit, docker, model_store, nvidia_driver, r
 
 
 class Serving(FactBase[list[str]]):
-    """The `triton@` units of this host that serve, or are about to."""
+    """The `triton@` units of this host that serve, or are about to.
+
+    One that keeps trying to start while the engine is down is not about to: were it counted, what mends the engine
+    would wait for a drained host, and the run would end before that, at the image it cannot ask the engine for.
+    """
 
     default = list
 
     def command(self) -> str:
         """Empty where systemd knows none."""
-        states = "active,activating,reloading"
         return (
-            f"systemctl list-units --plain --no-legend --state={states} 'triton@*.service' 2>/dev/null | cut -d' ' -f1"
+            "states=active,reloading; systemctl is-active --quiet docker.service && states=$states,activating; "
+            "systemctl list-units --plain --no-legend --state=$states 'triton@*.service' 2>/dev/null | cut -d' ' -f1"
         )
 
     def process(self, output: list[str]) -> list[str]:

@@ -116,9 +116,16 @@ def run(seen: Seen) -> Iterator[Command]:
         yield "systemctl restart containerd.service"
     if seen.value("stale-docker") or seen.value("stale-containerd"):
         # Refused settings must not take a running engine down with them.
-        yield f"dockerd --validate --config-file {paths.DAEMON} >/dev/null && systemctl restart docker.service"
+        yield f"dockerd --validate --config-file {paths.DAEMON} >/dev/null && {_brought('restart')}"
     elif not seen.unit("docker.service").runs:
-        yield "systemctl start docker.service"
+        yield _brought("start")
+
+
+def _brought(verb: str) -> str:
+    """Starts or restarts the engine, also after it failed so often that systemd had given it up; else shows its log."""
+    forgiven = "systemctl reset-failed docker.service docker.socket 2>/dev/null"
+    shown = "{ journalctl -u docker.service -n 15 -o cat >&2; false; }"
+    return f"{{ {forgiven}; systemctl {verb} docker.service || {shown}; }}"
 
 
 def hold_packages(seen: Seen) -> Iterator[Command]:

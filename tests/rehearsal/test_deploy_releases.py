@@ -125,6 +125,18 @@ def test_a_key_the_registry_rejects_is_explained_and_nothing_that_serves_is_lost
     assert (current(deployed.d13), answers(deployed.d13)) == (good, True)
 
 
+def test_an_engine_with_broken_settings_is_explained_and_started_again_once_they_are_mended(
+    operator: Operator, deployed: Pair, good: str
+) -> None:
+    daemon = "/etc/docker/daemon.json"
+    deployed.d13.run(f"echo '{{broken' > {daemon}; systemctl stop docker.socket docker.service", check=False)
+    refused = operator.pyinfra("--limit", "d13")
+    assert refused.code == 1 and f"{daemon} is not a JSON object" in refused.said
+    deployed.d13.run(f"echo '{{}}' > {daemon}")
+    mended = operator.pyinfra("--limit", "d13")
+    assert (mended.code, current(deployed.d13), answers(deployed.d13)) == (0, good, True)
+
+
 def test_a_rebooted_machine_serves_again_by_itself(deployed: Pair, good: str) -> None:
     deployed.d13.reboot()
     until(lambda: ready(deployed.d13), READY_SECONDS)
