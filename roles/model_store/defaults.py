@@ -15,6 +15,8 @@ class Defaults:
 
     fetch_seconds: int = 12 * 3600
     rsync_seconds: int = 24 * 3600
+    fetch_attempts: int = 4
+    """Of the control machine's own fetch; what was fetched is kept between them."""
     rsync_attempts: int = 5
     bandwidth_limit: str = ""
     """rsync's --bwlimit ("80m"), where several hosts share one uplink."""

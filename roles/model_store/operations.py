@@ -12,6 +12,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+import gevent
 from pyinfra import state
 from pyinfra.api import QuoteString
 from pyinfra.api.command import PyinfraCommand, StringCommand
@@ -101,25 +102,32 @@ class Send:
         """The directory to send; a hub repository is fetched here first."""
         if not self.weights.repository:
             return Path(self.weights.directory).expanduser()
-        from huggingface_hub import snapshot_download  # slow to import, and seldom needed
-
         target = CACHE.expanduser() / self.weights.repository.replace("/", "--") / self.weights.revision
         if self.hub.ca_file:
             os.environ["SSL_CERT_FILE"] = str(Path(self.hub.ca_file).expanduser())
         token = secrets.read(self.hub.token) if self.hub.token else False
-        try:
-            with turn(target):
-                snapshot_download(
-                    self.weights.repository,
-                    revision=self.weights.revision,
-                    allow_patterns=list(self.weights.files),
-                    local_dir=target,
-                    endpoint=self.hub.endpoint,
-                    token=token,
-                )
-        except OSError as problem:  # the base of every error of huggingface_hub that an operator can do something about
-            raise self._not_fetched(problem) from None
+        with turn(target):
+            for attempt in range(1, self.settings.fetch_attempts + 1):
+                try:
+                    self._fetch(target, token)
+                    break
+                except OSError as problem:  # the base of every error of huggingface_hub an operator can act on
+                    if attempt == self.settings.fetch_attempts or _is_final(problem):
+                        raise self._not_fetched(problem) from None
+                    gevent.sleep(2**attempt)
         return target
+
+    def _fetch(self, target: Path, token: str | bool) -> None:
+        from huggingface_hub import snapshot_download  # slow to import, and seldom needed
+
+        snapshot_download(
+            self.weights.repository,
+            revision=self.weights.revision,
+            allow_patterns=list(self.weights.files),
+            local_dir=target,
+            endpoint=self.hub.endpoint,
+            token=token,
+        )
 
     def _not_fetched(self, problem: OSError) -> Refusal:
         said = [line for line in str(problem).splitlines() if line.strip()]
@@ -142,6 +150,12 @@ class Send:
             state="no weights were sent; what serves goes on",
             kind="weights-changed",
         )
+
+
+def _is_final(problem: OSError) -> bool:
+    """Whether the hub said no: asking again would only hear it again. A line that broke, or a busy hub, may pass."""
+    status = getattr(getattr(problem, "response", None), "status_code", 0)
+    return 400 <= status < 500 and status not in (408, 429)
 
 
 def _settings(weights: WeightsSlice, hub: Hub, ca: str) -> str:

@@ -6,6 +6,7 @@ import hashlib
 import json
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,7 +16,8 @@ from deploy.slice import Slice, WeightsSlice
 from deploy.spec import Hub, Secret
 from roles import model_store
 from roles.model_store import manifest
-from roles.model_store.operations import texts
+from roles.model_store.defaults import Defaults
+from roles.model_store.operations import Send, texts
 from tests.roles.fake import Ran, run
 from tests.roles.slices import a_slice
 
@@ -145,6 +147,31 @@ def test_a_dry_run_announces_what_the_control_machine_will_send_and_downloads_no
     mine = replace(MINE, weights=(replace(HUB, fetch_on="control"),))
     ran = play(mine, "model=chat", placed(mine), dry=True)
     assert (ran.would_change, asked) == (("Model store | Send chat 111111111111",), [])
+
+
+class Answered(OSError):
+    """An error of the hub, with its answer where there was one."""
+
+    def __init__(self, status: int = 0) -> None:
+        super().__init__(f"status {status}")
+        self.response = SimpleNamespace(status_code=status)
+
+
+@pytest.mark.parametrize(("status", "tries"), [(0, 4), (503, 4), (429, 4), (401, 1), (404, 1)])
+def test_the_control_machine_asks_again_only_where_the_trouble_may_pass(
+    monkeypatch: pytest.MonkeyPatch, status: int, tries: int
+) -> None:
+    asked: list[object] = []
+
+    def answer(*words: object, **_: object) -> None:
+        asked.append(words)
+        raise Answered(status)
+
+    monkeypatch.setattr("huggingface_hub.snapshot_download", answer)
+    monkeypatch.setattr("gevent.sleep", lambda _: None)
+    with pytest.raises(Refusal, match="did not deliver"):
+        Send(replace(HUB, fetch_on="control"), MINE.hub, Defaults())._source()
+    assert len(asked) == tries
 
 
 def test_a_manifest_is_what_sha256sum_reads(source: WeightsSlice, tmp_path: Path) -> None:
