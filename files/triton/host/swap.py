@@ -82,6 +82,9 @@ def bring(server: Server, target: str, before: str, fallback: str) -> None:
         say(f"stopping {before or 'nothing'}")
         server.systemctl("stop", server.unit)
         server.point("current", target)
+    elif server.show("SubState")["SubState"] == "auto-restart":
+        # Between two tries of its own (the engine was down): a start on top of it would be counted as a failed one.
+        server.systemctl("stop", server.unit)
     server.start(target)
 
 
