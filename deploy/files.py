@@ -13,6 +13,7 @@ from deploy.slice import ImageSlice, WeightsSlice
 
 ROOT = "/var/lib/enginehouse"
 WEIGHTS = f"{ROOT}/weights"
+ENGINES = f"{ROOT}/engines"
 
 IMAGE_UNPACK_FACTOR = 3
 """Disk an image takes while it is pulled, for each byte of download: layers compressed, unpacked and in use."""

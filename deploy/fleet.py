@@ -23,6 +23,8 @@ ROLES = (
     "base",
     "container_toolkit",
     "docker",
+    "engines",
+    "mig",
     "model_store",
     "nvidia_driver",
     "preflight",

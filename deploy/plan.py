@@ -101,6 +101,10 @@ def host_slice(host: Host, surroundings: Surroundings) -> Slice:
         weights=weights,
         servers=servers,
         disk_needed_mib=disk_needed_mib(image, weights),
+        engine_store=host.engine_store,
+        engine_trust=host.engine_trust,
+        farm=host.farm,
+        mig=host.machine.mig,
     )
 
 
@@ -138,7 +142,14 @@ def server_slice(server: Server, host: Host, image: ImageSlice, surroundings: Su
         image=image,
         models=tuple(model_slice(one, share, image) for one, share in zip(served, budget.shares, strict=True)),
         overhead_mib=SERVER_MIB,
+        devices=tuple(device_name(gpu, host) for gpu in server.gpus),
     )
+
+
+def device_name(gpu: int, host: Host) -> str:
+    """The CDI name of one of a server's GPUs, or of a MIG instance where the machine is cut into them."""
+    cut = len(host.machine.mig)
+    return f"nvidia.com/gpu={gpu // cut}:{gpu % cut}" if cut else f"nvidia.com/gpu={gpu}"
 
 
 def model_slice(served: Served, share: Share, image: ImageSlice) -> ModelSlice:

@@ -5,9 +5,10 @@ Frozen and JSON-able: `to_json` is what the digest is computed over and what `en
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import asdict, dataclass
 
-from deploy.spec import DataDisk, Docker, Hub, Machine, Mirrors, Registry
+from deploy.spec import DataDisk, Docker, EngineStore, EngineTrust, Hub, Machine, Mirrors, Registry
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +57,82 @@ class WeightsSlice:
 
 
 @dataclass(frozen=True, kw_only=True)
+class BuildStep:
+    """One command of a build, run inside the release's container.
+
+    `stage` is what progress calls it: convert, quantize, build; of a draft model, draft-convert and so on.
+    """
+
+    stage: str
+    argv: tuple[str, ...]
+
+    @property
+    def line(self) -> str:
+        """As a person would type it."""
+        return shlex.join(self.argv)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplaySlice:
+    """What an engine has to answer before it is signed; paths are of the control machine."""
+
+    prompts: str
+    answers: str
+    max_tokens: int
+    equal_percent: float
+    tasks: str
+    minimum_percent: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineSlice:
+    """One compiled engine. `fields` is all that makes two engines the same; `fingerprint` is its digest, 16 hex digits.
+
+    It is built under `staging` and published at `path` (rank0.engine …, config.json, engine.json, engine.json.sig).
+    """
+
+    model: str
+    role: str
+    """target, or draft."""
+    fingerprint: str
+    fields: dict[str, object]
+    name: str
+    """As an engine store calls its directory: model, precision, parallelism, release, SM, fingerprint."""
+    path: str
+    staging: str
+    precision: str
+    kv_dtype: str
+    tensor: int
+    pipeline: int
+    expert: int
+    sm: str
+    gpus: tuple[int, ...]
+    devices: tuple[str, ...]
+    """CDI names of what it is built on."""
+    steps: tuple[BuildStep, ...]
+    flags: tuple[tuple[str, str], ...]
+    """(exact name, value) of every `trtllm-build` flag; an empty value is a switch."""
+    flags_row: str
+    """The catalog's row behind them, and how exact it is for this release."""
+    weights: tuple[WeightsSlice, ...]
+    """Every set of files the steps read: the checkpoint, and a draft's or a head's."""
+    calibration: str
+    """Directory of the control machine with calibration texts; empty where none are read."""
+    size_mib: int
+    """About what its files take; the same again while it is converted is `scratch_mib`."""
+    scratch_mib: int
+    gpu_mib: int
+    """Free MiB the build wants on each of its GPUs."""
+    host_mib: int
+    replay: ReplaySlice | None = None
+
+    @property
+    def world_size(self) -> int:
+        """Ranks, one engine file each."""
+        return self.tensor * self.pipeline
+
+
+@dataclass(frozen=True, kw_only=True)
 class MemorySlice:
     """MiB of one model on each GPU of its server; the sum is what the planner counted."""
 
@@ -91,6 +168,15 @@ class ModelSlice:
     max_queue_delay_microseconds: int
     decoupled: bool
     settings: dict[str, object]
+    precision: str = ""
+    """How the weights are held while serving, in the words of `deploy.spec.Precision`."""
+    kv_dtype: str = ""
+    kv_reuse: bool = False
+    full_context_sequences: int = 0
+    """Sequences of `max_seq_len` tokens the key/value cache holds at once."""
+    engines: tuple[EngineSlice, ...] = ()
+    """What the engine path loads: the target first, then a draft."""
+    adapters: tuple[WeightsSlice, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,6 +197,10 @@ class ServerSlice:
     models: tuple[ModelSlice, ...]
     overhead_mib: int = 0
     """MiB the tritonserver process itself takes on each of its GPUs."""
+    devices: tuple[str, ...] = ()
+    """CDI names of its GPUs: `nvidia.com/gpu=0`, or `nvidia.com/gpu=0:1` for a MIG instance."""
+    mpi_ranks: int = 1
+    """More than one: leader mode, one tritonserver a rank under mpirun."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,6 +223,13 @@ class Slice:
     weights: tuple[WeightsSlice, ...]
     servers: tuple[ServerSlice, ...]
     disk_needed_mib: int
+    engines: tuple[EngineSlice, ...] = ()
+    """Every engine that has to be on this host, each once; on a farm host those it builds for others."""
+    engine_store: EngineStore | None = None
+    engine_trust: EngineTrust | None = None
+    farm: bool = False
+    mig: tuple[str, ...] = ()
+    """MIG profiles of every GPU; empty where MIG has to be off."""
 
     def to_json(self) -> dict[str, object]:
         """Plain dictionaries and lists, secrets as their sources only."""

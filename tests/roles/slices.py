@@ -20,6 +20,7 @@ IMAGE = ImageSlice(
 SERVER = ServerSlice(
     name="main",
     gpus=(0,),
+    devices=("nvidia.com/gpu=0",),
     http_port=8000,
     grpc_port=8001,
     metrics_port=8002,

@@ -1,0 +1,83 @@
+"""What an operator may say: Fleet, Machine, Server, models, release, rollout. Declared here, judged in `deploy.plan`.
+
+Built inside Python inventories, so that an editor completes the names and mypy reads them. Constructing one never
+raises for a wrong *value*: all problems of an inventory are reported together by the plan. Units end the names.
+"""
+
+from deploy.spec.encoders import DType, Embedder, Encoder, Path, Reranker
+from deploy.spec.engines import EngineStore, EngineTrust
+from deploy.spec.llm import (
+    LLM,
+    Adapter,
+    Calibration,
+    Draft,
+    Eagle,
+    Engine,
+    KVCache,
+    Lookahead,
+    LoRA,
+    Medusa,
+    Parallel,
+    Precision,
+    ReDrafter,
+    Replay,
+    Speculative,
+)
+from deploy.spec.machine import (
+    AptMirror,
+    DataDisk,
+    Docker,
+    Driver,
+    Hub,
+    Machine,
+    Mirrors,
+    Registry,
+    Release,
+    Rollout,
+    Toolkit,
+)
+from deploy.spec.server import Host, Model, Server, one_per_gpu
+from deploy.spec.sources import Checkpoint, Secret, Weights
+
+__all__ = [
+    "LLM",
+    "Adapter",
+    "AptMirror",
+    "Calibration",
+    "Checkpoint",
+    "DType",
+    "DataDisk",
+    "Docker",
+    "Draft",
+    "Driver",
+    "Eagle",
+    "Embedder",
+    "Encoder",
+    "Engine",
+    "EngineStore",
+    "EngineTrust",
+    "Host",
+    "Hub",
+    "KVCache",
+    "LoRA",
+    "Lookahead",
+    "Machine",
+    "Medusa",
+    "Mirrors",
+    "Model",
+    "Parallel",
+    "Path",
+    "Precision",
+    "ReDrafter",
+    "Registry",
+    "Release",
+    "Replay",
+    "Reranker",
+    "Rollout",
+    "Secret",
+    "Server",
+    "Speculative",
+    "Toolkit",
+    "Weights",
+    "one_per_gpu",
+]

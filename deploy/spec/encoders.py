@@ -1,0 +1,44 @@
+"""Embedders and rerankers, as an operator declares them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from deploy.spec.sources import Checkpoint, Weights
+
+Path = Literal["auto", "pytorch", "engine", "python"]
+
+
+DType = Literal["float16", "bfloat16", "float32"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Encoder:
+    """What embedder and reranker share. `device="cpu"` serves without a GPU (small models, development)."""
+
+    name: str
+    checkpoint: str | Checkpoint
+    weights: Weights
+    path: Path = "auto"
+    dtype: DType = "float16"
+    device: Literal["gpu", "cpu"] = "gpu"
+    max_tokens: int = 512
+    max_batch_tokens: int = 16384
+    max_items: int = 1024
+    max_batch_size: int = 256
+    max_queue_delay_microseconds: int = 500
+    max_queue_size: int = 1024
+    trust_remote_code: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Embedder(Encoder):
+    """Texts to vectors. `default_task` is the prefix of families that need one, when a request names none."""
+
+    default_task: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reranker(Encoder):
+    """A query and passages to scores."""

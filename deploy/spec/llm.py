@@ -1,0 +1,201 @@
+"""Generative models, as an operator declares them: precision, parallelism, cache, engine, speculation, adapters, trust.
+
+Words are TensorRT-LLM's own: the precisions are the `--qformat` values of its quantize.py and the names its convert
+scripts use, the schedulers those of its batch manager. What of this a model, a release and a GPU support is judged by
+the plan.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from deploy.spec.encoders import Path
+from deploy.spec.sources import Checkpoint, Weights
+
+Precision = Literal[
+    "auto",
+    "float16",
+    "bfloat16",
+    "fp8",
+    "fp8_rowwise",
+    "int8_sq",
+    "int8_wo",
+    "int4_wo",
+    "int4_awq",
+    "w4a8_awq",
+    "int4_gptq",
+    "nvfp4",
+    "mxfp4",
+]
+"""`auto` is what the checkpoint holds. `fp8_rowwise` is quantize.py's `fp8_pc_pt`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class KVCache:
+    """The key/value cache of one LLM, bounded in tokens, all sequences together; None means: what is left.
+
+    `host_mib` of pinned host memory take blocks that fall out of the GPU's; 0 offloads nothing.
+    """
+
+    tokens: int | None = None
+    dtype: Literal["auto", "bfloat16", "float16", "fp8", "int8"] = "auto"
+    reuse: bool | None = None
+    host_mib: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parallel:
+    """How one model is split. `tensor=0` is every GPU of its server, divided by `pipeline`.
+
+    `expert` splits the experts of a tensor-parallel group among its GPUs, so it divides `tensor`; 0 leaves it to the
+    release's default.
+    """
+
+    tensor: int = 0
+    pipeline: int = 1
+    expert: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Calibration:
+    """Texts a quantisation measures activations on: a local directory in the format of the `datasets` library."""
+
+    directory: str
+    samples: int = 512
+
+
+@dataclass(frozen=True, kw_only=True)
+class Draft:
+    """Speculation with a smaller model that proposes `tokens` tokens for the target to confirm."""
+
+    checkpoint: str | Checkpoint
+    weights: Weights
+    tokens: int = 4
+
+
+@dataclass(frozen=True, kw_only=True)
+class Medusa:
+    """Speculation with extra heads on the target, trained for it. `choices` is its tree, as Medusa writes it."""
+
+    weights: Weights
+    heads: int = 4
+    tokens: int = 63
+    choices: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Eagle:
+    """Speculation with an EAGLE head trained for the target. `choices` is its tree; empty takes the release's own."""
+
+    weights: Weights
+    tokens: int = 63
+    choices: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lookahead:
+    """Speculation without another model: n-grams of the sequence itself. The sizes bound what a request may ask."""
+
+    window: int = 4
+    ngram: int = 3
+    verification: int = 4
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReDrafter:
+    """Speculation with Apple's recurrent drafter, trained for the target."""
+
+    weights: Weights
+    beams: int = 5
+    tokens: int = 5
+
+
+Speculative = Draft | Medusa | Eagle | Lookahead | ReDrafter
+
+
+@dataclass(frozen=True, kw_only=True)
+class Adapter:
+    """One LoRA adapter; a request names it, and gives `task_id` where the engine serves it."""
+
+    name: str
+    task_id: int
+    weights: Weights
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoRA:
+    """Adapters beside one base model. `host_mib` caches adapters in host memory, `gpu_mib` on each GPU."""
+
+    adapters: tuple[Adapter, ...]
+    max_rank: int = 64
+    target_modules: tuple[str, ...] = ("attn_q", "attn_k", "attn_v")
+    host_mib: int = 1024
+    gpu_mib: int = 512
+
+
+@dataclass(frozen=True, kw_only=True)
+class Engine:
+    """What is compiled into a TensorRT engine besides the model's own limits, and nothing that is decided at run time.
+
+    `checkpoint="trtllm"` says that the weights are a finished TensorRT-LLM checkpoint: nothing is converted. `options`
+    are further `trtllm-build` flags by exact name (`{"reduce_fusion": "enable"}`), judged against the release.
+    """
+
+    checkpoint: Literal["hub", "trtllm"] = "hub"
+    max_input_len: int = 0
+    """0: as long as `max_seq_len` allows."""
+    max_beam_width: int = 1
+    context_logits: bool = False
+    generation_logits: bool = False
+    options: dict[str, Any] = field(default_factory=dict, hash=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Replay:
+    """Prompts an engine answers, greedily, with a fixed seed, before it is signed. JSON lines of the control machine.
+
+    `answers` holds `{"prompt", "tokens"}` per line; empty: the checkpoint itself answers first, through the PyTorch
+    backend of the same image. At least `equal_percent` of all tokens have to be equal. `tasks` holds `{"prompt",
+    "expected"}` (a regular expression), of which `minimum_percent` have to be met.
+    """
+
+    prompts: str
+    answers: str = ""
+    max_tokens: int = 64
+    equal_percent: float = 90.0
+    tasks: str = ""
+    minimum_percent: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class LLM:
+    """A generative model. `checkpoint` is a name of the catalog or a `Checkpoint`.
+
+    `max_seq_len` is prompt and answer together, `max_num_tokens` what one iteration takes. `chunked_prefill` is also
+    called chunked context. `guided_decoding` lets a request ask for JSON, a regular expression or a grammar.
+    """
+
+    name: str
+    checkpoint: str | Checkpoint
+    weights: Weights
+    path: Path = "auto"
+    precision: Precision = "auto"
+    calibration: Calibration | None = None
+    kv_cache: KVCache = KVCache()
+    parallel: Parallel = Parallel()
+    speculative: Speculative | None = None
+    lora: LoRA | None = None
+    engine: Engine = Engine()
+    replay: Replay | None = None
+    max_batch_size: int = 32
+    max_seq_len: int = 8192
+    max_num_tokens: int = 8192
+    decoupled: bool = True
+    moe_backend: Literal["auto", "CUTLASS", "TRITON"] = "auto"
+    chunked_prefill: bool = False
+    scheduler: Literal["guaranteed_no_evict", "max_utilization"] = "guaranteed_no_evict"
+    guided_decoding: bool = False
+    cancellation_check_period_ms: int = 100
+    max_queue_size: int = 256
+    trust_remote_code: bool = False

@@ -1,0 +1,119 @@
+"""The VM and what is installed on it, as an operator declares them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from deploy.spec.sources import Secret
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataDisk:
+    """A blank disk to format and mount where weights, images and releases live."""
+
+    device: str
+    mount: str = "/var/lib/enginehouse"
+    file_system: Literal["ext4", "xfs"] = "ext4"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Machine:
+    """The VM as declared; preflight confirms it. `gpu` is a row of catalog.GPUS, `os` one of catalog.SYSTEMS."""
+
+    os: str
+    gpu: str
+    gpus: int = 1
+    memory_mib: int = 0
+    disk_mib: int = 0
+    kernel_flavour: str = "generic"
+    secure_boot: bool = False
+    nvswitch: bool = False
+    confidential: bool = False
+    mig: tuple[str, ...] = ()
+    """Profiles every GPU is cut into, in order (`("3g.40gb", "3g.40gb")`). A server's `gpus` then count instances:
+    those of GPU 0 first."""
+    data_disk: DataDisk | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Driver:
+    """NVIDIA's kernel driver. `manage=False` verifies and never touches; `source="auto"` follows the OS."""
+
+    branch: str = "580"
+    version: str = ""
+    source: Literal["auto", "canonical", "nvidia"] = "auto"
+    manage: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class Docker:
+    """The engine. `source="docker"` is Docker's own repository, `"distribution"` the OS package where it knows CDI."""
+
+    source: Literal["docker", "distribution"] = "docker"
+    data_root: str = ""
+    daemon: dict[str, Any] = field(default_factory=dict, hash=False)
+    """Further daemon.json keys, merged key by key into what the host already has."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Toolkit:
+    """NVIDIA Container Toolkit: four packages, one version."""
+
+    version: str = "1.20.0-1"
+
+
+@dataclass(frozen=True, kw_only=True)
+class AptMirror:
+    """Replaces an upstream apt repository: its base URL and the file of its signing key on the control machine."""
+
+    url: str
+    key_file: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mirrors:
+    """Other places for the three upstream apt repositories (air gap, company mirror)."""
+
+    nvidia: AptMirror | None = None
+    docker: AptMirror | None = None
+    toolkit: AptMirror | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Registry:
+    """How to log in to the registry of the release's image; no key pulls anonymously. `ca_file` trusts a private CA."""
+
+    key: Secret | None = None
+    username: str = "$oauthtoken"
+    ca_file: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hub:
+    """The model hub weights are fetched from. `ca_file` trusts a private CA."""
+
+    endpoint: str = "https://huggingface.co"
+    token: Secret | None = None
+    ca_file: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Release:
+    """A release of one's own, derived from a catalog row (mirror, repair, air gap). Empty fields are the row's."""
+
+    name: str
+    derived_from: str
+    image: str = ""
+    digest: str = ""
+    triton_core: str = ""
+    trtllm: str = ""
+    repairs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rollout:
+    """How a fleet is brought over: a canary first, then shares of the rest."""
+
+    canary_hosts: int = 1
+    wave_percent: int = 25

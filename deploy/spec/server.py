@@ -1,0 +1,68 @@
+"""One Triton, and one host with everything said about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from deploy.spec.encoders import Embedder, Reranker
+from deploy.spec.engines import EngineStore, EngineTrust
+from deploy.spec.llm import LLM
+from deploy.spec.machine import Docker, Driver, Hub, Machine, Mirrors, Registry, Release, Toolkit
+
+Model = LLM | Embedder | Reranker
+
+
+@dataclass(frozen=True, kw_only=True)
+class Server:
+    """One Triton: GPUs, ports, address, models. `protection` names what guards an address that is not loopback."""
+
+    name: str
+    models: tuple[Model, ...]
+    gpus: tuple[int, ...] = (0,)
+    http_port: int = 8000
+    grpc_port: int = 8001
+    metrics_port: int = 8002
+    address: str = "127.0.0.1"
+    protection: Literal["", "balancer", "firewall"] = ""
+    log_verbose: int = 0
+    stop_seconds: int = 90
+    start_seconds: int = 1800
+    shm_mib: int = 2048
+
+
+def one_per_gpu(server: Server, gpus: int) -> tuple[Server, ...]:
+    """`server` once for each of `gpus` GPUs: `main-0` on GPU 0, `main-1` on GPU 1, ports ten apart."""
+    return tuple(
+        replace(
+            server,
+            name=f"{server.name}-{gpu}",
+            gpus=(gpu,),
+            http_port=server.http_port + 10 * gpu,
+            grpc_port=server.grpc_port + 10 * gpu,
+            metrics_port=server.metrics_port + 10 * gpu,
+        )
+        for gpu in range(gpus)
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Host:
+    """Everything the inventory says about one host, as typed objects."""
+
+    name: str
+    machine: Machine
+    servers: tuple[Server, ...]
+    release: str | Release = "26.07"
+    image_digest: str = ""
+    driver: Driver = Driver()
+    docker: Docker = Docker()
+    toolkit: Toolkit = Toolkit()
+    registry: Registry = Registry()
+    hub: Hub = Hub()
+    mirrors: Mirrors = Mirrors()
+    engine_store: EngineStore | None = None
+    engine_trust: EngineTrust | None = None
+    farm: bool = False
+    """A host that builds every engine of the inventory its GPU can build, and serves nothing (`build.py`)."""
+    groups: tuple[str, ...] = ()

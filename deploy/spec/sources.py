@@ -1,0 +1,83 @@
+"""Where secrets and model files come from, and the shape of a checkpoint the catalog does not know."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class Secret:
+    """Where a secret is found when it is needed; never the secret itself. A plain string in its place is refused."""
+
+    kind: Literal["env", "vault", "command"]
+    source: tuple[str, ...]
+
+    @classmethod
+    def env(cls, name: str) -> Secret:
+        """Read from this environment variable of the shell that runs pyinfra."""
+        return cls("env", (name,))
+
+    @classmethod
+    def vault(cls, path: str, key: str) -> Secret:
+        """Read `key` from this ansible-vault encrypted YAML file.
+
+        The password comes from ANSIBLE_VAULT_PASSWORD_FILE.
+        """
+        return cls("vault", (path, key))
+
+    @classmethod
+    def command(cls, *argv: str) -> Secret:
+        """The first line this command prints on the control machine (a password manager, for example)."""
+        return cls("command", argv)
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Where a model's files come from: a hub repository at a pinned commit, or a directory of the control machine."""
+
+    repository: str = ""
+    revision: str = ""
+    directory: str = ""
+    fetch_on: Literal["host", "control"] = "host"
+    files: tuple[str, ...] = ()
+
+    @classmethod
+    def hub(
+        cls,
+        repository: str,
+        revision: str,
+        *,
+        fetch_on: Literal["host", "control"] = "host",
+        files: tuple[str, ...] = (),
+    ) -> Weights:
+        """`repository` at the 40-hex commit `revision`; `files` replaces the architecture's own list."""
+        return cls(repository=repository, revision=revision, fetch_on=fetch_on, files=files)
+
+    @classmethod
+    def local(cls, directory: str, *, files: tuple[str, ...] = ()) -> Weights:
+        """A directory of the machine that runs pyinfra, sent with rsync; its manifest is its revision."""
+        return cls(directory=directory, fetch_on="control", files=files)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Checkpoint:
+    """The shape of a checkpoint, for one the catalog does not know. Sizes as the model's config.json states them."""
+
+    architecture: str
+    parameters: int
+    layers: int
+    hidden: int
+    heads: int
+    vocabulary: int
+    positions: int
+    kv_heads: int = 0
+    head_dim: int = 0
+    intermediate: int = 0
+    experts: int = 0
+    active_experts: int = 0
+    """Experts one token goes through, where there are `experts`."""
+    quantisation: Literal["", "mxfp4", "fp8", "nvfp4"] = ""
+    """How the weights are stored; empty where they are plain 16- or 32-bit numbers."""
+    weights_mib: int = 0
+    """MiB the weights take in GPU memory where `parameters x element size` does not say it (quantised as shipped)."""
