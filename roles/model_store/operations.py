@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import gevent
+from gevent import subprocess
 from pyinfra import state
 from pyinfra.api import QuoteString
 from pyinfra.api.command import PyinfraCommand, StringCommand
@@ -103,37 +105,38 @@ class Send:
         if not self.weights.repository:
             return Path(self.weights.directory).expanduser()
         target = CACHE.expanduser() / self.weights.repository.replace("/", "--") / self.weights.revision
-        if self.hub.ca_file:
-            os.environ["SSL_CERT_FILE"] = str(Path(self.hub.ca_file).expanduser())
-        token = secrets.read(self.hub.token) if self.hub.token else False
         with turn(target):
             for attempt in range(1, self.settings.fetch_attempts + 1):
-                try:
-                    self._fetch(target, token)
+                problem = self._fetch(target)
+                if not problem:
+                    return target
+                if attempt == self.settings.fetch_attempts or _is_final(problem["status"]):
                     break
-                except OSError as problem:  # the base of every error of huggingface_hub an operator can act on
-                    if attempt == self.settings.fetch_attempts or _is_final(problem):
-                        raise self._not_fetched(problem) from None
-                    gevent.sleep(2**attempt)
-        return target
+                gevent.sleep(2**attempt)
+        raise self._not_fetched(problem["said"])
 
-    def _fetch(self, target: Path, token: str | bool) -> None:
-        from huggingface_hub import snapshot_download  # slow to import, and seldom needed
+    def _fetch(self, target: Path) -> dict[str, Any]:
+        """Empty once everything is there; else what the hub said, and its HTTP status."""
+        asked = {
+            "repository": self.weights.repository,
+            "revision": self.weights.revision,
+            "files": list(self.weights.files),
+            "target": str(target),
+            "endpoint": self.hub.endpoint,
+            "token": secrets.read(self.hub.token) if self.hub.token else "",
+            "ca_file": str(Path(self.hub.ca_file).expanduser()) if self.hub.ca_file else "",
+        }
+        program = [sys.executable, str(Path(__file__).with_name("download.py"))]
+        ran = subprocess.run(program, input=json.dumps(asked), capture_output=True, text=True, check=False)
+        if ran.returncode:
+            said = ran.stderr.strip().splitlines() or ["it ended without a word"]
+            return {"said": said[-1], "status": 0}
+        return dict(json.loads(ran.stdout.splitlines()[-1]))
 
-        snapshot_download(
-            self.weights.repository,
-            revision=self.weights.revision,
-            allow_patterns=list(self.weights.files),
-            local_dir=target,
-            endpoint=self.hub.endpoint,
-            token=token,
-        )
-
-    def _not_fetched(self, problem: OSError) -> Refusal:
-        said = [line for line in str(problem).splitlines() if line.strip()]
+    def _not_fetched(self, said: str) -> Refusal:
         return Refusal(
             f"{self.weights.model}: {self.hub.endpoint} did not deliver {self.weights.repository}",
-            facts={"revision": self.weights.revision, "said": said[0] if said else type(problem).__name__},
+            facts={"revision": self.weights.revision, "said": said},
             attempt="check endpoint, revision and token, and run again: what was fetched is kept",
             state="no weights were sent; what serves goes on",
             kind="weights-not-fetched",
@@ -152,9 +155,8 @@ class Send:
         )
 
 
-def _is_final(problem: OSError) -> bool:
+def _is_final(status: int) -> bool:
     """Whether the hub said no: asking again would only hear it again. A line that broke, or a busy hub, may pass."""
-    status = getattr(getattr(problem, "response", None), "status_code", 0)
     return 400 <= status < 500 and status not in (408, 429)
 
 

@@ -47,13 +47,14 @@ def test_weights_two_hosts_want_are_fetched_by_one_at_a_time(tmp_path: Path, mon
     under_way: list[int] = [0]
     most: list[int] = []
 
-    def download(*_: Any, **__: Any) -> None:
+    def download(*_: Any) -> dict[str, Any]:
         under_way[0] += 1
         most.append(under_way[0])
         gevent.sleep(0.01)
         under_way[0] -= 1
+        return {}
 
-    monkeypatch.setattr("huggingface_hub.snapshot_download", download)
+    monkeypatch.setattr(Send, "_fetch", download)
     send = Send(WEIGHTS, Hub(), Defaults())
     gevent.joinall([gevent.spawn(send._source) for _ in range(2)], raise_error=True)
     assert most == [1, 1]

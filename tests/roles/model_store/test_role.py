@@ -6,7 +6,6 @@ import hashlib
 import json
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -143,18 +142,10 @@ def test_a_dry_run_announces_what_the_control_machine_will_send_and_downloads_no
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     asked: list[object] = []
-    monkeypatch.setattr("huggingface_hub.snapshot_download", lambda *words, **_: asked.append(words))
+    monkeypatch.setattr(Send, "_fetch", lambda *words: asked.append(words))
     mine = replace(MINE, weights=(replace(HUB, fetch_on="control"),))
     ran = play(mine, "model=chat", placed(mine), dry=True)
     assert (ran.would_change, asked) == (("Model store | Send chat 111111111111",), [])
-
-
-class Answered(OSError):
-    """An error of the hub, with its answer where there was one."""
-
-    def __init__(self, status: int = 0) -> None:
-        super().__init__(f"status {status}")
-        self.response = SimpleNamespace(status_code=status)
 
 
 @pytest.mark.parametrize(("status", "tries"), [(0, 4), (503, 4), (429, 4), (401, 1), (404, 1)])
@@ -163,11 +154,11 @@ def test_the_control_machine_asks_again_only_where_the_trouble_may_pass(
 ) -> None:
     asked: list[object] = []
 
-    def answer(*words: object, **_: object) -> None:
+    def answer(*words: object) -> dict[str, object]:
         asked.append(words)
-        raise Answered(status)
+        return {"said": "no", "status": status}
 
-    monkeypatch.setattr("huggingface_hub.snapshot_download", answer)
+    monkeypatch.setattr(Send, "_fetch", answer)
     monkeypatch.setattr("gevent.sleep", lambda _: None)
     with pytest.raises(Refusal, match="did not deliver"):
         Send(replace(HUB, fetch_on="control"), MINE.hub, Defaults())._source()
@@ -194,3 +185,12 @@ def test_a_pickle_among_local_files_is_refused(source: WeightsSlice) -> None:
 def test_local_files_without_safetensors_are_refused(source: WeightsSlice) -> None:
     with pytest.raises(Refusal, match="no safetensors among"):
         manifest.chosen(Path(source.directory), ("*.txt",))
+
+
+def test_a_hub_that_cannot_be_reached_is_said_in_its_own_words_and_the_token_in_none() -> None:
+    """Through the real process: nothing listens on port 9 of loopback."""
+    secret = Secret.command("echo", "hf_canary")
+    send = Send(replace(HUB, fetch_on="control"), Hub(endpoint="http://127.0.0.1:9", token=secret), Defaults())
+    told = send._fetch(Path("/nonexistent"))
+    assert told["status"] == 0
+    assert "hf_canary" not in str(told)
