@@ -19,6 +19,7 @@ from roles.model_store.defaults import Defaults
 from roles.model_store.operations import Send, texts
 from tests.roles.fake import Ran, run
 from tests.roles.slices import a_slice
+from tests.roles.web import serving
 
 HUB = WeightsSlice(
     model="chat", repository="a/b", revision="1" * 40, directory="", fetch_on="host", files=("*.json",), size_mib=1
@@ -187,10 +188,10 @@ def test_local_files_without_safetensors_are_refused(source: WeightsSlice) -> No
         manifest.chosen(Path(source.directory), ("*.txt",))
 
 
-def test_a_hub_that_cannot_be_reached_is_said_in_its_own_words_and_the_token_in_none() -> None:
-    """Through the real process: nothing listens on port 9 of loopback."""
+def test_what_a_hub_says_reaches_the_operator_and_the_token_does_not(tmp_path: Path) -> None:
+    """Through the real process: the token is asked with, and in nothing that is told."""
     secret = Secret.command("echo", "hf_canary")
-    send = Send(replace(HUB, fetch_on="control"), Hub(endpoint="http://127.0.0.1:9", token=secret), Defaults())
-    told = send._fetch(Path("/nonexistent"))
-    assert told["status"] == 0
-    assert "hf_canary" not in str(told)
+    with serving(lambda asked: (401, {}, b"hf_canary may not read this")) as web:
+        told = Send(replace(HUB, fetch_on="control"), Hub(endpoint=web.url, token=secret), Defaults())._fetch(tmp_path)
+    assert (told["status"], "hf_canary" in str(told)) == (401, False)
+    assert web.asked[0].headers["authorization"] == "Bearer hf_canary"
