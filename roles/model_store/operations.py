@@ -1,8 +1,4 @@
-"""Starting a fetch on the host, and sending a directory of the control machine.
-
-pyinfra's `files.rsync` is not used: it always reports a change, leaves its arguments unquoted, prints nothing until the
-end and starts over where a line breaks (pyinfra 3.10.0). It is the same rsync here, with the connector's ssh settings.
-"""
+"""Starting a fetch on the host, and sending a directory of the control machine."""
 
 from __future__ import annotations
 
