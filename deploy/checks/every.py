@@ -8,6 +8,7 @@ from datetime import date
 from deploy.checks.disk import disk_problems
 from deploy.checks.machine import machine_problems
 from deploy.checks.memory import memory_problems
+from deploy.checks.mig import mig_problems
 from deploy.checks.models import model_problems
 from deploy.checks.release import ending_soon, release_problems
 from deploy.checks.rollout import no_hosts, rollout_problems
@@ -37,6 +38,7 @@ def judge(fleet: Fleet, surroundings: Surroundings) -> list[Refusal]:
 def host_problems(host: Host, surroundings: Surroundings) -> Iterator[Refusal]:
     """Every refusal of one host that could be read."""
     yield from machine_problems(host)
+    yield from mig_problems(host)
     yield from release_problems(host, surroundings.today)
     yield from secret_problems(host)
     yield from source_problems(host)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from deploy.catalog import GPUS, SYSTEMS
+from deploy.catalog.mig import profiles_of
 from deploy.catalog.names import nearest, offer
 from deploy.errors import Refusal
 from deploy.files import ROOT
@@ -48,13 +49,15 @@ def _system(host: Host) -> Iterator[Refusal]:
 def _gpu(host: Host) -> Iterator[Refusal]:
     name, count, row = host.machine.gpu, host.machine.gpus, GPUS.get(host.machine.gpu)
     if "mig" in name.lower():
+        card = nearest(name.lower().split("-mig")[0], X86) or X86[0]
+        profile = nearest(name.lower().rpartition("mig-")[2], [row.name for row in profiles_of(card)])
         yield refuse(
             "mig",
-            "MIG slices are not planned: memory and SMs of a slice are not those of the card",
+            "a MIG instance is no card: the card is declared, and what it is cut into",
             where="machine.gpu",
             seen=repr(name),
-            wanted="a whole card, MIG off",
-            attempt=f'nvidia-smi -mig 0 on the host, then gpu="{nearest(name.split("-mig")[0], X86) or X86[0]}"',
+            wanted="a row of catalog.GPUS here, MIG profiles in machine.mig",
+            attempt=f'gpu="{card}", mig=("{profile or "3g.40gb"}",)',
         )
     elif row is None:
         yield refuse(

@@ -28,7 +28,8 @@ def server_problems(host: Host) -> Iterator[Refusal]:
             attempt='servers=(Server(name="main", models=(…,)),)',
         )
     for server in host.servers:
-        yield from _alone(server, host.machine.gpus)
+        # Instances of cut GPUs are counted in deploy.checks.mig.
+        yield from _alone(server, 0 if host.machine.mig else host.machine.gpus)
     yield from _same_names(host)
     yield from _same_ports(host)
     yield from _same_gpus(host)

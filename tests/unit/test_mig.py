@@ -1,0 +1,137 @@
+"""Cutting GPUs into MIG instances: the catalog's geometry, and what a plan refuses."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from deploy.catalog import GPUS
+from deploy.catalog.mig import PROFILES, MigProfile, places, profiles_of
+from tests.unit.given import EMBEDDER, GPT_OSS, LLAMA, MACHINE, MAIN, RERANKER, refusals
+from tests.unit.golden import same_as_golden
+from tests.unit.wrong import Wrong
+
+HALVES = ("4g.40gb", "3g.40gb")
+APART = {"http_port": 8100, "grpc_port": 8101, "metrics_port": 8102}
+TWO = (
+    replace(MAIN, name="llm", models=(LLAMA,), gpus=(0,)),
+    replace(MAIN, name="encoders", models=(RERANKER, EMBEDDER), gpus=(1,), **APART),
+)
+
+
+def cut(*profiles: str, gpu: str = "h100-80", servers: Any = (replace(MAIN, models=(RERANKER,)),)) -> dict[str, Any]:
+    """Data of a host whose one GPU is cut."""
+    return {"machine": replace(MACHINE, gpu=gpu, mig=profiles), "servers": servers}
+
+
+def h100(*names: str) -> list[MigProfile]:
+    """Rows of an H100 80GB."""
+    return [PROFILES["h100-80", name] for name in names]
+
+
+WRONG = {
+    "an L40S cannot be cut": Wrong(cut("3g.40gb", gpu="l40s-48"), "mig-not-offered", "machine.mig"),
+    "a profile of another card is offered the nearest": Wrong(cut("3g.47gb"), "mig-profile", "machine.mig"),
+    "the full name of a profile is not its name": Wrong(cut("MIG 3g.40gb"), "mig-profile", "machine.mig"),
+    "three half cards do not fit on one": Wrong(
+        cut("3g.40gb", "3g.40gb", "1g.10gb"), "mig-does-not-fit", "machine.mig"
+    ),
+    "one instance may have media extensions": Wrong(cut("1g.10gb+me", "1g.10gb+me"), "mig-does-not-fit", "machine.mig"),
+    "the larger instance comes first": Wrong(cut("3g.40gb", "4g.40gb"), "mig-order", "machine.mig"),
+    "a server names an instance that is there": Wrong(
+        cut(*HALVES, servers=(replace(MAIN, models=(RERANKER,), gpus=(2,)),)), "mig-index", 'servers["main"].gpus'
+    ),
+    "a server has one instance": Wrong(
+        cut(*HALVES, servers=(replace(MAIN, models=(RERANKER,), gpus=(0, 1)),)), "mig-several", 'servers["main"].gpus'
+    ),
+    "an instance holds less than the card": Wrong(
+        cut("1g.10gb", servers=(replace(MAIN, models=(GPT_OSS,)),)), "over-committed", 'servers["main"].models'
+    ),
+}
+
+
+@pytest.mark.parametrize("promise", WRONG)
+def test_it_is_refused_with_this_message(promise: str) -> None:
+    """Kind and place as fields; the whole report compared with a file that is read in review."""
+    found = refusals(**WRONG[promise].data)
+    same_as_golden(f"mig/{promise.lower().replace(' ', '-')}.txt", "\n\n".join(map(str, found)) + "\n")
+    kinds = {(one.kind, one.facts["where"].removeprefix("h100-01: ")) for one in found}
+    assert (WRONG[promise].kind, WRONG[promise].where) in kinds
+
+
+def test_two_halves_with_a_server_each_are_accepted() -> None:
+    """The LLM in one instance, the encoders in the other."""
+    assert refusals(**cut(*HALVES, servers=TWO)) == []
+
+
+def test_instances_of_the_second_gpu_count_on() -> None:
+    """Two GPUs cut in two: 0 and 1 are of GPU 0, 2 and 3 of GPU 1."""
+    data = cut(*HALVES, servers=(replace(MAIN, models=(RERANKER,), gpus=(3,)),))
+    assert refusals(**data | {"machine": replace(data["machine"], gpus=2)}) == []
+
+
+def test_a_driver_somebody_else_manages_can_be_cut_too() -> None:
+    """MIG is a setting of the loaded driver, whoever installed it."""
+    from deploy.spec import Driver
+
+    assert refusals(**cut(*HALVES, servers=TWO), driver=Driver(manage=False)) == []
+
+
+@pytest.mark.parametrize(
+    ("profiles", "starts"),
+    [
+        (("7g.80gb",), (0,)),
+        (("4g.40gb", "3g.40gb"), (0, 4)),
+        (("3g.40gb", "3g.40gb"), (0, 4)),
+        (("3g.40gb", "2g.20gb", "1g.10gb", "1g.10gb"), (4, 0, 2, 3)),
+        (("4g.40gb", "2g.20gb", "1g.10gb"), (0, 4, 6)),
+        (("1g.20gb",) * 4, (0, 2, 4, 6)),
+        (("1g.10gb",) * 7, (0, 1, 2, 3, 4, 5, 6)),
+    ],
+)
+def test_a_documented_combination_has_these_places(profiles: tuple[str, ...], starts: tuple[int, ...]) -> None:
+    """The memory slices each begins at, in the order given."""
+    assert places(h100(*profiles)) == starts
+
+
+@pytest.mark.parametrize(
+    "profiles",
+    [
+        ("4g.40gb", "4g.40gb"),
+        ("3g.40gb", "3g.40gb", "1g.10gb"),
+        ("2g.20gb",) * 4,
+        ("1g.20gb",) * 5,
+        ("1g.10gb",) * 8,
+        ("7g.80gb", "1g.10gb"),
+    ],
+)
+def test_these_do_not_fit_together(profiles: tuple[str, ...]) -> None:
+    """Too much compute, too much memory, or no place left to start at."""
+    assert places(h100(*profiles)) is None
+
+
+def test_every_card_with_profiles_is_in_the_catalog_of_gpus() -> None:
+    """A name that no inventory could use would be a slip."""
+    assert {gpu for gpu, _ in PROFILES} <= set(GPUS)
+
+
+@pytest.mark.parametrize("gpu", sorted({gpu for gpu, _ in PROFILES}))
+def test_instances_of_a_card_together_are_not_larger_than_it(gpu: str) -> None:
+    """The most of each profile, by the MiB that are planned with."""
+    assert all(row.most * row.usable_mib <= GPUS[gpu].usable_mib for row in profiles_of(gpu))
+
+
+def test_an_h100_has_what_its_driver_listed() -> None:
+    """Read from the card; 256 MiB of each are not planned with."""
+    listed = {row.name: (row.profile_id, row.most, row.total_mib) for row in profiles_of("h100-80")}
+    assert listed == {
+        "7g.80gb": (0, 1, 81_152),
+        "4g.40gb": (5, 1, 40_448),
+        "3g.40gb": (9, 2, 40_448),
+        "2g.20gb": (14, 3, 20_096),
+        "1g.20gb": (15, 4, 20_096),
+        "1g.10gb": (19, 7, 9_984),
+        "1g.10gb+me": (20, 1, 9_984),
+    }
