@@ -1,0 +1,299 @@
+#!/usr/bin/python3
+"""Builds one engine in the release's container and publishes it; run by enginehouse-build@<model>.service.
+
+    build.py SETTINGS    {"model", "fingerprint", "path", "staging", "image", "devices", "steps", "replay", …}
+
+What can be refused without the GPU is refused first: a flag the image lacks, a disk or a GPU too full. Everything is
+made under `staging` and appears at `path` by one rename, so that a kill or a power cut leaves no half engine; the next
+start begins anew. The engine is published unsigned: whoever judges its answers signs it, from outside, and until then
+no server loads it. One build at a time on a host.
+
+Exit 0: published (or was already). Exit 1: <fingerprint>.failed has build.log and why.json; nothing else was touched.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import socket
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
+import build_causes
+import build_container
+import build_flags
+import build_result
+import build_room
+import engine
+from build_result import Stopped
+
+ROOT = Path(os.environ.get("ENGINEHOUSE_ROOT", "/var/lib/enginehouse"))
+REPLAY = Path(__file__).resolve().with_name("replay.py")
+CORRECT = "enginehouse check '<the command>', then correct the inventory, or choose another release"
+TOOLS = ("tensorrt_llm", "tensorrt", "torch", "transformers", "nvidia-modelopt", "safetensors")
+VERSIONS = """
+import importlib.metadata as m, json, platform, sys
+found = {"python": platform.python_version()}
+for name in sys.argv[1:]:
+    try: found[name] = m.version(name)
+    except m.PackageNotFoundError: pass
+print(json.dumps(found))
+"""
+
+
+def main() -> int:
+    build = Build(json.loads(Path(sys.argv[1]).read_text()))
+    if build.is_published():
+        return 0
+    with alone(build.model):
+        if build.is_published():
+            return 0
+        sweep()
+        try:
+            build.run()
+        except Stopped as stopped:
+            build_result.keep_failure(build.settings, stopped)
+            return 1
+        except OSError as broken:
+            cause = build_causes.cause_of(1, f"{broken!r} {broken}")
+            build_result.keep_failure(build.settings, Stopped("host", *cause, log=str(broken)))
+            return 1
+    return 0
+
+
+@contextlib.contextmanager
+def alone(model: str):
+    """No other build runs on this host. The kernel gives the lock up with the process, however it ends."""
+    lock = ROOT / "engines" / ".build.lock"
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    with lock.open("a+") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            handle.seek(0)
+            say(f"waiting for the build of {handle.read().strip() or 'another model'} on this host")
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        handle.truncate(0)
+        handle.write(model)
+        handle.flush()
+        yield
+
+
+def sweep() -> None:
+    """What builds left that were killed: their containers, and their staging directories of any model."""
+    build_container.sweep()
+    for left in (ROOT / "engines").glob("*/.*.staging"):
+        shutil.rmtree(left)
+
+
+class Build:
+    """One build, from its settings to the published directory."""
+
+    def __init__(self, settings: dict) -> None:
+        self.settings, self.model, self.replay = settings, settings["model"], settings.get("replay")
+        self.path, self.staging = Path(settings["path"]), Path(settings["staging"])
+        self.engine, self.work = self.staging / "engine", self.staging / "work"
+        self.failed = self.path.with_name(f"{self.path.name}.failed")
+        self.seconds: dict[str, float] = {}
+        self.began = self.wall = 0.0
+        self.stages: list[str] = []
+        self.tools: dict[str, str] = {}
+        self.gpus: list[build_room.Gpu] = []
+
+    def is_published(self) -> bool:
+        """Whether the engine is there, every file with its size; a half one is moved aside."""
+        if not self.path.exists():
+            return False
+        try:
+            record = json.loads((self.path / engine.RECORD).read_text())
+            wrong = engine.differing(self.path, record["files"], quick=True)
+        except (OSError, ValueError, KeyError) as problem:
+            wrong = [f"{engine.RECORD} cannot be read: {problem}"]
+        if wrong:
+            print(engine.refuse(self.path, wrong[0]), file=sys.stderr)
+            return False
+        shutil.rmtree(self.staging, ignore_errors=True)  # cut between the rename and the end
+        say(f"{self.path} is published already")
+        return True
+
+    def run(self) -> None:
+        """The engine is published. Raises Stopped where it cannot be."""
+        self.began, self.wall = time.monotonic(), time.time()
+        self.room()
+        self.prepare()
+        with (self.staging / "build.log").open("ab", buffering=0) as self.log:
+            self.flags()
+            reference = self.reference_wanted()
+            steps = [step["stage"] for step in self.settings["steps"]]
+            self.stages = [*(["reference"] if reference else []), *steps, *(["replay"] if self.replay else [])]
+            if reference:
+                self.answer(["--checkpoint", self.replay["checkpoint"]], "reference")
+                self.cache_reference()
+            for step in self.settings["steps"]:
+                self.step(step["stage"], step["argv"])
+            self.ranks()
+            if self.replay:
+                self.answer(["--engine", str(self.engine)], "replay")
+        self.publish()
+
+    def room(self) -> None:
+        """There is disk, and free memory on the right GPUs. Raises Stopped with who is in the way."""
+        wanted, devices = self.settings, self.settings["devices"]
+        say("looking for room")
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        if problem := build_room.disk_problem(self.path.parent, wanted["scratch_mib"] + wanted.get("size_mib", 0)):
+            raise Stopped("room", *split(problem))
+        try:
+            self.gpus = build_room.chosen(devices, build_room.gpus())
+        except build_room.Unreadable as problem:
+            raise Stopped("room", f"the GPU cannot be asked: {problem}", "nvidia-smi on the host") from None
+        for device in filter(build_room.is_slice, devices):
+            print(f"{device} is a MIG instance: nvidia-smi does not say what is free in it, so nothing was compared")
+        sm = str(wanted["fields"].get("sm", "")).replace(".", "")
+        problem = build_room.sm_problem(self.gpus, sm) or build_room.gpu_problem(
+            self.gpus, wanted["gpu_mib"], wanted["servers"]
+        )
+        if problem:
+            raise Stopped("room", *split(problem))
+
+    def prepare(self) -> None:
+        """An empty staging directory; what the steps write into belongs to the container's user, the rest to root."""
+        self.staging.mkdir(parents=True)
+        self.staging.chmod(0o755)
+        words = [Path(word) for step in self.settings["steps"] for word in step["argv"]]
+        inside = [word.relative_to(self.staging).parts[:1] for word in words if word.is_relative_to(self.staging)]
+        for name in {"engine", "home", "work", *(first for parts in inside for first in parts)}:
+            (self.staging / name).mkdir()
+            os.chown(self.staging / name, build_container.UID, build_container.UID)
+        for name in ("prompts", "tasks"):
+            if self.replay and self.replay.get(name):
+                shutil.copyfile(self.replay[name], self.work / f"{name}.jsonl")
+                (self.work / f"{name}.jsonl").chmod(0o644)
+
+    def flags(self) -> None:
+        """Every flag and choice of the plan is in the image's own `--help`. Raises Stopped with all that are not."""
+        say("reading which flags the image has")
+        row, helps, found = self.settings.get("flags_row", ""), {}, []
+        for step in self.settings["steps"]:
+            program = build_flags.program_of(step["argv"])
+            if tuple(program) not in helps:
+                status, said = build_container.quietly([*self.container(), *program, "--help"])
+                if status:
+                    cause, remedy = build_causes.cause_of(status, said)
+                    cause = f"`{' '.join(program)} --help` in the image: {cause}"
+                    raise Stopped("flags", cause, remedy, status, said)
+                helps[tuple(program)] = said
+            found += build_flags.problems(step["argv"], helps[tuple(program)], row)
+        if found:
+            raise Stopped("flags", "\n".join(found), CORRECT)
+        _, said = build_container.quietly([*self.container(), "python3", "-c", VERSIONS, *TOOLS])
+        with contextlib.suppress(ValueError, IndexError):
+            self.tools = json.loads(said.strip().splitlines()[-1])
+
+    def step(self, stage: str, argv: list[str], read_only: tuple[str, ...] = ()) -> None:
+        """One command has run to its end. Raises Stopped with a cause and a remedy."""
+        number, began, kills = self.stages.index(stage) + 1, time.monotonic(), build_causes.oom_kills()
+        self.log.write(f"== {stage} {number} of {len(self.stages)}: {' '.join(argv)}\n".encode())
+
+        def told(line: str) -> None:
+            say(f"{stage} {number} of {len(self.stages)}, {duration(time.monotonic() - self.began)}: {line}")
+
+        status, said = build_container.run([*self.container(*read_only), *argv], self.log, told)
+        self.seconds[stage] = round(time.monotonic() - began, 1)
+        if status:
+            cause = build_causes.cause_of(status, said, build_causes.oom_kills() - kills)
+            raise Stopped(stage, *cause, exit_status=status, log=said)
+
+    def container(self, *read_only: str) -> list[str]:
+        return build_container.options(self.settings, self.staging, list(read_only))
+
+    def answer(self, model: list[str], stage: str) -> None:
+        """answers.jsonl, or reference.jsonl of the checkpoint, is in the staging directory."""
+        name = "reference.jsonl" if stage == "reference" else "answers.jsonl"
+        argv = ["python3", str(REPLAY), *model, "--prompts", str(self.work / "prompts.jsonl")]
+        if stage == "replay" and self.replay.get("tasks"):
+            argv += ["--tasks", str(self.work / "tasks.jsonl")]
+        argv += ["--tokenizer", self.replay["checkpoint"], "--max-tokens", str(self.replay["max_tokens"])]
+        argv += ["--tensor", str(self.replay["tensor"]), "--pipeline", str(self.replay["pipeline"])]
+        self.step(stage, [*argv, "--output", str(self.work / name)], (str(REPLAY), self.replay["checkpoint"]))
+        build_result.plain(self.work / name)
+        shutil.copyfile(self.work / name, self.staging / name)
+
+    def reference_wanted(self) -> bool:
+        """Whether the checkpoint has to answer first: nobody stored answers, and no earlier build did it."""
+        if not self.replay or self.replay.get("answers"):
+            return False
+        if self.cached().exists():
+            shutil.copyfile(self.cached(), self.staging / "reference.jsonl")
+            return False
+        return True
+
+    def cached(self) -> Path:
+        """Where the checkpoint's own answers to these prompts are kept."""
+        asked = Path(self.replay["prompts"]).read_bytes() + f"\n{self.replay['max_tokens']}".encode()
+        revision = Path(self.replay["checkpoint"]).name
+        return ROOT / "answers" / self.model / f"{revision}-{hashlib.sha256(asked).hexdigest()[:16]}.jsonl"
+
+    def cache_reference(self) -> None:
+        self.cached().parent.mkdir(parents=True, exist_ok=True)
+        new = self.cached().with_suffix(".new")
+        shutil.copyfile(self.staging / "reference.jsonl", new)
+        build_result.flush(new)
+        new.rename(self.cached())
+
+    def ranks(self) -> None:
+        """One engine file for each rank, and the configuration. Raises Stopped where the last step left less."""
+        names = ["config.json", *(f"rank{rank}.engine" for rank in range(self.settings["world_size"]))]
+        missing = [name for name in names if not (self.engine / name).is_file()]
+        if missing:
+            log = (self.staging / "build.log").read_text(errors="replace")
+            cause = f"the last step ended well and left no {', '.join(missing)}"
+            raise Stopped(self.settings["steps"][-1]["stage"], cause, build_causes.READ, 0, log)
+
+    def publish(self) -> None:
+        """The engine is at its path, whole, even if the power goes now."""
+        say("writing checksums")
+        built = {
+            "began": build_result.moment(self.wall),
+            "ended": build_result.moment(time.time()),
+            "seconds": self.seconds,
+            "driver": self.gpus[0].driver if self.gpus else "",
+            "gpu": self.gpus[0].name if self.gpus else "",
+            "tools": self.tools,
+        }
+        build_result.publish(self.settings, self.staging, built)
+        shutil.rmtree(self.failed, ignore_errors=True)
+        say(f"published {self.settings['name']}, unsigned, after {duration(time.monotonic() - self.began)}")
+
+
+def split(problem: str) -> tuple[str, str]:
+    """A problem of build_room, its `try` row apart."""
+    cause, _, remedy = problem.partition("\n  try     ")
+    return cause, remedy
+
+
+def duration(seconds: float) -> str:
+    """`4 min 10 s`, as a person says it."""
+    minutes, rest = divmod(int(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+
+
+def say(status: str) -> None:
+    """The unit's status line."""
+    address = os.environ.get("NOTIFY_SOCKET")
+    if not address:
+        print(status, flush=True)
+        return
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as channel:
+        channel.connect("\0" + address[1:] if address.startswith("@") else address)
+        channel.send(f"STATUS={status}".encode())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

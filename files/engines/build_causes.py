@@ -1,0 +1,122 @@
+"""Turns the end of a build's log into a cause and a remedy that an operator can act on.
+
+The first row of CAUSES whose pattern is in the log speaks. Order matters: what says more comes first.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+LAST_LINES = 20
+GPU_MEMORY = (
+    r"torch\.(cuda\.)?OutOfMemoryError|CUDA out of memory|Error Code 2: Out ?Of ?Memory|CUDA_ERROR_OUT_OF_MEMORY|"
+    r"cudaErrorMemoryAllocation|Requested amount of GPU memory|CUDA error: out of memory"
+)
+CALIBRATION = (
+    r"cnn_dailymail|Couldn't (find|reach)[^\n]*(dataset|hub|Hub)|LocalEntryNotFoundError|OfflineModeIsEnabled|"
+    r"DatasetNotFoundError|datasets/load\.py"
+)
+# (pattern, cause, remedy); {0} is what the pattern's first group found.
+CAUSES = [
+    (
+        GPU_MEMORY,
+        "the GPU ran out of memory",
+        "lower limits.max_num_tokens or limits.max_batch_size, stop what else uses the GPU, or spread the model over "
+        "more GPUs (parallel.tensor)",
+    ),
+    (
+        r"No space left on device|Errno 28|ENOSPC|Disk quota exceeded",
+        "the disk is full",
+        "free space under /var/lib/enginehouse (df -h), or declare a larger data disk; the plan says how many MiB",
+    ),
+    (
+        r"unrecognized arguments?: ([^\n]*)",
+        "the program in the image knows no flag `{0}`",
+        "take it out of the inventory, or choose a release that has it (enginehouse check '<the command>')",
+    ),
+    (
+        r"invalid choice: ([^\n]*)|argument (--\S+: Invalid value [^\n]*)",
+        "the program in the image does not take the value {0}",
+        "enginehouse check '<the command>' names the choices of this release",
+    ),
+    (
+        r"no kernel image is available for execution|[Uu]nsupported (?:SM|GPU arch|compute capability)|"
+        r"requires? (?:SM|compute capability) ?[\d.]+|not supported on (?:SM|sm_?)\s*\d+|FP8 is (?:not|un)supported|"
+        r"Target GPU SM \d+ is not supported",
+        "this GPU's SM does not run what was asked for",
+        "choose a precision this GPU has (FP8 from SM 89, NVFP4 from SM 100), or a host with another GPU",
+    ),
+    (
+        r"(?:[Uu]nsupported|[Uu]nknown|[Uu]nrecognized) (?:model )?(?:architecture|model type|model_type)"
+        r"[^\n\w]*([\w.-]*)|KeyError: '(?:\w+For\w+)'|does not recognize this architecture",
+        "this release has no engine for the checkpoint's architecture",
+        "path='pytorch' for this model, or a release whose engine path knows it",
+    ),
+    (
+        CALIBRATION,
+        "the texts for calibration are not there: a build has no network, and the default set comes from a hub",
+        "name a directory of the control machine with texts (Calibration), or a precision that needs none",
+    ),
+    (
+        r"unresolvable CDI devices? ([^\s:]*)|failed to inject CDI|could not select device driver",
+        "Docker does not know the GPU it was asked to hand over",
+        "systemctl start nvidia-cdi-refresh.service, then nvidia-ctk cdi list on the host",
+    ),
+    (
+        r"No such image: ([^\s]*)|Unable to find image",
+        "the release's image is not on this host",
+        "run deploy.py again: it pulls the image before it builds",
+    ),
+    (
+        r"CUDA driver version is insufficient|cudaErrorInsufficientDriver|forward compatibility was attempted",
+        "the driver is older than the image wants",
+        "let the nvidia_driver role manage it, or pin a release this driver runs",
+    ),
+    (
+        r"[Bb]us error",
+        "shared memory was too small for the ranks of this build",
+        "raise shm_mib of the server; NCCL and MPI talk through it",
+    ),
+    (
+        r"MemoryError|std::bad_alloc|Cannot allocate memory",
+        "the host ran out of memory",
+        "a host with more memory, or fewer `--workers`: each loads its rank's weights",
+    ),
+    (
+        r"FileNotFoundError: [^\n]*'([^'\n]+)'|can't open file '([^'\n]+)'",
+        "the build looked for {0}, which is not in the container",
+        "enginehouse plan --json prints the commands; only the weights and the calibration texts are mounted",
+    ),
+]
+KILLED = "the host ran out of memory: the kernel killed the build"
+ENDED = "the build was killed from outside, or by the kernel for want of the host's memory"
+MORE = "a host with more memory, or fewer `--workers`: each loads its rank's weights"
+UNKNOWN = "its last lines are all that is known"
+READ = "read build.log on the host; the commands are in `enginehouse plan --json`"
+
+
+def cause_of(exit_status: int, log: str, oom_kills: int = 0) -> tuple[str, str]:
+    """Cause and remedy. `oom_kills`: how many processes the kernel killed for want of memory meanwhile."""
+    if exit_status == 137:
+        return (KILLED if oom_kills else ENDED), MORE
+    for pattern, cause, remedy in CAUSES:
+        if seen := re.search(pattern, log):
+            named = next((each for each in seen.groups() if each), "")
+            return cause.format(named.strip()), remedy
+    return f"it ended with status {exit_status}; {UNKNOWN}", READ
+
+
+def oom_kills(table: Path = Path("/proc/vmstat")) -> int:
+    """How often this kernel has killed a process for want of memory since it started."""
+    try:
+        rows = dict(line.split() for line in table.read_text().splitlines())
+    except (OSError, ValueError):
+        return 0
+    return int(rows.get("oom_kill", 0))
+
+
+def last_lines(log: str, count: int = LAST_LINES) -> list[str]:
+    """The end of a log, without blank lines and progress bars that overwrote themselves."""
+    lines = [line.rsplit("\r", 1)[-1].rstrip() for line in log.splitlines()]
+    return [line[:300] for line in lines if line.strip()][-count:]

@@ -1,0 +1,106 @@
+"""Runs one command of a build in the release's container and keeps what it says.
+
+As strict as the container that serves: a user without rights, a read-only file system, no capabilities, no network.
+Only the staging directory can be written; weights and calibration texts lie where they lie on the host.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import resource
+import selectors
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import BinaryIO
+
+UID = 1000
+LABEL = "enginehouse.build"
+TMP_MIB = 4096
+PIDS_LIMIT = 16384
+# A build takes what nobody else wants: what serves goes first.
+CPU_SHARES = 64
+TAIL_BYTES = 1 << 20
+# Without a network a hub is only waited for: say so at once instead.
+OFFLINE = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
+ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+
+
+def name_of(model: str) -> str:
+    """What the container of a model's build is called."""
+    return f"enginehouse-build-{model}"
+
+
+def options(settings: dict, staging: Path, read_only: list[str]) -> list[str]:
+    """The `docker run` line up to the image, which is its last word."""
+    environment = {"HOME": str(staging / "home"), "USER": "enginehouse", "PYTHONUNBUFFERED": "1", "COLUMNS": "200"}
+    mounts = dict.fromkeys([*settings["mounts"], *read_only])
+    return [
+        *("docker", "run", "--rm", "--name", name_of(settings["model"]), "--pull", "never"),
+        *("--label", f"{LABEL}={settings['fingerprint']}", "--network", "none"),
+        *(word for device in settings["devices"] for word in ("--device", device)),
+        *("--user", f"{UID}:{UID}", "--read-only", "--cap-drop", "ALL", "--security-opt", "no-new-privileges"),
+        # exec, said aloud: Docker adds noexec to a tmpfs, and compilers load what they have just built from there.
+        *("--tmpfs", f"/tmp:rw,exec,nosuid,nodev,size={TMP_MIB}m", "--pids-limit", str(PIDS_LIMIT)),
+        *("--shm-size", f"{settings['shm_mib']}m", "--cpu-shares", str(CPU_SHARES)),
+        *("--ulimit", f"memlock={memlock()}", "--ulimit", "stack=67108864"),
+        *(word for place in mounts for word in ("--mount", f"type=bind,source={place},target={place},readonly")),
+        *("--mount", f"type=bind,source={staging},target={staging}"),
+        # The builder leaves its timing cache where it stands.
+        *("--workdir", str(staging / "work"), "--log-driver", "none"),
+        *(word for name, value in (environment | OFFLINE).items() for word in ("--env", f"{name}={value}")),
+        settings["image"],
+    ]
+
+
+def memlock() -> str:
+    """Unlimited locked memory, or the most this machine lets root have (some VMs take that right away)."""
+    try:
+        resource.setrlimit(resource.RLIMIT_MEMLOCK, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        return "-1"
+    except (ValueError, OSError):
+        return str(resource.getrlimit(resource.RLIMIT_MEMLOCK)[1])
+
+
+def run(argv: list[str], log: BinaryIO, told: Callable[[str], None]) -> tuple[int, str]:
+    """Exit status and the end of what it said; everything goes to `log`, the last line to `told` once a second."""
+    child = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    assert child.stdout
+    tail, last, next_told = b"", "", 0.0
+    with selectors.DefaultSelector() as ready:
+        ready.register(child.stdout, selectors.EVENT_READ)
+        while True:
+            if ready.select(timeout=1):
+                if not (chunk := os.read(child.stdout.fileno(), 1 << 16)):
+                    break
+                log.write(chunk)
+                tail = (tail + chunk)[-TAIL_BYTES:]
+                last = last_line(tail) or last
+            if time.monotonic() >= next_told:
+                next_told = time.monotonic() + 1
+                told(last)
+    child.stdout.close()
+    return child.wait(), tail.decode(errors="replace")
+
+
+def last_line(tail: bytes) -> str:
+    """The last line that says something, without colours; a progress bar's last state counts as a line."""
+    lines = re.split(r"[\r\n]+", ANSI.sub("", tail[-4096:].decode(errors="replace")))
+    return next((line.strip()[:160] for line in reversed(lines) if line.strip()), "")
+
+
+def quietly(argv: list[str]) -> tuple[int, str]:
+    """Exit status and output of a command that is soon over."""
+    done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+def sweep() -> None:
+    """No container of an earlier build is left: one whose unit was killed would go on writing."""
+    with contextlib.suppress(OSError):
+        _, left = quietly(["docker", "ps", "--all", "--quiet", "--filter", f"label={LABEL}"])
+        for container in left.split():
+            quietly(["docker", "rm", "--force", container])

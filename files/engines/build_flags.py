@@ -1,0 +1,95 @@
+"""Compares the flags of a planned build with what the program in the image says it takes (`--help` of argparse).
+
+Names are compared exactly. argparse itself accepts prefixes, so that a misspelt flag may quietly become another one;
+and a plan for a release nobody has read to the letter may name a flag that the image lacks. Both are found here, before
+a minute of GPU is spent. Where a help text prints no choices, none are checked.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+OPTION = re.compile(r"^ {1,8}(-\S.*)$")
+FLAG = re.compile(r"^--?[A-Za-z][\w-]*")
+
+
+@dataclass(frozen=True)
+class Flag:
+    """One flag as the help prints it. `choices` is empty where it prints none; a switch takes no value."""
+
+    name: str
+    choices: tuple[str, ...]
+    is_switch: bool
+
+
+def program_of(argv: list[str]) -> list[str]:
+    """The part of a command line that names the program: up to `trtllm-build`, or to the script."""
+    for place, word in enumerate(argv):
+        if word.endswith(".py") or Path(word).name == "trtllm-build":
+            return argv[: place + 1]
+    return argv[:1]
+
+
+def flags_in(help_text: str) -> dict[str, Flag]:
+    """Every flag a help text of argparse lists, by each of its names."""
+    found: dict[str, Flag] = {}
+    for line in help_text.splitlines():
+        if listed := OPTION.match(line):
+            # Two spaces end the names where the explanation stands on the same line.
+            found |= _named(re.split(r"\s{2,}", listed[1])[0])
+    return found
+
+
+def _named(names: str) -> dict[str, Flag]:
+    """`--a A, --b A` or `--a, --b {x,y}`: the value, and so the choices, are those of all names."""
+    parts = [part.strip() for part in re.split(r",\s*(?=-)", names)]
+    value = parts[-1].partition(" ")[2].strip()
+    braces = re.search(r"\{([^}]*)\}", value)
+    choices = tuple(each.strip() for each in braces[1].split(",")) if braces else ()
+    flags = [part.partition(" ")[0] for part in parts]
+    return {name: Flag(name, choices, not value) for name in flags if FLAG.match(name)}
+
+
+def planned(argv: list[str]) -> list[tuple[str, list[str]]]:
+    """Flags and their values, in the order of the command line; `--a=b` counts as `--a b`."""
+    said: list[tuple[str, list[str]]] = []
+    for word in argv[len(program_of(argv)) :]:
+        if FLAG.match(word):
+            name, joined, value = word.partition("=")
+            said.append((name, [value] if joined else []))
+        elif said:
+            said[-1][1].append(word)
+    return said
+
+
+def problems(argv: list[str], help_text: str, row: str) -> list[str]:
+    """What of a planned command the program in the image does not take: catalog's word, image's word, nearest name."""
+    known = flags_in(help_text)
+    name = Path(program_of(argv)[-1]).name
+    catalog = f"\n  catalog  {row}" if row else ""
+    found = []
+    for flag, values in planned(argv):
+        if problem := _problem(known, flag, values):
+            line = " ".join([flag, *values])
+            found.append(f"{name}: the image does not take `{line}`{catalog}\n  image    {problem}")
+    return found
+
+
+def _problem(known: dict[str, Flag], flag: str, values: list[str]) -> str:
+    here = known.get(flag)
+    if here is None:
+        close = difflib.get_close_matches(flag, list(known), n=1, cutoff=0.6)
+        return f"knows {len(known)} flags, and not {flag}" + (f"; the nearest is {close[0]}" if close else "")
+    if here.is_switch and values:
+        return f"{flag} is a switch and takes no value"
+    if not here.is_switch and not values:
+        return f"{flag} wants a value" + (f" out of {', '.join(here.choices)}" if here.choices else "")
+    unknown = [value for value in values if here.choices and value not in here.choices]
+    if not unknown:
+        return ""
+    close = difflib.get_close_matches(unknown[0], here.choices, n=1, cutoff=0.6)
+    near = f"; the nearest is {close[0]}" if close else ""
+    return f"{flag} takes {', '.join(here.choices)}, and not {unknown[0]}{near}"

@@ -1,0 +1,103 @@
+"""How a build ends: published as a whole by one rename, or failed with its log and the reason kept."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import socket
+import stat
+import sys
+import time
+from pathlib import Path
+
+import build_causes
+import build_container
+import engine
+
+KEPT = ("build.log", "answers.jsonl", "reference.jsonl")
+STATE = "nothing that serves was touched, and nothing was published"
+DIGESTS = "{{range .RepoDigests}}{{println .}}{{end}}{{.Id}}"
+
+
+class Stopped(Exception):
+    """The build ends here. `cause` may have aligned rows of its own; `log` is what the step said last."""
+
+    def __init__(self, stage: str, cause: str, remedy: str = "", exit_status: int = 0, log: str = "") -> None:
+        super().__init__(cause)
+        self.stage, self.cause, self.remedy, self.exit_status = stage, cause, remedy, exit_status
+        self.log = build_causes.last_lines(log)
+
+
+def publish(settings: dict, staging: Path, built: dict) -> None:
+    """The engine is at its path, with its log, its answers and engine.json, even if the power goes now."""
+    made, target = staging / "engine", Path(settings["path"])
+    files = sorted(path for path in made.rglob("*") if not engine.is_directory(path))
+    record = {key: settings[key] for key in ("fingerprint", "fields", "model", "name")}
+    record["built"] = built | {"host": socket.gethostname(), "image_digest": image_digest(settings["image"])}
+    record["files"] = {str(path.relative_to(made)): measured(path) for path in files}
+    for name in KEPT:
+        if (staging / name).exists():
+            (staging / name).rename(made / name)
+    (made / engine.RECORD).write_text(json.dumps(record, indent=2, sort_keys=True) + "\n")
+    for path in [made, *made.rglob("*")]:
+        os.chown(path, 0, 0, follow_symlinks=False)
+        path.chmod(0o755 if path.is_dir() else 0o644)
+        flush(path)
+    made.rename(target)
+    flush(target.parent)
+    shutil.rmtree(staging)
+
+
+def image_digest(image: str) -> str:
+    """The digest the image is pinned to, or that its registry gave it; its own id where it came from none."""
+    if pinned := image.partition("@")[2]:
+        return pinned
+    _, said = build_container.quietly(["docker", "image", "inspect", "--format", DIGESTS, image])
+    digests = [line.rpartition("@")[2] for line in said.split()]
+    return (digests or [""])[0]
+
+
+def measured(path: Path) -> dict:
+    """Size and checksum, as engine.json has them."""
+    plain(path)
+    return {"bytes": path.stat().st_size, "sha256": engine.sha256(path)}
+
+
+def plain(path: Path) -> None:
+    """Refuses what a program in the container could have put there to make root read something else."""
+    if not stat.S_ISREG(path.lstat().st_mode):
+        raise Stopped("publish", f"{path} is no plain file", "look at what the container of this build does")
+
+
+def keep_failure(settings: dict, stopped: Stopped) -> None:
+    """The log and the reason are kept, and said in words; the staging directory is gone."""
+    staging, failed = Path(settings["staging"]), Path(f"{settings['path']}.failed")
+    rows = [("try", stopped.remedy), ("log", str(failed / "build.log")), ("state", STATE)]
+    text = "\n".join(f"  {name:<6}  {each}" for name, each in rows if each)
+    said = "".join(f"\n  | {line}" for line in stopped.log)
+    print(f"{settings['name']}: {stopped.stage}: {stopped.cause}\n{text}{said}", file=sys.stderr)
+    why = {"stage": stopped.stage, "exit": stopped.exit_status, "cause": stopped.cause, "remedy": stopped.remedy}
+    with contextlib.suppress(OSError):  # the disk may be what is full; the journal has it all
+        failed.mkdir(parents=True, exist_ok=True)
+        (failed / "build.log").unlink(missing_ok=True)
+        if (staging / "build.log").exists():
+            (staging / "build.log").rename(failed / "build.log")
+        shutil.rmtree(staging, ignore_errors=True)
+        (failed / "why.json").write_text(json.dumps(why | {"log": stopped.log}, indent=2) + "\n")
+    shutil.rmtree(staging, ignore_errors=True)
+
+
+def flush(path: Path) -> None:
+    """The file, or the directory's entries, would survive a power cut now."""
+    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def moment(seconds: float) -> str:
+    """Universal time, as a person and a program read it."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))

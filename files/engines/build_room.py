@@ -1,0 +1,128 @@
+"""Whether a build has room: disk under the engines, and free memory on each GPU it is to use.
+
+A build never begins beside something that leaves it too little, and it waits for nobody: it says who is in the way.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+MIB = 1 << 20
+CGROUPS = Path("/proc")
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """What nvidia-smi says of one GPU now."""
+
+    index: str
+    uuid: str
+    name: str
+    driver: str
+    sm: str
+    free_mib: int
+
+
+class Unreadable(Exception):
+    """nvidia-smi does not answer; the text is what it said."""
+
+
+def gpus() -> list[Gpu]:
+    """Every GPU of this host."""
+    rows = _asked("--query-gpu=index,uuid,name,driver_version,compute_cap,memory.free")
+    return [Gpu(*row[:4], row[4].replace(".", ""), int(row[5])) for row in rows]
+
+
+def disk_problem(place: Path, needed_mib: int) -> str:
+    """A sentence where the disk is too full; empty where it is not."""
+    free = shutil.disk_usage(place).free // MIB
+    if free >= needed_mib:
+        return ""
+    return (
+        f"the build wants {needed_mib:,} MiB of disk and {free:,} are free under {place}\n"
+        "  try     free some (old images, old weights), or declare a larger data disk"
+    )
+
+
+def is_slice(device: str) -> bool:
+    """A MIG instance, of which nvidia-smi does not say how much is free."""
+    return ":" in device.partition("=")[2] or device.partition("=")[2].startswith("MIG-")
+
+
+def chosen(devices: list[str], here: list[Gpu]) -> list[Gpu]:
+    """The GPUs that CDI devices name; MIG instances are left out."""
+    names = [device.partition("=")[2] for device in devices if not is_slice(device)]
+    return [gpu for gpu in here if "all" in names or gpu.index in names or gpu.uuid in names]
+
+
+def gpu_problem(wanted: list[Gpu], needed_mib: int, servers: list[str]) -> str:
+    """A sentence where a GPU has too little free, with who takes it; empty where all have enough."""
+    short = [gpu for gpu in wanted if gpu.free_mib < needed_mib]
+    if not short:
+        return ""
+    rows = [f"  found   GPU {gpu.index}, {gpu.name}: {gpu.free_mib:,} MiB free" for gpu in short]
+    serving = [name for name in servers if is_active(name)]
+    rows += [f"  used    by {who}" for who in holders(short)]
+    rows += [f"  serves  triton@{name}.service, on the GPUs this build was given" for name in serving]
+    what = f"stop {serving[0]} (systemctl stop triton@{serving[0]})" if serving else "stop what uses the GPU"
+    head = f"the build wants {needed_mib:,} MiB free on each of its GPUs"
+    return "\n".join(
+        [head, *rows, f"  try     the build waits for no one: {what}, or build on another host (build.py, a farm host)"]
+    )
+
+
+def sm_problem(wanted: list[Gpu], sm: str) -> str:
+    """A sentence where a GPU is not of the SM the engine is planned for: it would be built, and refused at load."""
+    other = [gpu for gpu in wanted if sm and gpu.sm != sm]
+    if not other:
+        return ""
+    return (
+        f"GPU {other[0].index} is a {other[0].name} of SM {other[0].sm}, and the engine is planned for SM {sm}\n"
+        "  try     correct the GPU in the inventory: an engine runs on the SM it was built on only"
+    )
+
+
+def is_active(server: str) -> bool:
+    """Whether a Triton server serves, or is about to."""
+    asked = ["systemctl", "show", "-P", "ActiveState", f"triton@{server}.service"]
+    said = subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
+    return said in ("active", "activating", "reloading")
+
+
+def holders(short: list[Gpu]) -> list[str]:
+    """Processes on those GPUs, each by its container's name where it has one."""
+    try:
+        rows = _asked("--query-compute-apps=gpu_uuid,pid,used_memory,process_name")
+    except Unreadable:
+        return []
+    mine = {gpu.uuid for gpu in short}
+    return [f"{_owner(row[1], row[3])}, {row[2]} MiB" for row in rows if len(row) >= 4 and row[0] in mine]
+
+
+def _owner(pid: str, process: str) -> str:
+    try:
+        cgroup = (CGROUPS / pid / "cgroup").read_text()
+    except OSError:
+        return f"{process} (process {pid})"
+    container = re.search(r"docker[-/]([0-9a-f]{12,64})", cgroup)
+    if not container:
+        return f"{process} (process {pid})"
+    asked = ["docker", "inspect", "--format", "{{.Name}}", container[1]]
+    name = subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip().lstrip("/")
+    return f"container {name or container[1][:12]}"
+
+
+def _asked(query: str) -> list[list[str]]:
+    argv = ["nvidia-smi", query, "--format=csv,noheader,nounits"]
+    try:
+        done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    except OSError as missing:
+        raise Unreadable(f"nvidia-smi is not on this host ({missing.strerror})") from None
+    if done.returncode:
+        said = (done.stdout + done.stderr).strip().splitlines()
+        raise Unreadable(said[0] if said else f"nvidia-smi ended with status {done.returncode}")
+    return [[cell.strip() for cell in line.split(", ")] for line in done.stdout.splitlines() if line.strip()]

@@ -1,0 +1,162 @@
+#!/usr/bin/python3
+"""Says whether an engine's directory is what an operator signed; asked before every load.
+
+    engine.py verify DIRECTORY [--quick] [--signers FILE] [--image SHA256:…]    exit 1: one sentence per problem
+    engine.py refuse DIRECTORY WHY     moved aside as DIRECTORY.refused, so that the next deploy builds or fetches again
+
+The signature covers engine.json, and engine.json names every file with its size and sha256. `--quick` leaves the
+checksums out: a few milliseconds instead of reading every byte.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import re
+import shutil
+import stat
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+SIGNERS = Path(os.environ.get("ENGINEHOUSE_SIGNERS", "/etc/enginehouse/engine_signers"))
+RECORD, SIGNATURE = "engine.json", "engine.json.sig"
+PRINCIPAL, NAMESPACE = "enginehouse", "enginehouse-engine"
+# What lies beside an engine and is never loaded, so that no signature needs to cover it.
+BESIDE = {RECORD, SIGNATURE, "build.log", "answers.jsonl", "reference.jsonl"}
+FINGERPRINT = re.compile(r"[0-9a-f]{16}")
+
+
+def main() -> int:
+    options = arguments()
+    if options.verb == "refuse":
+        print(refuse(options.directory, options.why), file=sys.stderr)
+        return 0
+    found = problems(options.directory, options.quick, options.signers, options.image)
+    for each in found:
+        print(each, file=sys.stderr)
+    return 1 if found else 0
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0], allow_abbrev=False)
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    verify = verbs.add_parser("verify", allow_abbrev=False)
+    verify.add_argument("directory", type=Path)
+    verify.add_argument("--quick", action="store_true", help="sizes and signature only, no checksums")
+    verify.add_argument("--signers", type=Path, default=SIGNERS, help="whose signatures count")
+    verify.add_argument("--image", default="", help="digest of the image that is going to load it")
+    verb = verbs.add_parser("refuse", allow_abbrev=False)
+    verb.add_argument("directory", type=Path)
+    verb.add_argument("why")
+    return parser.parse_args()
+
+
+def problems(directory: Path, quick: bool, signers: Path, image: str = "") -> list[str]:
+    """One sentence for everything that is wrong; empty where the engine may be loaded."""
+    try:
+        text = (directory / RECORD).read_bytes()
+    except OSError as missing:
+        return [f"{directory}: {RECORD} cannot be read ({missing.strerror}), so nothing says what the engine is"]
+    if problem := unsigned(directory, text, signers):
+        return [f"{directory}: {problem}"]
+    try:
+        record = json.loads(text)
+        found = [*misplaced(directory, record, image), *differing(directory, record["files"], quick)]
+    except (ValueError, KeyError, TypeError, AttributeError) as problem:
+        return [f"{directory}: {RECORD} is not a record of an engine ({type(problem).__name__}: {problem})"]
+    return [f"{directory}: {each}" for each in found]
+
+
+def unsigned(directory: Path, text: bytes, signers: Path) -> str:
+    """Why the signature does not make this engine loadable; empty where it does."""
+    signature = directory / SIGNATURE
+    if not signature.is_file():
+        return f"{SIGNATURE} is missing: nobody has signed this engine"
+    if not signers.is_file():
+        return f"{signers} is missing: this host believes no signature"
+    keygen = ["ssh-keygen", "-Y"]
+    what = ["-n", NAMESPACE, "-s", str(signature)]
+    if asked([*keygen, "verify", "-f", str(signers), "-I", PRINCIPAL, *what], text) == 0:
+        return ""
+    if asked([*keygen, "check-novalidate", *what], text) == 0:
+        return f"it is signed with a key that {signers} does not name"
+    return f"{SIGNATURE} is not a signature of its {RECORD}: one of the two was changed"
+
+
+def asked(argv: list[str], text: bytes) -> int:
+    return subprocess.run(argv, input=text, capture_output=True, check=False).returncode
+
+
+def misplaced(directory: Path, record: dict, image: str) -> list[str]:
+    """A signed engine in another one's place, or under another image than it was built with."""
+    found = []
+    if FINGERPRINT.fullmatch(directory.name) and record["fingerprint"] != directory.name:
+        found.append(f"{RECORD} is that of engine {record['fingerprint']}")
+    if image and record["built"]["image_digest"] != image:
+        found.append(f"it was built with image {record['built']['image_digest']}, and {image} is to load it")
+    return found
+
+
+def differing(directory: Path, files: dict, quick: bool) -> list[str]:
+    """Files that are missing, too many, or not as recorded."""
+    here = {str(path.relative_to(directory)) for path in directory.rglob("*") if not is_directory(path)}
+    found = [f"{name} is not in {RECORD}" for name in sorted(here - set(files) - BESIDE)]
+    if not any(name.endswith(".engine") for name in files):
+        found.append(f"{RECORD} names no engine file")
+    with ThreadPoolExecutor(4) as pool:
+        said = pool.map(lambda name: difference(directory / name, files[name], quick), sorted(files))
+        found += [f"{name} {each}" for name, each in zip(sorted(files), said, strict=True) if each]
+    return found
+
+
+def is_directory(path: Path) -> bool:
+    return stat.S_ISDIR(path.lstat().st_mode)
+
+
+def difference(path: Path, recorded: dict, quick: bool) -> str:
+    """What is wrong with one file; empty where it is as recorded. A link is never as recorded."""
+    try:
+        seen = path.lstat()
+    except OSError:
+        return "is missing"
+    if not stat.S_ISREG(seen.st_mode):
+        return "is no plain file"
+    if seen.st_size != recorded["bytes"]:
+        return f"has {seen.st_size:,} bytes and should have {recorded['bytes']:,}"
+    if not quick and sha256(path) != recorded["sha256"]:
+        return "has the right size and another content than was signed"
+    return ""
+
+
+def sha256(path: Path) -> str:
+    """The file's checksum. In chunks: Ubuntu 22.04 has Python 3.10, without hashlib.file_digest."""
+    digest = hashlib.sha256()
+    with path.open("rb") as content:
+        while chunk := content.read(1 << 22):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+def refuse(directory: Path, why: str) -> str:
+    """The directory is out of the way, with the reason beside its files; an earlier refused one is gone."""
+    aside = directory.with_name(f"{directory.name}.refused")
+    if not directory.is_dir():
+        return f"{directory} is not there, so there is nothing to move aside"
+    if aside.exists():
+        shutil.rmtree(aside)
+    directory.rename(aside)
+    said = {"when": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "why": why}
+    (aside / "why.json").write_text(json.dumps(said, indent=2) + "\n")
+    handle = os.open(directory.parent, os.O_RDONLY)
+    os.fsync(handle)
+    os.close(handle)
+    return f"{directory}: not loaded, and moved to {aside.name}: {why}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
