@@ -12,7 +12,7 @@ preflight.confirm(mine)
 rollout.gate(plan.hosts, rollout.UNTOUCHED, name="Gate | Every host is what the plan believes")
 
 foundation.apply(mine)  # driver, Docker, toolkit: here only where nothing is serving yet
-stage.apply(mine)  # image, weights: interrupts nothing
+stage.apply(mine, plan.slices)  # image, weights, engines: interrupts nothing
 
 for number, wave in enumerate(host.loop(plan.waves), start=1):
     if host.name in wave:

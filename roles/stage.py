@@ -1,20 +1,34 @@
-"""What can be brought to a host while it serves: image and weights. Both are units: started early, awaited late.
+"""What can be brought to a host while it serves: image, weights, engines. Started early, awaited late.
 
-A host that serves nothing yet has them started by `foundation`, as soon as it has Python and Docker, so that they run
-beside the driver's installation. On one that serves they start here, where they interrupt nothing.
+A host that serves nothing yet has image and weights started by `foundation`, as soon as it has Python and Docker, so
+that they run beside the driver's installation. On one that serves they start here, where they interrupt nothing. An
+engine is built from both, so it comes last; one that is built beside a server needs GPU memory the server leaves free.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from pyinfra import host
 
 from deploy.slice import Slice
-from roles import model_store, registry
+from roles import engines, model_store, registry
 from roles.foundation import Serving
 
 
-def apply(mine: Slice) -> None:
-    """The weights are published and checked, and the image is there."""
+def apply(mine: Slice, slices: Iterable[Slice]) -> None:
+    """Weights are published and checked, the image is there, and so is every engine, signed. `slices`: all hosts'."""
+    _fetched(mine)
+    engines.apply(mine, slices)
+
+
+def build(mine: Slice, slices: Iterable[Slice]) -> None:
+    """The engines this host is the one to build are built, signed and kept for others."""
+    _fetched(mine)
+    engines.build(mine, slices)
+
+
+def _fetched(mine: Slice) -> None:
     if host.get_fact(Serving):
         model_store.begin(mine)
         registry.begin(mine)

@@ -1,0 +1,16 @@
+"""Build, judge and sign every engine of the inventory, and keep them for the fleet; nothing is served or swapped."""
+
+from pyinfra import host, inventory
+
+from deploy.__main__ import planned
+from roles import engines, foundation, preflight, rollout, stage
+
+plan = planned(inventory, host)  # the plan that deploy.py has, so the engines it will look for
+mine = plan.for_host(host.name)
+
+preflight.confirm(mine)
+rollout.gate(plan.hosts, rollout.UNTOUCHED, name="Gate | Every host is what the plan believes")
+
+if host.name in engines.builders(plan.slices):  # one host for each engine, hosts that only build before others
+    foundation.apply(mine)
+    stage.build(mine, plan.slices)

@@ -1,0 +1,184 @@
+"""Whether a new engine answers like the checkpoint it came from: asked on the control machine before it is signed.
+
+Pure: it compares answers that a host made, greedily and with a fixed seed, with stored ones or with those of the
+checkpoint itself. Two engines of one checkpoint may differ in a late token (another kernel, another rounding); one that
+differs early and everywhere is broken. So the share of equal tokens decides, and the first difference is what is shown.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from deploy.errors import Refusal
+from deploy.slice import ReplaySlice
+
+SHOWN = 3
+STATE = "the engine is built and not signed, so no server loads it; what serves goes on"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What was answered to one prompt. `kind` is prompt, or task where a regular expression judges it."""
+
+    prompt: str
+    tokens: tuple[int, ...] = ()
+    text: str = ""
+    kind: str = "prompt"
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One prompt: the answer wanted, the one given, and where they part (None: nowhere), counted from 0."""
+
+    wanted: Answer
+    given: Answer
+
+    @property
+    def length(self) -> int:
+        """Tokens compared: those of the longer answer."""
+        return max(len(self.wanted.tokens), len(self.given.tokens))
+
+    @property
+    def equal(self) -> int:
+        """Tokens that are the same at the same position."""
+        return sum(one == other for one, other in zip(self.wanted.tokens, self.given.tokens, strict=False))
+
+    @property
+    def first_difference(self) -> int | None:
+        """The position of the first token that differs."""
+        pairs = zip(self.wanted.tokens, self.given.tokens, strict=False)
+        found = next((at for at, (one, other) in enumerate(pairs) if one != other), None)
+        shorter = min(len(self.wanted.tokens), len(self.given.tokens))
+        return found if found is not None else shorter if shorter < self.length else None
+
+
+@dataclass(frozen=True)
+class Task:
+    """A prompt whose answer has to match a regular expression."""
+
+    prompt: str
+    expected: str
+    given: str
+
+    @property
+    def is_met(self) -> bool:
+        """Whether it does, anywhere in the text."""
+        return re.search(self.expected, self.given) is not None
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Everything compared, and what was wanted of it."""
+
+    compared: tuple[Compared, ...]
+    tasks: tuple[Task, ...]
+    wanted: ReplaySlice
+
+    @property
+    def tokens(self) -> int:
+        """Tokens compared, all prompts together."""
+        return sum(one.length for one in self.compared)
+
+    @property
+    def equal_percent(self) -> float:
+        """Share of equal tokens; without any tokens everything is equal."""
+        return _percent(sum(one.equal for one in self.compared), self.tokens)
+
+    @property
+    def met_percent(self) -> float:
+        """Share of tasks met."""
+        return _percent(sum(task.is_met for task in self.tasks), len(self.tasks))
+
+    @property
+    def is_good(self) -> bool:
+        """Whether the engine may be signed."""
+        return self.equal_percent >= self.wanted.equal_percent and self.met_percent >= self.wanted.minimum_percent
+
+    @property
+    def sentence(self) -> str:
+        """The result in one line."""
+        told = f"{self.equal_percent:.1f} % of {self.tokens:,} tokens equal ({self.wanted.equal_percent:.1f} % wanted)"
+        if not self.tasks:
+            return told
+        met = sum(task.is_met for task in self.tasks)
+        return f"{told}, {met} of {len(self.tasks)} tasks met ({self.wanted.minimum_percent:.1f} % wanted)"
+
+
+def judge(wanted: Sequence[Answer], given: Sequence[Answer], tasks: Sequence[tuple[str, str]], limits: ReplaySlice
+          ) -> Verdict:  # fmt: skip
+    """The verdict. `tasks` are (prompt, expected); a prompt that was not answered counts as answered with nothing."""
+    prompts = {one.prompt: one for one in given if one.kind == "prompt"}
+    texts = {one.prompt: one.text for one in given if one.kind == "task"}
+    return Verdict(
+        tuple(Compared(one, prompts.get(one.prompt, Answer(one.prompt))) for one in wanted),
+        tuple(Task(prompt, expected, texts.get(prompt, "")) for prompt, expected in tasks),
+        limits,
+    )
+
+
+def answers(text: str) -> list[Answer]:
+    """The answers in JSON lines. Raises ValueError, KeyError or TypeError where a line is none."""
+    told = [json.loads(line) for line in text.splitlines() if line.strip()]
+    return [
+        Answer(str(one["prompt"]), tuple(int(each) for each in one["tokens"]), str(one.get("text", "")),
+               str(one.get("kind", "prompt")))
+        for one in told
+    ]  # fmt: skip
+
+
+def tasks(text: str) -> list[tuple[str, str]]:
+    """(prompt, expected) of every line. Raises like `answers`, and re.error for a pattern that is none."""
+    told = [json.loads(line) for line in text.splitlines() if line.strip()]
+    return [(str(one["prompt"]), re.compile(str(one["expected"])).pattern) for one in told]
+
+
+def regression(engine: str, verdict: Verdict) -> Refusal:
+    """Why an engine is not signed: the shares, and the prompts that part first."""
+    parted = [one for one in verdict.compared if one.first_difference is not None]
+    worst = sorted(parted, key=lambda one: one.first_difference or 0)[:SHOWN]
+    unmet = [task for task in verdict.tasks if not task.is_met][:SHOWN]
+    facts = {"found": verdict.sentence}
+    if verdict.equal_percent < verdict.wanted.equal_percent:
+        for number, one in enumerate(worst, start=1):
+            facts |= _difference(number, one)
+    if verdict.met_percent < verdict.wanted.minimum_percent:
+        for number, task in enumerate(unmet, start=1):
+            facts |= {f"task {number}": _short(task.prompt), f"expects {number}": task.expected}
+            facts |= {f"answer {number}": _short(task.given)}
+    return Refusal(
+        f"{engine} does not answer as it should",
+        facts=facts,
+        attempt="another precision or calibration; or, if these answers are as good, new stored answers or a lower "
+        "Replay.equal_percent",
+        state=STATE,
+        kind="replay-regression",
+    )
+
+
+def _difference(number: int, one: Compared) -> dict[str, str]:
+    at = one.first_difference or 0
+    where = f"token {at + 1} of {one.length} differs first; {one.equal} equal"
+    return {
+        f"prompt {number}": f"{_short(one.wanted.prompt)}: {where}",
+        f"wanted {number}": _around(one.wanted, at),
+        f"given {number}": _around(one.given, at),
+    }
+
+
+def _around(answer: Answer, at: int) -> str:
+    before = " ".join(map(str, answer.tokens[max(0, at - 3) : at]))
+    after = " ".join(map(str, answer.tokens[at : at + 5])) or "(ends)"
+    tokens = f"{'… ' if at > 3 else ''}{before} [{after}]".strip()
+    return f"{tokens}   {_short(answer.text)}" if answer.text else tokens
+
+
+def _short(text: str, limit: int = 60) -> str:
+    line = " ".join(text.split())
+    return json.dumps(line if len(line) <= limit else f"{line[: limit - 1]}…", ensure_ascii=False)
+
+
+def _percent(part: int, whole: int) -> float:
+    return 100.0 * part / whole if whole else 100.0

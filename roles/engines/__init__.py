@@ -1,0 +1,153 @@
+"""Every compiled engine a host is to load is there: built once in the fleet, judged, signed, and copied to the others.
+
+Building takes an hour of a GPU, so it happens on one host per fingerprint, in a unit that outlives this run
+(files/engines/build.py). The control machine judges its answers, signs it, and carries it to the hosts that want the
+same. Each step acts on all engines of all hosts before the next begins; a finished fleet is one question per host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from pyinfra import host
+from pyinfra import state as run_state
+from pyinfra.api.command import PyinfraCommand, StringCommand
+from pyinfra.api.operation import OperationMeta
+
+from deploy.slice import EngineSlice, Slice
+from roles.engines import ledger
+from roles.engines.building import build as build_commands
+from roles.engines.carrying import Collect, Fetch, left_by_builder
+from roles.engines.defaults import Defaults
+from roles.engines.facts import Present
+from roles.engines.fleet import Asking, Board, board
+from roles.engines.intent import Intent, builders, order_of
+from roles.engines.keep import Kept
+from roles.engines.programs import prune, texts
+from roles.engines.recording import Record
+from roles.engines.signing import Sign
+from roles.engines.trust import unusable
+from roles.settings import overridden
+from roles.steps import Reading, Refuse, step
+from roles.texts import Seen, put
+
+__all__ = ["apply", "build", "builders"]
+
+Decide = Callable[[Present], Iterator[PyinfraCommand]]
+
+
+def apply(mine: Slice, slices: Iterable[Slice]) -> None:
+    """Every engine of the host is on it, signed and whole. `slices` are those of all hosts of the run."""
+    if mine.engines:
+        work = _Work(mine, tuple(slices))
+        made = work.made()
+        brought = work.brought()
+        work.recorded()
+        work.pruned([*made, brought])
+
+
+def build(mine: Slice, slices: Iterable[Slice]) -> None:
+    """What this host is the one to build is built, signed, recorded, and kept off it; nothing is fetched to serve."""
+    if mine.engines:
+        work = _Work(mine, tuple(slices), keeps_all=True)
+        work.made()
+        work.recorded()
+
+
+class _Work:
+    """The steps of one host, in the order pyinfra is told of them."""
+
+    def __init__(self, mine: Slice, slices: tuple[Slice, ...], keeps_all: bool = False) -> None:
+        assert mine.engine_trust, "an engine nobody signs passed the checks"
+        self.mine, self.slices, self.trust = mine, slices, mine.engine_trust
+        self.keeps_all = keeps_all or mine.farm
+        self.name = host.name
+        self.settings = overridden(host, "engines", Defaults())
+        self.kept = Kept(mine.engine_store, self.trust)
+        self.board: Board = board(slices)
+        self.asking = Asking(self.board)
+
+    def made(self) -> list[OperationMeta]:
+        """Programs are installed; what nobody has is built, judged and signed here, and kept where others look."""
+        wanted = texts(self.trust)
+        seen = Reading(Seen, {"paths": tuple(text.path for text in wanted)})
+        step(seen, lambda found: put(wanted, found), name="Engines | Install programs and signers")
+        built = step(self.asking, self._each(self._build), name=f"Engines | Build {self._names()}")
+        signed = step(self.asking, self._each(self._sign), name=f"Engines | Judge and sign {self._names()}")
+        step(self.asking, self._each(self._collect), name=f"Engines | Collect {self._names()}")
+        return [built, signed]
+
+    def brought(self) -> OperationMeta:
+        """What others have is here too."""
+        return step(self.asking, self._each(self._fetch), name=f"Engines | Fetch {self._names()}")
+
+    def recorded(self) -> None:
+        """The ledger has a record of every engine."""
+        step(self.asking, self._each(self._record), name=f"Engines | Record {self._names()}")
+
+    def pruned(self, after: list[OperationMeta]) -> None:
+        """Engines nobody will ask for are gone; looked at only when a new one came."""
+
+        def decide(_: Present) -> Iterator[PyinfraCommand]:
+            yield prune(self.mine, self.settings)
+
+        step(self.asking, decide, only_after=after, name="Engines | Remove old ones")
+
+    def _each(self, decide: Callable[[EngineSlice, Intent], Iterator[PyinfraCommand]]) -> Decide:
+        def all_of_them(_: Present) -> Iterator[PyinfraCommand]:
+            for engine in self.mine.engines:
+                yield from decide(engine, self.board.intent(engine, self.kept))
+
+        return all_of_them
+
+    def _build(self, engine: EngineSlice, intent: Intent) -> Iterator[PyinfraCommand]:
+        if run_state.is_executing and intent.is_new():
+            self.board.promised[engine.fingerprint] = intent.source
+        if not intent.builds(self.name):
+            return
+        if problem := unusable(self.trust):
+            yield Refuse(problem)
+            return
+        if self.asking.now().kind(engine.path) == "broken":
+            yield StringCommand(f"rm -rf {engine.path}.refused && mv -T {engine.path} {engine.path}.refused")
+        yield from build_commands(engine, self.mine, self.asking.now(), self.settings)
+
+    def _sign(self, engine: EngineSlice, intent: Intent) -> Iterator[PyinfraCommand]:
+        if intent.signs(self.name) and self._is_ready(engine):
+            yield Sign(engine, self.trust)
+
+    def _collect(self, engine: EngineSlice, intent: Intent) -> Iterator[PyinfraCommand]:
+        if intent.source != self.name or not self._is_ready(engine, "signed"):
+            return
+        if self._is_wanted_elsewhere(engine, intent) and not self._is_put_away(engine):
+            yield Collect(engine, self.kept, self.settings)
+
+    def _fetch(self, engine: EngineSlice, intent: Intent) -> Iterator[PyinfraCommand]:
+        if not intent.fetches(self.name):
+            if run_state.is_executing and intent.source == self.name and not self._is_ready(engine, "signed"):
+                yield Refuse(left_by_builder(engine, self.board.promised.get(engine.fingerprint, "")))
+            return
+        if run_state.is_executing and intent.source and intent.kinds.get(intent.source) != "signed":
+            yield Refuse(left_by_builder(engine, self.board.promised.get(engine.fingerprint, intent.source)))
+            return
+        yield Fetch(engine, self.kept, self.settings)
+
+    def _record(self, engine: EngineSlice, intent: Intent) -> Iterator[PyinfraCommand]:
+        first = order_of(engine.fingerprint, self.slices)[0]
+        if first == self.name and not ledger.is_recorded(engine, self.settings.ledger):
+            yield Record(engine, self.settings.ledger)
+
+    def _is_ready(self, engine: EngineSlice, kind: str = "unsigned") -> bool:
+        """In prepare everything is taken to go well; in execute it has to be there."""
+        return not run_state.is_executing or self.asking.now().kind(engine.path) == kind
+
+    def _is_wanted_elsewhere(self, engine: EngineSlice, intent: Intent) -> bool:
+        others = any(intent.fetches(name) for name in intent.kinds)
+        return others or self.keeps_all or self.mine.engine_store is not None
+
+    def _is_put_away(self, engine: EngineSlice) -> bool:
+        """Where a store is declared, the store is what counts; the cache serves only those who want it now."""
+        return self.kept.is_stored(engine) if self.mine.engine_store else self.kept.is_cached(engine)
+
+    def _names(self) -> str:
+        return ", ".join(f"{engine.model} {engine.fingerprint[:8]}" for engine in self.mine.engines)

@@ -1,0 +1,175 @@
+"""Commands that have a host build one engine in its unit, attach to one that is being built, and follow it."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+from pyinfra import logger
+from pyinfra.api import Host, State, StringCommand
+from pyinfra.api.arguments import ConnectorArguments
+from pyinfra.api.command import PyinfraCommand
+
+from deploy.files import ROOT, weights_path
+from deploy.slice import EngineSlice, ReplaySlice, Slice
+from roles import units
+from roles.engines.defaults import Defaults
+from roles.engines.facts import BUILDS, BuildState, Present, build_unit
+from roles.engines.remote import Tell, read
+from roles.rsync import RESUMING, TELLING, reach, transfer
+from roles.steps import write
+
+CALIBRATION = f"{ROOT}/calibration"
+
+
+def build(engine: EngineSlice, mine: Slice, seen: Present, settings: Defaults) -> Iterator[PyinfraCommand]:
+    """The engine is published on the host, unsigned; a build of the same fingerprint that goes already is awaited."""
+    unit = build_unit(engine.model)
+    if not seen.builds_now(engine.model, engine.fingerprint):
+        yield from _make_room(engine, mine, seen.builds.get(engine.model, BuildState()), settings)
+        yield from _start(engine, mine, settings)
+    yield units.Follow(unit, f"engine {engine.model}", settings.build_seconds, Why(engine))
+    yield StringCommand(f"test -s {shlex.quote(engine.path)}/engine.json")
+
+
+def _make_room(engine: EngineSlice, mine: Slice, going: BuildState, settings: Defaults) -> Iterator[PyinfraCommand]:
+    """A unit that builds something else is awaited where the plan wants that too, and ended where it does not."""
+    if not going.unit.is_going:
+        return
+    unit = build_unit(engine.model)
+    planned = [one for one in mine.engines if one.fingerprint == going.fingerprint]
+    if planned:
+        yield units.Follow(unit, f"engine {engine.model}", settings.build_seconds, Why(planned[0]))
+        return
+    yield Tell(f"{unit} builds {going.fingerprint or 'an engine'}, which is no longer planned: it is stopped")
+    yield StringCommand(f"systemctl stop {shlex.quote(unit)}")
+
+
+def _start(engine: EngineSlice, mine: Slice, settings: Defaults) -> Iterator[PyinfraCommand]:
+    if engine.calibration:
+        yield SendCalibration(Path(engine.calibration).expanduser(), calibration_path(engine), settings)
+    for path, content in replay_files(engine).items():
+        yield write(path, content)
+    yield write(f"{BUILDS}/{engine.model}.json", settings_text(engine, mine))
+    yield StringCommand(units.start(build_unit(engine.model)))
+
+
+def settings_text(engine: EngineSlice, mine: Slice) -> str:
+    """What the build program reads; nothing in it is secret."""
+    told = {
+        "model": engine.model,
+        "role": engine.role,
+        "fingerprint": engine.fingerprint,
+        "name": engine.name,
+        "path": engine.path,
+        "staging": engine.staging,
+        "image": mine.image.pull_reference,
+        "devices": engine.devices,
+        "fields": engine.fields,
+        "steps": [{"stage": step.stage, "argv": step.argv} for step in engine.steps],
+        "flags": engine.flags,
+        "flags_row": engine.flags_row,
+        "mounts": [*(weights_path(each) for each in engine.weights), *filter(None, [calibration_path(engine)])],
+        "scratch_mib": engine.scratch_mib,
+        "gpu_mib": engine.gpu_mib,
+        "shm_mib": max((server.shm_mib for server in mine.servers), default=2048),
+        "world_size": engine.world_size,
+        "servers": [server.name for server in mine.servers if set(server.gpus) & set(engine.gpus)],
+        "replay": _replay(engine, engine.replay) if engine.replay else None,
+    }
+    return json.dumps(told, indent=2, sort_keys=False) + "\n"
+
+
+def _replay(engine: EngineSlice, replay: ReplaySlice) -> dict[str, object]:
+    return {
+        "prompts": f"{_replay_place(engine)}/prompts.jsonl",
+        "answers": "stored" if replay.answers else "",
+        "tasks": f"{_replay_place(engine)}/tasks.jsonl" if replay.tasks else "",
+        "max_tokens": replay.max_tokens,
+        "checkpoint": weights_path(engine.weights[0]),
+        "tensor": engine.tensor,
+        "pipeline": engine.pipeline,
+    }
+
+
+def replay_files(engine: EngineSlice) -> dict[str, str]:
+    """The prompts and tasks by their paths on the host; the stored answers stay here, where they are compared."""
+    if engine.replay is None:
+        return {}
+    sources = {"prompts": engine.replay.prompts, "tasks": engine.replay.tasks}
+    return {
+        f"{_replay_place(engine)}/{name}.jsonl": Path(source).expanduser().read_text().rstrip("\n") + "\n"
+        for name, source in sources.items()
+        if source
+    }
+
+
+def _replay_place(engine: EngineSlice) -> str:
+    return f"{BUILDS}/{engine.model}.replay"
+
+
+def calibration_path(engine: EngineSlice) -> str:
+    """Where an engine's calibration texts lie on the host; empty where it needs none."""
+    if not engine.calibration:
+        return ""
+    told = engine.fields.get("calibration")
+    digest = told.get("digest", "") if isinstance(told, dict) else ""
+    assert digest, "a plan with calibration texts was made without reading them"
+    return f"{CALIBRATION}/{digest}"
+
+
+class SendCalibration(PyinfraCommand):
+    """The calibration texts are on the host, where the build mounts them."""
+
+    def __init__(self, source: Path, target: str, settings: Defaults) -> None:
+        super().__init__()
+        self.source, self.target, self.settings = source, target, settings
+
+    def __repr__(self) -> str:
+        return f"rsync {self.source}/ to {self.target}/"
+
+    def execute(self, state: State, host: Host, connector_arguments: ConnectorArguments) -> bool:
+        """True once everything is there."""
+        host.run_shell_command(StringCommand("mkdir -p", shlex.quote(self.target)), **connector_arguments)
+        how, there = reach(host, bool(connector_arguments.get("_sudo")), self.target)
+        argv = [*RESUMING, "--delete", *TELLING, *how, f"{self.source}/", there]
+        return transfer(host, argv, "calibration texts", self.settings)
+
+
+class Why:
+    """Tells why a build ended: what its program left in why.json, and the end of its log."""
+
+    def __init__(self, engine: EngineSlice) -> None:
+        self.engine = engine
+
+    def __call__(self, host: Host, arguments: ConnectorArguments) -> None:
+        """Logs it under the host's name."""
+        left = read(host, f"{self.engine.path}.failed/why.json", arguments)
+        for line in explained(self.engine, json.loads(left) if left else {}).splitlines():
+            host.log_styled(line, fg="red", log_func=logger.error)
+
+
+def explained(engine: EngineSlice, why: dict[str, object]) -> str:
+    """A failed build in words: cause, remedy, the last lines of its log, and what was left untouched."""
+    if not why:
+        return (
+            f"engine {engine.model} ({engine.fingerprint}) was not built, and its build left no word\n"
+            f"  try    journalctl -u {build_unit(engine.model)} on the host\n"
+            f"  state  nothing was published; what serves goes on"
+        )
+    log = why.get("log") or []
+    lines = [str(line) for line in log][-8:] if isinstance(log, list) else [str(log)]
+    rows = [
+        ("cause", str(why.get("cause", "not known"))),
+        *((("log", lines[0]), *(("", line) for line in lines[1:])) if lines else ()),
+        ("kept", f"{engine.path}.failed/build.log on the host"),
+        ("try", str(why.get("remedy") or "read the log above")),
+        ("state", "nothing was published; what serves goes on"),
+    ]
+    told = "\n".join(f"  {name:<5}  {text}" for name, text in rows)
+    return (
+        f"engine {engine.model} ({engine.fingerprint}) was not built: "
+        f"{why.get('stage', 'build')} ended with {why.get('exit', '?')}\n{told}"
+    )

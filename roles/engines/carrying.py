@@ -1,0 +1,110 @@
+"""Commands that bring an engine from the host that has it to the control machine, and from there to other hosts."""
+
+from __future__ import annotations
+
+import shlex
+
+from pyinfra import logger
+from pyinfra import state as run_state
+from pyinfra.api import Host, State, StringCommand
+from pyinfra.api.arguments import ConnectorArguments
+from pyinfra.api.command import PyinfraCommand
+
+from deploy.errors import Refusal
+from deploy.slice import EngineSlice
+from roles.engines.defaults import Defaults
+from roles.engines.keep import Kept
+from roles.places import PROGRAMS
+from roles.rsync import RESUMING, TELLING, reach, transfer
+
+
+class Carry(PyinfraCommand):
+    """A command about one engine, its cached copy and a host; a refusal on the way is told under the host's name."""
+
+    verb = ""
+
+    def __init__(self, engine: EngineSlice, kept: Kept, settings: Defaults) -> None:
+        super().__init__()
+        self.engine, self.kept, self.settings = engine, kept, settings
+
+    def __repr__(self) -> str:
+        return f"{self.verb} {self.engine.name}"
+
+    def execute(self, state: State, host: Host, connector_arguments: ConnectorArguments) -> bool:
+        """True once it is done."""
+        try:
+            return self.done(host, connector_arguments)
+        except Refusal as problem:
+            for line in str(problem).splitlines():
+                host.log_styled(line, fg="red", log_func=logger.error)
+            return False
+
+    def done(self, host: Host, arguments: ConnectorArguments) -> bool:
+        """What it does."""
+        raise NotImplementedError
+
+
+class Collect(Carry):
+    """The engine of this host is in the cache, checked to its last byte, and in the store where one is declared."""
+
+    verb = "collect"
+
+    def done(self, host: Host, arguments: ConnectorArguments) -> bool:
+        if not self.kept.is_cached(self.engine):
+            how, there = reach(host, bool(arguments.get("_sudo")), self.engine.path)
+            staging = self.kept.staging(self.engine)
+            argv = [*RESUMING, "--exclude=.*", *TELLING, *how, there, f"{staging}/"]
+            if not transfer(host, argv, f"engine {self.engine.model}", self.settings):
+                return False
+            self.kept.publish(self.engine)
+        self.kept.put_away(self.engine)
+        return True
+
+
+class Fetch(Carry):
+    """The host has the cached engine: it arrives aside, is checked there to its last byte, and is renamed."""
+
+    verb = "fetch"
+
+    def done(self, host: Host, arguments: ConnectorArguments) -> bool:
+        source = self.kept.brought(self.engine)
+        path = self.engine.path
+        parent, _, last = path.rpartition("/")
+        incoming = f"{parent}/.{last}.incoming"
+        self._run(host, f"mkdir -p {shlex.quote(incoming)}", arguments)
+        how, there = reach(host, bool(arguments.get("_sudo")), incoming)
+        argv = [*RESUMING, "--delete", *TELLING, *how, f"{source}/", there]
+        if not transfer(host, argv, f"engine {self.engine.model}", self.settings):
+            return False
+        i, p = shlex.quote(incoming), shlex.quote(path)
+        checked, said = self._run(host, f"python3 {PROGRAMS}/engine.py verify {i} 2>&1", arguments)
+        if not checked:
+            self._run(host, f"rm -rf {i}", arguments)
+            raise self._not_as_sent((said or ["nothing"])[0])
+        return self._run(host, f"rm -rf {p} {p}.refused && sync {i}/engine.json && mv -T {i} {p}", arguments)[0]
+
+    @staticmethod
+    def _run(host: Host, command: str, arguments: ConnectorArguments) -> tuple[bool, list[str]]:
+        done, output = host.run_shell_command(StringCommand(command), **arguments)
+        return done, list(output.stdout_lines)
+
+    def _not_as_sent(self, found: str) -> Refusal:
+        return Refusal(
+            f"engine {self.engine.model} ({self.engine.fingerprint}) is not accepted by this host",
+            facts={"found": found, "sent from": str(self.kept.cached(self.engine))},
+            attempt="run again; if it stays so, remove that directory: another copy is fetched, or a new one built",
+            state="it was not published; what serves goes on",
+            kind="engine-not-accepted",
+        )
+
+
+def left_by_builder(engine: EngineSlice, builder: str) -> Refusal:
+    """Why a host that was to fetch an engine has none to fetch."""
+    lost = builder and builder not in {each.name for each in run_state.active_hosts}
+    why = "did not finish it; its own lines are above" if lost else "has not finished it"
+    return Refusal(
+        f"engine {engine.model} ({engine.fingerprint}) was to come from {builder or 'another host'}, which {why}",
+        attempt="mend it there, and run again: this host does nothing until then",
+        state="nothing was changed here; what serves goes on",
+        kind="engine-not-built-elsewhere",
+    )

@@ -1,0 +1,116 @@
+"""Which engines a host has, whether it would load them, and what its build units do."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from pyinfra.api import FactBase
+
+from roles.places import PROGRAMS, SETTINGS
+from roles.units import UnitState, ask
+
+Kind = Literal["absent", "unsigned", "signed", "broken"]
+BUILDS = f"{SETTINGS}/build"
+
+
+def build_unit(model: str) -> str:
+    """The unit that builds a model's engine."""
+    return f"enginehouse-build@{model}.service"
+
+
+@dataclass(frozen=True)
+class EngineState:
+    """One engine's directory. `problem` is what the host's own check says of it, empty where it would load it."""
+
+    is_there: bool = False
+    is_sealed: bool = False
+    """It has a signature, whoever's."""
+    problem: str = ""
+
+    @property
+    def kind(self) -> Kind:
+        """Broken is what must not be signed either: another hand's signature, or files that are not as recorded."""
+        if not self.is_there:
+            return "absent"
+        if not self.problem:
+            return "signed"
+        return "broken" if self.is_sealed else "unsigned"
+
+
+@dataclass(frozen=True)
+class BuildState:
+    """One model's build unit, and the fingerprint it was last told to build."""
+
+    unit: UnitState = field(default_factory=UnitState)
+    fingerprint: str = ""
+
+
+@dataclass(frozen=True)
+class Present:
+    """Everything one host says about engines: by path, and by model."""
+
+    engines: Mapping[str, EngineState] = field(default_factory=dict)
+    builds: Mapping[str, BuildState] = field(default_factory=dict)
+
+    def kind(self, path: str) -> Kind:
+        """What is at an engine's path."""
+        return self.engines.get(path, EngineState()).kind
+
+    def builds_now(self, model: str, fingerprint: str) -> bool:
+        """Whether this very engine is being built."""
+        seen = self.builds.get(model, BuildState())
+        return seen.unit.is_going and seen.fingerprint == fingerprint
+
+
+class Having(FactBase[Present]):
+    """Asks the host's own program what it would load; a host without the program has no engines."""
+
+    def command(self, paths: tuple[str, ...], models: tuple[str, ...]) -> str:
+        return "; ".join([*map(self._engine, paths), *map(self._build, models), "true"])
+
+    @staticmethod
+    def _engine(path: str) -> str:
+        d = shlex.quote(path)
+        checked = f"said=$(python3 {PROGRAMS}/engine.py verify {d} --quick 2>&1)"
+        return (
+            f"if test -d {d}; then echo engine={d}; test -f {d}/engine.json.sig && echo sealed=yes;"
+            f' {checked} || echo "problem=$(echo "$said" | head -n 1)"; fi'
+        )
+
+    @staticmethod
+    def _build(model: str) -> str:
+        settings = shlex.quote(f"{BUILDS}/{model}.json")
+        told = r"""sed -n 's/^  "fingerprint": "\([0-9a-f]*\)".*/fingerprint=\1/p'"""
+        return f"echo build={shlex.quote(model)}; {told} {settings} 2>/dev/null; {ask(build_unit(model))}"
+
+    @staticmethod
+    def default() -> Present:
+        return Present()
+
+    def process(self, output: list[str]) -> Present:
+        engines: dict[str, list[str]] = {}
+        builds: dict[str, list[str]] = {}
+        lines: list[str] = []
+        for line in output:
+            name, _, value = line.partition("=")
+            if name in ("engine", "build"):
+                lines = (engines if name == "engine" else builds).setdefault(value, [])
+            else:
+                lines.append(line)
+        return Present(
+            {path: self._engine_state(told) for path, told in engines.items()},
+            {model: self._build_state(told) for model, told in builds.items()},
+        )
+
+    @staticmethod
+    def _engine_state(told: list[str]) -> EngineState:
+        problem = next((line[8:] or "it cannot be checked" for line in told if line.startswith("problem=")), "")
+        return EngineState(True, "sealed=yes" in told, problem)
+
+    @staticmethod
+    def _build_state(told: list[str]) -> BuildState:
+        fingerprint = next((line[12:] for line in told if line.startswith("fingerprint=")), "")
+        return BuildState(UnitState.of(told), fingerprint)

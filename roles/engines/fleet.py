@@ -1,0 +1,97 @@
+"""What all hosts of a run say about engines, asked once a phase and again of a host that changed something.
+
+An engine one host has is not built by another, so a step on one host needs the answers of the others. pyinfra prepares
+hosts side by side: who comes first asks everybody, the rest wait for it and read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from weakref import WeakKeyDictionary
+
+import gevent
+from gevent.lock import BoundedSemaphore
+from gevent.pool import Pool
+from pyinfra import host, state
+from pyinfra.api import State
+from pyinfra.context import ctx_host
+
+from deploy.slice import EngineSlice, Slice
+from roles.engines.facts import Having, Present
+from roles.engines.intent import Intent, intend, order_of
+from roles.engines.keep import Kept
+
+AT_ONCE = 32
+
+
+class Board:
+    """One run's answers; `now` is what a role's `Reading` is: fresh in each phase, asked again after `forget`."""
+
+    def __init__(self, slices: tuple[Slice, ...]) -> None:
+        self.slices = slices
+        self.promised: dict[str, str] = {}
+        """Fingerprint to the host that this run had build it."""
+        self._said: dict[str, Present] = {}
+        self._asked: dict[str, bool] = {}
+        self._kept: dict[str, bool] = {}
+        self._lock = BoundedSemaphore()
+
+    def now(self) -> Mapping[str, Present]:
+        """Of every host that has engines planned and is still with us."""
+        here = {each.name for each in state.active_hosts}
+        wanted = [one for one in self.slices if one.engines and one.host in here]
+        with self._lock:
+            missing = [one for one in wanted if self._asked.get(one.host) != bool(state.is_executing)]
+            pool = Pool(AT_ONCE)
+            gevent.joinall([pool.spawn(self._ask, one) for one in missing], raise_error=True)
+        return {one.host: self._said[one.host] for one in wanted}
+
+    def forget(self, name: str) -> None:
+        """The next use asks this host again, and what is kept elsewhere."""
+        self._asked.pop(name, None)
+        self._kept.clear()
+
+    def intent(self, engine: EngineSlice, kept: Kept) -> Intent:
+        """What is to happen for one engine, as things are now."""
+        seen = self.now()
+        order = order_of(engine.fingerprint, self.slices)
+        has_it = any(name in seen and seen[name].kind(engine.path) == "signed" for name in order)
+        return intend(engine, order, seen, not has_it and self._is_kept(engine, kept))
+
+    def _is_kept(self, engine: EngineSlice, kept: Kept) -> bool:
+        if engine.fingerprint not in self._kept:
+            self._kept[engine.fingerprint] = kept.has(engine)
+        return self._kept[engine.fingerprint]
+
+    def _ask(self, one: Slice) -> None:
+        asked = state.inventory.get_host(one.host)
+        paths = tuple(engine.path for engine in one.engines)
+        models = tuple(dict.fromkeys(engine.model for engine in one.engines))
+        with ctx_host.use(asked):
+            self._said[one.host] = asked.get_fact(Having, paths=paths, models=models) or Present()
+        self._asked[one.host] = bool(state.is_executing)
+
+
+class Asking:
+    """The board as one host's `Reading`."""
+
+    def __init__(self, board: Board) -> None:
+        self.board, self.name = board, host.name
+
+    def now(self) -> Present:
+        """What this host has; the others have been asked as well."""
+        return self.board.now().get(self.name, Present())
+
+    def forget(self) -> None:
+        """The next use asks this host again."""
+        self.board.forget(self.name)
+
+
+def board(slices: tuple[Slice, ...]) -> Board:
+    """The one board of this run."""
+    if host.state not in _boards:
+        _boards[host.state] = Board(slices)
+    return _boards[host.state]
+
+
+_boards: WeakKeyDictionary[State, Board] = WeakKeyDictionary()

@@ -1,0 +1,63 @@
+"""Who builds an engine, who signs it, who hands it on: pure, from what all hosts said of it.
+
+Per fingerprint there is one source. A host that has the engine, signed and whole, is one; else the copy kept on the
+control machine or in the store; else a host that has it unsigned, or is building it; else the first in the order of
+the plan, which puts farm hosts first. Everybody else fetches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from deploy.slice import EngineSlice, Slice
+from roles.engines.facts import Kind, Present
+
+
+@dataclass(frozen=True)
+class Intent:
+    """What is to happen for one engine. `source` is empty where the kept copy is the source."""
+
+    source: str
+    kinds: Mapping[str, Kind]
+
+    def is_new(self) -> bool:
+        """Whether nobody has it in any state: somebody has to build it."""
+        return bool(self.source) and self.kinds.get(self.source, "absent") in ("absent", "broken")
+
+    def builds(self, host: str) -> bool:
+        """Whether `host` builds it, or is building it."""
+        return host == self.source and self.is_new()
+
+    def signs(self, host: str) -> bool:
+        """Whether it is to be judged and signed, once built, as it lies on `host`."""
+        return host == self.source and self.kinds.get(host) != "signed"
+
+    def fetches(self, host: str) -> bool:
+        """Whether `host` gets it from elsewhere."""
+        return host != self.source and self.kinds.get(host) != "signed"
+
+
+def intend(engine: EngineSlice, order: Iterable[str], seen: Mapping[str, Present], is_kept: bool) -> Intent:
+    """The intent for one engine; `order` are the hosts that can build it, `seen` what the hosts still with us said."""
+    hosts = [name for name in order if name in seen]
+    kinds = {name: seen[name].kind(engine.path) for name in hosts}
+    signed = [name for name in hosts if kinds[name] == "signed"]
+    if signed or is_kept:
+        return Intent((signed or [""])[0], kinds)
+    unsigned = [name for name in hosts if kinds[name] == "unsigned"]
+    going = [name for name in hosts if seen[name].builds_now(engine.model, engine.fingerprint)]
+    return Intent([*unsigned, *going, *hosts, ""][0], kinds)
+
+
+def order_of(fingerprint: str, slices: Iterable[Slice]) -> tuple[str, ...]:
+    """The hosts that have an engine planned, those that only build first, then by name."""
+    having = [one for one in slices if any(each.fingerprint == fingerprint for each in one.engines)]
+    return tuple(one.host for one in sorted(having, key=lambda one: (not one.farm, one.host)))
+
+
+def builders(slices: Iterable[Slice]) -> frozenset[str]:
+    """The hosts that build where nobody has anything yet: one for each fingerprint."""
+    slices = tuple(slices)
+    fingerprints = {engine.fingerprint for one in slices for engine in one.engines}
+    return frozenset(order_of(fingerprint, slices)[0] for fingerprint in fingerprints)

@@ -1,0 +1,124 @@
+"""Where signed engines are kept off the hosts: the control machine's cache, and the store an inventory declares.
+
+A directory of either is named `EngineSlice.name`. The signature is written last, so one that lacks it is not there.
+Whatever comes from elsewhere is read to its last byte against its signature before a host gets it.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from gevent import subprocess
+
+from deploy.errors import Refusal
+from deploy.slice import EngineSlice
+from deploy.spec import EngineStore, EngineTrust
+from roles.engines.trust import problem_of
+from roles.turns import turn
+
+CACHE = Path("~/.cache/enginehouse/engines")
+SIGNATURE = "engine.json.sig"
+RSYNC = ["rsync", "--recursive", "--times", "--mkpath", "--partial-dir=.rsync-partial"]
+STATE = "nothing was sent to a host; what serves goes on"
+
+
+class Kept:
+    """The cache and the store of one host's inventory."""
+
+    def __init__(self, store: EngineStore | None, trust: EngineTrust) -> None:
+        self.store, self.trust = store, trust
+
+    def cached(self, engine: EngineSlice) -> Path:
+        """Its directory in the cache, there or not."""
+        return CACHE.expanduser() / engine.name
+
+    def has(self, engine: EngineSlice) -> bool:
+        """Whether it can be had without a host."""
+        return self.is_cached(engine) or self.is_stored(engine)
+
+    def is_cached(self, engine: EngineSlice) -> bool:
+        """Whether the control machine has it, signed."""
+        return (self.cached(engine) / SIGNATURE).is_file()
+
+    def is_stored(self, engine: EngineSlice) -> bool:
+        """Whether the store has it, signed; without a store it has not."""
+        if self.store is None:
+            return False
+        place = f"{self.store.place.rstrip('/')}/{engine.name}/{SIGNATURE}"
+        if self.store.kind == "directory":
+            return Path(place).expanduser().is_file()
+        ask = ["rsync", "--list-only", place] if self.store.kind == "rsync" else ["rclone", "lsf", place]
+        done = _run(ask)
+        return done.returncode == 0 and bool(done.stdout.strip())
+
+    def brought(self, engine: EngineSlice) -> Path:
+        """Its directory in the cache, fetched from the store if need be and checked. Refuses what is not as signed."""
+        target = self.cached(engine)
+        with turn(target):
+            if not self.is_cached(engine):
+                staging = self.staging(engine)
+                self._copy(f"{self._place(engine)}/", f"{staging}/")
+                self.publish(engine)
+        return target
+
+    def staging(self, engine: EngineSlice) -> Path:
+        """Where a copy arrives; what an interrupted one left is there, and continued."""
+        place = self.cached(engine).with_name(f".{engine.name}.partial")
+        place.mkdir(parents=True, exist_ok=True)
+        return place
+
+    def publish(self, engine: EngineSlice) -> None:
+        """What arrived is in the cache. Refuses, and throws away, what is not as its signature says."""
+        staging = self.staging(engine)
+        shutil.rmtree(staging / ".rsync-partial", ignore_errors=True)
+        if problem := problem_of(staging, self.trust):
+            shutil.rmtree(staging)
+            raise self._not_as_signed(engine, problem)
+        shutil.rmtree(self.cached(engine), ignore_errors=True)
+        staging.rename(self.cached(engine))
+
+    def put_away(self, engine: EngineSlice) -> None:
+        """The store has what the cache has."""
+        if self.store is None or self.is_stored(engine):
+            return
+        source = self.cached(engine)
+        self._copy(f"{source}/", f"{self._place(engine)}/", but=SIGNATURE)
+        self._copy(f"{source}/", f"{self._place(engine)}/")
+
+    def _place(self, engine: EngineSlice) -> str:
+        assert self.store, "asked for the store of an inventory without one"
+        place = str(Path(self.store.place).expanduser()) if self.store.kind == "directory" else self.store.place
+        return f"{place.rstrip('/')}/{engine.name}"
+
+    def _copy(self, source: str, target: str, but: str = "") -> None:
+        assert self.store
+        without = [f"--exclude={but}"] if but else []
+        if self.store.kind == "directory":
+            Path(target).mkdir(parents=True, exist_ok=True)
+        program = ["rclone", "copy"] if self.store.kind == "rclone" else RSYNC
+        done = _run([*program, *without, source, target])
+        if done.returncode:
+            raise self._store_refused(source, target, done.stderr)
+
+    def _store_refused(self, source: str, target: str, said: str) -> Refusal:
+        return Refusal(
+            f"engine_store: {source} was not copied to {target}",
+            facts={"said": (said.strip().splitlines() or ["nothing"])[-1]},
+            attempt="mend it and run again: what was copied is kept",
+            state=STATE,
+            kind="engine-store",
+        )
+
+    def _not_as_signed(self, engine: EngineSlice, problem: str) -> Refusal:
+        return Refusal(
+            f"{engine.name}: the copy that arrived is not the engine that was signed",
+            facts={"found": problem, "from": self.store.place if self.store else "a host"},
+            attempt="remove that copy, and run again: another one is fetched, or a new one built",
+            state=STATE,
+            kind="engine-not-as-signed",
+        )
+
+
+def _run(argv: list[str]) -> subprocess.CompletedProcess:
+    return subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)

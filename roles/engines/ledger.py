@@ -1,0 +1,34 @@
+"""The ledger: a copy of every signed engine.json in the operator's clone, for `enginehouse plan` and for reviewers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from deploy.slice import EngineSlice
+
+
+def record_of(engine: EngineSlice, ledger: str) -> Path:
+    """Where an engine's record lies: `<ledger>/<model>/<fingerprint>.json`, its signature beside it."""
+    return Path(ledger).expanduser() / engine.model / f"{engine.fingerprint}.json"
+
+
+def is_recorded(engine: EngineSlice, ledger: str) -> bool:
+    """Whether record and signature are there."""
+    record = record_of(engine, ledger)
+    return record.is_file() and signature_of(record).is_file()
+
+
+def signature_of(record: Path) -> Path:
+    """The signature beside a record."""
+    return record.with_name(f"{record.name}.sig")
+
+
+def enter(engine: EngineSlice, ledger: str, told: bytes, sealed: bytes) -> Path:
+    """The record is in the ledger, replacing one of an earlier build of the same fingerprint."""
+    record = record_of(engine, ledger)
+    record.parent.mkdir(parents=True, exist_ok=True)
+    for path, content in ((signature_of(record), sealed), (record, told)):
+        new = path.with_name(f".{path.name}.new")
+        new.write_bytes(content)
+        new.replace(path)
+    return record

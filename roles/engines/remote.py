@@ -1,0 +1,47 @@
+"""Small files of a host as bytes, and the commands of this role that tell something on the way."""
+
+from __future__ import annotations
+
+import base64
+import shlex
+
+from pyinfra import logger
+from pyinfra.api import Host, State, StringCommand
+from pyinfra.api.arguments import ConnectorArguments
+from pyinfra.api.command import PyinfraCommand
+
+PRESENT = "present:"
+
+
+def read(host: Host, path: str, arguments: ConnectorArguments) -> bytes | None:
+    """What the file holds; None where there is none."""
+    file = shlex.quote(path)
+    command = StringCommand(f"if test -f {file}; then echo {PRESENT}; base64 {file}; fi")
+    _, output = host.run_shell_command(command, **arguments)
+    lines = [line for line in output.stdout_lines if line.strip()]
+    return base64.b64decode("".join(lines[1:])) if lines[:1] == [PRESENT] else None
+
+
+def replace(host: Host, path: str, content: bytes, arguments: ConnectorArguments) -> bool:
+    """True once the file holds `content`, by rename."""
+    new, file = shlex.quote(f"{path}.enginehouse-new"), shlex.quote(path)
+    command = f"base64 -d > {new} && chmod 0644 {new} && sync {new} && mv -T {new} {file}"
+    sent: ConnectorArguments = {**arguments, "_stdin": base64.encodebytes(content).decode()}
+    done, _ = host.run_shell_command(StringCommand(command), **sent)
+    return done
+
+
+class Tell(PyinfraCommand):
+    """One line for whoever watches; nothing is done."""
+
+    def __init__(self, line: str) -> None:
+        super().__init__()
+        self.line = line
+
+    def __repr__(self) -> str:
+        return f"tell {self.line}"
+
+    def execute(self, state: State, host: Host, connector_arguments: ConnectorArguments) -> bool:
+        """Always true."""
+        host.log(self.line, log_func=logger.info)
+        return True

@@ -1,0 +1,96 @@
+"""The command that judges a built engine on the control machine and signs it there: nothing unsigned is ever loaded."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+from typing import Any
+
+from pyinfra import logger
+from pyinfra.api import Host, State, StringCommand
+from pyinfra.api.arguments import ConnectorArguments
+from pyinfra.api.command import PyinfraCommand
+
+from deploy import replay
+from deploy.errors import Refusal
+from deploy.replay import Answer, Verdict
+from deploy.slice import EngineSlice, ReplaySlice
+from deploy.spec import EngineTrust
+from roles.engines.remote import read, replace
+from roles.engines.trust import STATE, sign
+from roles.places import PROGRAMS
+
+
+class Sign(PyinfraCommand):
+    """The engine on this host is judged by its answers, and signed; it carries the signature from then on."""
+
+    def __init__(self, engine: EngineSlice, trust: EngineTrust) -> None:
+        super().__init__()
+        self.engine, self.trust = engine, trust
+
+    def __repr__(self) -> str:
+        return f"judge and sign {self.engine.path}"
+
+    def execute(self, state: State, host: Host, connector_arguments: ConnectorArguments) -> bool:
+        """True once the host's own check accepts it."""
+        try:
+            self._sign(host, connector_arguments)
+        except Refusal as problem:
+            for line in str(problem).splitlines():
+                host.log_styled(line, fg="red", log_func=logger.error)
+            return False
+        return True
+
+    def _sign(self, host: Host, arguments: ConnectorArguments) -> None:
+        self._ask(host, arguments, "--quick --unsigned")
+        told = read(host, f"{self.engine.path}/engine.json", arguments) or b"{}"
+        self._require_planned(json.loads(told))
+        if self.engine.replay:
+            verdict = self._judge(host, arguments, self.engine.replay)
+            if not verdict.is_good:
+                raise replay.regression(f"engine {self.engine.model} ({self.engine.fingerprint})", verdict)
+            host.log(f"engine {self.engine.model}: {verdict.sentence}", log_func=logger.info)
+        replace(host, f"{self.engine.path}/engine.json.sig", sign(told, self.trust), arguments)
+        self._ask(host, arguments, "--quick")
+
+    def _ask(self, host: Host, arguments: ConnectorArguments, how: str) -> None:
+        command = f"python3 {PROGRAMS}/engine.py verify {shlex.quote(self.engine.path)} {how} 2>&1"
+        done, output = host.run_shell_command(StringCommand(command), **arguments)
+        if not done:
+            raise self._refusal("is not whole", {"found": (list(output.stdout_lines) or ["nothing"])[0]})
+
+    def _require_planned(self, record: dict[str, Any]) -> None:
+        """A record of other fields under this fingerprint was made by another hand, or by a mistake of ours."""
+        if record.get("fingerprint") != self.engine.fingerprint or record.get("fields") != _plain(self.engine.fields):
+            raise self._refusal("says in its engine.json that it is another one", {"path": self.engine.path})
+
+    def _judge(self, host: Host, arguments: ConnectorArguments, limits: ReplaySlice) -> Verdict:
+        given = read(host, f"{self.engine.path}/answers.jsonl", arguments)
+        if given is None:
+            raise self._refusal("was not asked the prompts of its replay", {"wanted": "answers.jsonl beside it"})
+        tasks = replay.tasks(Path(limits.tasks).expanduser().read_text()) if limits.tasks else []
+        return replay.judge(self._wanted(host, arguments, limits), replay.answers(given.decode()), tasks, limits)
+
+    def _wanted(self, host: Host, arguments: ConnectorArguments, limits: ReplaySlice) -> list[Answer]:
+        """The stored answers, or what the checkpoint itself answered on the host."""
+        if limits.answers:
+            return replay.answers(Path(limits.answers).expanduser().read_text())
+        reference = read(host, f"{self.engine.path}/reference.jsonl", arguments)
+        if reference is None:
+            raise self._refusal("has nothing to be compared with", {"wanted": "reference.jsonl, or Replay.answers"})
+        return replay.answers(reference.decode())
+
+    def _refusal(self, problem: str, facts: dict[str, str]) -> Refusal:
+        return Refusal(
+            f"engine {self.engine.model} ({self.engine.fingerprint}) {problem}",
+            facts=facts,
+            attempt=f"remove {self.engine.path} on the host and run again: it is built anew",
+            state=STATE,
+            kind="engine-not-signed",
+        )
+
+
+def _plain(fields: object) -> object:
+    """Tuples as the lists that JSON makes of them."""
+    return json.loads(json.dumps(fields))

@@ -1,0 +1,100 @@
+"""Signs engines on the control machine with ssh-keygen, and says whose signatures a host accepts.
+
+The private key is read by ssh-keygen alone, here; a key in an agent is named by its public half. Hosts get public keys.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+from gevent import subprocess
+
+from deploy.errors import Refusal
+from deploy.spec import EngineTrust
+from roles.texts import HERE
+
+NAMESPACE = "enginehouse-engine"
+PRINCIPAL = "enginehouse"
+VERIFY = HERE / "files" / "engines" / "engine.py"
+STATE = "the engine is built and not signed; what serves goes on"
+
+
+def sign(text: bytes, trust: EngineTrust) -> bytes:
+    """The signature over `text`. Refuses where ssh-keygen cannot make one without asking anybody."""
+    key = Path(trust.key).expanduser()
+    with tempfile.TemporaryDirectory(prefix="enginehouse-") as folder:
+        file = Path(folder) / "engine.json"
+        file.write_bytes(text)
+        done = _quietly(["ssh-keygen", "-q", "-Y", "sign", "-n", NAMESPACE, "-f", str(key), str(file)])
+        if done.returncode or not (sealed := file.with_name("engine.json.sig")).exists():
+            raise _cannot_sign(trust, done.stderr)
+        return sealed.read_bytes()
+
+
+def unusable(trust: EngineTrust | None) -> Refusal | None:
+    """Why the key cannot sign; None when it can. Asked before a build begins, not after an hour of it."""
+    if trust is None:
+        return Refusal("no key signs the engines of this inventory", attempt="engine_trust=EngineTrust(key=…)")
+    try:
+        sign(b"is this key of any use?\n", trust)
+    except Refusal as problem:
+        return problem
+    return None
+
+
+def signers(trust: EngineTrust) -> str:
+    """Whom a host believes, as ssh-keygen reads it: one line for each public key."""
+    keys = [public_key(trust), *trust.signers]
+    words = [key.split() for key in keys if key.strip()]
+    return "".join(f'{PRINCIPAL} namespaces="{NAMESPACE}" {" ".join(each[:2])}\n' for each in words)
+
+
+def public_key(trust: EngineTrust) -> str:
+    """The public half of the key: the file itself, the one beside it, or what ssh-keygen derives."""
+    key = Path(trust.key).expanduser()
+    public = key if key.suffix == ".pub" else key.with_name(f"{key.name}.pub")
+    if public.is_file():
+        return public.read_text()
+    done = _quietly(["ssh-keygen", "-y", "-f", str(key)])
+    if done.returncode:
+        raise _cannot_sign(trust, done.stderr)
+    return str(done.stdout)
+
+
+def problem_of(directory: Path, trust: EngineTrust) -> str:
+    """What is wrong with an engine's directory on the control machine, every byte read; empty when nothing is."""
+    with tempfile.NamedTemporaryFile("w", prefix="enginehouse-signers-") as believed:
+        believed.write(signers(trust))
+        believed.flush()
+        done = _quietly([sys.executable, str(VERIFY), "verify", str(directory), "--signers", believed.name])
+    if done.returncode == 0:
+        return ""
+    return ((done.stdout + done.stderr).strip().splitlines() or ["it cannot be checked"])[0]
+
+
+def _quietly(argv: list[str]) -> subprocess.CompletedProcess:
+    """Runs it without a terminal, so that a passphrase is an error here and not a question nobody sees."""
+    environment = os.environ | {"SSH_ASKPASS_REQUIRE": "never"}
+    return subprocess.run(
+        argv,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        start_new_session=True,
+        env=environment,
+    )
+
+
+def _cannot_sign(trust: EngineTrust, said: str) -> Refusal:
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    return Refusal(
+        f"engine_trust: {trust.key} signs nothing",
+        facts={"said": lines[-1] if lines else "nothing"},
+        attempt="name a key file without a passphrase, or add the key to your agent and name its .pub file",
+        state=STATE if Path(trust.key).exists() else "nothing was built",
+        kind="unusable-signing-key",
+    )

@@ -1,0 +1,20 @@
+"""A signing key and a cache of its own for every test: nothing of the home directory is read or written."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from deploy.spec import EngineTrust
+from roles.engines import keep
+
+
+@pytest.fixture
+def trust(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> EngineTrust:
+    """Engines are signed with a key of this test."""
+    monkeypatch.setattr(keep, "CACHE", tmp_path / "cache")
+    key = tmp_path / "key"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "test", "-f", str(key)], check=True)
+    return EngineTrust(key=str(key))

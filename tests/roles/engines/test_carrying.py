@@ -1,0 +1,146 @@
+"""Engines between a host, the control machine's cache and a store: with the real rsync, and a directory as the host."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deploy.errors import Refusal
+from deploy.slice import EngineSlice
+from deploy.spec import EngineStore, EngineTrust
+from roles.engines.carrying import Collect, Fetch
+from roles.engines.defaults import Defaults
+from roles.engines.facts import Having
+from roles.engines.keep import Kept
+from roles.steps import Reading, step
+from tests.roles.engines.samples import an_engine
+from tests.roles.engines.test_signing import built, sealed
+from tests.roles.fake import Ran, run
+
+KEEPING = Defaults()
+
+
+@pytest.fixture
+def there(trust: EngineTrust, tmp_path: Path) -> EngineSlice:
+    """An engine that lies signed in a directory, which is the host of these tests."""
+    (tmp_path / "host").mkdir()
+    engine = an_engine()
+    place = sealed(built(tmp_path / "host", engine), trust)
+    return an_engine(path=str(place))
+
+
+@pytest.fixture(autouse=True)
+def the_host_is_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """rsync reaches the host as it reaches any directory."""
+    monkeypatch.setattr("roles.engines.carrying.reach", lambda host, with_sudo, path: ([], f"{path}/"))
+
+
+def carry(command: Any, answers: dict[Any, Any] | None = None) -> Ran:
+    """One command on one host."""
+    reading = Reading(Having, {"paths": (), "models": ()})
+    return run(lambda: step(reading, lambda _: [command], name="Engines | Carry"), answers=answers or {})
+
+
+def names(place: Path) -> list[str]:
+    """The files in a directory."""
+    return sorted(path.name for path in place.iterdir())
+
+
+WHOLE = ["answers.jsonl", "config.json", "engine.json", "engine.json.sig", "rank0.engine"]
+
+
+def test_an_engine_is_collected_whole_and_checked(there: EngineSlice, trust: EngineTrust) -> None:
+    kept = Kept(None, trust)
+    assert carry(Collect(there, kept, KEEPING)).failed_hosts == ()
+    assert (names(kept.cached(there)), kept.has(there)) == (WHOLE, True)
+
+
+def test_a_collected_copy_that_differs_from_its_signature_is_thrown_away(
+    there: EngineSlice, trust: EngineTrust
+) -> None:
+    (Path(there.path) / "rank0.engine").write_bytes(b"enginE")
+    kept = Kept(None, trust)
+    ran = carry(Collect(there, kept, KEEPING))
+    assert (ran.failed_hosts, kept.has(there)) == (("host",), False)
+    assert any("the copy that arrived is not the engine that was signed" in line for line in ran.told)
+
+
+@pytest.mark.parametrize("kind", ["directory", "rsync", "rclone"])
+def test_a_store_gets_it_and_gives_it_back(
+    there: EngineSlice, trust: EngineTrust, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """The three ways, the third through a program in rclone's place that knows its two verbs."""
+    (tmp_path / "store").mkdir()
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "rclone").write_text(RCLONE)
+    (tmp_path / "bin" / "rclone").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=":")
+    kept = Kept(EngineStore(kind=kind, place=str(tmp_path / "store")), trust)  # type: ignore[arg-type]
+    assert not kept.is_stored(there)
+    carry(Collect(there, kept, KEEPING))
+    assert names(tmp_path / "store" / there.name) == WHOLE
+    shutil.rmtree(kept.cached(there))
+    assert (kept.has(there), names(kept.brought(there))) == (True, WHOLE)
+
+
+RCLONE = """#!/bin/sh
+# In rclone's place: `lsf FILE`, `copy [--exclude=NAME] FROM/ TO/`.
+verb=$1; shift
+case $verb in
+  lsf) test -f "$1" && basename "$1";;
+  copy) mkdir -p "$(eval echo \\${$#})" && exec rsync -r "$@";;
+esac
+"""
+
+
+def test_a_store_without_the_signature_does_not_have_it(there: EngineSlice, trust: EngineTrust, tmp_path: Path) -> None:
+    """The signature is sent last, so a copy that was cut is none."""
+    place = tmp_path / "store" / there.name
+    place.mkdir(parents=True)
+    (place / "engine.json").write_text("{}")
+    assert not Kept(EngineStore.directory(str(tmp_path / "store")), trust).has(there)
+
+
+def test_a_store_s_copy_signed_by_another_hand_is_refused(
+    there: EngineSlice, trust: EngineTrust, tmp_path: Path
+) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    place = tmp_path / "store" / there.name
+    shutil.copytree(there.path, place)
+    (place / "engine.json").write_text((place / "engine.json").read_text() + "\n")
+    with pytest.raises(Refusal, match="is not the engine that was signed"):
+        Kept(EngineStore.directory(str(tmp_path / "store")), trust).brought(there)
+
+
+def test_an_engine_arrives_aside_is_checked_there_and_renamed(
+    there: EngineSlice, trust: EngineTrust, tmp_path: Path
+) -> None:
+    kept = Kept(None, trust)
+    carry(Collect(there, kept, KEEPING))
+    path = f"{tmp_path}/host/new/{there.fingerprint}"
+    incoming = f"{tmp_path}/host/new/.{there.fingerprint}.incoming"
+    Path(incoming).mkdir(parents=True)
+    ran = carry(Fetch(an_engine(path=path), kept, KEEPING))
+    told = [heard.command for heard in ran.shell["host"] if heard.executing][1:]  # after the question
+    assert told == [
+        f"mkdir -p {incoming}",
+        f"python3 /usr/local/lib/enginehouse/engine.py verify {incoming} 2>&1",
+        f"rm -rf {path} {path}.refused && sync {incoming}/engine.json && mv -T {incoming} {path}",
+    ]
+    assert names(Path(incoming)) == WHOLE
+
+
+def test_what_the_host_does_not_accept_is_not_published(there: EngineSlice, trust: EngineTrust, tmp_path: Path) -> None:
+    kept = Kept(None, trust)
+    carry(Collect(there, kept, KEEPING))
+    (tmp_path / "host" / "new" / f".{there.fingerprint}.incoming").mkdir(parents=True)
+    engine = an_engine(path=f"{tmp_path}/host/new/{there.fingerprint}")
+    no = {"stdout": ["signed by nobody"], "stderr": [], "success": False}
+    ran = carry(Fetch(engine, kept, KEEPING), {"engine.py verify": no})
+    assert ran.failed_hosts == ("host",)
+    assert not any("mv -T" in heard.command for heard in ran.shell["host"])
+    assert any(line.endswith("found      signed by nobody") for line in ran.told)

@@ -1,0 +1,72 @@
+"""Who builds, who signs, who fetches: decided from what all hosts said, without a host."""
+
+from __future__ import annotations
+
+from roles.engines.facts import BuildState, EngineState, Present
+from roles.engines.intent import Intent, builders, intend, order_of
+from roles.units import UnitState
+from tests.roles.engines.samples import FINGERPRINT, PATH, an_engine
+from tests.roles.slices import a_slice
+
+NOTHING = Present()
+SIGNED = Present({PATH: EngineState(True, True)})
+UNSIGNED = Present({PATH: EngineState(True, False, "no signature")})
+FOREIGN = Present({PATH: EngineState(True, True, "not by us")})
+GOING = Present({}, {"llama": BuildState(UnitState("activating"), FINGERPRINT)})
+
+
+def intent(is_kept: bool = False, **seen: Present) -> Intent:
+    """For one engine that all the named hosts want."""
+    return intend(an_engine(), sorted(seen), seen, is_kept)
+
+
+def test_where_nobody_has_it_the_first_builds_and_signs_and_the_others_fetch() -> None:
+    found = intent(a=NOTHING, b=NOTHING)
+    assert (found.builds("a"), found.signs("a"), found.fetches("a")) == (True, True, False)
+    assert (found.builds("b"), found.signs("b"), found.fetches("b")) == (False, False, True)
+
+
+def test_a_signed_one_anywhere_is_never_built_again() -> None:
+    found = intent(a=NOTHING, b=SIGNED)
+    assert (found.source, found.builds("a"), found.fetches("a"), found.signs("b")) == ("b", False, True, False)
+
+
+def test_a_kept_copy_is_fetched_by_all_who_lack_it() -> None:
+    found = intent(is_kept=True, a=NOTHING, b=NOTHING)
+    assert [found.fetches("a"), found.fetches("b"), found.is_new()] == [True, True, False]
+
+
+def test_an_unsigned_one_is_signed_and_not_built_again() -> None:
+    found = intent(a=NOTHING, b=UNSIGNED)
+    assert (found.builds("a"), found.builds("b"), found.signs("b")) == (False, False, True)
+
+
+def test_a_build_that_is_going_is_the_one_that_is_awaited() -> None:
+    found = intent(a=NOTHING, b=GOING)
+    assert (found.builds("a"), found.builds("b"), found.fetches("a")) == (False, True, True)
+
+
+def test_one_signed_by_another_hand_is_built_anew_and_never_signed_as_it_is() -> None:
+    found = intent(a=FOREIGN)
+    assert (found.builds("a"), found.is_new()) == (True, True)
+
+
+def test_one_signed_by_another_hand_is_fetched_where_another_host_has_a_good_one() -> None:
+    found = intent(a=FOREIGN, b=SIGNED)
+    assert (found.builds("a"), found.fetches("a"), found.source) == (False, True, "b")
+
+
+def test_a_finished_fleet_has_nothing_to_do() -> None:
+    found = intent(a=SIGNED, b=SIGNED)
+    assert not any(act(name) for name in "ab" for act in (found.builds, found.signs, found.fetches))
+
+
+def test_hosts_that_only_build_come_first() -> None:
+    slices = [a_slice(host="a", engines=(an_engine(),)), a_slice(host="z", farm=True, engines=(an_engine(),))]
+    assert order_of(FINGERPRINT, slices) == ("z", "a")
+
+
+def test_another_sm_has_a_builder_of_its_own() -> None:
+    other = an_engine("8" * 16, "89")
+    slices = [a_slice(host=name, engines=(an_engine(),)) for name in ("a", "b")]
+    assert builders([*slices, a_slice(host="c", engines=(other,))]) == {"a", "c"}
