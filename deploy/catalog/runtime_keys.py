@@ -1,8 +1,8 @@
 """What the `tensorrtllm` Triton backend reads from `parameters` of its config.pbtxt: run-time settings, never built in.
 
 Source: triton-inference-server/tensorrtllm_backend all_models/inflight_batcher_llm and inflight_batcher_llm/src at
-v0.16.0 and v0.19.0, NVIDIA/TensorRT-LLM triton_backend/all_models at 0c8de69a1c; read 2026-11-20. The backend ends with
-TensorRT-LLM 1.2.1.
+v0.16.0, v0.18.2 and v0.19.0, NVIDIA/TensorRT-LLM triton_backend/all_models at 0c8de69a1c; read 2026-11-20. The
+backend ends with TensorRT-LLM 1.2.1.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ class RuntimeKey:
     """The first TensorRT-LLM whose backend does not load without the key; empty when it may be left out."""
     fill: str = ""
     """What to write where the key must be there and there is nothing to say."""
+    since: str = ""
+    """The first TensorRT-LLM whose template has the key; empty where the oldest offered one has it."""
 
 
 _POLICIES = ("guaranteed_no_evict", "max_utilization")
@@ -36,22 +38,25 @@ _ROWS = (
     RuntimeKey(name="gpt_model_type", choices=_BATCHING, mandatory_from="0", fill="inflight_fused_batching"),
     RuntimeKey(name="gpt_model_path", kind="path", mandatory_from="0", fill="/path/to/engine"),
     RuntimeKey(name="encoder_model_path", kind="path"),
-    RuntimeKey(name="tokenizer_dir", kind="path", mandatory_from="0.19"),
-    RuntimeKey(name="xgrammar_tokenizer_info_path", kind="path", mandatory_from="0.19"),
-    RuntimeKey(name="guided_decoding_backend", choices=("xgrammar", ""), mandatory_from="0.19"),
+    RuntimeKey(name="tokenizer_dir", kind="path", mandatory_from="0.19", since="0.19"),
+    RuntimeKey(name="xgrammar_tokenizer_info_path", kind="path", mandatory_from="0.19", since="0.19"),
+    RuntimeKey(name="guided_decoding_backend", choices=("xgrammar", ""), mandatory_from="0.19", since="0.19"),
     RuntimeKey(name="batch_scheduler_policy", choices=_POLICIES),
     RuntimeKey(name="decoding_mode", choices=_DECODING),
     RuntimeKey(name="executor_worker_path", kind="path"),
-    RuntimeKey(name="lora_prefetch_dir", kind="path"),
+    RuntimeKey(name="lora_prefetch_dir", kind="path", since="0.19"),
     *(
         RuntimeKey(name=name, kind="number")
         for name in (
             *("max_beam_width", "max_tokens_in_paged_kv_cache", "kv_cache_host_memory_bytes", "sink_token_length"),
             *("cancellation_check_period_ms", "stats_check_period_ms", "iter_stats_max_iterations"),
-            *("request_stats_max_iterations", "recv_poll_period_ms", "num_nodes", "lookahead_window_size"),
-            *("lookahead_ngram_size", "lookahead_verification_set_size", "lora_cache_optimal_adapter_size"),
+            *("request_stats_max_iterations", "recv_poll_period_ms", "lora_cache_optimal_adapter_size"),
             *("lora_cache_max_adapter_size", "lora_cache_host_memory_bytes", "cuda_graph_cache_size"),
         )
+    ),
+    *(
+        RuntimeKey(name=name, kind="number", since="0.19")
+        for name in ("num_nodes", "lookahead_window_size", "lookahead_ngram_size", "lookahead_verification_set_size")
     ),
     *(
         RuntimeKey(name=name, kind="fraction")

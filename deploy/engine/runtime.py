@@ -1,0 +1,200 @@
+"""What Triton tells a finished engine when it loads it: the parameters of the `inflight_batcher_llm` models, as text.
+
+Pure. Only run-time keys of `deploy.catalog.runtime_keys` are ever written; what is compiled in is `deploy.engine`'s
+other half, and where both have to say the same (paged context, beam width, speculation) this one reads the flags the
+engine is built with. Rendering is the role's work.
+
+The key/value cache is a number of tokens. TensorRT-LLM takes the smaller of that and a fraction of what is free at the
+moment of loading, so the fraction is written just high enough that the tokens decide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from deploy.budget import Share, reuses_blocks
+from deploy.catalog.runtime_keys import BOOLEANS, RUNTIME_KEYS, RuntimeKey, choices_of, mandatory_keys
+from deploy.memory import MIB, RESERVE_MIB
+from deploy.resolve import Served
+from deploy.slice import EngineSlice
+from deploy.spec import LLM, Eagle, Lookahead, LoRA, Medusa, ReDrafter
+from deploy.versions import at_least
+
+CACHE = "/var/cache/enginehouse"
+"""The one writable directory of a serving container, kept for as long as its release is."""
+
+Parameters = dict[str, str]
+
+
+def runtime_settings(
+    served: Served,
+    share: Share,
+    target: EngineSlice,
+    draft: EngineSlice | None,
+    weights_path: str,
+    trtllm: str,
+) -> dict[str, object]:
+    """Parameters of each model of the repository by the model's role; `queue` is Triton's own limits.
+
+    `tensorrt_llm_draft` is there only where a draft model is.
+    """
+    model = served.model
+    assert isinstance(model, LLM), "an encoder has no engine"
+    settings: dict[str, object] = {
+        "tensorrt_llm": _checked(_engine(served, model, share, target, weights_path, trtllm), trtllm),
+        "preprocessing": {
+            "tokenizer_dir": weights_path,
+            "add_special_tokens": "True",
+            "gpt_model_path": target.path,
+            "multimodal_model_path" if at_least(trtllm, "0.19") else "visual_model_path": "",
+            "max_num_images": "1",
+        },
+        "postprocessing": {"tokenizer_dir": weights_path, "skip_special_tokens": "True"},
+        "tensorrt_llm_bls": _bls(model, draft),
+        "queue": {"max_batch_size": model.max_batch_size, "max_queue_size": model.max_queue_size},
+        "logits": {"context": model.engine.context_logits, "generation": model.engine.generation_logits},
+        "adapters": [{"name": one.name, "task_id": one.task_id} for one in (model.lora.adapters if model.lora else ())],
+    }
+    if draft:
+        settings["tensorrt_llm_draft"] = _checked(_draft(served, model, share, draft, trtllm), trtllm)
+    return settings
+
+
+def _bls(model: LLM, draft: EngineSlice | None) -> Parameters:
+    return {
+        "accumulate_tokens": "true",  # stop words that span tokens are seen, and a multi-byte letter comes whole
+        "tensorrt_llm_model_name": f"{model.name}_tensorrt_llm",
+        "tensorrt_llm_draft_model_name": f"{model.name}_tensorrt_llm_draft" if draft else "",
+        "multimodal_encoders_name": "",
+    }
+
+
+def _engine(
+    served: Served, model: LLM, share: Share, target: EngineSlice, weights_path: str, trtllm: str
+) -> Parameters:
+    guided = _guided(model, weights_path) if model.guided_decoding else {}
+    found = _shared(served, model, share, target, trtllm)
+    found |= _speculation(model) | _lora(model.name, model.lora) | guided
+    found |= {"exclude_input_in_output": "true", "normalize_log_probs": "true"}
+    return _fill(found, trtllm)
+
+
+def _draft(served: Served, model: LLM, share: Share, draft: EngineSlice, trtllm: str) -> Parameters:
+    """A draft proposes what the target confirms: as many tokens of cache, no adapters, no grammar, no heads."""
+    # the decoder of tensorrt_llm_bls reads the draft's answer after the prompt's tokens itself
+    return _fill(_shared(served, model, share, draft, trtllm) | {"exclude_input_in_output": "true"}, trtllm)
+
+
+def _shared(served: Served, model: LLM, share: Share, engine: EngineSlice, trtllm: str) -> Parameters:
+    """What target and draft are told alike."""
+    paged = _flag(engine, "use_paged_context_fmha") == "enable"
+    cache = share.memory.kv_cache_mib
+    fraction = min(99, max(90, -(-100 * cache // (cache + RESERVE_MIB)) + 1))
+    return {
+        "gpt_model_type": "inflight_fused_batching",
+        "gpt_model_path": engine.path,
+        "max_beam_width": _flag(engine, "max_beam_width") or "1",
+        "batch_scheduler_policy": model.scheduler,
+        "decoding_mode": "beam_search" if _flag(engine, "max_beam_width") not in ("", "1") else "top_k_top_p",
+        "max_tokens_in_paged_kv_cache": str(share.kv_cache_tokens),
+        "kv_cache_free_gpu_mem_fraction": str(fraction / 100),
+        "kv_cache_host_memory_bytes": str(model.kv_cache.host_mib * MIB),
+        # both read the cache of earlier tokens while they compute the prompt: the engine has to have that kernel
+        "enable_kv_cache_reuse": _truth(paged and reuses_blocks(served, trtllm)),
+        "enable_chunked_context": _truth(paged and model.chunked_prefill),
+        "cancellation_check_period_ms": str(model.cancellation_check_period_ms),
+        "stats_check_period_ms": "100",
+        # the container sees its server's GPUs only, numbered from 0; rank n takes the n-th
+        "gpu_device_ids": ",".join(str(rank) for rank in range(engine.world_size)),
+        "FORCE_CPU_ONLY_INPUT_TENSORS": "no",
+    }
+
+
+def _speculation(model: LLM) -> Parameters:
+    """The run-time half of what the engine speculates with; a draft model has none but the model itself."""
+    found = model.speculative
+    if isinstance(found, Medusa):
+        return {"decoding_mode": "medusa"} | ({"medusa_choices": found.choices} if found.choices else {})
+    if isinstance(found, Eagle):
+        return {"decoding_mode": "eagle"} | ({"eagle_choices": found.choices} if found.choices else {})
+    if isinstance(found, ReDrafter):
+        return {"decoding_mode": "redrafter"}
+    if isinstance(found, Lookahead):
+        return {
+            "decoding_mode": "lookahead",
+            "lookahead_window_size": str(found.window),
+            "lookahead_ngram_size": str(found.ngram),
+            "lookahead_verification_set_size": str(found.verification),
+        }
+    return {}
+
+
+def _lora(name: str, lora: LoRA | None) -> Parameters:
+    """Cache sizes; the GPU's is a share of what the key/value cache leaves, which the planner made cache + reserve."""
+    if lora is None:
+        return {}
+    return {
+        "lora_cache_optimal_adapter_size": str(lora.max_rank),
+        "lora_cache_max_adapter_size": str(lora.max_rank),
+        "lora_cache_gpu_memory_fraction": str(round(lora.gpu_mib / (lora.gpu_mib + RESERVE_MIB), 4)),
+        "lora_cache_host_memory_bytes": str(lora.host_mib * MIB),
+        "lora_prefetch_dir": lora_directory(name),
+    }
+
+
+def _guided(model: LLM, weights_path: str) -> Parameters:
+    return {
+        "guided_decoding_backend": "xgrammar",
+        "tokenizer_dir": weights_path,
+        "xgrammar_tokenizer_info_path": tokenizer_info_path(model.name),
+    }
+
+
+def lora_directory(model: str) -> str:
+    """Where a model's adapters lie in TensorRT-LLM's form, one directory a task; made when the server starts."""
+    return f"{CACHE}/lora/{model}"
+
+
+def tokenizer_info_path(model: str) -> str:
+    """Where xgrammar's view of a model's tokenizer lies; made when the server starts."""
+    return f"{CACHE}/xgrammar/{model}.json"
+
+
+def _flag(engine: EngineSlice, name: str) -> str:
+    """The value an engine is built with, empty where the flag is not given."""
+    return next((value for flag, value in engine.flags if flag.lstrip("-") == name), "")
+
+
+def _truth(claim: bool) -> str:
+    return "true" if claim else "false"
+
+
+def _fill(found: Mapping[str, str], trtllm: str) -> Parameters:
+    """With every key that has to be there, empty where nothing is said; younger keys left out of older releases."""
+    mandatory = {key.name: key.fill for key in mandatory_keys(trtllm)}
+    too_young = {key.name for key in RUNTIME_KEYS.values() if key.since and not at_least(trtllm, key.since)}
+    return {name: value for name, value in {**mandatory, **found}.items() if name not in too_young}
+
+
+def _checked(parameters: Parameters, trtllm: str) -> Parameters:
+    """The same, each key known to the backend and each value of its kind: otherwise a mistake of ours."""
+    for name, value in parameters.items():
+        key = RUNTIME_KEYS.get(name)
+        assert key, f"{name} is no run-time key of the tensorrtllm backend"
+        assert takes(key, value, trtllm), f"{name} does not take {value!r}"
+    missing = [key.name for key in mandatory_keys(trtllm) if key.name not in parameters]
+    assert not missing, f"missing: {missing}"
+    return dict(sorted(parameters.items()))
+
+
+def takes(key: RuntimeKey, value: str, trtllm: str) -> bool:
+    """Whether a value is of a key's kind. An empty path says that there is none."""
+    if key.choices:
+        return value in choices_of(key, trtllm)
+    if key.kind == "number":
+        return value.isdigit()
+    if key.kind == "fraction":
+        return value.replace(".", "", 1).isdigit() and 0 <= float(value) <= 1
+    if key.kind == "bool":
+        return value in BOOLEANS
+    return key.kind != "path" or value == "" or value.startswith("/")
