@@ -58,6 +58,9 @@ class Request:
         return json.dumps(self.options)
 
 
+TRITONSERVER_RESPONSE_COMPLETE_FINAL = 1
+
+
 class Logger:
     """Keeps every line."""
 

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from encoders.embedding import Embedder
+from encoders.packing import Packed
 from encoders.reranking import Reranker
 from encoders.serving import Service
 from tests.encoders import checkpoints
@@ -219,41 +220,41 @@ def test_scores_are_logits_or_on_request_their_logistic_function(rank: Service) 
 
 def test_out_of_memory_halves_the_pass_until_it_fits(nomic: Path) -> None:
     small = service(nomic, Embedder)
-    widths = squeeze(small, most=4)
+    tokens = squeeze(small, most=300)
     (got,) = small.execute([texts(["the cat"] * 33)])
     assert got.error is None and np.isfinite(got["embeddings"]).all()
-    assert max(widths) == 33 and sum(w for w in widths if w <= 4) == 33
+    assert tokens == [495, 165, 165, 165]
 
 
 def test_a_request_too_large_for_memory_alone_is_told_so_and_others_served(nomic: Path) -> None:
     small = service(nomic, Embedder)
-    squeeze(small, most=400, tokens=True)
+    squeeze(small, most=400)
     big, little = small.execute([texts([LONG]), texts(["cat"] * 3)])
     assert big.error is not None and big.error.code == TritonError.UNAVAILABLE
     assert little.error is None
 
 
-def squeeze(victim: Service, most: int, tokens: bool = False) -> list[int]:
-    """From now on passes over `most` rows (or padded tokens) run out of memory; the list tells every attempt's rows."""
-    network, rows = victim._model.runner._network, []
+def squeeze(victim: Service, most: int) -> list[int]:
+    """From now on passes over `most` tokens run out of memory; the list tells every attempt's tokens."""
+    network, tokens = victim._model.runner._network, []
 
-    def forward(ids: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
-        rows.append(len(ids))
-        if (ids.numel() if tokens else len(ids)) > most:
+    def forward(batch: Packed) -> torch.Tensor:
+        tokens.append(len(batch.ids))
+        if len(batch.ids) > most:
             raise torch.OutOfMemoryError("CUDA out of memory")
-        return network(ids, lengths)
+        return network(batch)
 
-    victim._model.runner._network = forward  # type: ignore[assignment]
-    return rows
+    victim._model.runner._network = forward
+    return tokens
 
 
 def test_an_unforeseen_error_is_internal_and_logged_without_text(nomic: Path) -> None:
     broken = service(nomic, Embedder)
 
-    def forward(ids: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+    def forward(batch: Packed) -> torch.Tensor:
         raise ValueError("secret words of a prompt")
 
-    broken._model.runner._network = forward  # type: ignore[assignment]
+    broken._model.runner._network = forward
     triton.Logger.lines.clear()
     (got,) = broken.execute([texts(["secret words of a prompt"])])
     assert str(got.error) == "internal error, ValueError; see the server's log"

@@ -4,9 +4,12 @@ import random
 
 import numpy as np
 import pytest
+import torch
 
-from encoders.batching import Job, fitting, run
+from encoders.batching import Job, cut, run
 from encoders.embedding import Embedder
+from encoders.graphs import rooms, smallest
+from encoders.packing import Form, form, pack
 from encoders.reranking import Reranker
 
 
@@ -54,18 +57,83 @@ def test_shuffled_passages_keep_their_scores(reranker: Reranker, corpus: list[st
     np.testing.assert_allclose(shuffled, scores(reranker, corpus)[order], atol=1e-5)
 
 
-def test_a_pass_stays_within_the_budget_of_padded_tokens() -> None:
-    seen: list[int] = []
+class Recorded:
+    """Passes that only note the tokens they were given."""
 
-    def forward(sequences: list[list[int]]) -> np.ndarray:
-        seen.append(len(sequences) * max(map(len, sequences)))
-        return np.zeros(len(sequences))
+    def __init__(self, room: int = 10**9) -> None:
+        self.tokens: list[int] = []
+        self.room = room
 
+    def __call__(self, sequences: list[np.ndarray]) -> "Recorded":
+        if sum(map(len, sequences)) > self.room:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        self.tokens.append(sum(map(len, sequences)))
+        self.last = np.array([len(s) for s in sequences], dtype=np.float32)
+        return Done(self.last)
+
+
+class Done:
+    """A pass that is over."""
+
+    def __init__(self, results: np.ndarray) -> None:
+        self.results = results
+
+    def wait(self) -> np.ndarray:
+        return self.results
+
+
+def lengths_job(*lengths: int) -> Job:
     job = Job()
-    job.expect([[0] * n for n in (5, 30, 7, 12, 12, 3, 9, 29)])
-    run([job], forward, 60)
-    assert seen == [60, 60, 3]
+    job.expect([np.zeros(n, np.int32) for n in lengths])
+    return job
+
+
+def test_a_pass_stays_within_the_budget_of_real_tokens_and_passes_are_of_about_equal_size() -> None:
+    seen, job = Recorded(), lengths_job(5, 30, 7, 12, 12, 3, 9, 29)
+    run([job], seen, 60)
+    assert seen.tokens == [59, 48]
+    assert [int(result) for result in job.results] == [5, 30, 7, 12, 12, 3, 9, 29]
 
 
 def test_a_sequence_above_the_budget_runs_alone() -> None:
-    assert fitting([90, 10, 10], 64) == 1
+    assert cut([90, 10, 10], 64) == 1
+
+
+def test_sequences_of_many_requests_share_a_pass() -> None:
+    seen = Recorded()
+    run([lengths_job(4), lengths_job(3, 2), lengths_job(1)], seen, 100)
+    assert seen.tokens == [10]
+
+
+def test_a_late_request_waits_for_no_more_than_the_window_before_it() -> None:
+    seen, late = Recorded(), lengths_job(1)
+    run([lengths_job(*[10] * 20), lengths_job(*[9] * 20), late, lengths_job(*[10] * 50)], seen, 100)
+    assert seen.tokens[:4] == [100, 100, 99, 82]
+
+
+def test_memory_that_runs_out_halves_the_pass_for_this_window_only() -> None:
+    seen, job = Recorded(room=35), lengths_job(*[10] * 8)
+    run([job], seen, 80)
+    assert seen.tokens == [20, 20, 20, 20] and job.error is None
+
+
+def test_each_part_of_the_packed_row_is_where_the_networks_read_it() -> None:
+    row = pack([np.array([5, 6, 7]), np.array([8, 9])], Form(8, 4, 3), filler=1, counted_from=2)
+    assert row[:8].tolist() == [5, 6, 7, 8, 9, 1, 1, 1]
+    assert row[8:16].tolist() == [2, 3, 4, 2, 3, 2, 3, 4]
+    assert row[16:].tolist() == [0, 3, 5, 8, 8]
+
+
+def test_a_literal_pad_token_inside_a_text_is_not_counted_as_a_position() -> None:
+    texts = [np.array([0, 5, 2]), np.array([0, 5, 1, 6, 2])]
+    row = pack(texts, form(texts), filler=1, counted_from=2, uncounted=1)
+    assert row[8:16].tolist() == [2, 3, 4, 2, 3, 1, 4, 5]
+
+
+def test_the_smallest_room_that_can_be_filled_up_is_taken() -> None:
+    offered = rooms(longest=512, budget=4096)
+    assert smallest(offered, [np.zeros(20)]) == Form(32, 2, 32)
+    assert smallest(offered, [np.zeros(20)] * 2) == Form(64, 4, 64)
+    assert smallest(offered, [np.zeros(4)] * 9) == Form(256, 16, 256)
+    assert smallest(offered, [np.zeros(513)]) is None
+    assert smallest(offered, [np.zeros(500)] * 5) is None

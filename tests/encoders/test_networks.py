@@ -1,7 +1,7 @@
 """The three networks against the plain numpy reference, and the reference with each known mistake against the gates."""
 
+import math
 import random
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,8 @@ import torch
 from safetensors.numpy import load_file
 
 from encoders import families
+from encoders.choices import Kernels
+from encoders.packing import Packed, form, pack
 from tests.encoders import checkpoints, reference
 from tests.encoders.closeness import distance
 from tests.encoders.reference import Mistakes
@@ -25,22 +27,23 @@ def sequences() -> list[list[int]]:
     return [[0, *rng.choices(range(4, 150), k=n - 2), 2] for n in (100, 8, 64, 16, 33, 9, 50, 21)]
 
 
-def run_padded(model: torch.nn.Module, sequences: list[list[int]], pad: int) -> torch.Tensor:
-    lengths = torch.tensor([len(s) for s in sequences])
-    ids = torch.tensor([s + [pad] * (int(lengths.max()) - len(s)) for s in sequences])
-    with torch.inference_mode():
-        return model(ids, lengths)
+def batch_of(family: families.Family, sequences: list[list[int]], multiple: int = 1) -> Packed:
+    arrays = [np.array(s, np.int32) for s in sequences]
+    room = form(arrays, multiple)
+    row = torch.from_numpy(pack(arrays, room, family.padding_id, family.counted_from, family.uncounted))
+    return Packed.over(row, room.tokens, room.longest)
 
 
-def layer_outputs(directory: Path, layers: Callable[[Any], Any], sequences: list[list[int]]) -> list[list[np.ndarray]]:
-    """For each layer the hidden states of each sequence, computed in one padded batch."""
+def layer_outputs(directory: Path, sequences: list[list[int]], multiple: int = 1) -> list[list[np.ndarray]]:
+    """For each layer the hidden states of each sequence, computed in one packed batch."""
     family = families.choose(directory, families.EMBEDDERS)
-    model = families.load(family, directory, "cpu", "fp32")
-    seen: list[torch.Tensor] = []
-    for layer in layers(model):
-        layer.register_forward_hook(lambda _module, _inputs, output: seen.append(output))
-    run_padded(model, sequences, family.padding_id)
-    return [[out[row, : len(s)].numpy() for row, s in enumerate(sequences)] for out in seen]
+    trunk = families.load(family, directory, Kernels()).trunk
+    batch, seen = batch_of(family, sequences, multiple), []
+    trunk.layers = [lambda x, b, layer=layer: seen.append(layer(x, b)) or seen[-1] for layer in trunk.layers]
+    with torch.inference_mode():
+        trunk(batch)
+    ends = np.cumsum([len(s) for s in sequences])
+    return [np.split(out.numpy()[: ends[-1]], ends[:-1]) for out in seen]
 
 
 def means(states: list[np.ndarray]) -> np.ndarray:
@@ -55,7 +58,7 @@ def nomic_reference(nomic: Path, sequences: list[list[int]], wrong: Mistakes) ->
 def test_every_nomic_layer_matches_the_reference(nomic: Path, sequences: list[list[int]]) -> None:
     weights = load_file(nomic / "model.safetensors")
     wanted = [reference.nomic_layers(weights, checkpoints.NOMIC, s)[1:] for s in sequences]
-    got = layer_outputs(nomic, lambda model: model.encoder["layers"], sequences)
+    got = layer_outputs(nomic, sequences)
     assert len(got) == 4
     for index, states in enumerate(got):
         for row, state in enumerate(states):
@@ -65,15 +68,20 @@ def test_every_nomic_layer_matches_the_reference(nomic: Path, sequences: list[li
 def test_every_bert_layer_matches_the_reference(bert: Path, sequences: list[list[int]]) -> None:
     weights = load_file(bert / "model.safetensors")
     wanted = [reference.bert_layers(weights, checkpoints.BERT, s)[1:] for s in sequences]
-    got = layer_outputs(bert, lambda model: model.encoder["layer"], sequences)
+    got = layer_outputs(bert, sequences)
     assert len(got) == 3
     for index, states in enumerate(got):
         for row, state in enumerate(states):
             assert distance(state, wanted[row][index]).within(FP32_GATE), (index, row)
 
 
+def test_filling_up_a_pass_changes_no_result(nomic: Path, sequences: list[list[int]]) -> None:
+    bare, filled = (np.concatenate(layer_outputs(nomic, sequences, multiple)[-1]) for multiple in (1, 512))
+    np.testing.assert_allclose(filled, bare, atol=1e-5)
+
+
 def test_nomic_means_match_the_reference_also_without_the_corpus_mean(nomic: Path, sequences: list[list[int]]) -> None:
-    got = means(layer_outputs(nomic, lambda model: model.encoder["layers"], sequences)[-1])
+    got = means(layer_outputs(nomic, sequences)[-1])
     assert distance(got, nomic_reference(nomic, sequences, reference.RIGHT)).within(FP32_GATE)
 
 
@@ -90,20 +98,21 @@ NOMIC_MISTAKES = {
 def test_a_nomic_mistake_fails_the_fp32_and_the_fp16_gate(
     nomic: Path, sequences: list[list[int]], wrong: Mistakes
 ) -> None:
-    got = means(layer_outputs(nomic, lambda model: model.encoder["layers"], sequences)[-1])
+    got = means(layer_outputs(nomic, sequences)[-1])
     seen = distance(got, nomic_reference(nomic, sequences, wrong))
     assert not seen.within(FP32_GATE)
     assert seen.cosine > 1e-4
 
 
 def test_cls_in_place_of_the_mean_fails_the_gate(nomic: Path, sequences: list[list[int]]) -> None:
-    first = np.stack([s[0] for s in layer_outputs(nomic, lambda m: m.encoder["layers"], sequences)[-1]])
+    first = np.stack([s[0] for s in layer_outputs(nomic, sequences)[-1]])
     assert distance(first, nomic_reference(nomic, sequences, reference.RIGHT)).cosine > 0.01
 
 
-def logits(xlmr: Path, sequences: list[list[int]], dtype: str = "fp32") -> np.ndarray:
+def logits(xlmr: Path, sequences: list[list[int]], dtype: torch.dtype = torch.float32) -> np.ndarray:
     family = families.choose(xlmr, families.RERANKERS)
-    return run_padded(families.load(family, xlmr, "cpu", dtype), sequences, family.padding_id).numpy()
+    with torch.inference_mode():
+        return families.load(family, xlmr, Kernels(dtype=dtype))(batch_of(family, sequences)).numpy()
 
 
 def reference_logits(xlmr: Path, sequences: list[list[int]], wrong: Mistakes = reference.RIGHT) -> np.ndarray:
@@ -134,30 +143,26 @@ def test_16_bit_vectors_stay_within_their_gate(
     """With weights as narrow as trained ones (std 0.03), for which these gates were measured."""
     weights = checkpoints.weights_for(checkpoints.NOMIC, deviation=0.03)
     mild = checkpoints.write(tmp_path, checkpoints.NOMIC, weights)
-    model = families.load(families.choose(mild, families.EMBEDDERS), mild, "cpu", dtype)
-    states = run_padded(model, sequences, 1).float().numpy()
-    got = means([states[row, : len(s)] for row, s in enumerate(sequences)])
+    family = families.choose(mild, families.EMBEDDERS)
+    with torch.inference_mode():
+        states = families.load(family, mild, Kernels(dtype=families.DTYPES[dtype]))(batch_of(family, sequences))
+    ends = np.cumsum([len(s) for s in sequences])
+    got = means(np.split(states.float().numpy(), ends[:-1]))
     assert distance(got, nomic_reference(mild, sequences, reference.RIGHT)).cosine <= gate
 
 
 def test_router_and_head_stay_float32_in_16_bit(nomic: Path, xlmr: Path) -> None:
-    moe = families.load(families.choose(nomic, families.EMBEDDERS), nomic, "cpu", "fp16")
-    ranker = families.load(families.choose(xlmr, families.RERANKERS), xlmr, "cpu", "fp16")
-    assert {n for n, p in moe.named_parameters() if p.dtype == torch.float32} == {
-        "encoder.layers.1.mlp.router.layer.weight",
-        "encoder.layers.3.mlp.router.layer.weight",
-    }
-    assert {n for n, p in ranker.named_parameters() if p.dtype == torch.float32} == {
-        "classifier.dense.weight",
-        "classifier.dense.bias",
-        "classifier.out_proj.weight",
-        "classifier.out_proj.bias",
-    }
+    half = Kernels(dtype=torch.float16)
+    moe = families.load(families.choose(nomic, families.EMBEDDERS), nomic, half)
+    ranker = families.load(families.choose(xlmr, families.RERANKERS), xlmr, half)
+    assert {layer.mlp.router.dtype for layer in moe.trunk.layers[1::2]} == {torch.float32}
+    assert {ranker.head.dense.weight.dtype, ranker.head.score.bias.dtype} == {torch.float32}
+    assert {moe.trunk.word.dtype, ranker.trunk.layers[0].qkv.weight.dtype} == {torch.float16}
 
 
 def counted(directory: Path, architectures: tuple[str, ...]) -> tuple[int, int]:
-    state = families.choose(directory, architectures).network.state_dict()
-    return len(state), sum(tensor.numel() for tensor in state.values())
+    shapes = families.choose(directory, architectures).shapes()
+    return len(shapes), sum(math.prod(shape) for shape in shapes.values())
 
 
 def config_only(directory: Path, config: dict[str, Any]) -> Path:
@@ -174,11 +179,3 @@ def test_bge_reranker_large_has_559891457_parameters(tmp_path: Path) -> None:
     real = checkpoints.XLMR | {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16}
     real |= {"intermediate_size": 4096, "max_position_embeddings": 514, "vocab_size": 250002}
     assert counted(config_only(tmp_path, real), families.RERANKERS)[1] == 559_891_457
-
-
-def test_a_literal_pad_token_inside_a_text_is_not_counted_as_a_position(xlmr: Path) -> None:
-    family = families.choose(xlmr, families.RERANKERS)
-    model = families.load(family, xlmr, "cpu", "fp32")
-    ids = torch.tensor([[0, 5, 1, 6, 2]])
-    positions = model.roberta.embeddings.positions(ids, torch.ones_like(ids, dtype=torch.bool))
-    assert positions.tolist() == [[2, 3, 1, 4, 5]]

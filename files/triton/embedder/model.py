@@ -13,10 +13,14 @@ class TritonPythonModel:
         """Weights are loaded and warm when this returns; Triton reports the model ready only then."""
         self._service = Service(pb_utils, args, Embedder)
 
-    def execute(self, requests: list) -> list:
-        """One response per request, in order."""
+    def execute(self, requests: list) -> list | None:
+        """One response per request: in order, or None and each by its sender."""
         return self._service.execute(requests)
 
     def is_ready(self) -> bool:
         """Asked by Triton 26.03 and later with every readiness probe."""
         return self._service.is_ready()
+
+    def finalize(self) -> None:
+        """Every request has been answered."""
+        self._service.close()

@@ -1,65 +1,182 @@
-"""All sequences of all requests as micro-batches of one forward pass each, bounded by a budget of padded tokens.
+"""All sequences of all requests as packed passes bounded by a budget of tokens; pure but for `launch`, no threads.
 
-Sorted by length, so a micro-batch pads little; longest first, so the pass that needs most memory comes first. What a
-request gets does not depend on which others share its passes.
+Requests are taken in order of arrival, a window of a few budgets at a time, so nobody waits for more than what came
+before plus one window. Within a window sequences are sorted by length, longest first, and cut into passes of about
+equal size. Two passes are under way at most: the device computes one while the host prepares and reads the other.
+What a request gets does not depend on which others share its passes.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 import numpy as np
 import torch
 
 from .errors import RequestError
+from .packing import Ids
 
-Forward = Callable[[Sequence[Sequence[int]]], np.ndarray]
+WINDOW = 2  # budgets
+
+
+class Pass(Protocol):
+    """A pass under way."""
+
+    def wait(self) -> np.ndarray:
+        """One result per sequence, once computed."""
+
+
+Launch = Callable[[Sequence[Ids]], Pass]
 
 
 @dataclass
 class Job:
     """One request on its way through: its sequences, then a result for each, or the error it is answered with."""
 
-    sequences: list[list[int]] = field(default_factory=list)
+    sequences: list[Ids] = field(default_factory=list)
     results: list[np.ndarray] = field(default_factory=list)
     error: Exception | None = None
     is_cancelled: Callable[[], bool] = lambda: False
+    finish: Callable[["Job"], None] = lambda job: None
+    """Called once, when every result or an error is there."""
+    answered: Callable[[Any], object] = lambda response: None
+    """Where the response goes."""
+    left: int = 0
+    """Results still missing."""
 
-    def expect(self, sequences: list[list[int]]) -> None:
+    def expect(self, sequences: list[Ids]) -> None:
         """`sequences` are to be run; results come in the same order."""
-        self.sequences = sequences
+        self.sequences, self.left = sequences, len(sequences)
         self.results = [np.empty(0)] * len(sequences)
 
 
 Slot = tuple[Job, int]
 
 
-def run(jobs: Iterable[Job], forward: Forward, budget: int) -> None:
-    """Every job has all its results, or an error: CANCELLED, UNAVAILABLE (memory), or what the pass raised.
+class Batcher:
+    """Jobs in, passes through `launch`, results into the jobs; `step` by `step`, by whichever thread."""
 
-    Out of memory halves the budget for the rest of this call and tries the same sequences again.
-    """
-    waiting = [(job, slot) for job in jobs for slot in range(len(job.sequences))]
-    waiting.sort(key=_length, reverse=True)
-    while waiting := _still_wanted(waiting):
-        batch = waiting[: fitting([_length(slot) for slot in waiting], budget)]
+    def __init__(self, launch: Launch, budget: int) -> None:
+        self.budget, self._launch = budget, launch
+        self._arrived: deque[Job] = deque()
+        self._arrived_tokens = 0
+        self._window: list[Slot] = []
+        self._allowed = budget
+        self._running: deque[tuple[list[Slot], Pass]] = deque()
+        self.waiting = 0
+        """Tokens that wait for their pass."""
+        self.launched: Callable[[int, int], None] = lambda sequences, tokens: None
+
+    def add(self, job: Job) -> None:
+        """`job` waits for its passes; one with nothing to compute is finished."""
+        if job.error is not None or not job.sequences:
+            job.finish(job)
+        else:
+            self._arrived.append(job)
+            self._arrived_tokens += _tokens(job)
+            self.waiting += _tokens(job)
+
+    def abandon(self) -> list[Job]:
+        """The jobs that have neither all results nor an error; they are forgotten here."""
+        slots = [*self._window, *(slot for batch, _ in self._running for slot in batch)]
+        jobs = {id(job): job for job in [*self._arrived, *(job for job, _ in slots)] if job.error is None and job.left}
+        self._arrived.clear(), self._window.clear(), self._running.clear()
+        return list(jobs.values())
+
+    @property
+    def busy(self) -> bool:
+        """Whether a step would do anything."""
+        return bool(self._arrived or self._window or self._running)
+
+    def step(self) -> None:
+        """The next pass is launched; or, with two under way or none to launch, the older one's results delivered."""
+        if not self._window and self._arrived:
+            self._open_window()
+        if self._window and len(self._running) < 2:
+            self._start()
+        elif self._running:
+            self._deliver(*self._running.popleft())
+        self.waiting = self._arrived_tokens + sum(map(_length, self._window))
+
+    def _open_window(self) -> None:
+        self._allowed, room = self.budget, WINDOW * self.budget
+        while self._arrived and (not self._window or _tokens(self._arrived[0]) <= room):
+            job = self._arrived.popleft()
+            room -= _tokens(job)
+            self._arrived_tokens -= _tokens(job)
+            self._window += [(job, index) for index in range(len(job.sequences))]
+        self._window.sort(key=_length, reverse=True)
+
+    def _start(self) -> None:
+        self._drop_unwanted()
+        if not self._window:
+            return
+        count = cut([_length(slot) for slot in self._window], self._allowed)
+        batch, self._window = self._window[:count], self._window[count:]
         try:
-            results = forward([job.sequences[slot] for job, slot in batch])
+            self._running.append((batch, self._launch([job.sequences[index] for job, index in batch])))
+            self.launched(len(batch), sum(map(_length, batch)))
         except torch.OutOfMemoryError:
-            if len(batch) > 1:
-                budget = len(batch) * _length(batch[0]) // 2
-                continue
-            _fail(batch, RequestError("out of memory for a single sequence; send it again later", "UNAVAILABLE"))
+            self._try_smaller(batch)
         except Exception as error:
             _fail(batch, error)
-        else:
-            for (job, slot), result in zip(batch, results, strict=True):
-                job.results[slot] = result
-        waiting = waiting[len(batch) :]
+
+    def _try_smaller(self, batch: list[Slot]) -> None:
+        while self._running:  # what is under way holds memory
+            self._deliver(*self._running.popleft())
+        if len(batch) == 1:
+            _fail(batch, RequestError("out of memory for a single sequence; send it again later", "UNAVAILABLE"))
+            return
+        self._allowed = sum(map(_length, batch)) // 2
+        self._window = batch + self._window
+
+    def _deliver(self, batch: list[Slot], running: Pass) -> None:
+        try:
+            results = running.wait()
+        except Exception as error:
+            _fail(batch, error)
+            return
+        sound = np.isfinite(results).reshape(len(results), -1).all(1)
+        for (job, index), result, good in zip(batch, results, sound, strict=True):
+            if not good:
+                _fail([(job, index)], ArithmeticError("a result is not finite"))
+            elif job.error is None:
+                job.results[index] = result
+                job.left -= 1
+                if job.left == 0:
+                    job.finish(job)
+
+    def _drop_unwanted(self) -> None:
+        for job in {id(job): job for job, _ in self._window}.values():
+            if job.error is None and job.is_cancelled():
+                _fail([(job, 0)], RequestError("cancelled by the client", "CANCELLED"))
+        self._window = [slot for slot in self._window if slot[0].error is None]
 
 
-def fitting(lengths: Sequence[int], budget: int) -> int:
-    """How many of `lengths`, longest first, share one pass: rows x longest within `budget`, one row at the least."""
-    return min(len(lengths), max(1, budget // lengths[0]))
+def run(jobs: Iterable[Job], launch: Launch, budget: int) -> None:
+    """Every job has all its results, or an error: CANCELLED, UNAVAILABLE (memory), or what the pass raised."""
+    batcher = Batcher(launch, budget)
+    for job in jobs:
+        batcher.add(job)
+    while batcher.busy:
+        batcher.step()
+
+
+def cut(lengths: Sequence[int], budget: int) -> int:
+    """How many of `lengths` the next pass takes: within `budget`, in passes of about equal size, one at the least."""
+    total = sum(lengths)
+    even = -(-total // -(-total // budget))
+    taken = tokens = 0
+    for length in lengths:
+        if taken and (tokens >= even or tokens + length > budget):
+            break
+        taken, tokens = taken + 1, tokens + length
+    return taken
+
+
+def _tokens(job: Job) -> int:
+    return sum(map(len, job.sequences))
 
 
 def _length(slot: Slot) -> int:
@@ -67,13 +184,8 @@ def _length(slot: Slot) -> int:
     return len(job.sequences[index])
 
 
-def _still_wanted(waiting: list[Slot]) -> list[Slot]:
-    for job in {id(job): job for job, _ in waiting}.values():
-        if job.error is None and job.is_cancelled():
-            job.error = RequestError("cancelled by the client", "CANCELLED")
-    return [(job, slot) for job, slot in waiting if job.error is None]
-
-
 def _fail(batch: list[Slot], error: Exception) -> None:
     for job, _ in batch:
-        job.error = error
+        if job.error is None:
+            job.error = error
+            job.finish(job)

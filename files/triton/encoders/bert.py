@@ -1,16 +1,18 @@
-"""BERT and XLM-RoBERTa trunks and the XLM-RoBERTa classification head; attribute names are the checkpoint's own.
+"""BERT and XLM-RoBERTa trunks and the XLM-RoBERTa classification head over packed sequences.
 
 The two trunks are one network. They differ in where positions start: BERT counts from 0, XLM-RoBERTa from
-padding_idx + 1 over the tokens that are not `<pad>`, anew in every row. Segment ids are 0 everywhere: single texts in
-BERT, everything in XLM-RoBERTa.
+padding_idx + 1 over the tokens that are not `<pad>`, anew in every sequence. Segment ids are 0 everywhere: single
+texts in BERT, everything in XLM-RoBERTa.
 """
 
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from .attention import attend, gelu, real_tokens, split_heads
+from .choices import Kernels
+from .packing import Packed
+from .weights import Shapes, Weights, norm, pair
 
 
 @dataclass(frozen=True)
@@ -27,90 +29,87 @@ class Shape:
     epsilon: float
     padding_id: int | None
     """XLM-RoBERTa's padding_idx; None for BERT, whose positions start at 0."""
+    classifies: bool = False
+    """Whether the one-label head of XLMRobertaForSequenceClassification follows."""
+
+    @property
+    def prefix(self) -> str:
+        """What the trunk's names begin with in the checkpoint."""
+        return "roberta." if self.classifies else ""
 
 
-class Trunk(nn.Module):
-    """Token ids [rows, width] and lengths [rows] to hidden states [rows, width, hidden]."""
-
-    def __init__(self, shape: Shape) -> None:
-        super().__init__()
-        self.embeddings = Embeddings(shape)
-        self.encoder = nn.ModuleDict({"layer": nn.ModuleList(Layer(shape) for _ in range(shape.layers))})
-
-    def forward(self, ids: Tensor, lengths: Tensor) -> Tensor:
-        real = real_tokens(lengths, ids.shape[1])
-        x = self.embeddings(ids, real)
-        for layer in self.encoder["layer"]:
-            x = layer(x, real)
-        return x
-
-
-class Embeddings(nn.Module):
-    """Word, position and segment rows added up and normalised."""
-
-    def __init__(self, shape: Shape) -> None:
-        super().__init__()
-        self.padding_id = shape.padding_id
-        self.word_embeddings = nn.Embedding(shape.vocabulary, shape.hidden)
-        self.position_embeddings = nn.Embedding(shape.positions, shape.hidden)
-        self.token_type_embeddings = nn.Embedding(shape.segments, shape.hidden)
-        self.LayerNorm = nn.LayerNorm(shape.hidden, eps=shape.epsilon)
-
-    def forward(self, ids: Tensor, real: Tensor) -> Tensor:
-        x = self.word_embeddings(ids) + self.position_embeddings(self.positions(ids, real))
-        return self.LayerNorm(x + self.token_type_embeddings.weight[0])
-
-    def positions(self, ids: Tensor, real: Tensor) -> Tensor:
-        """Row of the position table for each token; padding reads any row, since nothing reads padding."""
-        if self.padding_id is None:
-            return torch.arange(ids.shape[1], device=ids.device).expand_as(ids)
-        counted = (ids != self.padding_id) & real  # a literal <pad> inside a text is not counted, as in training
-        return counted.long().cumsum(1) * counted + self.padding_id
+def shapes(s: Shape) -> Shapes:
+    """Every tensor of the checkpoint."""
+    at, h = f"{s.prefix}embeddings", s.hidden
+    found: Shapes = {
+        f"{at}.word_embeddings.weight": (s.vocabulary, h),
+        f"{at}.position_embeddings.weight": (s.positions, h),
+        f"{at}.token_type_embeddings.weight": (s.segments, h),
+        **pair(f"{at}.LayerNorm", h),
+    }
+    for index in range(s.layers):
+        layer = f"{s.prefix}encoder.layer.{index}"
+        for name in ("query", "key", "value"):
+            found |= pair(f"{layer}.attention.self.{name}", h, h)
+        found |= pair(f"{layer}.attention.output.dense", h, h) | pair(f"{layer}.attention.output.LayerNorm", h)
+        found |= pair(f"{layer}.intermediate.dense", s.inner, h) | pair(f"{layer}.output.dense", h, s.inner)
+        found |= pair(f"{layer}.output.LayerNorm", h)
+    return found | (pair("classifier.dense", h, h) | pair("classifier.out_proj", 1, h) if s.classifies else {})
 
 
-class Layer(nn.Module):
-    """Attention and feed-forward, each added to its input and normalised after."""
-
-    def __init__(self, shape: Shape) -> None:
-        super().__init__()
-        self.heads = shape.heads
-        hidden, inner = shape.hidden, shape.inner
-        qkv = nn.ModuleDict({name: nn.Linear(hidden, hidden) for name in ("query", "key", "value")})
-        self.attention = nn.ModuleDict({"self": qkv, "output": Residual(hidden, shape)})
-        self.intermediate = nn.ModuleDict({"dense": nn.Linear(hidden, inner)})
-        self.output = Residual(inner, shape)
-
-    def forward(self, x: Tensor, real: Tensor) -> Tensor:
-        q, k, v = (split_heads(linear(x), self.heads) for linear in self.attention["self"].values())
-        x = self.attention["output"](attend(q, k, v, real), x)
-        return self.output(gelu(self.intermediate["dense"](x)), x)
-
-
-class Residual(nn.Module):
-    """A projection back to the hidden size, added to what came in, normalised."""
-
-    def __init__(self, inputs: int, shape: Shape) -> None:
-        super().__init__()
-        self.dense = nn.Linear(inputs, shape.hidden)
-        self.LayerNorm = nn.LayerNorm(shape.hidden, eps=shape.epsilon)
-
-    def forward(self, x: Tensor, before: Tensor) -> Tensor:
-        return self.LayerNorm(self.dense(x) + before)
-
-
-class Classifier(nn.Module):
-    """XLM-RoBERTa with its one-label head: token ids and lengths to one float32 logit per row."""
+class Trunk:
+    """Packed token ids to hidden states [tokens, hidden]."""
 
     # Logits reach ±10, where neighbouring fp16 numbers lie 0.008 apart; the head is 0.2 % of the weights.
     FLOAT32 = r"^classifier\."
 
-    def __init__(self, shape: Shape) -> None:
-        super().__init__()
-        self.roberta = Trunk(shape)
-        self.classifier = nn.ModuleDict(
-            {"dense": nn.Linear(shape.hidden, shape.hidden), "out_proj": nn.Linear(shape.hidden, 1)}
-        )
+    def __init__(self, shape: Shape, weights: Weights, kernels: Kernels) -> None:
+        at = f"{shape.prefix}embeddings"
+        self.kernels = kernels
+        self.word, self.place = weights[f"{at}.word_embeddings.weight"], weights[f"{at}.position_embeddings.weight"]
+        self.segment = weights[f"{at}.token_type_embeddings.weight"][0]
+        self.norm = norm(weights, f"{at}.LayerNorm", shape.epsilon)
+        self.layers = [
+            Layer(shape, weights, f"{shape.prefix}encoder.layer.{index}", kernels) for index in range(shape.layers)
+        ]
 
-    def forward(self, ids: Tensor, lengths: Tensor) -> Tensor:
-        first = self.roberta(ids, lengths)[:, 0].float()
-        return self.classifier["out_proj"](torch.tanh(self.classifier["dense"](first))).squeeze(-1)
+    def __call__(self, batch: Packed) -> Tensor:
+        x = self.kernels.steps.embed(batch.ids, batch.positions, self.word, self.place, self.segment, self.norm)
+        for layer in self.layers:
+            x = layer(x, batch)
+        return x
+
+
+class Layer:
+    """Attention and feed-forward, each added to its input and normalised after."""
+
+    def __init__(self, shape: Shape, weights: Weights, at: str, kernels: Kernels) -> None:
+        self.heads, self.kernels = shape.heads, kernels
+        names = [f"{at}.attention.self.{name}" for name in ("query", "key", "value")]
+        self.qkv = weights.linear(*names)
+        self.out = weights.linear(f"{at}.attention.output.dense")
+        self.up, self.down = weights.linear(f"{at}.intermediate.dense"), weights.linear(f"{at}.output.dense")
+        self.norm1 = norm(weights, f"{at}.attention.output.LayerNorm", shape.epsilon)
+        self.norm2 = norm(weights, f"{at}.output.LayerNorm", shape.epsilon)
+
+    def __call__(self, x: Tensor, batch: Packed) -> Tensor:
+        steps = self.kernels.steps
+        q, k, v = self.qkv(x).view(len(x), 3, self.heads, -1).unbind(1)
+        mixed = self.kernels.attend(q, k, v, batch.starts, batch.longest).flatten(1)
+        x = steps.add_norm(self.out(mixed), x, self.norm1)
+        return steps.add_norm(self.down(steps.gelu_(self.up(x))), x, self.norm2)
+
+
+class Classifier:
+    """The one-label head: hidden states to one float32 logit per sequence, from its first token."""
+
+    def __init__(self, weights: Weights) -> None:
+        self.dense, self.score = weights.linear("classifier.dense"), weights.linear("classifier.out_proj")
+
+    def __call__(self, states: Tensor, batch: Packed) -> Tensor:
+        return self.score(torch.tanh(self.dense(first(states, batch)))).squeeze(-1)
+
+
+def first(states: Tensor, batch: Packed) -> Tensor:
+    """The first token of every sequence, float32; room without a sequence gives some row that nobody reads."""
+    return states[batch.starts[:-1].clamp(max=len(states) - 1)].float()

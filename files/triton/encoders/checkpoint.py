@@ -6,13 +6,13 @@ with plausible numbers. So both are errors, and so is a shape that differs. Pick
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from torch import nn
 
 from .errors import CheckpointError
 
@@ -25,6 +25,18 @@ HARMLESS = {
 }
 
 
+@dataclass(frozen=True)
+class Kind:
+    """The type of a network's tensors, and a pattern of the names that stay float32 whatever it is."""
+
+    dtype: torch.dtype
+    float32: str = r"(?!)"
+
+    def of(self, name: str) -> torch.dtype:
+        """The type the tensor `name` is served in."""
+        return torch.float32 if re.search(self.float32, name) else self.dtype
+
+
 def read_json(directory: Path, name: str) -> dict[str, Any]:
     """The JSON object or array in `directory`/`name`."""
     try:
@@ -35,31 +47,25 @@ def read_json(directory: Path, name: str) -> dict[str, Any]:
         raise CheckpointError(f"{directory}/{name} is not JSON: {error}") from None
 
 
-def load_strictly(model: nn.Module, directory: Path, device: str, dtype: torch.dtype) -> None:
-    """`model`, built on the meta device, holds the checkpoint's weights on `device`, as `dtype` or as it insists.
+def load_strictly(wanted: Mapping[str, tuple[int, ...]], directory: Path, kind: Kind) -> dict[str, torch.Tensor]:
+    """The checkpoint's tensors on the host, of exactly the `wanted` names and shapes, of the types `kind` says.
 
-    Insists: names matched by the class's FLOAT32 stay float32 whatever `dtype` says.
     Refuses: missing, unexpected or duplicate names, other shapes, integer weights, pickles.
     """
-    wanted = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
-    keep = re.compile(getattr(model, "FLOAT32", r"(?!)"))
     loaded: dict[str, torch.Tensor] = {}
     for path in weight_files(directory):
-        for name, shape, kind, read in _tensors(path):
+        for name, shape, stored, read in _tensors(path):
             if name in loaded:
                 raise CheckpointError(f"{path}: {name} is stored twice")
             if any(re.fullmatch(pattern, name) for pattern in HARMLESS) and name not in wanted:
                 continue
-            if name in wanted and (shape != wanted[name] or kind not in FLOATS):
+            if name in wanted and (shape != wanted[name] or stored not in FLOATS):
                 raise CheckpointError(
-                    f"{path}: {name} is {kind} {list(shape)}; wanted {list(wanted[name])} of {'/'.join(FLOATS)}"
+                    f"{path}: {name} is {stored} {list(shape)}; wanted {list(wanted[name])} of {'/'.join(FLOATS)}"
                 )
-            target = torch.float32 if keep.search(name) else dtype
-            # Converted before the copy: the device never holds the wider original.
-            loaded[name] = read().to(target).to(device) if name in wanted else torch.empty(0)
+            loaded[name] = read().to(kind.of(name)) if name in wanted else torch.empty(0)
     _refuse_differences(directory, set(wanted), set(loaded))
-    model.load_state_dict(loaded, strict=True, assign=True)
-    model.requires_grad_(False).eval()
+    return loaded
 
 
 def weight_files(directory: Path) -> list[Path]:

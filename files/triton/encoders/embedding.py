@@ -8,9 +8,12 @@ import numpy as np
 
 from . import families, sentence
 from .batching import Job, run
+from .bert import first
+from .choices import choose
 from .device import Runner, claim
 from .errors import CheckpointError, RequestError
 from .options import EmbedOptions, parse
+from .packing import Ids
 from .settings import Settings
 from .tokens import Tokenizer
 
@@ -43,8 +46,10 @@ class Embedder:
         self.max_tokens = sentence.token_limit(directory, settings.max_tokens, family.position_limit)
         self.tokenizer = Tokenizer(directory, family.vocabulary)
         mode = sentence.pooling_mode(directory)
-        network = families.load(family, directory, settings.device, settings.dtype)
-        self.runner = Runner(network, settings.device, family.padding_id, lambda x, n: sentence.pool(x, n, mode))
+        kernels = choose(settings.device, families.DTYPES[settings.dtype], family.mixture)
+        network = families.load(family, directory, kernels)
+        pool = first if mode == "cls" else lambda states, batch: kernels.steps.mean(states, batch.starts)
+        self.runner, self.notes = Runner(network, kernels, family, pool), kernels.notes
         self.budget = self.runner.warm_up(self.max_tokens, settings.max_batch_tokens)
 
     def read(self, tensors: Sequence[list[list[str]]], shape: tuple[int, ...], parameters: str | None) -> EmbedJob:
@@ -58,14 +63,18 @@ class Embedder:
         texts = [prefix + text for row in tensors[0] for text in row]
         return EmbedJob(shape=shape, texts=texts, options=options)
 
-    def work(self, jobs: Sequence[EmbedJob]) -> None:
-        """Every job has its vectors or an error of its own."""
+    def encode(self, jobs: Sequence[EmbedJob]) -> None:
+        """Every job has its token sequences or an error of its own."""
         contents = iter(self.tokenizer.contents([text for job in jobs for text in job.texts]))
         for job in jobs:
             self._prepare(job, [next(contents) for _ in job.texts])
-        run(jobs, self.runner, self.budget)
 
-    def _prepare(self, job: EmbedJob, contents: list[list[int]]) -> None:
+    def work(self, jobs: Sequence[EmbedJob]) -> None:
+        """Every job has its vectors or an error of its own; all in this thread."""
+        self.encode(jobs)
+        run(jobs, self.runner.launch, self.budget)
+
+    def _prepare(self, job: EmbedJob, contents: list[Ids]) -> None:
         lengths = [self.tokenizer.single_length(content) for content in contents]
         long = [i for i, length in enumerate(lengths) if length > self.max_tokens]
         if long and not job.options.truncate:

@@ -10,12 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor
 
 from . import bert, nomic
-from .checkpoint import load_strictly, read_json
+from .checkpoint import Kind, load_strictly, read_json
+from .choices import Kernels
 from .errors import CheckpointError
+from .packing import Packed
 from .settings import TASKS
+from .weights import Shapes, Weights
 
 EMBEDDERS = ("BertModel", "XLMRobertaModel", "NomicBertModel")
 RERANKERS = ("XLMRobertaForSequenceClassification",)
@@ -45,10 +48,23 @@ NOMIC_FIXED = {
 
 
 @dataclass(frozen=True)
+class Network:
+    """A trunk and, for a reranker, its head."""
+
+    trunk: bert.Trunk | nomic.NomicMoe
+    head: bert.Classifier | None = None
+
+    def __call__(self, batch: Packed) -> Tensor:
+        """One float32 logit per sequence, or without a head the hidden states."""
+        states = self.trunk(batch)
+        return states if self.head is None else self.head(states, batch)
+
+
+@dataclass(frozen=True)
 class Family:
     """A network not yet loaded, and what its checkpoint settles for the code around it."""
 
-    network: nn.Module
+    shape: bert.Shape | nomic.Shape
     hidden: int
     vocabulary: int
     position_limit: int
@@ -56,6 +72,19 @@ class Family:
     padding_id: int
     prefixes: Mapping[str, str]
     """Task name to the words put before a text; empty where the family was trained without."""
+    counted_from: int = 0
+    """Position of a sequence's first token."""
+    uncounted: int = -1
+    """A token that takes no position when it stands inside a text; none by default."""
+
+    @property
+    def mixture(self) -> bool:
+        """Whether it has experts."""
+        return isinstance(self.shape, nomic.Shape)
+
+    def shapes(self) -> Shapes:
+        """Names and shapes of every tensor of its checkpoint."""
+        return (nomic if self.mixture else bert).shapes(self.shape)
 
 
 def choose(directory: Path, architectures: tuple[str, ...]) -> Family:
@@ -69,21 +98,27 @@ def choose(directory: Path, architectures: tuple[str, ...]) -> Family:
         )
     build = _nomic if named[0] == "NomicBertModel" else _bert
     try:
-        with torch.device("meta"):
-            return build(directory, config, named[0])
+        return build(directory, config, named[0])
     except KeyError as error:
         raise CheckpointError(f"{directory}/config.json: {error} is missing") from None
 
 
-def load(family: Family, directory: Path, device: str, dtype: str) -> nn.Module:
-    """`family`'s network with the weights of `directory`, ready for inference on `device`."""
+def load(family: Family, directory: Path, kernels: Kernels) -> Network:
+    """`family`'s network with the weights of `directory` on the kernels' device, in their type."""
+    kind = Kind(kernels.dtype, (nomic.NomicMoe if family.mixture else bert.Trunk).FLOAT32)
     try:
-        load_strictly(family.network, directory, device, DTYPES[dtype])
+        weights = Weights(load_strictly(family.shapes(), directory, kind), kernels.device)
+        return _network(family.shape, weights, kernels)
     except torch.OutOfMemoryError:
         raise CheckpointError(
-            f"{device}: no memory for the weights of {directory} in {dtype}; raise memory_mib"
+            f"{kernels.device}: no memory for the weights of {directory} in {kernels.dtype}; raise memory_mib"
         ) from None
-    return family.network
+
+
+def _network(shape: bert.Shape | nomic.Shape, weights: Weights, kernels: Kernels) -> Network:
+    if isinstance(shape, nomic.Shape):
+        return Network(nomic.NomicMoe(shape, weights, kernels))
+    return Network(bert.Trunk(shape, weights, kernels), bert.Classifier(weights) if shape.classifies else None)
 
 
 def _bert(directory: Path, config: dict[str, Any], name: str) -> Family:
@@ -100,10 +135,11 @@ def _bert(directory: Path, config: dict[str, Any], name: str) -> Family:
         segments=config["type_vocab_size"],
         epsilon=config["layer_norm_eps"],
         padding_id=padding if roberta else None,
+        classifies=name in RERANKERS,
     )
     limit = shape.positions - padding - 1 if roberta else shape.positions
-    network = bert.Classifier(shape) if name in RERANKERS else bert.Trunk(shape)
-    return Family(network, shape.hidden, shape.vocabulary, limit, padding, {})
+    counted = (padding + 1, padding) if roberta else (0, -1)
+    return Family(shape, shape.hidden, shape.vocabulary, limit, padding, {}, *counted)
 
 
 def _nomic(directory: Path, config: dict[str, Any], name: str) -> Family:
@@ -124,10 +160,10 @@ def _nomic(directory: Path, config: dict[str, Any], name: str) -> Family:
         experts=config["num_experts"],
         chosen=config["moe_top_k"],
         moe_every=config["moe_every_n_layers"],
+        positions=config.get("max_trained_positions") or config["n_positions"],
     )
-    limit = config.get("max_trained_positions") or config["n_positions"]
     prefixes = {task: f"{task}: " for task in TASKS}
-    return Family(nomic.NomicMoe(shape), shape.hidden, shape.vocabulary, limit, config["pad_token_id"], prefixes)
+    return Family(shape, shape.hidden, shape.vocabulary, shape.positions, config["pad_token_id"], prefixes)
 
 
 def _must_be(directory: Path, config: Mapping[str, Any], fixed: Mapping[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""NomicBert v2 with mixture of experts (nomic-embed-text-v2-moe); attribute names are the checkpoint's own.
+"""NomicBert v2 with mixture of experts (nomic-embed-text-v2-moe) over packed sequences.
 
 Four details decide whether the vectors are right, and a test holds each: rotary halves (not interleaved pairs) with
 base 10000 from config.json; the two routing weights used as the softmax over all experts gave them, not renormalised;
@@ -8,9 +8,12 @@ one bias for all experts, added once after the weighted sum; experts on every se
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from .attention import attend, gelu, real_tokens, split_heads
+from .choices import Kernels
+from .packing import Packed
+from .plain import Norm
+from .weights import Shapes, Weights, norm, pair
 
 
 @dataclass(frozen=True)
@@ -28,132 +31,108 @@ class Shape:
     experts: int
     chosen: int
     moe_every: int
+    positions: int
+    """Longest sequence the rotation table is made for."""
+
+    def mixes(self, layer: int) -> bool:
+        """Whether the layer with this index has experts."""
+        return layer % self.moe_every == 1
 
 
-class NomicMoe(nn.Module):
-    """Token ids [rows, width] and lengths [rows] to hidden states [rows, width, hidden]."""
+def shapes(s: Shape) -> Shapes:
+    """Every tensor of the checkpoint. Expert e owns rows e * inner to (e + 1) * inner of w1 and of w2."""
+    h = s.hidden
+    found: Shapes = {
+        "embeddings.word_embeddings.weight": (s.vocabulary, h),
+        "embeddings.token_type_embeddings.weight": (s.segments, h),
+        **pair("emb_ln", h),
+    }
+    for index in range(s.layers):
+        layer = f"encoder.layers.{index}"
+        found |= pair(f"{layer}.attn.Wqkv", 3 * h, h) | pair(f"{layer}.attn.out_proj", h, h)
+        found |= pair(f"{layer}.norm1", h) | pair(f"{layer}.norm2", h)
+        if s.mixes(index):
+            found[f"{layer}.mlp.router.layer.weight"] = (s.experts, h)
+            found[f"{layer}.mlp.experts.mlp.w1"] = found[f"{layer}.mlp.experts.mlp.w2"] = (s.experts * s.inner, h)
+            found[f"{layer}.mlp.experts.bias"] = (h,)
+        else:
+            found |= pair(f"{layer}.mlp.fc1", s.inner, h) | pair(f"{layer}.mlp.fc2", h, s.inner)
+    return found
+
+
+class NomicMoe:
+    """Packed token ids to hidden states [tokens, hidden]."""
 
     # Routing picks experts by small differences of logits: in 16 bits 1 to 4 % of the tokens would go elsewhere.
     FLOAT32 = r"\.router\.layer\.weight$"
 
-    def __init__(self, shape: Shape) -> None:
-        super().__init__()
-        self.shape = shape
-        self.embeddings = nn.ModuleDict(
-            {
-                "word_embeddings": nn.Embedding(shape.vocabulary, shape.hidden),
-                "token_type_embeddings": nn.Embedding(shape.segments, shape.hidden),
-            }
-        )
-        self.emb_ln = nn.LayerNorm(shape.hidden, eps=shape.epsilon)
-        self.encoder = nn.ModuleDict({"layers": nn.ModuleList(Layer(shape, i) for i in range(shape.layers))})
+    def __init__(self, shape: Shape, weights: Weights, kernels: Kernels) -> None:
+        self.kernels = kernels
+        self.word = weights["embeddings.word_embeddings.weight"]
+        self.segment = weights["embeddings.token_type_embeddings.weight"][0]
+        self.norm = norm(weights, "emb_ln", shape.epsilon)
+        turns = rotations(shape.positions, shape.hidden // shape.heads, shape.rotary_base).to(kernels.device)
+        self.layers = [Layer(shape, weights, index, turns, kernels) for index in range(shape.layers)]
 
-    def forward(self, ids: Tensor, lengths: Tensor) -> Tensor:
-        real = real_tokens(lengths, ids.shape[1])
-        segment = self.embeddings["token_type_embeddings"].weight[0]
-        x = self.emb_ln(self.embeddings["word_embeddings"](ids) + segment)
-        rotation = rotary_table(ids.shape[1], self.shape.hidden // self.shape.heads, self.shape.rotary_base, ids.device)
-        for layer in self.encoder["layers"]:
-            x = layer(x, real, rotation)
+    def __call__(self, batch: Packed) -> Tensor:
+        x = self.kernels.steps.embed(batch.ids, batch.positions, self.word, None, self.segment, self.norm)
+        for layer in self.layers:
+            x = layer(x, batch)
         return x
 
 
-class Layer(nn.Module):
+class Layer:
     """Attention and a dense or expert feed-forward, each added to its input and normalised after."""
 
-    def __init__(self, shape: Shape, index: int) -> None:
-        super().__init__()
-        self.attn = Attention(shape)
-        self.norm1 = nn.LayerNorm(shape.hidden, eps=shape.epsilon)
-        self.mlp = Experts(shape) if index % shape.moe_every == 1 else Dense(shape)
-        self.norm2 = nn.LayerNorm(shape.hidden, eps=shape.epsilon)
+    def __init__(self, shape: Shape, weights: Weights, index: int, turns: Tensor, kernels: Kernels) -> None:
+        at = f"encoder.layers.{index}"
+        self.heads, self.turns, self.kernels = shape.heads, turns, kernels
+        self.qkv, self.out = weights.linear(f"{at}.attn.Wqkv"), weights.linear(f"{at}.attn.out_proj")
+        self.norm1, self.norm2 = (norm(weights, f"{at}.{name}", shape.epsilon) for name in ("norm1", "norm2"))
+        kind = Experts if shape.mixes(index) else Dense
+        self.mlp = kind(shape, weights, f"{at}.mlp", kernels)
 
-    def forward(self, x: Tensor, real: Tensor, rotation: tuple[Tensor, Tensor]) -> Tensor:
-        x = self.norm1(self.attn(x, real, rotation) + x)
-        return self.norm2(self.mlp(x) + x)
-
-
-class Attention(nn.Module):
-    """Multi-head attention with rotated queries and keys; one projection holds q, k and v in this order."""
-
-    def __init__(self, shape: Shape) -> None:
-        super().__init__()
-        self.heads = shape.heads
-        self.Wqkv = nn.Linear(shape.hidden, 3 * shape.hidden)
-        self.out_proj = nn.Linear(shape.hidden, shape.hidden)
-
-    def forward(self, x: Tensor, real: Tensor, rotation: tuple[Tensor, Tensor]) -> Tensor:
-        q, k, v = (split_heads(part, self.heads) for part in self.Wqkv(x).chunk(3, dim=-1))
-        return self.out_proj(attend(rotate(q, rotation), rotate(k, rotation), v, real))
+    def __call__(self, x: Tensor, batch: Packed) -> Tensor:
+        qkv, steps = self.qkv(x), self.kernels.steps
+        steps.rotate_(qkv, batch.positions, self.turns, self.heads)
+        q, k, v = qkv.view(len(x), 3, self.heads, -1).unbind(1)
+        mixed = self.kernels.attend(q, k, v, batch.starts, batch.longest).flatten(1)
+        x = steps.add_norm(self.out(mixed), x, self.norm1)
+        return self.mlp(x, self.norm2)
 
 
-class Dense(nn.Module):
+class Dense:
     """Feed-forward of the layers without experts."""
 
-    def __init__(self, shape: Shape) -> None:
-        super().__init__()
-        self.fc1 = nn.Linear(shape.hidden, shape.inner)
-        self.fc2 = nn.Linear(shape.inner, shape.hidden)
+    def __init__(self, shape: Shape, weights: Weights, at: str, kernels: Kernels) -> None:
+        self.kernels = kernels
+        self.up, self.down = weights.linear(f"{at}.fc1"), weights.linear(f"{at}.fc2")
 
-    def forward(self, x: Tensor) -> Tensor:
-        return self.fc2(gelu(self.fc1(x)))
-
-
-class Experts(nn.Module):
-    """Each token through its `chosen` most likely experts, weighted by the router's softmax in float32."""
-
-    def __init__(self, shape: Shape) -> None:
-        super().__init__()
-        self.count, self.chosen = shape.experts, shape.chosen
-        self.router = nn.ModuleDict({"layer": nn.Linear(shape.hidden, shape.experts, bias=False)})
-        self.experts = ExpertWeights(shape)
-
-    def forward(self, x: Tensor) -> Tensor:
-        tokens = x.flatten(0, 1)
-        weights, experts = self.router["layer"](tokens.float()).softmax(-1).topk(self.chosen)
-        order = experts.flatten().argsort(stable=True)
-        rows = order // self.chosen
-        counts = experts.flatten().bincount(minlength=self.count).tolist()  # the one read-back of this layer
-        mixed = self.experts.mlp(tokens[rows].split(counts)).float() * weights.flatten()[order, None]
-        summed = torch.zeros_like(tokens, dtype=torch.float32).index_add_(0, rows, mixed)
-        return (summed + self.experts.bias).to(x.dtype).view_as(x)
+    def __call__(self, x: Tensor, after: Norm) -> Tensor:
+        steps = self.kernels.steps
+        return steps.add_norm(self.down(steps.gelu_(self.up(x))), x, after)
 
 
-class ExpertWeights(nn.Module):
-    """All experts' matrices, expert axis outermost, and the bias they share."""
+class Experts:
+    """Each token through its `chosen` most likely experts, weighted by the router's softmax in float32.
 
-    def __init__(self, shape: Shape) -> None:
-        super().__init__()
-        self.mlp = ExpertMatrices(shape)
-        self.bias = nn.Parameter(torch.empty(shape.hidden))
-
-
-class ExpertMatrices(nn.Module):
-    """Two stacks of matrices; expert e owns rows e * inner to (e + 1) * inner of both.
-
-    w1 is used transposed, w2 as it is stored.
+    w1 is used transposed, w2 as it is stored; one bias for all experts, added once.
     """
 
-    def __init__(self, shape: Shape) -> None:
-        super().__init__()
-        self.count = shape.experts
-        self.w1 = nn.Parameter(torch.empty(shape.experts * shape.inner, shape.hidden))
-        self.w2 = nn.Parameter(torch.empty(shape.experts * shape.inner, shape.hidden))
+    def __init__(self, shape: Shape, weights: Weights, at: str, kernels: Kernels) -> None:
+        self.chosen, self.kernels = shape.chosen, kernels
+        self.router, self.bias = weights[f"{at}.router.layer.weight"], weights[f"{at}.experts.bias"]
+        cut = (shape.experts, shape.inner, shape.hidden)
+        self.up, self.down = (weights[f"{at}.experts.mlp.{name}"].view(cut) for name in ("w1", "w2"))
 
-    def forward(self, parts: tuple[Tensor, ...]) -> Tensor:
-        pairs = zip(parts, self.w1.chunk(self.count), self.w2.chunk(self.count), strict=True)
-        return torch.cat([gelu(part @ up.T) @ down for part, up, down in pairs])
-
-
-def rotary_table(width: int, head: int, base: float, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Cosine and sine [width, head] of every position, in float32; the second half repeats the first."""
-    frequencies = base ** (-torch.arange(0, head, 2, dtype=torch.float32, device=device) / head)
-    angles = torch.outer(torch.arange(width, dtype=torch.float32, device=device), frequencies).repeat(1, 2)
-    return angles.cos(), angles.sin()
+    def __call__(self, x: Tensor, after: Norm) -> Tensor:
+        routing = self.kernels.route(x, self.router, self.chosen)
+        y = self.kernels.experts(x, routing, self.up, self.down)
+        return self.kernels.steps.combine_norm(y, self.bias, x, after)
 
 
-def rotate(x: Tensor, rotation: tuple[Tensor, Tensor]) -> Tensor:
-    """`x` [rows, heads, width, head] turned by its position: value i is paired with value i + head / 2."""
-    cosine, sine = rotation
-    left, right = x.float().chunk(2, dim=-1)
-    return (x.float() * cosine + torch.cat((-right, left), dim=-1) * sine).to(x.dtype)
+def rotations(positions: int, head: int, base: float) -> Tensor:
+    """Cosines, then sines, of every position, float32 [positions, head]."""
+    frequencies = base ** (-torch.arange(0, head, 2, dtype=torch.float32) / head)
+    angles = torch.outer(torch.arange(positions, dtype=torch.float32), frequencies)
+    return torch.cat((angles.cos(), angles.sin()), dim=-1)

@@ -8,9 +8,11 @@ import numpy as np
 
 from . import families, sentence
 from .batching import Job, run
+from .choices import choose
 from .device import Runner, claim
 from .errors import CheckpointError, RequestError
 from .options import RerankOptions, parse
+from .packing import Ids
 from .settings import Settings
 from .tokens import Tokenizer, query_limit
 
@@ -45,8 +47,9 @@ class Reranker:
             raise CheckpointError(f"config.pbtxt: max_tokens is {self.max_tokens}; pairs need at least {LEAST_TOKENS}")
         self.tokenizer = Tokenizer(directory, family.vocabulary)
         self.tokenizer.require_pairs()
-        network = families.load(family, directory, settings.device, settings.dtype)
-        self.runner = Runner(network, settings.device, family.padding_id, lambda logits, _: logits)
+        kernels = choose(settings.device, families.DTYPES[settings.dtype], family.mixture)
+        network = families.load(family, directory, kernels)
+        self.runner, self.notes = Runner(network, kernels, family), kernels.notes
         self.budget = self.runner.warm_up(self.max_tokens, settings.max_batch_tokens)
 
     def read(self, tensors: Sequence[list[list[str]]], shape: tuple[int, ...], parameters: str | None) -> RerankJob:
@@ -60,23 +63,27 @@ class Reranker:
                 raise RequestError(f"query[{row}] is empty")
         return RerankJob(shape=shape, queries=[row[0] for row in queries], passages=passages, options=options)
 
-    def work(self, jobs: Sequence[RerankJob]) -> None:
-        """Every job has its scores or an error of its own."""
+    def encode(self, jobs: Sequence[RerankJob]) -> None:
+        """Every job has its token sequences or an error of its own."""
         texts = [text for job in jobs for part in (job.queries, *job.passages) for text in part]
         contents = iter(self.tokenizer.contents(texts))
         for job in jobs:
             queries = [next(contents) for _ in job.queries]
             self._prepare(job, queries, [[next(contents) for _ in row] for row in job.passages])
-        run(jobs, self.runner, self.budget)
 
-    def _prepare(self, job: RerankJob, queries: list[list[int]], passages: list[list[list[int]]]) -> None:
+    def work(self, jobs: Sequence[RerankJob]) -> None:
+        """Every job has its scores or an error of its own; all in this thread."""
+        self.encode(jobs)
+        run(jobs, self.runner.launch, self.budget)
+
+    def _prepare(self, job: RerankJob, queries: list[Ids], passages: list[list[Ids]]) -> None:
         if not job.options.truncate:
             job.error = self._too_long(queries, passages)
         if job.error is None:
             pairs = [(query, passage) for query, row in zip(queries, passages, strict=True) for passage in row]
             job.expect([self.tokenizer.pair(query, passage, self.max_tokens) for query, passage in pairs])
 
-    def _too_long(self, queries: list[list[int]], passages: list[list[list[int]]]) -> RequestError | None:
+    def _too_long(self, queries: list[Ids], passages: list[list[Ids]]) -> RequestError | None:
         most, advice = query_limit(self.max_tokens), "shorten it or allow `truncate`"
         for i, (query, row) in enumerate(zip(queries, passages, strict=True)):
             if len(query) > most:

@@ -7,9 +7,6 @@ would give vectors of the right shape and the wrong meaning.
 
 from pathlib import Path
 
-from torch import Tensor
-
-from .attention import real_tokens
 from .checkpoint import read_json
 from .errors import CheckpointError
 
@@ -47,11 +44,3 @@ def token_limit(directory: Path, asked: int, capacity: int) -> int:
     path = directory / "sentence_bert_config.json"
     own = read_json(directory, path.name).get("max_seq_length") if path.is_file() else None
     return min(own or USUAL_TOKENS, capacity)
-
-
-def pool(states: Tensor, lengths: Tensor, mode: str) -> Tensor:
-    """One float32 vector per row of [rows, width, hidden]: its first token, or the mean of its real tokens."""
-    if mode == "cls":
-        return states[:, 0].float()
-    real = real_tokens(lengths, states.shape[1])[:, :, None]
-    return states.float().masked_fill(~real, 0.0).sum(1) / lengths[:, None]

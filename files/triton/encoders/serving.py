@@ -1,51 +1,79 @@
-"""Between Triton's request objects and the embedder or reranker: bytes in, tensors or one error per request out.
+"""Between Triton's request objects and the pipeline: bytes in, tensors or one error per request out.
 
 Takes `triton_python_backend_utils` as an argument, so that a test can hand in its own. An exception that left
 `execute` would fail every request of the batch; none does.
+
+Where requests have response senders (24.06 and later in models that are not decoupled), `execute` returns once the
+jobs are in the pipeline, and Triton hands over the next batch while the device computes this one. Else it waits and
+returns the responses.
 """
 
 import json
+import threading
 import traceback
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from .batching import Job
+from .batching import Batcher, Job
 from .embedding import Embedder
 from .errors import RequestError
+from .metrics import Meter
+from .pipeline import Pipeline
 from .reranking import Reranker
 from .settings import Settings
 
 
 class Service:
-    """One model instance: answers each batch of requests in order, one response per request."""
+    """One model instance: answers each batch of requests, one response per request."""
 
     def __init__(self, pb_utils: Any, arguments: dict[str, str], kind: Callable[[Settings], Embedder | Reranker]):
-        parameters = json.loads(arguments["model_config"]).get("parameters", {})
+        name, config = arguments["model_name"], json.loads(arguments["model_config"])
         self._pb = pb_utils
-        self._settings = Settings.of({key: value["string_value"] for key, value in parameters.items()})
-        self._model = kind(self._settings)
+        values = {key: value["string_value"] for key, value in config.get("parameters", {}).items()}
+        self._settings = Settings.of(values)
+        self._model = model = kind(self._settings)
+        meter = Meter(pb_utils, name, model.budget, model.runner.peak_bytes, lambda text: self._log("error", text))
+        meter.seconds = lambda: model.runner.seconds
+        batcher = Batcher(model.runner.launch, model.budget)
+        batcher.launched = meter.passed
+        self._pipeline = Pipeline(model.encode, batcher, self._reply, meter)
         self._log(
             "info",
-            f"{arguments['model_name']}: {kind.__name__} on {self._settings.device} in {self._settings.dtype}, "
-            f"up to {self._model.max_tokens} tokens each and {self._model.budget} a pass, "
-            f"{self._model.runner.held_mib()} MiB held",
+            f"{name}: {kind.__name__} on {self._settings.device} in {self._settings.dtype}, "
+            f"up to {model.max_tokens} tokens each and {model.budget} a pass, {model.runner.held_mib()} MiB held; "
+            f"{', '.join(model.notes)}",
         )
 
     def is_ready(self) -> bool:
-        """False once the device has stopped computing; Triton then reports the model as not ready."""
-        return self._model.runner.is_well
+        """False once the device has stopped computing or a thread has ended; Triton then reports not ready."""
+        return self._model.runner.is_well and not self._pipeline.dead
 
-    def execute(self, requests: Sequence[Any]) -> list[Any]:
-        """One response per request, in order; the requests' sequences share forward passes."""
+    def close(self) -> None:
+        """Every request has been answered and the threads have ended."""
+        self._pipeline.close()
+
+    def execute(self, requests: Sequence[Any]) -> list[Any] | None:
+        """The responses in order; or None, and each goes through its request's sender as soon as it is there."""
         jobs = [self._read(request) for request in requests]
-        try:
-            self._model.work([job for job in jobs if job.error is None])
-        except Exception as error:
-            for job in jobs:
-                job.error = job.error or error
-        return [self._respond(job) for job in jobs]
+        senders = [getattr(request, "get_response_sender", None) for request in requests]
+        if all(senders):
+            for job, sender in zip(jobs, senders, strict=True):
+                job.answered = _through(sender(), self._pb, job)
+            self._pipeline.submit(jobs)
+            return None
+        return self._wait_for(jobs)
+
+    def _wait_for(self, jobs: list[Job]) -> list[Any]:
+        responses: dict[int, Any] = {}
+        waits = [threading.Event() for _ in jobs]
+        for job, wait in zip(jobs, waits, strict=True):
+            job.answered = lambda response, job=job, wait=wait: (responses.update({id(job): response}), wait.set())
+        self._pipeline.submit(jobs)
+        for wait in waits:
+            wait.wait()
+        return [responses[id(job)] for job in jobs]
 
     def _read(self, request: Any) -> Job:
         try:
@@ -69,7 +97,13 @@ class Service:
             raise RequestError(f"input {name} has shape {list(array.shape)}; wanted [rows, items]")
         return array
 
-    def _respond(self, job: Job) -> Any:
+    def _reply(self, job: Job) -> None:
+        try:
+            job.answered(self._response(job))
+        except Exception as error:  # a client that is gone must not end the thread that answers the others
+            self._log("error", f"a response could not be sent, {_where(error)}")
+
+    def _response(self, job: Job) -> Any:
         try:
             if job.error is None:
                 outputs = self._model.answer(job)
@@ -90,6 +124,12 @@ class Service:
         logger = getattr(self._pb, "Logger", None)
         if logger is not None:
             getattr(logger, f"log_{level}")(message)
+
+
+def _through(sender: Any, pb_utils: Any, job: Job) -> Callable[[Any], None]:
+    """Sends the one response of `job`; cancellation is asked of the sender, since the request is gone by then."""
+    job.is_cancelled = getattr(sender, "is_cancelled", job.is_cancelled)
+    return lambda response: sender.send(response, flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
 
 
 def _where(error: Exception | None) -> str:

@@ -1,0 +1,158 @@
+"""The memory-bound steps between matrix products as one pass over memory each, in the Triton language (CUDA only).
+
+The same functions as in `plain.py`, which says what each returns; a test holds the two against each other. Sums and
+LayerNorm statistics are float32 whatever the tensors are.
+"""
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from .plain import Norm
+
+POOLED_ROWS, POOLED_COLUMNS = 32, 128
+
+
+def embed(ids: Tensor, positions: Tensor, word: Tensor, place: Tensor | None, segment: Tensor, norm: Norm) -> Tensor:
+    hidden = word.shape[1]
+    out = torch.empty((len(ids), hidden), dtype=word.dtype, device=word.device)
+    table = word if place is None else place
+    _embed[(len(ids),)](
+        out, ids, positions, word, table, segment, norm.weight, norm.bias, hidden, norm.epsilon,
+        PLACED=place is not None, BLOCK=triton.next_power_of_2(hidden), num_warps=4,
+    )  # fmt: skip
+    return out
+
+
+def add_norm(y: Tensor, x: Tensor, norm: Norm) -> Tensor:
+    out = torch.empty_like(x)
+    rows, hidden = x.shape
+    _add_norm[(rows,)](
+        out, y, x, norm.weight, norm.weight, norm.bias, hidden, norm.epsilon,
+        PARTS=1, BLOCK=triton.next_power_of_2(hidden), num_warps=4,
+    )  # fmt: skip
+    return out
+
+
+def combine_norm(y: Tensor, bias: Tensor, x: Tensor, norm: Norm) -> Tensor:
+    out = torch.empty_like(x)
+    rows, hidden = x.shape
+    _add_norm[(rows,)](
+        out, y, x, bias, norm.weight, norm.bias, hidden, norm.epsilon,
+        PARTS=len(y) // rows, BLOCK=triton.next_power_of_2(hidden), num_warps=4,
+    )  # fmt: skip
+    return out
+
+
+def gelu_(x: Tensor) -> Tensor:
+    _gelu[(triton.cdiv(x.numel(), 4096),)](x, x, x.numel(), 1.0, FLOAT8=False, BLOCK=4096, num_warps=8)
+    return x
+
+
+def rotate_(qkv: Tensor, positions: Tensor, turns: Tensor, heads: int) -> None:
+    head = qkv.shape[1] // (3 * heads)
+    _rotate[(len(qkv),)](
+        qkv, positions, turns, HEAD=head, PAIRS=2 * heads,
+        BLOCK=triton.next_power_of_2(2 * heads), WIDE=triton.next_power_of_2(head // 2), num_warps=4,
+    )  # fmt: skip
+
+
+def mean(x: Tensor, starts: Tensor) -> Tensor:
+    hidden = x.shape[1]
+    out = torch.empty((len(starts) - 1, hidden), dtype=torch.float32, device=x.device)
+    grid = (len(starts) - 1, triton.cdiv(hidden, POOLED_COLUMNS))
+    _mean[grid](out, x, starts, hidden, ROWS=POOLED_ROWS, COLUMNS=POOLED_COLUMNS, num_warps=4)
+    return out
+
+
+def to_float8(x: Tensor, scale: float, gelu: bool = False) -> Tensor:
+    out = torch.empty(x.shape, dtype=torch.float8_e4m3fn, device=x.device)
+    grid = (triton.cdiv(x.numel(), 4096),)
+    _gelu[grid](out, x, x.numel(), 1.0 / scale, FLOAT8=True, GELU=gelu, BLOCK=4096, num_warps=8)
+    return out
+
+
+@triton.jit
+def _normalised(x, mask, weight, bias, columns, hidden, epsilon):
+    centred = tl.where(mask, x - tl.sum(x, 0) / hidden, 0.0)
+    scale = 1.0 / tl.sqrt(tl.sum(centred * centred, 0) / hidden + epsilon)
+    weights = tl.load(weight + columns, mask=mask, other=0.0).to(tl.float32)
+    biases = tl.load(bias + columns, mask=mask, other=0.0).to(tl.float32)
+    return centred * scale * weights + biases
+
+
+@triton.jit
+def _embed(out, ids, positions, word, place, segment, weight, bias, hidden, epsilon,
+           PLACED: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
+    row = tl.program_id(0).to(tl.int64)
+    columns = tl.arange(0, BLOCK)
+    mask = columns < hidden
+    token = tl.load(ids + row).to(tl.int64)
+    x = tl.load(word + token * hidden + columns, mask=mask, other=0.0).to(tl.float32)
+    if PLACED:
+        at = tl.load(positions + row).to(tl.int64)
+        x += tl.load(place + at * hidden + columns, mask=mask, other=0.0).to(tl.float32)
+    x += tl.load(segment + columns, mask=mask, other=0.0).to(tl.float32)
+    x = _normalised(x, mask, weight, bias, columns, hidden, epsilon)
+    tl.store(out + row * hidden + columns, x.to(out.dtype.element_ty), mask=mask)
+
+
+@triton.jit
+def _add_norm(out, y, x, shared, weight, bias, hidden, epsilon, PARTS: tl.constexpr, BLOCK: tl.constexpr):
+    row = tl.program_id(0).to(tl.int64)
+    columns = tl.arange(0, BLOCK)
+    mask = columns < hidden
+    total = tl.load(x + row * hidden + columns, mask=mask, other=0.0).to(tl.float32)
+    for part in tl.static_range(PARTS):
+        total += tl.load(y + (row * PARTS + part) * hidden + columns, mask=mask, other=0.0).to(tl.float32)
+    if PARTS > 1:
+        total += tl.load(shared + columns, mask=mask, other=0.0).to(tl.float32)
+    total = _normalised(total, mask, weight, bias, columns, hidden, epsilon)
+    tl.store(out + row * hidden + columns, total.to(out.dtype.element_ty), mask=mask)
+
+
+@triton.jit
+def _gelu(out, x, count, factor, FLOAT8: tl.constexpr, BLOCK: tl.constexpr, GELU: tl.constexpr = True):
+    at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    mask = at < count
+    value = tl.load(x + at, mask=mask, other=0.0).to(tl.float32)
+    if GELU:
+        value = value * 0.5 * (1.0 + tl.erf(value * 0.7071067811865476))
+    if FLOAT8:
+        value = tl.minimum(tl.maximum(value * factor, -448.0), 448.0)
+    tl.store(out + at, value.to(out.dtype.element_ty), mask=mask)
+
+
+@triton.jit
+def _rotate(qkv, positions, turns,
+            HEAD: tl.constexpr, PAIRS: tl.constexpr, BLOCK: tl.constexpr, WIDE: tl.constexpr):  # fmt: skip
+    """Queries and keys lie side by side as PAIRS heads; value i of a head turns with value i + HEAD / 2."""
+    HALF: tl.constexpr = HEAD // 2
+    row = tl.program_id(0).to(tl.int64)
+    angle = tl.arange(0, WIDE)
+    base = turns + tl.load(positions + row).to(tl.int64) * HEAD
+    cosine = tl.load(base + angle, mask=angle < HALF, other=0.0)[None, :]
+    sine = tl.load(base + HALF + angle, mask=angle < HALF, other=0.0)[None, :]
+    heads = tl.arange(0, BLOCK)[:, None]
+    left_at = qkv + row * (PAIRS // 2 * 3 * HEAD) + heads * HEAD + angle[None, :]
+    mask = (heads < PAIRS) & (angle[None, :] < HALF)
+    left = tl.load(left_at, mask=mask, other=0.0).to(tl.float32)
+    right = tl.load(left_at + HALF, mask=mask, other=0.0).to(tl.float32)
+    tl.store(left_at, (left * cosine - right * sine).to(qkv.dtype.element_ty), mask=mask)
+    tl.store(left_at + HALF, (right * cosine + left * sine).to(qkv.dtype.element_ty), mask=mask)
+
+
+@triton.jit
+def _mean(out, x, starts, hidden, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    sequence = tl.program_id(0)
+    first, end = tl.load(starts + sequence), tl.load(starts + sequence + 1)
+    columns = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    total = tl.zeros((COLUMNS,), dtype=tl.float32)
+    for row in range(first, end, ROWS):
+        rows = row + tl.arange(0, ROWS)
+        mask = (rows < end)[:, None] & (columns < hidden)[None, :]
+        at = x + rows.to(tl.int64)[:, None] * hidden + columns[None, :]
+        total += tl.sum(tl.load(at, mask=mask, other=0.0).to(tl.float32), 0)
+    length = tl.maximum(end - first, 1).to(tl.float32)
+    tl.store(out + sequence * hidden + columns, total / length, mask=columns < hidden)

@@ -1,0 +1,70 @@
+"""What the encoders count, published as Triton's custom metrics about once a second, beside Triton's own.
+
+Every update crosses from this process to the server, so counts are kept here and sent together. On releases without
+custom metrics (before 23.05) nothing is published.
+"""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+EVERY_SECONDS = 1.0
+COUNTERS = {
+    "documents_total": "Texts or passages computed",
+    "tokens_total": "Tokens computed, special tokens included",
+    "passes_total": "Forward passes",
+    "pass_seconds_total": "Time the device spent in passes",
+}
+GAUGES = {
+    "queued_tokens": "Tokens that wait for the device",
+    "pass_fill": "Mean share of the token budget that passes used since the last update",
+    "peak_memory_bytes": "The most device memory the allocator of this model ever held",
+}
+
+
+class Meter:
+    """Counts of one model instance."""
+
+    def __init__(self, pb_utils: Any, model: str, budget: int, peak: Callable[[], int], note: Callable[[str], None]):
+        self.documents = self.tokens = self.passes = 0
+        self.seconds: Callable[[], float] = lambda: 0.0
+        self.note, self._budget, self._peak = note, budget, peak
+        self._sent: dict[str, float] = dict.fromkeys(COUNTERS, 0.0)
+        self._due = 0.0
+        self._metrics = _metrics(pb_utils, model) if hasattr(pb_utils, "MetricFamily") else {}
+
+    def passed(self, documents: int, tokens: int) -> None:
+        """One more pass has been launched."""
+        self.documents, self.tokens, self.passes = self.documents + documents, self.tokens + tokens, self.passes + 1
+
+    def publish(self, queued_tokens: int) -> None:
+        """The server knows the counts, if the last time was long enough ago."""
+        now = time.monotonic()
+        if not self._metrics or now < self._due:
+            return
+        self._due = now + EVERY_SECONDS
+        counts = {
+            "documents_total": self.documents,
+            "tokens_total": self.tokens,
+            "passes_total": self.passes,
+            "pass_seconds_total": self.seconds(),
+        }
+        passes, tokens = (counts[name] - self._sent[name] for name in ("passes_total", "tokens_total"))
+        for name, value in counts.items():
+            if value > self._sent[name]:
+                self._metrics[name].increment(value - self._sent[name])
+        self._sent = counts
+        self._metrics["queued_tokens"].set(queued_tokens)
+        self._metrics["pass_fill"].set(tokens / (passes * self._budget) if passes else 0.0)
+        self._metrics["peak_memory_bytes"].set(self._peak())
+
+
+def _metrics(pb_utils: Any, model: str) -> dict[str, Any]:
+    family = pb_utils.MetricFamily
+    kinds = dict.fromkeys(COUNTERS, family.COUNTER) | dict.fromkeys(GAUGES, family.GAUGE)
+    made = {}
+    for name, description in (COUNTERS | GAUGES).items():
+        of = family(name=f"enginehouse_encoder_{name}", description=description, kind=kinds[name])
+        made[name] = of.Metric(labels={"model": model})
+        made[f"{name} family"] = of  # a metric dies with its family
+    return made

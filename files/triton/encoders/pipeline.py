@@ -1,0 +1,124 @@
+"""Three threads between `execute` and the clients, so that the device never waits for text or transport.
+
+    encode   texts to token ids; the tokeniser lets go of the GIL and uses every core
+    compute  ids to passes on the device, two under way (batching.py decides what shares a pass)
+    reply    results to tensors to clients
+
+Each stage takes what the one before left; a stage that is ahead blocks, until requests wait in Triton's own queue,
+which is bounded and answers UNAVAILABLE. All decisions are elsewhere; here are only threads and queues. A thread that
+dies answers everything it held, and the model is no longer ready.
+"""
+
+import queue
+import threading
+from collections.abc import Callable, Iterator, Sequence
+
+from .batching import Batcher, Job
+from .errors import RequestError
+from .metrics import Meter
+
+AHEAD = 2  # budgets of encoded tokens that may wait for the device
+IDLE_SECONDS = 1.0
+
+
+class Pipeline:
+    """Jobs go in by `submit`; `reply` is called with each once it has results or an error."""
+
+    def __init__(
+        self, encode: Callable[[Sequence[Job]], None], batcher: Batcher, reply: Callable[[Job], None], meter: Meter
+    ) -> None:
+        self._encode, self._batcher, self._reply, self._meter = encode, batcher, reply, meter
+        self._raw: queue.Queue[list[Job] | None] = queue.Queue(maxsize=1)
+        self._encoded: queue.Queue[list[Job] | None] = queue.Queue()
+        self._finished: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self._room = threading.Condition()
+        self._open: set[int] = set()
+        self.dead = False
+        stages = {"encode": self._encoding, "compute": self._computing, "reply": self._replying}
+        self._threads = [
+            threading.Thread(target=self._guarded, args=(stage,), name=name, daemon=True)
+            for name, stage in stages.items()
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def submit(self, jobs: Sequence[Job]) -> None:
+        """Every one of `jobs` will be replied to. Blocks while the stages before the device have enough."""
+        for job in jobs:
+            job.finish = self._finished.put
+        self._put(self._raw, list(jobs))
+
+    def close(self) -> None:
+        """Everything submitted has been replied to; the threads have ended."""
+        for queued, thread in zip((self._raw, self._encoded, self._finished), self._threads, strict=True):
+            self._put(queued, None)
+            thread.join()
+            if self.dead:
+                return
+
+    def _put(self, queued: "queue.Queue[list[Job] | None]", item: list[Job] | None) -> None:
+        while not self.dead:
+            try:
+                queued.put(item, timeout=IDLE_SECONDS)
+                return
+            except queue.Full:
+                continue
+        self._refuse(item or [])
+
+    def _encoding(self) -> None:
+        while (jobs := self._raw.get()) is not None:
+            with self._room:
+                self._room.wait_for(lambda: self.dead or self._batcher.waiting < AHEAD * self._batcher.budget)
+            good = [job for job in jobs if job.error is None]
+            try:
+                self._encode(good)
+            except Exception as error:
+                for job in good:
+                    job.error = job.error or error
+            self._encoded.put(jobs)
+
+    def _computing(self) -> None:
+        batcher, closed = self._batcher, False
+        while not closed or batcher.busy:
+            for jobs in self._arrivals(wait=not closed and not batcher.busy):
+                closed = closed or jobs is None
+                for job in jobs or ():
+                    batcher.add(job)
+            batcher.step()
+            with self._room:
+                self._room.notify()
+            self._meter.publish(batcher.waiting)
+
+    def _arrivals(self, wait: bool) -> Iterator[list[Job] | None]:
+        try:
+            yield self._encoded.get(timeout=IDLE_SECONDS) if wait else self._encoded.get_nowait()
+            while True:
+                yield self._encoded.get_nowait()
+        except queue.Empty:
+            return
+
+    def _replying(self) -> None:
+        while (job := self._finished.get()) is not None:
+            self._reply(job)
+
+    def _guarded(self, stage: Callable[[], None]) -> None:
+        try:
+            stage()
+        except BaseException as error:
+            self.dead = True
+            with self._room:
+                self._room.notify_all()
+            self._meter.note(f"thread {threading.current_thread().name} died: {type(error).__name__}")
+            self._refuse([])
+
+    def _refuse(self, jobs: Sequence[Job]) -> None:
+        """The jobs, and all that wait anywhere, are answered: nobody else will."""
+        held = [*jobs, *self._batcher.abandon()]
+        for queued in (self._raw, self._encoded):
+            while not queued.empty():
+                held += queued.get_nowait() or []
+        for job in held:
+            job.error = job.error or RequestError(
+                "the model's worker has stopped; the server needs a restart", "UNAVAILABLE"
+            )
+            self._reply(job)

@@ -1,0 +1,73 @@
+"""The steps between matrix products in plain torch: right on every device, and what `fused.py` is held against.
+
+Everything is packed: sequences lie one after another in [tokens, hidden], and sequence i is rows starts[i] to
+starts[i + 1]. No padding exists, so none can leak into a result.
+"""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+
+class Norm(NamedTuple):
+    """A LayerNorm's weights."""
+
+    weight: Tensor
+    bias: Tensor
+    epsilon: float
+
+
+def embed(ids: Tensor, positions: Tensor, word: Tensor, place: Tensor | None, segment: Tensor, norm: Norm) -> Tensor:
+    """Word, position (where there is a table) and segment row of every token added up and normalised."""
+    x = word[ids].float() + segment.float()
+    if place is not None:
+        x = x + place[positions].float()
+    return _normalised(x, norm).to(word.dtype)
+
+
+def add_norm(y: Tensor, x: Tensor, norm: Norm) -> Tensor:
+    """LayerNorm of `x + y`."""
+    return _normalised(x.float() + y.float(), norm).to(x.dtype)
+
+
+def combine_norm(y: Tensor, bias: Tensor, x: Tensor, norm: Norm) -> Tensor:
+    """LayerNorm of `x + bias +` the sum of each token's consecutive rows in `y`, one for each expert it went to."""
+    parts = y.view(len(x), -1, x.shape[1]).float().sum(1)
+    return _normalised(x.float() + parts + bias.float(), norm).to(x.dtype)
+
+
+def gelu_(x: Tensor) -> Tensor:
+    """GELU by the error function, as all three families were trained; `x` is overwritten where that saves memory."""
+    return F.gelu(x, approximate="none")
+
+
+def rotate_(qkv: Tensor, positions: Tensor, turns: Tensor, heads: int) -> None:
+    """Queries and keys in `qkv` [tokens, 3 x hidden] are turned by their position, value i with i + head / 2.
+
+    turns: cosines, then sines, of every position, float32 [positions, head].
+    """
+    head = qkv.shape[1] // (3 * heads)
+    both = qkv[:, : 2 * heads * head].view(len(qkv), 2 * heads, head)
+    cosine, sine = turns[positions][:, None, :].chunk(2, dim=-1)
+    left, right = both.float().chunk(2, dim=-1)
+    both.copy_(torch.cat((left * cosine - right * sine, right * cosine + left * sine), dim=-1))
+
+
+def mean(x: Tensor, starts: Tensor) -> Tensor:
+    """The float32 mean of each sequence's rows."""
+    lengths = starts.diff()
+    sums = x.new_zeros((len(lengths), x.shape[1]), dtype=torch.float32)
+    rows = torch.repeat_interleave(torch.arange(len(lengths), device=x.device), lengths, output_size=len(x))
+    return sums.index_add_(0, rows, x.float()) / lengths.clamp(min=1)[:, None]
+
+
+def to_float8(x: Tensor, scale: float, gelu: bool = False) -> Tensor:
+    """`x / scale`, after GELU if asked, as e4m3; what lies beyond its range becomes its largest value."""
+    value = F.gelu(x.float()) if gelu else x.float()
+    return (value / scale).clamp(-448.0, 448.0).to(torch.float8_e4m3fn)
+
+
+def _normalised(x: Tensor, norm: Norm) -> Tensor:
+    return F.layer_norm(x, x.shape[-1:], norm.weight.float(), norm.bias.float(), norm.epsilon)

@@ -1,0 +1,43 @@
+"""A checkpoint's tensors on their way to the device: taken by name, joined where one product serves several.
+
+Joined on the host: the device never holds both the parts and the whole, so loading needs no more of it than serving.
+"""
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from .linear import Linear
+from .plain import Norm
+
+Shapes = dict[str, tuple[int, ...]]
+
+
+class Weights:
+    """Tensors by name, each handed out once."""
+
+    def __init__(self, tensors: dict[str, Tensor], device: str) -> None:
+        self._tensors, self._device = tensors, device
+
+    def __getitem__(self, name: str) -> Tensor:
+        return self._tensors.pop(name).to(self._device)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tensors)
+
+    def linear(self, *names: str) -> Linear:
+        """The projections `names` side by side as one."""
+        parts = [[self._tensors.pop(f"{name}.{kind}") for name in names] for kind in ("weight", "bias")]
+        weight, bias = (torch.cat(part) if len(part) > 1 else part[0] for part in parts)
+        return Linear(weight.to(self._device), bias.to(self._device))
+
+
+def norm(weights: Weights, name: str, epsilon: float) -> Norm:
+    """The LayerNorm `name`."""
+    return Norm(weights[f"{name}.weight"], weights[f"{name}.bias"], epsilon)
+
+
+def pair(name: str, *shape: int) -> Shapes:
+    """Names and shapes of a weight and its bias."""
+    return {f"{name}.weight": shape, f"{name}.bias": shape[:1]}
