@@ -72,6 +72,7 @@ def settings_text(engine: EngineSlice, mine: Slice) -> str:
         "flags": engine.flags,
         "flags_row": engine.flags_row,
         "mounts": [*(weights_path(each) for each in engine.weights), *filter(None, [calibration_path(engine)])],
+        "size_mib": engine.size_mib,
         "scratch_mib": engine.scratch_mib,
         "gpu_mib": engine.gpu_mib,
         "shm_mib": max((server.shm_mib for server in mine.servers), default=2048),
@@ -160,16 +161,14 @@ def explained(engine: EngineSlice, why: dict[str, object]) -> str:
             f"  state  nothing was published; what serves goes on"
         )
     log = why.get("log") or []
-    lines = [str(line) for line in log][-8:] if isinstance(log, list) else [str(log)]
-    rows = [
-        ("cause", str(why.get("cause", "not known"))),
-        *((("log", lines[0]), *(("", line) for line in lines[1:])) if lines else ()),
-        ("kept", f"{engine.path}.failed/build.log on the host"),
-        ("try", str(why.get("remedy") or "read the log above")),
-        ("state", "nothing was published; what serves goes on"),
-    ]
-    told = "\n".join(f"  {name:<5}  {text}" for name, text in rows)
-    return (
-        f"engine {engine.model} ({engine.fingerprint}) was not built: "
-        f"{why.get('stage', 'build')} ended with {why.get('exit', '?')}\n{told}"
-    )
+    facts = {
+        "cause": str(why.get("cause", "not known")).splitlines(),
+        "log": [str(line) for line in log][-8:] if isinstance(log, list) else [str(log)],
+        "kept": [f"{engine.path}.failed/build.log on the host"],
+        "try": str(why.get("remedy") or "read the log above").splitlines(),
+        "state": ["nothing was published; what serves goes on"],
+    }
+    rows = [(name if at == 0 else "", line) for name, lines in facts.items() for at, line in enumerate(lines)]
+    told = "\n".join(f"  {name:<5}  {line}" for name, line in rows)
+    ended = f": {why['stage']} ended with {why['exit']}" if why.get("exit") else f": {why.get('stage', 'build')}"
+    return f"engine {engine.model} ({engine.fingerprint}) was not built{ended}\n{told}"

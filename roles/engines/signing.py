@@ -43,7 +43,6 @@ class Sign(PyinfraCommand):
         return True
 
     def _sign(self, host: Host, arguments: ConnectorArguments) -> None:
-        self._ask(host, arguments, "--quick --unsigned")
         told = read(host, f"{self.engine.path}/engine.json", arguments) or b"{}"
         self._require_planned(json.loads(told))
         if self.engine.replay:
@@ -52,13 +51,17 @@ class Sign(PyinfraCommand):
                 raise replay.regression(f"engine {self.engine.model} ({self.engine.fingerprint})", verdict)
             host.log(f"engine {self.engine.model}: {verdict.sentence}", log_func=logger.info)
         replace(host, f"{self.engine.path}/engine.json.sig", sign(told, self.trust), arguments)
-        self._ask(host, arguments, "--quick")
+        self._require_accepted(host, arguments)
 
-    def _ask(self, host: Host, arguments: ConnectorArguments, how: str) -> None:
-        command = f"python3 {PROGRAMS}/engine.py verify {shlex.quote(self.engine.path)} {how} 2>&1"
+    def _require_accepted(self, host: Host, arguments: ConnectorArguments) -> None:
+        """The host's own check has the last word; a signature it does not accept is taken away again."""
+        path = shlex.quote(self.engine.path)
+        command = (
+            f"python3 {PROGRAMS}/engine.py verify {path} --quick 2>&1 || {{ rm -f {path}/engine.json.sig; exit 1; }}"
+        )
         done, output = host.run_shell_command(StringCommand(command), **arguments)
         if not done:
-            raise self._refusal("is not whole", {"found": (list(output.stdout_lines) or ["nothing"])[0]})
+            raise self._refusal("is not accepted by its host", {"found": (list(output.stdout_lines) or ["nothing"])[0]})
 
     def _require_planned(self, record: dict[str, Any]) -> None:
         """A record of other fields under this fingerprint was made by another hand, or by a mistake of ours."""

@@ -55,7 +55,7 @@ def sealed(place: Path, trust: EngineTrust) -> Path:
     return place
 
 
-def signing(engine: EngineSlice, trust: EngineTrust, place: Path, replies: str = "") -> Ran:
+def signing(engine: EngineSlice, trust: EngineTrust, place: Path, replies: Any = "") -> Ran:
     """`Sign` on a host whose files are those in `place`."""
 
     def file(command: str) -> str:
@@ -160,3 +160,11 @@ def test_signers_are_all_keys_with_what_they_may_sign(trust: EngineTrust) -> Non
     lines = signatures.signers(EngineTrust(key=trust.key, signers=("ssh-ed25519 AAAA friend",))).splitlines()
     assert lines[0].startswith('enginehouse namespaces="enginehouse-engine" ssh-ed25519 AAAA')
     assert lines[1] == 'enginehouse namespaces="enginehouse-engine" ssh-ed25519 AAAA'
+
+
+def test_a_signature_the_host_does_not_accept_is_taken_away_again(trust: EngineTrust, tmp_path: Path) -> None:
+    no = {"stdout": ["rank0.engine is missing"], "stderr": [], "success": False}
+    ran = signing(an_engine(), trust, built(tmp_path, an_engine()), no)
+    last = [heard.command for heard in ran.shell["host"]][-1]
+    assert last.endswith(f"|| {{ rm -f /var/lib/enginehouse/engines/llama/{FINGERPRINT}/engine.json.sig; exit 1; }}")
+    assert any("is not accepted by its host" in line for line in ran.told)
