@@ -1,4 +1,4 @@
-"""What a host needs before it can serve: tools, driver, engine, toolkit. In this order, and told apart by who serves.
+"""What a host needs before it can serve: tools, driver, MIG, engine, toolkit. In this order, told apart by who serves.
 
 Everything in here may interrupt a container: a driver is reloaded, the engine restarted, the host rebooted. So
 `deploy.py` calls it twice. Before the waves it acts on hosts where nothing serves; inside a wave, after the drain, on
@@ -13,7 +13,7 @@ from pyinfra.api import FactBase
 from pyinfra.api.operation import OperationMeta
 
 from deploy.slice import Slice
-from roles import base, container_toolkit, docker, model_store, nvidia_driver, registry
+from roles import base, container_toolkit, docker, mig, model_store, nvidia_driver, registry
 
 
 class Serving(FactBase[list[str]]):
@@ -48,6 +48,7 @@ def apply(mine: Slice, drained: bool = False) -> list[OperationMeta]:
     if not drained:
         model_store.begin(mine)  # beside the driver's installation; what serves has fetched before it was drained
     driver = nvidia_driver.apply(mine)
+    driver += mig.apply(mine, below=driver)  # a reload of the driver loses the cut; CDI describes it later
     if not drained:
         model_store.begin(mine)  # a reboot ended the fetch: it goes on where it was; without one this does nothing
     engine = docker.apply(mine)

@@ -5,10 +5,10 @@ has eight. Where an instance may start is fixed by the hardware and the same on 
 on an H100 and an H200, driver 580.159.04, 2026-11-21; the guide prints the same for an A100), so whether a combination
 fits is a matter of finding each a place.
 
-MiB are those NVML names for the profile. nvidia-smi shows as much or a little more once the instance exists (20,096 and
-20,224 where A100 40GB lists 19.50 GiB, in the guide), but on a whole H100 80GB the 81,152 of `7g.80gb` are more than the
-81,079 CUDA hands out, so an instance is planned with RESERVED_MIB less.
-Guide: https://docs.nvidia.com/datacenter/tesla/mig-user-guide/, "Supported MIG Profiles" and "Getting Started with MIG",
+MiB are those NVML names for the profile. nvidia-smi shows as much or a little more once the instance exists (20,096
+and 20,224 where A100 40GB lists 19.50 GiB, in the guide), but on a whole H100 80GB the 81,152 of `7g.80gb` are more
+than the 81,079 CUDA hands out, so an instance is planned with RESERVED_MIB less.
+Guide: https://docs.nvidia.com/datacenter/tesla/mig-user-guide/, "Supported MIG Profiles", "Getting Started with MIG",
 read 2026-11-21. Profiles with graphics, and of A30 and RTX cards, are left out: no such card is in catalog.GPUS.
 """
 

@@ -30,12 +30,22 @@ def apply(mine: Slice, below: list[OperationMeta] | None = None) -> list[Operati
     files = operations.guards()
     guard = step(look, lambda seen: write_missing(files, seen), name="Toolkit | Keep unattended upgrades away")
     placed = step(look, operations.program, name="Toolkit | Place the GPU probe")
-    spec = step(look, operations.refresh, after=[*under, packages], name="Toolkit | Describe the GPUs for CDI")
+    spec = step(
+        look,
+        lambda seen: operations.refresh(seen, mine),
+        after=[*under, packages],
+        name="Toolkit | Describe the GPUs for CDI",
+    )
     proof = step(
         look,
         lambda seen: operations.prove(seen, mine),
         after=[*under, packages, spec, placed],
         name="Toolkit | Prove GPUs in a container",
     )
-    judged = check(look, verify.judge, after=[*under, spec, proof], name="Toolkit | Verify the CDI specification")
+    judged = check(
+        look,
+        lambda seen: verify.judge(seen, mine),
+        after=[*under, spec, proof],
+        name="Toolkit | Verify the CDI specification",
+    )
     return [known, packages, hold, guard, placed, spec, proof, judged]

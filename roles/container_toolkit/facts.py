@@ -24,6 +24,7 @@ class ToolkitHost(FactBase[Seen]):
             ask_units(*paths.UNITS),
             ask_value("old-lists", f"ls {old}"),
             ask_value("cdi", "nvidia-ctk cdi list | grep -x nvidia.com/gpu=all"),
+            ask_value("instances", "nvidia-ctk cdi list | grep -xE 'nvidia.com/gpu=[0-9]+:[0-9]+'"),
             ask_value("described", f"grep -ohE 'libcuda[.]so[.][0-9]+[.][0-9.]+' {paths.SPECIFICATIONS} | head -n 1"),
             ask_value("driver", "cat /sys/module/nvidia/version || cat /sys/module/nvidia_current/version"),
             ask_value("engine", "dockerd --version"),

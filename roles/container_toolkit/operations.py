@@ -58,12 +58,20 @@ def program(seen: Seen) -> Iterator[Command]:
         yield write(paths.PROVE, content, mode="0755")
 
 
-def is_current(seen: Seen) -> bool:
-    """Whether the CDI specification offers all GPUs and was made for the loaded driver."""
+def instances(mine: Slice) -> tuple[str, ...]:
+    """CDI names of all MIG instances; none where the GPUs are whole."""
+    gpus, cut = range(mine.machine.gpus), range(len(mine.mig))
+    return tuple(f"nvidia.com/gpu={gpu}:{number}" for gpu in gpus for number in cut)
+
+
+def is_current(seen: Seen, mine: Slice) -> bool:
+    """Whether the CDI specification offers all GPUs, these MIG instances, and was made for the loaded driver."""
+    if sorted(seen.value("instances").split()) != sorted(instances(mine)):
+        return False
     return bool(seen.value("cdi")) and seen.value("described") == f"libcuda.so.{seen.value('driver')}"
 
 
-def refresh(seen: Seen) -> Iterator[Command]:
+def refresh(seen: Seen, mine: Slice) -> Iterator[Command]:
     """Commands after which the specification describes the loaded driver, now and after every change of it."""
     units = [name for name in paths.UNITS if seen.unit(name).exists]
     idle = [name for name in units if not seen.unit(name).starts_at_boot]
@@ -71,11 +79,11 @@ def refresh(seen: Seen) -> Iterator[Command]:
         yield f"systemctl enable {' '.join(idle)}"
     if "nvidia-cdi-refresh.path" in units and not seen.unit("nvidia-cdi-refresh.path").runs:
         yield "systemctl start nvidia-cdi-refresh.path"
-    if not is_current(seen):
+    if not is_current(seen, mine):
         yield "systemctl restart nvidia-cdi-refresh.service"
 
 
-def versions(seen: Seen) -> str:
+def versions(seen: Seen, mine: Slice) -> str:
     """What a proof is about: when one of these changes, it has to be repeated."""
     rows = {
         "kernel": seen.value("kernel"),
@@ -84,11 +92,13 @@ def versions(seen: Seen) -> str:
         "toolkit": seen.packages[paths.PACKAGES[0]].version if paths.PACKAGES[0] in seen.packages else "",
         "daemon.json": seen.value("daemon"),
     }
+    if mine.mig:
+        rows["mig"] = " + ".join(mine.mig)
     return "".join(f"{name} {value}\n" for name, value in rows.items())
 
 
 def prove(seen: Seen, mine: Slice) -> Iterator[Command]:
     """Commands that prove the GPUs in a container and remember for which versions; nothing where that was done."""
-    if seen.value("proven").rstrip() != versions(seen).rstrip():
-        yield f"{paths.PROVE} {mine.machine.gpus}"
-        yield write(paths.PROVEN, versions(seen))
+    if seen.value("proven").rstrip() != versions(seen, mine).rstrip():
+        yield " ".join([paths.PROVE, str(mine.machine.gpus), *instances(mine)])
+        yield write(paths.PROVEN, versions(seen, mine))

@@ -5,24 +5,45 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from deploy.errors import Refusal
-from roles.container_toolkit.operations import is_current
+from deploy.slice import Slice
+from roles.container_toolkit.operations import instances, is_current
 from roles.seen import Seen
 from roles.steps import Command, Refuse
 
+ATTEMPT = "systemctl status nvidia-cdi-refresh.service and `nvidia-ctk cdi list` on the host say why"
+STATE = "packages of the container toolkit are in place; no container was started with a GPU"
 
-def judge(seen: Seen) -> Iterator[Command]:
-    """Nothing when `nvidia.com/gpu=all` is described for the loaded driver; otherwise a refusal."""
-    if is_current(seen):
+
+def judge(seen: Seen, mine: Slice) -> Iterator[Command]:
+    """Nothing when `nvidia.com/gpu=all` and every planned MIG instance are described for the loaded driver."""
+    if is_current(seen, mine):
         return
-    facts = {
-        "found": seen.value("described") or "no specification",
-        "wanted": f"libcuda.so.{seen.value('driver') or 'of the loaded driver'}, and nvidia.com/gpu=all",
-    }
-    problem = Refusal(
+    yield Refuse(
+        _stale(seen) if sorted(seen.value("instances").split()) == sorted(instances(mine)) else _cut(seen, mine)
+    )
+
+
+def _stale(seen: Seen) -> Refusal:
+    return Refusal(
         "the CDI specification does not describe the loaded driver",
-        facts=facts,
-        attempt="systemctl status nvidia-cdi-refresh.service and `nvidia-ctk cdi list` on the host say why",
-        state="packages of the container toolkit are in place; no container was started with a GPU",
+        facts={
+            "found": seen.value("described") or "no specification",
+            "wanted": f"libcuda.so.{seen.value('driver') or 'of the loaded driver'}, and nvidia.com/gpu=all",
+        },
+        attempt=ATTEMPT,
+        state=STATE,
         kind="cdi",
     )
-    yield Refuse(problem)
+
+
+def _not_cut(seen: Seen, mine: Slice) -> Refusal:
+    return Refusal(
+        "the CDI specification does not describe the planned MIG instances",
+        facts={
+            "found": " ".join(seen.value("instances").split()) or "none",
+            "wanted": " ".join(instances(mine)) or "none",
+        },
+        attempt=ATTEMPT,
+        state=STATE,
+        kind="cdi-mig",
+    )

@@ -40,6 +40,8 @@ class Case:
         machine = changes.pop("machine", {})
         if "data_disk" in machine:
             machine["data_disk"] = DataDisk(**machine["data_disk"])
+        if "mig" in changes:
+            changes["mig"] = machine["mig"] = tuple(changes["mig"])
         if "docker" in changes:
             changes["docker"] = Docker(**changes["docker"])
         return a_slice(self.told["os"], machine=machine, driver=changes.pop("driver", None), **changes)
@@ -62,8 +64,8 @@ def _with_digests(lines: list[str]) -> list[str]:
     return [f"{head}\t{sha256((root / path).read_bytes()).hexdigest()}" if at else path for head, at, path in named]
 
 
-FACT = re.compile(r"^dpkg-query -W")
-"""The one fact of each foundation role begins with its question about packages."""
+FACT = re.compile(r"^(dpkg-query -W|for f in )")
+"""The one fact of each foundation role begins with its question about packages, or files where it has none."""
 
 
 def cases(folder: str | Path) -> list[Case]:

@@ -9,19 +9,21 @@ import pytest
 
 from deploy.catalog import GPUS
 from deploy.catalog.mig import PROFILES, MigProfile, places, profiles_of
+from deploy.spec import Driver
 from tests.unit.given import EMBEDDER, GPT_OSS, LLAMA, MACHINE, MAIN, RERANKER, refusals
 from tests.unit.golden import same_as_golden
 from tests.unit.wrong import Wrong
 
 HALVES = ("4g.40gb", "3g.40gb")
 APART = {"http_port": 8100, "grpc_port": 8101, "metrics_port": 8102}
+ONE = (replace(MAIN, models=(RERANKER,)),)
 TWO = (
     replace(MAIN, name="llm", models=(LLAMA,), gpus=(0,)),
     replace(MAIN, name="encoders", models=(RERANKER, EMBEDDER), gpus=(1,), **APART),
 )
 
 
-def cut(*profiles: str, gpu: str = "h100-80", servers: Any = (replace(MAIN, models=(RERANKER,)),)) -> dict[str, Any]:
+def cut(*profiles: str, gpu: str = "h100-80", servers: Any = ONE) -> dict[str, Any]:
     """Data of a host whose one GPU is cut."""
     return {"machine": replace(MACHINE, gpu=gpu, mig=profiles), "servers": servers}
 
@@ -74,8 +76,6 @@ def test_instances_of_the_second_gpu_count_on() -> None:
 
 def test_a_driver_somebody_else_manages_can_be_cut_too() -> None:
     """MIG is a setting of the loaded driver, whoever installed it."""
-    from deploy.spec import Driver
-
     assert refusals(**cut(*HALVES, servers=TWO), driver=Driver(manage=False)) == []
 
 

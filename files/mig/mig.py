@@ -1,0 +1,186 @@
+"""Cuts this host's GPUs into the MIG instances of /etc/enginehouse/mig.json, or makes them whole. Run again, it rests.
+
+    mig.py apply      exit 0: as wanted · 1: said why not · 75: the mode is pending, a reboot makes it so
+
+Instances are gone after every boot, on Hopper and later the mode too (MIG user guide), so enginehouse-mig.service runs
+this before anything attaches a GPU. What holds a GPU open and is known to let go (a Triton of this host, DCGM, NVSM) is
+stopped and started again; anything else makes nvidia-smi refuse, and then nothing is destroyed. Python's standard
+library only.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+SETTINGS = Path("/etc/enginehouse/mig.json")
+PENDING = 75
+HOLDERS = ("triton@*.service", "nvidia-dcgm.service", "dcgm.service", "nvsm.service")
+PERSISTENCE = "nvidia-persistenced.service"
+DRIVER_SECONDS = 60
+DEVICE = re.compile(r"\s+MIG (\S+)\s+Device\s+\d+:")
+
+
+class NotDone(Exception):
+    """What nvidia-smi said instead of doing it."""
+
+
+class ModePending(Exception):
+    """The mode was taken, and waits for a reset or a reboot."""
+
+
+def main(arguments: list[str]) -> int:
+    """Exit status, after one line for every thing done or refused."""
+    if arguments != ["apply"]:
+        print("usage: mig.py apply", file=sys.stderr)
+        return 2
+    wanted = json.loads(SETTINGS.read_text())
+    try:
+        wait_for_driver()
+        apply(wanted["gpus"], wanted["instances"])
+    except NotDone as problem:
+        print(problem, file=sys.stderr)
+        return 1
+    except ModePending as problem:
+        print(f"{problem}; a reboot makes it so", file=sys.stderr)
+        return PENDING
+    return 0
+
+
+def apply(gpus: int, instances: list[dict[str, object]]) -> None:
+    """Every GPU is cut as wanted, or whole where `instances` is empty."""
+    names = [str(one["profile"]) for one in instances]
+    wrong = [gpu for gpu in range(gpus) if not is_done(gpu, names)]
+    if not wrong:
+        return
+    waiting = []
+    with let_go():
+        for gpu in wrong:
+            try:
+                cut(gpu, instances) if instances else make_whole(gpu)
+                print(f"GPU {gpu}: {' + '.join(names) or 'whole'}")
+            except ModePending as problem:  # one reboot for all of them
+                waiting.append(problem)
+    if waiting:
+        raise waiting[0]
+    left = [gpu for gpu in wrong if not is_done(gpu, names)]
+    if left:
+        raise NotDone(f"GPU {left[0]} has {devices(left[0]) or 'no instances'} now; wanted, in this order: {names}")
+
+
+def is_done(gpu: int, names: list[str]) -> bool:
+    """Whether the mode is right and the instances are the wanted ones, in the order CDI numbers them."""
+    now, wanted = mode(gpu), "Enabled" if names else "Disabled"
+    if now == ("[N/A]", "[N/A]"):
+        return not names
+    return now == (wanted, wanted) and devices(gpu) == names
+
+
+def cut(gpu: int, instances: list[dict[str, object]]) -> None:
+    """The GPU has exactly these instances, each with one compute instance over all of it."""
+    switch(gpu, "1")
+    destroy(gpu)
+    tuples = ",".join(f"{one['id']}:{one['start']}" for one in instances)
+    smi("mig", "-i", str(gpu), "-cgi", tuples, "-C")
+
+
+def make_whole(gpu: int) -> None:
+    """The GPU is one device again."""
+    destroy(gpu)
+    switch(gpu, "0")
+
+
+def destroy(gpu: int) -> None:
+    """Compute instances first: a GPU instance with one in it is in use. Finding none is fine."""
+    for what in ("-dci", "-dgi"):
+        smi("mig", "-i", str(gpu), what, ends_well=("No MIG-enabled devices found", "Not Found"))
+
+
+def switch(gpu: int, to: str) -> None:
+    """The mode is on or off; where something keeps it pending, once more without the persistence daemon.
+
+    Refuses: ModePending, where that did not help (a guest that may not reset its GPU, or a process of somebody else).
+    """
+    wanted = {"1": "Enabled", "0": "Disabled"}[to]
+    if mode(gpu)[0] == wanted:
+        return
+    said = smi("-i", str(gpu), "-mig", to)
+    if mode(gpu)[0] != wanted and active(PERSISTENCE):
+        run("systemctl", "stop", PERSISTENCE)
+        said = smi("-i", str(gpu), "-mig", to)
+        run("systemctl", "start", PERSISTENCE)
+    if mode(gpu)[0] != wanted:
+        raise ModePending(said.splitlines()[0].strip() if said.strip() else f"MIG mode of GPU {gpu} is pending")
+
+
+@contextmanager
+def let_go() -> Iterator[None]:
+    """Units that are known to hold GPUs are down meanwhile."""
+    units = active(*HOLDERS)
+    if units:
+        run("systemctl", "stop", *units)
+    try:
+        yield
+    finally:
+        if units:
+            run("systemctl", "start", "--no-block", *units)
+
+
+def active(*patterns: str) -> list[str]:
+    """The units among these that run or are about to."""
+    listed = run("systemctl", "list-units", "--plain", "--no-legend", "--state=active,activating", *patterns)
+    return [line.split()[0] for line in listed.stdout.splitlines() if line.strip()]
+
+
+def mode(gpu: int) -> tuple[str, ...]:
+    """Current and pending, as nvidia-smi words them."""
+    said = smi("-i", str(gpu), "--query-gpu=mig.mode.current,mig.mode.pending", "--format=csv,noheader")
+    return tuple(field.strip() for field in said.strip().split(","))
+
+
+def devices(gpu: int) -> list[str]:
+    """The profiles of a GPU's MIG devices, in the order of their numbers."""
+    found = (DEVICE.match(line) for line in smi("-i", str(gpu), "-L").splitlines())
+    return [match[1] for match in found if match]
+
+
+def wait_for_driver() -> None:
+    """nvidia-smi answers: at boot the module may still be on its way."""
+    deadline = time.monotonic() + DRIVER_SECONDS
+    while True:
+        answer = run("nvidia-smi", "-L")
+        if answer.returncode == 0:
+            return
+        if time.monotonic() > deadline:
+            raise NotDone(answer.stdout.strip() or answer.stderr.strip() or "nvidia-smi does not answer")
+        time.sleep(1)
+
+
+def smi(*arguments: str, ends_well: tuple[str, ...] = ()) -> str:
+    """What nvidia-smi printed.
+
+    Refuses: NotDone with its words, unless they hold one of `ends_well`.
+    """
+    answer = run("nvidia-smi", *arguments)
+    said = answer.stdout + answer.stderr
+    if answer.returncode and not any(words in said for words in ends_well):
+        raise NotDone(f"nvidia-smi {' '.join(arguments)}: {said.strip() or f'exit status {answer.returncode}'}")
+    return said
+
+
+def run(*command: str) -> subprocess.CompletedProcess[str]:
+    """A command and what it said."""
+    try:
+        return subprocess.run(command, text=True, capture_output=True, timeout=300)
+    except (FileNotFoundError, subprocess.TimeoutExpired) as problem:
+        return subprocess.CompletedProcess(command, 127, "", str(problem))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,37 @@
+"""GPUs cut into the planned MIG instances, now and after every boot; or whole, where the plan names none.
+
+Comes after the driver, which a reload would leave uncut, and before Docker and the toolkit, whose CDI specification
+names the instances. Cutting interrupts whoever uses the GPU, so `foundation` calls this where nothing serves, or after
+the drain. Whatever else has a GPU open that must be cut is named, and left alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyinfra import host
+from pyinfra.api.operation import OperationMeta
+
+from deploy.slice import Slice
+from roles.mig import operations, verify
+from roles.mig.defaults import settings
+from roles.mig.facts import CutHost
+from roles.steps import Reading, check, step
+
+
+def apply(mine: Slice, below: Sequence[OperationMeta] = ()) -> list[OperationMeta]:
+    """Every GPU is cut as planned. `below`: steps of the driver. Returns the steps."""
+    look, chosen = Reading(CutHost), settings(host)
+    if (
+        not mine.mig
+    ):  # without `after`: it is off nearly everywhere, and a driver yet to be installed says nothing of it
+        whole = step(look, lambda seen: operations.make_whole(seen, mine), name="MIG | Make the GPUs whole")
+        reboot = step(look, lambda seen: operations.reboot(seen, mine, chosen), name="MIG | Reboot, confirmed")
+        return [whole, reboot]
+    files = step(look, lambda seen: operations.files(seen, mine), name="MIG | Place program, unit and cut")
+    cut = step(look, lambda seen: operations.cut(seen, mine), after=below, name="MIG | Cut the GPUs")
+    reboot = step(look, lambda seen: operations.reboot(seen, mine, chosen), after=[cut], name="MIG | Reboot, confirmed")
+    judged = check(
+        look, lambda seen: verify.judge(seen, mine), after=[*below, cut, reboot], name="MIG | Verify the instances"
+    )
+    return [files, cut, reboot, judged]

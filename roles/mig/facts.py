@@ -1,0 +1,40 @@
+"""What the MIG role asks a host, in one command."""
+
+from __future__ import annotations
+
+from pyinfra.api import FactBase
+
+from roles.mig import paths
+from roles.seen import Seen, ask_files, ask_units, ask_value, script
+
+_LOADED = "[ -e /proc/driver/nvidia/version ]"
+# Processes of a Triton of ours are stopped by whoever cuts; the daemons let go by themselves or are stopped too.
+_USERS = (
+    "ours=$(docker ps --no-trunc --quiet --filter name=^triton- 2>/dev/null | paste -sd'|'); "
+    "find /proc/[0-9]*/fd \\( -lname '/dev/nvidia[0-9]*' -o -lname '/dev/nvidia-caps/*' \\) -printf '%h\\n'"
+    ' | sort -u | while read -r d; do p=${d%/fd}; [ -n "$ours" ] && grep -qE "$ours" $p/cgroup && continue; '
+    "n=$(cat $p/comm); case $n in nvidia-persiste*|nv-hostengine|nvsm*|nvidia-smi|nv-fabricmanage*) ;; "
+    '*) echo "${p#/proc/} $n" ;; esac; done'
+)
+
+
+class CutHost(FactBase[Seen]):
+    """Modes, instances and users of every GPU, and the files that cut them again at boot."""
+
+    default = Seen
+
+    def command(self) -> str:
+        """One script; there may be no driver yet."""
+        query = "nvidia-smi --query-gpu=index,mig.mode.current,mig.mode.pending --format=csv,noheader"
+        return script(
+            ask_files(paths.PROGRAM, paths.UNIT, paths.CUT),
+            ask_units(paths.UNIT_NAME, paths.REFRESH),
+            ask_value("boot", "cat /proc/sys/kernel/random/boot_id"),
+            ask_value("modes", f"{_LOADED} && {query} | grep '^[0-9]'"),
+            ask_value("listed", f"{_LOADED} && nvidia-smi -L | grep -E '^(GPU| +MIG) '"),
+            ask_value("users", _USERS),
+        )
+
+    def process(self, output: list[str]) -> Seen:
+        """Parsed, not judged."""
+        return Seen.parse(output)

@@ -1,0 +1,51 @@
+"""How the GPUs of a host are cut, read out of what nvidia-smi said. Pure."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from deploy.slice import Slice
+from roles.seen import Seen
+
+ON, OFF, NEVER = "Enabled", "Disabled", "[N/A]"
+_GPU = re.compile(r"GPU (\d+):")
+_DEVICE = re.compile(r"\s+MIG (\S+)\s+Device\s+\d+:")
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """One GPU: its mode now and after the next reset, and its instances in the order CDI numbers them."""
+
+    index: int
+    current: str
+    pending: str
+    instances: tuple[str, ...]
+
+    def is_cut(self, wanted: tuple[str, ...]) -> bool:
+        """Whether it is cut into exactly these; into none means that its mode is off, or that it has none."""
+        if not wanted:
+            return OFF == self.current == self.pending or self.current == NEVER
+        return ON == self.current == self.pending and self.instances == wanted
+
+
+def gpus(seen: Seen) -> tuple[Gpu, ...]:
+    """Every GPU the driver shows; none without a driver."""
+    listed, number = dict[int, list[str]](), -1
+    for line in seen.value("listed").splitlines():
+        if match := _GPU.match(line):
+            number = int(match[1])
+        elif match := _DEVICE.match(line):
+            listed.setdefault(number, []).append(match[1])
+    rows = [[field.strip() for field in line.split(",")] for line in seen.value("modes").splitlines()]
+    return tuple(
+        Gpu(int(row[0]), row[1], row[2], tuple(listed.get(int(row[0]), ())))
+        for row in rows
+        if len(row) == 3 and row[0].isdigit()
+    )
+
+
+def is_cut(seen: Seen, mine: Slice) -> bool:
+    """Whether every GPU is as planned; one that is to be cut has to be there."""
+    found = gpus(seen)
+    return all(gpu.is_cut(mine.mig) for gpu in found) and (not mine.mig or len(found) == mine.machine.gpus)

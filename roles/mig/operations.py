@@ -1,0 +1,92 @@
+"""From what the MIG role saw to the commands that are missing. Pure; `step` runs them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+from deploy.catalog.mig import PROFILES, places
+from deploy.slice import Slice
+from roles import boots
+from roles.mig import paths, verify
+from roles.mig.defaults import Defaults
+from roles.mig.found import NEVER, OFF, ON, gpus, is_cut
+from roles.seen import Seen
+from roles.steps import Command, Refuse, write
+
+FILES = Path(__file__).parents[2] / "files" / "mig"
+PENDING = 75
+"""Exit status of the program when only a reboot makes the mode effective; `reboot` sees to that."""
+
+
+def settings(mine: Slice) -> str:
+    """What the program reads: for each instance of a GPU its profile, and where on the card it lies."""
+    profiles = [PROFILES[mine.machine.gpu, name] for name in mine.mig]
+    starts = places(profiles)
+    assert starts is not None, "instances that do not fit passed the checks"
+    rows = [
+        {"profile": one.name, "id": one.profile_id, "start": start} for one, start in zip(profiles, starts, strict=True)
+    ]
+    return json.dumps({"gpus": mine.machine.gpus, "instances": rows}, indent=2) + "\n"
+
+
+def files(seen: Seen, mine: Slice) -> Iterator[Command]:
+    """Commands that place the program, its settings and the unit that runs it at boot."""
+    yield from _place(seen, settings(mine))
+    service = (FILES / paths.UNIT_NAME).read_text()
+    if not seen.holds(paths.UNIT, service):
+        yield write(paths.UNIT, service)
+        yield f"systemctl daemon-reload && systemctl enable {paths.UNIT_NAME}"
+    elif not seen.unit(paths.UNIT_NAME).starts_at_boot:
+        yield f"systemctl enable {paths.UNIT_NAME}"
+
+
+def cut(seen: Seen, mine: Slice) -> Iterator[Command]:
+    """Commands that cut the GPUs and describe them anew; nothing where they are cut, a refusal where they are used."""
+    if is_cut(seen, mine):
+        return
+    if any(gpu.current == NEVER for gpu in gpus(seen)):
+        yield Refuse(verify.no_mig(mine))
+    elif seen.value("users"):
+        yield Refuse(verify.in_use(seen, mine))
+    else:
+        yield from _run(seen)
+
+
+def make_whole(seen: Seen, mine: Slice) -> Iterator[Command]:
+    """Commands that turn MIG off and forget the cut; nothing where it is off, a refusal where instances are used."""
+    if not is_cut(seen, mine):
+        if seen.value("users"):
+            yield Refuse(verify.in_use(seen, mine))
+            return
+        yield from _place(seen, settings(mine))
+        yield from _run(seen)
+    if paths.UNIT in seen.files:
+        yield f"systemctl disable {paths.UNIT_NAME}; rm -f {paths.UNIT} && systemctl daemon-reload"
+    if paths.CUT in seen.files or not is_cut(seen, mine):
+        yield f"rm -f {paths.CUT}"
+
+
+def reboot(seen: Seen, mine: Slice, chosen: Defaults) -> Iterator[Command]:
+    """Commands that reboot where the mode waits for that; afterwards the unit of the boot has ended."""
+    wanted = ON if mine.mig else OFF
+    if any(gpu.pending == wanted != gpu.current for gpu in gpus(seen)):
+        yield from boots.reboot(seen.value("boot"), chosen.reboot_seconds)
+        if mine.mig:
+            yield f"systemctl start {paths.UNIT_NAME}"
+
+
+def _place(seen: Seen, content: str) -> Iterator[Command]:
+    program = (FILES / "mig.py").read_text()
+    if not seen.holds(paths.PROGRAM, program):
+        yield write(paths.PROGRAM, program, mode="0755")
+    if not seen.holds(paths.CUT, content):
+        yield write(paths.CUT, content)
+
+
+def _run(seen: Seen) -> Iterator[Command]:
+    yield f"python3 {paths.PROGRAM} apply || [ $? -eq {PENDING} ]"
+    # Not told of a changed cut by anybody: the path unit watches the driver's files.
+    if seen.unit(paths.REFRESH).exists:
+        yield f"systemctl restart {paths.REFRESH}"

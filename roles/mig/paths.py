@@ -1,0 +1,9 @@
+"""Files of the host that the MIG role owns."""
+
+from roles.places import SETTINGS, program, unit
+
+PROGRAM = program("mig.py")
+UNIT_NAME = "enginehouse-mig.service"
+UNIT = unit(UNIT_NAME)
+CUT = f"{SETTINGS}/mig.json"
+REFRESH = "nvidia-cdi-refresh.service"

@@ -1,0 +1,65 @@
+"""Whether the GPUs are cut as planned, and what to say where they cannot be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from deploy.errors import Refusal
+from deploy.slice import Slice
+from roles.mig.found import Gpu, gpus, is_cut
+from roles.seen import Seen
+from roles.steps import Command, Refuse
+
+UNTOUCHED = "the MIG role has destroyed and created nothing; driver packages are in place"
+
+
+def judge(seen: Seen, mine: Slice) -> Iterator[Command]:
+    """Nothing when every GPU has exactly the planned instances, in their order; otherwise a refusal."""
+    if is_cut(seen, mine):
+        return
+    wrong = next((gpu for gpu in gpus(seen) if not gpu.is_cut(mine.mig)), None)
+    problem = Refusal(
+        f"GPU {wrong.index} is not cut as planned" if wrong else "the driver shows fewer GPUs than are to be cut",
+        facts={"found": _told(wrong) if wrong else f"{len(gpus(seen))} GPUs", "wanted": " + ".join(mine.mig)},
+        attempt="journalctl -u enginehouse-mig.service, and `nvidia-smi mig -lgi` on the host say why",
+        state="driver in place; no container was started with a GPU",
+        kind="mig",
+    )
+    yield Refuse(problem)
+
+
+def in_use(seen: Seen, mine: Slice) -> Refusal:
+    """The refusal to cut what somebody else uses."""
+    users = [row.partition(" ") for row in seen.value("users").splitlines()]
+    more = f" and {len(users) - 5} more" if len(users) > 5 else ""
+    now = "; ".join(f"GPU {gpu.index}: {_told(gpu)}" for gpu in gpus(seen) if not gpu.is_cut(mine.mig))
+    return Refusal(
+        "GPUs have to be cut anew, and something that is not ours uses them",
+        facts={
+            "found": now or "no GPU",
+            "wanted": " + ".join(mine.mig) or "whole GPUs, MIG off",
+            "used by": ", ".join(f"{name} ({pid})" for pid, _, name in users[:5]) + more,
+        },
+        attempt="stop it and run again; or declare what is there: Machine(mig=…)",
+        state=UNTOUCHED,
+        kind="mig-in-use",
+    )
+
+
+def no_mig(mine: Slice) -> Refusal:
+    """The refusal where the driver knows no MIG for this GPU."""
+    return Refusal(
+        "this GPU cannot be cut here: the driver reports no MIG mode for it",
+        facts={"found": "mig.mode.current [N/A]", "wanted": " + ".join(mine.mig)},
+        attempt="ask the provider (a vGPU guest has no MIG of its own), or mig=() in its Machine",
+        state=UNTOUCHED,
+        kind="mig-not-offered",
+    )
+
+
+def _told(gpu: Gpu) -> str:
+    if gpu.current != gpu.pending:
+        return f"MIG {gpu.current}, {gpu.pending} is pending"
+    if gpu.instances:
+        return " + ".join(gpu.instances)
+    return "MIG on, no instances" if gpu.current == "Enabled" else "MIG off"

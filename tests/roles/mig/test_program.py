@@ -1,0 +1,160 @@
+"""The program that cuts GPUs at boot and for the role, against an nvidia-smi that keeps its state in a file."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+HALVES = [{"profile": "4g.40gb", "id": 5, "start": 0}, {"profile": "3g.40gb", "id": 9, "start": 4}]
+
+SMI = """#!/usr/bin/env python3
+import json, os, sys
+state = json.load(open(os.environ["STATE"]))
+arguments = sys.argv[1:]
+state["asked"].append(" ".join(arguments))
+named = {5: "4g.40gb", 9: "3g.40gb"}
+def ends(text, status=0):
+    json.dump(state, open(os.environ["STATE"], "w"))
+    print(text)
+    sys.exit(status)
+if "-L" in arguments:
+    gpu = "GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-1)"
+    ends("\\n".join([gpu, *(f"  MIG {n}     Device  {i}: (UUID: MIG-{i})" for i, n in enumerate(state["devices"]))]))
+if "--query-gpu=mig.mode.current,mig.mode.pending" in arguments:
+    ends(f"{state['current']}, {state['pending']}")
+if "-mig" in arguments:
+    state["pending"] = {"1": "Enabled", "0": "Disabled"}[arguments[-1]]
+    if state["held"]:
+        ends("Warning: MIG mode is in pending enable state for GPU 00000000:01:00.0:In use by another client\\nAll done.")
+    state["current"] = state["pending"]
+    ends("Enabled MIG Mode for GPU 00000000:01:00.0\\nAll done.")
+if state["current"] != "Enabled":
+    ends("No MIG-enabled devices found.")
+if "-dci" in arguments or "-dgi" in arguments:
+    if not state["devices"]:
+        ends("No GPU instances found: Not Found", 6)
+    if state["busy"]:
+        ends("Unable to destroy compute instance ID  0 from GPU  0 GPU instance ID  1: In use by another client", 19)
+    state["devices"] = [] if "-dgi" in arguments else state["devices"]
+    ends("Successfully destroyed")
+if "-cgi" in arguments:
+    state["devices"] = [named[int(one.split(":")[0])] for one in arguments[arguments.index("-cgi") + 1].split(",")]
+    ends("Successfully created")
+"""
+SYSTEMCTL = """#!/bin/sh
+echo "$*" >> "$STATE.units"
+case $1 in list-units) [ -e "$STATE.running" ] && cat "$STATE.running" ;; stop) sed -i 's/"held": 1/"held": 0/' "$STATE" ;; esac
+exit 0
+"""
+
+
+class Host:
+    """The program beside an nvidia-smi and a systemctl that remember what they were asked."""
+
+    def __init__(self, folder: Path, program: ModuleType) -> None:
+        self.state, self.settings, self.program = folder / "state", folder / "mig.json", program
+        program.SETTINGS = self.settings  # type: ignore[attr-defined]
+
+    def is_now(self, **changes: Any) -> None:
+        """Modes and devices before the program runs."""
+        good = {"current": "Disabled", "pending": "Disabled", "devices": [], "held": 0, "busy": 0, "asked": []}
+        self.state.write_text(json.dumps(good | changes))
+
+    def apply(self, instances: list[dict[str, object]]) -> int:
+        """The program's exit status."""
+        self.settings.write_text(json.dumps({"gpus": 1, "instances": instances}))
+        return int(self.program.main(["apply"]))
+
+    def asked(self) -> list[str]:
+        """What changed something: modes, creation and destruction."""
+        told = json.loads(self.state.read_text())["asked"]
+        return [line for line in told if "-L" not in line and "query" not in line]
+
+    @property
+    def devices(self) -> list[str]:
+        """What `nvidia-smi -L` lists."""
+        return list(json.loads(self.state.read_text())["devices"])
+
+
+@pytest.fixture
+def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
+    """A host with one GPU."""
+    for name, text in {"nvidia-smi": SMI, "systemctl": SYSTEMCTL}.items():
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setenv("STATE", str(tmp_path / "state"))
+    spec = importlib.util.spec_from_file_location("mig_program", ROOT / "files/mig/mig.py")
+    assert spec and spec.loader
+    program = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(program)
+    return Host(tmp_path, program)
+
+
+def test_a_whole_gpu_is_cut_at_the_planned_places(host: Host) -> None:
+    """Mode, then both instances with their compute instances in one call; there is nothing to destroy."""
+    host.is_now()
+    assert host.apply(HALVES) == 0
+    assert host.asked() == ["-i 0 -mig 1", "mig -i 0 -dci", "mig -i 0 -dgi", "mig -i 0 -cgi 5:0,9:4 -C"]
+
+
+def test_what_is_cut_already_is_left_alone(host: Host) -> None:
+    """Nothing but questions."""
+    host.is_now(current="Enabled", pending="Enabled", devices=["4g.40gb", "3g.40gb"])
+    assert (host.apply(HALVES), host.asked()) == (0, [])
+
+
+def test_other_instances_are_destroyed_first(host: Host) -> None:
+    """Compute instances before GPU instances."""
+    host.is_now(current="Enabled", pending="Enabled", devices=["3g.40gb", "3g.40gb"])
+    assert host.apply(HALVES) == 0
+    assert (host.asked()[:2], host.devices) == (["mig -i 0 -dci", "mig -i 0 -dgi"], ["4g.40gb", "3g.40gb"])
+
+
+def test_no_instances_wanted_makes_the_gpu_whole(host: Host) -> None:
+    """Destroyed, then off."""
+    host.is_now(current="Enabled", pending="Enabled", devices=["4g.40gb", "3g.40gb"])
+    assert host.apply([]) == 0
+    assert host.asked() == ["mig -i 0 -dci", "mig -i 0 -dgi", "-i 0 -mig 0"]
+
+
+def test_a_card_without_mig_is_whole(host: Host) -> None:
+    """It has no mode to turn off."""
+    host.is_now(current="[N/A]", pending="[N/A]")
+    assert (host.apply([]), host.asked()) == (0, [])
+
+
+def test_a_pending_mode_asks_for_a_reboot(host: Host, capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit status 75, and what nvidia-smi said of it; no instance is tried."""
+    host.is_now(held=2)
+    assert host.apply(HALVES) == 75
+    assert "In use by another client; a reboot makes it so" in capsys.readouterr().err
+    assert "mig -i 0 -cgi 5:0,9:4 -C" not in host.asked()
+
+
+def test_daemons_that_hold_the_gpu_are_stopped_and_started_again(host: Host) -> None:
+    """A Triton of this host, DCGM: whatever of them runs."""
+    host.is_now(held=1)
+    (host.state.parent / "state.running").write_text("nvidia-dcgm.service loaded active running\n")
+    assert host.apply(HALVES) == 0
+    units = (host.state.parent / "state.units").read_text().splitlines()
+    assert [line for line in units if not line.startswith("list-units")] == [
+        "stop nvidia-dcgm.service",
+        "start --no-block nvidia-dcgm.service",
+    ]
+
+
+def test_instances_in_use_stay_and_the_words_of_nvidia_smi_are_told(
+    host: Host, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing is destroyed half."""
+    host.is_now(current="Enabled", pending="Enabled", devices=["3g.40gb", "3g.40gb"], busy=1)
+    assert (host.apply(HALVES), host.devices) == (1, ["3g.40gb", "3g.40gb"])
+    assert "In use by another client" in capsys.readouterr().err
