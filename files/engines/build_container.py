@@ -37,7 +37,10 @@ def name_of(model: str) -> str:
 def options(settings: dict, staging: Path, read_only: list[str]) -> list[str]:
     """The `docker run` line up to the image, which is its last word."""
     environment = {"HOME": str(staging / "home"), "USER": "enginehouse", "PYTHONUNBUFFERED": "1", "COLUMNS": "200"}
-    mounts = dict.fromkeys([*settings["mounts"], *read_only])
+    # Newer packages that repair a known defect of the image come first, as they do where it serves.
+    repairs = [settings["python_path"]] if settings.get("python_path") else []
+    environment |= {"PYTHONPATH": place for place in repairs}
+    mounts = dict.fromkeys([*settings["mounts"], *read_only, *repairs])
     return [
         *("docker", "run", "--rm", "--name", name_of(settings["model"]), "--pull", "never"),
         *("--label", f"{LABEL}={settings['fingerprint']}", "--network", "none"),

@@ -60,7 +60,7 @@ def arguments() -> argparse.Namespace:
 
 
 def problems(directory: Path, quick: bool, signers: Path | None, image: str = "") -> list[str]:
-    """One sentence for everything that is wrong; empty where nothing is. Without `signers` nobody has to have signed."""
+    """One sentence for everything that is wrong; empty where nothing is. Without `signers` nobody need have signed."""
     try:
         text = (directory / RECORD).read_bytes()
     except OSError as missing:
