@@ -39,7 +39,7 @@ def options(settings: dict, staging: Path, read_only: list[str]) -> list[str]:
     environment = {"HOME": str(staging / "home"), "USER": "enginehouse", "PYTHONUNBUFFERED": "1", "COLUMNS": "200"}
     # Newer packages that repair a known defect of the image come first, as they do where it serves.
     repairs = [settings["python_path"]] if settings.get("python_path") else []
-    environment |= {"PYTHONPATH": place for place in repairs}
+    environment |= {"PYTHONPATH": repairs[0]} if repairs else {}
     mounts = dict.fromkeys([*settings["mounts"], *read_only, *repairs])
     return [
         *("docker", "run", "--rm", "--name", name_of(settings["model"]), "--pull", "never"),
