@@ -18,6 +18,7 @@ from roles import units
 from roles.engines.defaults import Defaults
 from roles.engines.facts import BUILDS, BuildState, Present, build_unit
 from roles.engines.remote import Tell, read
+from roles.engines.repairing import SendRepairs, python_path
 from roles.rsync import RESUMING, TELLING, reach, transfer
 from roles.steps import write
 
@@ -50,6 +51,8 @@ def _make_room(engine: EngineSlice, mine: Slice, going: BuildState, settings: De
 def _start(engine: EngineSlice, mine: Slice, settings: Defaults) -> Iterator[PyinfraCommand]:
     if engine.calibration:
         yield SendCalibration(Path(engine.calibration).expanduser(), calibration_path(engine), settings)
+    if mine.image.repairs:
+        yield SendRepairs(mine.image)
     for path, content in replay_files(engine).items():
         yield write(path, content)
     yield write(f"{BUILDS}/{engine.model}.json", settings_text(engine, mine))
@@ -77,6 +80,7 @@ def settings_text(engine: EngineSlice, mine: Slice) -> str:
         "gpu_mib": engine.gpu_mib,
         "shm_mib": max((server.shm_mib for server in mine.servers), default=2048),
         "world_size": engine.world_size,
+        "python_path": python_path(mine.image),
         "servers": [server.name for server in mine.servers if set(server.gpus) & set(engine.gpus)],
         "replay": _replay(engine, engine.replay) if engine.replay else None,
     }

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import base64
 import getpass
-import io
 import json
 import shlex
 import socket
-import tarfile
 from collections.abc import Iterator
 
 from pyinfra import logger
@@ -20,15 +18,14 @@ from deploy.errors import Refusal
 from deploy.slice import ServerSlice
 from roles import places, units
 from roles.places import PROBES, PROGRAMS, RELEASES, UNITS
+from roles.repairs import unpacked, wheels
 from roles.steps import Refuse, write
+from roles.tar import tarred
 from roles.texts import Text, shipped
 from roles.triton.defaults import Defaults
 from roles.triton.facts import Proof
 from roles.triton.flags import unit_stop_seconds
 from roles.triton.render import EXECUTABLE
-from roles.triton.repairs import unpacked, wheels
-
-MIDNIGHT = 1_700_000_000  # one modification time for every file: the same release is the same tar
 
 
 def texts(servers: tuple[ServerSlice, ...]) -> list[Text]:
@@ -77,23 +74,12 @@ class Publish(PyinfraCommand):
             f" chown -R root:root {staging}; sync {staging}/server.json;"
             f" test -d {target} || mv -T {staging} {target}; rm -rf {staging}"
         )
-        arguments: ConnectorArguments = {**connector_arguments, "_stdin": base64.encodebytes(tarred(files)).decode()}
+        sent = base64.encodebytes(tarred(files, EXECUTABLE)).decode()
+        arguments: ConnectorArguments = {**connector_arguments, "_stdin": sent}
         done, output = host.run_shell_command(StringCommand(command), **arguments)
         for line in output.stderr_lines if not done else ():
             host.log_styled(line, fg="red", log_func=logger.error)
         return done
-
-
-def tarred(files: dict[str, bytes]) -> bytes:
-    """The files as a compressed tar, the same bytes each time."""
-    target = io.BytesIO()
-    with tarfile.open(fileobj=target, mode="w:gz", format=tarfile.PAX_FORMAT) as archive:
-        for path, content in sorted(files.items()):
-            entry = tarfile.TarInfo(path)
-            entry.size, entry.mtime = len(content), MIDNIGHT
-            entry.mode = 0o755 if path in EXECUTABLE else 0o644
-            archive.addfile(entry, io.BytesIO(content))
-    return target.getvalue()
 
 
 def probe(server: ServerSlice, proof: Proof, settings: Defaults) -> Iterator[StringCommand]:

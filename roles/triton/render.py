@@ -21,11 +21,11 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from deploy.files import weights_path
 from deploy.slice import ModelSlice, ServerSlice
 from roles import places
+from roles.repairs import wheels
 from roles.texts import HERE
 from roles.triton import llmapi
 from roles.triton.defaults import Defaults
 from roles.triton.flags import HEADER, RESTRICTED, docker_stop_seconds, flags
-from roles.triton.repairs import wheels
 
 FILES = HERE / "files" / "triton"
 UID = 1000  # `triton-server` in NVIDIA's images

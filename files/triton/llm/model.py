@@ -1,7 +1,7 @@
 """The LLM slot: the image's own `llmapi` model, with this release's newer Python packages put before the image's.
 
 The model code must be of the same TensorRT-LLM version as the wheel, so it is taken from the image, not shipped here.
-`python/` of the release holds what repairs the image (see roles/triton/repairs.py). PYTHONPATH names it too, for the
+`python/` of the release holds what repairs the image (see roles/repairs.py). PYTHONPATH names it too, for the
 worker processes; the Python backend's own interpreter may ignore that (seen on Triton 2.51), hence the lines below.
 """
 

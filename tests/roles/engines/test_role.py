@@ -229,3 +229,13 @@ def test_a_host_that_only_builds_keeps_the_engine_for_others(trust: EngineTrust)
 def test_a_host_without_engines_is_not_even_asked(trust: EngineTrust) -> None:
     ran = play((replace(slices(trust)[0], engines=()),), {"host": saying()})
     assert (ran.operations, ran.shell["host"]) == ((), [])
+
+
+def test_what_repairs_the_image_reaches_the_host_before_the_build(trust: EngineTrust, monkeypatch: Any) -> None:
+    monkeypatch.setattr("roles.engines.repairing.unpacked", lambda wheel: {"python/openai/__init__.py": b""})
+    planned = slices(trust, image=replace(slices(trust)[0].image, repairs=("openai",)))
+    ran = play(planned, {"host": Then(saying(), saying(), saying(UNSIGNED), saying(SIGNED))})
+    (place,) = re.findall(r"(/var/lib/enginehouse/repairs/[0-9a-f]{16})\n", "\n".join(ran.commands) + "\n")
+    told = next(heard.stdin for heard in ran.shell["host"] if heard.stdin and "build/llama.json" in heard.command)
+    assert essential(ran)[:2] == [f"send what repairs the image to {place}", START]
+    assert json.loads(told)["python_path"] == place

@@ -20,9 +20,9 @@ from deploy.edge.local_weights import look_around
 from deploy.fleet import Fleet
 from deploy.plan import make_plan
 from deploy.slice import ServerSlice
+from roles.tar import tarred
 from roles.triton.defaults import Defaults
 from roles.triton.flags import docker_stop_seconds, flags, unit_stop_seconds
-from roles.triton.operations import tarred
 from roles.triton.render import release_id, render
 
 ROOT = Path(__file__).resolve().parents[3]

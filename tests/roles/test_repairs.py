@@ -12,7 +12,7 @@ import pytest
 
 from deploy.catalog import RELEASES
 from deploy.errors import Refusal
-from roles.triton.repairs import REPAIRS, Wheel, unpacked, wheels
+from roles.repairs import REPAIRS, Wheel, unpacked, wheels
 
 
 def a_wheel(folder: Path, content: bytes = b"new = True\n") -> Wheel:

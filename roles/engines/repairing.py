@@ -1,0 +1,62 @@
+"""Puts the packages that repair the image on a host that builds: its container reads them before the image's own.
+
+A server brings them in its release; a build has none, and without them `import tensorrt_llm` fails in some images.
+"""
+
+from __future__ import annotations
+
+import base64
+from hashlib import sha256
+
+from pyinfra.api import Host, State, StringCommand
+from pyinfra.api.arguments import ConnectorArguments
+from pyinfra.api.command import PyinfraCommand
+
+from deploy.errors import Refusal
+from deploy.files import ROOT
+from deploy.slice import ImageSlice
+from roles.repairs import unpacked, wheels
+from roles.steps import Refuse
+from roles.tar import tarred
+
+REPAIRS = f"{ROOT}/repairs"
+
+
+def python_path(image: ImageSlice) -> str:
+    """The directory with the image's repairs on a host; empty where it needs none."""
+    wanted = wheels(image.repairs)
+    if not wanted:
+        return ""
+    return f"{REPAIRS}/{sha256(''.join(wheel.digest for wheel in wanted).encode()).hexdigest()[:16]}"
+
+
+class SendRepairs(PyinfraCommand):
+    """The packages are there, whole: unpacked aside and renamed."""
+
+    def __init__(self, image: ImageSlice) -> None:
+        super().__init__()
+        self.image, self.target = image, python_path(image)
+
+    def __repr__(self) -> str:
+        return f"send what repairs the image to {self.target}"
+
+    def execute(self, state: State, host: Host, connector_arguments: ConnectorArguments) -> bool:
+        """True once they are."""
+        try:
+            files = self._files()
+        except Refusal as problem:
+            Refuse(problem).tell(host)
+            return False
+        new = f"{self.target}.partial"
+        command = (
+            f"set -e; umask 022; test -d {self.target} && {{ cat >/dev/null; exit 0; }}; rm -rf {new}; mkdir -p {new};"
+            f" base64 -d | tar -xz --no-same-owner -C {new}; sync {new}; mv -T {new} {self.target}"
+        )
+        sent: ConnectorArguments = {**connector_arguments, "_stdin": base64.encodebytes(tarred(files)).decode()}
+        done, _ = host.run_shell_command(StringCommand(command), **sent)
+        return done
+
+    def _files(self) -> dict[str, bytes]:
+        """Without the `python/` that a release has in front of them."""
+        found = {path: content for wheel in wheels(self.image.repairs) for path, content in unpacked(wheel).items()}
+        return {path.removeprefix("python/"): content for path, content in found.items()}

@@ -1,0 +1,21 @@
+"""Files as one compressed tar, for hosts that get a directory on standard input: the same files, the same bytes."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from collections.abc import Container, Mapping
+
+MIDNIGHT = 1_700_000_000  # one modification time for every file
+
+
+def tarred(files: Mapping[str, bytes], executable: Container[str] = ()) -> bytes:
+    """The tar, paths sorted, owned by nobody in particular."""
+    target = io.BytesIO()
+    with tarfile.open(fileobj=target, mode="w:gz", format=tarfile.PAX_FORMAT) as archive:
+        for path, content in sorted(files.items()):
+            entry = tarfile.TarInfo(path)
+            entry.size, entry.mtime = len(content), MIDNIGHT
+            entry.mode = 0o755 if path in executable else 0o644
+            archive.addfile(entry, io.BytesIO(content))
+    return target.getvalue()
