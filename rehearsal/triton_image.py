@@ -27,6 +27,8 @@ LAYER_TYPE = "application/vnd.docker.image.rootfs.diff.tar.gzip"
 CONFIG_TYPE = "application/vnd.docker.container.image.v1+json"
 MANIFEST_TYPE = "application/vnd.docker.distribution.manifest.v2+json"
 STAND_INS = Path(__file__).parent / "llmapi"
+# The stand-in programs parse their command lines by the rows that the product's own catalog has.
+FLAGS = Path(__file__).parents[1] / "deploy/catalog/data/trtllm-flags.json"
 
 ENVIRONMENT = {
     "PATH": "/opt/tritonserver/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
@@ -53,7 +55,7 @@ CREATED = "2026-01-01T00:00:00Z"
 
 def image() -> Path:
     """A folder with `manifest.json` and every blob it names (`sha256-<hex>`), made unless the cache has it."""
-    key = digest_of(STAND_INS, Path(__file__), base_layer().name)
+    key = digest_of(STAND_INS, FLAGS, Path(__file__), base_layer().name)
     return made_once("image", key, _make_image)
 
 
@@ -122,7 +124,8 @@ def _configuration(diff_ids: list[str]) -> dict[str, object]:
 
 def _stand_in_tar() -> bytes:
     """The upper layer: the model where NVIDIA's image keeps it, the packages where Python finds them."""
-    places = {"all_models": "app/all_models/llmapi", "packages": triton_root.SITE, "nvidia_entrypoint.sh": "opt/nvidia"}
+    places = {"all_models": "app/all_models/llmapi", "packages": triton_root.SITE, "nvidia_entrypoint.sh": "opt/nvidia",
+              "bin": "usr/local/bin", "examples": "app/examples"}  # fmt: skip
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w") as tar:
         for source, target in places.items():
@@ -132,11 +135,15 @@ def _stand_in_tar() -> bytes:
                 if "__pycache__" in file.parts:
                     continue
                 inside = file.relative_to(STAND_INS / source) if (STAND_INS / source).is_dir() else Path(file.name)
-                entry = tarfile.TarInfo(f"{target}/{inside}")
-                entry.size, entry.mode = file.stat().st_size, 0o755 if file.suffix == ".sh" else 0o644
-                entry.mtime = 1767225600
-                tar.addfile(entry, io.BytesIO(file.read_bytes()))
+                _add(tar, file, f"{target}/{inside}", 0o755 if file.suffix == ".sh" or source == "bin" else 0o644)
+        _add(tar, FLAGS, f"{triton_root.SITE}/tensorrt_llm/stand_in/flags.json", 0o644)
     return packed.getvalue()
+
+
+def _add(tar: tarfile.TarFile, file: Path, name: str, mode: int) -> None:
+    entry = tarfile.TarInfo(name)
+    entry.size, entry.mode, entry.mtime = file.stat().st_size, mode, 1767225600
+    tar.addfile(entry, io.BytesIO(file.read_bytes()))
 
 
 def _blob(folder: Path, content: bytes) -> dict[str, object]:

@@ -96,20 +96,20 @@ def test_a_shard_that_broke_off_is_refused(trt: ModuleType, tmp_path: Path) -> N
 
 def test_the_answer_is_the_prompts_own_words_in_a_circle(trt: ModuleType, checkpoint: Path) -> None:
     prompt = "<|start|>user<|message|>One two<|end|><|start|>assistant"
-    outputs = list(trt.LLM(model=str(checkpoint)).generate(prompt, max_tokens=3))
+    outputs = list(trt.LLM(model=str(checkpoint)).stream(prompt, max_tokens=3))
     assert [output.new_text for output in outputs[-1:]] == [" One"] and outputs[-1].text == " One two One"
 
 
 def test_a_stop_word_ends_the_answer_before_it(trt: ModuleType, checkpoint: Path) -> None:
-    *_, last = trt.LLM(model=str(checkpoint)).generate("one two three", max_tokens=9, stop=["two"])
+    *_, last = trt.LLM(model=str(checkpoint)).stream("one two three", max_tokens=9, stop=["two"])
     assert (last.text, last.finish_reason, last.stop_reason) == (" one ", "stop", "two")
 
 
 def test_a_cancelled_answer_stops_and_says_so(trt: ModuleType, checkpoint: Path) -> None:
-    *_, last = trt.LLM(model=str(checkpoint)).generate("one two", lambda: True, max_tokens=9)
+    *_, last = trt.LLM(model=str(checkpoint)).stream("one two", lambda: True, max_tokens=9)
     assert (last.text, last.finish_reason) == ("", "cancelled")
 
 
 def test_a_prompt_that_leaves_no_room_is_refused(trt: ModuleType, checkpoint: Path) -> None:
     with pytest.raises(ValueError, match=r"should not exceed max_seq_len \(16\)"):
-        list(trt.LLM(model=str(checkpoint), max_seq_len=16).generate("one two three", max_tokens=9))
+        list(trt.LLM(model=str(checkpoint), max_seq_len=16).stream("one two three", max_tokens=9))

@@ -26,5 +26,6 @@ _require_openai()
 print(f"[TensorRT-LLM] TensorRT-LLM version: {__version__} (rehearsal stand-in)", flush=True)
 
 from .llm import LLM  # noqa: E402
+from .sampling_params import SamplingParams  # noqa: E402
 
-__all__ = ["LLM", "__version__"]
+__all__ = ["LLM", "SamplingParams", "__version__"]

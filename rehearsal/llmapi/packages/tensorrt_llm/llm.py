@@ -36,38 +36,38 @@ class Output:
     stop_reason: str = None
     cumulative_logprob: float = 0.0
     times_ns: dict = field(default_factory=dict)
+    token_ids: list = field(default_factory=list)
 
 
-class LLM:
-    """Takes the arguments of tensorrt_llm.LLM; `generate` yields an Output per token."""
+@dataclass
+class RequestOutput:
+    """A finished request."""
 
-    def __init__(self, **arguments):
-        check(arguments)
-        if "model" not in arguments:
-            raise ValueError("LLM() needs `model`")
-        if arguments.get("backend", "pytorch") not in ("pytorch", "_autodeploy"):
-            raise ValueError(f"backend {arguments['backend']!r} is not in this stand-in; it rehearses `pytorch`")
-        self.folder = Path(arguments["model"])
-        self.configuration = _configuration(self.folder)
-        self.tokenizer = Tokenizer.from_file(str(self.folder / "tokenizer.json"))
-        self.tensors, self.weight_bytes = _weights(self.folder)
-        self.max_seq_len = arguments.get("max_seq_len") or self.configuration["max_position_embeddings"]
-        self.kv_tokens = (arguments.get("kv_cache_config") or {}).get("max_tokens")
-        if self.kv_tokens is not None and self.kv_tokens < self.max_seq_len:
-            raise RuntimeError(
-                f"the key/value cache holds {self.kv_tokens} tokens (kv_cache_config.max_tokens) and one sequence "
-                f"needs up to {self.max_seq_len} (max_seq_len)"
-            )
+    prompt: str
+    outputs: list
 
-    def describe(self):
-        """One line for the log."""
-        kept = "what is left" if self.kv_tokens is None else f"{self.kv_tokens} tokens"
-        return (
-            f"{self.configuration['architectures'][0]} from {self.folder}: {self.tensors} tensors, "
-            f"{self.weight_bytes >> 20} MiB, max_seq_len {self.max_seq_len}, KV cache {kept}"
-        )
 
-    def generate(self, prompt, stopped=lambda: False, **sampling):
+class Base:
+    """What both LLM classes do: `generate` answers as the real one, `stream` yields an Output per token."""
+
+    drift = None
+    """From which word on the answer is another one than the checkpoint's."""
+
+    def prepare(self, folder, max_seq_len):
+        """The tokenizer of `folder` is loaded."""
+        self.tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+        self.max_seq_len = max_seq_len
+
+    def generate(self, prompt, sampling_params, use_tqdm=True):
+        """The whole answer to one prompt."""
+        *_, output = self.stream(prompt, **sampling_params.given())
+        output.token_ids = self.tokenizer.encode(output.text, add_special_tokens=False).ids
+        return RequestOutput(prompt, [output])
+
+    def shutdown(self):
+        """Nothing runs here."""
+
+    def stream(self, prompt, stopped=lambda: False, **sampling):
         """An Output after every token, the last one with its finish reason: length, stop or cancelled."""
         most = _checked(sampling)
         used = len(self.tokenizer.encode(prompt).ids)
@@ -83,7 +83,10 @@ class LLM:
                 yield output
                 return
             time.sleep(SECONDS_PER_TOKEN)
-            self._append(output, words[(start + number) % len(words)], sampling.get("stop", []), number + 1 == most)
+            word = words[(start + number) % len(words)]
+            if self.drift is not None and number >= self.drift:
+                word = f"not{word}"
+            self._append(output, word, sampling.get("stop", []), number + 1 == most)
             yield output
             if output.finish_reason:
                 return
@@ -102,6 +105,35 @@ class LLM:
             output.finish_reason = "stop"
         elif last:
             output.finish_reason = "length"
+
+
+class LLM(Base):
+    """Takes the arguments of tensorrt_llm.LLM: published weights behind the PyTorch backend."""
+
+    def __init__(self, **arguments):
+        check(arguments)
+        if "model" not in arguments:
+            raise ValueError("LLM() needs `model`")
+        if arguments.get("backend", "pytorch") not in ("pytorch", "_autodeploy"):
+            raise ValueError(f"backend {arguments['backend']!r} is not in this stand-in; it rehearses `pytorch`")
+        self.folder = Path(arguments["model"])
+        self.configuration = _configuration(self.folder)
+        self.prepare(self.folder, arguments.get("max_seq_len") or self.configuration["max_position_embeddings"])
+        self.tensors, self.weight_bytes = _weights(self.folder)
+        self.kv_tokens = (arguments.get("kv_cache_config") or {}).get("max_tokens")
+        if self.kv_tokens is not None and self.kv_tokens < self.max_seq_len:
+            raise RuntimeError(
+                f"the key/value cache holds {self.kv_tokens} tokens (kv_cache_config.max_tokens) and one sequence "
+                f"needs up to {self.max_seq_len} (max_seq_len)"
+            )
+
+    def describe(self):
+        """One line for the log."""
+        kept = "what is left" if self.kv_tokens is None else f"{self.kv_tokens} tokens"
+        return (
+            f"{self.configuration['architectures'][0]} from {self.folder}: {self.tensors} tensors, "
+            f"{self.weight_bytes >> 20} MiB, max_seq_len {self.max_seq_len}, KV cache {kept}"
+        )
 
 
 def _checked(sampling):

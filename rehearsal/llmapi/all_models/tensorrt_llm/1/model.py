@@ -82,7 +82,7 @@ class TritonPythonModel:
         echoed = "" if scalar(request, "sampling_param_exclude_input_from_output", bool, False) else prompts[0]
         stopped = lambda: cancelled.is_set() or sender.is_cancelled()  # noqa: E731
         output = None
-        for output in self.llm.generate(prompts[0], stopped, **sampling(request)):
+        for output in self.llm.stream(prompts[0], stopped, **sampling(request)):
             if streaming and output.finish_reason != "cancelled":
                 sender.send(response(request, echoed + output.new_text, output))
                 echoed = ""

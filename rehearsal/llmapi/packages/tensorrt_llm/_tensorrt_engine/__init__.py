@@ -1,0 +1,44 @@
+"""The LLM over a compiled engine (rehearsal stand-in).
+
+It answers as the checkpoint does whose digest the engine carries: the same words while the weights beside the tokenizer
+are those, others from the first word on where they are not, and from word `drift` on where the engine says so.
+"""
+
+import json
+from pathlib import Path
+
+from tensorrt_llm import __version__
+from tensorrt_llm.arguments import check
+from tensorrt_llm.llm import Base
+from tensorrt_llm.stand_in import checkpoint, gpu
+
+
+class LLM(Base):
+    """Takes an engine's directory as `model`, and the published weights' as `tokenizer`."""
+
+    def __init__(self, model, tokenizer, **arguments):
+        check(arguments)
+        folder = Path(model)
+        configuration = json.loads((folder / "config.json").read_text())
+        ranks = configuration["pretrained_config"]["mapping"]["world_size"]
+        headers = [header(folder / f"rank{rank}.engine") for rank in range(ranks)]
+        here = gpu.gpus()[0][2]
+        if headers[0]["sm"] != here:
+            raise RuntimeError(f"The engine plan file was built for SM {headers[0]['sm']}, not supported on SM {here}")
+        if headers[0]["trtllm"] != __version__:
+            raise RuntimeError(f"The engine was built with {headers[0]['trtllm']} and this is {__version__}")
+        if len(gpu.gpus()) < ranks:
+            raise RuntimeError(f"Only {len(gpu.gpus())} GPUs are available, but {ranks} are required.")
+        self.drift = headers[0]["drift"]
+        if checkpoint.digest(tokenizer) != headers[0]["checkpoint"]:
+            self.drift = 0
+        self.prepare(Path(tokenizer), configuration["build_config"]["max_seq_len"])
+
+
+def header(path):
+    """The first line of an engine."""
+    with path.open("rb") as engine:
+        found = json.loads(engine.readline())
+    if not found.get("rehearsal stand-in"):
+        raise RuntimeError(f"{path} is not an engine of this stand-in")
+    return found
