@@ -1,6 +1,7 @@
 """Who gets how many MiB on the GPUs of one server. The arithmetic is `deploy.memory`; refusing is left to the checks.
 
-An LLM takes every GPU of its server (tensor parallel); encoders sit on the first one, so that one is the tightest.
+An LLM takes every GPU of its server (tensor x pipeline parallel); encoders sit on the first one, so that one is the
+tightest. What a draft model or heads add is counted with the LLM they speed up.
 """
 
 from __future__ import annotations
@@ -9,10 +10,19 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from deploy import memory
-from deploy.catalog import GPU, Architecture
-from deploy.resolve import Served
+from deploy.catalog import ENGINE_ENDS_WITH, GPU
+from deploy.paths import choose_path
+from deploy.resolve import Served, Ways, kv_dtype_of, precision_of, ways_of
 from deploy.slice import MemorySlice
 from deploy.spec import LLM, Encoder, Server
+from deploy.speculation import (
+    drafted_tokens,
+    speculation_bytes,
+    speculation_kv_bytes,
+    speculative_of,
+    target_weights_mib,
+)
+from deploy.versions import at_least
 
 NOTHING = MemorySlice(weights_mib=0, context_mib=0, workspace_mib=0, kv_cache_mib=0)
 
@@ -57,23 +67,47 @@ class ServerBudget:
         return self.plannable_mib - self.needed_mib
 
 
-def server_budget(server: Server, served: Iterable[Served], gpu: GPU) -> ServerBudget:
-    """The budget of one server; an LLM that asks for no number of tokens gets what all others leave."""
+def server_budget(server: Server, served: Iterable[Served], gpu: GPU, trtllm: str = "") -> ServerBudget:
+    """The budget of one server; an LLM that asks for no number of tokens gets what all others leave.
+
+    `trtllm` is the image's, from which the path of an LLM follows; without it an LLM is taken to have two processes.
+    """
     models = tuple(served)
-    fixed = tuple(_share(one, server) for one in models)
+    fixed = tuple(_share(one, server, trtllm) for one in models)
     before = ServerBudget(server=server.name, gpus=server.gpus, usable_mib=gpu.usable_mib, shares=fixed)
-    shares = tuple(_fill(one, share, before.left_mib, server) for one, share in zip(models, fixed, strict=True))
+    shares = tuple(_fill(one, share, before.left_mib, trtllm) for one, share in zip(models, fixed, strict=True))
     return ServerBudget(server=server.name, gpus=server.gpus, usable_mib=gpu.usable_mib, shares=shares)
 
 
-def reuses_blocks(model: LLM, architecture: Architecture) -> bool:
+def pages_context(served: Served) -> bool:
+    """Whether an engine's context attention may read its cache in pages, which reuse and chunked context live on.
+
+    TensorRT-LLM refuses it for an int8 cache, and for an fp8 cache under weights that are not fp8 (attentionOp.cpp).
+    """
+    dtype = kv_dtype_of(served)
+    return dtype != "int8" and (dtype != "fp8" or precision_of(served) in ("fp8", "fp8_rowwise"))
+
+
+def reuses_blocks(served: Served, trtllm: str = "") -> bool:
     """Whether finished sequences stay in the key/value cache for the next one with the same beginning."""
-    return architecture.block_reuse if model.kv_cache.reuse is None else model.kv_cache.reuse
+    model = served.model
+    if not isinstance(model, LLM):
+        return False
+    if model.kv_cache.reuse is not None:
+        return model.kv_cache.reuse
+    return served.architecture.block_reuse and (not is_compiled(served, trtllm) or pages_context(served))
 
 
-def _share(served: Served, server: Server) -> Share:
+def is_compiled(served: Served, trtllm: str) -> bool:
+    """Whether a model is served as a TensorRT engine under this TensorRT-LLM."""
+    if served.model.path == "engine":
+        return served.architecture.engine and at_least(ENGINE_ENDS_WITH, trtllm or ENGINE_ENDS_WITH)
+    return bool(trtllm) and choose_path(served.model.path, served.architecture, trtllm).path == "engine"
+
+
+def _share(served: Served, server: Server, trtllm: str) -> Share:
     if isinstance(served.model, LLM):
-        return _llm_share(served, served.model, server)
+        return _llm_share(served, served.model, ways_of(server, served.model), server, trtllm)
     return _encoder_share(served, served.model, server)
 
 
@@ -90,30 +124,47 @@ def _encoder_share(served: Served, model: Encoder, server: Server) -> Share:
     return Share(model=model.name, gpus=server.gpus[:1], memory=share)
 
 
-def _llm_share(served: Served, model: LLM, server: Server) -> Share:
-    ways = len(server.gpus)
-    per_token = memory.kv_bytes_per_token(served.shape, model.kv_cache.dtype, ways)
+def _llm_share(served: Served, model: LLM, ways: Ways, server: Server, trtllm: str) -> Share:
+    dtype = kv_dtype_of(served)
+    per_token = memory.kv_bytes_per_token(served.shape, dtype, ways.tensor, ways.pipeline)
+    per_token += speculation_kv_bytes(served, dtype, ways)
     tokens = model.kv_cache.tokens or 0
+    processes = memory.ENGINE_PROCESSES if is_compiled(served, trtllm) else memory.LLM_PROCESSES
     share = MemorySlice(
-        weights_mib=memory.llm_weights_mib(
-            served.shape, stored_bytes=served.local.stored_bytes if served.local else 0, tensor_parallel=ways
-        ),
-        context_mib=memory.LLM_PROCESSES * memory.CONTEXT_MIB,
-        workspace_mib=memory.llm_workspace_mib(
-            served.shape, max_num_tokens=model.max_num_tokens, max_batch_size=model.max_batch_size, tensor_parallel=ways
-        ),
+        weights_mib=target_weights_mib(served, ways) + memory.mib(-(-speculation_bytes(served) // ways.tensor)),
+        context_mib=processes * memory.CONTEXT_MIB,
+        workspace_mib=_workspace_mib(served, model, ways),
         kv_cache_mib=memory.kv_cache_mib(tokens, per_token),
     )
     return Share(model=model.name, gpus=server.gpus, memory=share, kv_cache_tokens=tokens, kv_bytes_per_token=per_token)
 
 
-def _fill(served: Served, share: Share, left_mib: int, server: Server) -> Share:
+def _workspace_mib(served: Served, model: LLM, ways: Ways) -> int:
+    """Activations, logits of every row the target scores (drafted ones and beams too), and the adapters' cache."""
+    rows = model.max_batch_size * (1 + drafted_tokens(speculative_of(served))) * max(model.engine.max_beam_width, 1)
+    workspace = memory.llm_workspace_mib(
+        served.shape, max_num_tokens=model.max_num_tokens, max_batch_size=rows, tensor_parallel=ways.tensor
+    )
+    return workspace + (model.lora.gpu_mib if model.lora else 0)
+
+
+def host_mib(server: Server, served: Iterable[Served]) -> int:
+    """MiB of host memory a server pins for key/value blocks and adapters, all ranks together."""
+    total = 0
+    for one in served:
+        if isinstance(one.model, LLM):
+            adapters = one.model.lora.host_mib if one.model.lora else 0
+            total += (one.model.kv_cache.host_mib + adapters) * ways_of(server, one.model).world
+    return total
+
+
+def _fill(served: Served, share: Share, left_mib: int, trtllm: str) -> Share:
     """The same share with its key/value cache grown into `left_mib`, where it asked for what is left."""
     model = served.model
     if not isinstance(model, LLM) or model.kv_cache.tokens is not None or left_mib <= 0:
         return share
     tokens = memory.kv_tokens_in(left_mib, share.kv_bytes_per_token)
-    if not reuses_blocks(model, served.architecture):  # without reuse, more than this could never be occupied
+    if not reuses_blocks(served, trtllm):  # without reuse, more than this could never be occupied
         tokens = min(tokens, memory.kv_tokens_useful(model.max_batch_size, model.max_seq_len))
     grown = MemorySlice(
         weights_mib=share.memory.weights_mib,

@@ -11,6 +11,7 @@ What nobody here has measured (an LLM under TensorRT-LLM) says so where it is co
 
 from __future__ import annotations
 
+from deploy.catalog.precisions import PRECISIONS, STORED
 from deploy.spec import Checkpoint, DType
 
 MIB = 2**20
@@ -24,6 +25,9 @@ SERVER_MIB = 592
 LLM_PROCESSES = 2
 """The stub that runs `model.py`, and the worker the LLM API starts. Not measured: counted as two full contexts."""
 
+ENGINE_PROCESSES = 1
+"""The engine path runs inside tritonserver, whose bare context SERVER_MIB has; kernels and cuBLAS still load."""
+
 LLM_RUNTIME_MIB = 2048
 """CUDA graphs, attention and sampling workspaces of TensorRT-LLM. An allowance until measured on a real card."""
 
@@ -36,7 +40,7 @@ ALLOCATOR_SLACK_PERCENT = 150
 TOKENS_PER_BLOCK = 32
 """The key/value cache is made of blocks this long (TensorRT-LLM 1.x default), so tokens are a multiple of it."""
 
-ELEMENT_BYTES: dict[str, int] = {"float32": 4, "float16": 2, "bfloat16": 2, "fp8": 1}
+ELEMENT_BYTES: dict[str, int] = {"float32": 4, "float16": 2, "bfloat16": 2, "fp8": 1, "int8": 1}
 
 
 def mib(size_bytes: int) -> int:
@@ -54,36 +58,65 @@ def kv_heads(shape: Checkpoint) -> int:
     return shape.kv_heads or shape.heads
 
 
+def outer_elements(shape: Checkpoint) -> int:
+    """Parameters no quantisation touches: the embedding table and the output head, in 16 bit in every published format.
+
+    By hand: Llama-3.1-8B: 2 x 128,256 x 4,096 = 1,050,673,152.
+    """
+    return min(shape.parameters, 2 * shape.vocabulary * shape.hidden)
+
+
 def mxfp4_bytes(shape: Checkpoint) -> int:
     """Bytes of a gpt-oss checkpoint: experts at 4.25 bits (4 and one 8-bit scale for 32), all else in bfloat16.
 
     Shape:   experts = layers x experts x 3 x hidden x intermediate.
     By hand: 20b: 24 x 32 x 3 x 2880 x 2880 = 19,110,297,600 experts, 1,804,459,584 others: 13,761,264,768 bytes,
-    which is to the
-             byte what the index of openai/gpt-oss-20b says its shards hold; 120b likewise 65,248,815,744.
+    which is to the byte what the index of openai/gpt-oss-20b says its shards hold; 120b likewise 65,248,815,744.
     """
     experts = shape.layers * shape.experts * 3 * shape.hidden * shape.intermediate
     return experts * 17 // 32 + 2 * (shape.parameters - experts)
 
 
-def llm_weights_mib(shape: Checkpoint, *, stored_bytes: int = 0, tensor_parallel: int = 1) -> int:
-    """MiB of an LLM's weights on each of `tensor_parallel` GPUs.
+def weights_bytes(shape: Checkpoint, precision: str) -> int:
+    """Bytes of all weights held in `precision`: table and head in 16 bit, the rest as PRECISIONS says.
 
-    In order of trust: what the inventory states (`weights_mib`), what the headers of a local checkpoint add up to
-    (`stored_bytes`), and the architecture: MXFP4 as above, FP8 and NVFP4 at 1 and 0.5625 bytes, else 2 bytes a
-    parameter.
+    By hand: Llama-3.1-8B in fp8: 6,979,588,096 + 2 x 1,050,673,152 = 9,080,934,400.
+             Llama-3.1-70B in fp8: 68,452,360,192 + 2 x 2,101,346,304 = 72,655,052,800.
     """
-    if shape.weights_mib:
-        size = shape.weights_mib * MIB
-    elif stored_bytes:
-        size = stored_bytes
-    elif shape.quantisation == "mxfp4":
-        size = mxfp4_bytes(shape)
-    elif shape.quantisation == "nvfp4":
-        size = shape.parameters * 9 // 16  # 4 bits and an 8-bit scale for 16
-    else:
-        size = shape.parameters * (1 if shape.quantisation == "fp8" else 2)
-    return mib(-(-size // tensor_parallel))
+    if precision == "mxfp4":
+        return mxfp4_bytes(shape)
+    row, outer = PRECISIONS[precision], outer_elements(shape)
+    return (shape.parameters - outer) * row.numerator // row.denominator + 2 * outer
+
+
+def split_bytes(shape: Checkpoint, size_bytes: int, tensor_parallel: int, pipeline_parallel: int) -> int:
+    """The share of the fullest GPU: every tensor cut `tensor_parallel` ways, whole layers to each pipeline stage.
+
+    Shape:   a stage has at most ceil(layers / pipeline) layers; the first holds the table, the last the head.
+    """
+    if pipeline_parallel == 1:
+        return -(-size_bytes // tensor_parallel)
+    outer = 2 * outer_elements(shape)
+    layers = (size_bytes - outer) * -(-shape.layers // pipeline_parallel)
+    return -(-(-(-layers // shape.layers) + outer // 2) // tensor_parallel)
+
+
+def llm_weights_mib(
+    shape: Checkpoint,
+    *,
+    precision: str = "",
+    stored_bytes: int = 0,
+    tensor_parallel: int = 1,
+    pipeline_parallel: int = 1,
+) -> int:
+    """MiB of an LLM's weights on the fullest of its GPUs; without a `precision` they are held as they are stored.
+
+    As stored, in order of trust: what the inventory states (`weights_mib`), what the headers of a local checkpoint add
+    up to (`stored_bytes`), and the architecture.
+    """
+    size = (shape.weights_mib * MIB or stored_bytes) if precision in ("", STORED[shape.quantisation]) else 0
+    size = size or weights_bytes(shape, precision or STORED[shape.quantisation])
+    return mib(split_bytes(shape, size, tensor_parallel, pipeline_parallel))
 
 
 def encoder_weights_mib(shape: Checkpoint, dtype: DType, *, parameters: int = 0) -> int:
@@ -129,14 +162,17 @@ def llm_workspace_mib(shape: Checkpoint, *, max_num_tokens: int, max_batch_size:
     return mib((activations + logits) * ALLOCATOR_SLACK_PERCENT // 100) + LLM_RUNTIME_MIB
 
 
-def kv_bytes_per_token(shape: Checkpoint, kv_dtype: str, tensor_parallel: int = 1) -> int:
-    """Bytes of key/value cache one token takes on each GPU; every layer counted as full attention.
+def kv_bytes_per_token(shape: Checkpoint, kv_dtype: str, tensor_parallel: int = 1, pipeline_parallel: int = 1) -> int:
+    """Bytes of key/value cache one token takes on the fullest GPU; every layer counted as full attention.
 
-    Shape:   2 (K, V) x layers x kv_heads / tensor_parallel x head_dim x element; `auto` is 16 bit.
-    By hand: gpt-oss-20b: 2 x 24 x 8 x 64 x 2 = 49,152. Windowed layers may need less; the planner does not count on it.
+    Shape:   2 (K, V) x ceil(layers / pipeline) x ceil(kv_heads / tensor) x head_dim x element; `auto` is 16 bit. Fewer
+             heads than GPUs are copied, so a GPU never has less than one.
+    By hand: gpt-oss-20b: 2 x 24 x 8 x 64 x 2 = 49,152. Llama-3.1-70B, fp8: 2 x 80 x 8 x 128 = 163,840.
+             Windowed layers may need less; the planner does not count on it.
     """
     element = ELEMENT_BYTES.get(kv_dtype, 2)
-    return 2 * shape.layers * -(-kv_heads(shape) // tensor_parallel) * head_dim(shape) * element
+    layers = -(-shape.layers // pipeline_parallel)
+    return 2 * layers * -(-kv_heads(shape) // tensor_parallel) * head_dim(shape) * element
 
 
 def kv_cache_mib(tokens: int, bytes_per_token: int) -> int:

@@ -5,11 +5,22 @@ Gives None for what is unknown; saying so is left to `deploy.checks`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from deploy.catalog import ARCHITECTURES, CHECKPOINTS, RELEASES, Architecture, KnownCheckpoint, ReleaseRow
+from deploy.catalog import (
+    ARCHITECTURES,
+    CHECKPOINTS,
+    GPU,
+    GPUS,
+    RELEASES,
+    STORED,
+    Architecture,
+    KnownCheckpoint,
+    ReleaseRow,
+)
+from deploy.catalog.mig import PROFILES, rank
 from deploy.slice import ImageSlice
-from deploy.spec import Checkpoint, Encoder, Host, Model, Release
+from deploy.spec import LLM, Checkpoint, Draft, Encoder, Host, Lookahead, Model, Release, Server, Weights
 from deploy.surroundings import LocalWeights, Surroundings
 
 
@@ -22,6 +33,10 @@ class Served:
     architecture: Architecture
     known: KnownCheckpoint | None
     local: LocalWeights | None
+    draft: Checkpoint | None = None
+    """The shape of the model that drafts, where one does."""
+    speculation_local: LocalWeights | None = None
+    """The headers of a draft's or a head's local directory."""
 
     @property
     def is_encoder(self) -> bool:
@@ -42,12 +57,84 @@ class Served:
         return self.known.dimensions if self.known else self.shape.hidden
 
 
-def shape_of(model: Model) -> Checkpoint | None:
+@dataclass(frozen=True, kw_only=True)
+class Ways:
+    """How a model is split: `tensor` x `pipeline` GPUs; `expert` divides `tensor`, 0 leaves it to the release."""
+
+    tensor: int
+    pipeline: int = 1
+    expert: int = 0
+
+    @property
+    def world(self) -> int:
+        """GPUs, and ranks."""
+        return self.tensor * self.pipeline
+
+
+def ways_of(server: Server, model: Model) -> Ways:
+    """How a model is split over the GPUs of its server; an encoder is not."""
+    if not isinstance(model, LLM):
+        return Ways(tensor=1)
+    asked = model.parallel
+    pipeline = max(asked.pipeline, 1)
+    return Ways(tensor=asked.tensor or max(len(server.gpus) // pipeline, 1), pipeline=pipeline, expert=asked.expert)
+
+
+def gpu_of(host: Host, server: Server) -> GPU | None:
+    """What a server computes on: the declared card, or the tightest MIG instance among its own, as a card of its MiB.
+
+    None where the card, or a profile of it, is unknown. Instances are numbered as the driver does, larger first.
+    """
+    card, profiles = GPUS.get(host.machine.gpu), host.machine.mig
+    if card is None or not profiles:
+        return card
+    rows = [PROFILES.get((card.name, name)) for name in profiles]
+    cut = sorted((row for row in rows if row), key=rank)
+    if len(cut) < len(rows) or not server.gpus:
+        return None
+    mine = min((cut[index % len(cut)] for index in server.gpus), key=lambda row: row.usable_mib)
+    title = f"{card.title}, instance {mine.name}"
+    return replace(card, title=title, total_mib=mine.total_mib, reserved_mib=mine.reserved_mib)
+
+
+def precision_of(served: Served) -> str:
+    """How the weights are held while serving: as asked, else as they are stored."""
+    model = served.model
+    if not isinstance(model, LLM):
+        return model.dtype
+    return STORED[served.shape.quantisation] if model.precision == "auto" else model.precision
+
+
+def kv_dtype_of(served: Served) -> str:
+    """What the key/value cache holds; `auto` is 16 bit, as the planner counts it. Empty for an encoder."""
+    if not isinstance(served.model, LLM):
+        return ""
+    return "bfloat16" if served.model.kv_cache.dtype == "auto" else served.model.kv_cache.dtype
+
+
+def sources_of(model: Model) -> list[tuple[str, Weights]]:
+    """Every set of files a model brings, with its place inside the model: its own, a draft's or head's, adapters'."""
+    found = [("weights", model.weights)]
+    if isinstance(model, LLM):
+        if model.speculative and not isinstance(model.speculative, Lookahead):
+            found.append(("speculative.weights", model.speculative.weights))
+        adapters = model.lora.adapters if model.lora else ()
+        found += [(f'lora.adapters["{one.name}"].weights', one.weights) for one in adapters]
+    return found
+
+
+def shape_of(model: Model | Draft) -> Checkpoint | None:
     """The shape the inventory states, or the catalog's row."""
     if isinstance(model.checkpoint, Checkpoint):
         return model.checkpoint
     known = CHECKPOINTS.get(model.checkpoint)
     return known.shape if known else None
+
+
+def draft_of(model: Model) -> Checkpoint | None:
+    """The shape of the model that drafts; None where none does, or where it is unknown."""
+    speculative = model.speculative if isinstance(model, LLM) else None
+    return shape_of(speculative) if isinstance(speculative, Draft) else None
 
 
 def serve(model: Model, surroundings: Surroundings) -> Served | None:
@@ -58,7 +145,16 @@ def serve(model: Model, surroundings: Surroundings) -> Served | None:
         return None
     known = CHECKPOINTS.get(model.checkpoint) if isinstance(model.checkpoint, str) else None
     local = surroundings.local.get(model.weights.directory)
-    return Served(model=model, shape=shape, architecture=architecture, known=known, local=local)
+    beside = next((weights for place, weights in sources_of(model) if place == "speculative.weights"), None)
+    return Served(
+        model=model,
+        shape=shape,
+        architecture=architecture,
+        known=known,
+        local=local,
+        draft=draft_of(model),
+        speculation_local=surroundings.local.get(beside.directory) if beside else None,
+    )
 
 
 def release_row(release: str | Release) -> ReleaseRow | None:

@@ -63,7 +63,7 @@ def kv_cache_settings(served: Served, model: LLM, share: Share) -> dict[str, obj
     return {
         "max_tokens": share.kv_cache_tokens,
         "free_gpu_memory_fraction": fraction / 100,
-        "enable_block_reuse": reuses_blocks(model, served.architecture),
+        "enable_block_reuse": reuses_blocks(served),
         "dtype": model.kv_cache.dtype,
     }
 

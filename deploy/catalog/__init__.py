@@ -9,6 +9,7 @@ from deploy.catalog.checkpoints import CHECKPOINTS, KnownCheckpoint
 from deploy.catalog.drivers import BRANCH_WARNING_DAYS, DRIVER_BRANCHES, DriverBranch
 from deploy.catalog.gpus import GPU, GPUS
 from deploy.catalog.names import nearest
+from deploy.catalog.precisions import KV_FIRST_SM, PRECISIONS, STORED, PrecisionRow
 from deploy.catalog.releases import DEFAULT_RELEASE, RELEASES, Defect, ReleaseRow
 from deploy.catalog.systems import DOCKER_SOURCES, SYSTEMS, TOOLKIT_FLOOR, System
 
@@ -24,14 +25,18 @@ __all__ = [
     "ENGINE_ENDS_WITH",
     "GPU",
     "GPUS",
+    "KV_FIRST_SM",
+    "PRECISIONS",
     "READ_ON",
     "RELEASES",
+    "STORED",
     "SYSTEMS",
     "TOOLKIT_FLOOR",
     "Architecture",
     "Defect",
     "DriverBranch",
     "KnownCheckpoint",
+    "PrecisionRow",
     "ReleaseRow",
     "System",
     "nearest",

@@ -10,6 +10,7 @@ counts are derived in `tests/unit/test_catalog.py`, term by term.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypedDict
 
 from deploy.spec import Checkpoint
 
@@ -27,6 +28,30 @@ class KnownCheckpoint:
     max_tokens: int = 0
     gated: bool = False
 
+
+class _Shape(TypedDict):
+    parameters: int
+    layers: int
+    hidden: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    intermediate: int
+    vocabulary: int
+    positions: int
+
+
+_LLAMA_70B = _Shape(
+    parameters=70_553_706_496,
+    layers=80,
+    hidden=8192,
+    heads=64,
+    kv_heads=8,
+    head_dim=128,
+    intermediate=28_672,
+    vocabulary=128_256,
+    positions=131_072,
+)
 
 _ROWS = (
     KnownCheckpoint(
@@ -88,6 +113,49 @@ _ROWS = (
             intermediate=14_336,
             vocabulary=128_256,
             positions=131_072,
+        ),
+    ),
+    KnownCheckpoint(
+        name="llama-3.1-70b-instruct",
+        repository="meta-llama/Llama-3.1-70B-Instruct",
+        revision="1605565b47bb9346c5515c34102e054115b4f98b",
+        published_bytes=2 * 70_553_706_496,
+        gated=True,
+        shape=Checkpoint(architecture="LlamaForCausalLM", **_LLAMA_70B),
+    ),
+    KnownCheckpoint(
+        name="llama-3.3-70b-instruct",
+        repository="meta-llama/Llama-3.3-70B-Instruct",
+        revision="6f6073b423013f6a7d4d9f39144961bfbfbc386b",
+        published_bytes=2 * 70_553_706_496,
+        gated=True,
+        shape=Checkpoint(architecture="LlamaForCausalLM", **_LLAMA_70B),
+    ),
+    KnownCheckpoint(
+        name="llama-3.3-70b-instruct-fp8",
+        repository="nvidia/Llama-3.3-70B-Instruct-FP8",
+        revision="fde04ee76a27704c88f569542ef023b57d4d0362",
+        published_bytes=68_452_360_192 + 2 * 2_101_346_304,  # fp8 but for table and head; not read from its index
+        shape=Checkpoint(architecture="LlamaForCausalLM", quantisation="fp8", **_LLAMA_70B),
+    ),
+    KnownCheckpoint(
+        name="mixtral-8x7b-instruct",
+        repository="mistralai/Mixtral-8x7B-Instruct-v0.1",
+        revision="eba92302a2861cdc0098cc54bc9f17cb2c47eb61",
+        published_bytes=2 * 46_702_792_704,
+        shape=Checkpoint(
+            architecture="MixtralForCausalLM",
+            parameters=46_702_792_704,
+            layers=32,
+            hidden=4096,
+            heads=32,
+            kv_heads=8,
+            head_dim=128,
+            intermediate=14_336,
+            vocabulary=32_000,
+            positions=32_768,
+            experts=8,
+            active_experts=2,
         ),
     ),
     KnownCheckpoint(

@@ -27,6 +27,11 @@ class GPU:
     source: str = LISTED
 
     @property
+    def nvlink(self) -> bool:
+        """Whether cards of this kind reach each other over NVLink: boards (SXM, B200) and bridged pairs (NVL) do."""
+        return any(word in self.title for word in ("SXM", "NVL", "B200", "GH200"))
+
+    @property
     def usable_mib(self) -> int:
         """MiB CUDA can hand out on an idle card."""
         return self.total_mib - self.reserved_mib

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import date
 
 from deploy.checks.disk import disk_problems
+from deploy.checks.engine_hosts import engine_host_problems
 from deploy.checks.machine import machine_problems
 from deploy.checks.memory import memory_problems
 from deploy.checks.mig import mig_problems
 from deploy.checks.models import model_problems
+from deploy.checks.parallel import slow_links
+from deploy.checks.placed import Placed
 from deploy.checks.release import ending_soon, release_problems
 from deploy.checks.rollout import no_hosts, rollout_problems
 from deploy.checks.secrets import secret_problems
@@ -19,8 +21,8 @@ from deploy.checks.weights import weights_problems
 from deploy.errors import Refusal
 from deploy.fleet import Fleet
 from deploy.refuse import together
-from deploy.resolve import image_of, release_row
-from deploy.spec import Host
+from deploy.resolve import image_of, release_row, serve
+from deploy.spec import LLM, Host
 from deploy.surroundings import Surroundings
 from deploy.versions import version
 
@@ -45,18 +47,19 @@ def host_problems(host: Host, surroundings: Surroundings) -> Iterator[Refusal]:
     yield from server_problems(host)
     yield from model_problems(host, surroundings)
     yield from weights_problems(host, surroundings)
+    yield from engine_host_problems(host, surroundings)
     yield from memory_problems(host, surroundings)
     yield from disk_problems(host, surroundings)
 
 
 def notices(fleet: Fleet, surroundings: Surroundings) -> Iterator[str]:
     """What an operator should know although nothing is wrong, each sentence once."""
-    sentences = [sentence for host in fleet.hosts for sentence in _host_notices(host, surroundings.today)]
+    sentences = [sentence for host in fleet.hosts for sentence in _host_notices(host, surroundings)]
     yield from dict.fromkeys(sentences)
 
 
-def _host_notices(host: Host, today: date) -> Iterator[str]:
-    soon, row = ending_soon(host, today), release_row(host.release)
+def _host_notices(host: Host, surroundings: Surroundings) -> Iterator[str]:
+    soon, row = ending_soon(host, surroundings.today), release_row(host.release)
     if soon:
         yield soon
     if row and version(host.driver.branch)[:1] < version(row.driver)[:1]:
@@ -66,3 +69,8 @@ def _host_notices(host: Host, today: date) -> Iterator[str]:
         )
     if row and not image_of(host, row).digest:
         yield "the image is not pinned: `enginehouse pin INVENTORY` asks the registry and writes its digest"
+    for server in host.servers:
+        for model in server.models:
+            served = serve(model, surroundings)
+            if served and isinstance(model, LLM) and served.architecture.kind == "llm":
+                yield from slow_links(Placed.of(host, server, served, model))

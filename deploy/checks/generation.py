@@ -1,20 +1,23 @@
-"""An LLM's own limits: sequence lengths, key/value cache, parallelism, and what this GPU's SM can do."""
+"""An LLM's own limits: sequence lengths, key/value cache in tokens, features of its family.
+
+How it is held, split, sped up and compiled is judged beside this, one module per subject.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from deploy.catalog import GPU, GPUS
+from deploy.checks.engine_limits import engine_problems
+from deploy.checks.lora import lora_problems
+from deploy.checks.parallel import parallel_problems
+from deploy.checks.placed import Placed
+from deploy.checks.precision import precision_problems
+from deploy.checks.speculation import speculation_problems
 from deploy.errors import Refusal
-from deploy.memory import TOKENS_PER_BLOCK, kv_heads, kv_tokens_useful
+from deploy.memory import TOKENS_PER_BLOCK, kv_tokens_useful
 from deploy.refuse import model_at, refuse
 from deploy.resolve import Served
 from deploy.spec import LLM, Host, Server
-
-QUANTISATION_SMS = {"": 80, "fp8": 89, "mxfp4": 90, "nvfp4": 100}
-"""The first SM whose kernels TensorRT-LLM has for weights stored like this (gpt_oss README, 1.1 release notes)."""
-
-FP8_SM = 89
 
 
 def llm_problems(host: Host, server: Server, served: Served, model: LLM) -> Iterator[Refusal]:
@@ -22,10 +25,17 @@ def llm_problems(host: Host, server: Server, served: Served, model: LLM) -> Iter
     yield from _lengths(server, served, model)
     yield from _cache(server, served, model)
     yield from _features(server, served, model)
-    yield from _parallel(server, served)
-    gpu = GPUS.get(host.machine.gpu)
-    if gpu:
-        yield from _sm(server, served, model, gpu)
+    placed = Placed.of(host, server, served, model)
+    if not placed.path:  # said already; what a path would take makes no sense without one
+        return
+    for problems in (
+        parallel_problems,
+        precision_problems,
+        speculation_problems,
+        lora_problems,
+        engine_problems,
+    ):
+        yield from problems(placed)
 
 
 def _lengths(server: Server, served: Served, model: LLM) -> Iterator[Refusal]:
@@ -112,47 +122,4 @@ def _features(server: Server, served: Served, model: LLM) -> Iterator[Refusal]:
             seen=repr(model.moe_backend),
             wanted='"auto"',
             attempt="leave moe_backend out",
-        )
-
-
-def _parallel(server: Server, served: Served) -> Iterator[Refusal]:
-    ways = len(server.gpus)
-    for count, what in ((served.shape.heads, "attention heads"), (kv_heads(served.shape), "key/value heads")):
-        if ways > 1 and count % ways:
-            fitting = [number for number in range(1, count + 1) if count % number == 0 and number <= 8]
-            yield refuse(
-                "uneven-split",
-                f"{served.model.name}: {count} {what} do not split over {ways} GPUs",
-                where=f'servers["{server.name}"].gpus',
-                seen=f"{server.gpus}, so tensor parallel {ways}",
-                wanted=f"{', '.join(str(number) for number in fitting)} GPUs",
-                attempt=f"gpus={server.gpus[: max(number for number in fitting if number <= ways)]}",
-            )
-            return
-
-
-def _sm(server: Server, served: Served, model: LLM, gpu: GPU) -> Iterator[Refusal]:
-    stored, sm = served.shape.quantisation, int(gpu.sm)
-    first = QUANTISATION_SMS[stored]
-    if sm < first:
-        yield refuse(
-            "wrong-sm",
-            f"{model.name}: {stored or '16-bit'} weights need SM {first}; this is SM {gpu.sm}",
-            where=model_at(server.name, model.name, "checkpoint"),
-            seen=f"{gpu.title}, SM {gpu.sm}",
-            wanted=f"SM {first} or newer",
-            attempt="another GPU, or a checkpoint whose weights are stored in 16 bit",
-        )
-    if model.kv_cache.dtype != "fp8":
-        return
-    hopper_gpt_oss = served.architecture.name == "GptOssForCausalLM" and sm < QUANTISATION_SMS["nvfp4"]
-    if sm < FP8_SM or hopper_gpt_oss:
-        why = "TensorRT-LLM lists it as unsupported for gpt-oss on Hopper" if hopper_gpt_oss else "it needs SM 89"
-        yield refuse(
-            "fp8-cache",
-            f"{model.name}: no fp8 key/value cache on SM {gpu.sm}: {why}",
-            where=model_at(server.name, model.name, "kv_cache", "dtype"),
-            seen=f'"fp8" on {gpu.title}',
-            wanted='"auto", which is 16 bit here',
-            attempt="KVCache(), and half as many tokens",
         )

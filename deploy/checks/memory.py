@@ -6,20 +6,21 @@ from collections.abc import Iterator
 
 from deploy import memory
 from deploy.budget import ServerBudget, server_budget
-from deploy.catalog import GPUS
 from deploy.checks.models import KINDS
 from deploy.checks.shapes import shape_problems
 from deploy.errors import Refusal
 from deploy.refuse import model_at, refuse, server_at
-from deploy.resolve import Served, serve
+from deploy.resolve import Served, gpu_of, image_of, release_row, serve
 from deploy.spec import LLM, Host, Server
 from deploy.surroundings import Surroundings
 
 
 def memory_problems(host: Host, surroundings: Surroundings) -> Iterator[Refusal]:
     """Everything that does not fit; silent about servers whose models or GPU are unknown, others speak of those."""
-    gpu = GPUS.get(host.machine.gpu)
+    row = release_row(host.release)
+    trtllm = image_of(host, row).trtllm if row else ""
     for server in host.servers:
+        gpu = gpu_of(host, server)
         greedy = list(_several_leftovers(server))
         yield from greedy
         served = [serve(model, surroundings) for model in server.models]
@@ -29,7 +30,7 @@ def memory_problems(host: Host, surroundings: Surroundings) -> Iterator[Refusal]
             continue
         if any(KINDS.get(one.architecture.kind) != type(one.model).__name__ for one in known):
             continue
-        budget = server_budget(server, known, gpu)
+        budget = server_budget(server, known, gpu, trtllm)
         yield from _fits(server, known, budget) if budget.left_mib < 0 else _one_sequence(server, known, budget)
 
 

@@ -9,6 +9,7 @@ from fnmatch import fnmatch
 from deploy.catalog import CHECKPOINTS
 from deploy.errors import Refusal
 from deploy.refuse import model_at, refuse
+from deploy.resolve import sources_of
 from deploy.spec import Host, Model, Server, Weights
 from deploy.surroundings import Surroundings
 
@@ -22,15 +23,16 @@ def weights_problems(host: Host, surroundings: Surroundings) -> Iterator[Refusal
     seen: dict[str, tuple[str, Weights]] = {}
     for server in host.servers:
         for model in server.models:
-            yield from _source(server, model, surroundings)
-            yield from _files(server, model)
+            for part, weights in sources_of(model):
+                place = model_at(server.name, model.name, part)
+                yield from _source(model, weights, place, surroundings)
+                yield from _files(model, weights, place)
             where, first = seen.setdefault(model.name, (server.name, model.weights))
             if first != model.weights and where != server.name:
                 yield _two_sources(server, model, where)
 
 
-def _source(server: Server, model: Model, surroundings: Surroundings) -> Iterator[Refusal]:
-    weights, place = model.weights, model_at(server.name, model.name, "weights")
+def _source(model: Model, weights: Weights, place: str, surroundings: Surroundings) -> Iterator[Refusal]:
     if bool(weights.repository) == bool(weights.directory):
         yield refuse(
             "no-weights",
@@ -76,9 +78,9 @@ def _hub(model: Model, weights: Weights, place: str) -> Iterator[Refusal]:
         )
 
 
-def _files(server: Server, model: Model) -> Iterator[Refusal]:
-    place = model_at(server.name, model.name, "weights", "files")
-    for name in model.weights.files:
+def _files(model: Model, weights: Weights, place: str) -> Iterator[Refusal]:
+    place = f"{place}.files"
+    for name in weights.files:
         if name.startswith("/") or ".." in name.split("/"):
             yield refuse(
                 "file-outside",
@@ -97,7 +99,7 @@ def _files(server: Server, model: Model) -> Iterator[Refusal]:
                 wanted="safetensors, JSON and tokenizer files",
                 attempt="leave files out: the architecture's list has what is needed and no pickle",
             )
-    listed = model.weights.files
+    listed = weights.files
     if listed and not any(
         fnmatch("model-00001-of-00002.safetensors", one) or one.endswith("safetensors") for one in listed
     ):

@@ -11,6 +11,7 @@ from datetime import date
 from pathlib import Path
 
 from deploy.fleet import Fleet
+from deploy.resolve import sources_of
 from deploy.surroundings import LocalWeights, Surroundings
 
 BITS = {"F64": 64, "I64": 64, "F32": 32, "I32": 32, "F16": 16, "BF16": 16, "I16": 16, "U16": 16}
@@ -22,7 +23,8 @@ HEADER_LIMIT_BYTES = 100_000_000
 
 def look_around(fleet: Fleet, root: Path) -> Surroundings:
     """Today's date, and every local checkpoint directory the fleet names that holds safetensors files."""
-    named = {model.weights.directory for host in fleet.hosts for server in host.servers for model in server.models}
+    models = (model for host in fleet.hosts for server in host.servers for model in server.models)
+    named = {weights.directory for model in models for _place, weights in sources_of(model)}
     return Surroundings(today=date.today(), local=dict(_found(sorted(named - {""}), root)))
 
 

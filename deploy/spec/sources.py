@@ -77,7 +77,7 @@ class Checkpoint:
     experts: int = 0
     active_experts: int = 0
     """Experts one token goes through, where there are `experts`."""
-    quantisation: Literal["", "mxfp4", "fp8", "nvfp4"] = ""
+    quantisation: Literal["", "mxfp4", "fp8", "nvfp4", "gptq"] = ""
     """How the weights are stored; empty where they are plain 16- or 32-bit numbers."""
     weights_mib: int = 0
     """MiB the weights take in GPU memory where `parameters x element size` does not say it (quantised as shipped)."""

@@ -41,6 +41,20 @@ def test_llama_parameters_are_the_sum_of_its_parts() -> None:
     assert CHECKPOINTS["llama-3.1-8b-instruct"].shape.parameters == decoder(32, 32, 14_336, 128_256, 0) == 8_030_261_248
 
 
+@pytest.mark.parametrize("name", ["llama-3.1-70b-instruct", "llama-3.3-70b-instruct", "llama-3.3-70b-instruct-fp8"])
+def test_llama_70b_parameters_are_the_sum_of_its_parts(name: str) -> None:
+    """80 layers of 8,192, inner 28,672, 8 key/value heads of 128, two norms; table, head and a last norm."""
+    layer = 2 * 8192 * 8192 + 2 * 8192 * 1024 + 3 * 8192 * 28_672 + 2 * 8192
+    assert CHECKPOINTS[name].shape.parameters == 2 * 128_256 * 8192 + 8192 + 80 * layer == 70_553_706_496
+
+
+def test_mixtral_parameters_are_the_sum_of_its_parts() -> None:
+    """32 layers of 4,096 with 8 experts of three 4,096 x 14,336 matrices and a router."""
+    layer = 2 * 4096 * 4096 + 2 * 4096 * 1024 + 8 * 3 * 4096 * 14_336 + 8 * 4096 + 2 * 4096
+    total = 2 * 32_000 * 4096 + 4096 + 32 * layer
+    assert CHECKPOINTS["mixtral-8x7b-instruct"].shape.parameters == total == 46_702_792_704
+
+
 def test_qwen3_parameters_are_the_sum_of_its_parts() -> None:
     """36 layers, inner 12,288, vocabulary 151,936, and a norm of 128 on queries and on keys."""
     assert CHECKPOINTS["qwen3-8b"].shape.parameters == decoder(36, 32, 12_288, 151_936, 256) == 8_190_735_360

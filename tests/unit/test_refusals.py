@@ -1,4 +1,4 @@
-"""Every wrong inventory of `tests.unit.wrong` is refused before anything is touched, with a message compared whole."""
+"""Every wrong inventory of tests.unit.wrong and wrong_llm is refused before anything is touched: messages whole."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ import re
 
 import pytest
 
+from tests.unit import wrong, wrong_llm
 from tests.unit.given import refusals
 from tests.unit.golden import DIRECTORY, same_as_golden
-from tests.unit.wrong import ALL, Wrong
+from tests.unit.wrong import Wrong
+
+ALL = {**wrong.ALL, **wrong_llm.ALL}
 
 CASES = pytest.mark.parametrize(("promise", "wrong"), ALL.items(), ids=[name.replace(" ", "_") for name in ALL])
 

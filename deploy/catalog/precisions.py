@@ -1,0 +1,85 @@
+"""How weights may be held, by the names of `deploy.spec.Precision`: bytes, first SM, and what it takes to make them so.
+
+Sources: TensorRT-LLM docs/source/reference/precision.md (hardware matrix) and examples/quantization/quantize.py of the
+1.x line, cpp/tensorrt_llm/common/attentionOp.cpp for the two rules about the key/value cache, tensorrt_llm/_torch/
+pyexecutor/model_loader.py for what the PyTorch backend takes; read 2026-11-20 and 2026-11-21. quantize.py loads its
+calibration texts for every format it has, and its default set comes from the model hub.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrecisionRow:
+    """One precision. A weight takes `numerator / denominator` bytes, scales included.
+
+    `calibrated` says that making it reads texts; `stored` that only a checkpoint published like this has it, in which
+    case nothing here produces it.
+    """
+
+    name: str
+    numerator: int
+    denominator: int = 1
+    first_sm: int = 80
+    last_sm: int = 999
+    calibrated: bool = False
+    stored: str = ""
+    why: str = ""
+    """What the first or last SM has that others lack."""
+
+
+_FP8 = "FP8 tensor cores came with Ada (SM 89) and Hopper (SM 90)"
+
+_ROWS = (
+    PrecisionRow(name="float16", numerator=2),
+    PrecisionRow(name="bfloat16", numerator=2),
+    PrecisionRow(name="fp8", numerator=1, first_sm=89, calibrated=True, why=_FP8),
+    PrecisionRow(
+        name="fp8_rowwise",
+        numerator=1,
+        first_sm=90,
+        last_sm=90,
+        calibrated=True,
+        why="the row-wise FP8 kernels are Hopper's (SM 90) alone",
+    ),
+    PrecisionRow(name="int8_sq", numerator=1, calibrated=True),
+    PrecisionRow(name="int8_wo", numerator=1),
+    PrecisionRow(name="int4_wo", numerator=1, denominator=2),
+    PrecisionRow(name="int4_awq", numerator=17, denominator=32, calibrated=True),  # 4 bits, a 16-bit scale for 128
+    PrecisionRow(
+        name="w4a8_awq",
+        numerator=17,
+        denominator=32,
+        first_sm=89,
+        last_sm=90,
+        calibrated=True,
+        why="4-bit weights with FP8 activations have kernels for SM 89 and SM 90",
+    ),
+    PrecisionRow(name="int4_gptq", numerator=17, denominator=32, stored="gptq"),
+    PrecisionRow(
+        name="nvfp4",
+        numerator=9,  # 4 bits, an 8-bit scale for 16
+        denominator=16,
+        first_sm=100,
+        calibrated=True,
+        why="FP4 tensor cores came with Blackwell (SM 100); Hopper would have to emulate them",
+    ),
+    PrecisionRow(
+        name="mxfp4",
+        numerator=17,  # 4 bits, an 8-bit scale for 32
+        denominator=32,
+        first_sm=90,
+        stored="mxfp4",
+        why="the MXFP4 expert kernels start with Hopper (SM 90)",
+    ),
+)
+
+PRECISIONS: dict[str, PrecisionRow] = {row.name: row for row in _ROWS}
+
+STORED: dict[str, str] = {"": "bfloat16", "fp8": "fp8", "nvfp4": "nvfp4", "mxfp4": "mxfp4", "gptq": "int4_gptq"}
+"""What a checkpoint's `quantisation` is called once it is served as it stands."""
+
+KV_FIRST_SM = {"auto": 0, "bfloat16": 80, "float16": 0, "fp8": 89, "int8": 80}
+"""The first SM with kernels for a key/value cache of this kind."""

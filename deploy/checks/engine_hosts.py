@@ -1,0 +1,165 @@
+"""Engines as a host sees them: who may sign what it loads, where engines are kept, one engine for one name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from deploy.budget import host_mib, is_compiled
+from deploy.errors import Refusal
+from deploy.refuse import model_at, refuse
+from deploy.resolve import image_of, release_row, serve, ways_of
+from deploy.spec import LLM, EngineStore, EngineTrust, Host, Server
+from deploy.surroundings import Surroundings
+
+SIGNER = re.compile(r"(ssh-ed25519|ecdsa-sha2-\S+|sk-ssh-ed25519@openssh\.com|ssh-rsa) [A-Za-z0-9+/=]{20,}( \S.*)?")
+PLACES = {
+    "directory": (re.compile(r"[^\s:]\S*"), 'EngineStore.directory("/mnt/engines")'),
+    "rsync": (re.compile(r"([\w.-]+@)?[\w.-]+:[^\s:]+"), 'EngineStore.rsync("store.example:/srv/engines")'),
+    "rclone": (re.compile(r"[\w.-]+:[^\s:]*"), 'EngineStore.rclone("engines:bucket/path")'),
+}
+BUILT_IN = (
+    *("checkpoint", "weights", "precision", "calibration", "speculative", "engine"),
+    *("max_batch_size", "max_seq_len", "max_num_tokens"),
+)
+HOST_KEPT_MIB = 16_384
+"""Host memory left alone: the OS, tritonserver, Python stubs, and pages of weights while they load."""
+
+
+def engine_host_problems(host: Host, surroundings: Surroundings) -> Iterator[Refusal]:
+    """Everything wrong with one host's engines that no model shows alone."""
+    compiled = list(_compiled(host, surroundings))
+    if host.farm and host.servers:
+        yield _serving_farm(host)
+    if (compiled or host.farm) and host.engine_trust is None:
+        yield _untrusted(host, compiled)
+    if host.engine_trust:
+        yield from _trust(host.engine_trust)
+    if host.engine_store:
+        yield from _store(host.engine_store)
+    yield from _one_name(compiled)
+    yield from _host_memory(host, surroundings)
+
+
+def _compiled(host: Host, surroundings: Surroundings) -> Iterator[tuple[Server, LLM]]:
+    row = release_row(host.release)
+    trtllm = image_of(host, row).trtllm if row else ""
+    for server in host.servers:
+        for model in server.models:
+            served = serve(model, surroundings)
+            if served and isinstance(model, LLM) and is_compiled(served, trtllm):
+                yield server, model
+
+
+def _serving_farm(host: Host) -> Refusal:
+    return refuse(
+        "serving-farm",
+        "a farm host builds engines and serves nothing: a build takes the memory a server would hold",
+        where="farm",
+        seen=f"farm=True, servers {', '.join(server.name for server in host.servers)}",
+        wanted="farm=True without servers, or servers without farm",
+        attempt="servers=(): it builds what the other hosts of the inventory serve",
+    )
+
+
+def _untrusted(host: Host, compiled: list[tuple[Server, LLM]]) -> Refusal:
+    names = ", ".join(sorted({model.name for _, model in compiled})) or "a farm host"
+    return refuse(
+        "untrusted-engine",
+        f"nobody is named who signs engines, and an unsigned engine is never loaded: {names}",
+        where="engine_trust",
+        seen="None",
+        wanted="a key of the control machine that signs what has answered well (ssh-keygen -t ed25519 -f keys/engines)",
+        attempt='"engine_trust": EngineTrust(key="keys/engines")',
+    )
+
+
+def _trust(trust: EngineTrust) -> Iterator[Refusal]:
+    if "PRIVATE KEY" in trust.key:
+        yield refuse(
+            "literal-secret",
+            "`engine_trust.key` holds the private key itself; an inventory only says where it lies",
+            where="engine_trust.key",
+            seen=f"{len(trust.key)} characters, not shown",
+            wanted="the path of a key file on this machine",
+            attempt='EngineTrust(key="keys/engines"); this key is in a file now, so make a new one',
+        )
+    elif not trust.key:
+        yield refuse(
+            "no-signing-key",
+            "engines are signed with no key",
+            where="engine_trust.key",
+            seen="''",
+            wanted="a private key file, or the public half of a key in the ssh agent",
+            attempt='EngineTrust(key="keys/engines")',
+        )
+    for number, signer in enumerate(trust.signers):
+        if not SIGNER.fullmatch(signer):
+            yield refuse(
+                "no-public-key",
+                "one of the further signers is no public key",
+                where=f"engine_trust.signers[{number}]",
+                seen=f"{signer[:24]!r}…" if len(signer) > 24 else repr(signer),
+                wanted="a line as ssh-keygen writes it into NAME.pub",
+                attempt='signers=("ssh-ed25519 AAAA… build farm",)',
+            )
+
+
+def _store(store: EngineStore) -> Iterator[Refusal]:
+    pattern, example = PLACES[store.kind]
+    if "://" in store.place or not pattern.fullmatch(store.place):
+        shown = re.sub(r"//[^/@]*@", "//(not shown)@", store.place)
+        yield refuse(
+            "no-engine-store",
+            f"{shown!r} is no place for engines that {store.kind} could reach",
+            where="engine_store",
+            seen=f"EngineStore.{store.kind}({shown!r})",
+            wanted="a directory, host:path, or remote:bucket/path; credentials stay in ssh's and rclone's own files",
+            attempt=example,
+        )
+
+
+def _one_name(compiled: list[tuple[Server, LLM]]) -> Iterator[Refusal]:
+    """A build is known by its model's name on a host, so one name is one engine there."""
+    first: dict[str, tuple[Server, LLM]] = {}
+    for server, model in compiled:
+        other, same = first.setdefault(model.name, (server, model))
+        if _built_from(server, model) != _built_from(other, same):
+            before, after = _built_from(other, same), _built_from(server, model)
+            differing = [name for name in after if before[name] != after[name]]
+            yield refuse(
+                "two-engines-one-name",
+                f"two servers of one host call different engines {model.name}",
+                where=model_at(server.name, model.name),
+                seen=f"{', '.join(differing)} differ from server {other.name}'s",
+                wanted="one name for one engine",
+                attempt=f'name="{model.name}-{model.max_seq_len // 1024}k", or the same fields in both',
+            )
+
+
+def _built_from(server: Server, model: LLM) -> dict[str, object]:
+    """What makes another engine of it; what only the running server reads is left out."""
+    built: dict[str, object] = {name: getattr(model, name) for name in BUILT_IN}
+    built["kv_cache.dtype"], built["split"] = model.kv_cache.dtype, ways_of(server, model)
+    built["lora"] = (model.lora.max_rank, model.lora.target_modules) if model.lora else None
+    return built
+
+
+def _host_memory(host: Host, surroundings: Surroundings) -> Iterator[Refusal]:
+    if not host.machine.memory_mib:
+        return
+    pinned = {}
+    for server in host.servers:
+        served = [one for one in (serve(model, surroundings) for model in server.models) if one]
+        pinned[server.name] = host_mib(server, served)
+    total, room = sum(pinned.values()), host.machine.memory_mib - HOST_KEPT_MIB
+    if total and total > room:
+        each = " · ".join(f"{name} {size:,}" for name, size in pinned.items() if size)
+        yield refuse(
+            "host-memory",
+            f"key/value blocks and adapters pin {total:,} MiB of a host with {host.machine.memory_mib:,}",
+            where="machine.memory_mib",
+            seen=f"{each}: host_mib of each model, once for every rank",
+            wanted=f"at most {max(room, 0):,}: {host.machine.memory_mib:,} less {HOST_KEPT_MIB:,} for everything else",
+            attempt="a smaller KVCache(host_mib=…) or LoRA(host_mib=…)",
+        )

@@ -1,0 +1,143 @@
+"""LoRA adapters: names a request can use, modules an engine can have, sizes that hold something."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from deploy.catalog.flags import build_flags
+from deploy.catalog.names import offer
+from deploy.checks.placed import Placed
+from deploy.errors import Refusal
+from deploy.spec import LoRA
+from deploy.versions import at_least
+
+NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,62}[A-Za-z0-9])?")
+LLMAPI_ADAPTERS_SINCE = "1.3"
+"""The llmapi model up to 1.2.1 has no input by which a request could name an adapter; main has `lora_name`."""
+
+HIGHEST_RANK = 256
+HUB_NAMES = {
+    "q_proj": "attn_q",
+    "k_proj": "attn_k",
+    "v_proj": "attn_v",
+    "qkv_proj": "attn_qkv",
+    "o_proj": "attn_dense",
+    "gate_proj": "mlp_h_to_4h",
+    "down_proj": "mlp_4h_to_h",
+    "up_proj": "mlp_gate",
+}
+"""What adapters call their modules, and what TensorRT-LLM does (lora_helper.py)."""
+
+
+def lora_problems(placed: Placed) -> Iterator[Refusal]:
+    """Everything wrong with the adapters of one LLM."""
+    lora = placed.model.lora
+    if lora is None:
+        return
+    if not placed.is_engine and not (placed.trtllm and at_least(placed.trtllm, LLMAPI_ADAPTERS_SINCE)):
+        yield placed.no(
+            "lora-path",
+            f"on the PyTorch path no request can name an adapter: llmapi of {placed.trtllm or 'this release'} has no "
+            "input for it",
+            "lora",
+            seen=f"LoRA(…) on path {placed.path}, {placed.release}",
+            wanted="the engine path, where a request gives lora_task_id",
+            attempt='path="engine", or a checkpoint with the adapter merged in',
+        )
+    yield from _adapters(placed, lora)
+    yield from _modules(placed, lora)
+    yield from _sizes(placed, lora)
+
+
+def _adapters(placed: Placed, lora: LoRA) -> Iterator[Refusal]:
+    if not lora.adapters:
+        yield placed.no(
+            "no-adapters",
+            "LoRA without an adapter keeps memory for nothing",
+            "lora.adapters",
+            seen="()",
+            wanted="one Adapter or more",
+            attempt='Adapter(name="support", task_id=1, weights=Weights.hub(…)), or leave lora out',
+        )
+    names, numbers = [one.name for one in lora.adapters], [one.task_id for one in lora.adapters]
+    for one in lora.adapters:
+        if not NAME.fullmatch(one.name):
+            yield placed.no(
+                "bad-name",
+                f"{one.name!r} cannot name an adapter and a directory",
+                f'lora.adapters["{one.name}"].name',
+                seen=repr(one.name),
+                wanted="letters, digits, inner dots, hyphens and underscores, 64 at most",
+                attempt="rename it",
+            )
+        if not 1 <= one.task_id < 2**63:
+            yield placed.no(
+                "out-of-range",
+                f"adapter {one.name} has task id {one.task_id}",
+                f'lora.adapters["{one.name}"].task_id',
+                seen=str(one.task_id),
+                wanted="1 or more: 0 is what requests without an adapter send",
+                attempt=f"task_id={max(numbers) + 1 if max(numbers) > 0 else 1}",
+            )
+    yield from _twice(placed, "name", names, "another name")
+    yield from _twice(placed, "task_id", numbers, f"task_id={max(numbers, default=0) + 1}")
+
+
+def _twice(placed: Placed, field: str, values: list[str] | list[int], attempt: str) -> Iterator[Refusal]:
+    for value in sorted({value for value in values if values.count(value) > 1}, key=str):  # type: ignore[arg-type]
+        yield placed.no(
+            f"duplicate-adapter-{field.replace('_', '-')}",
+            f"two adapters have {field} {value!r}",
+            "lora.adapters",
+            seen=", ".join(str(one) for one in values),
+            wanted="one each: a request names one adapter by it",
+            attempt=attempt,
+        )
+
+
+def _modules(placed: Placed, lora: LoRA) -> Iterator[Refusal]:
+    known = _known_modules(placed)
+    if not lora.target_modules:
+        yield placed.no(
+            "no-lora-modules",
+            "an adapter changes modules, and none is named",
+            "lora.target_modules",
+            seen="()",
+            wanted="what the adapters' adapter_config.json lists, in TensorRT-LLM's names",
+            attempt='target_modules=("attn_q", "attn_k", "attn_v")',
+        )
+    for module in lora.target_modules:
+        if module in HUB_NAMES or module not in known:
+            meant = HUB_NAMES.get(module, "")
+            yield placed.no(
+                "unknown-lora-module",
+                f"TensorRT-LLM has no module {module!r} for an adapter of this model",
+                "lora.target_modules",
+                seen=", ".join(lora.target_modules),
+                wanted=f"of {', '.join(known)}",
+                attempt=f'"{meant}", as TensorRT-LLM calls it' if meant else offer(module, known),
+            )
+
+
+def _known_modules(placed: Placed) -> list[str]:
+    """Modules a decoder of this shape can have; experts only where there are some, cross attention never."""
+    flag = build_flags(placed.trtllm or "1.2.1").flags.get("--lora_target_modules")
+    every = flag.choices if flag else tuple(HUB_NAMES.values())
+    wrong = ("cross_attn", "mlp_") if placed.served.shape.experts else ("cross_attn", "moe_", "mlp_router")
+    return [name for name in every if not name.startswith(wrong)]
+
+
+def _sizes(placed: Placed, lora: LoRA) -> Iterator[Refusal]:
+    limits = {"max_rank": (1, HIGHEST_RANK), "host_mib": (64, 1_048_576), "gpu_mib": (64, 65_536)}
+    for field, (low, high) in limits.items():
+        value = getattr(lora, field)
+        if not low <= value <= high:
+            yield placed.no(
+                "out-of-range",
+                f"LoRA with {field} of {value}",
+                f"lora.{field}",
+                seen=str(value),
+                wanted=f"{low:,} to {high:,}",
+                attempt=f"{field}={getattr(LoRA(adapters=()), field)}, the default",
+            )

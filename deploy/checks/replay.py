@@ -1,0 +1,63 @@
+"""What an engine has to answer before it is trusted: whether the numbers can judge anything."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from deploy.checks.placed import Placed
+from deploy.errors import Refusal
+
+
+def replay_problems(placed: Placed) -> Iterator[Refusal]:
+    """Everything wrong with one LLM's replay; that its files exist is the edge's matter."""
+    replay, model = placed.model.replay, placed.model
+    if replay is None:
+        return
+    if not placed.is_engine:
+        yield placed.no(
+            "replay-without-engine",
+            "a replay compares a new engine with its checkpoint, and on the PyTorch path the checkpoint itself serves",
+            "replay",
+            seen=f"Replay(…) on path {placed.path}",
+            wanted="none",
+            attempt='leave replay out, or path="engine"',
+        )
+        return
+    if not replay.prompts:
+        yield placed.no(
+            "no-prompts",
+            "a replay without prompts asks nothing",
+            "replay.prompts",
+            seen="''",
+            wanted='a file of JSON lines, {"prompt": …} each, on this machine',
+            attempt='Replay(prompts="replay/prompts.jsonl")',
+        )
+    if not 1 <= replay.max_tokens < model.max_seq_len:
+        yield placed.no(
+            "out-of-range",
+            f"answers of {replay.max_tokens} tokens in sequences of {model.max_seq_len}",
+            "replay.max_tokens",
+            seen=str(replay.max_tokens),
+            wanted=f"1 to {model.max_seq_len - 1}, as the prompt has to fit beside it",
+            attempt="max_tokens=64, the default",
+        )
+    for field in ("equal_percent", "minimum_percent"):
+        value = getattr(replay, field)
+        if not 0 <= value <= 100:
+            yield placed.no(
+                "out-of-range",
+                f"{field} of {value}",
+                f"replay.{field}",
+                seen=str(value),
+                wanted="0 to 100 percent",
+                attempt="equal_percent=90.0" if field == "equal_percent" else "minimum_percent=0.0",
+            )
+    if bool(replay.tasks) != bool(replay.minimum_percent):
+        yield placed.no(
+            "tasks-without-minimum",
+            "tasks and the share of them that has to be met come together",
+            "replay.minimum_percent" if replay.tasks else "replay.tasks",
+            seen=f"tasks={replay.tasks!r}, minimum_percent={replay.minimum_percent}",
+            wanted="both, or neither",
+            attempt='Replay(…, tasks="replay/tasks.jsonl", minimum_percent=80.0)',
+        )
