@@ -25,17 +25,18 @@ def main() -> None:
 @main.command()
 @click.argument("names", nargs=-1)
 @debian_option
+@click.option("--kind", type=click.Choice(["nspawn", "qemu"]), default="nspawn", help="qemu: a kernel of its own")
 @click.option("--install", is_flag=True, help="apt-get install what is missing on this machine first")
-def up(names: tuple[str, ...], debian: str | None, install: bool) -> None:
+def up(names: tuple[str, ...], debian: str | None, kind: str, install: bool) -> None:
     """Make and start machines [d13a]; those that run already are left alone."""
     places = Places.here()
     if install:
-        requirements.install(requirements.missing(places))
+        requirements.install(requirements.missing(places, kind))
     for release in sorted(CODENAMES):
         chosen = [name for name in names or ("d13a",) if (debian or _release_of(name)) == release]
         if chosen:
             began = time.monotonic()
-            for one in machine.up(chosen, release, places=places):
+            for one in machine.up(chosen, release, places=places, kind=kind):
                 click.echo(f"{one.name}  {one.address}  Debian {one.debian}  {one.state}")
             click.echo(f"{time.monotonic() - began:.1f} s; ssh -F {places.ssh_config} {chosen[0]}")
 
@@ -50,7 +51,7 @@ def down() -> None:
 def status() -> None:
     """List the machines: name, address, release, state."""
     for one in machine.machines():
-        click.echo(f"{one.name:12}{one.address:16}Debian {one.debian}  {one.state}")
+        click.echo(f"{one.name:12}{one.address:16}Debian {one.debian}  {one.kind}  {one.state}")
 
 
 @main.command()
@@ -126,13 +127,14 @@ def limit(name: str, rate: str) -> None:
 @click.option("--packages", is_flag=True, help="only the Debian packages needed here, for apt-get install")
 @click.option("--install", is_flag=True, help="apt-get install what packages bring first")
 @click.option("--tests", is_flag=True, help="with what the project's tests need beside")
-def requirements_(packages: bool, install: bool, tests: bool) -> None:
+@click.option("--faults", is_flag=True, help="with what machines that have a kernel of their own need beside")
+def requirements_(packages: bool, install: bool, tests: bool, faults: bool) -> None:
     """Say exactly what this machine lacks to host rehearsal machines."""
     if packages:
         click.echo(" ".join(requirements.packages()))
         return
     if install:
-        requirements.install(requirements.missing_packages(tests))
+        requirements.install(requirements.missing_packages(tests, faults))
     requirements.require(Places.here())
     click.echo("nothing is missing")
 

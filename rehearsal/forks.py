@@ -15,7 +15,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from rehearsal import network, nspawn, ssh
+from rehearsal import disk, network, nspawn, ssh
 from rehearsal.hardware import Hardware
 from rehearsal.places import Places, RehearsalRefused
 from rehearsal.rootfs import LOGIN_USER, root_file_system
@@ -41,10 +41,48 @@ def fork(directory: Path, places: Places, debian: str, hardware: Hardware, snaps
     write_record(directory, decided | origin)
 
 
+def fork_virtual(directory: Path, places: Places, debian: str, hardware: Hardware, snapshot: str | None) -> None:
+    """Like `fork`, for a machine with a kernel of its own: a disk over the base or a snapshot, and its identity."""
+    name = directory.name
+    _require_good_name(name)
+    origin = _virtual_origin(places, debian, snapshot)
+    files = directory / "identity"
+    files.mkdir(parents=True)
+    disk.own_disk(Path(origin["disk"]), directory / "disk.qcow2")
+    address = _free_address(places)
+    layer = _Layer(files, [str(files)])
+    (files / "home" / LOGIN_USER / ".ssh").mkdir(parents=True)
+    host_key = _write_identity(layer, name, address, places)
+    for path in (files / "home" / LOGIN_USER, *(files / "home" / LOGIN_USER).rglob("*")):
+        os.chown(path, disk.LOGIN_ID, disk.LOGIN_ID)
+    (files / "home" / LOGIN_USER / ".ssh").chmod(0o700)
+    # PID 1 reads it before any disk but the root is there: it is on the kernel's command line.
+    machine_id = (files / "etc/machine-id").read_text().strip()
+    (files / "etc/machine-id").unlink()
+    _write_hardware(layer, hardware)
+    disk.identity_disk(files, directory / "identity.raw")
+    decided = {"name": name, "number": places.number, "address": address, "host_key": host_key, "rate": None}
+    write_record(directory, decided | origin | {"kind": "qemu", "machine_id": machine_id})
+
+
+def take_virtual_snapshot(directory: Path, place: Path) -> Path:
+    """Like `take_snapshot`: the machine's disk becomes the snapshot's, and it goes on in a new layer over it."""
+    _refuse_a_second(place)
+    record = read_record(directory)
+    making = place.with_name(f"{place.name}.making")
+    shutil.rmtree(making, ignore_errors=True)
+    making.mkdir(parents=True)
+    kept = {key: record[key] for key in ("debian", "base")} | {"kind": "qemu", "disk": str(place / "disk.qcow2")}
+    write_record(making, kept)
+    (directory / "disk.qcow2").rename(making / "disk.qcow2")
+    making.rename(place)
+    disk.own_disk(place / "disk.qcow2", directory / "disk.qcow2")
+    return place
+
+
 def take_snapshot(directory: Path, place: Path) -> Path:
     """The state of the stopped machine in `directory` is kept at `place`; the machine goes on above it."""
-    if place.exists():
-        raise RehearsalRefused(f"there is a snapshot {place.name} already\n  found   {place}\n  try     another name")
+    _refuse_a_second(place)
     record = read_record(directory)
     making = place.with_name(f"{place.name}.making")
     shutil.rmtree(making, ignore_errors=True)
@@ -58,6 +96,11 @@ def take_snapshot(directory: Path, place: Path) -> Path:
     _make_layer(directory)
     write_record(directory, record | {"lowers": lowers})
     return place
+
+
+def _refuse_a_second(place: Path) -> None:
+    if place.exists():
+        raise RehearsalRefused(f"there is a snapshot {place.name} already\n  found   {place}\n  try     another name")
 
 
 def require_layers(directory: Path) -> None:
@@ -149,9 +192,20 @@ def _network_unit(address: str, net: network.Network) -> str:
     )
 
 
+def _virtual_origin(places: Places, debian: str, snapshot: str | None) -> dict[str, Any]:
+    if not snapshot:
+        base = disk.base_disk(debian)
+        return {"debian": debian, "base": str(base.place), "disk": str(base.disk)}
+    return _snapshot(places, snapshot)
+
+
 def _origin(places: Places, debian: str, snapshot: str | None) -> dict[str, Any]:
     if not snapshot:
         return {"debian": debian, "lowers": [str(root_file_system(debian))]}
+    return _snapshot(places, snapshot)
+
+
+def _snapshot(places: Places, snapshot: str) -> dict[str, Any]:
     place = places.snapshots / snapshot
     if not (place / "machine.json").exists():
         known = ", ".join(sorted(path.parent.name for path in places.snapshots.glob("*/machine.json"))) or "none"

@@ -55,6 +55,11 @@ class Machine:
         return str(self.record["debian"])
 
     @property
+    def kind(self) -> str:
+        """`nspawn`, which shares the outer kernel, or `qemu`, which has its own."""
+        return str(self.record.get("kind", "nspawn"))
+
+    @property
     def user(self) -> str:
         """Login user, with passwordless sudo."""
         return LOGIN_USER
@@ -97,7 +102,7 @@ class Machine:
             os.kill(pid, signal.SIGTERM)
             with contextlib.suppress(RehearsalRefused):
                 seconds = nspawn.POWER_OFF_SECONDS + cgroups.END_SECONDS
-                _wait_for(lambda: nspawn.supervisor_pid(self.directory) is None, seconds, self)
+                wait_for(lambda: nspawn.supervisor_pid(self.directory) is None, seconds, self)
         self._end()
 
     def power_cycle(self) -> None:
@@ -117,7 +122,7 @@ class Machine:
 
     def wait(self, seconds: float = BOOT_SECONDS) -> None:
         """sshd of the machine greets; refuses with the end of the console log when it does not in time."""
-        _wait_for(lambda: nspawn.leader_pid(self.directory) is not None and _greets(self.address), seconds, self)
+        wait_for(lambda: nspawn.leader_pid(self.directory) is not None and greets(self.address), seconds, self)
 
     def destroy(self) -> None:
         """The machine and all it wrote are gone; nothing is saved, so it is not asked to shut down."""
@@ -161,7 +166,7 @@ class Machine:
         network.limit_rate(network.Network(self.places.number).link(self.name), rate)
 
     def _wait_for_another(self, before: int | None) -> None:
-        _wait_for(lambda: nspawn.leader_pid(self.directory) not in (before, None), BOOT_SECONDS, self)
+        wait_for(lambda: nspawn.leader_pid(self.directory) not in (before, None), BOOT_SECONDS, self)
         self.wait()
 
     def _end(self) -> None:
@@ -169,14 +174,22 @@ class Machine:
         pid = nspawn.supervisor_pid(self.directory)
         if pid is not None:
             os.kill(pid, signal.SIGKILL)
-            _wait_for(lambda: nspawn.supervisor_pid(self.directory) is None, cgroups.END_SECONDS, self)
+            wait_for(lambda: nspawn.supervisor_pid(self.directory) is None, cgroups.END_SECONDS, self)
         nspawn.clear_away(self.record)
 
 
 def machines(places: Places | None = None) -> list[Machine]:
     """Every machine of the rehearsal, by name."""
     places = places or Places.here()
-    return [Machine(path.parent.name, places) for path in sorted(places.machines.glob("*/machine.json"))]
+    return [_machine(path.parent.name, places) for path in sorted(places.machines.glob("*/machine.json"))]
+
+
+def _machine(name: str, places: Places) -> Machine:
+    """As its record says: sharing the outer kernel, or with one of its own."""
+    from rehearsal.qemu_machine import QemuMachine  # it is a Machine: importing it above would be a circle
+
+    found = Machine(name, places)
+    return QemuMachine(name, places) if found.kind == "qemu" else found
 
 
 def machine(name: str, places: Places | None = None) -> Machine:
@@ -195,17 +208,18 @@ def up(
     hardware: Hardware | None = None,
     places: Places | None = None,
     snapshot: str | None = None,
+    kind: str = "nspawn",
 ) -> list[Machine]:
     """The named machines run and answer over SSH; those that did already are left as they are.
 
     Refuses: what `requirements` finds missing on the outer machine; a bridge that belongs to another rehearsal.
     """
     places = places or Places.here()
-    requirements.require(places)
+    requirements.require(places, kind)
     with places.locked():
         ssh.make_key(places.identity_file)
         network.bring_up(places)
-        wanted = [_existing_or_new(name, debian, hardware or h100(), places, snapshot) for name in names]
+        wanted = [_existing_or_new(name, debian, hardware or h100(), places, snapshot, kind) for name in names]
         for one in wanted:
             one.power_on()
         write_ssh_config(places)
@@ -234,7 +248,8 @@ def snapshot(source: Machine, name: str) -> Path:
             f"{source.name} is {source.state}; a snapshot is taken of a machine that is off\n"
             f"  try     python -m rehearsal stop {source.name}"
         )
-    return forks.take_snapshot(source.directory, source.places.snapshots / name)
+    take = forks.take_virtual_snapshot if source.kind == "qemu" else forks.take_snapshot
+    return take(source.directory, source.places.snapshots / name)
 
 
 def write_ssh_config(places: Places) -> None:
@@ -243,21 +258,26 @@ def write_ssh_config(places: Places) -> None:
     ssh.write_config(places, [(str(r["name"]), str(r["address"]), str(r["host_key"])) for r in records])
 
 
-def _existing_or_new(name: str, debian: str, hardware: Hardware, places: Places, snapshot: str | None) -> Machine:
-    found = Machine(name, places)
-    if not (found.directory / "machine.json").exists():
-        remove_tree(found.directory)
-        forks.fork(found.directory, places, debian, hardware, snapshot)
-    return found
+def _existing_or_new(
+    name: str, debian: str, hardware: Hardware, places: Places, snapshot: str | None, kind: str
+) -> Machine:
+    directory = Machine(name, places).directory
+    if not (directory / "machine.json").exists():
+        remove_tree(directory)
+        make = forks.fork_virtual if kind == "qemu" else forks.fork
+        make(directory, places, debian, hardware, snapshot)
+    return _machine(name, places)
 
 
-def _greets(address: str) -> bool:
+def greets(address: str) -> bool:
+    """Whether an SSH server says its first word there."""
     with contextlib.suppress(OSError), socket.create_connection((address, 22), timeout=1) as connection:
         return connection.recv(4) == b"SSH-"
     return False
 
 
-def _wait_for(is_so: Callable[[], bool], seconds: float, one: Machine) -> None:
+def wait_for(is_so: Callable[[], bool], seconds: float, one: Machine) -> None:
+    """It is so, before that many seconds; refuses with the machine's last words otherwise."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if is_so():

@@ -45,6 +45,8 @@ SERVICE_PROGRAMS = {
     "curl": "curl",
     "/usr/include/stdio.h": "libc6-dev",
 }
+VIRTUAL_PROGRAMS = {"qemu-system-x86_64": "qemu-system-x86", "qemu-img": "qemu-utils", "mke2fs": "e2fsprogs"}
+"""Beside PROGRAMS, for machines with a kernel of their own."""
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 # The tests start Triton on the outer machine too, and its Python stub embeds the interpreter (rehearsal facts).
 TEST_FILES = {f"/usr/lib/x86_64-linux-gnu/libpython{PYTHON}.so.1.0": f"libpython{PYTHON}"}
@@ -64,27 +66,26 @@ def packages() -> list[str]:
     return sorted({*PROGRAMS.values(), *SERVICE_PROGRAMS.values()})
 
 
-def missing(places: Places) -> list[Missing]:
+def missing(places: Places, kind: str = "nspawn") -> list[Missing]:
     """Everything that keeps machines from running here, all at once; empty when they can."""
     if platform.system() != "Linux":
         return [Missing(f"Linux: machines share the kernel of the outer machine, and this is {platform.system()}")]
-    lacking = [
-        Missing(f"the program {Path(name).name}", package) for name, package in PROGRAMS.items() if not _has(name)
-    ]
+    wanted = PROGRAMS | (VIRTUAL_PROGRAMS if kind == "qemu" else {})
+    lacking = [Missing(f"the program {Path(name).name}", package) for name, package in wanted.items() if not _has(name)]
     if os.geteuid() != 0:
         return [*lacking, Missing("root: namespaces, overlay mounts and bridges need it")]
     return lacking + [Missing(what) for what, works in _trials(places) if not works()]
 
 
-def require(places: Places) -> None:
-    """Refuses with the whole list when anything is missing."""
-    if lacking := missing(places):
+def require(places: Places, kind: str = "nspawn") -> None:
+    """Refuses with the whole list when anything is missing for machines of that kind."""
+    if lacking := missing(places, kind):
         raise RehearsalRefused(explain(lacking))
 
 
-def missing_packages(for_tests: bool = False) -> list[Missing]:
-    """Programs and files that packages bring: of machines, of services and, if wanted, of the tests."""
-    wanted = PROGRAMS | SERVICE_PROGRAMS | (TEST_FILES if for_tests else {})
+def missing_packages(for_tests: bool = False, for_faults: bool = False) -> list[Missing]:
+    """Programs and files that packages bring: of machines, of services and, if wanted, of the tests and the faults."""
+    wanted = PROGRAMS | SERVICE_PROGRAMS | (TEST_FILES if for_tests else {}) | (VIRTUAL_PROGRAMS if for_faults else {})
     return [Missing(f"the program {Path(name).name}", package) for name, package in wanted.items() if not _has(name)]
 
 

@@ -11,6 +11,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from rehearsal import apt_sources
@@ -60,15 +61,14 @@ systemctl mask sys-kernel-debug.mount sys-kernel-tracing.mount
 
 def root_file_system(debian: str) -> Path:
     """Directory of the finished root file system for Debian `debian` ("12" or "13"), made now if the cache has none."""
-    recipe = _recipe(debian)
-    place = cache() / f"debian-{debian}-{recipe}"
+    place = cache() / f"debian-{debian}-{recipe(debian)}"
     with cache_locked(f"debian-{debian}"):
         if not place.is_dir():
             _make(debian, place)
     return place
 
 
-def _recipe(debian: str) -> str:
+def recipe(debian: str) -> str:
     """Digest of everything that decides what the root file system holds."""
     digest = hashlib.sha256()
     for text in (_sources(debian), apt_sources.handed_on_settings(), " ".join(PACKAGES), SSHD, DPKG, FINISH):
@@ -82,7 +82,21 @@ def _make(debian: str, place: Path) -> None:
     for left_over in cache().glob(f"making-{debian}-*"):
         remove_tree(left_over)
     with tempfile.TemporaryDirectory(dir=cache(), prefix=f"making-{debian}-") as scratch:
-        root, log = Path(scratch) / "root", cache() / f"debian-{debian}.log"
+        root = Path(scratch) / "root"
+        make_tree(debian, root)
+        root.rename(place)
+
+
+def make_tree(
+    debian: str,
+    root: Path,
+    packages: Sequence[str] = (),
+    finish: str = FINISH,
+    files: Mapping[str, Path] | None = None,
+) -> None:
+    """`root` holds a bare Debian; with further packages, files laid over it, and another last script where given."""
+    log = cache() / f"debian-{debian}.log"
+    with tempfile.TemporaryDirectory(dir=cache(), prefix=f"making-{debian}-apt-") as scratch:
         sources, settings = Path(scratch) / "debian.sources", Path(scratch) / "99-rehearsal"
         sources.write_text(_sources(debian))
         settings.write_text(apt_sources.handed_on_settings())
@@ -90,18 +104,17 @@ def _make(debian: str, place: Path) -> None:
         excludes.write_text(DPKG)
         arguments = [
             *("mmdebstrap", "--mode=root", "--variant=minbase", "--format=directory", "--quiet"),
-            *(f"--include={','.join(PACKAGES)}", f"--aptopt={settings}", f"--dpkgopt={excludes}"),
+            *(f"--include={','.join((*PACKAGES, *packages))}", f"--aptopt={settings}", f"--dpkgopt={excludes}"),
             *(apt_sources.CODENAMES[debian], str(root), str(sources)),
         ]
         with log.open("w") as output:
             finished = subprocess.run(arguments, stdout=output, stderr=subprocess.STDOUT, check=False)
         if finished.returncode != 0:
             raise RehearsalRefused(_explain(debian, log))
-        _finish(root, _sources(debian), log)
-        root.rename(place)
+    _finish(root, _sources(debian), log, finish, files or {})
 
 
-def _finish(root: Path, sources: str, log: Path) -> None:
+def _finish(root: Path, sources: str, log: Path, finish: str, files: Mapping[str, Path]) -> None:
     """Turns a bootstrapped tree into a VM image: login user, sshd, network, stand-in hardware."""
     for old in [root / "etc/apt/sources.list", *(root / "etc/apt/sources.list.d").iterdir()]:
         old.unlink(missing_ok=True)
@@ -113,10 +126,12 @@ def _finish(root: Path, sources: str, log: Path) -> None:
     for path in _hardware_files():
         target = "etc/systemd/system" if path.suffix == ".service" else "usr/lib/rehearsal"
         _write(root / target / path.name, path.read_text(), 0o644 if path.suffix == ".service" else 0o755)
+    for inside, path in files.items():
+        _write(root / inside, path.read_text(), 0o755 if path.suffix == "" else 0o644)
     environment = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8", "DEBIAN_FRONTEND": "noninteractive"}
-    finish = ["chroot", str(root), "sh", "-c", FINISH]
+    script = ["chroot", str(root), "sh", "-c", finish]
     with log.open("a") as output:
-        subprocess.run(finish, check=True, env=environment, stdout=output, stderr=subprocess.STDOUT)
+        subprocess.run(script, check=True, env=environment, stdout=output, stderr=subprocess.STDOUT)
 
 
 def _sources(debian: str) -> str:

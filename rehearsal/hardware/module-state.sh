@@ -156,5 +156,6 @@ unload() { # unloads one module; $2 says who reports
         return 1
     fi
     rm -rf "/sys/module/$name" "/sys/module/nvidia/holders/$name"
-    if [ "$name" = nvidia ]; then bind_gpus "" && rm -rf /proc/driver/nvidia; fi
+    # MIG mode and instances last as long as the module is loaded (Hopper and later).
+    if [ "$name" = nvidia ]; then bind_gpus "" && rm -rf /proc/driver/nvidia /run/rehearsal/mig /dev/nvidia-caps; fi
 }

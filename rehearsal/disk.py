@@ -1,0 +1,114 @@
+"""Disks of machines with a kernel of their own: the same bare Debian as rootfs.py makes, with kernel and initramfs.
+
+A base disk is made once per recipe and never written to again; a machine's own disk lies over it (qcow2). What makes
+the machine *this* machine is on a small second disk that the machine copies over its files at every boot.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from rehearsal import rootfs
+from rehearsal.places import cache, cache_locked
+
+FILES = Path(__file__).resolve().parent / "kernel"
+# A provider's image brings its kernel; dkms and what it compiles with are there so that a driver's installation builds
+# for real without fetching a compiler under emulation first.
+KERNEL_PACKAGES = ("linux-image-cloud-amd64", "linux-headers-cloud-amd64", "initramfs-tools", "zstd", "dkms")
+DISK_GIB = 40
+LOGIN_ID = 1000
+"""User and group of rootfs.LOGIN_USER in these trees; the first ordinary user gets the first ordinary number."""
+
+FINISH = "".join(
+    (
+        rootfs.FINISH.partition("# Kernel module tools are stood in for")[0],
+        "systemctl enable systemd-networkd ssh rehearsal-hardware rehearsal-identity\n",
+        "systemctl set-default multi-user.target\n",
+        f"groupmod --gid {LOGIN_ID} {rootfs.LOGIN_USER} && usermod --uid {LOGIN_ID} {rootfs.LOGIN_USER}\n",
+        f"chown -R {rootfs.LOGIN_USER}:{rootfs.LOGIN_USER} /home/{rootfs.LOGIN_USER}\n",
+        "echo 'LABEL=root / ext4 defaults 0 1' > /etc/fstab\n",
+        "update-initramfs -u -k all\n",
+    )
+)
+
+
+@dataclass(frozen=True)
+class BaseDisk:
+    """What every machine of one Debian release boots from."""
+
+    place: Path
+
+    @property
+    def disk(self) -> Path:
+        """Raw ext4 file system, labelled root."""
+        return self.place / "disk.raw"
+
+    @property
+    def kernel(self) -> Path:
+        """Kernel image, outside the disk as QEMU wants it."""
+        return self.place / "vmlinuz"
+
+    @property
+    def initramfs(self) -> Path:
+        """Its initramfs."""
+        return self.place / "initrd.img"
+
+
+def base_disk(debian: str) -> BaseDisk:
+    """The finished base disk of Debian `debian` ("12" or "13"), made now if the cache has none."""
+    place = cache() / f"disk-{debian}-{_recipe(debian)}"
+    with cache_locked(f"disk-{debian}"):
+        if not place.is_dir():
+            _make(debian, place)
+    return BaseDisk(place)
+
+
+def own_disk(base: Path, disk: Path) -> None:
+    """`disk` is a new layer over `base`, which is a base disk or a snapshot's."""
+    form = "qcow2" if base.suffix == ".qcow2" else "raw"
+    _command("qemu-img", "create", "-q", "-f", "qcow2", "-b", str(base), "-F", form, str(disk))
+
+
+def identity_disk(files: Path, disk: Path) -> None:
+    """`disk` holds the tree `files` with its owners and modes, labelled identity."""
+    disk.unlink(missing_ok=True)
+    _command("mke2fs", "-q", "-t", "ext4", "-L", "identity", "-d", str(files), str(disk), "8M")
+
+
+def _make(debian: str, place: Path) -> None:
+    with tempfile.TemporaryDirectory(dir=cache(), prefix=f"making-disk-{debian}-") as scratch:
+        tree, making = Path(scratch) / "tree", Path(scratch) / "made"
+        making.mkdir()
+        rootfs.make_tree(debian, tree, packages=KERNEL_PACKAGES, finish=FINISH, files=_files())
+        shutil.copy(next((tree / "boot").glob("vmlinuz-*")), making / "vmlinuz")
+        shutil.copy(next((tree / "boot").glob("initrd.img-*")), making / "initrd.img")
+        size = f"{DISK_GIB}G"  # sparse: only what is written takes room here
+        _command("mke2fs", "-q", "-t", "ext4", "-L", "root", "-d", str(tree), str(making / "disk.raw"), size)
+        rootfs.remove_tree(tree)
+        making.rename(place)
+
+
+def _files() -> dict[str, Path]:
+    """Path in the tree -> file here, laid over what rootfs.py puts there."""
+    return {
+        "usr/lib/rehearsal/show-hardware": FILES / "show-hardware",
+        "etc/systemd/system/rehearsal-identity.service": FILES / "rehearsal-identity.service",
+        "etc/systemd/network/10-host0.link": FILES / "10-host0.link",
+    }
+
+
+def _recipe(debian: str) -> str:
+    digest = hashlib.sha256(rootfs.recipe(debian).encode())
+    digest.update(" ".join(KERNEL_PACKAGES).encode() + FINISH.encode() + str(DISK_GIB).encode())
+    for path in sorted(_files().values()):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+def _command(*words: str) -> None:
+    subprocess.run(words, check=True, capture_output=True, text=True)

@@ -1,0 +1,134 @@
+"""One machine as QEMU starts it: its own kernel, a disk that loses what was not synced, and a plug that can be pulled.
+
+Hardware acceleration is used where a trial boot gets as far as the kernel's first words with it (on some machines
+/dev/kvm exists and hangs), software emulation else; which one it is is written beside the machine and shown.
+Deciding which machines there are is `machine.py`'s.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from rehearsal import disk, network, nspawn
+from rehearsal.places import cache, cache_locked
+
+MEMORY_MIB = 4096
+CORES = 2
+TRIAL_SECONDS = 15
+KILL_SECONDS = 10
+KVM = Path("/dev/kvm")
+ACCELERATORS = {"kvm": ("-accel", "kvm", "-cpu", "host"), "tcg": ("-accel", "tcg,thread=multi", "-cpu", "max")}
+
+
+def arguments(directory: Path, record: dict[str, Any], accelerator: str) -> list[str]:
+    """QEMU's command line for the machine whose state is in `directory`."""
+    base, net = disk.BaseDisk(Path(record["base"])), network.Network(record["number"])
+    # Ends in a number nobody else on this bridge has.
+    mac = "52:54:00:ee:{:02x}:{:02x}".format(record["number"], int(record["address"].rsplit(".", 1)[1]))
+    words = (
+        f"root=LABEL=root rw console=ttyS0 systemd.hostname={record['name']} systemd.machine_id={record['machine_id']}"
+    )
+    return [
+        *("qemu-system-x86_64", *ACCELERATORS[accelerator], "-smp", str(CORES), "-m", str(MEMORY_MIB)),
+        *("-display", "none", "-serial", f"file:{directory / 'console.log'}", "-monitor", "none"),
+        *("-daemonize", "-pidfile", str(directory / "qemu.pid")),
+        *("-kernel", str(base.kernel), "-initrd", str(base.initramfs), "-append", words),
+        # Writeback: what the machine flushes is written, what it did not is lost with it, as on a real disk.
+        *("-drive", f"file={directory / 'disk.qcow2'},if=virtio,format=qcow2,cache=writeback"),
+        *("-drive", f"file={directory / 'identity.raw'},if=virtio,format=raw,readonly=on"),
+        *("-netdev", f"tap,id=cable,ifname={net.link(record['name'])},script=no,downscript=no"),
+        *("-device", f"virtio-net-pci,netdev=cable,mac={mac}", "-device", "virtio-rng-pci"),
+    ]
+
+
+def start(directory: Path) -> None:
+    """The machine is booting, detached from this process."""
+    record = json.loads((directory / "machine.json").read_text())
+    plug_in(record)
+    accelerator = best_accelerator(disk.BaseDisk(Path(record["base"])))
+    (directory / "accelerator").write_text(accelerator + "\n")
+    with (directory / "supervisor.log").open("w") as log:
+        command = arguments(directory, record, accelerator)
+        subprocess.run(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, check=True)
+
+
+def plug_in(record: dict[str, Any]) -> None:
+    """The machine's cable is on the bridge."""
+    net = network.Network(record["number"])
+    link = net.link(record["name"])
+    network.remove_link(link)
+    for words in (
+        ("tuntap", "add", "dev", link, "mode", "tap"),
+        ("link", "set", link, "master", net.bridge, "up"),
+    ):
+        subprocess.run(["ip", *words], check=True, capture_output=True, text=True)
+    if record.get("rate"):
+        network.limit_rate(link, record["rate"])
+
+
+def pid(directory: Path) -> int | None:
+    """Pid of the running machine, None while it is off."""
+    try:
+        number = int((directory / "qemu.pid").read_text())
+        command = Path(f"/proc/{number}/cmdline").read_bytes()
+    except (FileNotFoundError, ProcessLookupError, ValueError):
+        return None
+    alive = str(directory / "qemu.pid").encode() in command and nspawn.start_time(number) is not None
+    return number if alive else None
+
+
+def pull_the_plug(directory: Path) -> None:
+    """The machine is off, without a word of warning to it."""
+    number = pid(directory)
+    if number is None:
+        return
+    os.kill(number, signal.SIGKILL)
+    end = time.monotonic() + KILL_SECONDS
+    while pid(directory) is not None and time.monotonic() < end:
+        time.sleep(0.02)
+
+
+def best_accelerator(base: disk.BaseDisk) -> str:
+    """`kvm` where a kernel starts with it here, else `tcg`; tried once per boot of the outer machine and remembered."""
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    verdict = cache() / f"accelerator-{boot}"
+    with cache_locked("accelerator"):
+        if not verdict.exists():
+            verdict.write_text("kvm" if KVM.exists() and _boots("kvm", base) else "tcg")
+        return verdict.read_text()
+
+
+def _boots(accelerator: str, base: disk.BaseDisk) -> bool:
+    """Whether the kernel says its first words; it then panics for want of a disk, which is the end of the trial."""
+    with tempfile.TemporaryDirectory() as scratch:
+        console = Path(scratch) / "console"
+        trial = subprocess.Popen(
+            [
+                *("qemu-system-x86_64", *ACCELERATORS[accelerator], "-m", "512", "-display", "none"),
+                *("-monitor", "none"),
+                *("-no-reboot", "-serial", f"file:{console}", "-kernel", str(base.kernel)),
+                *("-append", "console=ttyS0 panic=-1"),
+            ],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        end = time.monotonic() + TRIAL_SECONDS
+        try:
+            while time.monotonic() < end and trial.poll() is None:
+                if _spoke(console):
+                    return True
+                time.sleep(0.1)
+            return _spoke(console)
+        finally:
+            trial.kill()
+            trial.wait()
+
+
+def _spoke(console: Path) -> bool:
+    return console.exists() and b"Linux version" in console.read_bytes()

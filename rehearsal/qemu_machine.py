@@ -1,0 +1,86 @@
+"""A rehearsal machine with a kernel of its own: the same small interface as `machine.Machine`, over QEMU and SSH."""
+
+from __future__ import annotations
+
+import contextlib
+import shlex
+import subprocess
+
+from rehearsal import machine, network, qemu, ssh
+from rehearsal.machine import PATH, Machine
+from rehearsal.places import RehearsalRefused
+
+BOOT_SECONDS = 240  # software emulation on two busy cores; 20 s to SSH on idle ones
+POWER_OFF_SECONDS = 90
+
+
+class QemuMachine(Machine):
+    """Slower by ten to twenty times, and real where nspawn cannot be: kernel, modules, disk cache, power."""
+
+    @property
+    def accelerator(self) -> str:
+        """`kvm` or `tcg`, of its last start."""
+        return (self.directory / "accelerator").read_text().strip()
+
+    @property
+    def state(self) -> str:
+        """`running`, `starting` (SSH does not greet yet) or `off`."""
+        if qemu.pid(self.directory) is None:
+            return "off"
+        return "running" if machine.greets(self.address) else "starting"
+
+    def power_on(self) -> None:
+        """The machine is booting or running."""
+        if qemu.pid(self.directory) is None:
+            qemu.start(self.directory)
+
+    def wait(self, seconds: float = BOOT_SECONDS) -> None:
+        """sshd of the machine greets; refuses with the end of the console log when it does not in time."""
+        machine.wait_for(lambda: machine.greets(self.address), seconds, self)
+
+    def stop(self) -> None:
+        """The machine is off after an orderly shutdown, or after the plug was pulled on one that would not end."""
+        if self.state == "running":
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.run("systemctl poweroff", check=False, timeout=20)
+            with contextlib.suppress(RehearsalRefused):
+                machine.wait_for(lambda: qemu.pid(self.directory) is None, POWER_OFF_SECONDS, self)
+        self._end()
+
+    def power_cycle(self) -> None:
+        """The plug was pulled without warning and the machine has booted again; what was not synced is lost."""
+        self._end()
+        self.start()
+
+    def reboot(self) -> None:
+        """The machine was told from inside to reboot, and has: its boot id is another one."""
+        before = self._boot_id()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.run("systemctl reboot", check=False, timeout=6)
+        ssh.close_connection(self.places, self.name)
+        machine.wait_for(lambda: self._boot_id() not in ("", before), BOOT_SECONDS, self)
+
+    def run(self, command: str, *, check: bool = True, input: str | bytes | None = None, timeout: float | None = 600
+            ) -> subprocess.CompletedProcess[str]:  # fmt: skip
+        """Runs a shell command inside as root, over SSH; output as text, raises on a non-zero exit unless told."""
+        inside = (
+            f"sudo env PATH={PATH} HOME=/root LANG=C.UTF-8 DEBIAN_FRONTEND=noninteractive sh -c {shlex.quote(command)}"
+        )
+        finished = subprocess.run(
+            ["ssh", "-F", str(self.ssh_config), self.name, inside], timeout=timeout, check=False, capture_output=True,
+            input=input.encode() if isinstance(input, str) else input or b"",
+        )  # fmt: skip
+        texts = finished.stdout.decode(errors="replace"), finished.stderr.decode(errors="replace")
+        if check and finished.returncode != 0:
+            raise subprocess.CalledProcessError(finished.returncode, command, *texts)
+        return subprocess.CompletedProcess(command, finished.returncode, *texts)
+
+    def _boot_id(self) -> str:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return self.run("cat /proc/sys/kernel/random/boot_id", check=False, timeout=6).stdout.strip()
+        return ""
+
+    def _end(self) -> None:
+        ssh.close_connection(self.places, self.name)
+        qemu.pull_the_plug(self.directory)
+        network.remove_link(network.Network(self.places.number).link(self.name))

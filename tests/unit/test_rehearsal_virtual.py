@@ -1,0 +1,54 @@
+"""Machines with a kernel of their own: what is decided about them before QEMU is started."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rehearsal import disk, qemu
+
+RECORD = {
+    "name": "q12a",
+    "number": 7,
+    "address": "10.213.7.10",
+    "base": "/cache/disk-12-abc",
+    "machine_id": "0" * 32,
+}
+
+
+def test_its_disk_keeps_what_was_flushed_and_nothing_else() -> None:
+    drives = [word for word in qemu.arguments(Path("/m"), RECORD, "tcg") if word.startswith("file=/m/disk")]
+    assert drives == ["file=/m/disk.qcow2,if=virtio,format=qcow2,cache=writeback"]
+
+
+def test_its_name_and_machine_id_are_known_before_any_disk_is_read() -> None:
+    words = qemu.arguments(Path("/m"), RECORD, "tcg")
+    assert f"systemd.hostname=q12a systemd.machine_id={'0' * 32}" in words[words.index("-append") + 1]
+
+
+def test_it_sits_on_the_rehearsals_bridge_by_the_same_cable_name_as_the_other_kind() -> None:
+    words = qemu.arguments(Path("/m"), RECORD, "kvm")
+    assert "tap,id=cable,ifname=vb-r7-q12a,script=no,downscript=no" in words
+
+
+@pytest.mark.parametrize(("boots", "chosen"), [(True, "kvm"), (False, "tcg")])
+def test_acceleration_is_used_only_where_a_kernel_speaks_with_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, boots: bool, chosen: str
+) -> None:
+    """Here /dev/kvm exists and a machine that uses it hangs before its first word."""
+    monkeypatch.setenv("ENGINEHOUSE_CACHE", str(tmp_path))
+    monkeypatch.setattr(qemu, "_boots", lambda accelerator, base: boots)
+    monkeypatch.setattr(qemu, "KVM", tmp_path)
+    assert qemu.best_accelerator(disk.BaseDisk(tmp_path)) == chosen
+
+
+def test_the_verdict_of_a_trial_is_remembered_until_the_outer_machine_boots_again(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    trials: list[str] = []
+    monkeypatch.setenv("ENGINEHOUSE_CACHE", str(tmp_path))
+    monkeypatch.setattr(qemu, "KVM", tmp_path)
+    monkeypatch.setattr(qemu, "_boots", lambda accelerator, base: bool(trials.append(accelerator)))
+    assert [qemu.best_accelerator(disk.BaseDisk(tmp_path)) for _ in range(2)] == ["tcg", "tcg"]
+    assert trials == ["kvm"]
