@@ -18,9 +18,8 @@ def judge(seen: Seen, mine: Slice) -> Iterator[Command]:
     """Nothing when `nvidia.com/gpu=all` and every planned MIG instance are described for the loaded driver."""
     if is_current(seen, mine):
         return
-    yield Refuse(
-        _stale(seen) if sorted(seen.value("instances").split()) == sorted(instances(mine)) else _cut(seen, mine)
-    )
+    is_cut = sorted(seen.value("instances").split()) == sorted(instances(mine))
+    yield Refuse(_stale(seen) if is_cut else _not_cut(seen, mine))
 
 
 def _stale(seen: Seen) -> Refusal:

@@ -4,7 +4,7 @@
  * real program (Triton) then says "driver insufficient" and goes on without a GPU. Without that function it would say
  * "call not supported" instead, which Triton takes for a broken machine (both seen with the runtime 12.6).
  */
-#include "hardware.h"
+#include "mig.h"
 
 #include <stdint.h>
 #include <stdio.h>
@@ -32,7 +32,7 @@ EXPORT int cuInit(unsigned flags)
         return NO_DEVICE;
     if (strcmp(loaded, USER_SPACE))
         return DRIVER_MISMATCH;
-    gpu_count = find_gpus(gpus);
+    gpu_count = mig_narrow(gpus, find_gpus(gpus));
     return gpu_count ? SUCCESS : NO_DEVICE;
 }
 

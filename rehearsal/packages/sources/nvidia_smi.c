@@ -1,8 +1,8 @@
-/* nvidia-smi, as far as a provisioner asks it: -L, -i, --query-gpu, the table, -pm, and the real refusals.
+/* nvidia-smi, as far as a provisioner asks it: -L, -i, --query-gpu, the table, -pm, -mig, mig, and the real refusals.
  *
  * rehearsal stand-in: texts and exit codes follow the real tool (9: no driver, 18: mismatch, 6: no device, 2: bad field).
  */
-#include "hardware.h"
+#include "mig_commands.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -26,6 +26,13 @@ static int persistence(void)
 
 static int chosen(int index) { return only < 0 || only == index; }
 
+/* "[N/A]" for a card that cannot be cut. */
+static const char *mig_word(const struct gpu *gpu, int on)
+{
+    struct mig_profile profiles[MIG_PROFILES];
+    return !mig_profiles(gpu, profiles) ? "[N/A]" : on ? "Enabled" : "Disabled";
+}
+
 static const char *value(const struct gpu *gpu, int index, const char *field, const char **unit, char *out, size_t size)
 {
     *unit = "";
@@ -44,7 +51,8 @@ static const char *value(const struct gpu *gpu, int index, const char *field, co
     SAYS("compute_mode", "Default")
     SAYS("ecc.mode.current", "Enabled") SAYS("ecc.mode.pending", "Enabled")
     SAYS("ecc.errors.uncorrected.volatile.total", "0")
-    SAYS("mig.mode.current", "Disabled") SAYS("mig.mode.pending", "Disabled")
+    SAYS("mig.mode.current", "%s", mig_word(gpu, mig_mode(index).current))
+    SAYS("mig.mode.pending", "%s", mig_word(gpu, mig_mode(index).pending))
     SAYS("remapped_rows.pending", "No") SAYS("remapped_rows.failure", "No")
     SAYS("vbios_version", "rehearsal stand-in")
     SAYS("pstate", "P0")
@@ -101,8 +109,10 @@ static int query(char *list, const char *format)
 static int list(void)
 {
     for (int i = 0; i < gpu_count; i++)
-        if (chosen(i))
+        if (chosen(i)) {
             printf("GPU %d: %s (UUID: %s)\n", i, gpus[i].name, gpus[i].uuid);
+            mig_list_devices(&gpus[i], i);
+        }
     return 0;
 }
 
@@ -179,7 +189,8 @@ static int help(void)
 {
     printf("NVIDIA System Management Interface -- v%s (rehearsal stand-in)\n\n"
            "    -L, --list-gpus   -i, --id=   --query-gpu=FIELDS --format=csv[,noheader][,nounits]\n"
-           "    --query-compute-apps=FIELDS   -pm, --persistence-mode=0|1   -q   --version   conf-compute -f\n", user_space);
+           "    --query-compute-apps=FIELDS   -pm, --persistence-mode=0|1   -q   --version   conf-compute -f\n"
+           "    -mig, --multi-instance-gpu=0|1   mig -h\n", user_space);
     return 0;
 }
 
@@ -191,9 +202,13 @@ static const char *after(const char *argument, const char *prefix)
 
 int main(int argc, char **argv)
 {
-    const char *format = "csv", *mode = NULL, *text;
+    const char *format = "csv", *mode = NULL, *cut = NULL, *text;
     char *fields = NULL;
     int lists = 0, apps = 0, confidential = 0, version = 0;
+    if (argc > 1 && !strcmp(argv[1], "mig")) {
+        int refusal = refused();
+        return refusal ? refusal : mig_command(gpus, gpu_count, argc - 2, argv + 2);
+    }
     for (int i = 1; i < argc; i++) {
         const char *next = i + 1 < argc ? argv[i + 1] : "";
         if (!strcmp(argv[i], "-h") || !strcmp(argv[i], "--help")) return help();
@@ -203,6 +218,8 @@ int main(int argc, char **argv)
         else if (!strcmp(argv[i], "conf-compute")) confidential = 1;
         else if (confidential && argv[i][0] == '-') continue;
         else if (!strcmp(argv[i], "-i") || !strcmp(argv[i], "-pm")) { if (argv[i][1] == 'i') only = *next - '0'; else mode = next; i++; }
+        else if (!strcmp(argv[i], "-mig")) { cut = next; i++; }
+        else if ((text = after(argv[i], "--multi-instance-gpu="))) cut = text;
         else if ((text = after(argv[i], "--id="))) only = *text - '0';
         else if ((text = after(argv[i], "--persistence-mode="))) mode = text;
         else if ((text = after(argv[i], "--format="))) format = text;
@@ -218,6 +235,7 @@ int main(int argc, char **argv)
     if (lists) return list();
     if (apps) return strstr(format, "noheader") ? 0 : puts("pid, used_gpu_memory [MiB]") < 0;
     if (fields) return query(fields, format);
+    if (cut) return mig_switch(gpus, gpu_count, only, *cut == '1');
     if (mode) return set_persistence(mode);
     return table();
 }

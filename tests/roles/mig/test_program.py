@@ -32,7 +32,7 @@ if "--query-gpu=mig.mode.current,mig.mode.pending" in arguments:
 if "-mig" in arguments:
     state["pending"] = {"1": "Enabled", "0": "Disabled"}[arguments[-1]]
     if state["held"]:
-        ends("Warning: MIG mode is in pending enable state for GPU 00000000:01:00.0:In use by another client\\nAll done.")
+        ends("Warning: MIG mode is in pending enable state for GPU 0:In use by another client\\nAll done.")
     state["current"] = state["pending"]
     ends("Enabled MIG Mode for GPU 00000000:01:00.0\\nAll done.")
 if state["current"] != "Enabled":
@@ -50,7 +50,10 @@ if "-cgi" in arguments:
 """
 SYSTEMCTL = """#!/bin/sh
 echo "$*" >> "$STATE.units"
-case $1 in list-units) [ -e "$STATE.running" ] && cat "$STATE.running" ;; stop) sed -i 's/"held": 1/"held": 0/' "$STATE" ;; esac
+case $1 in
+    list-units) [ ! -e "$STATE.running" ] || cat "$STATE.running" ;;
+    stop) sed -i 's/"held": 1/"held": 0/' "$STATE" ;;
+esac
 exit 0
 """
 
