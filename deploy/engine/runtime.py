@@ -156,8 +156,8 @@ def lora_directory(model: str) -> str:
 
 
 def tokenizer_info_path(model: str) -> str:
-    """Where xgrammar's view of a model's tokenizer lies; made when the server starts."""
-    return f"{CACHE}/xgrammar/{model}.json"
+    """Where xgrammar's view of a model's tokenizer lies; made when the server starts, by the image's own example."""
+    return f"{CACHE}/xgrammar/{model}/xgrammar_tokenizer_info.json"
 
 
 def _flag(engine: EngineSlice, name: str) -> str:

@@ -19,3 +19,8 @@ class Defaults:
     """The first container of a 14 GB image reads much of it from a cold disk."""
     swap_margin_seconds: int = 900
     """A run waits for a server's start and stop times, twice (putting back), plus this."""
+    preprocessing_instances: int = 1
+    postprocessing_instances: int = 1
+    """Processes that tokenise for one engine; each handles whatever waits at once."""
+    bls_instances: int = 4
+    """Requests the BLS model of an engine has in work at once: each of its processes waits for its answer."""

@@ -7,6 +7,7 @@ triton-inference-server/server src/command_line_parser.cc at the release branche
 from __future__ import annotations
 
 from deploy.slice import ServerSlice
+from roles.triton.engine import engine_models, is_orchestrator
 
 RESTRICTED = ("model-repository", "model-config", "shared-memory", "trace", "logging")
 """Loading a model runs code, a configuration tells paths, shared memory reads the server's, trace and logging write
@@ -38,7 +39,24 @@ def flags(server: ServerSlice) -> list[str]:
         "--backend-config=python,shm-default-byte-size=16777216",
         "--backend-config=python,shm-growth-byte-size=16777216",
     ]
+    if is_orchestrator(server):
+        # pools of the parent process would only take from what its engines' processes count on
+        always += ["--pinned-memory-pool-byte-size=0", "--enable-peer-access=false"]
+        always += [f"--cuda-memory-pool-byte-size={gpu}:0" for gpu in range(len(server.gpus))]
     return always + [flag for since, flag in SINCE if core(server.image.triton_core) >= since]
+
+
+def rank_flags(server: ServerSlice) -> list[str]:
+    """Flags of every rank but the first: nothing but the engine, and nothing that listens."""
+    return [
+        "--model-control-mode=explicit",
+        *(f"--load-model={name}" for name in engine_models(server)),
+        "--exit-on-error=true",
+        "--disable-auto-complete-config",
+        f"--exit-timeout-secs={server.stop_seconds}",
+        f"--log-verbose={server.log_verbose}",
+        *(f"--allow-{kind}=false" for kind in ("http", "grpc", "metrics")),
+    ]
 
 
 def core(version: str) -> tuple[int, int]:

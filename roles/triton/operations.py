@@ -87,7 +87,7 @@ def probe(server: ServerSlice, proof: Proof, settings: Defaults) -> Iterator[Str
 
     Read-only too: the entry point and the toolkit's hook may place the image's newer CUDA libraries at start.
     """
-    devices = " ".join(f"--device nvidia.com/gpu={gpu}" for gpu in server.gpus)
+    devices = " ".join(f"--device {device}" for device in server.devices)
     program = f"{PROGRAMS}/cuda_probe.py"
     yield StringCommand(
         f"timeout {settings.probe_seconds} docker run --rm --pull never --network none --user 1000:1000 --cap-drop ALL"

@@ -2,6 +2,7 @@
 
     models/<model>/config.pbtxt     for Triton; parsed back with its own schema in the tests
     models/<model>/1/…              the encoders' code, or the LLM's model.yaml and its loader
+    models/<model>_<role>/…         the further models of an engine (engine.py)
     python/…                        packages that repair the image; not here but added when it is sent (repairs.py)
     run, launch                     outside and inside the container
     server.json                     what prove.py, swap.py and a person need to know
@@ -13,19 +14,19 @@ from __future__ import annotations
 
 import hashlib
 import json
-from pathlib import Path
 
 import yaml
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from deploy.files import weights_path
-from deploy.slice import ModelSlice, ServerSlice
+from deploy.slice import EngineSlice, ModelSlice, ServerSlice
 from roles import places
 from roles.repairs import wheels
 from roles.texts import HERE
 from roles.triton import llmapi
 from roles.triton.defaults import Defaults
-from roles.triton.flags import HEADER, RESTRICTED, docker_stop_seconds, flags
+from roles.triton.engine import conversions, engine_files, is_orchestrator, load_order
+from roles.triton.flags import HEADER, RESTRICTED, docker_stop_seconds, flags, rank_flags
+from roles.triton.templates import rendered
 
 FILES = HERE / "files" / "triton"
 UID = 1000  # `triton-server` in NVIDIA's images
@@ -37,9 +38,9 @@ def render(server: ServerSlice, settings: Defaults) -> dict[str, bytes]:
     """Every file of the release by its path inside it."""
     found: dict[str, bytes] = {}
     for model in server.models:
-        found |= {f"models/{model.name}/{path}": content for path, content in _model(model).items()}
+        found |= {f"models/{path}": content for path, content in _model(model, server.image.trtllm, settings).items()}
     found["run"] = _run(server, settings)
-    found["launch"] = _template("launch.j2", server=server, flags=flags(server), restricted=RESTRICTED, header=HEADER)
+    found["launch"] = _launch(server)
     found["server.json"] = (json.dumps(_server(server), indent=2, sort_keys=True) + "\n").encode()
     return found
 
@@ -55,13 +56,23 @@ def release_id(server: ServerSlice, files: dict[str, bytes]) -> str:
     return digest.hexdigest()[:16]
 
 
-def _model(model: ModelSlice) -> dict[str, bytes]:
-    if model.kind == "llm":
-        return {
-            "config.pbtxt": _template("llm.pbtxt.j2", name=model.name, decoupled=model.decoupled, **llmapi.TENSORS),
-            "1/model.yaml": _model_yaml(model),
-            "1/model.py": (FILES / "llm" / "model.py").read_bytes(),
-        }
+def _model(model: ModelSlice, trtllm: str, settings: Defaults) -> dict[str, bytes]:
+    """The files of one planned model, which may be several to Triton."""
+    if model.path == "engine":
+        return engine_files(model, trtllm, settings)
+    files = _llmapi(model) if model.kind == "llm" else _encoder(model)
+    return {f"{model.name}/{path}": content for path, content in files.items()}
+
+
+def _llmapi(model: ModelSlice) -> dict[str, bytes]:
+    return {
+        "config.pbtxt": rendered("llm.pbtxt.j2", name=model.name, decoupled=model.decoupled, **llmapi.TENSORS),
+        "1/model.yaml": _model_yaml(model),
+        "1/model.py": (FILES / "llm" / "model.py").read_bytes(),
+    }
+
+
+def _encoder(model: ModelSlice) -> dict[str, bytes]:
     code = {f"1/encoders/{path.name}": path.read_bytes() for path in sorted((FILES / "encoders").glob("*.py"))}
     return {
         "config.pbtxt": _encoder_config(model),
@@ -72,7 +83,7 @@ def _model(model: ModelSlice) -> dict[str, bytes]:
 
 def _encoder_config(model: ModelSlice) -> bytes:
     parameters = {key: str(value) for key, value in model.settings.items() if key != "dimensions"}
-    return _template(
+    return rendered(
         f"{model.kind}.pbtxt.j2",
         name=model.name,
         max_batch_size=model.max_batch_size,
@@ -89,9 +100,22 @@ def _model_yaml(model: ModelSlice) -> bytes:
     return yaml.safe_dump(model.settings, sort_keys=False).encode()
 
 
+def _launch(server: ServerSlice) -> bytes:
+    return rendered(
+        "launch.j2",
+        server=server,
+        flags=flags(server),
+        rank_flags=rank_flags(server),
+        is_orchestrator=is_orchestrator(server),
+        conversions=[one for model in server.models for one in conversions(model)],
+        restricted=RESTRICTED,
+        header=HEADER,
+    )
+
+
 def _run(server: ServerSlice, settings: Defaults) -> bytes:
     inside = (8000, 8001, 8002)
-    return _template(
+    return rendered(
         "run.j2",
         server=server,
         root=places.ROOT,
@@ -101,13 +125,30 @@ def _run(server: ServerSlice, settings: Defaults) -> bytes:
         network=NETWORK,
         address=f"[{server.address}]" if ":" in server.address else server.address,
         ports=list(zip((server.http_port, server.grpc_port, server.metrics_port), inside, strict=True)),
-        weights=sorted({weights_path(model.weights) for model in server.models}),
+        shm_mib=shm_mib(server),
+        directories=mounted(server),
         runtime=f"{places.RUNTIME}/triton-{server.name}",
         tmp_mib=settings.tmp_mib,
         pids_limit=settings.pids_limit,
         docker_stop_seconds=docker_stop_seconds(server),
         image=server.image.pull_reference,
     )
+
+
+def engines(server: ServerSlice) -> tuple[EngineSlice, ...]:
+    """The engines a server loads, each once."""
+    return tuple({engine.path: engine for model in server.models for engine in model.engines}.values())
+
+
+def mounted(server: ServerSlice) -> list[str]:
+    """Directories of the host the container reads, at the same paths: weights or tokenizers, adapters, engines."""
+    weights = {weights_path(each) for model in server.models for each in (model.weights, *model.adapters)}
+    return sorted(weights | {engine.path for engine in engines(server)})
+
+
+def shm_mib(server: ServerSlice) -> int:
+    """What the plan says; with several ranks at least 1 GiB for each, which NCCL and MPI exchange data through."""
+    return max(server.shm_mib, 1024 * server.mpi_ranks if server.mpi_ranks > 1 else 0)
 
 
 def _server(server: ServerSlice) -> dict[str, object]:
@@ -127,16 +168,15 @@ def _server(server: ServerSlice) -> dict[str, object]:
             "trtllm": server.image.trtllm,
         },
         "models": [
-            {"name": each.name, "kind": each.kind, "decoupled": each.decoupled, "dimensions": each.dimensions}
+            {
+                "name": each.name,
+                "kind": each.kind,
+                "path": each.path,
+                "loads": load_order(each),
+                "decoupled": each.decoupled,
+                "dimensions": each.dimensions,
+            }
             for each in server.models
         ],
+        "engines": [{"path": each.path, "fingerprint": each.fingerprint} for each in engines(server)],
     }
-
-
-def _template(file: str, /, **variables: object) -> bytes:
-    environment = Environment(
-        loader=FileSystemLoader(Path(HERE) / "templates" / "triton"),
-        undefined=StrictUndefined,
-        keep_trailing_newline=True,
-    )
-    return environment.get_template(file).render(**variables).encode()

@@ -1,6 +1,8 @@
 #!/bin/bash
 # What a Triton server needs on the host just before its container starts: prepare.sh SERVER. Safe to run again.
 #
+#   engines whole   each one is signed by somebody this host trusts, and not one byte of it is another. One that is not
+#                   is moved aside, so that the next deploy builds or fetches it again; nothing starts.
 #   no orphan       a container of that name whose unit was killed
 #   a key           random per start, readable by the container's user only; see `launch` in the release
 #   no way out      its own bridge; new connections that begin in it are dropped, whether outward or to this host.
@@ -10,6 +12,25 @@ server=$1
 network=enginehouse
 bridge=enginehouse0
 uid=1000
+
+programs=${ENGINEHOUSE_PROGRAMS:-/usr/local/lib/enginehouse}
+servers=${ENGINEHOUSE_SERVERS:-/var/lib/enginehouse/servers}
+
+# engines: the directories this server's release loads, one a line.
+engines() {
+  python3 -c 'import json, sys; [print(e["path"]) for e in json.load(open(sys.argv[1])).get("engines", [])]' \
+    "$servers/$server/current/server.json"
+}
+found=$(engines)
+refused=0
+while read -r engine; do
+  [ -n "$engine" ] || continue
+  said=$("$programs/engine.py" verify "$engine" 2>&1) && continue
+  echo "$said" >&2
+  refused=1
+  test ! -d "$engine" || "$programs/engine.py" refuse "$engine" "${said%%$'\n'*}"
+done <<<"$found"
+[ "$refused" -eq 0 ] || exit 1
 
 docker rm -f "triton-$server" >/dev/null 2>&1 || true
 

@@ -26,6 +26,7 @@ from pathlib import Path
 SERVERS = Path(os.environ.get("ENGINEHOUSE_SERVERS", "/var/lib/enginehouse/servers"))
 RUNTIME = Path(os.environ.get("ENGINEHOUSE_RUNTIME", "/run/enginehouse"))
 ANSWER_SECONDS = 300
+PROMPT = "The boiler of a steam engine"
 
 
 class NotServing(Exception):
@@ -53,9 +54,10 @@ def prove(triton: Triton, server: dict, seconds: dict[str, float]) -> None:
     triton.wait_until_live()
     for number, model in enumerate(server["models"], start=1):
         began = time.monotonic()
-        say(f"loading {model['name']} ({number} of {len(server['models'])})")
-        triton.load(model["name"])
-        triton.wait_until_ready(model["name"])
+        for name in model.get("loads", [model["name"]]):
+            say(f"loading {name} ({number} of {len(server['models'])})")
+            triton.load(name)
+            triton.wait_until_ready(name)
         say(f"asking {model['name']} ({number} of {len(server['models'])})")
         QUESTIONS[model["kind"]](triton, model)
         seconds[model["name"]] = round(time.monotonic() - began, 1)
@@ -145,22 +147,31 @@ def reranker_answers(triton: Triton, model: dict) -> None:
 
 
 def llm_answers(triton: Triton, model: dict) -> None:
-    """A short prompt gives some text. A decoupled model answers /generate_stream only."""
-    body = {
-        "text_input": "The boiler of a steam engine",
+    """A short prompt gives some text; of an engine, from both models that take text."""
+    if model.get("path") == "engine":
+        question = {"text_input": PROMPT, "max_tokens": 8, "stream": bool(model["decoupled"])}
+        for name in (model["name"], f"{model['name']}_tensorrt_llm_bls"):
+            generates(triton, name, model["decoupled"], question)
+        return
+    question = {
+        "text_input": PROMPT,
         "sampling_param_max_tokens": 8,
         "sampling_param_exclude_input_from_output": True,
         "streaming": bool(model["decoupled"]),
     }
-    path = f"/v2/models/{model['name']}/{'generate_stream' if model['decoupled'] else 'generate'}"
-    status, answer = triton.ask(path, body)
+    generates(triton, model["name"], model["decoupled"], question)
+
+
+def generates(triton: Triton, name: str, decoupled: bool, question: dict) -> None:
+    """The model answers with some text. A decoupled model answers /generate_stream only."""
+    status, answer = triton.ask(f"/v2/models/{name}/{'generate_stream' if decoupled else 'generate'}", question)
     events = [line[5:] for line in answer.decode().splitlines() if line.startswith("data:")]
     parts = [json.loads(event) for event in (events or [answer.decode() or "{}"])] if status == 200 else []
     errors = [part["error"] for part in parts if "error" in part]
     if status != 200 or errors:
-        raise NotServing(f"{model['name']} answers its first prompt with: {errors[0] if errors else told(answer)}")
+        raise NotServing(f"{name} answers its first prompt with: {errors[0] if errors else told(answer)}")
     if not any(part.get("text_output") for part in parts):
-        raise NotServing(f"{model['name']} answers its first prompt with nothing")
+        raise NotServing(f"{name} answers its first prompt with nothing")
 
 
 def outputs(triton: Triton, model: dict, verb: str, body: dict) -> dict[str, dict]:

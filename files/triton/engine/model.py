@@ -1,0 +1,64 @@
+"""The Python models around an engine: the image's own code, under the names this release gives its models.
+
+Serves as preprocessing, postprocessing and tensorrt_llm_bls: which one is in the name of the model's directory. The
+code must be of the same TensorRT-LLM version as the engine, so it is taken from the image, not shipped here.
+
+- The image's tensorrt_llm_bls asks models called `preprocessing` and `postprocessing`, whatever its configuration says;
+  several engines in one server need names of their own.
+- Before it speculates it asks the server's gRPC endpoint for two configurations, which only who has the key may read.
+  What it wants to know there, `exclude_input_in_output`, is true in every release of ours.
+- Under mpirun the Python backend's processes inherit MPI's variables, and importing torch hangs (tensorrtllm_backend
+  issue 553). They are no ranks, so the variables go.
+"""
+
+import importlib
+import importlib.util
+import os
+import sys
+from pathlib import Path
+
+ROLES = ("preprocessing", "postprocessing", "tensorrt_llm_bls")
+IMAGE_MODELS = Path(os.environ.get("ENGINEHOUSE_INFLIGHT", "/app/all_models/inflight_batcher_llm"))
+MODEL = Path(os.path.abspath(__file__)).parents[1].name
+
+
+def forget_mpi() -> None:
+    for name in [name for name in os.environ if name.startswith(("OMPI_", "PMIX_", "PMI_", "PRTE_"))]:
+        del os.environ[name]
+
+
+def rename_neighbours(public: str) -> None:
+    """The image's decoder asks this release's models, and believes this release's configuration."""
+    decoder = importlib.import_module("lib.triton_decoder")
+
+    class Decoder(decoder.TritonDecoder):
+        def __init__(self, **names):
+            super().__init__(
+                **names
+                | {
+                    "preproc_model_name": f"{public}_preprocessing",
+                    "postproc_model_name": f"{public}_postprocessing",
+                }
+            )
+
+        def _load_each_model_config(self, *_, **__):
+            return True
+
+    decoder.TritonDecoder = Decoder
+
+
+def image_model(role: str):
+    """The image's module of this role."""
+    folder = IMAGE_MODELS / role / "1"
+    sys.path.insert(0, str(folder))  # tensorrt_llm_bls imports its own `lib` by that bare name
+    if role == "tensorrt_llm_bls":
+        rename_neighbours(MODEL.removesuffix(f"_{role}"))
+    spec = importlib.util.spec_from_file_location(f"{role}_of_the_image", folder / "model.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+forget_mpi()
+TritonPythonModel = image_model(next(role for role in ROLES if MODEL.endswith(f"_{role}"))).TritonPythonModel
