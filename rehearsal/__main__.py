@@ -10,6 +10,7 @@ import click
 
 from rehearsal import machine, requirements
 from rehearsal.apt_sources import CODENAMES
+from rehearsal.hardware import KINDS
 from rehearsal.places import Places, RehearsalRefused
 
 debian_option = click.option(
@@ -26,8 +27,9 @@ def main() -> None:
 @click.argument("names", nargs=-1)
 @debian_option
 @click.option("--kind", type=click.Choice(["nspawn", "qemu"]), default="nspawn", help="qemu: a kernel of its own")
+@click.option("--gpu", type=click.Choice(sorted(KINDS)), default="h100", show_default=True)
 @click.option("--install", is_flag=True, help="apt-get install what is missing on this machine first")
-def up(names: tuple[str, ...], debian: str | None, kind: str, install: bool) -> None:
+def up(names: tuple[str, ...], debian: str | None, kind: str, gpu: str, install: bool) -> None:
     """Make and start machines [d13a]; those that run already are left alone."""
     places = Places.here()
     if install:
@@ -36,7 +38,7 @@ def up(names: tuple[str, ...], debian: str | None, kind: str, install: bool) -> 
         chosen = [name for name in names or ("d13a",) if (debian or _release_of(name)) == release]
         if chosen:
             began = time.monotonic()
-            for one in machine.up(chosen, release, places=places, kind=kind):
+            for one in machine.up(chosen, release, KINDS[gpu](), places=places, kind=kind):
                 click.echo(f"{one.name}  {one.address}  Debian {one.debian}  {one.state}")
             click.echo(f"{time.monotonic() - began:.1f} s; ssh -F {places.ssh_config} {chosen[0]}")
 

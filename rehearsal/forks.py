@@ -38,7 +38,7 @@ def fork(directory: Path, places: Places, debian: str, hardware: Hardware, snaps
     host_key = _write_identity(_Layer(directory / "upper", origin["lowers"]), name, address, places)
     _write_hardware(_Layer(directory / "upper", origin["lowers"]), hardware)
     decided = {"name": name, "number": places.number, "address": address, "host_key": host_key, "rate": None}
-    write_record(directory, decided | origin)
+    write_record(directory, decided | {"gpu": hardware.gpu} | origin)
 
 
 def fork_virtual(directory: Path, places: Places, debian: str, hardware: Hardware, snapshot: str | None) -> None:
@@ -62,6 +62,7 @@ def fork_virtual(directory: Path, places: Places, debian: str, hardware: Hardwar
     _write_hardware(layer, hardware)
     disk.identity_disk(files, directory / "identity.raw")
     decided = {"name": name, "number": places.number, "address": address, "host_key": host_key, "rate": None}
+    decided |= {"gpu": hardware.gpu}
     write_record(directory, decided | origin | {"kind": "qemu", "machine_id": machine_id})
 
 

@@ -31,6 +31,8 @@ class Hardware:
     pci: tuple[PciDevice, ...] = ()
     nouveau: bool = True
     secure_boot: bool = False
+    gpu: str = ""
+    """What an inventory calls the card."""
 
     def to_json(self) -> str:
         """For people and for programs with a JSON parser."""
@@ -52,18 +54,28 @@ def h100(gpus: int = 1, nvswitches: int = 0, nouveau: bool = True, secure_boot: 
 
     Source: gpu-host facts, PCI ids from NVIDIA/open-gpu-kernel-modules README; 81,559 MiB read from a real card.
     """
-    cards = [
-        PciDevice(
-            f"0000:{number:02x}:00.0", "10de", "2330", "0x030200", 81_559,
-            f"GPU-7ec0ffee-0000-4000-8000-{number:012x}", "NVIDIA H100 80GB HBM3",
-        )
-        for number in range(1, gpus + 1)
-    ]  # fmt: skip
     switches = [
         PciDevice(f"0000:{0x80 + number:02x}:00.0", "10de", "22a3", "0x068000", name="NVSwitch")
         for number in range(nvswitches)
     ]
-    return Hardware(tuple(cards + switches), nouveau, secure_boot)
+    cards = _cards(gpus, "2330", 81_559, "NVIDIA H100 80GB HBM3")
+    return Hardware(tuple(cards + switches), nouveau, secure_boot, "h100-80")
 
 
+def l40s(gpus: int = 1, nouveau: bool = True, secure_boot: bool = False) -> Hardware:
+    """A VM with that many L40S: another SM (8.9), so engines of its own. Source: as above; MiB as nvidia-smi lists."""
+    return Hardware(tuple(_cards(gpus, "26b9", 46_068, "NVIDIA L40S")), nouveau, secure_boot, "l40s-48")
+
+
+def _cards(gpus: int, device: str, memory_mib: int, name: str) -> list[PciDevice]:
+    return [
+        PciDevice(
+            f"0000:{number:02x}:00.0", "10de", device, "0x030200", memory_mib,
+            f"GPU-7ec0ffee-0000-4000-8000-{number:012x}", name,
+        )
+        for number in range(1, gpus + 1)
+    ]  # fmt: skip
+
+
+KINDS = {"h100": h100, "l40s": l40s}
 NO_GPU = Hardware()
