@@ -8,12 +8,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from deploy import memory
+from deploy.catalog import ARCHITECTURES, CHECKPOINTS
 from deploy.resolve import Served
-from deploy.slice import ImageSlice, WeightsSlice
+from deploy.slice import EngineSlice, ImageSlice, WeightsSlice
+from deploy.spec import LLM, Adapter, Draft, Eagle, Lookahead, LoRA, Medusa, ReDrafter, Weights
+from deploy.speculation import speculation_bytes
 
 ROOT = "/var/lib/enginehouse"
 WEIGHTS = f"{ROOT}/weights"
 ENGINES = f"{ROOT}/engines"
+CALIBRATION = f"{ROOT}/calibration"
 
 IMAGE_UNPACK_FACTOR = 3
 """Disk an image takes while it is pulled, for each byte of download: layers compressed, unpacked and in use."""
@@ -21,19 +25,61 @@ IMAGE_UNPACK_FACTOR = 3
 HEADROOM_MIB = 8192
 """Releases, compile caches, logs, and the room a file system wants to stay fast."""
 
+FINISHED_FILES = (
+    "config.json",
+    "rank*.safetensors",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "generation_config.json",
+)
+"""A finished TensorRT-LLM checkpoint, with the tokenizer that serving wants."""
+
+HEAD_FILES = ("config.json", "*.safetensors")
+ADAPTER_FILES = ("adapter_config.json", "adapter_model.safetensors")
+
+_BESIDE: dict[type, str] = {Draft: "draft", Eagle: "eagle", Medusa: "medusa", ReDrafter: "redrafter"}
+
 
 def weights_of(served: Served) -> WeightsSlice:
     """The files of one model; `revision` names the directory they are published in."""
-    weights = served.model.weights
-    return WeightsSlice(
-        model=served.model.name,
-        repository=weights.repository,
-        revision=weights.revision or (served.local.revision if served.local else ""),
-        directory=weights.directory,
-        fetch_on=weights.fetch_on,
-        files=weights.files or served.architecture.files,
-        size_mib=memory.mib(_size_bytes(served)),
+    model = served.model
+    finished = isinstance(model, LLM) and model.engine.checkpoint == "trtllm"
+    return _slice(
+        model.name,
+        model.weights,
+        revision=served.local.revision if served.local else "",
+        files=FINISHED_FILES if finished else served.architecture.files,
+        size_bytes=_size_bytes(served),
     )
+
+
+def beside_of(served: Served) -> WeightsSlice | None:
+    """The files of the draft model or of the heads a model speculates with, in a directory of their own."""
+    speculative = served.model.speculative if isinstance(served.model, LLM) else None
+    if speculative is None or isinstance(speculative, Lookahead):
+        return None
+    local = served.speculation_local
+    files = ARCHITECTURES[served.draft.architecture].files if served.draft else HEAD_FILES
+    return _slice(
+        f"{served.model.name}-{_BESIDE[type(speculative)]}",
+        speculative.weights,
+        revision=local.revision if local else "",
+        files=files,
+        size_bytes=_beside_bytes(served, speculative),
+    )
+
+
+def adapters_of(served: Served) -> tuple[WeightsSlice, ...]:
+    """The files of every adapter, each in a directory of its own."""
+    lora = served.model.lora if isinstance(served.model, LLM) else None
+    return tuple(_adapter(served, lora, adapter) for adapter in lora.adapters) if lora else ()
+
+
+def all_weights_of(served: Served) -> tuple[WeightsSlice, ...]:
+    """Every set of files a model brings: its own, what it speculates with, adapters."""
+    beside = beside_of(served)
+    return (weights_of(served), *([beside] if beside else []), *adapters_of(served))
 
 
 def weights_path(weights: WeightsSlice) -> str:
@@ -41,9 +87,52 @@ def weights_path(weights: WeightsSlice) -> str:
     return f"{WEIGHTS}/{weights.model}/{weights.revision}"
 
 
-def disk_needed_mib(image: ImageSlice, weights: Iterable[WeightsSlice]) -> int:
-    """MiB the data disk has to hold: the image while it unpacks, every model's files, headroom."""
-    return IMAGE_UNPACK_FACTOR * image.size_mib + sum(one.size_mib for one in weights) + HEADROOM_MIB
+def calibration_path(digest: str) -> str:
+    """Where calibration texts lie on the host that builds."""
+    return f"{CALIBRATION}/{digest}"
+
+
+def disk_needed_mib(image: ImageSlice, weights: Iterable[WeightsSlice], engines: Iterable[EngineSlice] = ()) -> int:
+    """MiB the data disk has to hold: the image while it unpacks, every model's files, engines, headroom.
+
+    One engine is built at a time, so the largest scratch space counts, once.
+    """
+    built = tuple(engines)
+    scratch = max((one.scratch_mib for one in built), default=0)
+    files = sum(one.size_mib for one in weights) + sum(one.size_mib for one in built)
+    return IMAGE_UNPACK_FACTOR * image.size_mib + files + scratch + HEADROOM_MIB
+
+
+def _slice(model: str, weights: Weights, *, revision: str, files: tuple[str, ...], size_bytes: int) -> WeightsSlice:
+    return WeightsSlice(
+        model=model,
+        repository=weights.repository,
+        revision=weights.revision or revision,
+        directory=weights.directory,
+        fetch_on=weights.fetch_on,
+        files=weights.files or files,
+        size_mib=memory.mib(size_bytes),
+    )
+
+
+def _adapter(served: Served, lora: LoRA, adapter: Adapter) -> WeightsSlice:
+    """Shape: 2 matrices of rank x hidden in 16 bit for each module of each layer; a little more where it is wider."""
+    size = 4 * lora.max_rank * served.shape.hidden * len(lora.target_modules) * served.shape.layers
+    return _slice(
+        f"{served.model.name}-lora-{adapter.name}",
+        adapter.weights,
+        revision=adapter.weights.revision,
+        files=ADAPTER_FILES,
+        size_bytes=2 * size,
+    )
+
+
+def _beside_bytes(served: Served, speculative: object) -> int:
+    if isinstance(speculative, Draft) and not served.speculation_local:
+        known = CHECKPOINTS.get(speculative.checkpoint) if isinstance(speculative.checkpoint, str) else None
+        if known:
+            return known.published_bytes
+    return speculation_bytes(served)
 
 
 def _size_bytes(served: Served) -> int:

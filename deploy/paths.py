@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from deploy.catalog import ENGINE_ENDS_WITH, RELEASES, Architecture
 from deploy.versions import at_least
 
-ENGINE_NOT_YET = "engine builds are not in this release of enginehouse yet"
-
 
 @dataclass(frozen=True)
 class Choice:
@@ -37,7 +35,7 @@ def choose_path(asked: str, architecture: Architecture, trtllm: str) -> Choice:
             'path="auto"',
             "path-python-for-llm",
         )
-    return _engine_path(architecture, trtllm) if asked == "engine" else _pytorch_path(architecture, trtllm)
+    return _engine_path(architecture, trtllm) if asked == "engine" else _pytorch_path(asked, architecture, trtllm)
 
 
 def _encoder_path(asked: str, architecture: Architecture) -> Choice:
@@ -51,12 +49,17 @@ def _encoder_path(asked: str, architecture: Architecture) -> Choice:
     )
 
 
-def _pytorch_path(architecture: Architecture, trtllm: str) -> Choice:
+def _pytorch_path(asked: str, architecture: Architecture, trtllm: str) -> Choice:
     since = architecture.pytorch_since
     if since and trtllm and at_least(trtllm, since):
         return Choice(
             "pytorch", f"{architecture.name} runs on TensorRT-LLM's PyTorch backend since {since}; this is {trtllm}"
         )
+    if has_engine(architecture, trtllm):
+        why = f"{architecture.name} since {since}, and this is {trtllm}" if since else f"no {architecture.name}"
+        if asked == "auto":
+            return Choice("engine", f"the PyTorch backend has {why}: a TensorRT engine is the only path")
+        return Choice("", f"TensorRT-LLM's PyTorch backend has {why}", 'path="engine"', "no-pytorch")
     if since:
         newer = _first_release(since)
         return Choice(
@@ -65,12 +68,13 @@ def _pytorch_path(architecture: Architecture, trtllm: str) -> Choice:
             f'release="{newer}"',
             "release-too-old-for-model",
         )
-    return Choice(
-        "",
-        f"{architecture.name} has only the engine path, and {ENGINE_NOT_YET}",
-        "another checkpoint",
-        "engine-not-yet",
-    )
+    return _engine_path(architecture, trtllm)
+
+
+def has_engine(architecture: Architecture, trtllm: str) -> bool:
+    """Whether this TensorRT-LLM builds engines of this architecture."""
+    first = architecture.engine_since or "0"
+    return architecture.engine and bool(trtllm) and at_least(ENGINE_ENDS_WITH, trtllm) and at_least(trtllm, first)
 
 
 def _engine_path(architecture: Architecture, trtllm: str) -> Choice:
@@ -81,10 +85,17 @@ def _engine_path(architecture: Architecture, trtllm: str) -> Choice:
         return Choice(
             "",
             f"TensorRT-LLM {trtllm or '(none)'} has no engine path: {ENGINE_ENDS_WITH} was the last with it",
-            'path="auto"',
+            'path="auto"' if architecture.pytorch_since else 'release="26.07"',
             "engine-removed",
         )
-    return Choice("", ENGINE_NOT_YET, 'path="auto"', "engine-not-yet")
+    if not has_engine(architecture, trtllm):
+        return Choice(
+            "",
+            f"{architecture.name} has a TensorRT engine since {architecture.engine_since}; this is {trtllm}",
+            f'release="{_first_release(architecture.engine_since)}"',
+            "release-too-old-for-model",
+        )
+    return Choice("engine", f"asked for: {architecture.name} is compiled for this GPU by TensorRT-LLM {trtllm}")
 
 
 def _first_release(trtllm: str) -> str:

@@ -5,23 +5,28 @@ Pure: same fleet and surroundings, same plan.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
-from deploy.budget import Share, server_budget
+from deploy.budget import Share, reuses_blocks, server_budget
 from deploy.catalog import GPUS, SYSTEMS
 from deploy.checks.every import judge, notices
+from deploy.devices import device_name
 from deploy.digest import digest
+from deploy.engine.changes import why_built
+from deploy.engine.engines import engines_of
+from deploy.engine.farm import farmed
+from deploy.engine.runtime import runtime_settings
 from deploy.errors import Refusal, refuse_all
-from deploy.files import disk_needed_mib, weights_of, weights_path
+from deploy.files import adapters_of, all_weights_of, disk_needed_mib, weights_of, weights_path
 from deploy.fleet import Fleet
 from deploy.memory import SERVER_MIB
 from deploy.paths import choose_path
 from deploy.refuse import refuse
-from deploy.resolve import Served, image_of, release_row, serve
+from deploy.resolve import Served, gpu_of, image_of, kv_dtype_of, precision_of, release_row, serve
 from deploy.settings import settings_of
-from deploy.slice import DriverSlice, ImageSlice, ModelSlice, ServerSlice, Slice, WeightsSlice
-from deploy.spec import LLM, Host, Server
+from deploy.slice import DriverSlice, EngineSlice, ImageSlice, ModelSlice, ServerSlice, Slice, WeightsSlice
+from deploy.spec import LLM, Host, Model, Server
 from deploy.surroundings import Surroundings
 from deploy.waves import waves
 
@@ -34,6 +39,8 @@ class Plan:
     waves: tuple[tuple[str, ...], ...]
     digest: str
     warnings: tuple[str, ...] = ()
+    changes: Mapping[str, str] = field(default_factory=dict)
+    """Why each engine, by its fingerprint, is built: new, known, or what it differs in from the nearest one."""
 
     @property
     def hosts(self) -> tuple[str, ...]:
@@ -51,12 +58,30 @@ class Plan:
         slices = tuple(one for one in self.slices if one.host in wanted)
         return replace(self, slices=slices, waves=tuple(wave for wave in kept if wave))
 
+    @property
+    def engines(self) -> tuple[EngineSlice, ...]:
+        """Every engine of the fleet, each once."""
+        return distinct_engines(engine for one in self.slices for engine in one.engines)
+
+    def engine_json(self, engine: EngineSlice) -> dict[str, object]:
+        """One engine for programs: its name, why it is built, and the commands as a person would type them."""
+        return {
+            "model": engine.model,
+            "fingerprint": engine.fingerprint,
+            "name": engine.name,
+            "change": self.changes.get(engine.fingerprint, ""),
+            "flags_row": engine.flags_row,
+            "commands": [step.line for step in engine.steps],
+            "hosts": [one.host for one in self.slices if engine.path in {each.path for each in one.engines}],
+        }
+
     def to_json(self) -> dict[str, object]:
         """Plain dictionaries and lists."""
         return {
             "digest": self.digest,
             "waves": [list(wave) for wave in self.waves],
             "warnings": list(self.warnings),
+            "engines": [self.engine_json(one) for one in self.engines],
             "hosts": {one.host: one.to_json() for one in self.slices},
         }
 
@@ -67,9 +92,11 @@ def make_plan(fleet: Fleet, surroundings: Surroundings) -> Plan:
     Refuses: everything `deploy.checks` finds, all of it in one report; then a plan that is not the expected one.
     """
     refuse_all(judge(fleet, surroundings))
-    slices = tuple(host_slice(host, surroundings) for host in fleet.hosts)
+    slices = farmed(tuple(host_slice(host, surroundings) for host in fleet.hosts))
+    engines = distinct_engines(engine for one in slices for engine in one.engines)
     plan = Plan(
         slices=slices,
+        changes={engine.fingerprint: why_built(engine, surroundings.engines) for engine in engines},
         waves=waves((one.host for one in slices), fleet.rollout),
         digest=digest(slices),
         warnings=tuple(notices(fleet, surroundings)),
@@ -84,7 +111,10 @@ def host_slice(host: Host, surroundings: Surroundings) -> Slice:
     assert row is not None, "an unknown release passed the checks"
     image, gpu = image_of(host, row), GPUS[host.machine.gpu]
     servers = tuple(server_slice(server, host, image, surroundings) for server in host.servers)
-    weights = distinct(model.weights for server in servers for model in server.models)
+    weights = distinct(
+        weights for server in host.servers for one in _served(server, surroundings) for weights in all_weights_of(one)
+    )
+    engines = distinct_engines(engine for server in servers for model in server.models for engine in model.engines)
     return Slice(
         host=host.name,
         machine=host.machine,
@@ -100,7 +130,8 @@ def host_slice(host: Host, surroundings: Surroundings) -> Slice:
         image=image,
         weights=weights,
         servers=servers,
-        disk_needed_mib=disk_needed_mib(image, weights),
+        disk_needed_mib=disk_needed_mib(image, weights, engines),
+        engines=engines,
         engine_store=host.engine_store,
         engine_trust=host.engine_trust,
         farm=host.farm,
@@ -127,7 +158,13 @@ def server_slice(server: Server, host: Host, image: ImageSlice, surroundings: Su
     Encoders first, then LLMs, last the one whose cache takes what is left.
     """
     served = sorted(_served(server, surroundings), key=_load_order)
-    budget = server_budget(server, served, GPUS[host.machine.gpu])
+    gpu = gpu_of(host, server)
+    assert gpu, "an unknown MIG profile passed the checks"
+    budget = server_budget(server, served, gpu, image.trtllm)
+    models = tuple(
+        model_slice(one, share, server, host, image, surroundings)
+        for one, share in zip(served, budget.shares, strict=True)
+    )
     return ServerSlice(
         name=server.name,
         gpus=server.gpus,
@@ -140,23 +177,22 @@ def server_slice(server: Server, host: Host, image: ImageSlice, surroundings: Su
         start_seconds=server.start_seconds,
         shm_mib=server.shm_mib,
         image=image,
-        models=tuple(model_slice(one, share, image) for one, share in zip(served, budget.shares, strict=True)),
+        models=models,
         overhead_mib=SERVER_MIB,
-        devices=tuple(device_name(gpu, host) for gpu in server.gpus),
+        devices=tuple(device_name(index, host) for index in server.gpus),
+        # one tritonserver a rank: engines cut over several GPUs run in MPI's world, and only they do
+        mpi_ranks=max((engine.world_size for model in models for engine in model.engines), default=1),
     )
 
 
-def device_name(gpu: int, host: Host) -> str:
-    """The CDI name of one of a server's GPUs, or of a MIG instance where the machine is cut into them."""
-    cut = len(host.machine.mig)
-    return f"nvidia.com/gpu={gpu // cut}:{gpu % cut}" if cut else f"nvidia.com/gpu={gpu}"
-
-
-def model_slice(served: Served, share: Share, image: ImageSlice) -> ModelSlice:
-    """One model decided. An LLM has no batch and no queue delay in Triton: its engine batches what runs."""
+def model_slice(
+    served: Served, share: Share, server: Server, host: Host, image: ImageSlice, surroundings: Surroundings
+) -> ModelSlice:
+    """One model decided. An LLM has no queue delay in Triton: its engine batches what runs."""
     model, weights = served.model, weights_of(served)
     choice = choose_path(model.path, served.architecture, image.trtllm)
-    generates = isinstance(model, LLM)
+    generates, compiled = isinstance(model, LLM), choice.path == "engine"
+    engines = engines_of(served, share, server, host, image, surroundings) if compiled else ()
     return ModelSlice(
         name=model.name,
         kind=served.architecture.kind,
@@ -167,12 +203,33 @@ def model_slice(served: Served, share: Share, image: ImageSlice) -> ModelSlice:
         memory=share.memory,
         kv_cache_tokens=share.kv_cache_tokens,
         dimensions=served.dimensions,
-        max_batch_size=0 if generates else model.max_batch_size,
+        max_batch_size=0 if generates and not compiled else model.max_batch_size,
         max_queue_size=model.max_queue_size,
         max_queue_delay_microseconds=0 if isinstance(model, LLM) else model.max_queue_delay_microseconds,
         decoupled=isinstance(model, LLM) and model.decoupled,
-        settings=settings_of(served, share, weights_path(weights)),
+        settings=_settings(served, share, engines, image),
+        precision=precision_of(served),
+        kv_dtype=kv_dtype_of(served),
+        kv_reuse=reuses_blocks(served, image.trtllm),
+        full_context_sequences=full_context_sequences(model, share.kv_cache_tokens),
+        engines=engines,
+        adapters=adapters_of(served),
     )
+
+
+def full_context_sequences(model: Model, kv_cache_tokens: int) -> int:
+    """Sequences of an LLM's full length that run at once: as many as the cache holds, never more than the batch."""
+    if not isinstance(model, LLM):
+        return 0
+    return min(kv_cache_tokens // max(model.max_seq_len, 1), model.max_batch_size)
+
+
+def _settings(served: Served, share: Share, engines: tuple[EngineSlice, ...], image: ImageSlice) -> dict[str, object]:
+    path = weights_path(weights_of(served))
+    if not engines:
+        return settings_of(served, share, path)
+    draft = engines[1] if len(engines) > 1 else None
+    return runtime_settings(served, share, engines[0], draft, path, image.trtllm)
 
 
 def _load_order(served: Served) -> tuple[bool, bool]:
@@ -189,6 +246,11 @@ def _served(server: Server, surroundings: Surroundings) -> list[Served]:
 def distinct(weights: Iterable[WeightsSlice]) -> tuple[WeightsSlice, ...]:
     """Each set of files once, in order: two servers may serve the same model."""
     return tuple({(one.model, one.revision): one for one in weights}.values())
+
+
+def distinct_engines(engines: Iterable[EngineSlice]) -> tuple[EngineSlice, ...]:
+    """Each engine once, in order: two servers may serve the same model."""
+    return tuple({one.path: one for one in engines}.values())
 
 
 def unexpected(plan: Plan, expected: str) -> list[Refusal]:

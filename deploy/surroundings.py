@@ -1,6 +1,6 @@
 """What the plan needs besides the inventory, read once at the edge and handed in.
 
-Today's date and local checkpoints.
+Today's date, local checkpoints and calibration texts, and the engines that were built before.
 """
 
 from __future__ import annotations
@@ -22,8 +22,29 @@ class LocalWeights:
 
 
 @dataclass(frozen=True, kw_only=True)
+class EngineRecord:
+    """An engine somebody built and signed, as its engine.json in the ledger says.
+
+    `model` is the name it is served by, `built_at` a date or a time that begins with one.
+    """
+
+    model: str
+    role: str
+    name: str
+    fingerprint: str
+    fields: Mapping[str, object]
+    built_on: str
+    built_at: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Surroundings:
-    """`local` has one entry for each directory an inventory names that holds safetensors files."""
+    """`local` has one entry for each directory an inventory names that holds safetensors files.
+
+    `calibrations` has the digest of each directory of calibration texts that could be read, by the inventory's word.
+    """
 
     today: date
     local: Mapping[str, LocalWeights] = field(default_factory=dict)
+    engines: tuple[EngineRecord, ...] = ()
+    calibrations: Mapping[str, str] = field(default_factory=dict)

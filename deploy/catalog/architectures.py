@@ -62,6 +62,8 @@ class Architecture:
     kind: Kind
     pytorch_since: str = ""
     engine: bool = False
+    engine_since: str = ""
+    """The first TensorRT-LLM with its engine, where not every one that is served here has it."""
     python: bool = False
     files: tuple[str, ...] = LLM_FILES
     tasks: tuple[str, ...] = ()
@@ -89,8 +91,9 @@ _LLMS = (
     Architecture(name="MistralForCausalLM", kind="llm", pytorch_since="1.0.0", engine=True),
     Architecture(name="MixtralForCausalLM", kind="llm", pytorch_since="1.0.0", engine=True),
     Architecture(name="Qwen2ForCausalLM", kind="llm", pytorch_since="1.0.0", engine=True),
-    Architecture(name="Qwen3ForCausalLM", kind="llm", pytorch_since="1.0.0", engine=True),
-    Architecture(name="Qwen3MoeForCausalLM", kind="llm", pytorch_since="1.0.0", engine=True),
+    # both are in MODEL_MAP of the 1.0 era (02267d3d4f, release notes 1.0) and in none before
+    Architecture(name="Qwen3ForCausalLM", kind="llm", pytorch_since="1.0.0", engine=True, engine_since="1.0.0"),
+    Architecture(name="Qwen3MoeForCausalLM", kind="llm", pytorch_since="1.0.0", engine=True, engine_since="1.0.0"),
     Architecture(name="Phi3ForCausalLM", kind="llm", pytorch_since="1.1.0", engine=True),
     Architecture(name="NemotronForCausalLM", kind="llm", pytorch_since="1.1.0", engine=True),
     Architecture(name="DeepseekV3ForCausalLM", kind="llm", pytorch_since="1.1.0"),

@@ -17,10 +17,16 @@ from deploy.paths import choose_path
         ("auto", "NomicBertModel", "1.2.1", "python"),
         ("python", "XLMRobertaForSequenceClassification", "", "python"),
         ("auto", "GptOssForCausalLM", "1.0.0", ""),
-        ("auto", "LlamaForCausalLM", "0.18.2", ""),
+        ("auto", "LlamaForCausalLM", "0.18.2", "engine"),
+        ("pytorch", "LlamaForCausalLM", "0.18.2", ""),
+        ("engine", "LlamaForCausalLM", "1.2.1", "engine"),
         ("engine", "GptOssForCausalLM", "1.2.1", ""),
         ("engine", "LlamaForCausalLM", "1.3.0", ""),
-        ("auto", "FalconForCausalLM", "1.2.1", ""),
+        ("auto", "FalconForCausalLM", "1.2.1", "engine"),
+        ("pytorch", "FalconForCausalLM", "1.2.1", ""),
+        ("auto", "FalconForCausalLM", "1.3.0", ""),
+        ("auto", "Qwen3ForCausalLM", "0.18.2", ""),
+        ("engine", "Qwen3ForCausalLM", "0.18.2", ""),
     ],
 )
 def test_the_path_of(asked: str, architecture: str, trtllm: str, path: str) -> None:

@@ -1,0 +1,124 @@
+"""The flags of `trtllm-build` for one engine, each with the reason it is there. Parallelism is in the checkpoint.
+
+Defaults differ between releases (paged context FMHA: off in 0.17, on in 1.2), so what serving relies on is always said.
+Nothing that is decided at run time is here: cache tokens, fractions, scheduler, decoding mode, cancellation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from deploy.catalog.flags import build_flags
+from deploy.engine.recipe import Recipe
+from deploy.files import weights_path
+from deploy.spec import Draft, Eagle, Lookahead, Medusa, ReDrafter, Speculative
+
+Pair = tuple[str, str]
+
+FP8_ATTENTION = ("fp8", "w4a8_awq", "nvfp4")
+"""Precisions under which tensorrt_llm/builder.py leaves FP8 context FMHA on; with any other it is switched off."""
+
+NOT_IN_ENGINE = ("--workers",)
+"""Flags that change how a build runs and nothing of what it makes."""
+
+
+def shapes_of(recipe: Recipe) -> dict[str, int]:
+    """What the engine is large enough for, by the names of `trtllm-build`."""
+    return {
+        "max_batch_size": recipe.max_batch_size,
+        "max_input_len": recipe.max_input_len,
+        "max_seq_len": recipe.max_seq_len,
+        "max_num_tokens": recipe.max_num_tokens,
+        "max_beam_width": recipe.max_beam_width,
+    }
+
+
+def flags_of(recipe: Recipe) -> tuple[Pair, ...]:
+    """Every flag but directories, in the order a person would type them; the inventory's own options come last."""
+    found = dict(
+        [
+            *((f"--{name}", str(value)) for name, value in shapes_of(recipe).items()),
+            *_plugins(recipe),
+            *_logits(recipe),
+            *_speculation(recipe.speculative),
+            *_lora(recipe),
+            ("--workers", str(recipe.ways.world)),  # one rank of the engine a worker, one worker a GPU
+        ]
+    )
+    for name, value in sorted(recipe.options.items()):
+        found = _with_option(found, name, value)
+    return tuple(found.items())
+
+
+def paths_of(recipe: Recipe) -> tuple[Pair, ...]:
+    """Directories a build reads besides its checkpoint: an adapter of every kind it is to serve."""
+    return (("--lora_dir", " ".join(map(weights_path, recipe.adapters))),) if recipe.adapters else ()
+
+
+def max_draft_len(speculative: Speculative | None) -> int:
+    """Draft tokens a step confirms.
+
+    Shape:   lookahead: (n - 2) + (w - 1 + v)(n - 1) with window w, n-gram n, verification set v (n = 1: no first term).
+    By hand: (7, 7, 7): 5 + 13 x 6 = 83, which examples/lookahead/README.md has; (4, 3, 4): 1 + 7 x 2 = 15.
+    """
+    if isinstance(speculative, Lookahead):
+        ngram = speculative.ngram
+        return max(ngram - 2, 0) + (speculative.window - 1 + speculative.verification) * (ngram - 1)
+    if isinstance(speculative, ReDrafter):
+        return speculative.beams * speculative.tokens
+    return speculative.tokens if speculative else 0
+
+
+def _plugins(recipe: Recipe) -> Iterator[Pair]:
+    paged = recipe.pages_context
+    fp8 = recipe.kv_dtype == "fp8" and recipe.precision in FP8_ATTENTION
+    yield "--kv_cache_type", "paged"  # in-flight batching serves no other
+    yield "--gemm_plugin", _gemm(recipe)
+    yield "--use_paged_context_fmha", "enable" if paged else "disable"  # block reuse and chunked context read pages
+    yield "--use_fp8_context_fmha", "enable" if fp8 else "disable"  # an fp8 cache in pages is read by no other kernel
+
+
+def _gemm(recipe: Recipe) -> str:
+    """The plugin takes FP8 by name; layers left in 16 bit, and integer weights, follow the checkpoint's own type."""
+    flag = build_flags(recipe.trtllm).certain.get("--gemm_plugin")
+    named = recipe.precision in ("fp8", "nvfp4") and flag is not None and recipe.precision in flag.choices
+    return recipe.precision if named else "auto"
+
+
+def _logits(recipe: Recipe) -> Iterator[Pair]:
+    if recipe.context_logits:
+        yield "--gather_context_logits", ""
+    if recipe.generation_logits:
+        yield "--gather_generation_logits", ""
+
+
+_MODES: dict[type, str] = {
+    Draft: "draft_tokens_external",
+    Medusa: "medusa",
+    Eagle: "eagle",
+    Lookahead: "lookahead_decoding",
+    ReDrafter: "explicit_draft_tokens",
+}
+
+
+def _speculation(speculative: Speculative | None) -> Iterator[Pair]:
+    if speculative:
+        yield "--speculative_decoding_mode", _MODES[type(speculative)]
+        yield "--max_draft_len", str(max_draft_len(speculative))
+
+
+def _lora(recipe: Recipe) -> Iterator[Pair]:
+    if recipe.lora:
+        yield "--lora_plugin", "auto"
+        yield "--max_lora_rank", str(recipe.lora.max_rank)
+        yield "--lora_target_modules", " ".join(recipe.lora.target_modules)
+
+
+def _with_option(found: dict[str, str], name: str, value: Any) -> dict[str, str]:
+    """`True` is a switch, `False` leaves it out, a list is several values."""
+    flag = "--" + name.removeprefix("--")
+    if value is False:
+        return {key: kept for key, kept in found.items() if key != flag}
+    several = isinstance(value, list | tuple)
+    return found | {flag: "" if value is True else " ".join(map(str, value)) if several else str(value)}

@@ -1,0 +1,56 @@
+"""The exact commands of one build, in the order they run inside the release's container.
+
+Directories are put in last: what makes two engines the same knows none of them. Each command is one argv, never a line
+for a shell. The build unit asks every program for its `--help` first and refuses what it lacks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from deploy.catalog.flags import FlagTable, build_flags
+from deploy.engine.build_flags import flags_of, paths_of
+from deploy.engine.checkpoint import makings
+from deploy.engine.recipe import DRAFT, Recipe
+from deploy.files import weights_path
+from deploy.slice import BuildStep
+
+BUILD = "trtllm-build"
+SEVERAL = ("--lora_dir", "--lora_target_modules")
+"""Flags that take several words."""
+
+
+def steps_of(recipe: Recipe, staging: str, calibration: str) -> tuple[BuildStep, ...]:
+    """Every command that makes this engine under `staging`; `calibration` is the digest of the texts."""
+    before = "draft-" if recipe.role == DRAFT else ""
+    made = tuple(
+        BuildStep(stage=before + one.stage, argv=("python3", one.script, *words((*one.paths, *one.flags))))
+        for one in makings(recipe, f"{staging}/checkpoint", calibration)
+    )
+    return (*made, BuildStep(stage=before + "build", argv=(BUILD, *words(build_pairs(recipe, staging)))))
+
+
+def build_pairs(recipe: Recipe, staging: str) -> tuple[tuple[str, str], ...]:
+    """(exact name, value) of every flag of `trtllm-build`; an empty value is a switch."""
+    checkpoint = weights_path(recipe.weights) if recipe.is_finished else f"{staging}/checkpoint"
+    directories = (("--checkpoint_dir", checkpoint), ("--output_dir", f"{staging}/engine"))
+    return (*directories, *paths_of(recipe), *flags_of(recipe))
+
+
+def words(pairs: Iterable[tuple[str, str]]) -> tuple[str, ...]:
+    """The same flags as words of a command."""
+    found: list[str] = []
+    for name, value in pairs:
+        found += [name, *(value.split() if name in SEVERAL else [value] if value else [])]
+    return tuple(found)
+
+
+def row_in_words(trtllm: str) -> str:
+    """Which row of the catalog the flags are from, and how sure that is."""
+    table: FlagTable = build_flags(trtllm)
+    if table.is_exact:
+        return f"flags of row {table.row}, read at TensorRT-LLM {trtllm} or right before the programs were removed"
+    return (
+        f"flags of row {table.row} ({table.confidence}): TensorRT-LLM {trtllm} itself was not read, so only flags on "
+        "both sides of it are used, and the build asks trtllm-build --help first"
+    )

@@ -1,0 +1,128 @@
+"""The engines a model is served from, as decided: the target's first, then a draft's."""
+
+from __future__ import annotations
+
+import re
+
+from deploy.budget import Share
+from deploy.devices import device_name
+from deploy.engine.checkpoint import is_calibrated
+from deploy.engine.commands import build_pairs, row_in_words, steps_of
+from deploy.engine.fingerprint import fields_of, fingerprint
+from deploy.engine.recipe import DRAFT, Recipe, recipes_of
+from deploy.engine.sizes import build_gpu_mib, build_host_mib, engine_mib, scratch_mib
+from deploy.files import ENGINES
+from deploy.resolve import Served, gpu_of
+from deploy.slice import EngineSlice, ImageSlice, ReplaySlice, WeightsSlice
+from deploy.spec import LLM, Host, Replay, Server
+from deploy.surroundings import Surroundings
+
+UNREAD = "unread"
+"""Stands for the digest of calibration texts that nobody could read: a plan can be shown, not deployed."""
+
+NOT_IN_NAMES = re.compile(r"[^a-z0-9.]+")
+
+
+def engines_of(
+    served: Served, share: Share, server: Server, host: Host, image: ImageSlice, surroundings: Surroundings
+) -> tuple[EngineSlice, ...]:
+    """One slice for each engine of a model; its inventory has been judged."""
+    gpu = gpu_of(host, server)
+    assert gpu, "an unknown GPU passed the checks"
+    gpus = share.gpus
+    return tuple(
+        engine_slice(recipe, served, host, gpus[: recipe.ways.world], gpu.sm, image, surroundings)
+        for recipe in recipes_of(served, server, image.trtllm)
+    )
+
+
+def engine_slice(
+    recipe: Recipe,
+    served: Served,
+    host: Host,
+    gpus: tuple[int, ...],
+    sm: str,
+    image: ImageSlice,
+    surroundings: Surroundings,
+) -> EngineSlice:
+    """One engine decided."""
+    texts = recipe.calibration.directory if recipe.calibration and is_calibrated(recipe) else ""
+    digest = surroundings.calibrations.get(texts, UNREAD) if texts else ""
+    fields = fields_of(recipe, sm, image, digest)
+    mark = fingerprint(fields)
+    staging = f"{ENGINES}/{recipe.model}/.{mark}.staging"
+    return EngineSlice(
+        model=recipe.model,
+        role=recipe.role,
+        fingerprint=mark,
+        fields=fields,
+        name=store_name(recipe, served, sm, mark),
+        path=f"{ENGINES}/{recipe.model}/{mark}",
+        staging=staging,
+        precision=recipe.precision,
+        kv_dtype=recipe.kv_dtype,
+        tensor=recipe.ways.tensor,
+        pipeline=recipe.ways.pipeline,
+        expert=recipe.ways.expert,
+        sm=sm,
+        gpus=gpus,
+        devices=tuple(device_name(gpu, host) for gpu in gpus),
+        steps=steps_of(recipe, staging, digest),
+        flags=build_pairs(recipe, staging),
+        flags_row=row_in_words(recipe.trtllm),
+        weights=read_by(recipe),
+        calibration=texts,
+        size_mib=engine_mib(recipe, served),
+        scratch_mib=scratch_mib(recipe, served),
+        gpu_mib=build_gpu_mib(recipe, served),
+        host_mib=build_host_mib(recipe, served),
+        replay=replay_slice(served) if recipe.role != DRAFT else None,
+    )
+
+
+def store_name(recipe: Recipe, served: Served, sm: str, mark: str) -> str:
+    """What a directory of an engine store says without being opened."""
+    experts = f"-ep{recipe.ways.expert}" if recipe.ways.expert > 1 else ""
+    cache = f"-kv-{recipe.kv_dtype}" if recipe.has_small_cache else ""
+    parts = (
+        _plain(_checkpoint_name(recipe, served)),
+        _plain(recipe.precision) + cache,
+        f"tp{recipe.ways.tensor}-pp{recipe.ways.pipeline}{experts}",
+        f"trtllm-{recipe.trtllm}",
+        f"sm{sm}",
+        mark,
+    )
+    return ".".join(parts)
+
+
+def read_by(recipe: Recipe) -> tuple[WeightsSlice, ...]:
+    """Every set of files the steps read; a draft model's are read by the draft's own engine alone."""
+    heads = recipe.beside and type(recipe.speculative).__name__ != "Draft"
+    return (recipe.weights, *([recipe.beside] if heads and recipe.beside else []), *recipe.adapters)
+
+
+def replay_slice(served: Served) -> ReplaySlice | None:
+    """What the engine is asked before it is signed."""
+    model = served.model
+    wanted: Replay | None = model.replay if isinstance(model, LLM) else None
+    if wanted is None:
+        return None
+    return ReplaySlice(
+        prompts=wanted.prompts,
+        answers=wanted.answers,
+        max_tokens=wanted.max_tokens,
+        equal_percent=wanted.equal_percent,
+        tasks=wanted.tasks,
+        minimum_percent=wanted.minimum_percent,
+    )
+
+
+def _checkpoint_name(recipe: Recipe, served: Served) -> str:
+    """The catalog's name of the checkpoint, else its repository's, else the served model's."""
+    speculative = served.model.speculative if isinstance(served.model, LLM) else None
+    said = getattr(speculative, "checkpoint", "") if recipe.role == DRAFT else served.model.checkpoint
+    return said if isinstance(said, str) and said else recipe.weights.repository.rsplit("/", 1)[-1] or recipe.model
+
+
+def _plain(name: str) -> str:
+    return NOT_IN_NAMES.sub("-", name.lower()).strip("-.")

@@ -1,0 +1,44 @@
+"""What a farm host builds for the others: every engine of the inventory its card can build with the image it has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from deploy.files import disk_needed_mib
+from deploy.slice import EngineSlice, Slice
+
+
+def farmed(slices: tuple[Slice, ...]) -> tuple[Slice, ...]:
+    """The same slices; those of farm hosts with all engines that are theirs to build, and the files these read."""
+    return tuple(_with_engines(one, slices) if one.farm else one for one in slices)
+
+
+def _with_engines(mine: Slice, slices: Iterable[Slice]) -> Slice:
+    found = {engine.path: engine for one in slices for engine in _fitting(mine, one)}
+    engines = tuple(_moved(mine, engine) for engine in (*mine.engines, *found.values()))
+    engines = tuple({engine.path: engine for engine in engines}.values())
+    read = [*mine.weights, *(weights for engine in engines for weights in engine.weights)]
+    weights = tuple({(one.model, one.revision): one for one in read}.values())
+    needed = disk_needed_mib(mine.image, weights, engines)
+    return replace(mine, engines=engines, weights=weights, disk_needed_mib=needed)
+
+
+def _fitting(mine: Slice, other: Slice) -> Iterator[EngineSlice]:
+    """Engines of another host that this one can build: same card, same image, GPUs enough."""
+    same = (mine.machine.gpu, mine.mig, mine.image) == (other.machine.gpu, other.mig, other.image)
+    for engine in other.engines if same else ():
+        if engine.world_size <= _devices(mine):
+            yield engine
+
+
+def _moved(mine: Slice, engine: EngineSlice) -> EngineSlice:
+    """The same engine on this host's first GPUs."""
+    gpus = tuple(range(engine.world_size))
+    cut = len(mine.mig)
+    names = (f"{gpu // cut}:{gpu % cut}" if cut else str(gpu) for gpu in gpus)
+    return replace(engine, gpus=gpus, devices=tuple(f"nvidia.com/gpu={name}" for name in names))
+
+
+def _devices(mine: Slice) -> int:
+    return mine.machine.gpus * max(len(mine.mig), 1)

@@ -1,0 +1,71 @@
+"""What makes two engines the same engine. Equal fingerprint: no build; another one: no load.
+
+No path and no host name is in it, and neither is the card's memory: an engine of one SM runs on every card of that SM.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+
+from deploy.engine.build_flags import NOT_IN_ENGINE, flags_of, shapes_of
+from deploy.engine.checkpoint import is_calibrated, makings
+from deploy.engine.recipe import Recipe
+from deploy.slice import ImageSlice, WeightsSlice
+
+DIGITS = 16
+SPECULATION = ("--speculative_decoding_mode", "--max_draft_len")
+
+
+def fields_of(recipe: Recipe, sm: str, image: ImageSlice, calibration: str) -> dict[str, object]:
+    """Everything that tells one engine from another, as plain data; `calibration` is the digest of the texts."""
+    shapes = shapes_of(recipe)
+    flags = dict(flags_of(recipe))
+    left_out = {*NOT_IN_ENGINE, *SPECULATION, *(f"--{name}" for name in shapes)}
+    return {
+        "architecture": recipe.architecture,
+        "checkpoint": {"kind": "trtllm" if recipe.is_finished else "hub", **_source(recipe.weights)},
+        "precision": recipe.precision,
+        "kv_dtype": recipe.kv_dtype,
+        "calibration": _calibration(recipe, calibration),
+        "parallel": {**asdict(recipe.ways)},
+        "shapes": shapes | {name: int(flags[f"--{name}"]) for name in shapes},
+        "flags": {name: value for name, value in flags.items() if name not in left_out},
+        "convert": [{"program": one.program, "flags": _flags(one.flags)} for one in makings(recipe, "", calibration)],
+        "speculation": _speculation(recipe, flags),
+        "lora": {"adapters": [_source(one) for one in recipe.adapters]} if recipe.adapters else None,
+        "sm": sm,
+        "trtllm": recipe.trtllm,
+        "image": {"reference": image.reference, "digest": image.digest},
+    }
+
+
+def fingerprint(fields: Mapping[str, object]) -> str:
+    """16 hex digits over the fields, whatever their order."""
+    text = json.dumps(fields, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:DIGITS]
+
+
+def _source(weights: WeightsSlice) -> dict[str, str]:
+    return {"repository": weights.repository, "revision": weights.revision}
+
+
+def _calibration(recipe: Recipe, digest: str) -> dict[str, object] | None:
+    if not is_calibrated(recipe) or recipe.calibration is None:
+        return None
+    return {"digest": digest, "samples": recipe.calibration.samples}
+
+
+def _speculation(recipe: Recipe, flags: Mapping[str, str]) -> dict[str, object] | None:
+    """The draft's or the heads' own settings with the engine's half; a tree is chosen again when serving."""
+    if recipe.speculative is None:
+        return None
+    beside = _source(recipe.beside) if recipe.beside else None
+    engine = {name.removeprefix("--"): flags[name] for name in SPECULATION}
+    return {"kind": type(recipe.speculative).__name__, "weights": beside, **engine}
+
+
+def _flags(pairs: tuple[tuple[str, str], ...]) -> dict[str, str]:
+    return {name: value for name, value in pairs if name not in NOT_IN_ENGINE}

@@ -1,0 +1,134 @@
+"""Everything that decides the commands of one engine, gathered in one place; no path, no host name.
+
+A draft model is an engine of its own: a recipe like its target's, with its own checkpoint and nothing to speculate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from deploy.budget import pages_context
+from deploy.catalog import ARCHITECTURES
+from deploy.engine.scripts import family_of
+from deploy.files import adapters_of, beside_of, weights_of
+from deploy.resolve import Served, Ways, kv_dtype_of, precision_of, ways_of
+from deploy.slice import WeightsSlice
+from deploy.spec import LLM, Calibration, Draft, LoRA, Server, Speculative
+
+TARGET, DRAFT = "target", "draft"
+PLAIN = ("float16", "bfloat16")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """`beside` are the files of a draft or of heads; `kv_dtype` is bfloat16 where the cache holds 16 bit."""
+
+    model: str
+    role: str
+    architecture: str
+    trtllm: str
+    precision: str
+    kv_dtype: str
+    ways: Ways
+    weights: WeightsSlice
+    max_batch_size: int
+    max_input_len: int
+    max_seq_len: int
+    max_num_tokens: int
+    max_beam_width: int = 1
+    is_finished: bool = False
+    """The weights are a TensorRT-LLM checkpoint already."""
+    has_experts: bool = False
+    pages_context: bool = True
+    context_logits: bool = False
+    generation_logits: bool = False
+    calibration: Calibration | None = None
+    speculative: Speculative | None = None
+    beside: WeightsSlice | None = None
+    lora: LoRA | None = None
+    adapters: tuple[WeightsSlice, ...] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def family(self) -> str:
+        """Whose convert script reads the model; empty where only quantize.py does."""
+        return family_of(self.architecture)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the weights stay in 16 bit."""
+        return self.precision in PLAIN
+
+    @property
+    def has_small_cache(self) -> bool:
+        """Whether the key/value cache is quantised, so that its scales have to be measured."""
+        return self.kv_dtype in ("fp8", "int8")
+
+    @property
+    def dtype(self) -> str:
+        """What is not quantised is held in."""
+        return self.precision if self.is_plain else "auto"
+
+
+def recipes_of(served: Served, server: Server, trtllm: str) -> tuple[Recipe, ...]:
+    """The target's recipe, then the draft's where a draft model speculates."""
+    model = served.model
+    assert isinstance(model, LLM), "an encoder has no engine"
+    target = _target(served, model, ways_of(server, model), trtllm)
+    if not isinstance(model.speculative, Draft) or not served.draft or target.beside is None:
+        return (target,)
+    return target, _draft(target, served.draft.architecture, target.beside)
+
+
+def _target(served: Served, model: LLM, ways: Ways, trtllm: str) -> Recipe:
+    engine = model.engine
+    return Recipe(
+        model=model.name,
+        role=TARGET,
+        architecture=served.architecture.name,
+        trtllm=trtllm,
+        precision=precision_of(served),
+        kv_dtype=kv_dtype_of(served),
+        ways=ways,
+        weights=weights_of(served),
+        max_batch_size=model.max_batch_size,
+        # an answer has at least one token
+        max_input_len=engine.max_input_len or model.max_seq_len - 1,
+        max_seq_len=model.max_seq_len,
+        max_num_tokens=model.max_num_tokens,
+        max_beam_width=engine.max_beam_width,
+        is_finished=engine.checkpoint == "trtllm",
+        has_experts=bool(served.shape.experts),
+        pages_context=pages_context(served),
+        context_logits=engine.context_logits,
+        generation_logits=engine.generation_logits,
+        calibration=model.calibration,
+        speculative=model.speculative,
+        beside=beside_of(served),
+        lora=model.lora,
+        adapters=adapters_of(served),
+        options=engine.options,
+    )
+
+
+def _draft(target: Recipe, architecture: str, weights: WeightsSlice) -> Recipe:
+    """Made as the target is and as long; without experts, adapters, beams or options of its own."""
+    assert architecture in ARCHITECTURES, "an unknown draft passed the checks"
+    return replace(
+        target,
+        model=f"{target.model}-draft",
+        role=DRAFT,
+        architecture=architecture,
+        weights=weights,
+        ways=Ways(tensor=target.ways.tensor, pipeline=target.ways.pipeline),
+        has_experts=False,
+        max_beam_width=1,
+        context_logits=False,
+        speculative=None,
+        beside=None,
+        lora=None,
+        adapters=(),
+        options={},
+    )

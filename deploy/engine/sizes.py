@@ -1,0 +1,72 @@
+"""How many MiB an engine takes on disk, and what building it wants of disk, GPU and host memory.
+
+Estimates on the large side: nobody here has built one. Each says its arithmetic, so that a measurement can replace it.
+"""
+
+from __future__ import annotations
+
+from deploy import memory
+from deploy.engine.recipe import DRAFT, Recipe
+from deploy.resolve import Served
+from deploy.spec import Checkpoint
+from deploy.speculation import speculation_bytes
+
+RANK_MIB = 64
+"""The graph, its tactics and the plugins' state of one rank, beside its weights."""
+
+BUILDER_MIB = 4096
+"""TensorRT's workspace while it times tactics, CUDA context and cuBLAS with it."""
+
+CALIBRATION_MIB = 6144
+"""Activations and statistics of a calibration batch, on each GPU."""
+
+HOST_MIB = 8192
+"""Python, the builder's kernel library and what a converter keeps besides weights."""
+
+
+def shape_of(recipe: Recipe, served: Served) -> Checkpoint:
+    """The shape of the model this engine is of: the target's, or the draft's."""
+    if recipe.role == DRAFT:
+        assert served.draft, "a draft without a shape passed the checks"
+        return served.draft
+    return served.shape
+
+
+def heads_mib(recipe: Recipe, served: Served) -> int:
+    """MiB of EAGLE, Medusa or ReDrafter heads, which lie in the target's engine; a draft model does not."""
+    return memory.mib(speculation_bytes(served)) if recipe.beside and not served.draft else 0
+
+
+def engine_mib(recipe: Recipe, served: Served) -> int:
+    """MiB of all its files: the weights as they are held, heads, and RANK_MIB for each rank.
+
+    By hand: Llama-3.1-8B in fp8, one rank: 8,661 + 64 = 8,725.
+    """
+    weights = memory.mib(memory.weights_bytes(shape_of(recipe, served), recipe.precision))
+    return weights + heads_mib(recipe, served) + RANK_MIB * recipe.ways.world
+
+
+def scratch_mib(recipe: Recipe, served: Served) -> int:
+    """MiB of the checkpoint that is written before the build and deleted after it; twice where heads follow."""
+    if recipe.is_finished:
+        return 0
+    twice = type(recipe.speculative).__name__ == "ReDrafter"
+    return engine_mib(recipe, served) * (2 if twice else 1)
+
+
+def build_gpu_mib(recipe: Recipe, served: Served) -> int:
+    """Free MiB wanted on each GPU: the larger of calibrating the model in 16 bit, spread out, and building one rank.
+
+    Shape:   16-bit weights / GPUs + CALIBRATION_MIB; a rank's weights once more than once (1.5) + BUILDER_MIB.
+    By hand: Llama-3.1-8B in fp8 on one GPU: 15,317 + 6,144 = 21,461 against 12,992 + 4,096 = 17,088: 21,461.
+    """
+    world = recipe.ways.world
+    plain = memory.mib(2 * shape_of(recipe, served).parameters // world) + CALIBRATION_MIB
+    build = 3 * memory.mib(memory.weights_bytes(shape_of(recipe, served), recipe.precision) // world) // 2 + BUILDER_MIB
+    return build if recipe.is_finished else max(plain, build)
+
+
+def build_host_mib(recipe: Recipe, served: Served) -> int:
+    """MiB of host memory: the larger of the model in 16 bit and two copies of the engine's files, and HOST_MIB."""
+    plain = 0 if recipe.is_finished else memory.mib(2 * shape_of(recipe, served).parameters)
+    return max(plain, 2 * engine_mib(recipe, served)) + HOST_MIB
