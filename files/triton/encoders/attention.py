@@ -1,25 +1,51 @@
-"""Softmax attention within each of many packed sequences: the implementations there may be, best first.
+"""Softmax attention within each of many packed sequences: the implementations there may be.
 
-Every one is a function of query, key and value [tokens, heads, head], int32 `starts` [sequences + 1] and the length of
-the longest sequence, and gives [tokens, heads, head]. Which of them a machine has depends on its torch release and on
-what else its image carries, so each is looked up by name here and tried by `choices` before it is used.
+Which of them a machine has depends on its torch release and on what else its image carries, so each is looked up by
+name here and tried by `choices` before it is used.
 
+    own        attention_kernels.py, in the Triton language
     fa3        flash_attn_interface (FlashAttention-3, in the TensorRT-LLM images)
     varlen     torch.nn.attention.varlen (torch 2.10 and later)
     aten       the operator under it, private, there since torch 2.2
     fa2        flash_attn (FlashAttention-2)
     sequences  one scaled_dot_product_attention per sequence: everywhere, and the only one on the CPU and in float32
+
+All but the first are functions of query, key and value [tokens, heads, head], int32 `starts` [sequences + 1] and the
+length of the longest sequence; `over` makes of each what the networks call.
 """
 
 import importlib
 from collections.abc import Callable
 from itertools import pairwise
+from types import ModuleType
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-Attention = Callable[[Tensor, Tensor, Tensor, Tensor, int], Tensor]
+from .packing import Packed
+
+Flash = Callable[[Tensor, Tensor, Tensor, Tensor, int], Tensor]
+Attention = Callable[..., Tensor]
+"""Of [tokens, 3 x hidden], the number of heads, the pass, and the rotations if there are any; [tokens, hidden]."""
+
+
+def own() -> Attention:
+    """The kernel of this package."""
+    return importlib.import_module(f"{__package__}.attention_kernels").attend
+
+
+def over(run: Flash, steps: ModuleType | Any) -> Attention:
+    """`run` after a rotation of its own."""
+
+    def attend(qkv: Tensor, heads: int, batch: Packed, turns: Tensor | None = None) -> Tensor:
+        if turns is not None:
+            steps.rotate_(qkv, batch.positions, turns, heads)
+        q, k, v = qkv.view(len(qkv), 3, heads, -1).unbind(1)
+        return run(q, k, v, batch.starts, batch.longest).flatten(1)
+
+    return attend
 
 
 def sequences(query: Tensor, key: Tensor, value: Tensor, starts: Tensor, longest: int) -> Tensor:
@@ -33,29 +59,29 @@ def sequences(query: Tensor, key: Tensor, value: Tensor, starts: Tensor, longest
     return out
 
 
-def fa3() -> Attention:
+def fa3() -> Flash:
     """FlashAttention-3."""
     return _flash(importlib.import_module("flash_attn_interface").flash_attn_varlen_func)
 
 
-def fa2() -> Attention:
+def fa2() -> Flash:
     """FlashAttention-2."""
     return _flash(importlib.import_module("flash_attn").flash_attn_varlen_func)
 
 
-def varlen() -> Attention:
+def varlen() -> Flash:
     """torch's own; called with the arguments that all its releases share."""
     run = importlib.import_module("torch.nn.attention.varlen").varlen_attn
     return lambda q, k, v, starts, longest: run(q, k, v, starts, starts, longest, longest)
 
 
-def aten() -> Attention:
+def aten() -> Flash:
     """The operator under torch's own."""
     run = torch.ops.aten._flash_attention_forward
     return lambda q, k, v, starts, longest: run(q, k, v, starts, starts, longest, longest, 0.0, False, False)[0]
 
 
-def _flash(run: Callable[..., Tensor | tuple[Tensor, ...]]) -> Attention:
+def _flash(run: Callable[..., Tensor | tuple[Tensor, ...]]) -> Flash:
     def attend(q: Tensor, k: Tensor, v: Tensor, starts: Tensor, longest: int) -> Tensor:
         out = run(q, k, v, starts, starts, longest, longest)
         return out[0] if isinstance(out, tuple) else out
@@ -64,4 +90,9 @@ def _flash(run: Callable[..., Tensor | tuple[Tensor, ...]]) -> Attention:
 
 
 # Best first; `sequences` after the last.
-FLASH: dict[str, Callable[[], Attention]] = {"fa3": fa3, "varlen": varlen, "aten": aten, "fa2": fa2}
+FLASH: dict[str, Callable[[], Flash]] = {"fa3": fa3, "varlen": varlen, "aten": aten, "fa2": fa2}
+
+
+def ways(steps: ModuleType | Any) -> dict[str, Callable[[], Attention]]:
+    """Everything but `sequences`, best first. Not measured: whether FlashAttention-3 beats `own` where it is there."""
+    return {"own": own} | {name: lambda find=find: over(find(), steps) for name, find in FLASH.items()}

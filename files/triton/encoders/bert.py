@@ -93,11 +93,11 @@ class Layer:
         self.norm2 = norm(weights, f"{at}.output.LayerNorm", shape.epsilon)
 
     def __call__(self, x: Tensor, batch: Packed) -> Tensor:
-        steps = self.kernels.steps
-        q, k, v = self.qkv(x).view(len(x), 3, self.heads, -1).unbind(1)
-        mixed = self.kernels.attend(q, k, v, batch.starts, batch.longest).flatten(1)
-        x = steps.add_norm(self.out(mixed), x, self.norm1)
-        return steps.add_norm(self.down(steps.gelu_(self.up(x))), x, self.norm2)
+        kernels = self.kernels
+        mixed = kernels.attend(self.qkv(x), self.heads, batch)
+        x = kernels.steps.add_norm(self.out.bare(mixed), self.out.bias, x, self.norm1)
+        inner = kernels.activated(x, self.up)
+        return kernels.steps.add_norm(self.down.bare(inner), self.down.bias, x, self.norm2)
 
 
 class Classifier:

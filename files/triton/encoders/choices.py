@@ -5,18 +5,20 @@ another torch release lacks, a missing package, a compiler that is not there: ea
 the log says which was taken and what was passed over.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from . import attention, plain, routing
+from . import attention, linear, plain, routing
+from .packing import Packed
 
-Found = TypeVar("Found")
+SEQUENCES = attention.over(attention.sequences, plain)
+TWO_STEPS = linear.in_two_steps(plain.gelu_)
 
 
 @dataclass
@@ -26,7 +28,9 @@ class Kernels:
     device: str = "cpu"
     dtype: torch.dtype = torch.float32
     steps: ModuleType | Any = plain
-    attend: attention.Attention = attention.sequences
+    attend: attention.Attention = SEQUENCES
+    activated: linear.Activated = TWO_STEPS
+    """GELU of a projection."""
     route: Callable[[Tensor, Tensor, int], routing.Routing] = routing.route
     experts: Callable[[Tensor, routing.Routing, Tensor, Tensor], Tensor] = routing.one_by_one
     silent: bool = False
@@ -39,21 +43,21 @@ def choose(device: str, dtype: torch.dtype, mixture: bool = True) -> Kernels:
     """The best kernels that work on `device` for tensors of `dtype`."""
     kernels = Kernels(device, dtype)
     if device == "cpu":
-        kernels.notes.append("steps plain, attention sequences, experts one_by_one")
+        kernels.notes.append("plain steps")
         return kernels
-    steps = _first(kernels, "steps", {"fused": fused}, plain, lambda found: _steps_agree(found, device, dtype))
-    flash = attention.FLASH if dtype != torch.float32 else {}
-    kernels.attend = _first(
-        kernels, "attention", flash, attention.sequences, lambda found: _attention_agrees(found, device, dtype)
-    )
-    kernels.steps = steps
+    half = dtype != torch.float32
+    steps = _first(kernels, "steps", {"fused": fused}, plain, _steps_agree)
+    slow = attention.over(attention.sequences, steps)
+    fast = attention.ways(steps) if half else {}
+    kernels.attend = _first(kernels, "attention", fast, slow, _attention_agrees)
+    two_steps = linear.in_two_steps(steps.gelu_)
+    one = {"in the product": linear.in_one_product} if half else {}
+    kernels.activated = _first(kernels, "gelu", one, two_steps, _activated_agrees)
     if mixture:
         pair = (routing.route, routing.one_by_one)
-        kernels.route, kernels.experts = _first(
-            kernels, "experts", expert_ways(dtype), pair, lambda found: _experts_agree(found, device, dtype)
-        )
-    kernels.silent = kernels.attend is not attention.sequences and kernels.experts is not routing.one_by_one
-    kernels.silent = kernels.silent or (not mixture and kernels.attend is not attention.sequences)
+        kernels.route, kernels.experts = _first(kernels, "experts", expert_ways(dtype), pair, _experts_agree)
+    kernels.steps = steps
+    kernels.silent = kernels.attend is not slow and not (mixture and kernels.experts is routing.one_by_one)
     return kernels
 
 
@@ -87,7 +91,7 @@ def _first(kernels: Kernels, what: str, ways: dict[str, Callable[[], Any]], last
     for name, find in ways.items():
         try:
             found = find()
-            if agrees(found):
+            if agrees(found, kernels.device, kernels.dtype):
                 kernels.notes.append(f"{what} {name}" + (f" (passed over: {'; '.join(passed)})" if passed else ""))
                 return found
             passed.append(f"{name} disagrees")
@@ -102,20 +106,30 @@ def _first(kernels: Kernels, what: str, ways: dict[str, Callable[[], Any]], last
 def _steps_agree(steps: Any, device: str, dtype: torch.dtype) -> bool:
     x, y = _random(device, dtype, 5, 96), _random(device, dtype, 5, 96)
     norm = plain.Norm(x[0], y[0], 1e-5)
-    return _near((steps.add_norm(y, x, norm), plain.add_norm(y, x, norm)))
+    return _near(steps.add_norm(y, x[1], x, norm), plain.add_norm(y, x[1], x, norm))
 
 
 def _attention_agrees(attend: attention.Attention, device: str, dtype: torch.dtype) -> bool:
-    q, k, v = (_random(device, dtype, 40, 2, 64) for _ in range(3))
+    qkv, turns = _random(device, dtype, 40, 3 * 2 * 64), _random(device, torch.float32, 40, 64)
     starts = torch.tensor([0, 3, 40], dtype=torch.int32, device=device)
-    return _near((attend(q, k, v, starts, 37), attention.sequences(q, k, v, starts, 37)))
+    batch = Packed(starts, torch.arange(40, device=device, dtype=torch.int32), starts, 37)
+    batch.positions[3:] -= 3
+    wanted = attention.over(attention.sequences, plain)
+    return all(
+        _near(attend(qkv.clone(), 2, batch, each), wanted(qkv.clone(), 2, batch, each)) for each in (None, turns)
+    )
+
+
+def _activated_agrees(activated: linear.Activated, device: str, dtype: torch.dtype) -> bool:
+    x, one = _random(device, dtype, 32, 64), linear.Linear(_random(device, dtype, 128, 64), _random(device, dtype, 128))
+    return _near(activated(x, one), plain.gelu_(one(x)))
 
 
 def _experts_agree(pair: tuple[Any, Any], device: str, dtype: torch.dtype) -> bool:
     x, router = _random(device, dtype, 70, 64), _random(device, torch.float32, 8, 64)
     up, down = _random(device, dtype, 8, 128, 64) / 8, _random(device, dtype, 8, 128, 64) / 8
     wanted = routing.one_by_one(x, routing.route(x, router, 2), up, down)
-    return _near((pair[1](x, pair[0](x, router, 2), up, down), wanted))
+    return _near(pair[1](x, pair[0](x, router, 2), up, down), wanted)
 
 
 def _random(device: str, dtype: torch.dtype, *shape: int) -> Tensor:
@@ -123,6 +137,5 @@ def _random(device: str, dtype: torch.dtype, *shape: int) -> Tensor:
     return torch.randn(shape, generator=generator).to(device, dtype)
 
 
-def _near(pair: Iterable[Tensor]) -> bool:
-    got, wanted = (tensor.float() for tensor in pair)
-    return bool((got - wanted).abs().max() <= 0.03 * wanted.abs().max())
+def _near(got: Tensor, wanted: Tensor) -> bool:
+    return bool((got.float() - wanted.float()).abs().max() <= 0.03 * wanted.float().abs().max())

@@ -14,12 +14,13 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from .fused import gelu
 from .routing import Routing
 
 ROUTED = 64  # tokens of one block of `route`
 BLOCK_M = 128
-UP = {"BLOCK_N": 128, "BLOCK_K": 64, "num_warps": 8, "num_stages": 4}
-DOWN = {"BLOCK_N": 128, "BLOCK_K": 64, "num_warps": 8, "num_stages": 4}
+UP = {"BLOCK_N": 256, "BLOCK_K": 64, "num_warps": 8, "num_stages": 3}
+DOWN = {"BLOCK_N": 256, "BLOCK_K": 64, "num_warps": 8, "num_stages": 4}
 
 
 def route(x: Tensor, router: Tensor, chosen: int) -> Routing:
@@ -31,7 +32,8 @@ def route(x: Tensor, router: Tensor, chosen: int) -> Routing:
     counts = torch.empty((blocks, count), dtype=torch.int32, device=x.device)
     _route[(blocks,)](
         x, router, weights, experts, counts, tokens, hidden,
-        COUNT=count, WIDE=max(16, triton.next_power_of_2(count)), CHOSEN=chosen, BLOCK=ROUTED, STEP=64, num_warps=4,
+        COUNT=count, WIDE=max(16, triton.next_power_of_2(count)), CHOSEN=chosen, BLOCK=ROUTED, STEP=64,
+        PRECISION="ieee" if x.dtype == torch.float32 else "tf32x3", num_warps=4,
     )  # fmt: skip
     order = torch.empty(_grid(tokens * chosen, count) * BLOCK_M, dtype=torch.int32, device=x.device)
     totals = torch.empty(count, dtype=torch.int32, device=x.device)
@@ -51,10 +53,10 @@ def experts(x: Tensor, routing: Routing, up: Tensor, down: Tensor) -> Tensor:
     out = torch.empty((slots, hidden), dtype=x.dtype, device=x.device)
     grid = (blocks * triton.cdiv(inner, UP["BLOCK_N"]),)
     _up[grid](middle, x, up, routing.order, routing.totals, inner, hidden, blocks,
-              COUNT=count, CHOSEN=slots // len(x), BLOCK_M=BLOCK_M, **UP)  # fmt: skip
+              COUNT=count, CHOSEN=slots // len(x), EVEN=_even(hidden, inner, UP), BLOCK_M=BLOCK_M, **UP)  # fmt: skip
     grid = (blocks * triton.cdiv(hidden, DOWN["BLOCK_N"]),)
     _down[grid](out, middle, down, routing.order, routing.weights, routing.totals, inner, hidden, blocks,
-                COUNT=count, BLOCK_M=BLOCK_M, **DOWN)  # fmt: skip
+                COUNT=count, EVEN=_even(inner, hidden, DOWN), BLOCK_M=BLOCK_M, **DOWN)  # fmt: skip
     return out
 
 
@@ -63,10 +65,15 @@ def _grid(slots: int, count: int) -> int:
     return slots // BLOCK_M + min(count, slots)
 
 
+def _even(inside: int, across: int, tile: dict[str, int]) -> bool:
+    """Whether tiles divide the matrices, so that no load needs a mask."""
+    return inside % tile["BLOCK_K"] == 0 and across % tile["BLOCK_N"] == 0
+
+
 @triton.jit
 def _route(x, router, weights, experts, counts, tokens, hidden,
            COUNT: tl.constexpr, WIDE: tl.constexpr, CHOSEN: tl.constexpr,
-           BLOCK: tl.constexpr, STEP: tl.constexpr):  # fmt: skip
+           BLOCK: tl.constexpr, STEP: tl.constexpr, PRECISION: tl.constexpr):  # fmt: skip
     rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     columns = tl.arange(0, WIDE)
     steps = tl.arange(0, STEP)
@@ -77,7 +84,7 @@ def _route(x, router, weights, experts, counts, tokens, hidden,
         part = tl.load(x + rows.to(tl.int64)[:, None] * hidden + at[None, :], mask=mask, other=0.0).to(tl.float32)
         mask = (columns < COUNT)[None, :] & (at < hidden)[:, None]
         wide = tl.load(router + columns[None, :] * hidden + at[:, None], mask=mask, other=0.0)
-        logits += tl.dot(part, wide, input_precision="ieee")
+        logits += tl.dot(part, wide, input_precision=PRECISION)
     logits = tl.where((columns < COUNT)[None, :], logits, float("-inf"))
     likely = tl.exp(logits - tl.max(logits, 1)[:, None])
     likely = likely / tl.sum(likely, 1)[:, None]
@@ -142,7 +149,7 @@ def _tile(totals, blocks, columns, COUNT: tl.constexpr, BLOCK_M: tl.constexpr, B
 
 @triton.jit
 def _up(middle, x, up, order, totals, inner, hidden, blocks,
-        COUNT: tl.constexpr, CHOSEN: tl.constexpr,
+        COUNT: tl.constexpr, CHOSEN: tl.constexpr, EVEN: tl.constexpr,
         BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr):  # fmt: skip
     block, column, expert, real = _tile(totals, blocks, inner, COUNT, BLOCK_M, BLOCK_N)
     if real <= 0:
@@ -156,19 +163,23 @@ def _up(middle, x, up, order, totals, inner, hidden, blocks,
     total = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
     for first in range(0, hidden, BLOCK_K):
         inside = first + steps < hidden
-        a = tl.load(left, mask=inside[None, :], other=0.0)
-        b = tl.load(right, mask=inside[:, None] & (columns < inner)[None, :], other=0.0)
+        if EVEN:
+            a, b = tl.load(left), tl.load(right)
+        else:
+            a = tl.load(left, mask=inside[None, :], other=0.0)
+            b = tl.load(right, mask=inside[:, None] & (columns < inner)[None, :], other=0.0)
         total = tl.dot(a, b, total)
         left += BLOCK_K
         right += BLOCK_K
-    total = total * 0.5 * (1.0 + tl.erf(total * 0.7071067811865476))
+    total = gelu(total)
     target = middle + at[:, None] * inner + columns[None, :]
     tl.store(target, total.to(middle.dtype.element_ty), mask=(columns < inner)[None, :])
 
 
 @triton.jit
 def _down(out, middle, down, order, weights, totals, inner, hidden, blocks,
-          COUNT: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr):  # fmt: skip
+          COUNT: tl.constexpr, EVEN: tl.constexpr,
+          BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr):  # fmt: skip
     block, column, expert, real = _tile(totals, blocks, hidden, COUNT, BLOCK_M, BLOCK_N)
     if real <= 0:
         return
@@ -182,8 +193,11 @@ def _down(out, middle, down, order, weights, totals, inner, hidden, blocks,
     total = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
     for first in range(0, inner, BLOCK_K):
         inside = first + steps < inner
-        a = tl.load(left, mask=inside[None, :], other=0.0)
-        b = tl.load(right, mask=inside[:, None] & (columns < hidden)[None, :], other=0.0)
+        if EVEN:
+            a, b = tl.load(left), tl.load(right)
+        else:
+            a = tl.load(left, mask=inside[None, :], other=0.0)
+            b = tl.load(right, mask=inside[:, None] & (columns < hidden)[None, :], other=0.0)
         total = tl.dot(a, b, total)
         left += BLOCK_K
         right += BLOCK_K * hidden

@@ -12,7 +12,6 @@ from torch import Tensor
 
 from .choices import Kernels
 from .packing import Packed
-from .plain import Norm
 from .weights import Shapes, Weights, norm, pair
 
 
@@ -93,12 +92,9 @@ class Layer:
         self.mlp = kind(shape, weights, f"{at}.mlp", kernels)
 
     def __call__(self, x: Tensor, batch: Packed) -> Tensor:
-        qkv, steps = self.qkv(x), self.kernels.steps
-        steps.rotate_(qkv, batch.positions, self.turns, self.heads)
-        q, k, v = qkv.view(len(x), 3, self.heads, -1).unbind(1)
-        mixed = self.kernels.attend(q, k, v, batch.starts, batch.longest).flatten(1)
-        x = steps.add_norm(self.out(mixed), x, self.norm1)
-        return self.mlp(x, self.norm2)
+        mixed = self.kernels.attend(self.qkv(x), self.heads, batch, self.turns)
+        x = self.kernels.steps.add_norm(self.out.bare(mixed), self.out.bias, x, self.norm1)
+        return self.kernels.steps.add_norm(*self.mlp(x), x, self.norm2)
 
 
 class Dense:
@@ -108,9 +104,9 @@ class Dense:
         self.kernels = kernels
         self.up, self.down = weights.linear(f"{at}.fc1"), weights.linear(f"{at}.fc2")
 
-    def __call__(self, x: Tensor, after: Norm) -> Tensor:
-        steps = self.kernels.steps
-        return steps.add_norm(self.down(steps.gelu_(self.up(x))), x, after)
+    def __call__(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """What is to be added to `x`: one row for each token, and a bias."""
+        return self.down.bare(self.kernels.activated(x, self.up)), self.down.bias
 
 
 class Experts:
@@ -125,10 +121,10 @@ class Experts:
         cut = (shape.experts, shape.inner, shape.hidden)
         self.up, self.down = (weights[f"{at}.experts.mlp.{name}"].view(cut) for name in ("w1", "w2"))
 
-    def __call__(self, x: Tensor, after: Norm) -> Tensor:
+    def __call__(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """What is to be added to `x`: a row for each token and choice, and a bias."""
         routing = self.kernels.route(x, self.router, self.chosen)
-        y = self.kernels.experts(x, routing, self.up, self.down)
-        return self.kernels.steps.combine_norm(y, self.bias, x, after)
+        return self.kernels.experts(x, routing, self.up, self.down), self.bias
 
 
 def rotations(positions: int, head: int, base: float) -> Tensor:

@@ -27,13 +27,8 @@ def embed(ids: Tensor, positions: Tensor, word: Tensor, place: Tensor | None, se
     return _normalised(x, norm).to(word.dtype)
 
 
-def add_norm(y: Tensor, x: Tensor, norm: Norm) -> Tensor:
-    """LayerNorm of `x + y`."""
-    return _normalised(x.float() + y.float(), norm).to(x.dtype)
-
-
-def combine_norm(y: Tensor, bias: Tensor, x: Tensor, norm: Norm) -> Tensor:
-    """LayerNorm of `x + bias +` the sum of each token's consecutive rows in `y`, one for each expert it went to."""
+def add_norm(y: Tensor, bias: Tensor, x: Tensor, norm: Norm) -> Tensor:
+    """LayerNorm of `x + bias + y`; where `y` has several rows for each of `x` (one per expert), of their sum."""
     parts = y.view(len(x), -1, x.shape[1]).float().sum(1)
     return _normalised(x.float() + parts + bias.float(), norm).to(x.dtype)
 
