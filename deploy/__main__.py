@@ -15,9 +15,11 @@ from weakref import WeakKeyDictionary
 
 import click
 
+from deploy.edge.engine_inputs import input_problems
+from deploy.edge.engine_records import with_engines
 from deploy.edge.local_weights import look_around
 from deploy.edge.mistakes import explained
-from deploy.errors import Refusal, Refusals
+from deploy.errors import Refusal, Refusals, refuse_all
 from deploy.fleet import Fleet
 from deploy.plan import Plan, make_plan
 from deploy.refuse import refuse
@@ -29,14 +31,21 @@ _plans: WeakKeyDictionary[Any, Plan] = WeakKeyDictionary()
 def planned(inventory: Any, host: Any) -> Plan:
     """The plan of the whole inventory, made once for all its hosts and seen from those of `--limit`.
 
-    `--data expect=DIGEST` refuses any other plan.
+    `--data expect=DIGEST` refuses any other plan. So is one whose engines need something this machine does not have.
     """
     real = getattr(host, "inventory", inventory)
     if real not in _plans:
-        fleet = Fleet.of(real)
-        _plans[real] = make_plan(fleet, look_around(fleet, Path.cwd()))
+        made = _plan_of(real)
+        refuse_all(input_problems(made.slices, Path.cwd()))
+        _plans[real] = made
     limited = getattr(getattr(real, "state", None), "limit_hosts", None)
     return _plans[real].only(one.name for one in limited) if isinstance(limited, list) else _plans[real]
+
+
+def _plan_of(inventory: Any) -> Plan:
+    """The plan of an inventory in the surroundings of this machine."""
+    fleet, root = Fleet.of(inventory), Path.cwd()
+    return make_plan(fleet, with_engines(look_around(fleet, root), inventory, fleet, root))
 
 
 def load_inventory(file: str, data: dict[str, Any]) -> Any:
@@ -65,8 +74,7 @@ def load_inventory(file: str, data: dict[str, Any]) -> Any:
 def load_plan(file: str, data: Iterable[str] = (), limit: Iterable[str] = ()) -> Plan:
     """The plan of an inventory file, for programs such as the smoke tests; `data` and `limit` as pyinfra takes them."""
     loaded = load_inventory(file, override_data(data))
-    fleet = Fleet.of(loaded)
-    return make_plan(fleet, look_around(fleet, Path.cwd())).only(names_in(loaded, limit))
+    return _plan_of(loaded).only(names_in(loaded, limit))
 
 
 def host_data(file: str, data: Iterable[str] = ()) -> dict[str, dict[str, Any]]:
@@ -140,9 +148,7 @@ def pin(inventory: str, data: tuple[str, ...]) -> None:
     from deploy.edge.pin import pinned, write_digest
 
     with refusals_shown(inventory, False):
-        loaded = load_inventory(inventory, override_data(data))
-        fleet = Fleet.of(loaded)
-        made = make_plan(fleet, look_around(fleet, Path.cwd()))
+        made = load_plan(inventory, data)
         click.echo(write_digest(Path(inventory), pinned(made)), nl=False)
 
 

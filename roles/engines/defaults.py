@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from deploy.edge.engine_records import LEDGER
+
 
 @dataclass(frozen=True)
 class Defaults:
     """Where the ledger lies, how long a run waits, and how many engines nobody serves any more a host keeps."""
 
-    ledger: str = "inventories/engines"
+    ledger: str = LEDGER
     """Directory of the clone with a copy of every signed engine.json; commit it: `plan` then knows what was built."""
     build_seconds: int = 8 * 3600
     """How long a run waits for one engine. The unit goes on after it, and a second run attaches."""
