@@ -13,7 +13,8 @@ from rich.table import Table
 from rich.text import Text
 
 from deploy import memory
-from deploy.catalog import GPUS
+from deploy.catalog import GPU, GPUS
+from deploy.catalog.mig import PROFILES
 from deploy.fit import Fit
 from deploy.plan import Plan
 from deploy.slice import ModelSlice, ServerSlice, Slice
@@ -50,7 +51,8 @@ def _host(alike: list[Slice]) -> Iterator[RenderableType]:
     one = alike[0]
     names = alike[0].host if len(alike) == 1 else f"{alike[0].host} … {alike[-1].host} ({len(alike)} hosts)"
     card = GPUS[one.machine.gpu]
-    yield Text(f"{names}   {one.machine.gpus} x {card.title} (SM {one.sm}), {one.machine.os}", style="bold")
+    cut = f", each cut into {' + '.join(one.mig)}" if one.mig else ""
+    yield Text(f"{names}   {one.machine.gpus} x {card.title} (SM {one.sm}){cut}, {one.machine.os}", style="bold")
     yield _installed(one)
     for server in one.servers:
         yield Text(f"server {server.name}  triton@{server.name}.service", style="bold")
@@ -101,7 +103,16 @@ def memory_parts(server: ServerSlice, gpu: int, one: Slice) -> dict[str, int]:
         "key/value cache": sum(model.memory.kv_cache_mib for model in models),
         "reserve": memory.RESERVE_MIB,
     }
-    return parts | {"free": GPUS[one.machine.gpu].usable_mib - sum(parts.values())}
+    return parts | {"free": card_of(gpu, one).usable_mib - sum(parts.values())}
+
+
+def card_of(gpu: int, one: Slice) -> GPU:
+    """The card behind a server's GPU number, or the MIG instance, as a card of its MiB."""
+    card = GPUS[one.machine.gpu]
+    if not one.mig:
+        return card
+    cut = PROFILES[card.name, one.mig[gpu % len(one.mig)]]
+    return replace(card, total_mib=cut.total_mib, reserved_mib=cut.reserved_mib)
 
 
 def gpus_of(model: ModelSlice, server: ServerSlice) -> tuple[int, ...]:
@@ -115,13 +126,15 @@ def memory_bar(server: ServerSlice, gpu: int, one: Slice) -> Text:
     """One GPU as a bar, one character for each kind of use, and its legend."""
     parts = memory_parts(server, gpu, one)
     usable = sum(parts.values())
-    text, drawn, counted = Text(f"GPU {gpu}  "), 0, 0
+    cut = len(one.mig)
+    label = f"GPU {gpu // cut}, instance {gpu % cut} ({one.mig[gpu % cut]})\n       " if cut else f"GPU {gpu}  "
+    text, drawn, counted = Text(label), 0, 0
     for (_name, mark, style), size in zip(PARTS, parts.values(), strict=True):
         counted += size
         width = round(BAR_WIDTH * counted / usable) - drawn
         text.append(mark * width, style)
         drawn += width
-    text.append(f"  {usable:,} MiB usable of {one.gpu_mib:,}\n       ")
+    text.append(f"  {usable:,} MiB usable of {card_of(gpu, one).total_mib:,}\n       ")
     for (name, mark, style), size in zip(PARTS, parts.values(), strict=True):
         text.append(f" {mark} ", style)
         text.append(f"{name} {size:,} ")

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from deploy.__main__ import load_inventory
 from deploy.catalog import GPUS
 from deploy.catalog.mig import PROFILES, MigProfile, places, profiles_of
+from deploy.fleet import Fleet
+from deploy.plan import Plan, make_plan
+from deploy.report import plan_report
 from deploy.spec import Driver
-from tests.unit.given import EMBEDDER, GPT_OSS, LLAMA, MACHINE, MAIN, RERANKER, refusals
+from tests.unit.given import AROUND, EMBEDDER, GPT_OSS, LLAMA, MACHINE, MAIN, RERANKER, refusals
 from tests.unit.golden import same_as_golden
+from tests.unit.test_report import printed
 from tests.unit.wrong import Wrong
 
+INVENTORY = Path(__file__).parents[2] / "inventories" / "mig.py"
 HALVES = ("4g.40gb", "3g.40gb")
 APART = {"http_port": 8100, "grpc_port": 8101, "metrics_port": 8102}
 ONE = (replace(MAIN, models=(RERANKER,)),)
@@ -21,6 +29,11 @@ TWO = (
     replace(MAIN, name="llm", models=(LLAMA,), gpus=(0,)),
     replace(MAIN, name="encoders", models=(RERANKER, EMBEDDER), gpus=(1,), **APART),
 )
+
+
+def shipped() -> Plan:
+    """The plan of inventories/mig.py."""
+    return make_plan(Fleet.of(load_inventory(str(INVENTORY), {})), AROUND)
 
 
 def cut(*profiles: str, gpu: str = "h100-80", servers: Any = ONE) -> dict[str, Any]:
@@ -135,3 +148,19 @@ def test_an_h100_has_what_its_driver_listed() -> None:
         "1g.10gb": (19, 7, 9_984),
         "1g.10gb+me": (20, 1, 9_984),
     }
+
+
+def test_the_shipped_inventory_has_this_plan() -> None:
+    """All of it: a difference here is the review of what a re-run changes."""
+    same_as_golden("mig.plan.json", json.dumps(shipped().to_json(), indent=2, ensure_ascii=False) + "\n")
+
+
+def test_the_shipped_inventory_prints_like_this() -> None:
+    """Each server's memory is its instance's."""
+    same_as_golden("mig.plan.txt", printed(plan_report(shipped())))
+
+
+def test_each_server_attaches_its_own_instance() -> None:
+    """By CDI name: GPU, then instance."""
+    devices = {server.name: server.devices for server in shipped().slices[0].servers}
+    assert devices == {"llm": ("nvidia.com/gpu=0:0",), "encoders": ("nvidia.com/gpu=0:1",)}

@@ -1,0 +1,120 @@
+"""A GPU cut into MIG instances on a whole machine: planned, cut, shown to containers, cut again by a boot, made whole.
+
+One journey of its own, beside a rehearsal somebody has up (another number). Only what comes before serving is
+installed, because that is all a cut concerns; the served devices are proven by containers that attach them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from rehearsal import machine, requirements
+from rehearsal.machine import Machine
+from rehearsal.places import REPOSITORY, Places
+from tests.rehearsal.operator import Operator, Run
+
+pytestmark = pytest.mark.rehearsal
+
+PLACES = Places(REPOSITORY / ".rehearsal" / "number-6", 6)
+CUT, WHOLE = "tests/rehearsal/inventories/cut.py", "inventories/rehearsal.py"
+VERB = "tests/rehearsal/verbs/foundation.py"
+DEVICES = "nvidia-smi -L | grep -oE 'MIG [0-9]g[^ ]+' || true"
+NAMES = "nvidia-ctk cdi list 2>/dev/null | grep -E '=[0-9]'"
+LEFT = "/etc/systemd/system/enginehouse-mig.service /etc/enginehouse/mig.json"
+HALVES = ["MIG 4g.40gb", "MIG 3g.40gb"]
+# As a program of somebody else would: an instance is open while its capability node is.
+HOLD = "systemd-run --quiet --unit=notebook sh -c 'exec 3</dev/nvidia0 4</dev/nvidia-caps/nvidia-cap12; exec sleep 600'"
+
+
+@dataclass(frozen=True)
+class Cut:
+    """The machine, its operator, and the runs so far."""
+
+    machine: Machine
+    operator: Operator
+    dry: Run
+    first: Run
+
+    def run(self, inventory: str, *words: str) -> Run:
+        """The foundation, by an inventory."""
+        return self.operator.pyinfra(*words, inventory=inventory, verb=VERB)
+
+    def says(self, command: str) -> list[str]:
+        """What a command prints on the machine."""
+        return self.machine.run(command).stdout.splitlines()
+
+
+@pytest.fixture(scope="module")
+def cut() -> Iterator[Cut]:
+    """A bare machine after the first run; nothing of it before, and nothing after."""
+    if lacking := [*requirements.missing(PLACES), *requirements.missing_packages()]:
+        pytest.skip(requirements.explain(lacking))
+    home = PLACES.root / "home"
+    operator = Operator(PLACES.number, PLACES.root / "operator.log", home)
+    machine.down(PLACES)
+    home.mkdir(parents=True, exist_ok=True)
+    try:
+        (one,) = machine.up(["d13m"], "13", places=PLACES)
+        assert operator.python("-m", "rehearsal.services", "up").returncode == 0
+        dry = operator.pyinfra("--dry", inventory=CUT, verb=VERB)
+        yield Cut(one, operator, dry, operator.pyinfra(inventory=CUT, verb=VERB))
+    finally:
+        machine.down(PLACES)
+        operator.python("-m", "rehearsal.services", "down")
+
+
+def test_the_gpu_is_cut_as_planned(cut: Cut) -> None:
+    """Installed, cut and proven in one run, on a machine that had no driver."""
+    assert (cut.first.code, cut.says(DEVICES)) == (0, HALVES), cut.first.said[-3000:]
+
+
+def test_dry_foresaw_the_cut(cut: Cut) -> None:
+    """On the bare machine."""
+    assert "MIG | Cut the GPUs" in cut.dry.announced.values()
+
+
+def test_cdi_offers_instances_and_no_whole_gpu(cut: Cut) -> None:
+    """By the names the plan gives its servers."""
+    assert cut.says(NAMES) == ["nvidia.com/gpu=0:0", "nvidia.com/gpu=0:1"]
+
+
+def test_a_container_with_an_instance_sees_that_one_alone(cut: Cut) -> None:
+    """The proof of the deploy once more; asked for whole GPUs only, it says what is there instead."""
+    prove = "/usr/local/lib/enginehouse/prove-gpu-container 1"
+    assert cut.machine.run(f"{prove} nvidia.com/gpu=0:0 nvidia.com/gpu=0:1").returncode == 0
+    assert "sees 2 of 0 MIG instances" in cut.machine.run(f"{prove} 2>&1 || true").stdout
+
+
+def test_a_second_run_changes_nothing(cut: Cut) -> None:
+    """Nor does the dry one announce anything."""
+    announced = cut.run(CUT, "--dry").announced
+    assert (announced, cut.run(CUT).changed) == ({}, {})
+
+
+def test_a_boot_cuts_again_before_docker_and_cdi(cut: Cut) -> None:
+    """Instances do not outlive it; the run after it finds everything as it was."""
+    cut.machine.reboot()
+    assert cut.says("systemctl is-system-running --wait; " + DEVICES) == ["running", *HALVES]
+    assert cut.says(NAMES) == ["nvidia.com/gpu=0:0", "nvidia.com/gpu=0:1"]
+    assert cut.run(CUT).changed == {}
+
+
+def test_what_somebody_else_uses_is_named_and_stays(cut: Cut) -> None:
+    """The plan wants the GPU whole; a process has an instance open."""
+    cut.machine.run(HOLD)
+    run = cut.run(WHOLE)
+    assert (run.code, cut.says(DEVICES)) == (1, HALVES)
+    assert "GPUs have to be cut anew, and something that is not ours uses them" in run.said
+    assert "used by  sleep (" in run.said
+
+
+def test_with_nobody_on_it_the_gpu_becomes_whole(cut: Cut) -> None:
+    """Mode off, unit gone, and CDI names the card again; the run after that changes nothing."""
+    cut.machine.run("systemctl stop notebook")
+    run = cut.run(WHOLE)
+    assert (run.code, cut.says(DEVICES), cut.says(NAMES)) == (0, [], ["nvidia.com/gpu=0"]), run.said[-3000:]
+    assert cut.says(f"ls {LEFT} 2>/dev/null || true") == []
+    assert cut.run(WHOLE).changed == {}
