@@ -82,10 +82,11 @@ def server_budget(server: Server, served: Iterable[Served], gpu: GPU, trtllm: st
 def pages_context(served: Served) -> bool:
     """Whether an engine's context attention may read its cache in pages, which reuse and chunked context live on.
 
-    TensorRT-LLM refuses it for an int8 cache, and for an fp8 cache under weights that are not fp8 (attentionOp.cpp).
+    TensorRT-LLM refuses it for an int8 cache, and for an fp8 cache unless its attention runs in fp8 too, which it does
+    under per-tensor fp8, W4A8 AWQ and NVFP4 weights only (attentionOp.cpp, builder.py).
     """
     dtype = kv_dtype_of(served)
-    return dtype != "int8" and (dtype != "fp8" or precision_of(served) in ("fp8", "fp8_rowwise"))
+    return dtype != "int8" and (dtype != "fp8" or precision_of(served) in ("fp8", "w4a8_awq", "nvfp4"))
 
 
 def reuses_blocks(served: Served, trtllm: str = "") -> bool:

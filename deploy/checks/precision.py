@@ -160,6 +160,6 @@ def _cache_path(placed: Placed) -> Iterator[Refusal]:
                 f"{' and '.join(asked)} want paged context FMHA, which does not go with this {dtype} cache",
                 "kv_cache.dtype",
                 seen=f"{dtype!r} with precision={precision_of(placed.served)!r}, {', '.join(asked)}",
-                wanted="a 16-bit cache, or fp8 weights and an fp8 cache together",
+                wanted="a 16-bit cache, or an fp8 cache with per-tensor fp8 weights",
                 attempt='KVCache(dtype="fp8") with precision="fp8", or leave out ' + " and ".join(asked),
             )

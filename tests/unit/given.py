@@ -11,7 +11,7 @@ from deploy.checks.every import judge
 from deploy.errors import Refusal
 from deploy.fleet import Fleet
 from deploy.plan import Plan, make_plan
-from deploy.spec import LLM, Embedder, Machine, Reranker, Server, Weights
+from deploy.spec import LLM, Checkpoint, Embedder, Machine, Reranker, Server, Weights
 from deploy.surroundings import Surroundings
 
 TODAY = date(2026, 11, 21)
@@ -28,6 +28,20 @@ def pinned(checkpoint: str, **changes: Any) -> Weights:
 
 GPT_OSS = LLM(name="gpt-oss-20b", checkpoint="gpt-oss-20b", weights=pinned("gpt-oss-20b"))
 LLAMA = LLM(name="llama", checkpoint="llama-3.1-8b-instruct", weights=pinned("llama-3.1-8b-instruct"))
+ONE_B = Checkpoint(
+    architecture="LlamaForCausalLM",
+    parameters=1_235_814_400,
+    layers=16,
+    hidden=2048,
+    heads=32,
+    kv_heads=8,
+    head_dim=64,
+    intermediate=8192,
+    vocabulary=128_256,
+    positions=131_072,
+)
+"""Llama-3.2-1B, which the catalog does not have."""
+
 RERANKER = Reranker(name="bge", checkpoint="bge-reranker-large", weights=pinned("bge-reranker-large"))
 EMBEDDER = Embedder(name="nomic", checkpoint="nomic-embed-text-v2-moe", weights=pinned("nomic-embed-text-v2-moe"))
 MAIN = Server(name="main", models=(RERANKER, EMBEDDER, GPT_OSS))

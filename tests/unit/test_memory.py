@@ -3,21 +3,35 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from deploy import memory
-from deploy.budget import server_budget
+from deploy.budget import Share, host_mib, server_budget
 from deploy.catalog import CHECKPOINTS, GPUS
-from deploy.resolve import serve
-from deploy.spec import Checkpoint, KVCache, Weights
+from deploy.resolve import gpu_of, serve
+from deploy.spec import LLM, Adapter, Checkpoint, Draft, Eagle, Host, KVCache, Lookahead, LoRA, Medusa, Weights
 from deploy.surroundings import LocalWeights, Surroundings
-from tests.unit.given import AROUND, GPT_OSS, LLAMA, MAIN, RERANKER, plan
+from tests.unit.given import (
+    AROUND,
+    GPT_OSS,
+    LLAMA,
+    MACHINE,
+    MAIN,
+    ONE_B,
+    RERANKER,
+    main,
+    pinned,
+    plan,
+    refusals,
+)
 
 GPT = CHECKPOINTS["gpt-oss-20b"].shape
 BGE = CHECKPOINTS["bge-reranker-large"].shape
 NOMIC = CHECKPOINTS["nomic-embed-text-v2-moe"].shape
 LLAMA_SHAPE = CHECKPOINTS["llama-3.1-8b-instruct"].shape
+LLAMA_70B = CHECKPOINTS["llama-3.1-70b-instruct"].shape
 
 
 def test_gpt_oss_weights_take_13124() -> None:
@@ -83,8 +97,7 @@ def test_a_token_takes_its_keys_and_values(shape: Checkpoint, dtype: str, ways: 
 
 def test_a_70b_with_16_long_users_does_not_fit_four_cards() -> None:
     """80 x 8 x 128 x 2 bytes at fp8; 16 x 131,072 tokens over 4 GPUs: 81,920 MiB each, more than the card."""
-    shape = replace(LLAMA_SHAPE, layers=80, hidden=8192, heads=64, head_dim=128)
-    assert memory.kv_cache_mib(16 * 131_072, memory.kv_bytes_per_token(shape, "fp8", 4)) == 81_920
+    assert memory.kv_cache_mib(16 * 131_072, memory.kv_bytes_per_token(LLAMA_70B, "fp8", 4)) == 81_920
 
 
 def test_tokens_come_in_whole_blocks() -> None:
@@ -135,3 +148,118 @@ def test_an_encoder_counts_the_parameters_of_a_local_checkpoint() -> None:
     served = serve(model, Surroundings(today=AROUND.today, local={"w": local}))
     assert served is not None
     assert server_budget(MAIN, [served], GPUS["h100-80"]).shares[0].memory.weights_mib == 2
+
+
+def test_an_fp8_70b_takes_17323_on_each_of_four() -> None:
+    """68,452,360,192 + 2 x 2,101,346,304 = 72,655,052,800 bytes; a quarter is 17,322.4 MiB."""
+    assert memory.llm_weights_mib(LLAMA_70B, precision="fp8", tensor_parallel=4) == 17_323
+
+
+@pytest.mark.parametrize(("precision", "size"), [("int4_awq", 5_541), ("int8_wo", 8_661), ("w4a8_awq", 5_541)])
+def test_four_and_eight_bits_take_their_scales_along(precision: str, size: int) -> None:
+    """6,979,588,096 x 17 / 32 + 2,101,346,304 = 5,809,252,480 bytes (5,540.1 MiB), and 8,660.3."""
+    assert memory.llm_weights_mib(LLAMA_SHAPE, precision=precision) == size
+
+
+def test_a_stage_holds_its_layers_and_one_of_table_and_head() -> None:
+    """70B in 16 bit over two stages: 40 of 80 layers (136,904,720,384 / 2) and 2,101,346,304: 67,285.3 MiB."""
+    assert memory.llm_weights_mib(LLAMA_70B, pipeline_parallel=2) == 67_286
+
+
+@pytest.mark.parametrize(
+    ("tensor", "pipeline", "size"), [(1, 1, 163_840), (4, 1, 40_960), (4, 2, 20_480), (16, 1, 20_480)]
+)
+def test_a_token_of_a_70b_in_fp8(tensor: int, pipeline: int, size: int) -> None:
+    """2 x 80 x 8 x 128 bytes; stages have half the layers, and sixteen GPUs a copy of a head each."""
+    assert memory.kv_bytes_per_token(LLAMA_70B, "fp8", tensor, pipeline) == size
+
+
+def chat_70b(users: int, gpu: str) -> dict[str, Any]:
+    """Four GPUs with a 70B in fp8 and a cache for this many sequences of 131,072 tokens."""
+    model = replace(
+        LLAMA,
+        checkpoint="llama-3.3-70b-instruct-fp8",
+        weights=pinned("llama-3.3-70b-instruct-fp8"),
+        kv_cache=KVCache(tokens=users * 131_072, dtype="fp8"),
+        chunked_prefill=True,
+        max_batch_size=users,
+        max_seq_len=131_072,
+    )
+    return main(model, gpus=(0, 1, 2, 3)) | {"machine": replace(MACHINE, gpu=gpu, gpus=4)}
+
+
+@pytest.mark.parametrize(
+    ("users", "gpu", "fits"), [(16, "h200-141", True), (16, "h100-80", False), (11, "h100-80", True)]
+)
+def test_long_users_of_a_70b(users: int, gpu: str, fits: bool) -> None:
+    """5,120 MiB for each on each of four GPUs: 16 take 81,920, more than an H100 80GB has; 11 take 56,320."""
+    assert (refusals(**chat_70b(users, gpu)) == []) is fits
+
+
+def test_the_refusal_says_how_many_tokens_fit() -> None:
+    """79,031 - 592 - 17,323 - 1,408 - 2,612 = 57,096 MiB of 40,960 bytes: 1,461,632 tokens, eleven whole users."""
+    found = refusals(**chat_70b(16, "h100-80"))
+    assert [problem.attempt for problem in found] == [
+        "KVCache(tokens=1461632) for llama, or one model fewer on this GPU"
+    ]
+
+
+def share(model: LLM, gpus: int = 1, trtllm: str = "1.2.1") -> Share:
+    """What one LLM gets of H100s."""
+    server = replace(MAIN, models=(model,), gpus=tuple(range(gpus)))
+    served = serve(model, AROUND)
+    assert served is not None
+    return server_budget(server, [served], GPUS["h100-80"], trtllm).shares[0]
+
+
+def test_a_draft_model_takes_weights_and_cache() -> None:
+    """1,235,814,400 x 2 bytes are 2,357.2 MiB beside 15,317; a token has 2 x 16 x 8 x 64 x 2 bytes beside 131,072."""
+    found = share(replace(LLAMA, speculative=Draft(checkpoint=ONE_B, weights=pinned("qwen3-8b"))))
+    assert (found.memory.weights_mib, found.kv_bytes_per_token) == (17_675, 163_840)
+
+
+def test_an_eagle_head_takes_a_layer_of_cache_and_its_weights() -> None:
+    """50,331,648 + 16,777,216 (attention) + 176,160,768 (inner) + 50,331,648 (projection) + 525,336,576 (output head).
+
+    Twice their sum of 818,937,856 are 1,562 MiB; one layer of cache is 131,072 / 32 bytes.
+    """
+    found = share(replace(LLAMA, speculative=Eagle(weights=pinned("qwen3-8b"), tokens=3)))
+    assert (found.memory.weights_mib, found.kv_bytes_per_token) == (15_317 + 1_562, 131_072 + 4_096)
+
+
+def test_medusa_heads_are_many() -> None:
+    """4 x (4096 x 4096 + 4096 + 128,256 x 4096) x 2 bytes = 4,136.0 MiB, rounded up."""
+    model = replace(LLAMA, path="engine", speculative=Medusa(weights=pinned("qwen3-8b")))
+    assert share(model).memory.weights_mib == 15_317 + 4_137
+
+
+def test_lookahead_needs_no_weights() -> None:
+    """It drafts from the sequence itself."""
+    assert share(replace(LLAMA, path="engine", speculative=Lookahead())).memory.weights_mib == 15_317
+
+
+def test_adapters_have_a_cache_on_the_gpu() -> None:
+    """512 MiB beside the workspace of 3,199."""
+    lora = LoRA(adapters=(Adapter(name="a", task_id=1, weights=pinned("qwen3-8b")),), gpu_mib=512)
+    assert share(replace(LLAMA, path="engine", lora=lora)).memory.workspace_mib == 3_711
+
+
+def test_an_engine_runs_inside_tritonserver() -> None:
+    """One context less than the PyTorch path, whose worker is a process of its own."""
+    paths = ("engine", "pytorch")
+    assert [share(replace(LLAMA, path=path)).memory.context_mib for path in paths] == [704, 1_408]  # type: ignore[arg-type]
+
+
+def test_pinned_host_memory_is_counted_once_for_every_rank() -> None:
+    """4 x (1,024 + 0)."""
+    model = replace(LLAMA, kv_cache=KVCache(host_mib=1024))
+    server = replace(MAIN, models=(model,), gpus=(0, 1, 2, 3))
+    assert host_mib(server, [serve(model, AROUND)]) == 4_096  # type: ignore[list-item]
+
+
+def test_a_mig_instance_is_a_card_of_its_own_size() -> None:
+    """40,448 MiB and 256 of it kept: 40,192; the tightest of a server's instances counts."""
+    host = Host(name="h", machine=replace(MACHINE, mig=("3g.40gb", "3g.40gb")), servers=())
+    found = gpu_of(host, replace(MAIN, gpus=(1,)))
+    assert found is not None
+    assert found.usable_mib == 40_192

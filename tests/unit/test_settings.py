@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from deploy.spec import KVCache
-from tests.unit.given import EMBEDDER, GPT_OSS, LLAMA, MACHINE, RERANKER, main, plan
+from deploy.spec import Draft, Eagle, KVCache, Parallel, Weights
+from tests.unit.given import EMBEDDER, GPT_OSS, LLAMA, MACHINE, ONE_B, RERANKER, main, pinned, plan
 
 WEIGHTS = "/var/lib/enginehouse/weights"
 
@@ -105,3 +107,71 @@ def test_the_encoders_know_every_parameter(model: object) -> None:
     from encoders.settings import Settings
 
     assert Settings.of(settings(model)).max_tokens == 512
+
+
+def test_a_split_over_stages_is_written() -> None:
+    """Four GPUs in two stages of two."""
+    data = main(replace(LLAMA, parallel=Parallel(pipeline=2)), gpus=(0, 1, 2, 3))
+    found = plan(**(data | {"machine": replace(MACHINE, gpus=4)})).for_host("h100-01").servers[0].models[0].settings
+    assert (found["tensor_parallel_size"], found["pipeline_parallel_size"]) == (2, 2)
+
+
+def test_an_eagle_head_drafts_from_a_directory_of_its_own() -> None:
+    """In the words of EagleDecodingConfig; a dense model beside it keeps every other default."""
+    head = Weights.hub("someone/a-head", "0123456789abcdef0123456789abcdef01234567")
+    assert settings(replace(LLAMA, speculative=Eagle(weights=head, tokens=3)))["speculative_config"] == {
+        "decoding_type": "Eagle",
+        "max_draft_len": 3,
+        "speculative_model_dir": f"{WEIGHTS}/llama-eagle/0123456789abcdef0123456789abcdef01234567",
+    }
+
+
+def test_a_scheduler_is_written_where_it_is_not_the_default() -> None:
+    """As its enumeration spells it."""
+    assert settings(replace(LLAMA, scheduler="max_utilization"))["scheduler_config"] == {
+        "capacity_scheduler_policy": "MAX_UTILIZATION"
+    }
+
+
+def test_blocks_that_fall_out_of_the_gpu_go_to_the_host() -> None:
+    """4,096 MiB in bytes."""
+    cache = settings(replace(LLAMA, kv_cache=KVCache(host_mib=4096)))["kv_cache_config"]
+    assert isinstance(cache, dict)
+    assert cache["host_cache_size"] == 4_294_967_296
+
+
+@pytest.mark.parametrize(("asked", "written"), [("auto", "auto"), ("bfloat16", "auto"), ("fp8", "fp8")])
+def test_a_cache_has_one_of_two_words(asked: str, written: str) -> None:
+    """The backend knows auto, fp8 and nvfp4, and refuses bfloat16."""
+    cache = settings(replace(LLAMA, kv_cache=KVCache(dtype=asked)))["kv_cache_config"]  # type: ignore[arg-type]
+    assert isinstance(cache, dict)
+    assert cache["dtype"] == written
+
+
+def test_a_dtype_is_written_where_it_was_chosen() -> None:
+    """Else it is the checkpoint's."""
+    assert (settings(replace(LLAMA, precision="float16"))["dtype"], "dtype" in settings(LLAMA)) == ("float16", False)
+
+
+def test_the_backend_is_asked_for_clients_as_often_as_was_said() -> None:
+    """In milliseconds."""
+    asked = settings(replace(LLAMA, cancellation_check_period_ms=250))["triton_config"]
+    assert asked == {"max_batch_size": 0, "decoupled": True, "cancellation_check_period_ms": 250}
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        replace(GPT_OSS, moe_backend="TRITON"),
+        replace(LLAMA, kv_cache=KVCache(host_mib=1024), scheduler="max_utilization", precision="float16"),
+        replace(LLAMA, speculative=Eagle(weights=pinned("qwen3-8b"), tokens=3)),
+        replace(LLAMA, speculative=Draft(checkpoint=ONE_B, weights=pinned("qwen3-8b"))),
+    ],
+)
+def test_the_llm_of_the_image_knows_every_argument(model: object) -> None:
+    """By the list the stand-in of the image refuses with, which was read from llm_args.py."""
+    source = Path(__file__).parents[2] / "rehearsal/llmapi/packages/tensorrt_llm/arguments.py"
+    known: dict[str, Any] = {}
+    exec(compile(source.read_text("utf-8"), str(source), "exec"), known)
+    told = {name: value for name, value in settings(model).items() if name != "triton_config"}
+    assert known["check"](told) is None

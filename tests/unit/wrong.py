@@ -194,9 +194,6 @@ MODELS = {
         'servers["main"].models["bge"].checkpoint',
     ),
     "gpt-oss has no engine": Wrong(main(replace(GPT_OSS, path="engine")), "no-engine", f"{GPT}.path"),
-    "an engine of a Llama is recognised and not built yet": Wrong(
-        main(replace(LLAMA, path="engine")), "engine-not-yet", 'servers["main"].models["llama"].path'
-    ),
     "the engine path is gone after TensorRT-LLM 1.2.1": Wrong(
         main(replace(LLAMA, path="engine")) | {"release": Release(name="next", derived_from="26.07", trtllm="1.3.0")},
         "engine-removed",

@@ -11,7 +11,6 @@ from typing import Any
 from deploy.spec import (
     Adapter,
     Calibration,
-    Checkpoint,
     Draft,
     Eagle,
     Engine,
@@ -27,25 +26,13 @@ from deploy.spec import (
     Replay,
     Weights,
 )
-from tests.unit.given import GPT_OSS, LLAMA, MACHINE, MAIN, RERANKER, main, pinned
+from tests.unit.given import GPT_OSS, LLAMA, MACHINE, MAIN, ONE_B, RERANKER, main, pinned
 from tests.unit.wrong import A_COMMIT, Wrong
 
 HEAD = Weights.hub("someone/a-head", A_COMMIT)
 TEXTS = Calibration(directory="calibration/cnn_dailymail")
 TRUST = {"engine_trust": EngineTrust(key="keys/engines")}
 MODEL = 'servers["main"].models["llama"]'
-ONE_B = Checkpoint(
-    architecture="LlamaForCausalLM",
-    parameters=1_235_814_400,
-    layers=16,
-    hidden=2048,
-    heads=32,
-    kv_heads=8,
-    head_dim=64,
-    intermediate=8192,
-    vocabulary=128_256,
-    positions=131_072,
-)
 MIXTRAL = replace(LLAMA, checkpoint="mixtral-8x7b-instruct", weights=pinned("mixtral-8x7b-instruct"))
 
 

@@ -33,6 +33,21 @@ NESTED_ARGUMENTS = {
         backend max_num_tokens load_balancer disable_finalize_fusion use_low_precision_moe_combine
     """),
     "scheduler_config": {"capacity_scheduler_policy", "context_chunking_policy", "dynamic_batch_config"},
+    "lora_config": _names("""
+        lora_dir lora_ckpt_source max_lora_rank lora_target_modules trtllm_modules_to_hf_modules max_loras
+        max_cpu_loras swap_gate_up_proj
+    """),
+    "peft_cache_config": _names("""
+        num_host_module_layer num_device_module_layer optimal_adapter_size max_adapter_size num_put_workers
+        num_ensure_workers num_copy_streams max_pages_per_block_host max_pages_per_block_device device_cache_percent
+        host_cache_size lora_prefetch_dir
+    """),
+    "speculative_config": _names("""
+        decoding_type max_draft_len max_total_draft_tokens speculative_model_dir max_concurrency load_format
+        acceptance_window acceptance_length_threshold eagle_choices greedy_sampling posterior_threshold
+        use_dynamic_tree dynamic_tree_max_topK num_eagle_layers max_non_leaves_per_layer eagle3_one_model
+        eagle3_layers_to_capture
+    """),
 }
 
 
