@@ -118,5 +118,5 @@ def oom_kills(table: Path = Path("/proc/vmstat")) -> int:
 
 def last_lines(log: str, count: int = LAST_LINES) -> list[str]:
     """The end of a log, without blank lines and progress bars that overwrote themselves."""
-    lines = [line.rsplit("\r", 1)[-1].rstrip() for line in log.splitlines()]
+    lines = [line.rsplit("\r", 1)[-1].rstrip() for line in log.replace("\r\n", "\n").split("\n")]
     return [line[:300] for line in lines if line.strip()][-count:]

@@ -85,6 +85,7 @@ def run(argv: list[str], log: BinaryIO, told: Callable[[str], None]) -> tuple[in
             if time.monotonic() >= next_told:
                 next_told = time.monotonic() + 1
                 told(last)
+    told(last)
     child.stdout.close()
     return child.wait(), tail.decode(errors="replace")
 

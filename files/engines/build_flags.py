@@ -81,15 +81,11 @@ def problems(argv: list[str], help_text: str, row: str) -> list[str]:
 def _problem(known: dict[str, Flag], flag: str, values: list[str]) -> str:
     here = known.get(flag)
     if here is None:
-        close = difflib.get_close_matches(flag, list(known), n=1, cutoff=0.6)
+        close = difflib.get_close_matches(flag, list(known), n=1, cutoff=0.75)
         return f"knows {len(known)} flags, and not {flag}" + (f"; the nearest is {close[0]}" if close else "")
     if here.is_switch and values:
         return f"{flag} is a switch and takes no value"
     if not here.is_switch and not values:
         return f"{flag} wants a value" + (f" out of {', '.join(here.choices)}" if here.choices else "")
     unknown = [value for value in values if here.choices and value not in here.choices]
-    if not unknown:
-        return ""
-    close = difflib.get_close_matches(unknown[0], here.choices, n=1, cutoff=0.6)
-    near = f"; the nearest is {close[0]}" if close else ""
-    return f"{flag} takes {', '.join(here.choices)}, and not {unknown[0]}{near}"
+    return f"{flag} takes {', '.join(here.choices)}, and not {unknown[0]}" if unknown else ""

@@ -4,7 +4,7 @@ import time
 
 from tensorrt_llm import __version__
 
-from . import checkpoint, gpu
+from . import checkpoint
 from .flags import convert_parser
 
 FAMILIES = {
@@ -26,8 +26,6 @@ def main(family):
     architecture = (source.get("architectures") or ["none"])[0]
     if architecture not in FAMILIES[family]:
         raise NotImplementedError(f"Unsupported model architecture: {architecture} is not of the {family} family")
-    if not getattr(options, "load_model_on_cpu", True):
-        gpu.require_torch_memory(checkpoint.weights_mib(options.model_dir))
     algorithm, cache = _quantization(options)
     for done in range(0, 101, 25):
         print(f"Weights loaded: {done}%", flush=True)
