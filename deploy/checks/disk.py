@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from deploy.errors import Refusal
-from deploy.files import HEADROOM_MIB, IMAGE_UNPACK_FACTOR, disk_needed_mib, weights_of
+from deploy.files import HEADROOM_MIB, IMAGE_UNPACK_FACTOR, all_weights_of, disk_needed_mib
 from deploy.refuse import refuse
 from deploy.resolve import image_of, release_row, serve
 from deploy.spec import Host
@@ -18,7 +18,8 @@ def disk_problems(host: Host, surroundings: Surroundings) -> Iterator[Refusal]:
     if row is None or not host.machine.disk_mib or host.machine.data_disk:
         return
     models = (serve(model, surroundings) for server in host.servers for model in server.models)
-    weights = list({one.model.name: weights_of(one) for one in models if one}.values())
+    found = [weights for one in models if one for weights in all_weights_of(one)]
+    weights = list({(one.model, one.revision): one for one in found}.values())
     image = image_of(host, row)
     needed = disk_needed_mib(image, weights)
     if host.machine.disk_mib < needed:

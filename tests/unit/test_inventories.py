@@ -1,0 +1,92 @@
+"""Every shipped inventory has a plan, read in review: a difference here is what a re-run changes on its machines."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from deploy.__main__ import load_inventory
+from deploy.fleet import Fleet
+from deploy.plan import Plan, make_plan
+from deploy.report import plan_report
+from tests.unit.given import AROUND
+from tests.unit.golden import same_as_golden
+from tests.unit.test_report import printed
+
+FOLDER = Path(__file__).parents[2] / "inventories"
+ELSEWHERE = ("h100", "mig", "rehearsal")
+"""Tested beside what they show, or not shipped to anybody."""
+
+NAMES = sorted(file.stem for file in FOLDER.glob("*.py") if file.stem not in ELSEWHERE)
+EACH = pytest.mark.parametrize("name", NAMES)
+
+
+@cache
+def shipped(name: str) -> Plan:
+    """The plan of one of them."""
+    return make_plan(Fleet.of(load_inventory(str(FOLDER / f"{name}.py"), {})), AROUND)
+
+
+def test_the_promised_ones_are_here() -> None:
+    """Eight, beside the first and the one that cuts its GPU."""
+    assert NAMES == [
+        "awq_l40s",
+        "h100_engine",
+        "h100x4_llama70b_128k",
+        "h100x4_llama70b_chat",
+        "h100x4_llama70b_eagle",
+        "h100x8_replicas",
+        "mixtral_ep",
+        "two_lengths",
+    ]
+
+
+@EACH
+def test_it_has_this_plan(name: str) -> None:
+    """All of it, build commands as strings included."""
+    same_as_golden(f"{name}.plan.json", json.dumps(shipped(name).to_json(), indent=2, ensure_ascii=False) + "\n")
+
+
+@EACH
+def test_it_prints_this(name: str) -> None:
+    """The page an operator reads before saying yes."""
+    same_as_golden(f"{name}.plan.txt", printed(plan_report(shipped(name))))
+
+
+@pytest.mark.parametrize(
+    ("name", "paths"),
+    [
+        ("awq_l40s", ["engine int4_awq"]),
+        ("h100_engine", ["engine fp8"]),
+        ("h100x4_llama70b_128k", ["engine fp8", "engine fp8"]),
+        ("h100x4_llama70b_chat", ["engine fp8"]),
+        ("h100x4_llama70b_eagle", ["pytorch fp8"]),
+        ("h100x8_replicas", ["pytorch mxfp4"] * 8),
+        ("mixtral_ep", ["pytorch bfloat16"]),
+        ("two_lengths", ["engine fp8", "engine fp8"]),
+    ],
+)
+def test_its_llms_run_so(name: str, paths: list[str]) -> None:
+    """Path and precision of every LLM, in order."""
+    servers = [server for one in shipped(name).slices for server in one.servers]
+    models = [model for server in servers for model in server.models if model.kind == "llm"]
+    assert [f"{model.path} {model.precision}" for model in models] == paths
+
+
+def test_sixteen_long_users_fit_h200_and_eleven_h100() -> None:
+    """Sequences of 131,072 tokens held at once."""
+    found = [one.servers[0].models[0].full_context_sequences for one in shipped("h100x4_llama70b_128k").slices]
+    assert found == [11, 16]
+
+
+def test_the_chat_pattern_holds_its_128_conversations() -> None:
+    """1,461,632 tokens of cache, 10,240 each."""
+    assert shipped("h100x4_llama70b_chat").slices[0].servers[0].models[0].full_context_sequences >= 128
+
+
+def test_eight_replicas_share_one_copy_of_the_weights() -> None:
+    """Three models, three directories."""
+    assert len(shipped("h100x8_replicas").slices[0].weights) == 3
