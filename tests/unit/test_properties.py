@@ -14,9 +14,22 @@ from deploy.errors import Refusal
 from deploy.plan import Plan
 from deploy.report import gpus_of
 from deploy.slice import ServerSlice
-from deploy.spec import KVCache, Rollout
+from deploy.spec import (
+    Adapter,
+    Calibration,
+    Draft,
+    Eagle,
+    EngineTrust,
+    KVCache,
+    Lookahead,
+    LoRA,
+    Medusa,
+    Parallel,
+    Rollout,
+    Weights,
+)
 from deploy.waves import waves
-from tests.unit.given import EMBEDDER, GPT_OSS, LLAMA, MACHINE, MAIN, RERANKER, main, plan, sources
+from tests.unit.given import EMBEDDER, GPT_OSS, LLAMA, MACHINE, MAIN, ONE_B, RERANKER, main, pinned, plan, sources
 
 CACHES = st.builds(KVCache, tokens=st.none() | st.integers(8192, 600_000))
 LLMS = st.builds(
@@ -47,13 +60,40 @@ def inventories(draw: st.DrawFn) -> dict[str, Any]:
     return data | {"machine": replace(MACHINE, gpu=draw(CARDS), gpus=ways)}
 
 
+TEXTS = Calibration(directory="texts")
+HEAD = Weights.hub("someone/a-head", "0123456789abcdef0123456789abcdef01234567")
+DRAFTS = (None, Eagle(weights=HEAD, tokens=3), Draft(checkpoint=ONE_B, weights=HEAD))
+ON_ENGINES = (*DRAFTS, Medusa(weights=HEAD), Lookahead())
+ADAPTERS = LoRA(adapters=(Adapter(name="a", task_id=1, weights=HEAD),), gpu_mib=2048)
+
+
+@st.composite
+def split_inventories(draw: st.DrawFn) -> dict[str, Any]:
+    """Data of one host with a Llama split over its GPUs: stages, drafts, adapters, fp8, an engine, encoders beside."""
+    ways, compiled = draw(WAYS), draw(st.booleans())
+    fp8 = draw(st.booleans())
+    name = draw(st.sampled_from(["llama-3.1-8b-instruct", "llama-3.1-70b-instruct"]))
+    changes: dict[str, Any] = {"checkpoint": name, "weights": pinned(name), "max_num_tokens": 16_384}
+    changes["max_batch_size"] = draw(st.integers(1, 128))
+    changes["parallel"] = Parallel(pipeline=draw(st.sampled_from([1, ways])))
+    changes["speculative"] = draw(st.sampled_from(ON_ENGINES if compiled else DRAFTS))
+    changes["kv_cache"] = KVCache(dtype="fp8" if fp8 else "auto", tokens=draw(st.none() | st.integers(8192, 600_000)))
+    if compiled:
+        changes |= {"path": "engine", "lora": draw(st.sampled_from([None, ADAPTERS]))}
+        changes |= {"precision": "fp8", "calibration": TEXTS} if fp8 else {}
+    beside = [] if compiled and ways > 1 else draw(ENCODERS)
+    data = main(*beside, replace(LLAMA, **changes), gpus=tuple(range(ways)))
+    trust = {"engine_trust": EngineTrust(key="keys/engines")}
+    return data | trust | {"machine": replace(MACHINE, gpu=draw(CARDS), gpus=ways)}
+
+
 def taken_mib(server: ServerSlice, gpu: int) -> int:
     """MiB of one GPU, summed from the slices a second time."""
     return server.overhead_mib + sum(m.memory.total_mib for m in server.models if gpu in gpus_of(m, server))
 
 
-@given(inventories())
-@settings(max_examples=150, deadline=None)
+@given(inventories() | split_inventories())
+@settings(max_examples=200, deadline=None)
 def test_a_plan_that_fits_fits_on_every_gpu(data: dict[str, Any]) -> None:
     """With the reserve left."""
     made = planned(data)
@@ -72,6 +112,17 @@ def test_the_cache_never_holds_more_than_was_planned(data: dict[str, Any]) -> No
             llm = data["servers"][0].models[-1]
             size = memory.kv_bytes_per_token(CHECKPOINTS[llm.checkpoint].shape, "auto", len(data["servers"][0].gpus))
             assert llm.max_seq_len <= model.kv_cache_tokens <= model.memory.kv_cache_mib * 2**20 // size
+
+
+@given(split_inventories())
+@settings(max_examples=60, deadline=None)
+def test_every_gpu_holds_its_part_of_the_weights(data: dict[str, Any]) -> None:
+    """The parts of all GPUs are never less than the whole, so nothing is forgotten in a split."""
+    made, model = planned(data), data["servers"][0].models[-1]
+    for slice_ in made.slices[0].servers[0].models if made else ():
+        if slice_.kind == "llm":
+            whole = memory.weights_bytes(CHECKPOINTS[model.checkpoint].shape, slice_.precision)
+            assert slice_.memory.weights_mib * 2**20 * len(data["servers"][0].gpus) >= whole
 
 
 @given(NAMES, st.integers(0, 5), st.integers(1, 100))
