@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from itertools import combinations_with_replacement, product
 from pathlib import Path
 from typing import Any
 
@@ -123,6 +124,27 @@ def test_a_documented_combination_has_these_places(profiles: tuple[str, ...], st
 def test_these_do_not_fit_together(profiles: tuple[str, ...]) -> None:
     """Too much compute, too much memory, or no place left to start at."""
     assert places(h100(*profiles)) is None
+
+
+def test_a_place_is_found_whenever_there_is_one() -> None:
+    """All selections of up to four, against every way to place them."""
+    rows = profiles_of("h100-80")
+    selections = [list(some) for size in (1, 2, 3, 4) for some in combinations_with_replacement(rows, size)]
+    assert [(places(some) is not None) for some in selections] == [fits_somehow(some) for some in selections]
+
+
+def fits_somehow(profiles: list[MigProfile]) -> bool:
+    """No overlap, no more compute than there is, no profile more often than it may."""
+    if sum(one.compute_slices for one in profiles) > 7 or any(profiles.count(one) > one.most for one in profiles):
+        return False
+    ways = (occupied(profiles, starts) for starts in product(*(one.starts for one in profiles)))
+    return any(len(slices) == len(set(slices)) for slices in ways)
+
+
+def occupied(profiles: list[MigProfile], starts: tuple[int, ...]) -> list[int]:
+    """Memory slices, each as often as it is taken."""
+    pairs = zip(profiles, starts, strict=True)
+    return [slice_ for one, start in pairs for slice_ in range(start, start + one.memory_slices)]
 
 
 def test_every_card_with_profiles_is_in_the_catalog_of_gpus() -> None:
