@@ -15,6 +15,7 @@ from deploy.spec import (
     AptMirror,
     Checkpoint,
     Embedder,
+    EngineTrust,
     Hub,
     KVCache,
     Machine,
@@ -22,6 +23,7 @@ from deploy.spec import (
     Registry,
     Release,
     Reranker,
+    Replay,
     Rollout,
     Secret,
     Server,
@@ -115,6 +117,30 @@ _llm = LLM(
     max_seq_len=2048,
     max_num_tokens=2048,
 )
+_llama = LLM(
+    name="llama-tiny",
+    checkpoint=Checkpoint(
+        architecture="LlamaForCausalLM",
+        parameters=108_000,
+        layers=2,
+        hidden=64,
+        heads=4,
+        kv_heads=2,
+        head_dim=16,
+        intermediate=128,
+        vocabulary=265,
+        positions=4096,
+    ),
+    weights=_weights("llama-tiny"),
+    path="engine",
+    kv_cache=KVCache(tokens=16_384),
+    replay=Replay(
+        prompts="rehearsal/replay/prompts.jsonl", tasks="rehearsal/replay/tasks.jsonl", minimum_percent=100.0
+    ),
+    max_batch_size=8,
+    max_seq_len=2048,
+    max_num_tokens=2048,
+)
 
 
 def _mirror(path: str) -> AptMirror:
@@ -125,7 +151,7 @@ def _data(machine: dict[str, str]) -> dict[str, object]:
     return {
         "ssh_config_file": str(_state / "ssh_config"),
         "_sudo": True,
-        "machine": Machine(os=f"debian-{machine['debian']}", gpu="h100-80"),
+        "machine": Machine(os=f"debian-{machine['debian']}", gpu=machine.get("gpu") or "h100-80"),
         "release": Release(
             name="rehearsal",
             derived_from="26.07",
@@ -152,6 +178,8 @@ def _data(machine: dict[str, str]) -> dict[str, object]:
                 stop_seconds=30,
             ),
         ),
+        "engine_trust": EngineTrust(key=str(_state / "secrets/engine_key")),
+        "engines_settings": {"ledger": str(_state / "engines")},
         "rollout": Rollout(canary_hosts=2, wave_percent=100),
         "own_random_weights": ("nomic-moe",),
     }

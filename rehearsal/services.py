@@ -20,7 +20,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from rehearsal import apt_repository, hub, registry, triton_image
+from rehearsal import apt_repository, hub, registry, ssh, triton_image
 from rehearsal.artifacts import digest_of
 from rehearsal.certificates import certificate
 from rehearsal.checkpoints import checkpoints
@@ -186,6 +186,7 @@ def _make_secrets(places: Places) -> None:
         if not path.exists():
             path.parent.mkdir(mode=0o700, exist_ok=True)
             _write_private(path, prefix + secrets.token_hex(16))
+    ssh.make_key(places.root / "secrets" / "engine_key")
     # The fault switches of front and hub read their keys from the service folder.
     folder = _folder(places)
     _write_private(folder / "key-without-access", _secret(places, "ngc_key_without_access"))
