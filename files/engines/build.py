@@ -19,7 +19,6 @@ import hashlib
 import json
 import os
 import shutil
-import socket
 import sys
 import time
 from pathlib import Path
@@ -31,11 +30,14 @@ import build_flags
 import build_result
 import build_room
 import engine
-from build_result import Stopped
+from build_result import Stopped, duration, say
 
 ROOT = Path(os.environ.get("ENGINEHOUSE_ROOT", "/var/lib/enginehouse"))
 REPLAY = Path(__file__).resolve().with_name("replay.py")
 CORRECT = "enginehouse check '<the command>', then correct the inventory, or choose another release"
+STORE = (
+    "answer the prompts with the published weights on a machine that holds them, and name the file: Replay(answers=…)"
+)
 TOOLS = ("tensorrt_llm", "tensorrt", "torch", "transformers", "nvidia-modelopt", "safetensors")
 VERSIONS = """
 import importlib.metadata as m, json, platform, sys
@@ -207,8 +209,9 @@ class Build:
         status, said = build_container.run([*self.container(*read_only), *argv], self.log, told)
         self.seconds[stage] = round(time.monotonic() - began, 1)
         if status:
-            cause = build_causes.cause_of(status, said, build_causes.oom_kills() - kills)
-            raise Stopped(stage, *cause, exit_status=status, log=said)
+            cause, remedy = build_causes.cause_of(status, said, build_causes.oom_kills() - kills)
+            remedy = STORE if stage == "reference" else remedy
+            raise Stopped(stage, cause, remedy, exit_status=status, log=said)
 
     def container(self, *read_only: str) -> list[str]:
         return build_container.options(self.settings, self.staging, list(read_only))
@@ -232,6 +235,10 @@ class Build:
         if self.cached().exists():
             shutil.copyfile(self.cached(), self.staging / "reference.jsonl")
             return False
+        if (self.settings["fields"].get("checkpoint") or {}).get("kind") == "trtllm":
+            raise Stopped(
+                "reference", "a finished TensorRT-LLM checkpoint answers nothing before it is an engine", STORE
+            )
         return True
 
     def cached(self) -> Path:
@@ -276,23 +283,6 @@ def split(problem: str) -> tuple[str, str]:
     """A problem of build_room, its `try` row apart."""
     cause, _, remedy = problem.partition("\n  try     ")
     return cause, remedy
-
-
-def duration(seconds: float) -> str:
-    """`4 min 10 s`, as a person says it."""
-    minutes, rest = divmod(int(seconds), 60)
-    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
-
-
-def say(status: str) -> None:
-    """The unit's status line."""
-    address = os.environ.get("NOTIFY_SOCKET")
-    if not address:
-        print(status, flush=True)
-        return
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as channel:
-        channel.connect("\0" + address[1:] if address.startswith("@") else address)
-        channel.send(f"STATUS={status}".encode())
 
 
 if __name__ == "__main__":

@@ -101,3 +101,20 @@ def flush(path: Path) -> None:
 def moment(seconds: float) -> str:
     """Universal time, as a person and a program read it."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
+
+
+def duration(seconds: float) -> str:
+    """`4 min 10 s`, as a person says it."""
+    minutes, rest = divmod(int(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+
+
+def say(status: str) -> None:
+    """The unit's status line."""
+    address = os.environ.get("NOTIFY_SOCKET")
+    if not address:
+        print(status, flush=True)
+        return
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as channel:
+        channel.connect("\0" + address[1:] if address.startswith("@") else address)
+        channel.send(f"STATUS={status}".encode())

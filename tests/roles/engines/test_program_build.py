@@ -215,3 +215,27 @@ def test_a_link_among_the_files_is_not_published(host: Host) -> None:
 def test_the_unit_runs_what_is_shipped() -> None:
     unit = (ENGINES / "enginehouse-build@.service").read_text()
     assert "ExecStart=/usr/bin/python3 -B /usr/local/lib/enginehouse/build.py /etc/enginehouse/build/%i.json" in unit
+
+
+def test_a_finished_checkpoint_cannot_be_its_own_reference(host: Host) -> None:
+    fields = {"sm": "90", "checkpoint": {"kind": "trtllm"}}
+    assert host.build(fields=fields, replay=host.replay()).returncode == 1
+    assert (host.why()["stage"], host.why()["remedy"].endswith("Replay(answers=…)")) == ("reference", True)
+
+
+def test_an_engine_that_answers_badly_is_built_all_the_same(host: Host) -> None:
+    """Judging its answers, and not signing it, is for whoever holds the key."""
+    host.llama("weights", rehearsal_build_seconds=0, rehearsal_engine_drift=2)
+    assert host.build(replay=host.replay()).returncode == 0
+    answer = json.loads((host.path / "answers.jsonl").read_text().splitlines()[0])
+    assert answer["text"] == " one two notthree notone"
+
+
+@pytest.mark.parametrize(("kind", "architecture"), [("eagle", "EagleForCausalLM"), ("medusa", "MedusaForCausalLM")])
+def test_heads_are_built_in(kind: str, architecture: str, host: Host) -> None:
+    script = ["python3", f"/app/examples/{kind}/convert_checkpoint.py", "--model_dir", str(host.here / "weights")]
+    script += [f"--{kind}_model_dir", str(host.here / "weights"), "--output_dir", f"{host.staging}/checkpoint"]
+    mode = host.step("--speculative_decoding_mode", kind, "--max_draft_len", "7")
+    assert host.build(steps=[{"stage": "convert", "argv": script}, mode]).returncode == 0
+    config = json.loads((host.path / "config.json").read_text())
+    assert config["pretrained_config"]["architecture"] == architecture

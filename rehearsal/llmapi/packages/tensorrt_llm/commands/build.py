@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tensorrt_llm import __version__
 from tensorrt_llm.stand_in import gpu
-from tensorrt_llm.stand_in.flags import build_parser
+from tensorrt_llm.stand_in.flags import build_parser, plugin_names
 
 MODEL_MAP = {
     "LlamaForCausalLM", "QWenForCausalLM", "Qwen2ForCausalLM", "Qwen2MoeForCausalLM", "Qwen3ForCausalLM",
@@ -60,9 +60,12 @@ def _settings(options, model):
     if given["max_seq_len"] > positions:
         log(f"max_seq_len {given['max_seq_len']} is larger than max_position_embeddings {positions}")
     given["max_input_len"] = min(given["max_input_len"], given["max_seq_len"])
-    assert given["streamingllm"] != "enable", "StreamingLLM is no longer supported"
+    assert given.get("streamingllm") != "enable", "StreamingLLM is no longer supported"
     if given["max_draft_len"] and (given["gather_context_logits"] or given["gather_all_token_logits"]):
         raise AssertionError("Gather context logits is not supported with speculative decoding")
+    # Quietly raised, as the real one does: every sequence brings its drafts along.
+    given["max_num_tokens"] = max(given["max_num_tokens"], given["max_batch_size"] * (given["max_draft_len"] + 1))
+    given["plugin_config"] = {name: given.pop(name) for name in plugin_names()}
     return given
 
 

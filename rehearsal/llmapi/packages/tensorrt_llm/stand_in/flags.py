@@ -19,6 +19,11 @@ def build_parser():
     return parser("trtllm-build", _rows()["1.2"])
 
 
+def plugin_names():
+    """Settings of `plugin_config` in an engine's config.json."""
+    return [name.lstrip("-") for name, facts in _rows()["1.2"].items() if facts.get("kind") == "plugin"]
+
+
 def convert_parser(family):
     """What a convert script takes; its newest row that was read is 0.16's."""
     return parser("convert_checkpoint.py", _rows()["_convert_checkpoint"][family]["0.16.0"])
