@@ -73,7 +73,7 @@ class Runner:
 
     def _eager(self, sequences: Sequence[Ids], room: Form) -> Tensor:
         row = self._row(sequences, room).to(self._kernels.device, non_blocking=True)
-        return self._compute(Packed.over(row, room.tokens, room.longest))
+        return self._compute(Packed.over(row, room))
 
     def _compute(self, batch: Packed) -> Tensor:
         return self._finish(self._network(batch), batch).float()
@@ -104,8 +104,10 @@ class Runner:
         return budget
 
     def _capture(self, tokens: int, budget: int) -> None:
+        torch.cuda.empty_cache()  # what the widest pass took serves the graphs, whose pool is their own
+        wanted = rooms(tokens, budget, small=not self._kernels.tiled)
         try:
-            self.graphs.capture(rooms(tokens, budget), lambda room: self._row([self._dummy(room.longest)], room))
+            self.graphs.capture(wanted, lambda room: self._row([self._dummy(room.longest)], room))
         except torch.OutOfMemoryError:  # under a tight cap small passes run without graphs, slower and right
             self.graphs = Graphs(self._compute, self._kernels.device)
             torch.cuda.empty_cache()

@@ -1,7 +1,9 @@
-"""Small passes as CUDA graphs: a query's hundred kernels in one launch, in rooms of a few fixed sizes.
+"""Passes as CUDA graphs: a hundred kernels in one launch, in rooms of a few fixed sizes.
 
-Up to 2,048 tokens the host would need longer to launch the kernels one by one than the device to run them. A pass is
-laid into the smallest room that holds it; the rest of the room is filled with sequences that nobody reads.
+Launching kernels one by one costs the host more than a small pass costs the device, and of a large pass about half
+the time of the only thread that could prepare the next. A pass is laid into the smallest room that holds it; the rest
+of the room is filled with sequences that nobody reads. Where that would waste much of a large room, the pass runs
+without a graph.
 """
 
 from collections.abc import Callable, Sequence
@@ -9,24 +11,30 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from .packing import Form, Ids, Packed
+from .packing import TILE, Form, Ids, Packed
 
-SIZES = (32, 64, 128, 256, 512, 1024, 2048)
-TOKENS_PER_SEQUENCE = 16
+SMALL = (32, 64, 128, 256, 512, 1024, 2048)
+WASTE_PERCENT = 8
+"""Filling a large room may carry, in percent of what is in it."""
 
 
-def rooms(longest: int, budget: int) -> list[Form]:
-    """The rooms worth a graph, smallest first, for sequences of up to `longest` tokens."""
-    return [Form(size, max(2, size // TOKENS_PER_SEQUENCE), min(size, longest)) for size in SIZES if size <= budget]
+def rooms(longest: int, budget: int, small: bool = False) -> list[Form]:
+    """The rooms worth a graph, smallest first, for texts of up to `longest` tokens; eighths of `budget` above 2,048.
+
+    A sequence of 16 tokens is as short as small rooms expect on average, and of 32 as large ones do.
+    """
+    large = [] if small else [budget * part // 8 // TILE * TILE for part in range(1, 9)]
+    sizes = [(size, 16) for size in SMALL if size <= budget] + [(size, 32) for size in large if size > SMALL[-1]]
+    return [Form(size, max(2, size // expected), min(size, longest)) for size, expected in sizes]
 
 
 def smallest(offered: Sequence[Form], sequences: Sequence[Ids]) -> Form | None:
-    """The first room that holds `sequences` and whose rest can be filled; none if all are too small."""
+    """The first room that holds `sequences` and whose rest can be filled, if that is not too much to fill."""
     tokens, longest = sum(map(len, sequences)), max(map(len, sequences))
     for room in offered:
         fillers = -(-(room.tokens - tokens) // room.longest)
         if tokens <= room.tokens and longest <= room.longest and len(sequences) + fillers <= room.sequences:
-            return room
+            return room if room.tokens <= max(SMALL[-1], tokens * (100 + WASTE_PERCENT) // 100) else None
     return None
 
 
@@ -43,7 +51,7 @@ class Graphs:
         pool = None
         for room in sorted(wanted, key=lambda room: room.tokens, reverse=True):  # the largest shapes the pool
             row = example(room).to(self._device)
-            batch = Packed.over(row, room.tokens, room.longest)
+            batch = Packed.over(row, room)
             self._compute(batch)
             torch.cuda.synchronize(self._device)
             graph = torch.cuda.CUDAGraph()

@@ -1,9 +1,10 @@
 """Token sequences as one packed row, the form the networks read, built on the host in one int32 array.
 
-    ids | positions | starts        tokens, tokens, sequences + 1
+    ids | positions | starts | tiles        tokens, tokens, sequences + 1, 2 x tiles
 
-One array, so one copy brings it to the device. `positions` count within each sequence, as its network counts. Filling
-tokens, where a pass needs a round number of them, form sequences of their own after the real ones.
+One array, so one copy brings it to the device. `positions` count within each sequence, as its network counts. `tiles`
+cut every sequence into runs of TILE tokens: the sequence of each run (-1: none), then which run of it. Filling tokens,
+where a pass needs a round number of them, form sequences of their own after the real ones.
 """
 
 from collections.abc import Sequence
@@ -11,6 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from torch import Tensor
+
+TILE = 64
 
 Ids = np.ndarray
 """Token ids of one sequence, int32."""
@@ -23,12 +26,14 @@ class Packed:
     ids: Tensor
     positions: Tensor
     starts: Tensor
+    tiles: Tensor
     longest: int
 
     @classmethod
-    def over(cls, row: Tensor, tokens: int, longest: int) -> "Packed":
-        """Views of the three parts of `row`."""
-        return cls(row[:tokens], row[tokens : 2 * tokens], row[2 * tokens :], longest)
+    def over(cls, row: Tensor, room: "Form") -> "Packed":
+        """Views of the parts of `row`."""
+        parts = (room.tokens, room.tokens, room.sequences + 1, 2 * room.tiles)
+        return cls(*row.split(parts), room.longest)
 
 
 @dataclass(frozen=True)
@@ -40,9 +45,14 @@ class Form:
     longest: int
 
     @property
+    def tiles(self) -> int:
+        """The most runs of TILE tokens that so many sequences of so many tokens have."""
+        return self.tokens // TILE + self.sequences
+
+    @property
     def size(self) -> int:
         """Numbers in the packed row."""
-        return 2 * self.tokens + self.sequences + 1
+        return 2 * self.tokens + self.sequences + 1 + 2 * self.tiles
 
 
 def form(sequences: Sequence[Ids], multiple: int = 1) -> Form:
@@ -60,7 +70,8 @@ def pack(sequences: Sequence[Ids], room: Form, filler: int, counted_from: int = 
     and gives it the position before the first.
     """
     row = np.empty(room.size, np.int32)
-    ids, positions, starts = row[: room.tokens], row[room.tokens : 2 * room.tokens], row[2 * room.tokens :]
+    ends = np.cumsum((room.tokens, room.tokens, room.sequences + 1))
+    ids, positions, starts, tiles = np.split(row, ends)
     real = sum(len(sequence) for sequence in sequences)
     np.concatenate(sequences, out=ids[:real])
     ids[real:] = filler
@@ -75,4 +86,13 @@ def pack(sequences: Sequence[Ids], room: Form, filler: int, counted_from: int = 
         before = np.concatenate(([0], np.cumsum(mine)))  # uncounted tokens before each token of the pass
         skipped = before[1:] - before[begin[:real]]
         positions[:real] = np.where(mine, counted_from - 1, positions[:real] - skipped)
+    _cut(starts, tiles.reshape(2, -1))
     return row
+
+
+def _cut(starts: np.ndarray, tiles: np.ndarray) -> None:
+    counts = -(-np.diff(starts) // TILE)
+    total = counts.sum()
+    tiles[0] = -1
+    tiles[0, :total] = np.repeat(np.arange(len(counts)), counts)
+    tiles[1, :total] = np.arange(total) - np.repeat(np.cumsum(counts) - counts, counts)
