@@ -14,7 +14,7 @@ from deploy.catalog import ARCHITECTURES, CHECKPOINTS, GPUS
 from deploy.fleet import Fleet
 from deploy.plan import Plan, make_plan
 from deploy.resolve import Served, serve
-from deploy.spec import LLM, Embedder, Host, Machine, Model, Reranker, Server, Weights
+from deploy.spec import LLM, Embedder, EngineTrust, Host, Machine, Model, Reranker, Server, Weights
 from deploy.surroundings import Surroundings
 
 LENGTHS = (2048, 8192, 32_768, 131_072)
@@ -40,23 +40,36 @@ class Fit:
 
 
 def fit(gpu: str, models: Iterable[str], release: str, surroundings: Surroundings) -> Fit:
-    """The models on one card. Refuses what the plan would refuse."""
-    server = Server(name="fit", models=tuple(_model(name) for name in models))
-    host = Host(name=gpu, machine=Machine(os="ubuntu-24.04", gpu=gpu), servers=(server,), release=release)
+    """Checkpoints of the catalog on one card, each with every default. Refuses what the plan would refuse."""
+    return fit_of(gpu, tuple(_model(name) for name in models), release, surroundings)
+
+
+def fit_of(gpu: str, models: tuple[Model, ...], release: str, surroundings: Surroundings) -> Fit:
+    """Models on one card, as an inventory declares them; whoever would sign their engines is taken for granted."""
+    server = Server(name="fit", models=models)
+    host = Host(
+        name=gpu,
+        machine=Machine(os="ubuntu-24.04", gpu=gpu),
+        servers=(server,),
+        release=release,
+        engine_trust=EngineTrust(key="keys/engines"),
+    )
     plan = make_plan(Fleet((host,)), surroundings)
     served = [one for one in (serve(model, surroundings) for model in server.models) if one]
     llm = next((one for one in served if isinstance(one.model, LLM)), None)
     if llm is None:
         return Fit(plan=plan, llm="", cache_tokens=0, users={})
+    trtllm = plan.slices[0].image.trtllm
     lengths = [length for length in LENGTHS if length <= llm.shape.positions]
-    users = {length: _tokens_left(server, served, gpu, length) // length for length in lengths}
-    return Fit(plan=plan, llm=llm.model.name, cache_tokens=_tokens_left(server, served, gpu, 0), users=users)
+    users = {length: _tokens_left(server, served, gpu, length, trtllm) // length for length in lengths}
+    cache_tokens = _tokens_left(server, served, gpu, 0, trtllm)
+    return Fit(plan=plan, llm=llm.model.name, cache_tokens=cache_tokens, users=users)
 
 
-def _tokens_left(server: Server, served: list[Served], gpu: str, length: int) -> int:
+def _tokens_left(server: Server, served: list[Served], gpu: str, length: int, trtllm: str) -> int:
     """Tokens the cache could hold if the LLM had to take prompts of `length`."""
     resized = [replace(one, model=_for_prompts(one, one.model, length)) for one in served]
-    budget = server_budget(server, resized, GPUS[gpu])
+    budget = server_budget(server, resized, GPUS[gpu], trtllm)
     share = next(share for share in budget.shares if share.kv_bytes_per_token)
     return memory.kv_tokens_in(budget.left_mib + share.memory.kv_cache_mib, share.kv_bytes_per_token)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from deploy import memory
 from deploy.catalog import STORED
 from deploy.resolve import Served, Ways, precision_of
-from deploy.spec import LLM, Checkpoint, Draft, Eagle, Medusa, ReDrafter, Speculative
+from deploy.spec import LLM, Checkpoint, Draft, Eagle, Lookahead, Medusa, ReDrafter, Speculative
 
 
 def speculative_of(served: Served) -> Speculative | None:
@@ -19,8 +19,18 @@ def speculative_of(served: Served) -> Speculative | None:
 
 
 def drafted_tokens(speculative: Speculative | None) -> int:
-    """Draft tokens the target confirms in one step, for each sequence."""
-    return getattr(speculative, "tokens", 0)
+    """Draft tokens the target confirms in one step, for each sequence; what trtllm-build calls --max_draft_len.
+
+    Shape:   lookahead: (n - 2) + (w - 1 + v)(n - 1) with window w, n-gram n, verification set v (n = 1: no first term);
+             ReDrafter: every beam's tokens.
+    By hand: (7, 7, 7): 5 + 13 x 6 = 83, which examples/lookahead/README.md has; (4, 3, 4): 1 + 7 x 2 = 15.
+    """
+    if isinstance(speculative, Lookahead):
+        ngram = speculative.ngram
+        return max(ngram - 2, 0) + (speculative.window - 1 + speculative.verification) * (ngram - 1)
+    if isinstance(speculative, ReDrafter):
+        return speculative.beams * speculative.tokens
+    return speculative.tokens if speculative else 0
 
 
 def eagle_elements(shape: Checkpoint) -> int:

@@ -1,0 +1,104 @@
+"""The table of README that says what fits one card is what the planner says.
+
+`GOLDEN=write pytest tests/unit/test_readme.py` writes it anew.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from deploy.errors import Refusal
+from deploy.fit import Fit, fit_of
+from deploy.report import memory_parts
+from deploy.spec import LLM, Calibration, KVCache
+from tests.unit.given import AROUND, EMBEDDER, GPT_OSS, LLAMA, RERANKER, pinned
+
+README = Path(__file__).parents[2] / "README.md"
+BLOCK = re.compile(
+    r"(?<=<!-- what fits: tests/unit/test_readme.py writes this -->\n)(.*?)(?=<!-- end of what fits -->)", re.S
+)
+
+TEXTS = Calibration(directory="calibration/cnn_dailymail")
+FP8 = {"path": "engine", "precision": "fp8", "calibration": TEXTS, "kv_cache": KVCache(dtype="fp8")}
+AWQ = {"path": "engine", "precision": "int4_awq", "calibration": TEXTS}
+
+
+def llm(checkpoint: str, **changes: object) -> LLM:
+    """A checkpoint of the catalog, called like it."""
+    return replace(LLAMA, name=checkpoint, checkpoint=checkpoint, weights=pinned(checkpoint), **changes)  # type: ignore[arg-type]
+
+
+ROWS = (
+    (RERANKER, EMBEDDER, GPT_OSS),
+    (llm("gpt-oss-120b"),),
+    (RERANKER, EMBEDDER, llm("llama-3.1-8b-instruct")),
+    (RERANKER, EMBEDDER, llm("llama-3.1-8b-instruct", **FP8)),
+    (llm("qwen3-8b"),),
+    (llm("mixtral-8x7b-instruct"),),
+    (llm("llama-3.3-70b-instruct-fp8", kv_cache=KVCache(dtype="fp8")),),
+    (llm("llama-3.1-70b-instruct", **AWQ),),
+)
+
+
+def table() -> str:
+    """The whole table in Markdown."""
+    titles = (
+        "LLM",
+        "path, weights, cache",
+        "weights",
+        "contexts, workspace",
+        "for the cache",
+        "users at 8,192",
+        "at 32,768",
+    )
+    head = f"| {' | '.join(titles)} |\n| --- | --- |{' ---: |' * 5}\n"
+    return head + "".join(row(models) for models in ROWS)
+
+
+def row(models: tuple[object, ...]) -> str:
+    """One line: an LLM with what stands beside it, or what keeps it off the card."""
+    model = models[-1]
+    assert isinstance(model, LLM)
+    name = f"{model.name}{' + reranker, embedder' if len(models) > 1 else ''}"
+    try:
+        found = fit_of("h100-80", models, "26.07", AROUND)  # type: ignore[arg-type]
+    except Refusal as refusal:
+        return f"| {name} | does not fit: {refusal.problem.split(': ', 1)[1]} | | | | | |\n"
+    return f"| {name} | {how(found)} | {numbers(found)} |\n"
+
+
+def how(found: Fit) -> str:
+    """Path and precisions, as the plan has them."""
+    served = found.plan.slices[0].servers[0].models[-1]
+    return f"{served.path}, {served.precision}, {served.kv_dtype}"
+
+
+def numbers(found: Fit) -> str:
+    """MiB and users; the cache gets what is free besides what it asked for."""
+    one = found.plan.slices[0]
+    parts = memory_parts(one.servers[0], 0, one)
+    left = parts["key/value cache"] + parts["free"]
+    users = (f"{found.users[length]:,}" for length in (8192, 32_768))
+    return " | ".join([f"{parts['weights']:,}", f"{parts['contexts and workspace']:,}", f"{left:,}", *users])
+
+
+def test_the_table_of_what_fits_is_the_planners() -> None:
+    """To the letter."""
+    text = README.read_text("utf-8")
+    if os.environ.get("GOLDEN") == "write":
+        README.write_text(BLOCK.sub(lambda _: f"\n{table()}\n", text), "utf-8")
+    written = BLOCK.search(README.read_text("utf-8"))
+    assert written
+    assert written.group(1) == f"\n{table()}\n"
+
+
+@pytest.mark.parametrize("word", ["engine", "PyTorch", "vLLM"])
+def test_the_choice_of_a_path_is_explained(word: str) -> None:
+    """In a section of its own."""
+    section = README.read_text("utf-8").split("## Engine or PyTorch path, or vLLM?")[1].split("\n## ")[0]
+    assert word in section
