@@ -24,6 +24,7 @@ PENDING = 75
 HOLDERS = ("triton@*.service", "nvidia-dcgm.service", "dcgm.service", "nvsm.service")
 PERSISTENCE = "nvidia-persistenced.service"
 DRIVER_SECONDS = 60
+GPU = re.compile(r"GPU (\d+):")
 DEVICE = re.compile(r"\s+MIG (\S+)\s+Device\s+\d+:")
 
 
@@ -146,8 +147,13 @@ def mode(gpu: int) -> tuple[str, ...]:
 
 def devices(gpu: int) -> list[str]:
     """The profiles of a GPU's MIG devices, in the order of their numbers."""
-    found = (DEVICE.match(line) for line in smi("-i", str(gpu), "-L").splitlines())
-    return [match[1] for match in found if match]
+    number, found = -1, []
+    for line in smi("-L").splitlines():  # `-i` is not valid with it
+        if heading := GPU.match(line):
+            number = int(heading[1])
+        elif number == gpu and (device := DEVICE.match(line)):
+            found.append(device[1])
+    return found
 
 
 def wait_for_driver() -> None:

@@ -232,6 +232,7 @@ int main(int argc, char **argv)
     if (only >= gpu_count) { puts("No devices were found"); return 6; }
     if (version) { printf("NVIDIA-SMI version  : %s\nNVML version        : %.7s\nDRIVER version      : %s\nCUDA Version        : 13.0\n", user_space, user_space, user_space); return 0; }
     if (confidential) { puts("CC status: OFF"); return 0; }
+    if (lists && only >= 0) { puts("ERROR: Option -i is not valid for this command. Please run 'nvidia-smi -h' for help.\n"); return 2; }
     if (lists) return list();
     if (apps) return strstr(format, "noheader") ? 0 : puts("pid, used_gpu_memory [MiB]") < 0;
     if (fields) return query(fields, format);

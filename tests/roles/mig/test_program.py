@@ -25,8 +25,11 @@ def ends(text, status=0):
     print(text)
     sys.exit(status)
 if "-L" in arguments:
+    if "-i" in arguments:
+        ends("ERROR: Option -i is not valid for this command. Please run 'nvidia-smi -h' for help.", 2)
     gpu = "GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-1)"
-    ends("\\n".join([gpu, *(f"  MIG {n}     Device  {i}: (UUID: MIG-{i})" for i, n in enumerate(state["devices"]))]))
+    cut = [f"  MIG {name}     Device  {i}: (UUID: MIG-{i})" for i, name in enumerate(state["devices"])]
+    ends("\\n".join([gpu, *cut, gpu.replace("GPU 0", "GPU 1"), "  MIG 7g.80gb     Device  0: (UUID: MIG-9)"]))
 if "--query-gpu=mig.mode.current,mig.mode.pending" in arguments:
     ends(f"{state['current']}, {state['pending']}")
 if "-mig" in arguments:
