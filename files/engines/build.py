@@ -152,14 +152,17 @@ class Build:
         if problem := build_room.disk_problem(self.path.parent, wanted["scratch_mib"] + wanted.get("size_mib", 0)):
             raise Stopped("room", *split(problem))
         try:
-            self.gpus = build_room.chosen(devices, build_room.gpus())
+            here = build_room.gpus()
         except build_room.Unreadable as problem:
             raise Stopped("room", f"the GPU cannot be asked: {problem}", "nvidia-smi on the host") from None
         for device in filter(build_room.is_slice, devices):
             print(f"{device} is a MIG instance: nvidia-smi does not say what is free in it, so nothing was compared")
-        sm = str(wanted["fields"].get("sm", "")).replace(".", "")
-        problem = build_room.sm_problem(self.gpus, sm) or build_room.gpu_problem(
-            self.gpus, wanted["gpu_mib"], wanted["servers"]
+        self.gpus = build_room.chosen(devices, here)
+        whole = build_room.chosen([device for device in devices if not build_room.is_slice(device)], here)
+        problem = (
+            build_room.absent_problem(devices, here)
+            or build_room.sm_problem(self.gpus, str(wanted["fields"].get("sm", "")).replace(".", ""))
+            or build_room.gpu_problem(whole, wanted["gpu_mib"], wanted["servers"])
         )
         if problem:
             raise Stopped("room", *split(problem))

@@ -44,6 +44,8 @@ def options(settings: dict, staging: Path, read_only: list[str]) -> list[str]:
     return [
         *("docker", "run", "--rm", "--name", name_of(settings["model"]), "--pull", "never"),
         *("--label", f"{LABEL}={settings['fingerprint']}", "--network", "none"),
+        # MPI and NCCL ask for the address of the machine they are on, and nobody else could tell them.
+        *("--hostname", "localhost"),
         *(word for device in settings["devices"] for word in ("--device", device)),
         *("--user", f"{UID}:{UID}", "--read-only", "--cap-drop", "ALL", "--security-opt", "no-new-privileges"),
         # exec, said aloud: Docker adds noexec to a tmpfs, and compilers load what they have just built from there.

@@ -54,9 +54,18 @@ def is_slice(device: str) -> bool:
 
 
 def chosen(devices: list[str], here: list[Gpu]) -> list[Gpu]:
-    """The GPUs that CDI devices name; MIG instances are left out."""
-    names = [device.partition("=")[2] for device in devices if not is_slice(device)]
+    """The GPUs that CDI devices name; of a MIG instance, the one it was cut from."""
+    names = {device.partition("=")[2].partition(":")[0] for device in devices}
     return [gpu for gpu in here if "all" in names or gpu.index in names or gpu.uuid in names]
+
+
+def absent_problem(devices: list[str], here: list[Gpu]) -> str:
+    """A sentence where a device is none of this host's; empty where all are."""
+    absent = [device for device in devices if not is_slice(device) and not chosen([device], here)]
+    if not absent:
+        return ""
+    found = ", ".join(gpu.index for gpu in here) or "none"
+    return f"{absent[0]} is not on this host: nvidia-smi lists {found}\n  try     nvidia-ctk cdi list on the host"
 
 
 def gpu_problem(wanted: list[Gpu], needed_mib: int, servers: list[str]) -> str:

@@ -155,6 +155,14 @@ class Host:
         told = {"prompts": str(prompts), "answers": "", "tasks": "", "max_tokens": 4, "tensor": 1, "pipeline": 1}
         return told | {"checkpoint": str(self.here / "weights")} | changes
 
+    def help_of(self, *words: str) -> str:
+        """What a program of the image says it takes."""
+        (self.here / "work").mkdir(exist_ok=True)
+        argv = ["docker", "run", "--name", "help", "--workdir", str(self.here / "work"), "--env"]
+        argv += [f"PYTHONPATH={self.here}/repairs", "image", *words, "--help"]
+        environment = self._environment()
+        return subprocess.run(argv, env=environment, check=True, capture_output=True, text=True).stdout
+
     def build(self, **changes: object) -> subprocess.CompletedProcess[str]:
         """The build, run to its end."""
         return subprocess.run(self._argv(changes), env=self._environment(), capture_output=True, text=True, timeout=120)

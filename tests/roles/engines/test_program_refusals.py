@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import json
+import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from tests.roles.engines.building import Host
+sys.dont_write_bytecode = True  # the role sends every file that lies beside the programs
+
+from tests.roles.engines.building import Host  # noqa: E402
+from tests.roles.loading import FILES, program  # noqa: E402
+
+flags = program("engines/build_flags.py")
 
 
 @pytest.fixture(scope="module")
@@ -67,6 +76,14 @@ def test_flags_of_the_scripts_are_read_too(host: Host) -> None:
     )
 
 
+def test_the_commands_of_a_shipped_inventory_are_taken(host: Host) -> None:
+    argv = [sys.executable, "-m", "deploy", "plan", "inventories/h100_engine.py", "--json"]
+    planned = json.loads(subprocess.run(argv, check=True, capture_output=True, cwd=FILES.parent).stdout)
+    for line in planned["engines"][0]["commands"]:
+        words = shlex.split(line)
+        assert flags.problems(words, host.help_of(*flags.program_of(words)), "") == []
+
+
 def test_a_script_the_image_lacks_is_named(host: Host) -> None:
     missing = {"stage": "convert", "argv": ["python3", "/app/examples/llama/convert_checkpoint.py", "--model_dir", "x"]}
     assert cause(host, steps=[missing])[0].startswith("`python3 /app/examples/llama/convert_checkpoint.py --help` in")
@@ -104,6 +121,15 @@ def test_a_gpu_of_another_sm_is_refused(host: Host) -> None:
     assert cause(host, fields={"sm": "89"}) == [
         "GPU 0 is a NVIDIA H100 80GB HBM3 of SM 90, and the engine is planned for SM 89"
     ]
+
+
+def test_a_gpu_the_host_has_not_is_refused(host: Host) -> None:
+    assert cause(host, devices=["nvidia.com/gpu=3"]) == ["nvidia.com/gpu=3 is not on this host: nvidia-smi lists 0"]
+
+
+def test_a_mig_instance_has_the_sm_of_its_gpu(host: Host) -> None:
+    said = cause(host, devices=["nvidia.com/gpu=0:1"], fields={"sm": "80"})
+    assert said == ["GPU 0 is a NVIDIA H100 80GB HBM3 of SM 90, and the engine is planned for SM 80"]
 
 
 def test_a_driver_that_does_not_answer_is_said(tmp_path: Path) -> None:
