@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from deploy import memory
 from deploy.catalog import ARCHITECTURES, CHECKPOINTS
 from deploy.resolve import Served
-from deploy.slice import EngineSlice, ImageSlice, WeightsSlice
+from deploy.slice import ImageSlice, WeightsSlice
 from deploy.spec import LLM, Adapter, Draft, Eagle, Lookahead, LoRA, Medusa, ReDrafter, Weights
 from deploy.speculation import speculation_bytes
 
@@ -92,14 +92,14 @@ def calibration_path(digest: str) -> str:
     return f"{CALIBRATION}/{digest}"
 
 
-def disk_needed_mib(image: ImageSlice, weights: Iterable[WeightsSlice], engines: Iterable[EngineSlice] = ()) -> int:
+def disk_needed_mib(image: ImageSlice, weights: Iterable[WeightsSlice], engines: Iterable[tuple[int, int]] = ()) -> int:
     """MiB the data disk has to hold: the image while it unpacks, every model's files, engines, headroom.
 
-    One engine is built at a time, so the largest scratch space counts, once.
+    `engines` are (size, scratch space) of each. One is built at a time, so the largest scratch space counts, once.
     """
     built = tuple(engines)
-    scratch = max((one.scratch_mib for one in built), default=0)
-    files = sum(one.size_mib for one in weights) + sum(one.size_mib for one in built)
+    scratch = max((scratch for _size, scratch in built), default=0)
+    files = sum(one.size_mib for one in weights) + sum(size for size, _scratch in built)
     return IMAGE_UNPACK_FACTOR * image.size_mib + files + scratch + HEADROOM_MIB
 
 

@@ -130,7 +130,7 @@ def host_slice(host: Host, surroundings: Surroundings) -> Slice:
         image=image,
         weights=weights,
         servers=servers,
-        disk_needed_mib=disk_needed_mib(image, weights, engines),
+        disk_needed_mib=disk_needed_mib(image, weights, ((one.size_mib, one.scratch_mib) for one in engines)),
         engines=engines,
         engine_store=host.engine_store,
         engine_trust=host.engine_trust,

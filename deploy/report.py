@@ -17,6 +17,7 @@ from deploy.catalog import GPU, GPUS
 from deploy.catalog.mig import PROFILES
 from deploy.fit import Fit
 from deploy.plan import Plan
+from deploy.report_engines import engines_report, llm_table
 from deploy.slice import ModelSlice, ServerSlice, Slice
 
 BAR_WIDTH = 64
@@ -32,7 +33,7 @@ PARTS = (
 def plan_report(plan: Plan) -> Group:
     """All of a plan, one part after the other."""
     return Group(
-        *(part for alike in same_slices(plan.slices) for part in _host(alike)),
+        *(part for alike in same_slices(plan.slices) for part in _host(alike, dict(plan.changes))),
         _waves(plan),
         *(Text(f"note  {sentence}", style="yellow") for sentence in plan.warnings),
         Text(f"digest  {plan.digest}   (deploy exactly this: --data expect={plan.digest})", style="bold"),
@@ -47,7 +48,7 @@ def same_slices(slices: Iterable[Slice]) -> list[list[Slice]]:
     return list(groups.values())
 
 
-def _host(alike: list[Slice]) -> Iterator[RenderableType]:
+def _host(alike: list[Slice], changes: dict[str, str]) -> Iterator[RenderableType]:
     one = alike[0]
     names = alike[0].host if len(alike) == 1 else f"{alike[0].host} … {alike[-1].host} ({len(alike)} hosts)"
     card = GPUS[one.machine.gpu]
@@ -60,6 +61,10 @@ def _host(alike: list[Slice]) -> Iterator[RenderableType]:
         for gpu in server.gpus:
             yield memory_bar(server, gpu, one)
         yield memory_table(server, one)
+        llms = llm_table(server)
+        if llms:
+            yield llms
+    yield from engines_report(one, changes)
     yield Text("")
 
 

@@ -1,14 +1,17 @@
-"""Whether the declared disk holds image and weights. The machine itself is asked by preflight."""
+"""Whether the declared disk holds image, weights and engines. The machine itself is asked by preflight."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from deploy.budget import is_compiled
+from deploy.engine.recipe import recipes_of
+from deploy.engine.sizes import engine_mib, scratch_mib
 from deploy.errors import Refusal
 from deploy.files import HEADROOM_MIB, IMAGE_UNPACK_FACTOR, all_weights_of, disk_needed_mib
 from deploy.refuse import refuse
 from deploy.resolve import image_of, release_row, serve
-from deploy.spec import Host
+from deploy.spec import LLM, Host
 from deploy.surroundings import Surroundings
 
 
@@ -17,13 +20,20 @@ def disk_problems(host: Host, surroundings: Surroundings) -> Iterator[Refusal]:
     row = release_row(host.release)
     if row is None or not host.machine.disk_mib or host.machine.data_disk:
         return
-    models = (serve(model, surroundings) for server in host.servers for model in server.models)
-    found = [weights for one in models if one for weights in all_weights_of(one)]
-    weights = list({(one.model, one.revision): one for one in found}.values())
     image = image_of(host, row)
-    needed = disk_needed_mib(image, weights)
+    served = [(server, serve(model, surroundings)) for server in host.servers for model in server.models]
+    found = [weights for _server, one in served if one for weights in all_weights_of(one)]
+    weights = list({(one.model, one.revision): one for one in found}.values())
+    engines = {
+        recipe.model: (engine_mib(recipe, one), scratch_mib(recipe, one))
+        for server, one in served
+        if one and isinstance(one.model, LLM) and is_compiled(one, image.trtllm)
+        for recipe in recipes_of(one, server, image.trtllm)
+    }
+    needed = disk_needed_mib(image, weights, engines.values())
     if host.machine.disk_mib < needed:
         sizes = " · ".join(f"{one.model} {one.size_mib:,}" for one in weights)
+        sizes += "".join(f" · engine {name} {size:,} (+{more:,})" for name, (size, more) in engines.items())
         unpacked = f"image {IMAGE_UNPACK_FACTOR} x {image.size_mib:,} while it unpacks"
         yield refuse(
             "disk-too-small",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from deploy.checks.engine_flags import flag_problems
 from deploy.checks.engine_limits import engine_problems
 from deploy.checks.lora import lora_problems
 from deploy.checks.parallel import parallel_problems
@@ -28,14 +29,9 @@ def llm_problems(host: Host, server: Server, served: Served, model: LLM) -> Iter
     placed = Placed.of(host, server, served, model)
     if not placed.path:  # said already; what a path would take makes no sense without one
         return
-    for problems in (
-        parallel_problems,
-        precision_problems,
-        speculation_problems,
-        lora_problems,
-        engine_problems,
-    ):
-        yield from problems(placed)
+    checks = (parallel_problems, precision_problems, speculation_problems, lora_problems, engine_problems)
+    found = [problem for problems in checks for problem in problems(placed)]
+    yield from found or flag_problems(placed)  # commands are written last, of what is fine in itself
 
 
 def _lengths(server: Server, served: Served, model: LLM) -> Iterator[Refusal]:

@@ -11,13 +11,14 @@ from typing import Any
 
 from deploy.catalog.flags import build_flags
 from deploy.engine.recipe import Recipe
-from deploy.files import weights_path
 from deploy.spec import Draft, Eagle, Lookahead, Medusa, ReDrafter, Speculative
 
 Pair = tuple[str, str]
 
 FP8_ATTENTION = ("fp8", "w4a8_awq", "nvfp4")
 """Precisions under which tensorrt_llm/builder.py leaves FP8 context FMHA on; with any other it is switched off."""
+
+LORA = {"--lora_plugin": "plugin", "--max_lora_rank": "max_rank", "--lora_target_modules": "target_modules"}
 
 NOT_IN_ENGINE = ("--workers",)
 """Flags that change how a build runs and nothing of what it makes."""
@@ -49,11 +50,6 @@ def flags_of(recipe: Recipe) -> tuple[Pair, ...]:
     for name, value in sorted(recipe.options.items()):
         found = _with_option(found, name, value)
     return tuple(found.items())
-
-
-def paths_of(recipe: Recipe) -> tuple[Pair, ...]:
-    """Directories a build reads besides its checkpoint: an adapter of every kind it is to serve."""
-    return (("--lora_dir", " ".join(map(weights_path, recipe.adapters))),) if recipe.adapters else ()
 
 
 def max_draft_len(speculative: Speculative | None) -> int:
@@ -109,6 +105,9 @@ def _speculation(speculative: Speculative | None) -> Iterator[Pair]:
 
 
 def _lora(recipe: Recipe) -> Iterator[Pair]:
+    """Modules and rank, not `--lora_dir`: the builder would read only these two from it, and an engine that knows no
+    adapter by name need not be built again for the next one.
+    """
     if recipe.lora:
         yield "--lora_plugin", "auto"
         yield "--max_lora_rank", str(recipe.lora.max_rank)

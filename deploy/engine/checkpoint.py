@@ -133,6 +133,7 @@ def _with_heads(recipe: Recipe, heads: str, output: str) -> Making:
     if isinstance(recipe.speculative, Medusa):
         flags += [("--num_medusa_heads", str(recipe.speculative.heads))]
         flags += [("--max_medusa_token_len", str(recipe.speculative.tokens))]
+        flags += [("--model_type", "qwen2")] if recipe.family == "qwen" else []  # llama is its default
     if isinstance(recipe.speculative, Eagle):
         depth = _depth(recipe.speculative)
         flags += [("--max_draft_len", str(recipe.speculative.tokens)), ("--num_eagle_layers", str(depth))]

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from deploy.catalog.flags import FlagTable, build_flags
-from deploy.engine.build_flags import flags_of, paths_of
+from deploy.engine.build_flags import flags_of
 from deploy.engine.checkpoint import makings
 from deploy.engine.recipe import DRAFT, Recipe
 from deploy.files import weights_path
 from deploy.slice import BuildStep
 
 BUILD = "trtllm-build"
-SEVERAL = ("--lora_dir", "--lora_target_modules")
+SEVERAL = ("--lora_target_modules",)
 """Flags that take several words."""
 
 
@@ -34,7 +34,7 @@ def build_pairs(recipe: Recipe, staging: str) -> tuple[tuple[str, str], ...]:
     """(exact name, value) of every flag of `trtllm-build`; an empty value is a switch."""
     checkpoint = weights_path(recipe.weights) if recipe.is_finished else f"{staging}/checkpoint"
     directories = (("--checkpoint_dir", checkpoint), ("--output_dir", f"{staging}/engine"))
-    return (*directories, *paths_of(recipe), *flags_of(recipe))
+    return (*directories, *flags_of(recipe))
 
 
 def words(pairs: Iterable[tuple[str, str]]) -> tuple[str, ...]:

@@ -98,7 +98,7 @@ def store_name(recipe: Recipe, served: Served, sm: str, mark: str) -> str:
 def read_by(recipe: Recipe) -> tuple[WeightsSlice, ...]:
     """Every set of files the steps read; a draft model's are read by the draft's own engine alone."""
     heads = recipe.beside and type(recipe.speculative).__name__ != "Draft"
-    return (recipe.weights, *([recipe.beside] if heads and recipe.beside else []), *recipe.adapters)
+    return (recipe.weights, *([recipe.beside] if heads and recipe.beside else []))
 
 
 def replay_slice(served: Served) -> ReplaySlice | None:

@@ -20,7 +20,7 @@ def _with_engines(mine: Slice, slices: Iterable[Slice]) -> Slice:
     engines = tuple({engine.path: engine for engine in engines}.values())
     read = [*mine.weights, *(weights for engine in engines for weights in engine.weights)]
     weights = tuple({(one.model, one.revision): one for one in read}.values())
-    needed = disk_needed_mib(mine.image, weights, engines)
+    needed = disk_needed_mib(mine.image, weights, ((one.size_mib, one.scratch_mib) for one in engines))
     return replace(mine, engines=engines, weights=weights, disk_needed_mib=needed)
 
 

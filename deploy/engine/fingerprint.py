@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict
 
-from deploy.engine.build_flags import NOT_IN_ENGINE, flags_of, shapes_of
+from deploy.engine.build_flags import LORA, NOT_IN_ENGINE, flags_of, shapes_of
 from deploy.engine.checkpoint import is_calibrated, makings
 from deploy.engine.recipe import Recipe
 from deploy.slice import ImageSlice, WeightsSlice
@@ -23,7 +23,7 @@ def fields_of(recipe: Recipe, sm: str, image: ImageSlice, calibration: str) -> d
     """Everything that tells one engine from another, as plain data; `calibration` is the digest of the texts."""
     shapes = shapes_of(recipe)
     flags = dict(flags_of(recipe))
-    left_out = {*NOT_IN_ENGINE, *SPECULATION, *(f"--{name}" for name in shapes)}
+    left_out = {*NOT_IN_ENGINE, *SPECULATION, *LORA, *(f"--{name}" for name in shapes)}
     return {
         "architecture": recipe.architecture,
         "checkpoint": {"kind": "trtllm" if recipe.is_finished else "hub", **_source(recipe.weights)},
@@ -35,7 +35,7 @@ def fields_of(recipe: Recipe, sm: str, image: ImageSlice, calibration: str) -> d
         "flags": {name: value for name, value in flags.items() if name not in left_out},
         "convert": [{"program": one.program, "flags": _flags(one.flags)} for one in makings(recipe, "", calibration)],
         "speculation": _speculation(recipe, flags),
-        "lora": {"adapters": [_source(one) for one in recipe.adapters]} if recipe.adapters else None,
+        "lora": {LORA[name]: flags[name] for name in LORA} if recipe.lora else None,
         "sm": sm,
         "trtllm": recipe.trtllm,
         "image": {"reference": image.reference, "digest": image.digest},

@@ -13,6 +13,7 @@ from deploy.engine.build_flags import flags_of
 from deploy.engine.checkpoint import WEIGHT_ONLY, Making, is_quantized, makings, table_of
 from deploy.engine.recipe import Recipe
 from deploy.engine.scripts import HEAD_FLAGS, attaches_to_checkpoint, heads_of
+from deploy.versions import at_least
 
 OWN_CHECKPOINT = 'Engine(checkpoint="trtllm") with weights converted elsewhere'
 
@@ -66,6 +67,15 @@ def _heads(recipe: Recipe) -> Iterator[Gap]:
             f"pipeline={recipe.ways.pipeline}",
             "pipeline=1",
             f"Parallel(tensor={recipe.ways.world})",
+        )
+    if heads == "medusa" and recipe.family == "qwen" and not at_least(recipe.trtllm, "1.0"):
+        yield Gap(
+            "heads-family",
+            "speculative",
+            f"the Medusa script of TensorRT-LLM {recipe.trtllm} may know Llama alone",
+            f"Medusa(…) on {recipe.architecture}",
+            "TensorRT-LLM 1.0 or newer for Qwen2",
+            'release="26.07", or Lookahead(), which needs no script',
         )
     makes = _precisions_with(heads, recipe.trtllm)
     if (makes and recipe.precision not in makes) or (recipe.has_small_cache and heads != "medusa" and makes):

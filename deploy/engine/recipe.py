@@ -12,10 +12,10 @@ from typing import Any
 from deploy.budget import pages_context
 from deploy.catalog import ARCHITECTURES
 from deploy.engine.scripts import family_of
-from deploy.files import adapters_of, beside_of, weights_of
+from deploy.files import beside_of, weights_of
 from deploy.resolve import Served, Ways, kv_dtype_of, precision_of, ways_of
 from deploy.slice import WeightsSlice
-from deploy.spec import LLM, Calibration, Draft, LoRA, Server, Speculative
+from deploy.spec import LLM, Calibration, Draft, LoRA, ReDrafter, Server, Speculative
 
 TARGET, DRAFT = "target", "draft"
 PLAIN = ("float16", "bfloat16")
@@ -48,7 +48,6 @@ class Recipe:
     speculative: Speculative | None = None
     beside: WeightsSlice | None = None
     lora: LoRA | None = None
-    adapters: tuple[WeightsSlice, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -68,8 +67,9 @@ class Recipe:
 
     @property
     def dtype(self) -> str:
-        """What is not quantised is held in."""
-        return self.precision if self.is_plain else "auto"
+        """What is not quantised is held in; ReDrafter's heads have to be of the same type, so it is said."""
+        unsaid = "bfloat16" if isinstance(self.speculative, ReDrafter) else "auto"
+        return self.precision if self.is_plain else unsaid
 
 
 def recipes_of(served: Served, server: Server, trtllm: str) -> tuple[Recipe, ...]:
@@ -108,7 +108,6 @@ def _target(served: Served, model: LLM, ways: Ways, trtllm: str) -> Recipe:
         speculative=model.speculative,
         beside=beside_of(served),
         lora=model.lora,
-        adapters=adapters_of(served),
         options=engine.options,
     )
 
@@ -129,6 +128,5 @@ def _draft(target: Recipe, architecture: str, weights: WeightsSlice) -> Recipe:
         speculative=None,
         beside=None,
         lora=None,
-        adapters=(),
         options={},
     )

@@ -32,10 +32,11 @@ HEAD_FLAGS = {
         *("--model_dir", "--eagle_model_dir", "--output_dir", "--dtype", "--tp_size", "--pp_size", "--workers"),
         *("--max_draft_len", "--num_eagle_layers", "--use_weight_only", "--weight_only_precision"),
     ),
-    # examples/medusa/convert_checkpoint.py, two revisions (before and after it learnt --model_type)
+    # examples/medusa/convert_checkpoint.py, two revisions; --model_type came with the second, after 0.18
     "medusa": (
         *("--model_dir", "--medusa_model_dir", "--output_dir", "--dtype", "--tp_size", "--pp_size", "--workers"),
         *("--num_medusa_heads", "--max_medusa_token_len", "--use_weight_only", "--weight_only_precision"),
+        "--model_type",
     ),
     # examples/redrafter/convert_checkpoint.py, three revisions; --base_model_checkpoint_dir took the place of
     # --model_dir between 0.18 and 1.0 (README of the script, and tests/integration/defs/common.py)

@@ -30,6 +30,7 @@ def test_plan_json_is_json() -> None:
     """Keys for programs."""
     assert sorted(json.loads(enginehouse("plan", INVENTORY, "--json").stdout)) == [
         "digest",
+        "engines",
         "hosts",
         "warnings",
         "waves",

@@ -1,0 +1,75 @@
+"""Engines to start from: a Llama in fp8 on one H100, and the shortest way from an LLM to what is planned for it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from deploy.plan import Plan
+from deploy.report_engines import command_in_lines
+from deploy.slice import EngineSlice
+from deploy.spec import LLM, Calibration, Checkpoint, EngineTrust, KVCache, Machine, Replay, Weights
+from tests.unit import given
+
+CALIBRATION = Calibration(directory="calibration/cnn_dailymail")
+AROUND = replace(given.AROUND, calibrations={CALIBRATION.directory: "c0ffee00c0ffee00"})
+TRUST = EngineTrust(key="~/.ssh/enginehouse")
+ELSEWHERE = Weights.hub("example/beside", "b" * 40)
+
+PLAIN = replace(given.LLAMA, path="engine", replay=Replay(prompts="replay/prompts.jsonl"), max_batch_size=16)
+FP8 = replace(PLAIN, precision="fp8", kv_cache=KVCache(dtype="fp8"), calibration=CALIBRATION)
+
+SMALL = Checkpoint(
+    architecture="LlamaForCausalLM",
+    parameters=1_235_814_400,
+    layers=16,
+    hidden=2048,
+    heads=32,
+    kv_heads=8,
+    head_dim=64,
+    intermediate=8192,
+    vocabulary=128_256,
+    positions=131_072,
+)
+MIXTRAL = Checkpoint(
+    architecture="MixtralForCausalLM",
+    parameters=46_702_792_704,
+    layers=32,
+    hidden=4096,
+    heads=32,
+    kv_heads=8,
+    head_dim=128,
+    intermediate=14_336,
+    vocabulary=32_000,
+    positions=32_768,
+    experts=8,
+    active_experts=2,
+)
+
+
+def engine_plan(model: LLM, *, gpu: str = "h100-80", gpus: int = 1, around: Any = AROUND, **data: Any) -> Plan:
+    """The plan of one host whose one server has this LLM alone, on all its GPUs."""
+    data = {"engine_trust": TRUST, "machine": Machine(os="ubuntu-24.04", gpu=gpu, gpus=gpus)} | data
+    return given.plan(**given.main(model, gpus=tuple(range(gpus))), around=around, **data)
+
+
+def engine(model: LLM, **changes: Any) -> EngineSlice:
+    """The engine planned for an LLM."""
+    return engine_plan(model, **changes).engines[0]
+
+
+def commands(model: LLM, **changes: Any) -> str:
+    """Every command of every engine of an LLM, one flag a line, the fingerprint masked."""
+    found = engine_plan(model, **changes).engines
+    return "".join(
+        f"{step.stage}\n{command_in_lines(step)}\n".replace(one.fingerprint, "FINGERPRINT")
+        for one in found
+        for step in one.steps
+    )
+
+
+def refusal(model: LLM, **changes: Any) -> str:
+    """Every refusal of an LLM, as it is printed."""
+    changes = {"engine_trust": TRUST} | changes
+    found = given.refusals(around=AROUND, **given.main(model), **changes)
+    return "\n\n".join(str(one) for one in found)
