@@ -1,9 +1,9 @@
 """All sequences of all requests as packed passes bounded by a budget of tokens; pure but for `launch`, no threads.
 
 Requests are taken in order of arrival, a window of a few budgets at a time, so nobody waits for more than what came
-before plus one window. Within a window sequences are sorted by length, longest first, and cut into passes of about
-equal size. Two passes are under way at most: the device computes one while the host prepares and reads the other.
-What a request gets does not depend on which others share its passes.
+before plus one window. Within a window sequences are sorted by length, longest first, and cut into passes. Two passes
+are under way at most: the device computes one while the host prepares and reads the other. What a request gets does
+not depend on which others share its passes.
 """
 
 from collections import deque
@@ -91,22 +91,25 @@ class Batcher:
 
     def step(self) -> None:
         """The next pass is launched; or, with two under way or none to launch, the older one's results delivered."""
-        if not self._window and self._arrived:
-            self._open_window()
+        if self._arrived and sum(map(_length, self._window)) < self.budget:
+            self._widen()
         if self._window and len(self._running) < 2:
             self._start()
         elif self._running:
             self._deliver(*self._running.popleft())
         self.waiting = self._arrived_tokens + sum(map(_length, self._window))
 
-    def _open_window(self) -> None:
-        self._allowed, room = self.budget, WINDOW * self.budget
-        while self._arrived and (not self._window or _tokens(self._arrived[0]) <= room):
+    def _widen(self) -> None:
+        """A new window behind what is left of the old: that is taken first, and passes stay full."""
+        if not self._window:
+            self._allowed = self.budget
+        room, found = WINDOW * self.budget, []
+        while self._arrived and (not found or _tokens(self._arrived[0]) <= room):
             job = self._arrived.popleft()
             room -= _tokens(job)
             self._arrived_tokens -= _tokens(job)
-            self._window += [(job, index) for index in range(len(job.sequences))]
-        self._window.sort(key=_length, reverse=True)
+            found += [(job, index) for index in range(len(job.sequences))]
+        self._window += sorted(found, key=_length, reverse=True)
 
     def _start(self) -> None:
         self._drop_unwanted()
@@ -164,14 +167,13 @@ def run(jobs: Iterable[Job], launch: Launch, budget: int) -> None:
 
 
 def cut(lengths: Sequence[int], budget: int) -> int:
-    """How many of `lengths` the next pass takes: within `budget`, in passes of about equal size, one at the least."""
-    total = sum(lengths)
-    even = -(-total // -(-total // budget))
+    """How many of `lengths`, in this order, the next pass takes: within `budget`, one at the least."""
     taken = tokens = 0
     for length in lengths:
-        if taken and (tokens >= even or tokens + length > budget):
+        tokens += length
+        if taken and tokens > budget:
             break
-        taken, tokens = taken + 1, tokens + length
+        taken += 1
     return taken
 
 

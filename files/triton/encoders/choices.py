@@ -10,12 +10,13 @@ from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from . import attention, linear, plain, routing
-from .packing import Packed
+from .packing import Packed, form, pack
 
 SEQUENCES = attention.over(attention.sequences, plain)
 TWO_STEPS = linear.in_two_steps(plain.gelu_)
@@ -35,6 +36,8 @@ class Kernels:
     experts: Callable[[Tensor, routing.Routing, Tensor, Tensor], Tensor] = routing.one_by_one
     silent: bool = False
     """Nothing in a pass reads back from the device, so that it can be captured in a CUDA graph."""
+    tiled: bool = False
+    """Attention goes by the pass's tiles, so that a graph does not pay for sequences it might have held."""
     notes: list[str] = field(default_factory=list)
     """For the log: what was chosen and what was passed over, why."""
 
@@ -57,6 +60,7 @@ def choose(device: str, dtype: torch.dtype, mixture: bool = True) -> Kernels:
         pair = (routing.route, routing.one_by_one)
         kernels.route, kernels.experts = _first(kernels, "experts", expert_ways(dtype), pair, _experts_agree)
     kernels.steps = steps
+    kernels.tiled = any(note.startswith("attention own") for note in kernels.notes)
     kernels.silent = kernels.attend is not slow and not (mixture and kernels.experts is routing.one_by_one)
     return kernels
 
@@ -110,14 +114,12 @@ def _steps_agree(steps: Any, device: str, dtype: torch.dtype) -> bool:
 
 
 def _attention_agrees(attend: attention.Attention, device: str, dtype: torch.dtype) -> bool:
-    qkv, turns = _random(device, dtype, 40, 3 * 2 * 64), _random(device, torch.float32, 40, 64)
-    starts = torch.tensor([0, 3, 40], dtype=torch.int32, device=device)
-    batch = Packed(starts, torch.arange(40, device=device, dtype=torch.int32), starts, 37)
-    batch.positions[3:] -= 3
-    wanted = attention.over(attention.sequences, plain)
-    return all(
-        _near(attend(qkv.clone(), 2, batch, each), wanted(qkv.clone(), 2, batch, each)) for each in (None, turns)
-    )
+    qkv, turns = _random(device, dtype, 80, 3 * 2 * 64), _random(device, torch.float32, 80, 64)
+    texts = [np.zeros(3, np.int32), np.zeros(77, np.int32)]
+    room = form(texts)
+    batch = Packed.over(torch.from_numpy(pack(texts, room, 0)).to(device), room)
+    pairs = [[way(qkv.clone(), 2, batch, each) for way in (attend, SEQUENCES)] for each in (None, turns)]
+    return all(_near(got, wanted) for got, wanted in pairs)
 
 
 def _activated_agrees(activated: linear.Activated, device: str, dtype: torch.dtype) -> bool:

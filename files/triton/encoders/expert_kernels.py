@@ -14,7 +14,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from .fused import gelu
+from .fused import fast_gelu, gelu
 from .routing import Routing
 
 ROUTED = 64  # tokens of one block of `route`
@@ -53,7 +53,8 @@ def experts(x: Tensor, routing: Routing, up: Tensor, down: Tensor) -> Tensor:
     out = torch.empty((slots, hidden), dtype=x.dtype, device=x.device)
     grid = (blocks * triton.cdiv(inner, UP["BLOCK_N"]),)
     _up[grid](middle, x, up, routing.order, routing.totals, inner, hidden, blocks,
-              COUNT=count, CHOSEN=slots // len(x), EVEN=_even(hidden, inner, UP), BLOCK_M=BLOCK_M, **UP)  # fmt: skip
+              COUNT=count, CHOSEN=slots // len(x), EVEN=_even(hidden, inner, UP),
+              EXACT=x.dtype == torch.float32, BLOCK_M=BLOCK_M, **UP)  # fmt: skip
     grid = (blocks * triton.cdiv(hidden, DOWN["BLOCK_N"]),)
     _down[grid](out, middle, down, routing.order, routing.weights, routing.totals, inner, hidden, blocks,
                 COUNT=count, EVEN=_even(inner, hidden, DOWN), BLOCK_M=BLOCK_M, **DOWN)  # fmt: skip
@@ -149,7 +150,7 @@ def _tile(totals, blocks, columns, COUNT: tl.constexpr, BLOCK_M: tl.constexpr, B
 
 @triton.jit
 def _up(middle, x, up, order, totals, inner, hidden, blocks,
-        COUNT: tl.constexpr, CHOSEN: tl.constexpr, EVEN: tl.constexpr,
+        COUNT: tl.constexpr, CHOSEN: tl.constexpr, EVEN: tl.constexpr, EXACT: tl.constexpr,
         BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr):  # fmt: skip
     block, column, expert, real = _tile(totals, blocks, inner, COUNT, BLOCK_M, BLOCK_N)
     if real <= 0:
@@ -171,7 +172,7 @@ def _up(middle, x, up, order, totals, inner, hidden, blocks,
         total = tl.dot(a, b, total)
         left += BLOCK_K
         right += BLOCK_K
-    total = gelu(total)
+    total = gelu(total) if EXACT else fast_gelu(total)
     target = middle + at[:, None] * inner + columns[None, :]
     tl.store(target, total.to(middle.dtype.element_ty), mask=(columns < inner)[None, :])
 

@@ -74,6 +74,14 @@ def gelu(x):
 
 
 @triton.jit
+def fast_gelu(x):
+    """GELU's tanh form by the one instruction the device has for it; within 1e-3, little in fp16 and bf16."""
+    z = 0.7978845608028654 * x * (1.0 + 0.044715 * x * x)
+    t = tl.inline_asm_elementwise("tanh.approx.f32 $0, $1;", "=f,f", [z], dtype=tl.float32, is_pure=True, pack=1)
+    return 0.5 * x * (1.0 + t)
+
+
+@triton.jit
 def _normalised(x, mask, weight, bias, columns, hidden, epsilon):
     centred = tl.where(mask, x - tl.sum(x, 0) / hidden, 0.0)
     scale = 1.0 / tl.sqrt(tl.sum(centred * centred, 0) / hidden + epsilon)
