@@ -74,6 +74,12 @@ CAUSES = [
         "let the nvidia_driver role manage it, or pin a release this driver runs",
     ),
     (
+        r"MPI_INIT failed|(?:opal|orte|ompi_mpi)_init failed|PML add procs failed",
+        "MPI did not start inside the container",
+        "see in build.log what it names; UCX and mlx5 are InfiniBand devices the container does not have "
+        "(TensorRT-LLM#3112)",
+    ),
+    (
         r"[Bb]us error",
         "shared memory was too small for the ranks of this build",
         "raise shm_mib of the server; NCCL and MPI talk through it",

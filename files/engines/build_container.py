@@ -26,6 +26,8 @@ CPU_SHARES = 64
 TAIL_BYTES = 1 << 20
 # Without a network a hub is only waited for: say so at once instead.
 OFFLINE = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
+# The image's own path, if it sets one, stays behind it.
+REPAIRED = 'export PYTHONPATH="$ENGINEHOUSE_REPAIRS${PYTHONPATH:+:$PYTHONPATH}"; exec "$@"'
 ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 
@@ -35,11 +37,11 @@ def name_of(model: str) -> str:
 
 
 def options(settings: dict, staging: Path, read_only: list[str]) -> list[str]:
-    """The `docker run` line up to the image, which is its last word."""
+    """The `docker run` line; the command follows."""
     environment = {"HOME": str(staging / "home"), "USER": "enginehouse", "PYTHONUNBUFFERED": "1", "COLUMNS": "200"}
     # Newer packages that repair a known defect of the image come first, as they do where it serves.
     repairs = [settings["python_path"]] if settings.get("python_path") else []
-    environment |= {"PYTHONPATH": repairs[0]} if repairs else {}
+    environment |= {"ENGINEHOUSE_REPAIRS": repairs[0]} if repairs else {}
     mounts = dict.fromkeys([*settings["mounts"], *read_only, *repairs])
     return [
         *("docker", "run", "--rm", "--name", name_of(settings["model"]), "--pull", "never"),
@@ -58,6 +60,7 @@ def options(settings: dict, staging: Path, read_only: list[str]) -> list[str]:
         *("--workdir", str(staging / "work"), "--log-driver", "none"),
         *(word for name, value in (environment | OFFLINE).items() for word in ("--env", f"{name}={value}")),
         settings["image"],
+        *(("/bin/sh", "-c", REPAIRED, "sh") if repairs else ()),
     ]
 
 

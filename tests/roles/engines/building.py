@@ -45,7 +45,7 @@ while [ $# -gt 0 ]; do
   esac
 done
 echo $$ >$here/containers/$name
-export PYTHONPATH=$PYTHONPATH:$here/image/{site} PYTHONDONTWRITEBYTECODE=1
+export PYTHONPATH=${{PYTHONPATH:+$PYTHONPATH:}}$here/image/{site} PYTHONDONTWRITEBYTECODE=1
 words=()
 for word in "$@"; do
   case $word in

@@ -62,6 +62,7 @@ Plugin config arguments:
         ),
         ("Unable to find image 'a:b' locally", "the release's image is not on this host"),
         ("Bus error: nonexistent physical address", "shared memory was too small for the ranks of this build"),
+        ("It looks like MPI_INIT failed for some reason", "MPI did not start inside the container"),
         ("terminate called: std::bad_alloc", "the host ran out of memory"),
         (
             "python3: can't open file '/app/x.py': [Errno 2]",
