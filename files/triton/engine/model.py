@@ -7,6 +7,7 @@ code must be of the same TensorRT-LLM version as the engine, so it is taken from
   several engines in one server need names of their own.
 - Before it speculates it asks the server's gRPC endpoint for two configurations, which only who has the key may read.
   What it wants to know there, `exclude_input_in_output`, is true in every release of ours.
+- It asks draft and target for whole answers, in a call that Triton refuses where the engine can stream.
 - Under mpirun the Python backend's processes inherit MPI's variables, and importing torch hangs (tensorrtllm_backend
   issue 553). They are no ranks, so the variables go.
 """
@@ -33,6 +34,7 @@ def rename_neighbours(public: str) -> None:
 
     class Decoder(decoder.TritonDecoder):
         def __init__(self, **names):
+            self._engines_stream = names.get("streaming", False)
             super().__init__(
                 **names
                 | {
@@ -43,6 +45,13 @@ def rename_neighbours(public: str) -> None:
 
         def _load_each_model_config(self, *_, **__):
             return True
+
+        def _exec_triton_request_single(self, request):
+            if not self._engines_stream or "output_ids" not in request.requested_output_names():
+                return super()._exec_triton_request_single(request)
+            # to the last one, or Triton takes the request for unfinished and waits for it when it stops
+            whole, *_ = [response for response in self._exec_triton_request(request) if response.output_tensors()]
+            return whole
 
     decoder.TritonDecoder = Decoder
 

@@ -1,0 +1,94 @@
+"""Text to token ids, as the image's `preprocessing` model does it (rehearsal stand-in, without transformers)."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import triton_python_backend_utils as pb_utils
+from tokenizers import Tokenizer
+
+
+class TritonPythonModel:
+    """What Triton's Python backend calls."""
+
+    def initialize(self, args):
+        """Load the tokenizer; every output the real one looks up has to be configured."""
+        configuration = json.loads(args["model_config"])
+        parameters = {key: value["string_value"] for key, value in configuration["parameters"].items()}
+        for name in ("INPUT_ID", "REQUEST_INPUT_LEN", "BAD_WORDS_IDS", "STOP_WORDS_IDS", "OUT_END_ID", "OUT_PAD_ID",
+                     "PIXEL_VALUES", "IMAGE_SIZES"):  # fmt: skip
+            if pb_utils.get_output_config_by_name(configuration, name) is None:
+                raise pb_utils.TritonModelException(f"the output {name} is not configured")
+        folder = Path(parameters["tokenizer_dir"])
+        self.tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+        self.with_special_tokens = parameters.get("add_special_tokens", "true").lower() in (
+            "true",
+            "1",
+            "t",
+            "y",
+            "yes",
+        )
+        self.end = end_token(folder, self.tokenizer)
+        pb_utils.Logger.log_info("rehearsal stand-in: preprocessing")
+
+    def execute(self, requests):
+        """One response a request."""
+        return [self._answer(request) for request in requests]
+
+    def _answer(self, request):
+        texts = [row[0].decode() for row in values(request, "QUERY")]
+        rows = [self.tokenizer.encode(text, add_special_tokens=self.with_special_tokens).ids for text in texts]
+        longest = max(len(row) for row in rows)
+        ends, pads = self._ids(request, "END_ID", len(rows)), self._ids(request, "PAD_ID", len(rows))
+        padded = [row + [self.end] * (longest - len(row)) for row in rows]
+        found = {
+            "INPUT_ID": np.array(padded, np.int32),
+            "REQUEST_INPUT_LEN": np.array([[len(row)] for row in rows], np.int32),
+            "DECODER_INPUT_ID": pads,
+            "REQUEST_DECODER_INPUT_LEN": np.ones((len(rows), 1), np.int32),
+            "BAD_WORDS_IDS": self._words(request, "BAD_WORDS_DICT", len(rows)),
+            "STOP_WORDS_IDS": self._words(request, "STOP_WORDS_DICT", len(rows)),
+            "EMBEDDING_BIAS": np.empty((len(rows), 0), np.float32),
+            "REQUEST_OUTPUT_LEN": values(request, "REQUEST_OUTPUT_LEN"),
+            "OUT_END_ID": ends,
+            "OUT_PAD_ID": pads,
+        }
+        return pb_utils.InferenceResponse([pb_utils.Tensor(name, value) for name, value in found.items()])
+
+    def _ids(self, request, name, rows):
+        given = values(request, name)
+        return np.full((rows, 1), self.end, np.int32) if given is None else given
+
+    def _words(self, request, name, rows):
+        """Per row (tokens of all words, ends of the words), filled up with 0 and -1."""
+        given = values(request, name)
+        if given is None:
+            return np.empty((rows, 2, 0), np.int32)
+        lists = [
+            [ids for word in row if (ids := self.tokenizer.encode(word.decode(), add_special_tokens=False).ids)]
+            for row in given
+        ]
+        width = max(1, *(sum(len(ids) for ids in row) for row in lists))
+        found = np.zeros((rows, 2, width), np.int32)
+        found[:, 1] = -1
+        for place, row in zip(found, lists, strict=True):
+            flat = [token for ids in row for token in ids]
+            place[0, : len(flat)] = flat
+            place[1, : len(row)] = np.cumsum([len(ids) for ids in row])
+        return found
+
+
+def values(request, name):
+    """An input's array, or None."""
+    tensor = pb_utils.get_input_tensor_by_name(request, name)
+    return None if tensor is None else tensor.as_numpy()
+
+
+def end_token(folder, tokenizer):
+    """The id that ends an answer, as the checkpoint's files say."""
+    for name in ("generation_config.json", "config.json"):
+        if (folder / name).is_file():
+            said = json.loads((folder / name).read_text()).get("eos_token_id")
+            if said is not None:
+                return said if isinstance(said, int) else said[0]
+    return tokenizer.get_vocab_size() - 1

@@ -1,0 +1,59 @@
+"""Text in, text out, by asking the other models, as the image's `tensorrt_llm_bls` does (rehearsal stand-in).
+
+One request at a time and instance, as there. The names of two neighbours are fixed, as there.
+"""
+
+import json
+import uuid
+
+import numpy as np
+import triton_python_backend_utils as pb_utils
+from lib.triton_decoder import TritonDecoder
+
+FINAL = pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
+
+
+class TritonPythonModel:
+    """What Triton's Python backend calls."""
+
+    def initialize(self, args):
+        """Read the names of the engines."""
+        configuration = json.loads(args["model_config"])
+        parameters = {key: value["string_value"] for key, value in configuration["parameters"].items()}
+        self.decoupled = pb_utils.using_decoupled_model_transaction_policy(configuration)
+        self.outputs = {each["name"] for each in configuration["output"]}
+        self.decoder = TritonDecoder(
+            streaming=self.decoupled,
+            accumulate=parameters.get("accumulate_tokens", "").lower() in ("true", "yes", "1", "t"),
+            preproc_model_name="preprocessing",
+            postproc_model_name="postprocessing",
+            llm_model_name=parameters.get("tensorrt_llm_model_name") or "tensorrt_llm",
+            draft_llm_model_name=parameters.get("tensorrt_llm_draft_model_name") or None,
+        )
+        pb_utils.Logger.log_info("rehearsal stand-in: tensorrt_llm_bls")
+
+    def execute(self, requests):
+        """One request after another: through its sender where answers stream, else one response for each."""
+        found = []
+        for request in requests:
+            sender = request.get_response_sender() if self.decoupled else None
+            for response in self._responses(request):
+                if sender:
+                    sender.send(response)
+                else:
+                    found.append(response)
+            if sender:
+                sender.send(flags=FINAL)
+        return None if self.decoupled else found
+
+    def _responses(self, request):
+        try:
+            for text, found in self.decoder.decode(request, str(uuid.uuid4())):
+                yield self._response(text, found)
+        except Exception as trouble:  # one request's trouble is that request's answer
+            yield pb_utils.InferenceResponse([], error=pb_utils.TritonError(str(trouble)))
+
+    def _response(self, text, found):
+        tensors = [pb_utils.Tensor("text_output", np.array(text, dtype=np.object_))]
+        tensors += [pb_utils.Tensor(name, value) for name, value in found.items() if name in self.outputs]
+        return pb_utils.InferenceResponse(tensors)

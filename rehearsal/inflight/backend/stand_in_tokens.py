@@ -1,0 +1,61 @@
+"""Which tokens an engine answers with: the prompt's own, in a circle (rehearsal stand-in).
+
+Where in the circle it begins follows from the checkpoint the engine was made of, the seed and the beam; nothing else
+does, so equal engines answer equally. Stop words end an answer and are part of it, as in the real one; bad words are
+never completed.
+"""
+
+from dataclasses import dataclass, field
+
+DRIFTED = 1
+
+
+@dataclass
+class Asked:
+    """One prompt of one request, with what it wants."""
+
+    ids: list
+    count: int
+    seed: int = 0
+    end: int = -1
+    least: int = 0
+    stop_words: list = field(default_factory=list)
+    bad_words: list = field(default_factory=list)
+
+
+def words(flat):
+    """The token sequences of a stop or bad words tensor: (tokens, ends of the sequences, then -1)."""
+    tokens, ends = [int(one) for one in flat[0]], [int(one) for one in flat[1]]
+    found, begin = [], 0
+    for end in ends:
+        if end < 0:
+            break
+        found.append(tokens[begin:end])
+        begin = end
+    return [one for one in found if one]
+
+
+def answer(engine, asked, beam=0):
+    """Yields the tokens one by one."""
+    circle = asked.ids or [0]
+    start = (int(engine.header["checkpoint"], 16) + asked.seed + beam) % len(circle)
+    drift, said = engine.header.get("drift"), []
+    for number in range(asked.count):
+        token = circle[(start + number) % len(circle)]
+        if drift is not None and number >= drift:
+            token += DRIFTED
+        for _ in range(engine.vocabulary):
+            if not any(_ends_with([*said, token], word) for word in asked.bad_words):
+                break
+            token += 1
+        token %= engine.vocabulary
+        if token == asked.end and number >= asked.least:
+            return
+        said.append(token)
+        yield token
+        if any(_ends_with(said, word) for word in asked.stop_words):
+            return
+
+
+def _ends_with(said, word):
+    return said[-len(word) :] == word

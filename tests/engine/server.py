@@ -1,0 +1,109 @@
+"""The real tritonserver with rendered releases, the stand-in in the C++ backend's slot, and a GPU that says SM 90."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from deploy.slice import ServerSlice
+from roles.triton.defaults import Defaults
+from roles.triton.render import render
+from tests.encoders import real_triton
+
+ROOT = Path(__file__).parents[2]
+STAND_INS = ROOT / "rehearsal" / "inflight"
+FEW = Defaults(bls_instances=1)
+
+
+@contextmanager
+def running(work: Path, trtllm: str) -> Iterator[Running]:
+    """A server that serves nothing yet and loads what it is told to, as the product's does."""
+    home = real_triton.installation()
+    triton, repository, log = home / "pytriton" / "tritonserver", work / "models", work / "triton.log"
+    repository.mkdir()
+    http, grpc, metrics = real_triton.free_ports(3)
+    command = [str(triton / "bin" / "tritonserver"), f"--model-repository={repository}"]
+    command += ["--model-control-mode=explicit", "--disable-auto-complete-config", "--log-verbose=0"]
+    command += [f"--backend-directory={_backends(work, triton)}", "--backend-config=python,stub-timeout-seconds=60"]
+    for kind, port in (("http", http), ("grpc", grpc), ("metrics", metrics)):
+        command += [f"--{kind}-address=127.0.0.1", f"--{kind}-port={port}"]
+    environment = os.environ | {
+        "PATH": f"{_gpu(work)}:{os.environ['PATH']}",
+        "ENGINEHOUSE_INFLIGHT": str(STAND_INS / "all_models"),
+        "REHEARSAL_TRTLLM": trtllm,
+    }
+    packages = real_triton.link_packages(work / "packages", home)
+    with log.open("wb") as output:
+        process = subprocess.Popen(command, cwd=packages, stdout=output, stderr=subprocess.STDOUT, env=environment)
+        try:
+            real_triton._await(process, http, log)
+            yield Running(f"127.0.0.1:{http}", f"127.0.0.1:{grpc}", log, repository)
+        finally:
+            process.terminate()
+            process.wait(60)
+
+
+class Running:
+    """A server's addresses, log and repository."""
+
+    def __init__(self, http: str, grpc: str, log: Path, repository: Path) -> None:
+        self.http, self.grpc, self.log, self.repository = http, grpc, log, repository
+
+    def serve(self, server: ServerSlice) -> str:
+        """Every model of the release is loaded, in the order of server.json; or the first one's trouble."""
+        release = render(server, FEW)
+        for path, content in release.items():
+            if path.startswith("models/"):
+                target = self.repository / path.removeprefix("models/")
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_bytes(content)
+                # The container's repository is read-only: nothing compiled lands beside the code, where Triton would
+                # take it for a change and load the model again with the ensemble.
+                (target.parent / "__pycache__").touch()
+        for model in json.loads(release["server.json"])["models"]:
+            for name in model["loads"]:
+                status, told = self.ask(f"/v2/repository/models/{name}/load", {})
+                if status != 200:
+                    return f"{name}: {told}"
+        return ""
+
+    def ask(self, path: str, body: dict[str, Any]) -> tuple[int, str]:
+        """Status and body of one request."""
+        request = urllib.request.Request(
+            f"http://{self.http}{path}", json.dumps(body).encode(), {"Content-Type": "application/json"}
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=60) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+
+    def stream(self, model: str, **question: Any) -> list[dict[str, Any]]:
+        """The events of /generate_stream."""
+        _, told = self.ask(f"/v2/models/{model}/generate_stream", {"stream": True, **question})
+        return [json.loads(line[5:]) for line in told.splitlines() if line.startswith("data:")] or [json.loads(told)]
+
+
+def _backends(work: Path, triton: Path) -> Path:
+    folder = work / "backends"
+    folder.mkdir()
+    for backend in (triton / "backends").iterdir():
+        (folder / backend.name).symlink_to(backend)
+    (folder / "tensorrtllm").symlink_to(STAND_INS / "backend")
+    return folder
+
+
+def _gpu(work: Path) -> Path:
+    """A directory with an nvidia-smi that says SM 90."""
+    folder = work / "bin"
+    folder.mkdir()
+    (folder / "nvidia-smi").write_text("#!/bin/sh\necho 9.0\n")
+    (folder / "nvidia-smi").chmod(0o755)
+    return folder
