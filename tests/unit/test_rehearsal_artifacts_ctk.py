@@ -46,6 +46,18 @@ def test_the_specification_is_of_schema_0_7_0_and_names_every_gpu_and_all(ctk: M
     )
 
 
+def test_a_cut_gpu_is_named_by_its_instances_only(
+    ctk: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """GPU 1 is whole; of GPU 0 two instances, one of them without a compute instance, can be used once."""
+    (tmp_path / "mode").write_text("0 1 1\n1 0 0\n")
+    (tmp_path / "instances").write_text("0 1 5 0 1\n0 2 9 4 0\n")
+    monkeypatch.setattr(ctk, "MIG", tmp_path)
+    monkeypatch.setattr(ctk, "mig_uuids", lambda: ["MIG-a"])
+    names = [device["name"] for device in ctk.specification()["devices"]]
+    assert names == ["1", "0:0", "GPU-b", "MIG-a", "all"]
+
+
 def test_every_device_of_the_specification_edits_something(ctk: ModuleType) -> None:
     assert all(device["containerEdits"] for device in ctk.specification()["devices"])
 

@@ -13,7 +13,7 @@ def _cut(data: Data, _: Path) -> Data:
     return {
         "machine": replace(data["machine"], mig=("4g.40gb", "3g.40gb")),
         "servers": (
-            replace(main, name="llm", models=(llm,), gpus=(0,)),
+            replace(main, models=(llm,), gpus=(0,)),
             replace(main, name="encoders", models=tuple(encoders), gpus=(1,), **ports),
         ),
     }
