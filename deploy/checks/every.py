@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from deploy.checks.building import building_problems
 from deploy.checks.disk import disk_problems
 from deploy.checks.engine_hosts import engine_host_problems
 from deploy.checks.machine import machine_problems
@@ -33,7 +34,8 @@ def judge(fleet: Fleet, surroundings: Surroundings) -> list[Refusal]:
     if not fleet.hosts and not fleet.unread:
         found.append(("", no_hosts()))
     for host in fleet.hosts:
-        found += [(host.name, problem) for problem in host_problems(host, surroundings)]
+        problems = [*host_problems(host, surroundings), *building_problems(host, fleet, surroundings)]
+        found += [(host.name, problem) for problem in problems]
     return together(found)
 
 

@@ -341,6 +341,26 @@ ENGINES = {
         "two-engines-one-name",
         'servers["long"].models["llama"]',
     ),
+    "an engine can be built where it is to be built": Wrong(
+        served(
+            replace(
+                LLAMA,
+                checkpoint="llama-3.1-70b-instruct",
+                weights=pinned("llama-3.1-70b-instruct"),
+                path="engine",
+                precision="int4_awq",
+                calibration=TEXTS,
+            )
+        )
+        | TRUST,
+        "build-beyond-gpu",
+        f"{MODEL}.path",
+    ),
+    "a build wants host memory too": Wrong(
+        engine(precision="fp8", calibration=TEXTS) | {"machine": replace(MACHINE, memory_mib=16_384)},
+        "build-beyond-host",
+        "machine.memory_mib",
+    ),
     "options of an engine want an engine": Wrong(
         llama(engine=Engine(max_beam_width=4)), "engine-options-without-engine", f"{MODEL}.engine"
     ),
