@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 """Says whether an engine's directory is what an operator signed; asked before every load.
 
-    engine.py verify DIRECTORY [--quick] [--unsigned] [--signers FILE] [--image SHA256:…]
-        exit 1: one sentence per problem
+    engine.py verify DIRECTORY [--quick] [--signers FILE] [--image SHA256:…]
+        exit 1: one sentence per problem; exit 2: this host cannot check (no signers, no ssh-keygen, an unreadable disk)
     engine.py refuse DIRECTORY WHY     moved aside as DIRECTORY.refused, so that the next deploy builds or fetches again
 
 The signature covers engine.json, and engine.json names every file with its size and sha256. `--quick` leaves the
@@ -37,8 +37,11 @@ def main() -> int:
     if options.verb == "refuse":
         print(refuse(options.directory, options.why), file=sys.stderr)
         return 0
-    signers = None if options.unsigned else options.signers
-    found = problems(options.directory, options.quick, signers, options.image)
+    try:
+        found = problems(options.directory, options.quick, options.signers, options.image)
+    except OSError as trouble:
+        print(f"{options.directory} cannot be checked here: {trouble}", file=sys.stderr)
+        return 2
     for each in found:
         print(each, file=sys.stderr)
     return 1 if found else 0
@@ -50,7 +53,6 @@ def arguments() -> argparse.Namespace:
     verify = verbs.add_parser("verify", allow_abbrev=False)
     verify.add_argument("directory", type=Path)
     verify.add_argument("--quick", action="store_true", help="sizes and signature only, no checksums")
-    verify.add_argument("--unsigned", action="store_true", help="everything but the signature")
     verify.add_argument("--signers", type=Path, default=SIGNERS, help="whose signatures count")
     verify.add_argument("--image", default="", help="digest of the image that is going to load it")
     verb = verbs.add_parser("refuse", allow_abbrev=False)
@@ -59,13 +61,13 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def problems(directory: Path, quick: bool, signers: Path | None, image: str = "") -> list[str]:
-    """One sentence for everything that is wrong; empty where nothing is. Without `signers` nobody need have signed."""
+def problems(directory: Path, quick: bool, signers: Path, image: str = "") -> list[str]:
+    """One sentence for everything that is wrong; empty where the engine may be loaded. OSError: nobody can say."""
     try:
         text = (directory / RECORD).read_bytes()
-    except OSError as missing:
-        return [f"{directory}: {RECORD} cannot be read ({missing.strerror}), so nothing says what the engine is"]
-    if signers and (problem := unsigned(directory, text, signers)):
+    except (FileNotFoundError, NotADirectoryError):
+        return [f"{directory}: {RECORD} is missing, so nothing says what the engine is"]
+    if problem := unsigned(directory, text, signers):
         return [f"{directory}: {problem}"]
     try:
         record = json.loads(text)
@@ -81,7 +83,7 @@ def unsigned(directory: Path, text: bytes, signers: Path) -> str:
     if not signature.is_file():
         return f"{SIGNATURE} is missing: nobody has signed this engine"
     if not signers.is_file():
-        return f"{signers} is missing: this host believes no signature"
+        raise FileNotFoundError(f"{signers} is missing, so this host believes no signature")
     keygen = ["ssh-keygen", "-Y"]
     what = ["-n", NAMESPACE, "-s", str(signature)]
     if asked([*keygen, "verify", "-f", str(signers), "-I", PRINCIPAL, *what], text) == 0:
