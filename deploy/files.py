@@ -60,12 +60,12 @@ def beside_of(served: Served) -> WeightsSlice | None:
     if speculative is None or isinstance(speculative, Lookahead):
         return None
     local = served.speculation_local
-    files = ARCHITECTURES[served.draft.architecture].files if served.draft else HEAD_FILES
+    draft = ARCHITECTURES.get(served.draft.architecture) if served.draft else None
     return _slice(
         f"{served.model.name}-{_BESIDE[type(speculative)]}",
         speculative.weights,
         revision=local.revision if local else "",
-        files=files,
+        files=draft.files if draft else HEAD_FILES,
         size_bytes=_beside_bytes(served, speculative),
     )
 

@@ -9,7 +9,7 @@ Only flags the catalog is certain of for the release may be written: `deploy.eng
 
 from __future__ import annotations
 
-import json
+import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -152,7 +152,7 @@ def _with_heads(recipe: Recipe, heads: str, output: str) -> Making:
 
 def _depth(eagle: Eagle) -> int:
     """Layers of the longest path of the tree: engine and request have to agree on it."""
-    return max(map(len, json.loads(eagle.choices))) if eagle.choices else EAGLE_LAYERS
+    return max(map(len, ast.literal_eval(eagle.choices))) if eagle.choices else EAGLE_LAYERS
 
 
 def _redrafter(recipe: Recipe, output: str, model: tuple[str, str]) -> Making:
