@@ -13,8 +13,9 @@ from roles.settings import overridden
 class Defaults:
     """Packages and limits."""
 
-    packages: tuple[str, ...] = ("ca-certificates", "curl", "iptables", "python3", "rsync")
-    """iptables closes the way out of Triton's network; it is asked for here, not left to what the engine depends on."""
+    packages: tuple[str, ...] = ("ca-certificates", "curl", "iptables", "openssh-client", "python3", "rsync")
+    """iptables closes the way out of Triton's network, and openssh-client has the ssh-keygen that checks who signed an
+    engine: asked for here, not left to what something else depends on."""
     journal_max_mib: int = 2048
     """The container's log ends in the journal; the distribution's bound is a tenth of the disk, up to 4 GiB."""
 

@@ -11,7 +11,7 @@ from roles.seen import Seen, ask_files, ask_packages, ask_units, ask_value, scri
 
 TIME_SERVICES = ("systemd-timesyncd.service", "chrony.service", "chronyd.service", "ntpsec.service", "ntp.service",
                  "openntpd.service")  # fmt: skip
-TOOLS = ("ca-certificates", "curl", "iptables", "python3", "rsync")
+TOOLS = ("ca-certificates", "curl", "iptables", "openssh-client", "python3", "rsync")
 PACKAGES = (*TOOLS, "systemd-timesyncd", "chrony", "e2fsprogs", "xfsprogs")
 
 

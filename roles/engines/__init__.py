@@ -17,7 +17,7 @@ from pyinfra.api.operation import OperationMeta
 from deploy.slice import EngineSlice, Slice
 from roles.engines import ledger
 from roles.engines.building import build as build_commands
-from roles.engines.carrying import Collect, Fetch, left_by_builder
+from roles.engines.carrying import Collect, Fetch, cannot_check, left_by_builder
 from roles.engines.defaults import Defaults
 from roles.engines.facts import Present
 from roles.engines.fleet import Asking, Board, board
@@ -101,6 +101,10 @@ class _Work:
         return all_of_them
 
     def _build(self, engine: EngineSlice, intent: Intent) -> Iterator[PyinfraCommand]:
+        seen = self.asking.now().engines.get(engine.path)
+        if run_state.is_executing and seen and not seen.is_checked:
+            yield Refuse(cannot_check(engine, seen.problem))
+            return
         if run_state.is_executing and intent.is_new():
             self.board.promised[engine.fingerprint] = intent.source
         if not intent.builds(self.name):

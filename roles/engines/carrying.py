@@ -108,3 +108,14 @@ def left_by_builder(engine: EngineSlice, builder: str) -> Refusal:
         state="nothing was changed here; what serves goes on",
         kind="engine-not-built-elsewhere",
     )
+
+
+def cannot_check(engine: EngineSlice, said: str) -> Refusal:
+    """Why nothing is done about an engine that may well be good."""
+    return Refusal(
+        f"this host cannot check engine {engine.model} ({engine.fingerprint})",
+        facts={"said": said},
+        attempt="install what it lacks (apt-get install openssh-client), and run again",
+        state="the engine is left as it is; what serves goes on",
+        kind="engine-not-checkable",
+    )

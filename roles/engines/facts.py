@@ -14,6 +14,8 @@ from roles.units import UnitState, ask
 
 Kind = Literal["absent", "unsigned", "signed", "broken"]
 BUILDS = f"{SETTINGS}/build"
+CANNOT_CHECK = 2
+"""Exit code of engine.py where it is the host that lacks something."""
 
 
 def build_unit(model: str) -> str:
@@ -29,13 +31,18 @@ class EngineState:
     is_sealed: bool = False
     """It has a signature, whoever's."""
     problem: str = ""
+    is_checked: bool = True
+    """False where the host cannot check: it lacks ssh-keygen, or does not know yet whom to believe."""
 
     @property
     def kind(self) -> Kind:
-        """Broken is what must not be signed either: another hand's signature, or files that are not as recorded."""
+        """Broken is what must not be signed either: another hand's signature, or files that are not as recorded.
+
+        What cannot be checked is taken for what it seems to be: nothing is thrown away for it.
+        """
         if not self.is_there:
             return "absent"
-        if not self.problem:
+        if not self.problem or (self.is_sealed and not self.is_checked):
             return "signed"
         return "broken" if self.is_sealed else "unsigned"
 
@@ -77,7 +84,8 @@ class Having(FactBase[Present]):
         checked = f"said=$(python3 {PROGRAMS}/engine.py verify {d} --quick 2>&1)"
         return (
             f"if test -d {d}; then echo engine={d}; test -f {d}/engine.json.sig && echo sealed=yes;"
-            f' {checked} || echo "problem=$(echo "$said" | head -n 1)"; fi'
+            f" {checked}; code=$?; test $code -ne {CANNOT_CHECK} || echo checked=no;"
+            ' test $code -eq 0 || echo "problem=$(echo "$said" | head -n 1)"; fi'
         )
 
     @staticmethod
@@ -108,7 +116,7 @@ class Having(FactBase[Present]):
     @staticmethod
     def _engine_state(told: list[str]) -> EngineState:
         problem = next((line[8:] or "it cannot be checked" for line in told if line.startswith("problem=")), "")
-        return EngineState(True, "sealed=yes" in told, problem)
+        return EngineState(True, "sealed=yes" in told, problem, "checked=no" not in told)
 
     @staticmethod
     def _build_state(told: list[str]) -> BuildState:

@@ -239,3 +239,12 @@ def test_what_repairs_the_image_reaches_the_host_before_the_build(trust: EngineT
     told = next(heard.stdin for heard in ran.shell["host"] if heard.stdin and "build/llama.json" in heard.command)
     assert essential(ran)[:2] == [f"send what repairs the image to {place}", START]
     assert json.loads(told)["python_path"] == place
+
+
+def test_a_host_that_cannot_check_throws_nothing_away(trust: EngineTrust) -> None:
+    unsure = f"engine={PATH}\nsealed=yes\nchecked=no\nproblem=ssh-keygen is not on this host"
+    record(trust)
+    ran = play(slices(trust), {"host": saying(unsure)})
+    assert (ran.failed_hosts, ran.would_change) == (("host",), ())
+    assert essential(ran) == ["call _fail"]
+    assert any("said   ssh-keygen is not on this host" in line for line in ran.told)
