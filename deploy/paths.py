@@ -51,7 +51,7 @@ def _encoder_path(asked: str, architecture: Architecture) -> Choice:
 
 def _pytorch_path(asked: str, architecture: Architecture, trtllm: str) -> Choice:
     since = architecture.pytorch_since
-    if since and trtllm and at_least(trtllm, since):
+    if has_pytorch(architecture, trtllm):
         return Choice(
             "pytorch", f"{architecture.name} runs on TensorRT-LLM's PyTorch backend since {since}; this is {trtllm}"
         )
@@ -69,6 +69,12 @@ def _pytorch_path(asked: str, architecture: Architecture, trtllm: str) -> Choice
             "release-too-old-for-model",
         )
     return _engine_path(architecture, trtllm)
+
+
+def has_pytorch(architecture: Architecture, trtllm: str) -> bool:
+    """Whether this TensorRT-LLM's PyTorch backend serves this architecture."""
+    since = architecture.pytorch_since
+    return bool(since and trtllm) and at_least(trtllm, since)
 
 
 def has_engine(architecture: Architecture, trtllm: str) -> bool:

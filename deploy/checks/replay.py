@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 from deploy.checks.placed import Placed
 from deploy.errors import Refusal
+from deploy.paths import has_pytorch
+from deploy.spec import Replay
 
 
 def replay_problems(placed: Placed) -> Iterator[Refusal]:
@@ -32,6 +34,7 @@ def replay_problems(placed: Placed) -> Iterator[Refusal]:
             wanted='a file of JSON lines, {"prompt": …} each, on this machine',
             attempt='Replay(prompts="replay/prompts.jsonl")',
         )
+    yield from _reference(placed, replay)
     if not 1 <= replay.max_tokens < model.max_seq_len:
         yield placed.no(
             "out-of-range",
@@ -61,3 +64,19 @@ def replay_problems(placed: Placed) -> Iterator[Refusal]:
             wanted="both, or neither",
             attempt='Replay(…, tasks="replay/tasks.jsonl", minimum_percent=80.0)',
         )
+
+
+def _reference(placed: Placed, replay: Replay) -> Iterator[Refusal]:
+    """Without stored answers the published checkpoint answers first, and something has to be able to run it."""
+    finished = placed.model.engine.checkpoint == "trtllm"
+    if replay.answers or not (finished or not has_pytorch(placed.served.architecture, placed.trtllm)):
+        return
+    why = "a finished TensorRT-LLM checkpoint" if finished else placed.served.architecture.name
+    yield placed.no(
+        "no-reference",
+        f"no PyTorch backend of TensorRT-LLM {placed.trtllm} reads {why}, so nobody answers before the engine",
+        "replay.answers",
+        seen="''",
+        wanted='stored answers: JSON lines, {"prompt": …, "tokens": […]} each',
+        attempt='Replay(…, answers="replay/answers.jsonl")',
+    )

@@ -12,6 +12,7 @@ from typing import Any
 from deploy.catalog.flags import build_flags
 from deploy.engine.recipe import Recipe
 from deploy.spec import Draft, Eagle, Lookahead, Medusa, ReDrafter, Speculative
+from deploy.speculation import drafted_tokens
 
 Pair = tuple[str, str]
 
@@ -52,20 +53,6 @@ def flags_of(recipe: Recipe) -> tuple[Pair, ...]:
     return tuple(found.items())
 
 
-def max_draft_len(speculative: Speculative | None) -> int:
-    """Draft tokens a step confirms.
-
-    Shape:   lookahead: (n - 2) + (w - 1 + v)(n - 1) with window w, n-gram n, verification set v (n = 1: no first term).
-    By hand: (7, 7, 7): 5 + 13 x 6 = 83, which examples/lookahead/README.md has; (4, 3, 4): 1 + 7 x 2 = 15.
-    """
-    if isinstance(speculative, Lookahead):
-        ngram = speculative.ngram
-        return max(ngram - 2, 0) + (speculative.window - 1 + speculative.verification) * (ngram - 1)
-    if isinstance(speculative, ReDrafter):
-        return speculative.beams * speculative.tokens
-    return speculative.tokens if speculative else 0
-
-
 def _plugins(recipe: Recipe) -> Iterator[Pair]:
     paged = recipe.pages_context
     fp8 = recipe.kv_dtype == "fp8" and recipe.precision in FP8_ATTENTION
@@ -101,7 +88,7 @@ _MODES: dict[type, str] = {
 def _speculation(speculative: Speculative | None) -> Iterator[Pair]:
     if speculative:
         yield "--speculative_decoding_mode", _MODES[type(speculative)]
-        yield "--max_draft_len", str(max_draft_len(speculative))
+        yield "--max_draft_len", str(drafted_tokens(speculative))
 
 
 def _lora(recipe: Recipe) -> Iterator[Pair]:

@@ -16,7 +16,12 @@ AROUND = replace(given.AROUND, calibrations={CALIBRATION.directory: "c0ffee00c0f
 TRUST = EngineTrust(key="~/.ssh/enginehouse")
 ELSEWHERE = Weights.hub("example/beside", "b" * 40)
 
-PLAIN = replace(given.LLAMA, path="engine", replay=Replay(prompts="replay/prompts.jsonl"), max_batch_size=16)
+PLAIN = replace(
+    given.LLAMA,
+    path="engine",
+    replay=Replay(prompts="replay/prompts.jsonl", answers="replay/answers.jsonl"),
+    max_batch_size=16,
+)
 FP8 = replace(PLAIN, precision="fp8", kv_cache=KVCache(dtype="fp8"), calibration=CALIBRATION)
 
 SMALL = Checkpoint(

@@ -419,6 +419,9 @@ REPLAYS = {
         llama(replay=Replay(prompts="p.jsonl")), "replay-without-engine", f"{MODEL}.replay"
     ),
     "a replay asks something": Wrong(engine(replay=Replay(prompts="")), "no-prompts", f"{MODEL}.replay.prompts"),
+    "somebody answers before the engine": Wrong(
+        engine(replay=Replay(prompts="p.jsonl")) | {"release": "25.04"}, "no-reference", f"{MODEL}.replay.answers"
+    ),
     "a replay's answers fit the sequence": Wrong(
         engine(replay=Replay(prompts="p.jsonl", max_tokens=8192)), "out-of-range", f"{MODEL}.replay.max_tokens"
     ),
