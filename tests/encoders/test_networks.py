@@ -2,6 +2,7 @@
 
 import math
 import random
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,11 @@ def layer_outputs(directory: Path, sequences: list[list[int]], multiple: int = 1
     family = families.choose(directory, families.EMBEDDERS)
     trunk = families.load(family, directory, Kernels()).trunk
     batch, seen = batch_of(family, sequences, multiple), []
-    trunk.layers = [lambda x, b, layer=layer: seen.append(layer(x, b)) or seen[-1] for layer in trunk.layers]
+
+    def watched(layer: Any) -> Callable[..., torch.Tensor]:
+        return lambda *inputs: seen.append(layer(*inputs)) or seen[-1]
+
+    trunk.layers = [watched(layer) for layer in trunk.layers]
     with torch.inference_mode():
         trunk(batch)
     ends = np.cumsum([len(s) for s in sequences])

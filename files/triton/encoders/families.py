@@ -51,13 +51,12 @@ NOMIC_FIXED = {
 class Network:
     """A trunk and, for a reranker, its head."""
 
-    trunk: bert.Trunk | nomic.NomicMoe
+    trunk: Any
     head: bert.Classifier | None = None
 
     def __call__(self, batch: Packed) -> Tensor:
         """One float32 logit per sequence, or without a head the hidden states."""
-        states = self.trunk(batch)
-        return states if self.head is None else self.head(states, batch)
+        return self.trunk(batch) if self.head is None else self.head(self.trunk(batch, only_first=True))
 
 
 @dataclass(frozen=True)

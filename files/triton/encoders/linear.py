@@ -20,6 +20,10 @@ class Linear:
         """The product without the bias, for whoever adds it while adding something else."""
         return F.linear(x, self.weight)
 
+    def activated(self, x: Tensor, how: "Activated") -> Tensor:
+        """GELU of the projection."""
+        return how(x, self)
+
 
 Activated = Callable[[Tensor, Linear], Tensor]
 

@@ -106,7 +106,7 @@ class Dense:
 
     def __call__(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """What is to be added to `x`: one row for each token, and a bias."""
-        return self.down.bare(self.kernels.activated(x, self.up)), self.down.bias
+        return self.down.bare(self.up.activated(x, self.kernels.activated)), self.down.bias
 
 
 class Experts:

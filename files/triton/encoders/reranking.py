@@ -8,9 +8,9 @@ import numpy as np
 
 from . import families, sentence
 from .batching import Job, run
-from .choices import choose
-from .device import Runner, claim
+from .device import claim
 from .errors import CheckpointError, RequestError
+from .loading import start
 from .options import RerankOptions, parse
 from .packing import Ids
 from .settings import Settings
@@ -47,10 +47,9 @@ class Reranker:
             raise CheckpointError(f"config.pbtxt: max_tokens is {self.max_tokens}; pairs need at least {LEAST_TOKENS}")
         self.tokenizer = Tokenizer(directory, family.vocabulary)
         self.tokenizer.require_pairs()
-        kernels = choose(settings.device, families.DTYPES[settings.dtype], family.mixture)
-        network = families.load(family, directory, kernels)
-        self.runner, self.notes = Runner(network, kernels, family), kernels.notes
-        self.budget = self.runner.warm_up(self.max_tokens, settings.max_batch_tokens)
+        self.runner, self.budget, self.notes = start(
+            settings, family, self.max_tokens, lambda kernels: lambda logits, batch: logits
+        )
 
     def read(self, tensors: Sequence[list[list[str]]], shape: tuple[int, ...], parameters: str | None) -> RerankJob:
         """The job of one request, checked except for lengths; a RequestError where the client is mistaken."""

@@ -21,10 +21,12 @@ class Settings:
     """`cuda:<index>` or `cpu`. A parameter, because KIND_GPU would not place a Python model anyway."""
     dtype: str = "fp16"
     """fp32, fp16 or bf16. fp16 errs far less than bf16 at the same speed; router and head stay fp32 in both."""
+    products: str = ""
+    """`fp8`: the dense products of an fp16 or bf16 network on CUDA in 8 bits, faster and less exact (float8.py)."""
     max_tokens: int = 0
     """Longest sequence, special tokens included. 0: sentence_bert_config.json's max_seq_length, else 512."""
     max_batch_tokens: int = 16384
-    """Padded tokens of one forward pass; bounds workspace memory and the time the GPU is held at a stretch."""
+    """Tokens of one forward pass, none of them padding; bounds workspace memory and how long the GPU is held."""
     max_items: int = 1024
     """Texts (or passages) of one request, all rows together; more is INVALID_ARG."""
     default_task: str = ""
@@ -52,6 +54,9 @@ class Settings:
 
     def _check(self) -> None:
         _one_of("dtype", self.dtype, DTYPES)
+        _one_of("products", self.products, ("", "fp8"))
+        if self.products and (self.device == "cpu" or self.dtype == "fp32"):
+            raise CheckpointError("config.pbtxt: products is `fp8`; that needs a CUDA device, and dtype fp16 or bf16")
         _one_of("default_task", self.default_task, ("", *TASKS))
         if not re.fullmatch(r"cpu|cuda:\d+", self.device):
             raise CheckpointError(f"config.pbtxt: device is `{self.device}`; wanted `cpu` or `cuda:<index>`")

@@ -1,0 +1,41 @@
+"""A checkpoint to a warm runner: device, kernels, weights, and 8-bit products where they are asked for."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from . import families, float8
+from .choices import Kernels, choose
+from .device import Runner, stand_in
+from .families import Family, Network
+from .packing import Packed
+from .settings import Settings
+
+CALIBRATION_TOKENS = (8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
+
+Finish = Callable[[Tensor, Packed], Tensor]
+
+
+def start(
+    settings: Settings, family: Family, limit: int, finish: Callable[[Kernels], Finish]
+) -> tuple[Runner, int, list[str]]:
+    """The runner, its budget of tokens, and what to tell the log; `limit` is the longest sequence."""
+    kernels = choose(settings.device, families.DTYPES[settings.dtype], family.mixture)
+    network = families.load(family, Path(settings.model_path), kernels)
+    if settings.products == "fp8":
+        moved = float8.narrow(network.trunk, kernels.steps, lambda: _states(network, kernels, family, limit))
+        kernels.notes.append(f"fp8 products (states moved by 1 - cosine {moved:.5f})")
+    runner = Runner(network, kernels, family, finish(kernels))
+    return runner, runner.warm_up(limit, settings.max_batch_tokens), kernels.notes
+
+
+def _states(network: Network, kernels: Kernels, family: Family, limit: int) -> np.ndarray:
+    """Mean states of some random sequences."""
+    trunk = Runner(network.trunk, kernels, family, lambda states, batch: kernels.steps.mean(states, batch.starts))
+    generator = np.random.default_rng(1)
+    rows = [stand_in(min(tokens, limit), family, generator) for tokens in CALIBRATION_TOKENS]
+    with torch.inference_mode():
+        return trunk(rows)
