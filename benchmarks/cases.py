@@ -1,0 +1,117 @@
+"""The cases of the table: which model, how long the texts, how many to a request, how many clients; with fixed seeds.
+
+Lengths are tokens as the network reads them: special tokens, prefix and, for the reranker, the query included. Each
+case is written once as a file of requests that every client process reads, so both backends get the same texts.
+"""
+
+import json
+import math
+import random
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from benchmarks.words import Writer, token_counts
+
+DOCUMENT, QUERY = "search_document: ", "search_query: "
+QUERY_TOKENS = 8
+DOCUMENTS = 1536  # different texts of a case, about; clients go round their requests, each from another one
+
+
+@dataclass(frozen=True)
+class Case:
+    """One row of the table."""
+
+    name: str
+    kind: str
+    """`reranker` or `embedder`."""
+    tokens: tuple[int, int]
+    """Shortest and longest."""
+    mean_tokens: int
+    """Mean of the lengths; between the two it is log-normal, else uniform when 0."""
+    items: int
+    clients: int
+    floor: float
+    aim: float
+    is_latency: bool = False
+    """Floor and aim are milliseconds of the median request, not documents a second."""
+
+
+TABLE = (
+    Case("rerank 128 tokens, 100 a request", "reranker", (128, 128), 0, 100, 8, 6_500, 7_500),
+    Case("rerank 512 tokens, 100 a request", "reranker", (512, 512), 0, 100, 4, 1_500, 1_650),
+    Case("rerank log-normal, mean 123, 32 clients x 8", "reranker", (16, 512), 123, 8, 32, 5_500, 7_000),
+    Case("embed 128 tokens, 32 a request", "embedder", (128, 128), 0, 32, 16, 13_000, 16_000),
+    Case("embed 512 tokens, 32 a request", "embedder", (512, 512), 0, 32, 8, 3_200, 4_000),
+    Case("embed one query of 16 to 32 tokens", "embedder", (16, 32), 0, 1, 1, 4.0, 2.0, is_latency=True),
+)
+SHAPES = {"rerank-128": 0, "rerank-512": 1, "rerank-mixed": 2, "embed-128": 3, "embed-512": 4, "embed-query": 5}
+
+
+def chosen(names: list[str], small: bool) -> list[Case]:
+    """The cases of these short names, all when there are none; `small` ones end in a second on a CPU."""
+    found = [TABLE[SHAPES[name]] for name in names] or list(TABLE)
+    return [_small(case) for case in found] if small else found
+
+
+def _small(case: Case) -> Case:
+    return replace(case, items=min(case.items, 4), clients=min(case.clients, 4), floor=0, aim=0)
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A case with its requests written out."""
+
+    case: Case
+    path: Path
+    tokens_per_document: float
+    squares_per_document: float
+    """Mean of the squared lengths: what attention costs."""
+
+
+def write(case: Case, tokenizer_json: Path, folder: Path) -> Workload:
+    """The case's requests in a file of `folder`, and the mean of their lengths, checked with the tokenizer itself."""
+    rng = random.Random(case.name)
+    writer = Writer(tokenizer_json, rng.randrange(2**32))
+    prefix = token_counts(tokenizer_json, [_prefix(case)])[0] if case.kind == "embedder" else 0
+    lengths = [_lengths(case, rng) for _ in range(min(256, -(-DOCUMENTS // case.items)))]
+    requests = [_request(case, writer, row, prefix) for row in lengths]
+    _check(case, tokenizer_json, requests[0], lengths[0])
+    path = folder / f"{'-'.join(case.name.replace(',', '').split())}.json"
+    path.write_text(json.dumps(requests), "utf-8")
+    flat = [length for row in lengths for length in row]
+    return Workload(case, path, sum(flat) / len(flat), sum(n * n for n in flat) / len(flat))
+
+
+def _prefix(case: Case) -> str:
+    return QUERY if case.is_latency else DOCUMENT
+
+
+def _lengths(case: Case, rng: random.Random) -> list[int]:
+    low, high = case.tokens
+    if not case.mean_tokens:
+        return [rng.randint(low, high) for _ in range(case.items)]
+    return [min(high, max(low, round(rng.lognormvariate(*_log_normal(case))))) for _ in range(case.items)]
+
+
+def _log_normal(case: Case) -> tuple[float, float]:
+    """Mean and deviation of the logarithms; the tail cut at 512 takes 2 % off the mean, which is put back."""
+    deviation = 0.75
+    return math.log(case.mean_tokens * 1.015) - deviation**2 / 2, deviation
+
+
+def _request(case: Case, writer: Writer, lengths: list[int], prefix: int) -> dict[str, Any]:
+    if case.kind == "embedder":
+        task = _prefix(case).removesuffix(": ")
+        return {"texts": [writer.text(length - 2 - prefix) for length in lengths], "options": {"task": task}}
+    passages = [writer.text(length - 4 - QUERY_TOKENS) for length in lengths]
+    return {"query": writer.text(QUERY_TOKENS), "passages": passages, "options": {}}
+
+
+def _check(case: Case, tokenizer_json: Path, request: dict[str, Any], wanted: list[int]) -> None:
+    if case.kind == "embedder":
+        texts, extra = [_prefix(case) + text for text in request["texts"]], 2
+    else:
+        texts, extra = request["passages"], 4 + QUERY_TOKENS
+    found = [count + extra for count in token_counts(tokenizer_json, texts)]
+    assert found == wanted, f"{case.name}: texts came to {found} tokens, wanted {wanted}"

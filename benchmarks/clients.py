@@ -1,0 +1,179 @@
+"""Client processes that keep a server busy: each thread sends its next request when the last was answered.
+
+Processes, because one Python process cannot send fast enough to load the server; kept alive between runs, because
+starting them costs more than a run. They read requests from the workload's file and agree on the start by the clock.
+"""
+
+import json
+import multiprocessing
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks import calls
+
+RAMP_SECONDS = 0.7
+"""Time from the first request to the first one counted, so that every queue is as full as it gets."""
+REPLY_SECONDS = 300
+
+
+@dataclass(frozen=True)
+class Load:
+    """One run: who is asked, what, by how many clients, for how long."""
+
+    protocol: str
+    address: str
+    model: str
+    workload: str
+    clients: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What one run gave: documents answered within its window and the time each request took."""
+
+    documents: int
+    seconds: float
+    latencies_ms: np.ndarray
+    client_cpu_seconds: float
+
+    @property
+    def documents_per_second(self) -> float:
+        """Documents of all requests that ended inside the window, over its length."""
+        return self.documents / self.seconds
+
+    def percentile_ms(self, percent: float) -> float:
+        """Time that `percent` of the requests stayed under."""
+        return float(np.percentile(self.latencies_ms, percent))
+
+
+class Clients:
+    """The processes. `drive` runs one load on as many of them as it has clients for."""
+
+    def __init__(self, pipes: list[Connection]) -> None:
+        self._pipes = pipes
+
+    def drive(self, load: Load) -> Reading:
+        """Everything the clients saw in one run; an answer that is wrong in shape or not finite stops the benchmark."""
+        used = self._pipes[: min(len(self._pipes), load.clients)]
+        for pipe in used:
+            pipe.send(("prepare", load))
+        _replies(used)
+        begins = time.monotonic() + 0.1
+        for number, pipe in enumerate(used):
+            pipe.send(("go", (begins, list(range(number, load.clients, len(used))))))
+        parts = _replies(used)
+        latencies = np.concatenate([part[1] for part in parts])
+        return Reading(sum(part[0] for part in parts), load.seconds, latencies, sum(part[2] for part in parts))
+
+
+@contextmanager
+def processes(count: int) -> Iterator[Clients]:
+    """`count` client processes, ended at the end."""
+    context = multiprocessing.get_context("spawn")  # gRPC does not survive a fork
+    pairs = [context.Pipe() for _ in range(count)]
+    started = [context.Process(target=serve, args=(theirs,), daemon=True) for _, theirs in pairs]
+    for process in started:
+        process.start()
+    try:
+        yield Clients([ours for ours, _ in pairs])
+    finally:
+        for ours, _ in pairs:
+            ours.send(("end", None))
+        for process in started:
+            process.join(10)
+
+
+def _replies(pipes: list[Connection]) -> list[Any]:
+    found = []
+    for pipe in pipes:
+        if not pipe.poll(REPLY_SECONDS):
+            raise AssertionError(f"a client process said nothing for {REPLY_SECONDS} s")
+        word, value = pipe.recv()
+        if word == "error":
+            raise AssertionError(f"a client stopped: {value}")
+        found.append(value)
+    return found
+
+
+def serve(pipe: Connection) -> None:
+    """The loop of one client process: prepare, go, prepare, go, …, end."""
+    prepared: tuple[Load, list[Any]] | None = None
+    while True:
+        word, value = pipe.recv()
+        try:
+            if word == "end":
+                return
+            if word == "prepare":
+                prepared = (value, _prepared(value))
+                pipe.send(("ready", None))
+            elif word == "go":
+                assert prepared is not None
+                pipe.send(("done", _run(*prepared, *value)))
+        except Exception as error:
+            pipe.send(("error", f"{type(error).__name__}: {error}"))
+
+
+def _prepared(load: Load) -> list[Any]:
+    requests = json.loads(Path(load.workload).read_text("utf-8"))
+    return [(calls.tensors(one, load.protocol), one["options"], _items(one)) for one in requests]
+
+
+def _items(request: dict[str, Any]) -> int:
+    return len(request.get("passages") or request["texts"])
+
+
+def _run(load: Load, requests: list[Any], begins: float, clients: list[int]) -> tuple[int, np.ndarray, float]:
+    results: list[Any] = []
+    threads = [threading.Thread(target=_client, args=(load, requests, begins, client, results)) for client in clients]
+    before = time.process_time()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for result in results:
+        if isinstance(result, Exception):
+            raise result
+    documents = sum(result[0] for result in results)
+    return documents, np.concatenate([result[1] for result in results]), time.process_time() - before
+
+
+def _client(load: Load, requests: list[Any], begins: float, client: int, results: list[Any]) -> None:
+    try:
+        results.append(_closed_loop(load, requests, begins, client))
+    except Exception as error:
+        results.append(error)
+
+
+def _closed_loop(load: Load, requests: list[Any], begins: float, client: int) -> tuple[int, np.ndarray]:
+    call = calls.connect(load.protocol, load.address, load.model)
+    first, last = begins + RAMP_SECONDS, begins + RAMP_SECONDS + load.seconds
+    documents, latencies, turn = 0, [], client * 7
+    time.sleep(max(0.0, begins - time.monotonic()))
+    while (sent := time.monotonic()) < last:
+        inputs, options, items = requests[turn % len(requests)]
+        answer = call(inputs, options)
+        ended = time.monotonic()
+        _check(answer, items)
+        documents += items if first <= ended < last else 0
+        # The last one of each client too, though it ends after the window: left out, long requests would count less.
+        if ended >= first:
+            latencies.append((ended - sent) * 1000)
+        turn += 1
+    return documents, np.array(latencies)
+
+
+def _check(answer: calls.Answer, items: int) -> None:
+    values = answer["scores"] if "scores" in answer else answer["embeddings"]
+    # The naive backends leave out the axis of rows, so only the number of values is the same.
+    found = values.size if "scores" in answer else values.size // values.shape[-1]
+    if found != items or not np.isfinite(values).all():
+        raise AssertionError(f"asked for {items} items, got an answer of shape {values.shape}")

@@ -1,0 +1,239 @@
+"""Reranker and embedder behind the real Triton, beside the naive backends and the physical limit, in one run.
+
+    python -m benchmarks.encoders                          the whole table on cuda:0
+    python -m benchmarks.encoders --device cpu --small     the same code in a minute on a laptop
+
+Prints a table and, last, one JSON line. Every case is run `--runs` times, ours and naive in turn, so that a GPU that
+warms up or a neighbour that wakes up hits both; figures are medians over runs. All requests travel through real gRPC
+or HTTP from processes of their own.
+"""
+
+import argparse
+import dataclasses
+import json
+import shlex
+import statistics
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from benchmarks import cases, checkpoints, clients, gpu, limit, neighbour, repositories, table, triton
+from benchmarks.cases import Workload
+from benchmarks.clients import Clients, Load
+
+CLIENT_PROCESSES = 8
+LEAVE_MIB = 1024
+
+
+def main(words: list[str] | None = None) -> dict[str, Any]:
+    """The result that is also printed as the last line."""
+    options = parser().parse_args(words)
+    with ExitStack() as stack:
+        work = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="benchmark-")))
+        result = measure(options, work, stack)
+    print(table.text(result))
+    print(json.dumps(result), flush=True)
+    return result
+
+
+def parser() -> argparse.ArgumentParser:
+    """What can be chosen on the command line."""
+    made = argparse.ArgumentParser(prog="python -m benchmarks.encoders", description=__doc__.split("\n")[0])
+    made.add_argument("--device", default="cuda:0")
+    made.add_argument("--small", action="store_true", help="small random models and a few clients, for a CPU")
+    made.add_argument("--cases", nargs="*", default=[], choices=[*cases.SHAPES, []], help="all of them unless named")
+    made.add_argument("--runs", type=int, default=5)
+    made.add_argument("--seconds", type=float, default=3.0, help="length of one run over gRPC; HTTP takes half of it")
+    made.add_argument("--without-naive", action="store_true")
+    made.add_argument("--without-http", action="store_true")
+    made.add_argument("--neighbour", action="store_true", help="once more beside a process that fills the memory")
+    made.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="above the plan's parameters")
+    return made
+
+
+def measure(options: argparse.Namespace, work: Path, stack: ExitStack) -> dict[str, Any]:
+    """The whole run: checkpoints, texts, limit, both servers, every case, and again beside a neighbour."""
+    chosen = cases.chosen(options.cases, options.small)
+    kinds = sorted({case.kind for case in chosen})
+    say("random checkpoints and texts")
+    weights = checkpoints.make(work / "checkpoints", options.device, options.small)
+    workloads = [cases.write(case, weights[case.kind] / "tokenizer.json", work) for case in chosen]
+    say("matrix products, nothing else on the device")
+    limits = limit.measured(options.device)
+    seconds = start_twice(options, work, weights, kinds)
+    before = gpu.used_mib(options.device)
+    server = stack.enter_context(our_server(options, work / "ours", weights, kinds))
+    after = gpu.used_mib(options.device)
+    rivals = {"ours": server}
+    if not options.without_naive:
+        say("starting the naive backends")
+        rivals["naive"] = stack.enter_context(naive_server(options, work / "naive", weights, kinds))
+    crowd = stack.enter_context(clients.processes(CLIENT_PROCESSES if not options.small else 2))
+    rows = [case_row(options, one, rivals, crowd, limits, weights[one.case.kind]) for one in workloads]
+    beside = beside_neighbour(options, workloads, server, crowd) if options.neighbour else {}
+    return head(options, limits, seconds) | {
+        "memory": {"planned_mib": planned_mib(kinds), "held_after_start_mib": after - before},
+        "cases": rows,
+        "neighbour": beside,
+    }
+
+
+def head(options: argparse.Namespace, limits: dict[str, float], seconds: list[float]) -> dict[str, Any]:
+    """What was measured, where, when, by which command."""
+    command = f"python -m benchmarks.encoders {shlex.join(sys.argv[1:])}".strip()
+    return {
+        "benchmark": "encoders",
+        "date": datetime.now(UTC).date().isoformat(),
+        "command": command,
+        "machine": gpu.machine(options.device),
+        "small": options.small,
+        "runs": options.runs,
+        "seconds_per_run": options.seconds,
+        "limit_tflops": {name: round(value, 1) for name, value in limits.items()},
+        "start_to_ready_seconds": {"first": round(seconds[0], 1), "again": round(seconds[1], 1)},
+    }
+
+
+def planned_mib(kinds: list[str]) -> int:
+    """MiB the plan of an H100 gives a server of these encoders: weights, workspaces, contexts, tritonserver itself."""
+    planned, _ = repositories.plan()
+    return sum(planned[kind].memory_mib for kind in kinds) + repositories.SERVER_MIB
+
+
+def start_twice(options: argparse.Namespace, work: Path, weights: dict[str, Path], kinds: list[str]) -> list[float]:
+    """Seconds from start to ready: with empty compiler caches, and again with full ones and a warm page cache."""
+    found = []
+    for number in (1, 2):
+        say(f"starting ours, time {number}")
+        with our_server(options, work / f"start-{number}", weights, kinds) as server:
+            found.append(server.seconds_to_ready)
+    return found
+
+
+@contextmanager
+def our_server(
+    options: argparse.Namespace, work: Path, weights: dict[str, Path], kinds: list[str]
+) -> Iterator[triton.Server]:
+    """The shipped backends, with the parameters of the plan and those of `--set`."""
+    changes = dict(word.split("=", 1) for word in options.set)
+    repositories.ours(work / "repository", weights, kinds, options.device, changes)
+    with triton.serving(work / "repository", work / "run", work.parent / "compiled") as server:
+        yield server
+
+
+@contextmanager
+def naive_server(
+    options: argparse.Namespace, work: Path, weights: dict[str, Path], kinds: list[str]
+) -> Iterator[triton.Server]:
+    """The backends a guide would have you write."""
+    repositories.naive(work / "repository", weights, kinds, options.device)
+    with triton.serving(work / "repository", work / "run", work.parent / "compiled") as server:
+        yield server
+
+
+def case_row(
+    options: argparse.Namespace,
+    workload: Workload,
+    rivals: dict[str, triton.Server],
+    crowd: Clients,
+    limits: dict[str, float],
+    checkpoint: Path,
+) -> dict[str, Any]:
+    """One case: limit, ours over both protocols, naive over gRPC."""
+    case = workload.case
+    say(case.name)
+    flop = limit.flop_per_document(workload, json.loads((checkpoint / "config.json").read_text()))
+    row: dict[str, Any] = dataclasses.asdict(case) | {
+        "tokens_per_document": round(workload.tokens_per_document, 1),
+        "gflop_per_document": round(flop / 1e9, 3),
+        "limit_documents_per_second": round(limits["bf16"] * 1e12 / flop, 1),
+    }
+    found = in_turn(options, workload, rivals, crowd, "grpc", options.seconds)
+    row |= {name: summary(workload, readings, limits, flop) for name, readings in found.items()}
+    if not options.without_http:
+        over_http = in_turn(options, workload, {"ours": rivals["ours"]}, crowd, "http", options.seconds / 2)
+        row["ours_http"] = summary(workload, over_http["ours"], limits, flop)
+    say("  " + "; ".join(f"{name} {one['documents_per_second']:.0f} docs/s, p50 {one['p50_ms']:.2f} ms"
+                         for name in ("ours", "naive", "ours_http") if (one := row.get(name))))  # fmt: skip
+    return row
+
+
+def in_turn(
+    options: argparse.Namespace,
+    workload: Workload,
+    rivals: dict[str, triton.Server],
+    crowd: Clients,
+    protocol: str,
+    seconds: float,
+) -> dict[str, list[dict[str, float]]]:
+    """Readings of each rival, `--runs` of each, one run of each in turn; the first of each is thrown away."""
+    found: dict[str, list[dict[str, float]]] = {name: [] for name in rivals}
+    for number in range(options.runs + 1):
+        for name, server in rivals.items():
+            length = seconds if number else min(seconds, 1.0)
+            reading = one_run(workload, server, crowd, protocol, length)
+            if number:
+                found[name].append(reading)
+    return found
+
+
+def one_run(
+    workload: Workload, server: triton.Server, crowd: Clients, protocol: str, seconds: float
+) -> dict[str, float]:
+    """One run's figures; the server's CPU time is read around the whole run and shared among what it answered."""
+    case = workload.case
+    load = Load(protocol, server.address(protocol), case.kind, str(workload.path), case.clients, seconds)
+    before = server.cpu_seconds()
+    reading = crowd.drive(load)
+    spent = server.cpu_seconds() - before
+    whole = reading.documents * (seconds + clients.RAMP_SECONDS) / seconds
+    return {
+        "documents_per_second": reading.documents_per_second,
+        "p50_ms": reading.percentile_ms(50),
+        "p95_ms": reading.percentile_ms(95),
+        "p99_ms": reading.percentile_ms(99),
+        "server_cpu_ms_per_document": spent * 1000 / max(1.0, whole),
+        "server_cores": spent / (seconds + clients.RAMP_SECONDS),
+        "client_cores": reading.client_cpu_seconds / (seconds + clients.RAMP_SECONDS),
+        "requests": float(len(reading.latencies_ms)),
+    }
+
+
+def summary(
+    workload: Workload, readings: list[dict[str, float]], limits: dict[str, float], flop: float
+) -> dict[str, Any]:
+    """Medians over runs, tokens a second, the share of the limit, and every run's documents a second."""
+    found: dict[str, Any] = {key: round(statistics.median(one[key] for one in readings), 4) for key in readings[0]}
+    rate = found["documents_per_second"]
+    found["tokens_per_second"] = round(rate * workload.tokens_per_document)
+    found["share_of_bf16_limit"] = round(rate * flop / (limits["bf16"] * 1e12), 4)
+    found["all_runs"] = [round(one["documents_per_second"], 1) for one in readings]
+    return found
+
+
+def beside_neighbour(
+    options: argparse.Namespace, workloads: list[Workload], server: triton.Server, crowd: Clients
+) -> dict[str, Any]:
+    """Ours over gRPC once more while another process holds all memory of the GPU but LEAVE_MIB."""
+    with neighbour.filling(options.device, LEAVE_MIB) as held:
+        say(f"beside a neighbour that holds {held} MiB")
+        rows = {}
+        for workload in workloads:
+            readings = in_turn(options, workload, {"ours": server}, crowd, "grpc", options.seconds / 2)["ours"]
+            for key in ("documents_per_second", "p50_ms"):
+                value = statistics.median(one[key] for one in readings)
+                rows.setdefault(workload.case.name, {})[key] = round(value, 3)
+        return {"held_mib": held, "left_mib": LEAVE_MIB, "cases": rows}
+
+
+def say(text: str) -> None:
+    """Progress, on standard error."""
+    print(f"benchmark: {text}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    main()

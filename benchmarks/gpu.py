@@ -1,0 +1,60 @@
+"""What the GPU and this machine are, and how much of the GPU's memory is taken, as nvidia-smi tells it."""
+
+import os
+import platform
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+EVERY_SECONDS = 0.5
+
+
+def machine(device: str) -> dict[str, object]:
+    """The row of the result that says where it was measured."""
+    import tokenizers
+    import torch
+
+    found: dict[str, object] = {"cpu": _cpu(), "cores": len(os.sched_getaffinity(0))}
+    if device != "cpu":
+        found["gpu"], found["driver"] = (part.strip() for part in _smi("name,driver_version").split(","))
+    versions = {"python": platform.python_version(), "torch": torch.__version__, "tokenizers": tokenizers.__version__}
+    return found | versions | {"triton": "2.51.0 (nvidia-pytriton 0.7.0)"}
+
+
+def used_mib(device: str) -> int:
+    """MiB of GPU memory that all processes together have taken; 0 on a CPU."""
+    return 0 if device == "cpu" else int(_smi("memory.used"))
+
+
+@contextmanager
+def peak_mib(device: str) -> Iterator[list[int]]:
+    """A list with one number: the most memory seen taken, two looks a second, until the end of the block."""
+    seen = [used_mib(device)]
+    if device == "cpu":
+        yield seen
+        return
+    ended = threading.Event()
+    thread = threading.Thread(target=_watch, args=(device, seen, ended), daemon=True)
+    thread.start()
+    try:
+        yield seen
+    finally:
+        ended.set()
+        thread.join(10)
+
+
+def _watch(device: str, seen: list[int], ended: threading.Event) -> None:
+    while not ended.wait(EVERY_SECONDS):
+        seen[0] = max(seen[0], used_mib(device))
+
+
+def _smi(fields: str) -> str:
+    command = ["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader,nounits", "--id=0"]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def _cpu() -> str:
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    return next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), platform.machine())

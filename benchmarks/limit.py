@@ -1,0 +1,68 @@
+"""The physical limit of a case: how fast this very GPU multiplies matrices now, over what one document must multiply.
+
+Run as a program of its own (`python -m benchmarks.limit cuda:0`), so that nothing of it stays on the GPU.
+"""
+
+import json
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import torch
+
+from benchmarks.cases import Workload
+
+SIZE = {"cuda": 8192, "cpu": 512}
+TIMED = 7
+DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
+
+
+def measured(device: str) -> dict[str, float]:
+    """TFLOP/s of a large square matrix product on random numbers, by number format; a process of its own measures."""
+    command = [sys.executable, "-m", "benchmarks.limit", device]
+    told = subprocess.run(command, check=True, capture_output=True, text=True, cwd=Path(__file__).parents[1])
+    return dict(json.loads(told.stdout.splitlines()[-1]))
+
+
+def tflops(device: str, dtype: torch.dtype) -> float:
+    """Median of some timed runs of several products each, after warming up."""
+    size, products = SIZE[device.split(":")[0]], 20 if device != "cpu" else 2
+    generator = torch.Generator(device).manual_seed(1)
+    a, b = (torch.randn(size, size, generator=generator, device=device).to(dtype) for _ in range(2))
+    readings = []
+    for _ in range(TIMED + 2):
+        _wait(device)
+        began = time.perf_counter()
+        for _ in range(products):
+            a @ b
+        _wait(device)
+        readings.append(2 * size**3 * products / (time.perf_counter() - began) / 1e12)
+    return statistics.median(readings[2:])
+
+
+def _wait(device: str) -> None:
+    if device != "cpu":
+        torch.cuda.synchronize(device)
+
+
+def flop_per_document(workload: Workload, config: dict[str, object]) -> float:
+    """Multiplications and additions of the matrix products one document needs, attention included.
+
+    By hand: bge-reranker-large at 128 tokens 78.9 GFLOP, nomic-embed-text-v2-moe 29.6.
+    """
+    nomic = config["model_type"] == "nomic_bert"
+    h = int(config["n_embd" if nomic else "hidden_size"])
+    inner = int(config["n_inner" if nomic else "intermediate_size"])
+    layers = int(config["n_layer" if nomic else "num_hidden_layers"])
+    weights = layers * (4 * h * h + 2 * h * inner)
+    if nomic:
+        with_experts = layers // 2
+        weights += with_experts * (2 * h * inner * (int(config["moe_top_k"]) - 1) + h * int(config["num_experts"]))
+    attention = 4 * layers * h * workload.squares_per_document
+    return 2 * weights * workload.tokens_per_document + attention
+
+
+if __name__ == "__main__":
+    print(json.dumps({name: tflops(sys.argv[1], dtype) for name, dtype in DTYPES.items()}))

@@ -1,0 +1,237 @@
+"""A long mixed load on the shipped encoders: is every answer right, every mistake refused, and nothing left behind?
+
+    python -m benchmarks.soak                                   200,000 requests of 64 clients on cuda:0
+    python -m benchmarks.soak --device cpu --small --requests 400
+
+Right answers come from `oracle.py` before the server starts. What is held against the start: resident memory of all
+server processes, the GPU's memory, and which processes they are (a model process that died would have been replaced).
+Half of the clients speak gRPC, half HTTP. Prints one JSON line last; exits 1 when anything was wrong.
+"""
+
+import argparse
+import json
+import multiprocessing
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from benchmarks import calls, checkpoints, encoders, gpu, mixture, repositories, triton
+from benchmarks.encoders import say
+
+WARM_PERCENT = 10
+"""Share of the requests after which memory counts as settled: buffers have then met every kind of request."""
+LEAK_MIB = 64
+KINDS = ["embedder", "reranker"]
+ROOT = Path(__file__).parents[1]
+
+
+@dataclass
+class Tally:
+    """What the clients of one process have seen."""
+
+    good: int = 0
+    refused: int = 0
+    faults: Counter[str] = field(default_factory=Counter)
+    worst: dict[str, float] = field(default_factory=dict)
+
+
+def main(words: list[str] | None = None) -> dict[str, Any]:
+    """The result that is also printed as the last line."""
+    options = parser().parse_args(words)
+    with tempfile.TemporaryDirectory(prefix="soak-") as work:
+        result = measure(options, Path(work))
+    print(json.dumps(result), flush=True)
+    return result
+
+
+def parser() -> argparse.ArgumentParser:
+    """What can be chosen on the command line."""
+    made = argparse.ArgumentParser(prog="python -m benchmarks.soak", description=__doc__.split("\n")[0])
+    made.add_argument("--device", default="cuda:0")
+    made.add_argument("--small", action="store_true", help="small random models, for a CPU")
+    made.add_argument("--requests", type=int, default=200_000)
+    made.add_argument("--clients", type=int, default=64)
+    made.add_argument("--processes", type=int, default=8)
+    made.add_argument("--bad-percent", type=float, default=2.0)
+    made.add_argument("--texts", type=int, default=800, help="texts of the pool; half as many pairs")
+    made.add_argument("--seconds", type=float, default=480.0, help="stop sending after so long")
+    made.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="above the plan's parameters")
+    return made
+
+
+def measure(options: argparse.Namespace, work: Path) -> dict[str, Any]:
+    """Checkpoints, right answers, a server, all requests, and what it left behind."""
+    say("random checkpoints and right answers")
+    weights = checkpoints.make(work / "checkpoints", options.device, options.small)
+    files = right_answers(options, work, weights)
+    before_mib = gpu.used_mib(options.device)
+    with encoders.our_server(options, work / "first", weights, KINDS) as server:
+        first_seconds = server.seconds_to_ready
+    with (
+        encoders.our_server(options, work / "server", weights, KINDS) as server,
+        gpu.peak_mib(options.device) as peak,
+    ):
+        family = server.processes()
+        warm_requests = options.requests * WARM_PERCENT // 100
+        say(f"ready after {server.seconds_to_ready:.1f} s; {warm_requests} requests until memory counts as settled")
+        warm = drive(options, server, files, warm_requests, 1)
+        settled = (server.resident_mib(), gpu.used_mib(options.device))
+        say(f"{options.requests - warm_requests} requests more")
+        began = time.monotonic()
+        tally = drive(options, server, files, options.requests - warm_requests, 2)
+        seconds = time.monotonic() - began
+        left = (server.resident_mib(), gpu.used_mib(options.device))
+        same = server.processes() == family
+    return report(options, (first_seconds, server.seconds_to_ready), warm, tally, seconds) | judged(
+        settled, left, peak[0] - before_mib, same, warm.faults + tally.faults
+    )
+
+
+def report(
+    options: argparse.Namespace, starts: tuple[float, float], warm: Tally, tally: Tally, seconds: float
+) -> dict[str, Any]:
+    """What was sent and what came back."""
+    worst = {key: max(warm.worst[key], tally.worst[key]) for key in tally.worst}
+    return {
+        "benchmark": "soak",
+        "date": datetime.now(UTC).date().isoformat(),
+        "machine": gpu.machine(options.device),
+        "small": options.small,
+        "clients": options.clients,
+        "answered_right": warm.good + tally.good,
+        "refused_right": warm.refused + tally.refused,
+        "wrong": sum((warm.faults + tally.faults).values()),
+        "faults": dict((warm.faults + tally.faults).most_common(8)),
+        "worst_1_minus_cosine": worst["cosine"],
+        "worst_logit_difference": worst["logit"],
+        "requests_per_second": round((tally.good + tally.refused) / seconds, 1),
+        "start_to_ready_seconds": {"first": round(starts[0], 1), "again": round(starts[1], 1)},
+    }
+
+
+def judged(
+    settled: tuple[int, int], left: tuple[int, int], peak_mib: int, same: bool, faults: Counter[str]
+) -> dict[str, Any]:
+    """Memory against where it had settled and against the plan, restarts, and the verdict on all of it."""
+    planned = encoders.planned_mib(KINDS)
+    leaks = left[0] - settled[0] > LEAK_MIB or left[1] - settled[1] > LEAK_MIB
+    return {
+        "resident_mib": {"settled": settled[0], "end": left[0]},
+        "gpu_mib": {"settled": settled[1], "end": left[1], "peak_of_server": peak_mib, "planned": planned},
+        "leaks": leaks,
+        "restarted": not same,
+        "within_plan": peak_mib <= planned,
+        "passed": not faults and not leaks and same and peak_mib <= planned,
+    }
+
+
+def right_answers(options: argparse.Namespace, work: Path, weights: dict[str, Path]) -> dict[str, str]:
+    """Files of the pool and of its answers, the latter from a process of its own."""
+    pool = mixture.pool(work, weights, options.texts, max(2, options.texts // 32), 16)
+    files = {"pool": work / "pool.json", "answers": work / "answers.npz"}
+    files["pool"].write_text(json.dumps(pool), "utf-8")
+    command = [sys.executable, "-m", "benchmarks.oracle", options.device, str(files["pool"]), str(files["answers"])]
+    subprocess.run(command, check=True, cwd=ROOT)
+    return {name: str(path) for name, path in files.items()}
+
+
+def drive(options: argparse.Namespace, server: triton.Server, files: dict[str, str], requests: int, seed: int) -> Tally:
+    """What all clients saw of `requests` requests, shared evenly among them."""
+    context = multiprocessing.get_context("spawn")
+    count = min(options.processes, options.clients)
+    dtype = "fp32" if options.device == "cpu" else served_dtype(options)
+    work = []
+    for number in range(count):
+        ours, theirs = context.Pipe()
+        clients = [client for client in range(options.clients) if client % count == number]
+        share = {client: requests // options.clients + (client < requests % options.clients) for client in clients}
+        arguments = (theirs, server.grpc, server.http, files, dtype, options.bad_percent, share, seed, options.seconds)
+        process = context.Process(target=serve, args=arguments, daemon=True)
+        process.start()
+        work.append((process, ours))
+    tally = Tally()
+    for process, pipe in work:
+        tally = added(tally, pipe.recv())
+        process.join(10)
+    return tally
+
+
+def served_dtype(options: argparse.Namespace) -> str:
+    """Number format the server runs in: the plan's unless `--set dtype=` says another."""
+    changes = dict(word.split("=", 1) for word in options.set)
+    return changes.get("dtype") or repositories.plan()[0]["embedder"].parameters["dtype"]
+
+
+def added(one: Tally, other: Tally) -> Tally:
+    """Both together."""
+    worst = {key: max(one.worst.get(key, 0.0), other.worst.get(key, 0.0)) for key in ("cosine", "logit")}
+    return Tally(one.good + other.good, one.refused + other.refused, one.faults + other.faults, worst)
+
+
+def serve(
+    pipe: Connection,
+    grpc: str,
+    http: str,
+    files: dict[str, str],
+    dtype: str,
+    bad_percent: float,
+    share: dict[int, int],
+    seed: int,
+    seconds: float,
+) -> None:
+    """One client process: a thread for each of its clients; sends back its tally."""
+    tallies: list[Tally] = []
+    until = time.monotonic() + seconds
+
+    def run(client: int, requests: int) -> None:
+        drawn = mixture.Mixture(Path(files["pool"]), Path(files["answers"]), dtype, bad_percent, seed * 1000 + client)
+        protocol, address = ("http", http) if client % 2 else ("grpc", grpc)
+        tallies.append(client_loop(drawn, protocol, address, requests, until))
+
+    threads = [threading.Thread(target=run, args=item) for item in share.items()]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    total = Tally()
+    for tally in tallies:
+        total = added(total, tally)
+    if len(tallies) < len(threads):
+        total.faults["a client's thread died"] += len(threads) - len(tallies)
+    pipe.send(total)
+
+
+def client_loop(drawn: mixture.Mixture, protocol: str, address: str, requests: int, until: float) -> Tally:
+    """One client's requests, one after the other."""
+    connections = {kind: calls.connect(protocol, address, kind) for kind in KINDS}
+    tally = Tally()
+    for sent in range(requests):
+        if time.monotonic() > until:
+            tally.faults["not sent: out of time"] += requests - sent
+            break
+        one = drawn.draw()
+        try:
+            answer: Any = connections[one.model](calls.tensors(one.request, protocol), one.request["options"])
+        except calls.Refused as refused:
+            answer = refused
+        fault = one.fault(answer)
+        if fault:
+            tally.faults[fault[:160]] += 1
+        elif one.is_bad:
+            tally.refused += 1
+        else:
+            tally.good += 1
+    tally.worst = drawn.worst
+    return tally
+
+
+if __name__ == "__main__":
+    sys.exit(0 if main()["passed"] else 1)

@@ -1,0 +1,122 @@
+"""The real tritonserver with a repository of models: started, timed until ready, its processes watched, stopped.
+
+Where the program comes from is `tests.encoders.real_triton` (the wheel nvidia-pytriton, unpacked once into the cache);
+what this adds is what a benchmark needs: no verbose log, readings of CPU time and memory, process ids.
+"""
+
+import os
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.encoders import real_triton
+
+START_SECONDS = 240
+STOP_SECONDS = 60
+TICKS = os.sysconf("SC_CLK_TCK")
+PAGE = os.sysconf("SC_PAGE_SIZE")
+# Left out of what the models can import: built for numpy 2, and imported by transformers wherever it sees them, while
+# Triton's stub needs numpy 1.26. None of them takes part in serving an encoder.
+HIDDEN = (
+    *("scipy", "sklearn", "scikit", "pandas", "torchvision", "torchaudio", "accelerate", "jax", "flax", "numba"),
+    *("cupy", "cv2", "opencv", "pyarrow", "sentence_transformers", "peft", "onnx", "tensorboard", "PIL", "pillow"),
+)
+
+
+@dataclass
+class Server:
+    """A running server: addresses, log, and how long it took until every model was ready."""
+
+    process: subprocess.Popen[bytes]
+    http: str
+    grpc: str
+    log: Path
+    seconds_to_ready: float
+
+    def address(self, protocol: str) -> str:
+        """Host and port for `grpc` or `http`."""
+        return self.grpc if protocol == "grpc" else self.http
+
+    def processes(self) -> dict[int, int]:
+        """Start time, in ticks since boot, of tritonserver and each of its model processes, by process id."""
+        return {pid: int(_stat(pid)[19]) for pid in _family(self.process.pid)}
+
+    def cpu_seconds(self) -> float:
+        """CPU time that all of its processes have used since they started."""
+        return sum(sum(map(int, _stat(pid)[11:13])) for pid in _family(self.process.pid)) / TICKS
+
+    def resident_mib(self) -> int:
+        """Resident memory of all its processes; pages they share are counted in each."""
+        return sum(int(_stat(pid)[21]) * PAGE for pid in _family(self.process.pid)) >> 20
+
+
+@contextmanager
+def serving(repository: Path, work: Path, cache: Path) -> Iterator[Server]:
+    """A server with every model of `repository` ready; compilers keep their results in `cache`."""
+    home = real_triton.installation()
+    work.mkdir(parents=True)
+    packages = real_triton.link_packages(work / "packages", home)
+    for link in packages.iterdir():
+        if link.name.startswith(HIDDEN):
+            link.unlink()
+    ports = dict(zip(("http", "grpc", "metrics"), real_triton.free_ports(3), strict=True))
+    command = _command(home, repository, ports)
+    log = work / "triton.log"
+    with log.open("wb") as output:
+        began = time.monotonic()
+        environment = os.environ | _caches(cache)
+        process = subprocess.Popen(command, cwd=packages, stdout=output, stderr=subprocess.STDOUT, env=environment)
+        try:
+            _await(process, ports["http"], log)
+            seconds = time.monotonic() - began
+            yield Server(process, *(f"127.0.0.1:{ports[kind]}" for kind in ("http", "grpc")), log, seconds)
+        finally:
+            process.terminate()
+            process.wait(STOP_SECONDS)
+
+
+def _command(home: Path, repository: Path, ports: dict[str, int]) -> list[str]:
+    triton = home / "pytriton" / "tritonserver"
+    command = [str(triton / "bin" / "tritonserver"), f"--model-repository={repository}"]
+    command += [f"--backend-directory={triton / 'backends'}"]
+    for kind, port in ports.items():
+        command += [f"--{kind}-address=127.0.0.1", f"--{kind}-port={port}"]
+    return command
+
+
+def _caches(cache: Path) -> dict[str, str]:
+    """The same variables as templates/triton/launch.j2 sets in the container."""
+    names = {"TRITON_CACHE_DIR": "triton", "TORCHINDUCTOR_CACHE_DIR": "inductor", "CUDA_CACHE_PATH": "cuda"}
+    found = {name: str(cache / folder) for name, folder in names.items()}
+    return found | {"XDG_CACHE_HOME": str(cache), "HF_HUB_OFFLINE": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+def _await(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
+    for _ in range(START_SECONDS * 20):
+        if process.poll() is not None:
+            break
+        try:
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/v2/health/ready", timeout=2).close()
+            return
+        except (urllib.error.URLError, ConnectionError, TimeoutError):
+            time.sleep(0.05)
+    raise AssertionError(f"tritonserver is not ready after {START_SECONDS} s:\n{log.read_text()[-9000:]}")
+
+
+def _family(pid: int) -> list[int]:
+    """`pid` and all its descendants."""
+    found = [pid]
+    for path in Path(f"/proc/{pid}/task").glob("*/children"):
+        for child in path.read_text().split():
+            found += _family(int(child))
+    return found
+
+
+def _stat(pid: int) -> list[str]:
+    """Fields of /proc/<pid>/stat after the program's name, so the process state is the first."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
