@@ -31,6 +31,8 @@ def running(work: Path, trtllm: str) -> Iterator[Running]:
     http, grpc, metrics = real_triton.free_ports(3)
     command = [str(triton / "bin" / "tritonserver"), f"--model-repository={repository}"]
     command += ["--model-control-mode=explicit", "--disable-auto-complete-config", "--log-verbose=0"]
+    # Triton 2.51 counts a cancelled stream through an ensemble as in work for ever, and would wait for it.
+    command += ["--exit-timeout-secs=2"]
     command += [f"--backend-directory={_backends(work, triton)}", "--backend-config=python,stub-timeout-seconds=60"]
     for kind, port in (("http", http), ("grpc", grpc), ("metrics", metrics)):
         command += [f"--{kind}-address=127.0.0.1", f"--{kind}-port={port}"]

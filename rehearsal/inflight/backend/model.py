@@ -62,7 +62,7 @@ class TritonPythonModel:
         return [sender.response for sender in senders]
 
     def _work(self, request, sender):
-        cancelled = threading.Event()
+        cancelled, last = threading.Event(), {}
         try:
             if scalar(request, "stop", False):
                 self._stop(request.request_id())
@@ -71,11 +71,12 @@ class TritonPythonModel:
                 self.running[request.request_id()] = cancelled
             self._answer(request, sender, lambda: cancelled.is_set() or sender.is_cancelled())
         except Exception as trouble:  # one request's trouble is that request's answer
-            sender.send(pb_utils.InferenceResponse([], error=pb_utils.TritonError(str(trouble))))
+            last = {"response": pb_utils.InferenceResponse([], error=pb_utils.TritonError(str(trouble)))}
         finally:
             with self.lock:
                 self.running.pop(request.request_id(), None)
-            sender.send(flags=FINAL)
+            # an error is the end, in one piece: an ensemble that has seen it waits for no further one
+            sender.send(**last, flags=FINAL)
 
     def _stop(self, identity):
         if not identity:

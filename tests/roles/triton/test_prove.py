@@ -154,3 +154,36 @@ def test_a_server_is_asked_where_it_is_published(address: str, base: str) -> Non
 def test_a_proxy_of_the_environment_is_not_asked(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
     assert call(place, RIGHT)[0] == 0
+
+
+ENGINE = (
+    {"name": "llama", "kind": "llm", "path": "engine", "decoupled": True, "dimensions": 0,
+     "loads": ["llama_tensorrt_llm", "llama", "llama_tensorrt_llm_bls"]},
+)  # fmt: skip
+SAYS: Answer = (200, {}, b'data: {"text_output": "turns"}\n\n')
+ENGINE_RIGHT: dict[str, Answer] = {
+    "/v2/models/llama/generate_stream": SAYS,
+    "/v2/models/llama_tensorrt_llm_bls/generate_stream": SAYS,
+}
+
+
+def test_the_models_of_an_engine_are_loaded_in_their_order_and_both_that_take_text_are_asked(place: Path) -> None:
+    asked = call(place, ENGINE_RIGHT, models=ENGINE)[2].asked
+    names = [one.path.removeprefix("/v2/") for one in asked if not one.path.endswith("ready")][1:]
+    assert names == [
+        "repository/models/llama_tensorrt_llm/load", "repository/models/llama/load",
+        "repository/models/llama_tensorrt_llm_bls/load",
+        "models/llama/generate_stream", "models/llama_tensorrt_llm_bls/generate_stream",
+    ]  # fmt: skip
+
+
+def test_an_engine_is_asked_in_its_own_words(place: Path) -> None:
+    asked = call(place, ENGINE_RIGHT, models=ENGINE)[2].asked
+    (question,) = (json.loads(one.body) for one in asked if one.path == "/v2/models/llama/generate_stream")
+    assert question == {"text_input": prove.PROMPT, "max_tokens": 8, "stream": True}
+
+
+def test_a_bls_model_that_says_nothing_is_not_served(place: Path) -> None:
+    silent = ENGINE_RIGHT | {"/v2/models/llama_tensorrt_llm_bls/generate_stream": (200, {}, b"")}
+    reason = call(place, silent, models=ENGINE)[1]
+    assert reason == "llama_tensorrt_llm_bls answers its first prompt with nothing"
