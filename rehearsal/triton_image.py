@@ -27,6 +27,7 @@ LAYER_TYPE = "application/vnd.docker.image.rootfs.diff.tar.gzip"
 CONFIG_TYPE = "application/vnd.docker.container.image.v1+json"
 MANIFEST_TYPE = "application/vnd.docker.distribution.manifest.v2+json"
 STAND_INS = Path(__file__).parent / "llmapi"
+ENGINE_STAND_INS = Path(__file__).parent / "inflight"
 # The stand-in programs parse their command lines by the rows that the product's own catalog has.
 FLAGS = Path(__file__).parents[1] / "deploy/catalog/data/trtllm-flags.json"
 
@@ -55,7 +56,7 @@ CREATED = "2026-01-01T00:00:00Z"
 
 def image() -> Path:
     """A folder with `manifest.json` and every blob it names (`sha256-<hex>`), made unless the cache has it."""
-    key = digest_of(STAND_INS, FLAGS, Path(__file__), base_layer().name)
+    key = digest_of(STAND_INS, ENGINE_STAND_INS, FLAGS, Path(__file__), base_layer().name)
     return made_once("image", key, _make_image)
 
 
@@ -123,19 +124,25 @@ def _configuration(diff_ids: list[str]) -> dict[str, object]:
 
 
 def _stand_in_tar() -> bytes:
-    """The upper layer: the model where NVIDIA's image keeps it, the packages where Python finds them."""
-    places = {"all_models": "app/all_models/llmapi", "packages": triton_root.SITE, "nvidia_entrypoint.sh": "opt/nvidia",
-              "bin": "usr/local/bin", "examples": "app/examples"}  # fmt: skip
+    """The upper layer: everything where NVIDIA's image keeps it, the packages where Python finds them."""
+    places = {
+        STAND_INS / "all_models": "app/all_models/llmapi",
+        STAND_INS / "packages": triton_root.SITE,
+        STAND_INS / "nvidia_entrypoint.sh": "opt/nvidia",
+        STAND_INS / "bin": "usr/local/bin",
+        STAND_INS / "examples": "app/examples",
+        ENGINE_STAND_INS / "all_models": "app/all_models/inflight_batcher_llm",
+        ENGINE_STAND_INS / "backend": "opt/tritonserver/backends/tensorrtllm",
+    }
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w") as tar:
         for source, target in places.items():
-            for file in sorted(
-                path for path in [STAND_INS / source, *(STAND_INS / source).rglob("*")] if path.is_file()
-            ):
+            for file in sorted(path for path in [source, *source.rglob("*")] if path.is_file()):
                 if "__pycache__" in file.parts:
                     continue
-                inside = file.relative_to(STAND_INS / source) if (STAND_INS / source).is_dir() else Path(file.name)
-                _add(tar, file, f"{target}/{inside}", 0o755 if file.suffix == ".sh" or source == "bin" else 0o644)
+                inside = file.relative_to(source) if source.is_dir() else Path(file.name)
+                is_program = file.suffix == ".sh" or source.name == "bin"
+                _add(tar, file, f"{target}/{inside}", 0o755 if is_program else 0o644)
         _add(tar, FLAGS, f"{triton_root.SITE}/tensorrt_llm/stand_in/flags.json", 0o644)
     return packed.getvalue()
 
