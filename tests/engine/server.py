@@ -14,17 +14,22 @@ from typing import Any
 
 from deploy.slice import ServerSlice
 from roles.triton.defaults import Defaults
+from roles.triton.flags import rank_flags
 from roles.triton.render import render
 from tests.encoders import real_triton
 
 ROOT = Path(__file__).parents[2]
 STAND_INS = ROOT / "rehearsal" / "inflight"
+MPIRUN = ROOT / "rehearsal" / "llmapi" / "bin" / "mpirun"
 FEW = Defaults(bls_instances=1)
 
 
 @contextmanager
-def running(work: Path, trtllm: str) -> Iterator[Running]:
-    """A server that serves nothing yet and loads what it is told to, as the product's does."""
+def running(work: Path, trtllm: str, ranks: ServerSlice | None = None) -> Iterator[Running]:
+    """A server that serves nothing yet and loads what it is told to, as the product's does.
+
+    With `ranks` the others of that server are started beside it, under mpirun, on the release it is going to load.
+    """
     home = real_triton.installation()
     triton, repository, log = home / "pytriton" / "tritonserver", work / "models", work / "triton.log"
     repository.mkdir()
@@ -41,12 +46,16 @@ def running(work: Path, trtllm: str) -> Iterator[Running]:
         "ENGINEHOUSE_INFLIGHT": str(STAND_INS / "all_models"),
         "REHEARSAL_TRTLLM": trtllm,
     }
+    if ranks:
+        _write(repository, render(ranks, FEW))
+        others = [command[0], command[1], command[6], *rank_flags(ranks)]
+        command = [str(MPIRUN), "-n", "1", *command, ":", "-n", str(ranks.mpi_ranks - 1), *others]
     packages = real_triton.link_packages(work / "packages", home)
     with log.open("wb") as output:
         process = subprocess.Popen(command, cwd=packages, stdout=output, stderr=subprocess.STDOUT, env=environment)
         try:
             real_triton._await(process, http, log)
-            yield Running(f"127.0.0.1:{http}", f"127.0.0.1:{grpc}", log, repository)
+            yield Running(f"127.0.0.1:{http}", f"127.0.0.1:{grpc}", log, repository, process)
         finally:
             process.terminate()
             process.wait(60)
@@ -55,20 +64,13 @@ def running(work: Path, trtllm: str) -> Iterator[Running]:
 class Running:
     """A server's addresses, log and repository."""
 
-    def __init__(self, http: str, grpc: str, log: Path, repository: Path) -> None:
-        self.http, self.grpc, self.log, self.repository = http, grpc, log, repository
+    def __init__(self, http: str, grpc: str, log: Path, repository: Path, process: subprocess.Popen[bytes]) -> None:
+        self.http, self.grpc, self.log, self.repository, self.process = http, grpc, log, repository, process
 
     def serve(self, server: ServerSlice) -> str:
         """Every model of the release is loaded, in the order of server.json; or the first one's trouble."""
         release = render(server, FEW)
-        for path, content in release.items():
-            if path.startswith("models/"):
-                target = self.repository / path.removeprefix("models/")
-                target.parent.mkdir(parents=True, exist_ok=True)
-                target.write_bytes(content)
-                # The container's repository is read-only: nothing compiled lands beside the code, where Triton would
-                # take it for a change and load the model again with the ensemble.
-                (target.parent / "__pycache__").touch()
+        _write(self.repository, release)
         for model in json.loads(release["server.json"])["models"]:
             for name in model["loads"]:
                 status, told = self.ask(f"/v2/repository/models/{name}/load", {})
@@ -91,6 +93,18 @@ class Running:
         """The events of /generate_stream."""
         _, told = self.ask(f"/v2/models/{model}/generate_stream", {"stream": True, **question})
         return [json.loads(line[5:]) for line in told.splitlines() if line.startswith("data:")] or [json.loads(told)]
+
+
+def _write(repository: Path, release: dict[str, bytes]) -> None:
+    """The models of a release are in the repository."""
+    for path, content in release.items():
+        if path.startswith("models/"):
+            target = repository / path.removeprefix("models/")
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(content)
+            # The container's repository is read-only: nothing compiled lands beside the code, where Triton would take
+            # it for a change and load the model again with the ensemble.
+            (target.parent / "__pycache__").touch()
 
 
 def _backends(work: Path, triton: Path) -> Path:

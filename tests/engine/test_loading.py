@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -107,3 +109,26 @@ def test_speculation_needs_an_engine_built_for_it(load: Load) -> None:
 
 def test_speculation_in_agreement_with_the_engine_loads(load: Load) -> None:
     assert load(llm={"speculative": Lookahead()}, speculative_decoding_mode="lookahead_decoding") == ""
+
+
+def test_two_ranks_serve_one_engine_and_the_end_of_one_is_the_end_of_both(tmp_path: Path) -> None:
+    write_tokenizer(tmp_path / "weights")
+    engine = an_engine(write_engine(tmp_path / "engine", world_size=2))
+    server = a_server(a_model(engine, tmp_path / "weights"), gpus=(0, 1), mpi_ranks=2)
+    with running(tmp_path, "1.2.1", ranks=server) as triton:
+        assert triton.serve(server) == ""
+        assert [one["text_output"] for one in triton.stream("llama", text_input="boiler", max_tokens=2)] == ["b", "o"]
+        (second,) = [pid for pid in children(triton.process.pid) if "--allow-http=false" in words(pid)]
+        os.kill(second, signal.SIGKILL)
+        assert triton.process.wait(30) != 0
+    assert "mpirun noticed that process rank 1" in triton.log.read_text()
+
+
+def children(parent: int) -> list[int]:
+    """Its processes."""
+    return [int(pid) for pid in Path(f"/proc/{parent}/task/{parent}/children").read_text().split()]
+
+
+def words(pid: int) -> list[str]:
+    """Its command line."""
+    return Path(f"/proc/{pid}/cmdline").read_text().split("\0")
