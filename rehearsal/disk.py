@@ -20,7 +20,7 @@ FILES = Path(__file__).resolve().parent / "kernel"
 # A provider's image brings its kernel; dkms and what it compiles with are there so that a driver's installation builds
 # for real without fetching a compiler under emulation first.
 KERNEL_PACKAGES = ("linux-image-cloud-amd64", "linux-headers-cloud-amd64", "initramfs-tools", "zstd", "dkms")
-DISK_GIB = 40
+DISK_GIB = 64
 LOGIN_ID = 1000
 """User and group of rootfs.LOGIN_USER in these trees; the first ordinary user gets the first ordinary number."""
 

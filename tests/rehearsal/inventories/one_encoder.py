@@ -1,0 +1,16 @@
+"""The rehearsal's machines with one small encoder each: the least that is a whole deploy, for slow machines."""
+
+from dataclasses import replace as _replace
+from typing import Any as _Any
+
+from deploy.spec import Server as _Server
+from tests.rehearsal.variants import hosts as _hosts
+
+
+def _small(data: dict[str, _Any]) -> tuple[_Server, ...]:
+    server = data["servers"][0]
+    models = tuple(model for model in server.models if model.name == "minilm")
+    return (_replace(server, models=models, start_seconds=3600),)
+
+
+rehearsal = _hosts(lambda data, _: {"servers": _small(data)})
