@@ -9,7 +9,9 @@ from tests.rehearsal.variants import hosts as _hosts
 
 def _small(data: dict[str, _Any]) -> tuple[_Server, ...]:
     server = data["servers"][0]
-    models = tuple(model for model in server.models if model.name == "minilm")
+    models = tuple(
+        _replace(model, max_tokens=128, max_batch_tokens=256) for model in server.models if model.name == "minilm"
+    )
     return (_replace(server, models=models, start_seconds=3600),)
 
 
