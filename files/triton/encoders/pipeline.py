@@ -32,7 +32,7 @@ class Pipeline:
         self._encoded: queue.Queue[list[Job] | None] = queue.Queue()
         self._finished: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._room = threading.Condition()
-        self._open: set[int] = set()
+        self._handed = 0  # tokens encoded and not yet with the batcher
         self.dead = False
         stages = {"encode": self._encoding, "compute": self._computing, "reply": self._replying}
         self._threads = [
@@ -68,13 +68,17 @@ class Pipeline:
     def _encoding(self) -> None:
         while (jobs := self._raw.get()) is not None:
             with self._room:
-                self._room.wait_for(lambda: self.dead or self._batcher.waiting < AHEAD * self._batcher.budget)
+                self._room.wait_for(
+                    lambda: self.dead or self._handed + self._batcher.waiting < AHEAD * self._batcher.budget
+                )
             good = [job for job in jobs if job.error is None]
             try:
                 self._encode(good)
             except Exception as error:
                 for job in good:
                     job.error = job.error or error
+            with self._room:
+                self._handed += _tokens(jobs)
             self._encoded.put(jobs)
 
     def _computing(self) -> None:
@@ -84,6 +88,8 @@ class Pipeline:
                 closed = closed or jobs is None
                 for job in jobs or ():
                     batcher.add(job)
+                with self._room:
+                    self._handed -= _tokens(jobs or [])
             batcher.step()
             with self._room:
                 self._room.notify()
@@ -122,3 +128,7 @@ class Pipeline:
                 "the model's worker has stopped; the server needs a restart", "UNAVAILABLE"
             )
             self._reply(job)
+
+
+def _tokens(jobs: Sequence[Job]) -> int:
+    return sum(len(ids) for job in jobs for ids in job.sequences)

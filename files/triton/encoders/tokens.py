@@ -16,6 +16,9 @@ import tokenizers
 from .errors import CheckpointError
 from .packing import Ids
 
+# The fast one leaves out where in the text each token was; tokenizers 0.20 and later have it.
+BATCH = ("encode_batch_fast", "encode_batch")
+
 
 class Tokenizer:
     """The tokenizer of one checkpoint, held against the rows of its embedding table."""
@@ -35,8 +38,7 @@ class Tokenizer:
         self._tokenizer.no_padding()
         self._single = _array(self._tokenizer.encode("").ids)
         self._pair = _array(self._tokenizer.encode("", "").ids)
-        # the fast one leaves out where in the text each token was; tokenizers 0.20 and later
-        self._encode = getattr(self._tokenizer, "encode_batch_fast", self._tokenizer.encode_batch)
+        self._encode = next(getattr(self._tokenizer, name) for name in BATCH if hasattr(self._tokenizer, name))
         if len(self._single) != 2:
             raise CheckpointError(f"{path}: puts {len(self._single)} special tokens around a text; wanted 2")
 

@@ -1,0 +1,137 @@
+"""Which kernels are chosen where a name is missing, and that every choice computes the same.
+
+The device is `cpu:0`: to torch the same as `cpu`, to `choose` one where everything is worth a try.
+"""
+
+import sys
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from encoders import attention, choices, linear, plain, routing
+from encoders.choices import Kernels, choose
+from encoders.tokens import Tokenizer
+from tests.encoders import checkpoints
+
+HALF = torch.bfloat16
+
+
+def packed_flash(q: Tensor, k: Tensor, v: Tensor, starts: Tensor, _: Tensor, longest: int, __: int) -> Tensor:
+    """What a flash-attention package would compute."""
+    return attention.sequences(q, k, v, starts, longest)
+
+
+def grouped_mm(a: Tensor, b: Tensor, *, offs: Tensor) -> Tensor:
+    """What torch's grouped product computes."""
+    parts = torch.tensor_split(a, offs.tolist()[:-1])
+    return torch.cat([part @ each for part, each in zip(parts, b, strict=True)])
+
+
+@pytest.fixture(autouse=True)
+def bare(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing fast is there: no compiler, no package, no grouped product."""
+    for name in ("triton", "flash_attn_interface", "flash_attn", "torch.nn.attention.varlen"):
+        monkeypatch.setitem(sys.modules, name, None)
+    monkeypatch.delattr(F, "grouped_mm", raising=False)
+    monkeypatch.delattr(torch, "_grouped_mm", raising=False)
+    monkeypatch.delattr(torch, "_addmm_activation")
+
+
+def taken(kernels: Kernels) -> list[str]:
+    return [note.split(" (")[0] for note in kernels.notes]
+
+
+def test_without_any_fast_kernel_everything_is_plain_and_said_to_be() -> None:
+    kernels = choose("cpu:0", HALF)
+    assert taken(kernels) == ["steps plain", "attention plain", "gelu plain", "experts plain"]
+    assert kernels.silent is False
+    assert "own: ModuleNotFoundError; fa3: ModuleNotFoundError; varlen: ModuleNotFoundError" in kernels.notes[1]
+
+
+def test_float32_takes_no_kernel_that_only_16_bits_have() -> None:
+    assert taken(choose("cpu:0", torch.float32)) == ["steps plain", "attention plain", "gelu plain", "experts plain"]
+
+
+@pytest.mark.parametrize(
+    ("module", "function", "name"),
+    [
+        ("flash_attn_interface", "flash_attn_varlen_func", "fa3"),
+        ("torch.nn.attention.varlen", "varlen_attn", "varlen"),
+        ("flash_attn", "flash_attn_varlen_func", "fa2"),
+    ],
+)
+def test_a_flash_attention_is_taken_where_it_is_found(
+    monkeypatch: pytest.MonkeyPatch, module: str, function: str, name: str
+) -> None:
+    monkeypatch.setitem(sys.modules, module, SimpleNamespace(**{function: packed_flash}))
+    assert f"attention {name}" in taken(choose("cpu:0", HALF))
+
+
+def test_one_that_returns_more_than_its_result_is_understood(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = SimpleNamespace(flash_attn_varlen_func=lambda *inputs: (packed_flash(*inputs), "softmax sums"))
+    monkeypatch.setitem(sys.modules, "flash_attn_interface", found)
+    assert "attention fa3" in taken(choose("cpu:0", HALF))
+
+
+def test_a_kernel_that_computes_something_else_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    wrong = SimpleNamespace(flash_attn_varlen_func=lambda *inputs: packed_flash(*inputs) * 1.1)
+    monkeypatch.setitem(sys.modules, "flash_attn_interface", wrong)
+    kernels = choose("cpu:0", HALF)
+    assert "attention plain" in taken(kernels) and "fa3 disagrees" in kernels.notes[1]
+
+
+@pytest.mark.parametrize("where", ["torch.nn.functional.grouped_mm", "torch._grouped_mm"])
+def test_the_grouped_product_is_taken_by_either_of_its_names(monkeypatch: pytest.MonkeyPatch, where: str) -> None:
+    monkeypatch.setattr(where, grouped_mm, raising=False)
+    assert "experts grouped_mm" in taken(choose("cpu:0", HALF))
+
+
+def test_the_grouped_product_is_left_alone_in_fp16_where_it_is_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(F, "grouped_mm", grouped_mm, raising=False)
+    assert "experts plain" in taken(choose("cpu:0", torch.float16))
+
+
+def test_gelu_goes_into_the_product_where_torch_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def product(bias: Tensor, x: Tensor, weight: Tensor, use_gelu: bool) -> Tensor:
+        return F.gelu(torch.addmm(bias, x, weight), approximate="tanh")
+
+    monkeypatch.setattr(torch, "_addmm_activation", product, raising=False)
+    assert "gelu in the product" in taken(choose("cpu:0", HALF))
+
+
+def test_every_way_through_the_experts_gives_the_same() -> None:
+    generator = torch.Generator().manual_seed(1)
+    x, router = torch.randn(50, 16, generator=generator), torch.randn(8, 16, generator=generator)
+    up, down = torch.randn(8, 24, 16, generator=generator), torch.randn(8, 24, 16, generator=generator)
+    routed = routing.route(x, router, 2)
+    one_by_one = routing.one_by_one(x, routed, up, down)
+    torch.testing.assert_close(routing.grouped(grouped_mm)(x, routed, up, down), one_by_one)
+
+
+def test_both_ways_to_gelu_agree_to_within_the_tanh_forms_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, one = torch.randn(9, 16), linear.Linear(torch.randn(24, 16), torch.randn(24))
+    run: Callable[..., Tensor] = lambda b, x, w, use_gelu: F.gelu(torch.addmm(b, x, w), approximate="tanh")  # noqa: E731
+    monkeypatch.setattr(torch, "_addmm_activation", run, raising=False)
+    difference = linear.in_one_product()(x, one) - linear.in_two_steps(plain.gelu_)(x, one)
+    assert 0 < difference.abs().max() < 1e-3
+
+
+def test_a_tokenizer_without_the_fast_batch_call_is_used_by_the_slow_one(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checkpoints.unigram().save(str(tmp_path / "tokenizer.json"))
+    real = Tokenizer(tmp_path, 200)
+    monkeypatch.setattr("encoders.tokens.BATCH", ("no_such_name", "encode_batch"))
+    old = Tokenizer(tmp_path, 200)
+    assert [ids.tolist() for ids in old.contents(["the cat", "sea"])] == [
+        ids.tolist() for ids in real.contents(["the cat", "sea"])
+    ]
+
+
+def test_nothing_is_tried_on_a_plain_cpu() -> None:
+    assert choices.choose("cpu", torch.float32).notes == ["plain steps"]

@@ -1,0 +1,176 @@
+"""The three threads: answers through senders, in any order of arrival, and what happens when one of them ends."""
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from encoders.embedding import Embedder
+from encoders.serving import Service
+from tests.encoders import fake_triton as triton
+from tests.encoders.fake_triton import InferenceResponse, Request, TritonError, strings
+from tests.encoders.test_contract import service, texts
+
+PATIENCE_SECONDS = 20
+
+
+class Sender:
+    """Keeps the one response; a second would be an error of Triton's."""
+
+    def __init__(self) -> None:
+        self.done = threading.Event()
+        self.cancelled = False
+
+    def send(self, response: InferenceResponse, flags: int) -> None:
+        assert flags == triton.TRITONSERVER_RESPONSE_COMPLETE_FINAL and not self.done.is_set()
+        self.response = response
+        self.done.set()
+
+    def is_cancelled(self) -> bool:
+        return self.cancelled
+
+    def get(self) -> InferenceResponse:
+        assert self.done.wait(PATIENCE_SECONDS)
+        return self.response
+
+
+class Sent(Request):
+    """A request of a release with response senders."""
+
+    def get_response_sender(self) -> Sender:
+        self.sender = Sender()
+        return self.sender
+
+
+def sent(*items: str | bytes, **options: Any) -> Sent:
+    return Sent({"texts": strings([list(items)])}, options)
+
+
+@pytest.fixture
+def embed(nomic: Path) -> Service:
+    """An embedder of this test's own, with passes of a few texts."""
+    return service(nomic, Embedder, max_batch_tokens="64")
+
+
+def test_execute_returns_before_the_answers_and_each_goes_through_its_sender(embed: Service) -> None:
+    requests = [sent("the cat"), sent("paris", "sea"), sent(b"\xff")]
+    assert embed.execute(requests) is None
+    good, better, bad = (request.sender.get() for request in requests)
+    assert good["embeddings"].shape == (1, 1, 64) and better["embeddings"].shape == (1, 2, 64)
+    assert bad.error is not None and bad.error.code == TritonError.INVALID_ARG
+
+
+def test_many_clients_at_once_each_get_their_own_answer(embed: Service, corpus: list[str]) -> None:
+    wanted = [embed.execute([texts([text])])[0]["embeddings"] for text in corpus]
+
+    def ask(index: int) -> None:
+        request = sent(corpus[index % 12])
+        embed.execute([request])
+        np.testing.assert_allclose(request.sender.get()["embeddings"], wanted[index % 12], atol=2e-6)
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(ask, range(96)))
+
+
+def test_a_request_cancelled_while_it_waits_is_answered_as_cancelled(embed: Service) -> None:
+    hold(embed)
+    request = sent("the cat")
+    embed.execute([request])
+    request.sender.cancelled = True
+    embed._model.runner.gate.set()
+    error = request.sender.get().error
+    assert error is not None and error.code == TritonError.CANCELLED
+
+
+def hold(victim: Service) -> None:
+    """A first request occupies the network until its gate is opened."""
+    network, gate, began = victim._model.runner._network, threading.Event(), threading.Event()
+
+    def slow(batch: Any) -> Any:
+        began.set()
+        gate.wait(PATIENCE_SECONDS)
+        return network(batch)
+
+    victim._model.runner._network, victim._model.runner.gate = slow, gate
+    victim.execute([sent("held")])
+    assert began.wait(PATIENCE_SECONDS)
+
+
+def test_a_reply_that_cannot_be_sent_does_not_keep_others_from_theirs(embed: Service) -> None:
+    gone, here = sent("the cat"), sent("paris")
+    embed.execute([gone, here])
+    gone.sender.send = lambda response, flags: 1 / 0
+    again = sent("sea")
+    embed.execute([again])
+    assert again.sender.get().error is None and here.sender.get().error is None
+
+
+def test_when_the_computing_thread_dies_the_model_is_not_ready_and_everyone_is_answered(
+    embed: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def die() -> None:
+        raise SystemExit
+
+    monkeypatch.setattr(embed._pipeline._batcher, "step", die)
+    first, later = sent("the cat"), sent("paris")
+    embed.execute([first])
+    assert first.sender.get().error.code == TritonError.UNAVAILABLE
+    assert embed.is_ready() is False
+    embed.execute([later])
+    assert later.sender.get().error.code == TritonError.UNAVAILABLE
+
+
+def test_closing_answers_what_was_submitted(embed: Service) -> None:
+    requests = [sent(*["the cat"] * 20) for _ in range(5)]
+    for request in requests:
+        embed.execute([request])
+    embed.close()
+    assert all(request.sender.done.is_set() and request.sender.response.error is None for request in requests)
+
+
+def test_text_waits_outside_while_enough_tokens_wait_for_the_device(embed: Service) -> None:
+    hold(embed)
+    late = threading.Thread(target=lambda: [embed.execute([sent(*["the cat"] * 30)]) for _ in range(6)], daemon=True)
+    late.start()
+    time.sleep(0.3)
+    assert late.is_alive(), "six requests of 450 tokens are more than two passes of 64"
+    embed._model.runner.gate.set()
+    late.join(PATIENCE_SECONDS)
+    assert not late.is_alive()
+
+
+class Family:
+    """Triton's metric family, and all metrics ever made by name."""
+
+    COUNTER, GAUGE = "counter", "gauge"
+    made: dict[str, float] = {}  # noqa: RUF012 (one registry per process, like the real one)
+
+    def __init__(self, name: str, description: str, kind: str) -> None:
+        self.name = name
+
+    def Metric(self, labels: dict[str, str]) -> "Family":
+        assert labels == {"model": "some_model"}
+        self.made[self.name] = 0.0
+        return self
+
+    def increment(self, value: float) -> None:
+        self.made[self.name] += value
+
+    def set(self, value: float) -> None:
+        self.made[self.name] = value
+
+
+def test_what_was_computed_is_published_as_metrics(nomic: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(triton, "MetricFamily", Family, raising=False)
+    monkeypatch.setattr("encoders.metrics.EVERY_SECONDS", 0.0)
+    embed = service(nomic, Embedder, max_batch_tokens="64")
+    embed.execute([texts(["the cat"] * 4), texts(["sea"])])
+    embed.close()
+    counts = {name.removeprefix("enginehouse_encoder_"): value for name, value in Family.made.items()}
+    assert counts.pop("pass_seconds_total") > 0
+    assert (counts["documents_total"], counts["tokens_total"], counts["passes_total"]) == (5.0, 74.0, 2.0)
+    assert counts["queued_tokens"] == 0.0
