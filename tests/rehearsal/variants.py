@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from deploy.spec import Server
+from deploy.spec import LLM, Server
 
 Data = dict[str, Any]
 UNLOADABLE = "unloadable"
@@ -19,6 +19,12 @@ def hosts(change: Callable[[Data, Path], Data]) -> list[tuple[str, Data]]:
     """Every host of the rehearsal with what `change(its data, the rehearsal's state directory)` says instead."""
     inventory = runpy.run_path("inventories/rehearsal.py")
     return [(name, data | change(data, inventory["_state"])) for name, data in inventory["rehearsal"]]
+
+
+def llama() -> LLM:
+    """The rehearsal's engine LLM."""
+    found: LLM = runpy.run_path("inventories/rehearsal.py")["_llama"]
+    return found
 
 
 def with_model(data: Data, name: str, **changes: Any) -> tuple[Server, ...]:

@@ -1,0 +1,187 @@
+"""Three machines of two GPU kinds, forked from one that serves, for the story of engines in `test_engines.py`.
+
+A fork costs seconds where a first deploy costs a minute. They run beside other rehearsals: another number, so another
+bridge, other services and another state directory.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import tritonclient.grpc
+
+from rehearsal import machine
+from rehearsal.hardware import h100, l40s
+from rehearsal.machine import Machine
+from rehearsal.places import REPOSITORY, Places
+from rehearsal.services import Services
+from tests.rehearsal.operator import Operator, Run
+from tests.smoke import ask
+
+PLACES = Places(REPOSITORY / ".rehearsal" / "number-5", 5)
+INVENTORY = "tests/rehearsal/inventories/engine.py"
+ENGINES = "/var/lib/enginehouse/engines/llama-tiny"
+UNIT = "enginehouse-build@llama-tiny.service"
+MODEL = "llama-tiny"
+WAIT_SECONDS = 120
+
+
+@dataclass
+class Fleet:
+    """e1 and e2 with an H100, e3 with an L40S, and who types the commands."""
+
+    operator: Operator
+    e1: Machine
+    e2: Machine
+    e3: Machine
+    services: Services
+    heard: dict[str, Run] = field(default_factory=dict)
+
+    @property
+    def all(self) -> tuple[Machine, Machine, Machine]:
+        """By name."""
+        return self.e1, self.e2, self.e3
+
+    def deploy(self, *words: str, **changes: str) -> Run:
+        """`pyinfra INVENTORY deploy.py WORDS` with the inventory changed as the environment says."""
+        with environment(changes):
+            return self.operator.pyinfra(*words, inventory=INVENTORY)
+
+    def plan(self, **changes: str) -> str:
+        """What `enginehouse plan` prints."""
+        with environment(changes):
+            return self.operator.python("-m", "deploy", "plan", INVENTORY).stdout
+
+    def begin(self, *words: str, **changes: str) -> subprocess.Popen[bytes]:
+        """The same deploy, typed and not waited for, in a process group of its own."""
+        program = str(Path(sys.executable).with_name("pyinfra"))
+        typed = [program, INVENTORY, "deploy.py", "-y", *words]
+        surroundings = self.operator.environment | {"HOME": str(self.operator.home)} | changes
+        with (PLACES.root / "begun.log").open("ab") as log:
+            return subprocess.Popen(
+                typed, cwd=REPOSITORY, env=surroundings, stdout=log, stderr=log, start_new_session=True
+            )
+
+    def checkpoint(self, name: str, **changes: object) -> None:
+        """A copy of the small Llama in the rehearsal's state, its config.json changed."""
+        target = PLACES.root / name
+        shutil.rmtree(target, ignore_errors=True)
+        shutil.copytree(self.services.checkpoints / MODEL, target)
+        config = json.loads((target / "config.json").read_text())
+        (target / "config.json").write_text(json.dumps(config | changes))
+
+
+@contextlib.contextmanager
+def environment(changes: Mapping[str, str]) -> Iterator[None]:
+    """These variables are set meanwhile."""
+    before = dict(os.environ)
+    os.environ.update(changes)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+@contextlib.contextmanager
+def fleet() -> Iterator[Fleet]:
+    """The machines, serving an embedder and no LLM; nothing of them before, and nothing after."""
+    operator = _operator()
+    _throw_away(operator)
+    try:
+        (e1,) = machine.up(["e1"], "13", h100(), PLACES)
+        started = operator.python("-m", "rehearsal.services", "up")
+        assert started.returncode == 0, started.stderr
+        first = operator.pyinfra(inventory="tests/rehearsal/inventories/no_engine.py")
+        assert first.code == 0, first.said[-4000:]
+        e1.stop()
+        machine.snapshot(e1, "served")
+        e1, e2 = machine.up(["e1", "e2"], places=PLACES, snapshot="served")
+        (e3,) = machine.up(["e3"], hardware=l40s(), places=PLACES, snapshot="served")
+        services = Services.of_json((PLACES.root / "services/services.json").read_text())
+        yield Fleet(operator, e1, e2, e3, services)
+    finally:
+        _throw_away(operator)
+
+
+def _operator() -> Operator:
+    log, home = PLACES.root / "operator.log", PLACES.root / "home"
+    shutil.rmtree(home, ignore_errors=True)
+    home.mkdir(parents=True)
+    log.unlink(missing_ok=True)
+    return Operator(PLACES.number, log, home)
+
+
+def _throw_away(operator: Operator) -> None:
+    machine.down(PLACES)
+    operator.python("-m", "rehearsal.services", "down")
+    for left in ("snapshots", "engines"):
+        shutil.rmtree(PLACES.root / left, ignore_errors=True)
+
+
+def until(is_so: Callable[[], bool], seconds: float = WAIT_SECONDS) -> None:
+    """Returns when it is so, or after `seconds`; the caller looks at what is there then."""
+    end = time.monotonic() + seconds
+    while not is_so() and time.monotonic() < end:
+        time.sleep(0.2)
+
+
+def kill(process: subprocess.Popen[bytes]) -> None:
+    """The control process and all it started are gone, without a chance to say anything."""
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def build_unit(one: Machine) -> dict[str, str]:
+    """What systemd says of the unit that builds the engine."""
+    asked = f"systemctl show -p ActiveState,StatusText,InvocationID {UNIT}"
+    return dict(line.split("=", 1) for line in one.run(asked).stdout.splitlines())
+
+
+def is_building(one: Machine) -> bool:
+    """Whether the compiler itself runs."""
+    told = build_unit(one)
+    return told["ActiveState"] == "activating" and told["StatusText"].startswith("build ")
+
+
+def builds(one: Machine) -> int:
+    """How often the unit was started."""
+    journal = one.run(f"journalctl -q --boot=all -o cat -u {UNIT}; true").stdout
+    return sum(line.startswith(f"Starting {UNIT}") for line in journal.splitlines())
+
+
+def engines(one: Machine) -> list[str]:
+    """What lies in the model's directory, hidden ones included."""
+    return one.run(f"ls -A {ENGINES} 2>/dev/null; true").stdout.split()
+
+
+def current(one: Machine) -> str:
+    """The release that serves."""
+    return one.run("basename $(readlink /var/lib/enginehouse/servers/main/current)").stdout.strip()
+
+
+def serves(one: Machine) -> bool:
+    """Whether the server's unit is active: all its models have answered."""
+    return one.run("systemctl is-active triton@main.service", check=False).stdout == "active\n"
+
+
+def answer(one: Machine, prompt: str = "harbour lights") -> str:
+    """What the LLM says."""
+    with tritonclient.grpc.InferenceServerClient(f"{one.address}:8001") as client:
+        return "".join(ask.generate(client, MODEL, prompt, 4))
+
+
+def restarted(one: Machine) -> str:
+    """What the server's unit says after a restart that was tried."""
+    one.run("systemctl restart triton@main.service", check=False, timeout=120)
+    return one.run("journalctl -q -o cat -n 40 -u triton@main.service").stdout

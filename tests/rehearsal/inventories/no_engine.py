@@ -1,0 +1,14 @@
+"""The rehearsal's machines with one small embedder: everything below an engine is there, and something serves."""
+
+from dataclasses import replace
+
+from tests.rehearsal.variants import hosts
+
+
+def _change(data, state):
+    (server,) = data["servers"]
+    minilm = tuple(each for each in server.models if each.name == "minilm")
+    return {"servers": (replace(server, models=minilm, address="0.0.0.0"),)}  # forks of one machine share the release
+
+
+rehearsal = hosts(_change)
