@@ -32,7 +32,10 @@ def build(engine: EngineSlice, mine: Slice, seen: Present, settings: Defaults) -
         yield from _make_room(engine, mine, seen.builds.get(engine.model, BuildState()), settings)
         yield from _start(engine, mine, settings)
     yield units.Follow(unit, f"engine {engine.model}", settings.build_seconds, Why(engine))
-    yield StringCommand(f"test -s {shlex.quote(engine.path)}/engine.json")
+    gone = f"{engine.path} was built, and is gone again: ls -la {engine.path.rpartition('/')[0]}"
+    yield StringCommand(
+        f"test -s {shlex.quote(engine.path)}/engine.json || {{ echo {shlex.quote(gone)} >&2; exit 1; }}"
+    )
 
 
 def _make_room(engine: EngineSlice, mine: Slice, going: BuildState, settings: Defaults) -> Iterator[PyinfraCommand]:

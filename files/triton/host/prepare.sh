@@ -30,8 +30,9 @@ while read -r engine; do
   [ "$status" -ne 0 ] || continue
   echo "$said" >&2
   refused=1
-  # Moved aside only where the engine is at fault (1): a host without signers or ssh-keygen (2) can judge nothing.
-  if [ "$status" -eq 1 ] && [ -d "$engine" ]; then
+  # Moved aside only where the engine is at fault (1): a host without signers or ssh-keygen (2) can judge nothing. One
+  # that nobody has signed stays: it was just built, and waits for its signature.
+  if [ "$status" -eq 1 ] && [ -e "$engine/engine.json.sig" ]; then
     python3 -B "$programs/engine.py" refuse "$engine" "${said%%$'\n'*}"
   fi
 done <<<"$found"

@@ -37,7 +37,12 @@ from tests.roles.fake import Ran, Then, run
 START = f"{{ systemctl reset-failed {UNIT} 2>/dev/null || true; }} && systemctl start --no-block {UNIT}"
 HAVING = "echo build=llama"
 NAME = f"llama-fp8-tp1-26.07-sm90-{FINGERPRINT}"
-BUILT = ["follow " + UNIT, f"test -s {PATH}/engine.json", f"judge and sign {PATH}"]
+GONE = f"{PATH} was built, and is gone again: ls -la /var/lib/enginehouse/engines/llama"
+BUILT = [
+    f"follow {UNIT}",
+    f"test -s {PATH}/engine.json || {{ echo '{GONE}' >&2; exit 1; }}",
+    f"judge and sign {PATH}",
+]
 
 
 @pytest.fixture(autouse=True)

@@ -35,6 +35,8 @@ def prepared(host: Path, *engines: str) -> tuple[str, list[str]]:
     """What it said, and what it asked for, up to the first word to Docker."""
     for engine in engines:
         (host / engine).mkdir()
+        if "unsigned" not in engine:
+            (host / engine / "engine.json.sig").write_text("signature")
     current = host / "servers" / "main" / "current"
     current.mkdir(parents=True)
     named = [{"path": str(host / engine), "fingerprint": "0" * 16} for engine in engines]
@@ -68,3 +70,8 @@ def test_a_release_without_engines_asks_nobody(host: Path) -> None:
 def test_a_host_that_can_judge_nothing_moves_nothing(host: Path) -> None:
     said, asked = prepared(host, "unjudged")
     assert (said.strip(), asked) == ("nobody signs here", ["verify unjudged"])
+
+
+def test_an_engine_that_waits_for_its_signature_is_not_loaded_and_stays(host: Path) -> None:
+    """A server that keeps trying must not take a fresh build away from whoever is about to sign it."""
+    assert prepared(host, "bad-unsigned")[1] == ["verify bad-unsigned"]
