@@ -40,12 +40,18 @@ def rerank(client: Client, model: str, query: str, passages: list[str], **parame
     return np.asarray(result.as_numpy("scores"))[0]
 
 
-def generate(client: tritonclient.grpc.InferenceServerClient, model: str, prompt: str, tokens: int) -> Iterator[str]:
-    """The pieces of a streamed answer, as they come; ends with Triton's own final response."""
+def generate(
+    client: tritonclient.grpc.InferenceServerClient, model: str, prompt: str, tokens: int, path: str = "pytorch"
+) -> Iterator[str]:
+    """The pieces of a streamed answer, as they come; ends with Triton's own final response.
+
+    The two paths of an LLM differ in the names and shapes of what they take, not in what they give.
+    """
+    inputs = _engine_inputs(prompt, tokens) if path == "engine" else _llm_inputs(prompt, tokens)
     answers: Queue[tuple[Any, Exception | None]] = Queue()
     client.start_stream(callback=lambda result, error: answers.put((result, error)))
     try:
-        client.async_stream_infer(model, _llm_inputs(prompt, tokens), enable_empty_final_response=True)
+        client.async_stream_infer(model, inputs, enable_empty_final_response=True)
         while True:
             result, error = answers.get(timeout=STREAM_SECONDS)
             if error:
@@ -68,4 +74,15 @@ def _llm_inputs(prompt: str, tokens: int) -> list[Any]:
         tensor("streaming", True, "BOOL", bool),
         tensor("sampling_param_max_tokens", tokens, "INT32", np.int32),
         tensor("sampling_param_exclude_input_from_output", True, "BOOL", bool),
+    ]
+
+
+def _engine_inputs(prompt: str, tokens: int) -> list[Any]:
+    def tensor(name: str, value: Any, kind: str, dtype: Any) -> Any:
+        return tritonclient.grpc.InferInput(name, [1, 1], kind).set_data_from_numpy(np.array([[value]], dtype=dtype))
+
+    return [
+        tensor("text_input", prompt.encode(), "BYTES", object),
+        tensor("max_tokens", tokens, "INT32", np.int32),
+        tensor("stream", True, "BOOL", bool),
     ]

@@ -108,7 +108,8 @@ def test_the_llm_streams_an_answer(grpc: GRPC, model: ModelSlice) -> None:
     """Pieces of text, and an end."""
     if not model.decoupled:
         pytest.skip("this model is not decoupled, so it cannot stream")
-    answer = "".join(generate(grpc, model.name, HARMONY.format("Say hello."), tokens=16))
+    prompt = HARMONY.format("Say hello.") if model.architecture.startswith("GptOss") else "Say hello."
+    answer = "".join(generate(grpc, model.name, prompt, tokens=16, path=model.path))
     assert answer.strip()
 
 
@@ -119,8 +120,9 @@ def bad_request(http: HTTP, model: ModelSlice) -> None:
     elif model.kind == "reranker":
         rerank(http, model.name, "query", ["passage"], no_such_option=True)
     else:
-        tensor = tritonclient.http.InferInput("text_input", [1], "INT32")
-        tensor.set_data_from_numpy(np.array([1], dtype=np.int32))
+        shape = [1, 1] if model.path == "engine" else [1]
+        tensor = tritonclient.http.InferInput("text_input", shape, "INT32")
+        tensor.set_data_from_numpy(np.ones(shape, dtype=np.int32))
         http.infer(model.name, [tensor])
 
 
