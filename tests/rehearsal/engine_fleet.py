@@ -178,7 +178,7 @@ def serves(one: Machine) -> bool:
 def answer(one: Machine, prompt: str = "harbour lights") -> str:
     """What the LLM says."""
     with tritonclient.grpc.InferenceServerClient(f"{one.address}:8001") as client:
-        return "".join(ask.generate(client, MODEL, prompt, 4))
+        return "".join(ask.generate(client, MODEL, prompt, 4, path="engine"))
 
 
 def restarted(one: Machine) -> str:

@@ -104,7 +104,7 @@ def test_both_of_one_class_have_the_same_signed_copy(machines: Fleet, first: Run
 
 
 def test_every_machine_answers_through_its_engine(machines: Fleet, first: Run) -> None:
-    assert [answer(one).split()[:2] for one in machines.all] == [["harbour", "lights"]] * 3
+    assert [answer(one) for one in machines.all] == ["harb"] * 3
 
 
 def test_no_machine_has_the_private_key(machines: Fleet, first: Run) -> None:
@@ -166,7 +166,7 @@ def test_who_waits_for_a_failed_build_is_told_whose_it_was(out_of_memory: tuple[
 def test_the_last_release_serves_on_meanwhile(machines: Fleet, out_of_memory: tuple[list[str], Run]) -> None:
     pair = (machines.e1, machines.e2)
     assert [current(one) for one in pair] == out_of_memory[0]
-    assert [answer(one).split()[:2] for one in pair] == [["harbour", "lights"]] * 2
+    assert [answer(one) for one in pair] == ["harb"] * 2
 
 
 def test_an_engine_that_answers_otherwise_is_not_swapped_in_and_the_difference_is_shown(machines: Fleet) -> None:
@@ -204,7 +204,9 @@ def test_an_engine_signed_by_another_hand_is_refused_and_built_anew(machines: Fl
     assert (serves(machines.e3), builds(machines.e3)) == (True, 2)
 
 
-def test_an_engine_without_a_signature_is_refused(machines: Fleet) -> None:
+def test_an_engine_without_a_signature_is_refused_until_it_is_judged_and_signed(machines: Fleet) -> None:
     machines.e3.run(f"rm {ENGINES}/*/engine.json.sig")
     assert "engine.json.sig is missing: nobody has signed this engine" in restarted(machines.e3)
     assert not serves(machines.e3)
+    assert machines.deploy("--limit", "e3", ENGINE_WEIGHTS=SLOW).code == 0
+    assert (serves(machines.e3), builds(machines.e3)) == (True, 2)
