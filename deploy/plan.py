@@ -130,6 +130,7 @@ def host_slice(host: Host, surroundings: Surroundings) -> Slice:
         engine_trust=host.engine_trust,
         farm=host.farm,
         mig=host.machine.mig,
+        firewall=host.firewall,
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import shlex
 from dataclasses import asdict, dataclass
 
-from deploy.spec import DataDisk, Docker, EngineStore, EngineTrust, Hub, Machine, Mirrors, Registry
+from deploy.spec import DataDisk, Docker, EngineStore, EngineTrust, Firewall, Hub, Machine, Mirrors, Registry
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -230,10 +230,14 @@ class Slice:
     farm: bool = False
     mig: tuple[str, ...] = ()
     """MIG profiles of every GPU; empty where MIG has to be off."""
+    firewall: Firewall | None = None
 
     def to_json(self) -> dict[str, object]:
         """Plain dictionaries and lists, secrets as their sources only."""
-        return asdict(self)
+        told = asdict(self)
+        if self.firewall is None:
+            del told["firewall"]  # undeclared is unsaid: the digests of older inventories stay what they were
+        return told
 
     def data_disk(self) -> DataDisk | None:
         """The declared blank disk, if any."""

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from deploy.checks.building import building_problems
 from deploy.checks.disk import disk_problems
 from deploy.checks.engine_hosts import engine_host_problems
+from deploy.checks.firewall import firewall_problems
 from deploy.checks.machine import machine_problems
 from deploy.checks.memory import memory_problems
 from deploy.checks.mig import mig_problems
@@ -47,6 +48,7 @@ def host_problems(host: Host, surroundings: Surroundings) -> Iterator[Refusal]:
     yield from secret_problems(host)
     yield from source_problems(host)
     yield from server_problems(host)
+    yield from firewall_problems(host)
     yield from model_problems(host, surroundings)
     yield from weights_problems(host, surroundings)
     yield from engine_host_problems(host, surroundings)

@@ -6,6 +6,7 @@ raises for a wrong *value*: all problems of an inventory are reported together b
 
 from deploy.spec.encoders import DType, Embedder, Encoder, Path, Reranker
 from deploy.spec.engines import EngineStore, EngineTrust
+from deploy.spec.firewall import Firewall, Opening
 from deploy.spec.llm import (
     LLM,
     Adapter,
@@ -56,6 +57,7 @@ __all__ = [
     "Engine",
     "EngineStore",
     "EngineTrust",
+    "Firewall",
     "Host",
     "Hub",
     "KVCache",
@@ -65,6 +67,7 @@ __all__ = [
     "Medusa",
     "Mirrors",
     "Model",
+    "Opening",
     "Parallel",
     "Path",
     "Precision",

@@ -7,6 +7,7 @@ from typing import Literal
 
 from deploy.spec.encoders import Embedder, Reranker
 from deploy.spec.engines import EngineStore, EngineTrust
+from deploy.spec.firewall import Firewall
 from deploy.spec.llm import LLM
 from deploy.spec.machine import Docker, Driver, Hub, Machine, Mirrors, Registry, Release, Toolkit
 
@@ -63,6 +64,8 @@ class Host:
     mirrors: Mirrors = Mirrors()
     engine_store: EngineStore | None = None
     engine_trust: EngineTrust | None = None
+    firewall: Firewall | None = None
+    """None: whatever guards this host is somebody else's, and stays untouched."""
     farm: bool = False
     """A host that builds every engine of the inventory its GPU can build, and serves nothing (`build.py`)."""
     groups: tuple[str, ...] = ()

@@ -15,9 +15,11 @@ from deploy.spec import (
     DataDisk,
     Docker,
     Driver,
+    Firewall,
     Hub,
     KVCache,
     Mirrors,
+    Opening,
     Registry,
     Release,
     Rollout,
@@ -354,6 +356,42 @@ SOURCES = {
     ),
 }
 
+FIREWALL = {
+    "a network has no host bits": Wrong({"firewall": Firewall(allow=("10.0.0.5/8",))}, "bad-network", "firewall.allow"),
+    "a network is a CIDR": Wrong(
+        {"firewall": Firewall(allow=("10.0.0.0/8",), ssh=("office",))}, "bad-network", "firewall.ssh"
+    ),
+    "a firewall lets somebody in": Wrong({"firewall": Firewall(allow=())}, "firewall-allows-nobody", "firewall.allow"),
+    "a firewall does not let everybody in": Wrong(
+        {"firewall": Firewall(allow=("10.0.0.0/8",), metrics=("::/0",))},
+        "firewall-allows-everybody",
+        "firewall.metrics",
+    ),
+    "a server's port is opened by the server's own list": Wrong(
+        {"firewall": Firewall(allow=("10.0.0.0/8",), open=(Opening(port=8000),), rest="closed")},
+        "port-of-a-server",
+        "firewall.open[0].port",
+    ),
+    "an opening is a port": Wrong(
+        {"firewall": Firewall(allow=("10.0.0.0/8",), open=(Opening(port=0),), rest="closed")},
+        "port-range",
+        "firewall.open[0].port",
+    ),
+    "openings need a closed host": Wrong(
+        {"firewall": Firewall(allow=("10.0.0.0/8",), open=(Opening(port=9100),))},
+        "openings-of-an-open-host",
+        "firewall.open",
+    ),
+    "new rules are confirmed in a sensible time": Wrong(
+        {"firewall": Firewall(allow=("10.0.0.0/8",), confirm_seconds=1)}, "out-of-range", "firewall.confirm_seconds"
+    ),
+    "a list of networks is a tuple": Wrong(
+        {"firewall": Firewall(allow="10.0.0.0/8")},
+        "wrong-type",
+        "firewall.allow",  # type: ignore[arg-type]
+    ),
+}
+
 SECRETS = {
     "a token typed out is never shown": Wrong(
         {"hub": Hub(token="hf_abcdefghijklmnopqrstuvwxyz")},
@@ -410,4 +448,15 @@ DATA = {
     "a wave reaches somebody": Wrong({"rollout": Rollout(wave_percent=0)}, "out-of-range", "rollout.wave_percent"),
 }
 
-ALL: dict[str, Wrong] = {**MACHINES, **RELEASES, **SERVERS, **MODELS, **MEMORY, **WEIGHTS, **SOURCES, **SECRETS, **DATA}
+ALL: dict[str, Wrong] = {
+    **MACHINES,
+    **RELEASES,
+    **SERVERS,
+    **MODELS,
+    **MEMORY,
+    **WEIGHTS,
+    **SOURCES,
+    **FIREWALL,
+    **SECRETS,
+    **DATA,
+}

@@ -1,0 +1,34 @@
+"""What of a host answers from outside, as an operator declares it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, kw_only=True)
+class Opening:
+    """One port of the host that answers besides SSH and the servers. No `sources` means everybody."""
+
+    port: int
+    sources: tuple[str, ...] = ()
+    protocol: Literal["tcp", "udp"] = "tcp"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Firewall:
+    """A table of nftables of the project's own; tables of others stay as they are, and what they drop stays dropped.
+
+    Networks are written as CIDR, IPv4 or IPv6. SSH is open to everybody unless `ssh` says to whom. `rest` is whatever
+    else of the host: left alone, or closed but for `open`, ICMP and DHCP. Containers of the host are not outside.
+    """
+
+    allow: tuple[str, ...]
+    """Networks that reach the servers' HTTP and gRPC ports."""
+    metrics: tuple[str, ...] = ()
+    """Networks that reach the metrics ports; empty: those of `allow`."""
+    ssh: tuple[str, ...] = ()
+    open: tuple[Opening, ...] = ()
+    rest: Literal["untouched", "closed"] = "untouched"
+    confirm_seconds: int = 30
+    """New rules that no new SSH connection has confirmed after this long are taken back by the host itself."""

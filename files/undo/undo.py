@@ -1,0 +1,167 @@
+#!/usr/bin/env python3
+"""The dead man's switch of a host: a change that may shut us out is taken back unless a new connection confirms it.
+
+    undo.py save NAME [--after COMMAND]… PATH…   keeps what the paths hold now (a path that is not there counts too)
+    undo.py watch NAME SECONDS                   takes it all back after that long
+    undo.py confirm NAME                         the change stays; exit 1 where it has been taken back already
+    undo.py back NAME [WHY]                      takes it back now, runs each COMMAND, and writes NAME.taken-back.json
+    undo.py boot                                 as `back`, for every change unconfirmed when the host went down
+
+What is kept lies on the root file system, so a power cut between change and confirmation counts as no confirmation.
+Saved twice, the older copy stays: it is the last state that was known to let us in.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+KEPT = Path(os.environ.get("ENGINEHOUSE_UNDO", "/etc/enginehouse/undo"))
+COMMAND_SECONDS = 120
+
+
+def main() -> int:
+    words = _words()
+    KEPT.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with (KEPT / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if words.verb == "save":
+            save(words.name, words.paths, words.after or [])
+        elif words.verb == "watch":
+            watch(words.name, words.seconds)
+        elif words.verb == "confirm":
+            return confirm(words.name)
+        elif words.verb == "back":
+            back(words.name, words.why)
+        else:
+            for kept in sorted(path.parent.name for path in KEPT.glob("*/kept.json")):
+                back(kept, "the host went down before anybody confirmed it", run=False)
+    return 0
+
+
+def _words() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    saving = verbs.add_parser("save")
+    saving.add_argument("name")
+    saving.add_argument("--after", action="append")
+    saving.add_argument("paths", nargs="+", type=Path)
+    watching = verbs.add_parser("watch")
+    watching.add_argument("name")
+    watching.add_argument("seconds", type=int)
+    verbs.add_parser("confirm").add_argument("name")
+    taking = verbs.add_parser("back")
+    taking.add_argument("name")
+    taking.add_argument("why", nargs="?", default="no new connection confirmed it in time")
+    verbs.add_parser("boot")
+    return parser.parse_args()
+
+
+def save(name: str, paths: list[Path], after: list[str]) -> None:
+    """What the paths hold is kept, whole or not at all; `after` are run once it has been put back."""
+    (KEPT / f"{name}.taken-back.json").unlink(missing_ok=True)
+    if (KEPT / name).is_dir():
+        return
+    new = KEPT / f".{name}.new"
+    shutil.rmtree(new, ignore_errors=True)
+    new.mkdir(mode=0o700)
+    files: dict[str, dict[str, int | str] | None] = {}
+    for number, path in enumerate(paths):
+        files[str(path)] = _keep(path, new / str(number)) if path.is_file() else None
+    _write(new / "kept.json", json.dumps({"files": files, "after": after}, indent=2).encode() + b"\n")
+    new.rename(KEPT / name)
+    _sync(KEPT)
+
+
+def _keep(path: Path, copy: Path) -> dict[str, int | str]:
+    _write(copy, path.read_bytes())
+    seen = path.stat()
+    return {"copy": copy.name, "mode": seen.st_mode & 0o7777, "owner": seen.st_uid, "group": seen.st_gid}
+
+
+def watch(name: str, seconds: int) -> None:
+    """The timer runs; one that ran before is started anew."""
+    unit = f"enginehouse-undo-{name}"
+    _systemctl("stop", f"{unit}.timer")
+    command = ["/usr/bin/python3", "-B", os.path.realpath(__file__), "back", name]
+    timer = ["--quiet", "--collect", f"--unit={unit}", f"--on-active={seconds}", "--timer-property=AccuracySec=100ms"]
+    subprocess.run(["systemd-run", *timer, *command], check=True)
+
+
+def confirm(name: str) -> int:
+    """The change stays, or has been taken back before."""
+    if not (KEPT / name).is_dir():
+        print(f"{name}: there is nothing to confirm; it was taken back, or never watched", file=sys.stderr)
+        return 1
+    _systemctl("stop", f"enginehouse-undo-{name}.timer")
+    shutil.rmtree(KEPT / name)
+    _sync(KEPT)
+    return 0
+
+
+def back(name: str, why: str, run: bool = True) -> None:
+    """Every path holds what it held; each command has run; what was done is written down."""
+    place = KEPT / name
+    if not (place / "kept.json").exists():
+        return
+    kept = json.loads((place / "kept.json").read_text())
+    for path, seen in kept["files"].items():
+        _put_back(Path(path), seen, place)
+    if any(path.startswith("/etc/systemd/system/") for path in kept["files"]):
+        _systemctl("daemon-reload")
+    said = [_ran(command) for command in kept["after"]] if run else []
+    told = {"why": why, "when": time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime()), "paths": list(kept["files"])}
+    told |= {"said": [line for line in said if line]}
+    _write(KEPT / f"{name}.taken-back.json", json.dumps(told).encode() + b"\n")
+    print(f"{name}: {why}; taken back: {', '.join(kept['files'])}")
+    shutil.rmtree(place)
+    _sync(KEPT)
+
+
+def _put_back(path: Path, seen: dict[str, int | str] | None, place: Path) -> None:
+    if seen is None:
+        path.unlink(missing_ok=True)
+        return
+    new = path.with_name(f"{path.name}.enginehouse-undo")
+    _write(new, (place / str(seen["copy"])).read_bytes())
+    os.chmod(new, int(seen["mode"]))
+    os.chown(new, int(seen["owner"]), int(seen["group"]))
+    new.rename(path)
+    _sync(path.parent)
+
+
+def _ran(command: str) -> str:
+    """Runs it; what it said where it did not end well. The others still run."""
+    try:
+        ended = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=COMMAND_SECONDS)
+    except subprocess.TimeoutExpired:
+        return f"{command}: still running after {COMMAND_SECONDS} s"
+    return "" if ended.returncode == 0 else f"{command}: {ended.stderr.strip() or ended.returncode}"
+
+
+def _systemctl(*words: str) -> None:
+    subprocess.run(["systemctl", *words], capture_output=True, check=False)
+
+
+def _write(path: Path, content: bytes) -> None:
+    with path.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _sync(directory: Path) -> None:
+    handle = os.open(directory, os.O_RDONLY)
+    os.fsync(handle)
+    os.close(handle)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

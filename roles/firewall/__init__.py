@@ -1,0 +1,38 @@
+"""What of a host answers from outside: a table of nftables of our own, where the inventory declares one.
+
+Docker rewrites the address of a published port before the `input` chain sees it, so what is filtered there is not
+filtered at all; these rules stand before that, for IPv4 and IPv6 alike. New rules are watched: unless a new SSH
+connection confirms them, the host puts the old ones back by itself. Without a declaration nothing is touched; what an
+earlier one put there is taken away.
+"""
+
+from __future__ import annotations
+
+from pyinfra.api.operation import OperationMeta
+
+from deploy.slice import Slice
+from roles import undo
+from roles.firewall import operations
+from roles.firewall.facts import FirewallHost
+from roles.steps import Reading, step
+
+
+def apply(mine: Slice) -> list[OperationMeta]:
+    """Exactly what is declared answers, also after a reboot. Returns the steps."""
+    look = Reading(FirewallHost)
+    if mine.firewall is None:
+        return [step(look, operations.taken_away, name="Firewall | Take away what is no longer declared")]
+    steps = [
+        undo.installed(),
+        step(look, operations.packages, name="Firewall | Install nftables"),
+        step(look, operations.programs, name="Firewall | Place program and unit"),
+    ]
+    steps.append(
+        step(
+            look,
+            lambda seen: operations.in_force(seen, mine),
+            after=steps,
+            name="Firewall | Load the rules, confirmed",
+        )
+    )
+    return steps

@@ -1,0 +1,35 @@
+"""What the firewall role asks a host, in one command."""
+
+from __future__ import annotations
+
+from pyinfra.api import FactBase
+
+from roles.firewall import paths
+from roles.seen import Seen, ask_files, ask_packages, ask_units, ask_value, script
+
+# sshd's configured ports, those it listens on, and the one of every connection it serves: ours is among them.
+SSH_PORTS = (
+    "{ /usr/sbin/sshd -T | sed -n 's/^port //p';"
+    " ss -Htlnp; ss -Htnp state established; } | awk 'NF == 1 { print; next } /\"sshd/ "
+    '{ place = $1 == "LISTEN" ? $4 : $3; sub(/.*:/, "", place); print place }\' | sort -nu'
+)
+
+
+class FirewallHost(FactBase[Seen]):
+    """The package, our files, whether our table is in force as it was loaded, and where SSH answers."""
+
+    default = Seen
+
+    def command(self) -> str:
+        """Everything at once."""
+        return script(
+            ask_packages("nftables"),
+            ask_files(paths.RULES, paths.PROGRAM, paths.UNIT),
+            ask_units(paths.UNIT_NAME),
+            ask_value("loaded", f"bash {paths.PROGRAM} seen"),
+            ask_value("ssh-ports", SSH_PORTS),
+        )
+
+    def process(self, output: list[str]) -> Seen:
+        """Parsed, not judged."""
+        return Seen.parse(output)

@@ -1,0 +1,75 @@
+"""From what the firewall role saw to the commands that are missing. Pure; `step` runs them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from deploy.errors import Refusal
+from deploy.slice import Slice
+from roles import apt, undo
+from roles.firewall import paths
+from roles.firewall.rules import rules
+from roles.seen import Seen
+from roles.steps import Command, Refuse, write
+from roles.texts import shipped
+
+LOAD = f"bash {paths.PROGRAM} load"
+
+
+def packages(seen: Seen) -> Iterator[Command]:
+    """Commands that install nft; its service is left as it is, ours does not need it."""
+    yield from apt.install({"nftables": ""}, seen.packages)
+
+
+def programs(seen: Seen) -> Iterator[Command]:
+    """Commands that place the program and the unit, neither of which changes what answers."""
+    wanted = [
+        shipped("files/firewall/firewall.sh", paths.PROGRAM, "0755"),
+        shipped(f"files/firewall/{paths.UNIT_NAME}", paths.UNIT),
+    ]
+    missing = [text for text in wanted if not seen.holds(text.path, text.content)]
+    yield from (write(text.path, text.content, text.mode) for text in missing)
+    if missing:
+        yield "systemctl daemon-reload"
+
+
+def in_force(seen: Seen, mine: Slice) -> Iterator[Command]:
+    """Commands after which exactly the declared rules are in force, now and after a boot, and we still get in."""
+    assert mine.firewall
+    ports = [int(line) for line in seen.value("ssh-ports").split() if line.isdigit()]
+    if not ports:
+        yield Refuse(_no_ssh())
+        return
+    wanted, unit = rules(mine, ports), seen.unit(paths.UNIT_NAME)
+    if not unit.starts_at_boot:
+        yield f"systemctl enable {paths.UNIT_NAME}"
+    if seen.holds(paths.RULES, wanted) and seen.value("loaded") and unit.runs:
+        return
+    yield from undo.watched(
+        "firewall",
+        what="the firewall's new rules",
+        paths=(paths.RULES,),
+        commands=[write(paths.RULES, wanted), f"systemctl reload-or-restart {paths.UNIT_NAME}"],
+        after=(LOAD,),
+        seconds=mine.firewall.confirm_seconds,
+        attempt="correct `firewall` in the inventory (who is in `ssh`, what Docker or a route needs), then run again",
+    )
+
+
+def taken_away(seen: Seen) -> Iterator[Command]:
+    """Commands that remove an earlier plan's firewall; nothing where the project never put one."""
+    ours = [path for path in (paths.UNIT, paths.RULES, paths.PROGRAM) if path in seen.files]
+    if paths.UNIT in ours:
+        yield f"systemctl disable --now {paths.UNIT_NAME}"
+    if ours:
+        yield f"rm -f {' '.join(ours)} && systemctl daemon-reload"
+
+
+def _no_ssh() -> Refusal:
+    return Refusal(
+        "nobody can say where this host's sshd answers, so no firewall is loaded",
+        facts={"asked": "sshd -T, and ss for what sshd listens on and serves", "found": "no port"},
+        attempt="run as root or with sudo; install iproute2",
+        state="no rule was changed",
+        kind="no-ssh-port",
+    )

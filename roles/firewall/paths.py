@@ -1,0 +1,8 @@
+"""Files of the host that the firewall role owns."""
+
+from roles.places import SETTINGS, program, unit
+
+UNIT_NAME = "enginehouse-firewall.service"
+RULES = f"{SETTINGS}/firewall.nft"
+PROGRAM = program("firewall.sh")
+UNIT = unit(UNIT_NAME)

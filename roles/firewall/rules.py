@@ -1,0 +1,73 @@
+"""The declared firewall as a file of nftables. Pure: the same slice and SSH ports give the same bytes."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from deploy.slice import ServerSlice, Slice
+from deploy.spec import Firewall
+from roles.texts import HERE
+
+BRIDGE = "enginehouse0"
+"""Triton's containers are behind it (files/triton/host/prepare.sh)."""
+
+
+class Networks(NamedTuple):
+    """Networks of one group, each family without overlaps, which nftables refuses in a set."""
+
+    v4: list[str]
+    v6: list[str]
+
+    @classmethod
+    def of(cls, written: Iterable[str]) -> Networks:
+        """Sorted and merged."""
+        found = [ipaddress.ip_network(each) for each in written]
+        v4 = ipaddress.collapse_addresses(each for each in found if isinstance(each, ipaddress.IPv4Network))
+        v6 = ipaddress.collapse_addresses(each for each in found if isinstance(each, ipaddress.IPv6Network))
+        return cls([str(each) for each in v4], [str(each) for each in v6])
+
+
+def rules(mine: Slice, ssh_ports: Iterable[int]) -> str:
+    """The whole file; `ssh_ports` are where this host's sshd answers."""
+    firewall = mine.firewall
+    assert firewall, "no firewall is declared"
+    environment = Environment(
+        loader=FileSystemLoader(HERE / "templates" / "firewall"), undefined=StrictUndefined, keep_trailing_newline=True
+    )
+    return environment.get_template("enginehouse.nft.j2").render(
+        bridge=BRIDGE,
+        groups=_groups(firewall),
+        ssh_ports=sorted(ssh_ports),
+        published=[row for server in mine.servers for row in _published(server)],
+        openings=_openings(firewall),
+        closed=firewall.rest == "closed",
+    )
+
+
+def _groups(firewall: Firewall) -> dict[str, Networks]:
+    """Who may come in where, by the chain's name; a group that is open to everybody has none."""
+    named = {"servers": firewall.allow, "metrics": firewall.metrics or firewall.allow, "ssh": firewall.ssh}
+    named |= {f"open{number}": each.sources for number, each in enumerate(firewall.open)}
+    return {name: Networks.of(written) for name, written in named.items() if written}
+
+
+def _published(server: ServerSlice) -> list[tuple[str, str]]:
+    """(what a connection to the server looks like, its group); a loopback address is not seen from outside."""
+    address = ipaddress.ip_address(server.address)
+    if address.is_loopback:
+        return []
+    family = "ip" if address.version == 4 else "ip6"
+    to = "" if address.is_unspecified else f"{family} daddr {address} "
+    clients = f"{to}tcp dport {{ {server.http_port}, {server.grpc_port} }}"
+    return [(clients, "servers"), (f"{to}tcp dport {server.metrics_port}", "metrics")]
+
+
+def _openings(firewall: Firewall) -> list[tuple[str, str]]:
+    return [
+        (f"{each.protocol} dport {each.port}", f"jump open{number}" if each.sources else "accept")
+        for number, each in enumerate(firewall.open)
+    ]

@@ -1,0 +1,40 @@
+"""The rehearsal's machines with one embedder and one LLM; what a test changes comes from the environment.
+
+SURFACE_VERBOSE: Triton's log_verbose. SURFACE_ALLOW, SURFACE_SSH: networks of a declared firewall, comma-separated.
+SURFACE_REST: what of the rest. SURFACE_BIP: an address of Docker's own bridge.
+"""
+
+import os
+from dataclasses import replace
+
+from deploy.spec import Docker, Firewall
+from tests.rehearsal.variants import hosts
+
+_SERVED = ("minilm", "gpt-oss-tiny")
+
+
+def _networks(variable):
+    return tuple(filter(None, os.environ.get(variable, "").split(",")))
+
+
+def _firewall():
+    if not _networks("SURFACE_ALLOW"):
+        return None
+    rest = os.environ.get("SURFACE_REST", "untouched")
+    ssh = _networks("SURFACE_SSH")
+    return Firewall(allow=_networks("SURFACE_ALLOW"), ssh=ssh, rest=rest, confirm_seconds=12)
+
+
+def _change(data, state):
+    (server,) = data["servers"]
+    models = tuple(each for each in server.models if each.name in _SERVED)
+    verbose = int(os.environ.get("SURFACE_VERBOSE", "0"))
+    bip = os.environ.get("SURFACE_BIP")
+    return {
+        "servers": (replace(server, models=models, log_verbose=verbose),),
+        "firewall": _firewall(),
+        "docker": Docker(daemon={"bip": bip} if bip else {}),
+    }
+
+
+rehearsal = hosts(_change)
