@@ -49,6 +49,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--runs", type=int, default=5)
     made.add_argument("--seconds", type=float, default=3.0, help="length of one run over gRPC; HTTP takes half of it")
     made.add_argument("--without-naive", action="store_true")
+    made.add_argument("--fp8", action="store_true", help="ours once more with products=fp8, as a server of its own")
     made.add_argument("--without-http", action="store_true")
     made.add_argument("--neighbour", action="store_true", help="once more beside a process that fills the memory")
     made.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="above the plan's parameters")
@@ -72,6 +73,9 @@ def measure(options: argparse.Namespace, work: Path, stack: ExitStack) -> dict[s
     if not options.without_naive:
         say("starting the naive backends")
         rivals["naive"] = stack.enter_context(naive_server(options, work / "naive", weights, kinds))
+    if options.fp8:
+        say("starting ours with products in 8 bits")
+        rivals["fp8"] = stack.enter_context(our_server(options, work / "fp8", weights, kinds, products="fp8"))
     crowd = stack.enter_context(clients.processes(CLIENT_PROCESSES if not options.small else 2))
     rows = [case_row(options, one, rivals, crowd, limits, weights[one.case.kind]) for one in workloads]
     beside = beside_neighbour(options, workloads, server, crowd) if options.neighbour else {}
@@ -116,10 +120,10 @@ def start_twice(options: argparse.Namespace, work: Path, weights: dict[str, Path
 
 @contextmanager
 def our_server(
-    options: argparse.Namespace, work: Path, weights: dict[str, Path], kinds: list[str]
+    options: argparse.Namespace, work: Path, weights: dict[str, Path], kinds: list[str], **more: str
 ) -> Iterator[triton.Server]:
-    """The shipped backends, with the parameters of the plan and those of `--set`."""
-    changes = dict(word.split("=", 1) for word in options.set)
+    """The shipped backends, with the parameters of the plan, those of `--set`, and `more`."""
+    changes = dict(word.split("=", 1) for word in options.set) | more
     repositories.ours(work / "repository", weights, kinds, options.device, changes)
     with triton.serving(work / "repository", work / "run", work.parent / "compiled") as server:
         yield server
@@ -158,7 +162,7 @@ def case_row(
         over_http = in_turn(options, workload, {"ours": rivals["ours"]}, crowd, "http", options.seconds / 2)
         row["ours_http"] = summary(workload, over_http["ours"], limits, flop)
     say("  " + "; ".join(f"{name} {one['documents_per_second']:.0f} docs/s, p50 {one['p50_ms']:.2f} ms"
-                         for name in ("ours", "naive", "ours_http") if (one := row.get(name))))  # fmt: skip
+                         for name in ("ours", "naive", "fp8", "ours_http") if (one := row.get(name))))  # fmt: skip
     return row
 
 

@@ -2,7 +2,21 @@
 
 from typing import Any
 
-HEAD = ("case", "naive", "ours", "HTTP", "limit", "of limit", "x naive", "p50 ms", "p95", "p99", "tokens/s", "cores")
+HEAD = (
+    "case",
+    "naive",
+    "ours",
+    "FP8",
+    "HTTP",
+    "limit",
+    "of limit",
+    "x naive",
+    "p50 ms",
+    "p95",
+    "p99",
+    "tokens/s",
+    "cores",
+)
 
 
 def text(result: dict[str, Any]) -> str:
@@ -27,7 +41,7 @@ def _row(row: dict[str, Any]) -> tuple[str, ...]:
         row["name"],
         f"{naive['documents_per_second']:,.0f}" if naive else "–",
         f"{rate:,.0f}",
-        f"{row['ours_http']['documents_per_second']:,.0f}" if "ours_http" in row else "–",
+        *(f"{row[side]['documents_per_second']:,.0f}" if side in row else "–" for side in ("fp8", "ours_http")),
         f"{row['limit_documents_per_second']:,.0f}",
         f"{ours['share_of_bf16_limit']:.0%}",
         f"{rate / naive['documents_per_second']:.1f}" if naive and naive["documents_per_second"] else "–",
