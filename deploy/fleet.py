@@ -18,17 +18,21 @@ from deploy.refuse import refuse
 from deploy.spec import Host, Rollout
 
 SPEC_KEYS = tuple(field.name for field in fields(Host) if field.name not in ("name", "groups"))
-FLEET_KEYS = ("rollout", "expect")
+FLEET_KEYS = ("rollout", "expect", "remove")
 ROLES = (
     "base",
+    "cleanup",
     "container_toolkit",
     "docker",
     "engines",
+    "firewall",
+    "health",
     "mig",
     "model_store",
     "nvidia_driver",
     "preflight",
     "registry",
+    "removal",
     "rollout",
     "traffic",
     "triton",

@@ -24,6 +24,24 @@ static int persistence(void)
     return mode && *mode == '1';
 }
 
+/* A fault somebody set: /run/rehearsal/gpu-faults, lines `INDEX FIELD VALUE`; else what a whole card says. */
+static const char *faulty(int index, const char *field, const char *whole)
+{
+    static char value[64];
+    char name[64];
+    int number;
+    FILE *file = fopen("/run/rehearsal/gpu-faults", "r");
+    if (!file)
+        return whole;
+    while (fscanf(file, "%d %63s %63s", &number, name, value) == 3)
+        if (number == index && !strcmp(name, field)) {
+            fclose(file);
+            return value;
+        }
+    fclose(file);
+    return whole;
+}
+
 static int chosen(int index) { return only < 0 || only == index; }
 
 /* "[N/A]" for a card that cannot be cut. */
@@ -50,10 +68,14 @@ static const char *value(const struct gpu *gpu, int index, const char *field, co
     SAYS("persistence_mode", "%s", persistence() ? "Enabled" : "Disabled")
     SAYS("compute_mode", "Default")
     SAYS("ecc.mode.current", "Enabled") SAYS("ecc.mode.pending", "Enabled")
-    SAYS("ecc.errors.uncorrected.volatile.total", "0")
+#define FAULTY(label, whole) if (!strcmp(field, label)) return faulty(index, label, whole);
+    FAULTY("ecc.errors.corrected.volatile.total", "0") FAULTY("ecc.errors.uncorrected.volatile.total", "0")
+    FAULTY("ecc.errors.corrected.aggregate.total", "0") FAULTY("ecc.errors.uncorrected.aggregate.total", "0")
+    FAULTY("retired_pages.pending", "[N/A]")
+    FAULTY("remapped_rows.correctable", "0") FAULTY("remapped_rows.uncorrectable", "0")
     SAYS("mig.mode.current", "%s", mig_word(gpu, mig_mode(index).current))
     SAYS("mig.mode.pending", "%s", mig_word(gpu, mig_mode(index).pending))
-    SAYS("remapped_rows.pending", "No") SAYS("remapped_rows.failure", "No")
+    FAULTY("remapped_rows.pending", "No") FAULTY("remapped_rows.failure", "No") FAULTY("gpu_recovery_action", "None")
     SAYS("vbios_version", "rehearsal stand-in")
     SAYS("pstate", "P0")
     SAYS("temperature.gpu", "30")
@@ -173,6 +195,11 @@ static int refused(void)
         return 18;
     }
     gpu_count = find_gpus(gpus);
+    for (int i = 0; i < gpu_count; i++)
+        if (*faulty(i, "lost", "no") == 'y') {
+            printf("Unable to determine the device handle for GPU%d: %s: GPU is lost.  Reboot the system to recover this GPU\n", i, gpus[i].bus_id);
+            return 15;
+        }
     /* What a container sees after its device rules were taken away: the copy is still there, the device is not. */
     if (!access(CARRIED "/nodes", F_OK) && !control_device_opens()) {
         puts("Failed to initialize NVML: Unknown Error");

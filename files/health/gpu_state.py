@@ -1,0 +1,216 @@
+#!/usr/bin/python3
+"""Says whether this host's GPUs are fit to start something on: ECC, remapped rows, Xid messages of the driver.
+
+    gpu_state.py gate SERVER     before each swap: exit 1 and a verdict that says why, if a GPU of SERVER is not fit
+    gpu_state.py metrics         run by a timer: ROOT/metrics/gpu.prom for node_exporter's textfile collector
+    gpu_state.py mended          typed by a person after a reset: Xid messages before now no longer stop anything
+
+What an Xid asks for is in /etc/enginehouse/gpu_state.json (from the catalogue), with the GPUs of each server. A host
+without nvidia-smi has nothing to say. Messages count that the kernel wrote since boot, or root in the kernel's name:
+`logger -t kernel 'NVRM: Xid (PCI:0000:01:00): 79, drill'` rehearses a fault.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(os.environ.get("ENGINEHOUSE_ROOT", "/var/lib/enginehouse"))
+SETTINGS = Path(os.environ.get("ENGINEHOUSE_GPU_STATE", "/etc/enginehouse/gpu_state.json"))
+ANSWER_SECONDS = 60
+OLD_FIELDS = (
+    *("index", "pci.bus_id", "ecc.errors.uncorrected.volatile.total", "ecc.errors.uncorrected.aggregate.total"),
+    *("remapped_rows.uncorrectable", "remapped_rows.pending", "remapped_rows.failure", "retired_pages.pending"),
+)
+FIELDS = (*OLD_FIELDS, "gpu_recovery_action")
+"""An H100 with driver 580.159.04 answers (2026-11-21): numbers, Yes or No, [N/A], and None where nothing is due."""
+RECOVERIES = {"reset": "reset", "drain and reset": "reset", "drain p2p": "reset", "reboot": "boot"}
+XID = re.compile(r"NVRM: Xid \((?:PCI:)?([0-9a-fA-F]+:[0-9a-fA-F]+:[0-9a-fA-F]+)[^)]*\): (\d+)")
+METRICS = (
+    ("ecc_uncorrected_volatile", OLD_FIELDS[2], "Uncorrected memory errors since the driver was loaded."),
+    ("ecc_uncorrected_total", OLD_FIELDS[3], "Uncorrected memory errors in the card's life."),
+    ("remapped_rows_uncorrectable", OLD_FIELDS[4], "Rows of memory remapped after uncorrectable errors."),
+    ("remap_pending", OLD_FIELDS[5], "1 where rows wait to be remapped at a reset."),
+    ("remap_failed", OLD_FIELDS[6], "1 where a row could not be remapped."),
+)
+MENDED = "python3 /usr/local/lib/enginehouse/gpu_state.py mended"
+ATTEMPTS = {
+    "reset": "systemctl stop triton@{server} && nvidia-smi --gpu-reset -i {gpu} && " + MENDED + ", then run again",
+    "boot": "reboot the host (a virtual machine: stop and start it at the provider), and run again",
+    "vendor": "ask the provider for another card: nvidia-bug-report.sh collects what they will want to see",
+}
+
+
+class Silent(Exception):
+    """nvidia-smi did not answer; the text is what it said."""
+
+
+def main() -> int:
+    verb = sys.argv[1]
+    if verb == "mended":
+        (ROOT / "xids-mended").write_text(f"{time.time():.6f}\n")
+        return 0
+    if not shutil.which("nvidia-smi"):
+        return 0
+    settings = json.loads(SETTINGS.read_text())
+    return gate(sys.argv[2], settings) if verb == "gate" else metrics(settings)
+
+
+def gate(server: str, settings: dict) -> int:
+    """0 where each GPU of the server is fit."""
+    wanted = settings["servers"].get(server, [])
+    if not wanted:
+        return 0
+    try:
+        gpus = read_gpus()
+        problems = [one for gpu in wanted for one in problems_of(gpu, gpus, settings["xids"])]
+    except Silent as silent:
+        problems = [(wanted[0], f"nvidia-smi says: {silent}", "boot")]
+    if problems:
+        refuse(server, problems)
+    return 1 if problems else 0
+
+
+def problems_of(gpu: int, gpus: list[dict], xids: dict[str, dict]) -> list[tuple[int, str, str]]:
+    """What is wrong with one GPU, as (its number, what was seen, what it asks for); the worst remedy first."""
+    row = next((each for each in gpus if each["index"] == str(gpu)), None)
+    if row is None:
+        return [(gpu, f"nvidia-smi lists {len(gpus)} GPUs and not this one", "boot")]
+    found = []
+    if is_yes(row["remapped_rows.failure"]):
+        found.append((gpu, "a row of its memory could not be remapped", "vendor"))
+    if is_yes(row["remapped_rows.pending"]) or is_yes(row["retired_pages.pending"]):
+        found.append((gpu, "rows of its memory wait to be remapped at a reset", "reset"))
+    advice = row["gpu_recovery_action"]
+    if advice.lower() in RECOVERIES:
+        found.append((gpu, f"the driver's recovery action is {advice}", RECOVERIES[advice.lower()]))
+    if count(row["ecc.errors.uncorrected.volatile.total"]):
+        errors = count(row["ecc.errors.uncorrected.volatile.total"])
+        found.append((gpu, f"{errors} uncorrected memory errors since the driver was loaded", "reset"))
+    for xid, when in read_xids().get(place(row["pci.bus_id"]), []):
+        known = xids.get(str(xid))
+        if known and known["stops"]:
+            at = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(when))
+            found.append((gpu, f"Xid {xid}, {known['means']} ({at})", known["remedy"]))
+    return sorted(found, key=lambda each: ("vendor", "boot", "reset").index(each[2]))
+
+
+def refuse(server: str, problems: list[tuple[int, str, str]]) -> None:
+    """Tells the journal, and whoever asked for the swap, through its verdict."""
+    gpu, _, remedy = problems[0]
+    serves = subprocess.run(["systemctl", "is-active", "--quiet", f"triton@{server}.service"], check=False)
+    state = "what served goes on" if serves.returncode == 0 else "nothing serves"
+    reason = "\n".join(
+        [
+            *(f"  seen    GPU {number}: {seen}" for number, seen, _ in problems[:6]),
+            "  wanted  no uncorrected error, no row to remap, and since boot no Xid that asks for a reset",
+            f"  try     {ATTEMPTS[remedy].format(server=server, gpu=gpu)}",
+            f"  state   the swap was not begun; {state}",
+        ]
+    )
+    sentence = f"GPU {gpu} is not fit to start a release on"
+    verdict = {"server": server, "result": "unchanged", "sentence": sentence, "reason": reason}
+    replace(ROOT / "servers" / server / "verdict.json", json.dumps(verdict) + "\n")
+    print(f"{sentence}\n{reason}", file=sys.stderr)
+
+
+def read_gpus() -> list[dict[str, str]]:
+    """One row per GPU, fields by nvidia-smi's names. Raises Silent where the tool fails or does not end."""
+    try:
+        return queried(FIELDS)
+    except Silent:
+        return queried(OLD_FIELDS)  # a driver that recommends nothing yet refuses to be asked
+
+
+def queried(fields: tuple[str, ...]) -> list[dict[str, str]]:
+    """The rows of one query; what was not asked for is "[N/A]"."""
+    command = ["nvidia-smi", f"--query-gpu={','.join(fields)}", "--format=csv,noheader,nounits"]
+    try:
+        ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=ANSWER_SECONDS)
+    except subprocess.TimeoutExpired:
+        raise Silent(f"nothing within {ANSWER_SECONDS} s") from None
+    if ran.returncode:
+        raise Silent((ran.stdout + ran.stderr).strip().splitlines()[0] if ran.stdout + ran.stderr else "nothing")
+    rows = [map(str.strip, line.split(",")) for line in ran.stdout.splitlines()]
+    return [dict.fromkeys(FIELDS, "[N/A]") | dict(zip(fields, row, strict=False)) for row in rows]
+
+
+def read_xids() -> dict[str, list[tuple[int, float]]]:
+    """Xid messages since boot, or since `mended`: by PCI place (0000:01:00), (number, when)."""
+    try:
+        since = float((ROOT / "xids-mended").read_text())
+    except (OSError, ValueError):
+        since = 0.0
+    journal = ["journalctl", "-q", "-b", "--no-pager", "-o", "json", "--output-fields=MESSAGE"]
+    said_by = ["SYSLOG_IDENTIFIER=kernel", "_TRANSPORT=kernel", "+", "SYSLOG_IDENTIFIER=kernel", "_UID=0"]
+    ran = subprocess.run([*journal, *said_by], capture_output=True, text=True, errors="replace", check=False)
+    found: dict[str, list[tuple[int, float]]] = {}
+    for line in ran.stdout.splitlines():
+        if "NVRM: Xid" not in line:
+            continue
+        entry = json.loads(line)
+        when, message = int(entry["__REALTIME_TIMESTAMP"]) / 1e6, XID.search(str(entry["MESSAGE"]))
+        if message and when > since:
+            found.setdefault(place(message[1]), []).append((int(message[2]), when))
+    return found
+
+
+def place(address: str) -> str:
+    """A PCI address as nvidia-smi (00000000:01:00.0) or the kernel (0000:01:00) writes it, in one form."""
+    domain, bus, device = address.lower().split(":")
+    return f"{int(domain, 16):04x}:{bus}:{device.split('.')[0]}"
+
+
+def metrics(settings: dict) -> int:
+    """gpu.prom is written anew, also where nvidia-smi is silent: that is a number too."""
+    try:
+        gpus, answers = read_gpus(), 1
+    except Silent:
+        gpus, answers = [], 0
+    xids = read_xids()
+    lines = ["# HELP enginehouse_gpu_answers 1 where nvidia-smi answers.", "# TYPE enginehouse_gpu_answers gauge"]
+    lines.append(f"enginehouse_gpu_answers {answers}")
+    for name, field, told in METRICS:
+        lines += [f"# HELP enginehouse_gpu_{name} {told}", f"# TYPE enginehouse_gpu_{name} gauge"]
+        lines += [f'enginehouse_gpu_{name}{{gpu="{row["index"]}"}} {number(row[field])}' for row in gpus]
+    lines += ["# HELP enginehouse_gpu_xids Xid messages of the driver since boot.", "# TYPE enginehouse_gpu_xids gauge"]
+    for where, numbers in sorted(xids.items()):
+        for each in sorted({number for number, _ in numbers}):
+            times, known = sum(number == each for number, _ in numbers), settings["xids"].get(str(each), {})
+            labels = f'pci="{where}",xid="{each}",remedy="{known.get("remedy", "unknown")}"'
+            lines.append(f"enginehouse_gpu_xids{{{labels}}} {times}")
+    (ROOT / "metrics").mkdir(exist_ok=True)
+    replace(ROOT / "metrics" / "gpu.prom", "\n".join(lines) + "\n")
+    return 0
+
+
+def count(text: str) -> int:
+    """A number of nvidia-smi; what it does not count is none."""
+    return int(text) if text.isdigit() else 0
+
+
+def is_yes(text: str) -> bool:
+    """A yes of nvidia-smi."""
+    return text.lower() == "yes"
+
+
+def number(text: str) -> int:
+    """What nvidia-smi says as a sample of Prometheus."""
+    return 1 if is_yes(text) else count(text)
+
+
+def replace(path: Path, content: str) -> None:
+    """The file holds `content`; no reader sees half of it."""
+    new = path.with_name(f".{path.name}.new")
+    new.write_text(content)
+    new.rename(path)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,31 @@
+"""What the role settles itself; an inventory overrides it with `health_settings = {…}`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyinfra.api import Host
+
+from roles.settings import overridden
+
+
+@dataclass(frozen=True)
+class Defaults:
+    """How often a server is asked, and what its silence leads to."""
+
+    watch_seconds: int = 60
+    """Between two looks."""
+    answer_seconds: int = 30
+    """Time for one answer of one token, one vector or one pair."""
+    misses: int = 3
+    """In a row, by one model, before its server is restarted; a model that answers others is slow, not missing."""
+    restarts: int = 3
+    """Within `restart_hours`; then a person is needed. systemd gives a unit up after five starts in two hours."""
+    restart_hours: int = 2
+    gpu_state_seconds: int = 60
+    """Between two readings of the GPUs' errors."""
+
+
+def settings(host: Host) -> Defaults:
+    """The defaults with this host's overrides."""
+    return overridden(host, "health", Defaults())

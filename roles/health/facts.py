@@ -1,0 +1,40 @@
+"""Which timers of this role a host runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyinfra.api import FactBase
+
+from roles.places import UNITS
+
+
+@dataclass(frozen=True)
+class Going:
+    """Timers that start at boot, and those of them that run now."""
+
+    enabled: frozenset[str] = frozenset()
+    running: frozenset[str] = frozenset()
+
+
+class Timers(FactBase[Going]):
+    """A bare host has none."""
+
+    def command(self) -> str:
+        wants = f"{UNITS}/timers.target.wants"
+        return (
+            f"for f in {wants}/enginehouse-watch@*.timer {wants}/enginehouse-gpu-state.timer; do"
+            ' if [ -L "$f" ]; then t=$(basename "$f"); echo "enabled=$t";'
+            ' systemctl is-active --quiet "$t" && echo "running=$t"; fi; done; true'
+        )
+
+    @staticmethod
+    def default() -> Going:
+        return Going()
+
+    def process(self, output: list[str]) -> Going:
+        told = [line.partition("=")[::2] for line in output]
+        return Going(
+            frozenset(name for kind, name in told if kind == "enabled"),
+            frozenset(name for kind, name in told if kind == "running"),
+        )

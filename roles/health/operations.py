@@ -1,0 +1,71 @@
+"""The texts of the role, and the commands that start and stop its timers. Pure; `step` runs them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from pyinfra.api.command import StringCommand
+
+from deploy.catalog.xids import STOPS, XIDS
+from deploy.slice import Slice
+from roles.health.defaults import Defaults
+from roles.health.facts import Going
+from roles.places import PROGRAMS, SETTINGS, UNITS
+from roles.texts import Text, shipped
+
+GPU_TIMER = "enginehouse-gpu-state.timer"
+GATE = f"{UNITS}/enginehouse-swap@.service.d/52-enginehouse-gate.conf"
+_WATCH = ("watch_seconds", "answer_seconds", "misses", "restarts", "restart_hours")
+
+
+def watch_timer(server: str) -> str:
+    """The timer of one server's watchdog."""
+    return f"enginehouse-watch@{server}.timer"
+
+
+def texts(mine: Slice, chosen: Defaults) -> list[Text]:
+    """Programs, units, timers with the wanted times, the gate, and what the two programs need to know."""
+    programs = ("watch.py", "gpu_state.py")
+    units = ("enginehouse-watch@.service", "enginehouse-gpu-state.service")
+    return [
+        *(shipped(f"files/health/{name}", f"{PROGRAMS}/{name}", "0755") for name in programs),
+        *(shipped(f"files/health/{name}", f"{UNITS}/{name}") for name in units),
+        shipped("files/health/swap-gate.conf", GATE),
+        Text(f"{UNITS}/enginehouse-watch@.timer", _timer("ask Triton server %i", chosen.watch_seconds)),
+        Text(f"{UNITS}/{GPU_TIMER}", _timer("read the GPUs' state", chosen.gpu_state_seconds)),
+        Text(f"{SETTINGS}/watch.json", _json({name: getattr(chosen, name) for name in _WATCH})),
+        Text(f"{SETTINGS}/gpu_state.json", _json(_gpu_state(mine))),
+    ]
+
+
+def _timer(what: str, seconds: int) -> str:
+    return (
+        "# Installed by enginehouse (role health). Counted from the end of the last one, so that two never overlap.\n"
+        f"[Unit]\nDescription=enginehouse: {what} every {seconds} s\n\n"
+        f"[Timer]\nOnActiveSec={seconds}\nOnUnitInactiveSec={seconds}\nAccuracySec=1s\n\n"
+        "[Install]\nWantedBy=timers.target\n"
+    )
+
+
+def _gpu_state(mine: Slice) -> dict[str, object]:
+    rows = {
+        str(row.number): {"means": row.means, "remedy": row.remedy, "stops": row.remedy in STOPS}
+        for row in XIDS.values()
+    }
+    return {"servers": {server.name: list(server.gpus) for server in mine.servers}, "xids": rows}
+
+
+def _json(content: object) -> str:
+    return json.dumps(content, indent=2, sort_keys=True) + "\n"
+
+
+def timers(mine: Slice, found: Going) -> Iterator[StringCommand]:
+    """Commands after which exactly the planned servers are watched, and the GPUs read."""
+    wanted = [*(watch_timer(server.name) for server in mine.servers), GPU_TIMER]
+    missing = [name for name in wanted if name not in found.enabled or name not in found.running]
+    spare = sorted(found.enabled - set(wanted))
+    if spare:
+        yield StringCommand(f"systemctl disable --now {' '.join(spare)}")
+    if missing:
+        yield StringCommand(f"systemctl enable --now {' '.join(missing)}")

@@ -1,0 +1,167 @@
+"""The GPUs' state as a gate and as metrics, with an nvidia-smi and a journal of a few lines."""
+
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+
+import pytest
+
+from deploy.catalog.xids import XIDS
+from roles.health.defaults import Defaults
+from roles.health.operations import texts
+from tests.roles.loading import program
+from tests.roles.slices import a_slice
+
+gpu_state = program("health/gpu_state.py")
+
+REAL = "0, 00000000:00:06.0, 0, 0, 0, No, No, [N/A], None"
+"""What an H100 80GB with driver 580.159.04 answers (2026-11-21)."""
+LINE = "NVRM: Xid (PCI:0000:00:06): 79, pid=1234, name=tritonserver, GPU has fallen off the bus."
+
+
+class Host:
+    """A PATH with an nvidia-smi, a journalctl and a systemctl that say what a test wants."""
+
+    def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.root, self.monkeypatch = root, monkeypatch
+        (root / "bin").mkdir()
+        (root / "servers/main").mkdir(parents=True)
+        monkeypatch.setenv("PATH", f"{root / 'bin'}:/usr/bin:/bin")
+        monkeypatch.setattr(gpu_state, "ROOT", root)
+        monkeypatch.setattr(gpu_state, "SETTINGS", root / "gpu_state.json")
+        told = {text.path: text.content for text in texts(a_slice(), Defaults())}
+        (root / "gpu_state.json").write_text(told["/etc/enginehouse/gpu_state.json"])
+        self.says(REAL)
+        self.journal()
+        self.program("systemctl", "exit 0")
+
+    def program(self, name: str, script: str) -> None:
+        """A program of that name, in the way of the real one."""
+        path = self.root / "bin" / name
+        path.write_text(f"#!/bin/sh\n{script}\n")
+        path.chmod(path.stat().st_mode | stat.S_IXUSR)
+
+    def says(self, *rows: str, code: int = 0) -> None:
+        """nvidia-smi answers this."""
+        self.program("nvidia-smi", "\n".join([*(f"echo '{row}'" for row in rows), f"exit {code}"]))
+
+    def journal(self, *messages: str, at: int = 1_800_000_000) -> None:
+        """The kernel said this."""
+        lines = [json.dumps({"MESSAGE": each, "__REALTIME_TIMESTAMP": str(at * 10**6)}) for each in messages]
+        self.program("journalctl", "\n".join(["cat <<'EOF'", *lines, "EOF"]))
+
+    def call(self, *words: str) -> int:
+        """The program's exit code."""
+        self.monkeypatch.setattr(gpu_state.sys, "argv", ["gpu_state.py", *words])
+        return int(gpu_state.main())
+
+    @property
+    def verdict(self) -> dict[str, str]:
+        """What whoever asked for a swap is told."""
+        return dict(json.loads((self.root / "servers/main/verdict.json").read_text()))
+
+
+@pytest.fixture
+def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
+    """A host whose one GPU is well."""
+    return Host(tmp_path, monkeypatch)
+
+
+def test_a_gpu_that_is_well_lets_a_swap_begin(host: Host) -> None:
+    assert (host.call("gate", "main"), (host.root / "servers/main/verdict.json").exists()) == (0, False)
+
+
+def test_an_xid_that_asks_for_a_boot_stops_the_swap_and_says_all(host: Host) -> None:
+    host.journal(LINE)
+    assert host.call("gate", "main") == 1
+    assert host.verdict["sentence"] == "GPU 0 is not fit to start a release on"
+    assert host.verdict["reason"].splitlines() == [
+        "  seen    GPU 0: Xid 79, the GPU has fallen off the bus (2027-01-15 08:00:00 UTC)",
+        "  wanted  no uncorrected error, no row to remap, and since boot no Xid that asks for a reset",
+        "  try     reboot the host (a virtual machine: stop and start it at the provider), and run again",
+        "  state   the swap was not begun; what served goes on",
+    ]
+
+
+@pytest.mark.parametrize("number", [13, 31, 43, 63, 94, 999])
+def test_an_xid_of_an_application_or_an_unknown_one_stops_nothing(host: Host, number: int) -> None:
+    host.journal(LINE.replace("79", str(number)))
+    assert host.call("gate", "main") == 0
+
+
+@pytest.mark.parametrize("number", [48, 64, 74, 79, 95, 119, 120])
+def test_an_xid_of_the_card_stops_the_swap(host: Host, number: int) -> None:
+    host.journal(LINE.replace("79", str(number)))
+    assert host.call("gate", "main") == 1
+
+
+def test_another_gpus_xid_stops_nothing_here(host: Host) -> None:
+    host.journal(LINE.replace("0000:00:06", "0000:00:07"))
+    assert host.call("gate", "main") == 0
+
+
+def test_an_xid_from_before_a_reset_stops_nothing(host: Host) -> None:
+    host.journal(LINE, at=1_000_000_000)
+    assert (host.call("mended"), host.call("gate", "main")) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("row", "seen", "attempt"),
+    [
+        (REAL.replace("No, No,", "Yes, No,"), "wait to be remapped", "--gpu-reset -i 0"),
+        (REAL.replace("No, No,", "No, Yes,"), "could not be remapped", "another card"),
+        (REAL.replace("06.0, 0,", "06.0, 2,"), "2 uncorrected memory errors", "--gpu-reset -i 0"),
+        (REAL.replace("None", "Drain and Reset"), "recovery action is Drain and Reset", "--gpu-reset -i 0"),
+        (REAL.replace("None", "Reboot"), "recovery action is Reboot", "reboot the host"),
+        (REAL.replace("0, 0000", "1, 0000", 1), "lists 1 GPUs and not this one", "reboot the host"),
+    ],
+)
+def test_what_nvidia_smi_says_of_the_card_stops_the_swap(host: Host, row: str, seen: str, attempt: str) -> None:
+    host.says(row)
+    assert host.call("gate", "main") == 1
+    assert seen in host.verdict["reason"]
+    assert attempt in host.verdict["reason"]
+
+
+def test_errors_of_the_cards_whole_life_stop_nothing(host: Host) -> None:
+    host.says(REAL.replace("06.0, 0, 0,", "06.0, 0, 7,"))
+    assert host.call("gate", "main") == 0
+
+
+def test_a_lost_gpu_stops_the_swap_with_the_tools_own_words(host: Host) -> None:
+    host.says("Unable to determine the device handle for GPU0: 00000000:00:06.0: GPU is lost.", code=15)
+    assert host.call("gate", "main") == 1
+    assert "nvidia-smi says: Unable to determine the device handle" in host.verdict["reason"]
+
+
+def test_a_driver_that_recommends_nothing_yet_is_asked_the_rest(host: Host) -> None:
+    host.program("nvidia-smi", f'case "$*" in *recovery*) exit 2;; esac; echo "{REAL.removesuffix(", None")}"')
+    assert host.call("gate", "main") == 0
+
+
+def test_a_server_without_a_gpu_is_not_judged(host: Host) -> None:
+    host.says("nothing", code=15)
+    assert host.call("gate", "other") == 0
+
+
+def test_metrics_name_gpu_and_xid(host: Host) -> None:
+    host.says(REAL.replace("06.0, 0, 0,", "06.0, 1, 7,"))
+    host.journal(LINE, LINE)
+    assert host.call("metrics") == 0
+    told = (host.root / "metrics/gpu.prom").read_text().splitlines()
+    assert "enginehouse_gpu_answers 1" in told
+    assert 'enginehouse_gpu_ecc_uncorrected_volatile{gpu="0"} 1' in told
+    assert 'enginehouse_gpu_ecc_uncorrected_total{gpu="0"} 7' in told
+    assert 'enginehouse_gpu_xids{pci="0000:00:06",xid="79",remedy="boot"} 2' in told
+
+
+def test_a_lost_gpu_is_a_metric_too(host: Host) -> None:
+    host.says("GPU is lost", code=15)
+    assert host.call("metrics") == 0
+    assert "enginehouse_gpu_answers 0" in (host.root / "metrics/gpu.prom").read_text()
+
+
+def test_every_xid_of_the_catalogue_has_its_source() -> None:
+    assert [row.number for row in XIDS.values() if "2026-11-21" not in row.source] == []

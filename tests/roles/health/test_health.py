@@ -1,0 +1,61 @@
+"""The role on hosts that do not exist: bare, done, half done, and with a server that is no longer planned."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from roles import health
+from roles.health.defaults import Defaults
+from roles.health.operations import texts
+from tests.roles.fake import Ran, run
+from tests.roles.slices import a_slice
+
+MINE = a_slice()
+WATCH, GPU = "enginehouse-watch@main.timer", "enginehouse-gpu-state.timer"
+DONE = f"enabled={WATCH}\nrunning={WATCH}\nenabled={GPU}\nrunning={GPU}"
+
+
+def placed(chosen: Defaults | None = None) -> str:
+    """What a host says whose texts are right."""
+    return "\n".join(f"{text.seen_when_right} {text.path}" for text in texts(MINE, chosen or Defaults()))
+
+
+def play(seen: str = "", going: str = "", **options: Any) -> Ran:
+    """The role on one host with these answers."""
+    answers = {'sha256sum < "$f"': seen, "timers.target.wants": going}
+    return run(lambda: health.apply(MINE), answers=answers, **options)
+
+
+def test_a_bare_host_gets_programs_units_and_timers() -> None:
+    ran = play()
+    assert ran.changed == ("Health | Install watchdog and GPU state", "Health | Run the timers")
+    assert ran.commands[-1] == f"systemctl enable --now {WATCH} {GPU}"
+
+
+def test_a_finished_host_changes_nothing() -> None:
+    ran = play(placed(), DONE)
+    assert (ran.changed, ran.would_change) == ((), ())
+
+
+def test_a_timer_that_was_stopped_by_hand_runs_again() -> None:
+    assert play(placed(), DONE.replace(f"\nrunning={WATCH}", "")).commands == (f"systemctl enable --now {WATCH}",)
+
+
+def test_a_server_that_is_no_longer_planned_is_no_longer_watched() -> None:
+    old = "\nenabled=enginehouse-watch@old.timer\nrunning=enginehouse-watch@old.timer"
+    assert play(placed(), DONE + old).commands == ("systemctl disable --now enginehouse-watch@old.timer",)
+
+
+def test_other_times_are_written_and_the_running_timers_told() -> None:
+    ran = play(placed(), DONE, data={"health_settings": {"watch_seconds": 15}})
+    assert [command.splitlines()[0].split(" && ")[-1] for command in ran.commands] == [
+        "mv -T /etc/systemd/system/enginehouse-watch@.timer.enginehouse-new"
+        " /etc/systemd/system/enginehouse-watch@.timer",
+        "mv -T /etc/enginehouse/watch.json.enginehouse-new /etc/enginehouse/watch.json",
+        "systemctl daemon-reload",
+        "systemctl try-restart 'enginehouse-*.timer'",
+    ]
+
+
+def test_dry_tells_what_a_bare_host_will_see() -> None:
+    assert len(play(dry=True).would_change) == 2

@@ -1,0 +1,203 @@
+"""The watchdog, against a Triton of a few lines and a systemd of fewer."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.roles.loading import program
+from tests.roles.web import Answer, serving
+
+prove = sys.modules["prove"] = program("triton/host/prove.py")
+watch = program("health/watch.py")
+
+MODELS = (
+    {"name": "embed", "kind": "embedder", "decoupled": False, "dimensions": 2},
+    {"name": "chat", "kind": "llm", "decoupled": True, "dimensions": 0, "loads": ["chat", "chat_tensorrt_llm"]},
+)
+VECTOR: Answer = (200, {}, b'{"outputs": [{"name": "embeddings", "data": [0.6, 0.8]}]}')
+WORD: Answer = (200, {}, b'data: {"text_output": "turns"}\n\n')
+BUSY: Answer = (503, {}, b'{"error": "Exceeds maximum queue size, a boiler of a steam engine"}')
+SETTINGS = {"answer_seconds": 5, "misses": 3, "restarts": 2, "restart_hours": 2}
+STEADY = {"ActiveState": "active", "Job": "", "InvocationID": "one"}
+IDLE = {"ActiveState": "inactive", "Job": "", "InvocationID": ""}
+
+
+def stats(count: int, parts: int = 0) -> Answer:
+    """A model's statistics with so many answers, and so many parts of streamed ones."""
+    told = {"inference_stats": {"success": {"count": count}}, "response_stats": {"0": {"success": {"count": parts}}}}
+    return 200, {}, json.dumps({"model_stats": [told]}).encode()
+
+
+class Host:
+    """One server's place, the units as systemd would tell them, and what was asked of systemd."""
+
+    def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.root, self.place = root, root / "servers/main"
+        self.units = {"triton@main.service": dict(STEADY), "enginehouse-swap@main.service": dict(IDLE)}
+        self.asked: list[list[str]] = []
+        (root / "releases/r1").mkdir(parents=True)
+        self.place.mkdir(parents=True)
+        (self.place / "current").symlink_to("../../releases/r1")
+        (root / "watch.json").write_text(json.dumps(SETTINGS))
+        monkeypatch.setattr(watch, "ROOT", root)
+        monkeypatch.setattr(watch, "SETTINGS", root / "watch.json")
+        monkeypatch.setattr(watch, "show", lambda unit, *names: {name: self.units[unit][name] for name in names})
+        monkeypatch.setattr(watch.subprocess, "run", self._run)
+
+    def _run(self, command: list[str], **_: Any) -> subprocess.CompletedProcess[str]:
+        self.asked.append(command)
+        return subprocess.CompletedProcess(command, 0)
+
+    def look(self, times: int = 1, **answers: Answer | Callable[[], Answer]) -> None:
+        """The timer fires so often, while the models answer this (None of them: as they should)."""
+        right = {"embed": VECTOR, "chat": WORD, "embed_stats": stats(1), "chat_stats": stats(1)} | answers
+        right |= {"chat_tensorrt_llm_stats": answers.get("engine_stats", stats(1))}
+
+        def answer(asked: Any) -> Answer:
+            name, verb = asked.path.split("/")[3:5]
+            found = right[f"{name}_stats" if verb == "stats" else name]
+            return found() if callable(found) else found
+
+        with serving(answer) as triton:
+            told = {"address": "127.0.0.1", "http_port": int(triton.address.rsplit(":", 1)[1])}
+            told |= {"restricted_header": "key", "start_seconds": 5, "models": MODELS}
+            (self.root / "releases/r1/server.json").write_text(json.dumps(told))
+            for _ in range(times):
+                watch.sys.argv = ["watch.py", "main"]
+                assert watch.main() == 0
+
+    def memory(self, model: str = "embed") -> dict[str, Any]:
+        """What the last look left of a model."""
+        return dict(json.loads((self.place / "watch.json").read_text())["models"][model])
+
+    @property
+    def restarts(self) -> int:
+        """How often systemd was asked to restart the server."""
+        return self.asked.count(["systemctl", "restart", "--no-block", "triton@main.service"])
+
+
+@pytest.fixture
+def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
+    """A host whose server serves."""
+    return Host(tmp_path, monkeypatch)
+
+
+def test_a_server_that_answers_is_left_alone(host: Host) -> None:
+    host.look(5)
+    assert (host.restarts, host.memory()["misses"], host.memory()["answer_seconds"] > 0) == (0, 0, True)
+
+
+def test_silence_is_a_miss_and_fewer_than_the_limit_do_nothing(host: Host) -> None:
+    host.look(2, embed=BUSY)
+    assert (host.restarts, host.memory()["misses"], host.memory("chat")["misses"]) == (0, 2, 0)
+
+
+def test_the_third_miss_in_a_row_restarts_the_unit_once(host: Host) -> None:
+    host.look(3, embed=BUSY)
+    assert host.restarts == 1
+
+
+def test_an_answer_in_between_starts_the_count_again(host: Host) -> None:
+    host.look(2, embed=BUSY)
+    host.look()
+    host.look(2, embed=BUSY)
+    assert (host.restarts, host.memory()["misses"], host.memory()["misses_total"]) == (0, 2, 4)
+
+
+def test_a_model_that_answers_others_is_slow_and_never_missing(host: Host) -> None:
+    given = iter(range(1, 100))
+    host.look(6, embed=BUSY, embed_stats=lambda: stats(next(given)))
+    assert (host.restarts, host.memory()["slow"], host.memory()["misses_total"]) == (0, 1, 0)
+
+
+def test_a_streaming_engine_that_moves_is_slow_although_nothing_ends(host: Host) -> None:
+    given = iter(range(1, 100))
+    host.look(6, chat=BUSY, engine_stats=lambda: stats(1, parts=next(given)))
+    assert (host.restarts, host.memory("chat")["slow"]) == (0, 1)
+
+
+def test_requests_that_only_come_in_are_no_sign_of_life(host: Host) -> None:
+    coming = iter(range(1, 100))
+
+    def queued() -> Answer:
+        told = {"inference_stats": {"success": {"count": 1}, "queue": {"count": next(coming)}}, "inference_count": 9}
+        return 200, {}, json.dumps({"model_stats": [told]}).encode()
+
+    host.look(3, embed=BUSY, embed_stats=queued)
+    assert host.restarts == 1
+
+
+def test_a_server_whose_statistics_do_not_answer_either_is_silent(host: Host) -> None:
+    host.look(3, embed=BUSY, embed_stats=(500, {}, b""))
+    assert host.restarts == 1
+
+
+@pytest.mark.parametrize("unit", [{"ActiveState": "activating"}, {"ActiveState": "deactivating"}, {"Job": "77"}])
+def test_nothing_is_asked_while_the_unit_starts_or_stops(host: Host, unit: dict[str, str]) -> None:
+    host.units["triton@main.service"] |= unit
+    host.look(5, embed=BUSY)
+    assert (host.restarts, (host.place / "watch.json").exists()) == (0, False)
+
+
+@pytest.mark.parametrize("swap", [{"ActiveState": "activating"}, {"Job": "78"}])
+def test_nothing_is_asked_while_a_swap_is_under_way(host: Host, swap: dict[str, str]) -> None:
+    host.units["enginehouse-swap@main.service"] |= swap
+    host.look(5, embed=BUSY)
+    assert host.restarts == 0
+
+
+def test_nothing_is_asked_before_a_cut_swap_is_undone(host: Host) -> None:
+    (host.place / "swap.json").write_text("{}")
+    host.look(5, embed=BUSY)
+    assert host.restarts == 0
+
+
+def test_a_swap_that_holds_the_lock_wins(host: Host) -> None:
+    with (host.place / "lock").open("w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        host.look(4, embed=BUSY)
+    assert (host.restarts, (host.root / "history.jsonl").exists()) == (0, False)
+
+
+def test_misses_of_an_earlier_start_do_not_count(host: Host) -> None:
+    host.look(2, embed=BUSY)
+    host.units["triton@main.service"]["InvocationID"] = "two"
+    host.look(1, embed=BUSY)
+    assert (host.restarts, host.memory()["misses"], host.memory()["misses_total"]) == (0, 1, 3)
+
+
+def test_a_restart_is_a_line_of_history(host: Host) -> None:
+    host.look(3, embed=BUSY)
+    told = json.loads((host.root / "history.jsonl").read_text())
+    assert (told["who"], told["result"], told["release"]) == ("this host's watchdog", "restarted", "r1")
+    assert told["reason"] == "embed answered nothing 3 times in a row"
+
+
+def test_restarts_that_do_not_help_end(host: Host, capsys: pytest.CaptureFixture[str]) -> None:
+    for number in range(4):
+        host.units["triton@main.service"]["InvocationID"] = str(number)
+        host.look(3, embed=BUSY)
+    assert host.restarts == 2
+    assert "restarted 2 times in 2 h already, so it is left to you" in capsys.readouterr().out
+
+
+def test_neither_question_nor_answer_is_told(host: Host, capsys: pytest.CaptureFixture[str]) -> None:
+    host.look(3, embed=BUSY, chat=(500, {}, b'{"error": "the boiler turns"}'))
+    kept = "".join(path.read_text() for path in host.root.rglob("*") if path.is_file() and path.name != "server.json")
+    assert "boiler" not in kept + capsys.readouterr().out
+
+
+def test_node_exporter_reads_the_same(host: Host) -> None:
+    host.look(3, embed=BUSY)
+    told = (host.root / "metrics/watch-main.prom").read_text().splitlines()
+    assert 'enginehouse_watch_misses_total{server="main",model="embed"} 3' in told
+    assert 'enginehouse_watch_restarts_total{server="main"} 1' in told
+    assert "# TYPE enginehouse_watch_answer_seconds gauge" in told
