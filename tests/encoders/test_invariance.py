@@ -122,7 +122,7 @@ def test_each_part_of_the_packed_row_is_where_the_networks_read_it() -> None:
     assert row[:8].tolist() == [5, 6, 7, 8, 9, 1, 1, 1]
     assert row[8:16].tolist() == [2, 3, 4, 2, 3, 2, 3, 4]
     assert row[16:21].tolist() == [0, 3, 5, 8, 8]
-    assert row[21:25].tolist() == [0, 1, 2, -1] and row[25:28].tolist() == [0, 0, 0]
+    assert row[21] == 3 and row[22:25].tolist() == [0, 1, 2] and row[26:29].tolist() == [0, 0, 0]
 
 
 def test_a_literal_pad_token_inside_a_text_is_not_counted_as_a_position() -> None:
@@ -137,8 +137,14 @@ def test_the_smallest_room_that_can_be_filled_up_is_taken() -> None:
     assert smallest(offered, [np.zeros(20)] * 2) == Form(64, 4, 64)
     assert smallest(offered, [np.zeros(4)] * 9) == Form(256, 16, 256)
     assert smallest(offered, [np.zeros(513)]) is None
-    assert smallest(offered, [np.zeros(500)] * 8) == Form(4096, 128, 512)
+    assert smallest(offered, [np.zeros(500)] * 8) == Form(4096, 256, 512)
+    assert smallest(offered, [np.zeros(500)] * 9) == Form(5120, 320, 512)
+    assert smallest(offered, [np.zeros(500)] * 33) is None
 
 
-def test_a_large_room_that_would_be_mostly_filling_is_not_taken() -> None:
-    assert smallest(rooms(longest=512, budget=16384), [np.zeros(500)] * 5) is None
+def test_sequences_are_cut_into_runs_for_the_attention_kernel() -> None:
+    texts = [np.zeros(130, np.int32), np.zeros(64, np.int32)]
+    room = form(texts)
+    runs = pack(texts, room, filler=1)[-(1 + 2 * room.tiles) :]
+    assert runs[0] == 4
+    assert runs[1:5].tolist() == [0, 0, 0, 1] and runs[1 + room.tiles :][:4].tolist() == [0, 1, 2, 0]

@@ -2,8 +2,7 @@
 
 Launching kernels one by one costs the host more than a small pass costs the device, and of a large pass about half
 the time of the only thread that could prepare the next. A pass is laid into the smallest room that holds it; the rest
-of the room is filled with sequences that nobody reads. Where that would waste much of a large room, the pass runs
-without a graph.
+of the room is filled with sequences that nobody reads. Under load passes are full, and little is filled.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,27 +13,24 @@ from torch import Tensor
 from .packing import TILE, Form, Ids, Packed
 
 SMALL = (32, 64, 128, 256, 512, 1024, 2048)
-WASTE_PERCENT = 8
-"""Filling a large room may carry, in percent of what is in it."""
+TOKENS_PER_SEQUENCE = 16
+"""As short as sequences may be on average before a room is full of them."""
 
 
 def rooms(longest: int, budget: int, small: bool = False) -> list[Form]:
-    """The rooms worth a graph, smallest first, for texts of up to `longest` tokens; eighths of `budget` above 2,048.
-
-    A sequence of 16 tokens is as short as small rooms expect on average, and of 32 as large ones do.
-    """
-    large = [] if small else [budget * part // 8 // TILE * TILE for part in range(1, 9)]
-    sizes = [(size, 16) for size in SMALL if size <= budget] + [(size, 32) for size in large if size > SMALL[-1]]
-    return [Form(size, max(2, size // expected), min(size, longest)) for size, expected in sizes]
+    """The rooms worth a graph for texts up to `longest` tokens, smallest first; above 2,048 sixteenths of `budget`."""
+    large = [] if small else [budget * part // 16 // TILE * TILE for part in range(1, 17)]
+    sizes = [size for size in SMALL if size <= budget] + [size for size in large if size > SMALL[-1]]
+    return [Form(size, max(2, size // TOKENS_PER_SEQUENCE), min(size, longest)) for size in sizes]
 
 
 def smallest(offered: Sequence[Form], sequences: Sequence[Ids]) -> Form | None:
-    """The first room that holds `sequences` and whose rest can be filled, if that is not too much to fill."""
+    """The first room that holds `sequences` and whose rest can be filled; none if all are too small."""
     tokens, longest = sum(map(len, sequences)), max(map(len, sequences))
     for room in offered:
         fillers = -(-(room.tokens - tokens) // room.longest)
         if tokens <= room.tokens and longest <= room.longest and len(sequences) + fillers <= room.sequences:
-            return room if room.tokens <= max(SMALL[-1], tokens * (100 + WASTE_PERCENT) // 100) else None
+            return room
     return None
 
 
@@ -48,17 +44,18 @@ class Graphs:
 
     def capture(self, wanted: Sequence[Form], example: Callable[[Form], Tensor]) -> None:
         """Every room of `wanted` can be replayed; `example` is a packed row for one."""
+        rows = {room: example(room).to(self._device) for room in wanted}
+        for room, row in rows.items():  # first, so that nothing is loaded or compiled during a capture
+            self._compute(Packed.over(row, room))
+        torch.cuda.synchronize(self._device)
+        torch.cuda.empty_cache()  # or the device would hold the workspace of the passes beside the graphs'
         pool = None
         for room in sorted(wanted, key=lambda room: room.tokens, reverse=True):  # the largest shapes the pool
-            row = example(room).to(self._device)
-            batch = Packed.over(row, room)
-            self._compute(batch)
-            torch.cuda.synchronize(self._device)
             graph = torch.cuda.CUDAGraph()
             with torch.cuda.graph(graph, pool=pool):
-                out = self._compute(batch)
+                out = self._compute(Packed.over(rows[room], room))
             pool = pool or graph.pool()
-            self._captured[room] = (graph, row, out)
+            self._captured[room] = (graph, rows[room], out)
         self.offered = sorted(self._captured, key=lambda room: room.tokens)
 
     def run(self, room: Form, row: Tensor) -> Tensor:

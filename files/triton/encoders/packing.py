@@ -1,10 +1,10 @@
 """Token sequences as one packed row, the form the networks read, built on the host in one int32 array.
 
-    ids | positions | starts | tiles        tokens, tokens, sequences + 1, 2 x tiles
+    ids | positions | starts | tiles        tokens, tokens, sequences + 1, 1 + 2 x tiles
 
 One array, so one copy brings it to the device. `positions` count within each sequence, as its network counts. `tiles`
-cut every sequence into runs of TILE tokens: the sequence of each run (-1: none), then which run of it. Filling tokens,
-where a pass needs a round number of them, form sequences of their own after the real ones.
+cut every sequence into runs of TILE tokens: how many runs, the sequence of each, then which run of it each is. Filling
+tokens, where a pass needs a round number of them, form sequences of their own after the real ones.
 """
 
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ class Packed:
     @classmethod
     def over(cls, row: Tensor, room: "Form") -> "Packed":
         """Views of the parts of `row`."""
-        parts = (room.tokens, room.tokens, room.sequences + 1, 2 * room.tiles)
+        parts = (room.tokens, room.tokens, room.sequences + 1, 1 + 2 * room.tiles)
         return cls(*row.split(parts), room.longest)
 
 
@@ -52,7 +52,7 @@ class Form:
     @property
     def size(self) -> int:
         """Numbers in the packed row."""
-        return 2 * self.tokens + self.sequences + 1 + 2 * self.tiles
+        return 2 * self.tokens + self.sequences + 2 + 2 * self.tiles
 
 
 def form(sequences: Sequence[Ids], multiple: int = 1) -> Form:
@@ -86,13 +86,13 @@ def pack(sequences: Sequence[Ids], room: Form, filler: int, counted_from: int = 
         before = np.concatenate(([0], np.cumsum(mine)))  # uncounted tokens before each token of the pass
         skipped = before[1:] - before[begin[:real]]
         positions[:real] = np.where(mine, counted_from - 1, positions[:real] - skipped)
-    _cut(starts, tiles.reshape(2, -1))
+    tiles[0] = _cut(starts, tiles[1:].reshape(2, -1))
     return row
 
 
-def _cut(starts: np.ndarray, tiles: np.ndarray) -> None:
+def _cut(starts: np.ndarray, tiles: np.ndarray) -> int:
     counts = -(-np.diff(starts) // TILE)
-    total = counts.sum()
-    tiles[0] = -1
+    total = int(counts.sum())
     tiles[0, :total] = np.repeat(np.arange(len(counts)), counts)
     tiles[1, :total] = np.arange(total) - np.repeat(np.cumsum(counts) - counts, counts)
+    return total
