@@ -131,6 +131,7 @@ def test_every_spec_field_of_a_host_is_a_data_key() -> None:
         "engine_store",
         "engine_trust",
         "farm",
+        "firewall",
         "toolkit",
         "registry",
         "hub",
