@@ -1,0 +1,174 @@
+#!/usr/bin/python3
+"""Removes what no server of this host will ask for any more: run by the role cleanup at the end of a deploy.
+
+    clean_up.py list KEPT      one line per thing that would go, and nothing is touched
+    clean_up.py remove KEPT    the same lines, and it is gone
+
+KEPT is JSON: {"weights": […], "engines": […], "images": […]} that the plan names, and "keep": how many others of each
+kind are left, the newest first. Whatever the current or the previous release of any server uses stays, whatever KEPT says.
+While a server does not serve, or a swap was cut, everything stays: it may be needed to mend that.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(os.environ.get("ENGINEHOUSE_ROOT", "/var/lib/enginehouse"))
+SETTINGS = Path(os.environ.get("ENGINEHOUSE_SETTINGS", "/etc/enginehouse"))
+MOUNTED = re.compile(r"source=([^,\s]+),")
+ASIDE = re.compile(r"^[0-9a-f]{16}\.(failed|refused)$")
+ENGINE = re.compile(r"^[0-9a-f]{16}$")
+
+
+@dataclass(frozen=True)
+class Spare:
+    """One thing to remove, why it may go, and how."""
+
+    what: str
+    why: str
+    remove: Callable[[], object]
+
+
+def main() -> int:
+    verb, kept = sys.argv[1], json.loads(sys.argv[2])
+    if unsettled():
+        return 0
+    for spare in spares(kept):
+        print(f"{spare.what}: {spare.why}", flush=True)
+        if verb == "remove":
+            spare.remove()
+    return 0
+
+
+def unsettled() -> bool:
+    """Whether a server that has a release does not serve it, or is being changed."""
+    for place in ROOT.glob("servers/*"):
+        units = [f"triton@{place.name}.service", f"enginehouse-swap@{place.name}.service"]
+        if (place / "current").is_symlink() and ((place / "swap.json").exists() or states(units)[0] != "active"):
+            return True
+        if states(units)[1] not in ("inactive", "failed", "unknown"):
+            return True
+    return False
+
+
+def states(units: list[str]) -> list[str]:
+    """What systemd says of each."""
+    ran = subprocess.run(["systemctl", "is-active", *units], capture_output=True, text=True, check=False)
+    return [*ran.stdout.split(), "unknown", "unknown"]
+
+
+def spares(kept: dict) -> Iterator[Spare]:
+    """Everything that may go."""
+    keep, served = kept["keep"], releases_that_served()
+    mounted = {path for release in served for path in mounts(release)}
+    yield from left_behind()
+    yield from releases(served, keep["releases"])
+    yield from directories("weights", {*kept["weights"], *mounted}, keep["weights"], lambda name: name[:1] != ".")
+    yield from directories("engines", {*kept["engines"], *mounted}, keep["engines"], ENGINE.match)
+    yield from directories("engines", set(), keep["failed"], ASIDE.match)
+    yield from images({*kept["images"], *map(image_of, served)}, keep["images"])
+
+
+def releases_that_served() -> set[Path]:
+    """Those that `current` and `previous` of every server name."""
+    links = [*ROOT.glob("servers/*/current"), *ROOT.glob("servers/*/previous")]
+    return {link.resolve() for link in links if link.exists()}
+
+
+def mounts(release: Path) -> set[str]:
+    """Directories of the host that a release's container reads."""
+    return set(MOUNTED.findall((release / "run").read_text())) if (release / "run").exists() else set()
+
+
+def image_of(release: Path) -> str:
+    return str(json.loads((release / "server.json").read_text())["image"]["pull_reference"])
+
+
+def left_behind() -> Iterator[Spare]:
+    """What an interrupted removal left, and caches whose release is gone."""
+    for path in sorted([*ROOT.glob("*/.*.removing"), *ROOT.glob("*/*/.*.removing")]):
+        yield Spare(str(path), "an interrupted removal left it", lambda path=path: shutil.rmtree(path))
+    for path in sorted(ROOT.glob("cache/*")):
+        if not (ROOT / "releases" / path.name).exists():
+            yield directory(path, "its release is gone")
+
+
+def releases(served: set[Path], keep: int) -> Iterator[Spare]:
+    """Of each server, those that neither serve nor served last, but for the newest."""
+    by_server: dict[str, list[Path]] = {}
+    for told in ROOT.glob("releases/*/server.json"):
+        if told.parent.resolve() not in served and not told.parent.name.startswith("."):
+            by_server.setdefault(json.loads(told.read_text())["server"], []).append(told.parent)
+    for server, paths in sorted(by_server.items()):
+        for path in newest_first(paths)[keep:]:
+            yield directory(path, f"{server} serves another one, and {keep} newer ones are kept")
+            if (ROOT / "cache" / path.name).exists():
+                yield directory(ROOT / "cache" / path.name, "its release goes")
+
+
+def directories(kind: str, used: set[str], keep: int, counts: Callable[[str], object]) -> Iterator[Spare]:
+    """Of each model, directories that are not used, but for the newest."""
+    for model in sorted(path for path in ROOT.glob(f"{kind}/*") if path.is_dir()):
+        idle = [path for path in model.iterdir() if path.is_dir() and str(path) not in used and counts(path.name)]
+        for path in newest_first(idle)[keep:]:
+            yield directory(path, f"no planned, current or previous release uses it, and {keep} newer ones are kept")
+
+
+def images(used: set[str], keep: int) -> Iterator[Spare]:
+    """Images this project pulled and no release uses; one that some container uses stays."""
+    idle = []
+    for record in ROOT.glob("images/*.json"):
+        reference = json.loads(record.read_text())["reference"]
+        if reference not in used and not docker("ps", "--all", "--quiet", "--filter", f"ancestor={reference}"):
+            idle.append(record)
+    for record in newest_first(idle)[keep:]:
+        reference = json.loads(record.read_text())["reference"]
+        yield Spare(f"image {reference}", "no planned, current or previous release uses it", forget(record, reference))
+
+
+def forget(record: Path, reference: str) -> Callable[[], None]:
+    """Removes an image, its record and the settings of its pull."""
+
+    def remove() -> None:
+        docker("image", "rm", reference)
+        (SETTINGS / "pull" / record.name).unlink(missing_ok=True)
+        record.unlink()
+
+    return remove
+
+
+def docker(*words: str) -> str:
+    """What the engine prints; nothing where it says no."""
+    return subprocess.run(["docker", *words], capture_output=True, text=True, check=False).stdout.strip()
+
+
+def newest_first(paths: list[Path]) -> list[Path]:
+    return sorted(paths, key=lambda path: (-path.stat().st_mtime, path.name))
+
+
+def directory(path: Path, why: str) -> Spare:
+    """A directory to remove: renamed first, so that nobody finds half of one where a whole one was."""
+
+    def remove() -> None:
+        gone = path.with_name(f".{path.name}.removing")
+        path.rename(gone)
+        shutil.rmtree(gone)
+
+    return Spare(f"{path} ({mib(path):,} MiB)", why, remove)
+
+
+def mib(path: Path) -> int:
+    """Disk it takes, rounded up."""
+    return -(-sum(each.lstat().st_size for each in path.rglob("*") if not each.is_dir()) // (1 << 20))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

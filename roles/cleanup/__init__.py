@@ -1,0 +1,39 @@
+"""What no server of the host will ask for any more is gone: old releases, weights, engines, images, failed builds.
+
+Comes last in a deploy, where every wave has passed its gate; the host's own program looks once more whether everything
+serves. What the current and the previous release use always stays, so that rollback.py has what it needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pyinfra import host, logger
+from pyinfra.api.command import StringCommand
+
+from deploy.slice import Slice
+from roles.cleanup.defaults import settings
+from roles.cleanup.facts import Spare
+from roles.cleanup.operations import kept, remove, texts
+from roles.steps import Reading, step
+from roles.texts import Seen, put
+
+
+def apply(mine: Slice) -> None:
+    """Removed beyond what the knobs keep; `--dry` says what would go."""
+    wanted = texts()
+    seen = Reading(Seen, {"paths": tuple(text.path for text in wanted)})
+    step(seen, lambda found: put(wanted, found), name="Cleanup | Install the program")
+    arguments = kept(mine, settings(host))
+
+    told: set[str] = set()  # once, although both phases decide
+
+    def clean(spare: list[str]) -> Iterator[StringCommand]:
+        for line in spare:
+            if line not in told:
+                host.log(f"no longer needed: {line}", log_func=logger.info)
+        told.update(spare)
+        if spare:
+            yield remove(arguments)
+
+    step(Reading(Spare, {"kept": arguments}), clean, name="Cleanup | Remove what nothing will ask for")

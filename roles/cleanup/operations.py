@@ -1,0 +1,42 @@
+"""What the program is told to keep, and the command that runs it."""
+
+from __future__ import annotations
+
+import json
+import shlex
+
+from pyinfra.api.command import StringCommand
+
+from deploy.files import weights_path
+from deploy.slice import Slice
+from roles.cleanup.defaults import Defaults
+from roles.cleanup.facts import PROGRAM
+from roles.texts import Text, shipped
+
+
+def texts() -> list[Text]:
+    """The program."""
+    return [shipped("files/cleanup/clean_up.py", PROGRAM, "0755")]
+
+
+def kept(mine: Slice, chosen: Defaults) -> str:
+    """As JSON: everything the plan names, and how many others stay."""
+    return json.dumps(
+        {
+            "weights": sorted(weights_path(each) for each in mine.weights),
+            "engines": sorted(each.path for each in mine.engines),
+            "images": sorted({mine.image.pull_reference, *(each.image.pull_reference for each in mine.servers)}),
+            "keep": {
+                "releases": chosen.keep_releases,
+                "weights": chosen.keep_weights,
+                "engines": chosen.keep_engines,
+                "images": chosen.keep_images,
+                "failed": chosen.keep_failed,
+            },
+        }
+    )
+
+
+def remove(arguments: str) -> StringCommand:
+    """What is spare is gone."""
+    return StringCommand(f"python3 -B {PROGRAM} remove {shlex.quote(arguments)}")

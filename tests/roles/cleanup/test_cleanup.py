@@ -1,0 +1,44 @@
+"""The role on hosts that do not exist: bare, with nothing to spare, with something."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from typing import Any
+
+from roles import cleanup
+from roles.cleanup.operations import texts
+from tests.roles.fake import Ran, run
+from tests.roles.slices import a_slice
+
+MINE = a_slice()
+SPARE = "/var/lib/enginehouse/releases/1 (3 MiB): main serves another one, and 3 newer ones are kept"
+
+
+def play(placed: bool = True, spare: str = "", **options: Any) -> Ran:
+    """The role on one host that has the program, or not, and says this."""
+    seen = "\n".join(f"{text.seen_when_right} {text.path}" for text in texts()) if placed else ""
+    return run(lambda: cleanup.apply(MINE), answers={'sha256sum < "$f"': seen, "clean_up.py list": spare}, **options)
+
+
+def test_a_bare_host_gets_the_program_and_nothing_is_removed() -> None:
+    assert play(placed=False).changed == ("Cleanup | Install the program",)
+
+
+def test_a_host_with_nothing_to_spare_changes_nothing() -> None:
+    ran = play()
+    assert (ran.changed, ran.would_change) == ((), ())
+
+
+def test_what_is_spare_is_removed_with_the_plans_names_kept() -> None:
+    ran = play(spare=SPARE, data={"cleanup_settings": {"keep_images": 2}})
+    told = json.loads(shlex.split(ran.commands[0])[-1])
+    assert ran.changed == ("Cleanup | Remove what nothing will ask for",)
+    assert told["images"] == ["nvcr.io/nvidia/tritonserver:26.07-trtllm-python-py3"]
+    assert told["keep"] == {"releases": 3, "weights": 1, "engines": 2, "images": 2, "failed": 1}
+
+
+def test_dry_says_what_would_go_and_removes_nothing() -> None:
+    ran = play(spare=SPARE, dry=True)
+    assert ran.would_change == ("Cleanup | Remove what nothing will ask for",)
+    assert any(SPARE in line for line in ran.told)
