@@ -171,7 +171,7 @@ def _data(machine: dict[str, str]) -> dict[str, object]:
         "servers": (
             Server(
                 name="main",
-                models=(_minilm, _nomic, _reranker, _llm),
+                models=(_minilm, _nomic, _reranker, _llm, _llama),
                 address=machine["address"],
                 protection="firewall",  # the bridge is private to this computer
                 start_seconds=300,

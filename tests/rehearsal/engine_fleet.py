@@ -175,10 +175,11 @@ def serves(one: Machine) -> bool:
     return one.run("systemctl is-active triton@main.service", check=False).stdout == "active\n"
 
 
-def answer(one: Machine, prompt: str = "harbour lights") -> str:
-    """What the LLM says."""
+def answers(one: Machine, prompt: str = "harbour lights ") -> bool:
+    """Whether the LLM says what the stand-in makes of a prompt: some of it, beginning anywhere, in a circle."""
     with tritonclient.grpc.InferenceServerClient(f"{one.address}:8001") as client:
-        return "".join(ask.generate(client, MODEL, prompt, 4, path="engine"))
+        said = "".join(ask.generate(client, MODEL, prompt, 4, path="engine"))
+        return len(said) == 4 and said in prompt * 2
 
 
 def restarted(one: Machine) -> str:

@@ -19,7 +19,7 @@ from tests.rehearsal.engine_fleet import (
     ENGINES,
     PLACES,
     Fleet,
-    answer,
+    answers,
     build_unit,
     builds,
     current,
@@ -104,7 +104,7 @@ def test_both_of_one_class_have_the_same_signed_copy(machines: Fleet, first: Run
 
 
 def test_every_machine_answers_through_its_engine(machines: Fleet, first: Run) -> None:
-    assert [answer(one) for one in machines.all] == ["harb"] * 3
+    assert all(answers(one) for one in machines.all)
 
 
 def test_no_machine_has_the_private_key(machines: Fleet, first: Run) -> None:
@@ -166,7 +166,7 @@ def test_who_waits_for_a_failed_build_is_told_whose_it_was(out_of_memory: tuple[
 def test_the_last_release_serves_on_meanwhile(machines: Fleet, out_of_memory: tuple[list[str], Run]) -> None:
     pair = (machines.e1, machines.e2)
     assert [current(one) for one in pair] == out_of_memory[0]
-    assert [answer(one) for one in pair] == ["harb"] * 2
+    assert all(answers(one) for one in pair)
 
 
 def test_an_engine_that_answers_otherwise_is_not_swapped_in_and_the_difference_is_shown(machines: Fleet) -> None:
