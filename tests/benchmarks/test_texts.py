@@ -1,0 +1,43 @@
+"""The texts of the benchmarks: as long as they say, the same every time, from a vocabulary of the published size."""
+
+import json
+from pathlib import Path
+
+from benchmarks import cases, words
+
+NAMES = list(cases.SHAPES)
+
+
+def test_the_vocabulary_has_the_published_number_of_entries() -> None:
+    assert words.tokenizer().get_vocab_size() == 250_002
+
+
+def test_texts_have_exactly_the_tokens_asked_for(small: dict[str, Path]) -> None:
+    tokenizer = small["embedder"] / "tokenizer.json"
+    writer = words.Writer(tokenizer, seed=3)
+    texts = [writer.text(tokens) for tokens in (1, 2, 30, 500)]
+    assert words.token_counts(tokenizer, texts) == [1, 2, 30, 500]
+
+
+def test_some_words_fall_into_several_tokens(small: dict[str, Path]) -> None:
+    text = words.Writer(small["embedder"] / "tokenizer.json", seed=3).text(1000)
+    assert 600 < len(text.split()) < 900
+
+
+def test_the_same_case_is_the_same_bytes_every_time(small: dict[str, Path], tmp_path: Path) -> None:
+    case = cases.chosen(["rerank-mixed"], small=True)[0]
+    (tmp_path / "again").mkdir()
+    found = [cases.write(case, small["reranker"] / "tokenizer.json", at) for at in (tmp_path, tmp_path / "again")]
+    assert found[0].path.read_bytes() == found[1].path.read_bytes()
+
+
+def test_log_normal_lengths_have_the_mean_they_are_named_for(small: dict[str, Path], tmp_path: Path) -> None:
+    case = cases.chosen(["rerank-mixed"], small=False)[0]
+    workload = cases.write(case, small["reranker"] / "tokenizer.json", tmp_path)
+    assert abs(workload.tokens_per_document - 123) < 4
+
+
+def test_every_request_has_the_items_of_its_case(small: dict[str, Path], tmp_path: Path) -> None:
+    for case in cases.chosen(NAMES, small=True):
+        requests = json.loads(cases.write(case, small[case.kind] / "tokenizer.json", tmp_path).path.read_text())
+        assert {len(one.get("passages") or one["texts"]) for one in requests} == {case.items}
