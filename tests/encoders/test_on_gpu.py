@@ -1,7 +1,7 @@
 """Both published sizes with random weights on a CUDA device, against the numpy reference, one sequence at a time.
 
-Random expert weights give all texts one large common state; trained ones do not. So the projections after GELU have
-their mean taken out here, biases are small, and the gates hold for the part in which texts differ as well.
+Random weights give all texts one large common state; trained ones do not. So the projections after GELU have their
+mean taken out here, what else is added to every token is small, and the gates also hold for that in which texts differ.
 """
 
 import gc
@@ -54,9 +54,9 @@ def sequences() -> list[np.ndarray]:
 
 
 def spread(weights: checkpoints.Weights, config: dict[str, Any]) -> checkpoints.Weights:
-    """`weights` without the mean that the projections after GELU would add to every token alike, and small biases."""
+    """`weights` without the mean that the projections after GELU would add to every token, and little else added."""
     for name, weight in weights.items():
-        if name.endswith(".bias"):
+        if name.endswith((".bias", "token_type_embeddings.weight")):
             weights[name] = weight / 10
         if name.endswith("fc2.weight"):
             weights[name] = weight - weight.mean(1, keepdims=True)
@@ -121,7 +121,8 @@ def test_batch_mates_order_cut_and_room_do_not_show(
         if fixture == "bge_full":
             assert np.abs(other - alone).max() <= 2e-3
         else:
-            assert distance(unit(other), unit(alone)).within(1e-4)
+            assert np.abs(unit(other) - unit(alone)).max() <= 2e-3
+            assert distance(unit(other), unit(alone)).cosine <= 1e-4
 
 
 @pytest.mark.parametrize(("fixture", "kind"), [("nomic_full", Embedder), ("bge_full", Reranker)])

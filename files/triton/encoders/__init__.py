@@ -1,8 +1,18 @@
-"""Sentence embedder and passage reranker for Triton's Python backend: right first, plain, and strict.
+"""Sentence embedder and passage reranker for Triton's Python backend: right first, then fast, and strict.
 
 Copied as `encoders/` beside each `model.py` into the model's version directory, which the Python backend puts on
 `sys.path`. Everything here but the two `model.py` runs without Triton. Imports torch, numpy, tokenizers and
-safetensors; never transformers, whose own `nomic_bert` builds another network from the same config without an error.
+safetensors, and the Triton language where there is a GPU; never transformers, whose own `nomic_bert` builds another
+network from the same config without an error.
+
+How a request runs (pipeline.py has the threads, everything else is pure but for the device):
+
+    serving ─▶ embedding | reranking ─▶ tokens ─▶ batching ─▶ packing ─▶ device, graphs ─▶ bert | nomic ─▶ back
+    bytes      options, prefixes         ids       passes      one row     launch           the network
+
+No sequence is padded: those of all requests lie one after another, under a budget of tokens a pass. Each step of the
+networks has a plain form in torch (plain, routing, attention) and where it pays one in the Triton language (fused,
+expert_kernels, attention_kernels); `choices` takes at start what works and agrees with the plain one, and says so.
 
 Families, chosen from `architectures` in config.json:
 
@@ -25,14 +35,9 @@ Options travel as request parameters, because optional tensors would keep the ba
 the reranker. An option that is not known is refused by name.
 
 Errors reach only the request that earned them: INVALID_ARG for what the client can repair, CANCELLED, UNAVAILABLE when
-memory ran out even for one sequence, INTERNAL else. No message and no log line carries text of a request.
+memory ran out even for one sequence, or a thread died, or Triton's own queue (max_queue_size) is full, INTERNAL else.
+No message and no log line carries text of a request.
 
-What it takes on an H100 80GB HBM3 (fp16, random weights of the published sizes, torch 2.11, read 2026-11-21). MiB of
-weights, MiB held by the process's allocator (the least a cap in `memory_mib` must allow), and with its CUDA context:
-
-    checkpoint                 max_batch_tokens   weights   held    with context   512-token sequences a second
-    nomic-embed-text-v2-moe    16384              943       1,460   2,154          1,081
-    nomic-embed-text-v2-moe    65536              943       3,136   3,830          1,243
-    bge-reranker-large         16384              1,103     1,606   2,300          1,044
-    bge-reranker-large         32768              1,103     2,118   2,812          1,138
+Metrics beside Triton's own, label `model`: enginehouse_encoder_{documents,tokens,passes,pass_seconds}_total,
+enginehouse_encoder_{queued_tokens,pass_fill,peak_memory_bytes} (metrics.py says what each is).
 """

@@ -107,14 +107,15 @@ def load(family: Family, directory: Path, kernels: Kernels) -> Network:
     kind = Kind(kernels.dtype, (nomic.NomicMoe if family.mixture else bert.Trunk).FLOAT32)
     try:
         weights = Weights(load_strictly(family.shapes(), directory, kind), kernels.device)
-        return _network(family.shape, weights, kernels)
+        return network_of(family.shape, weights, kernels)
     except torch.OutOfMemoryError:
         raise CheckpointError(
             f"{kernels.device}: no memory for the weights of {directory} in {kernels.dtype}; raise memory_mib"
         ) from None
 
 
-def _network(shape: bert.Shape | nomic.Shape, weights: Weights, kernels: Kernels) -> Network:
+def network_of(shape: bert.Shape | nomic.Shape, weights: Weights, kernels: Kernels) -> Network:
+    """The network of `shape`; takes `weights` as it goes."""
     if isinstance(shape, nomic.Shape):
         return Network(nomic.NomicMoe(shape, weights, kernels))
     return Network(bert.Trunk(shape, weights, kernels), bert.Classifier(weights) if shape.classifies else None)
