@@ -5,7 +5,7 @@
     clean_up.py remove KEPT    the same lines, and it is gone
 
 KEPT is JSON: {"weights": […], "engines": […], "images": […]} that the plan names, and "keep": how many others of each
-kind are left, the newest first. Whatever the current or the previous release of any server uses stays, whatever KEPT says.
+kind are left, the newest first. What the current or the previous release of any server uses stays, whatever KEPT says.
 While a server does not serve, or a swap was cut, everything stays: it may be needed to mend that.
 """
 

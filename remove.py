@@ -1,0 +1,11 @@
+"""Take off every host what this project put there, and nothing else. Says what would go, unless `--data remove=yes`."""
+
+from pyinfra import host, inventory
+
+from deploy.__main__ import planned
+from roles import removal, rollout
+
+plan = planned(inventory, host)
+
+rollout.gate(plan.hosts, rollout.UNTOUCHED, name="Gate | Every host answers")
+removal.apply(agreed=host.data.get("remove") == "yes")

@@ -1,0 +1,44 @@
+"""Takes off a host what this project put there, and nothing else; remembers, before the first deploy, what was there.
+
+Ours is told by name, except for packages and merged settings: those by the record `remember` makes. Nothing goes
+unless it is said aloud (`--data remove=yes`); without it the run says what would go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pyinfra import host, logger
+from pyinfra.api.command import StringCommand
+from pyinfra.api.operation import OperationMeta
+
+from roles.removal.facts import TAKE_OFF, OnHost, Remembered
+from roles.steps import Reading, step
+from roles.texts import HERE
+
+
+def remember() -> OperationMeta:
+    """The host's packages, holds and settings as they are before anything is installed, in /etc/enginehouse/before."""
+
+    def decide(is_there: bool) -> Iterator[StringCommand]:
+        if not is_there:
+            yield StringCommand("bash -s", _stdin=(HERE / "files/removal/remember.sh").read_text())
+
+    return step(Reading(Remembered), decide, name="Removal | Remember the host as it was")
+
+
+def apply(agreed: bool) -> None:
+    """Nothing of ours is on the host. Unless `agreed`, it is only said what would go."""
+    told: set[str] = set()  # once, although both phases decide
+
+    def decide(found: list[str]) -> Iterator[StringCommand]:
+        for line in found:
+            if line not in told:
+                host.log(f"{'goes' if agreed else 'would go'}: {line}", log_func=logger.info)
+        if found and not agreed and not told:
+            host.log("nothing was touched; `--data remove=yes` takes it off", log_func=logger.warning)
+        told.update(found)
+        if agreed and found:
+            yield StringCommand("python3 -B - remove", _stdin=TAKE_OFF.read_text())
+
+    step(Reading(OnHost), decide, name="Removal | Take off what this project put here")

@@ -1,0 +1,41 @@
+"""What of ours is on a host, and whether it was written down what was there before."""
+
+from __future__ import annotations
+
+from pyinfra.api import FactBase
+
+from roles.places import SETTINGS
+from roles.texts import HERE
+
+TAKE_OFF = HERE / "files/removal/take_off.py"
+
+
+class Remembered(FactBase[bool]):
+    """Whether the host has the record."""
+
+    default = bool
+
+    def command(self) -> str:
+        return f"test -f {SETTINGS}/before/packages && echo yes; true"
+
+    def process(self, output: list[str]) -> bool:
+        return "yes" in output
+
+
+class OnHost(FactBase[list[str]]):
+    """One line per thing that would go. Sent along, not installed: a host half taken off has no programs of ours."""
+
+    default = list
+
+    def command(self) -> str:
+        """A host without Python has nothing of ours: it is the first thing we install, and the last that goes."""
+        program = TAKE_OFF.read_text()
+        assert "\nEND_OF_PROGRAM\n" not in program
+        return (
+            f"command -v python3 >/dev/null || exit 0; python3 -B - list <<'END_OF_PROGRAM'\n{program}END_OF_PROGRAM\n"
+        )
+
+    def process(self, output: list[str]) -> list[str]:
+        """The lines; one that only says what stays is no reason to act."""
+        lines = [line for line in output if line.strip()]
+        return lines if any(not line.startswith("stays: ") for line in lines) else []

@@ -1,0 +1,241 @@
+"""The program that takes everything off, under a prefix, with systemd, Docker and apt of a few lines."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.roles.loading import FILES, program
+
+take_off = program("removal/take_off.py")
+APT = """\
+case "$*" in
+  *--simulate*autoremove*) cat "$STATE/unneeded" 2>/dev/null;;
+  *--simulate*purge*) cat "$STATE/would-go" 2>/dev/null;;
+  *purge*) for name in "$@"; do sed -i "/^ii  $name\\$/d" "$STATE/installed"; done;;
+esac
+echo "apt-get $*" >>"$STATE/told"
+"""
+
+
+class Host:
+    """A directory that stands for the host, and programs that note what they were asked."""
+
+    def __init__(self, root: Path) -> None:
+        self.root, self.state = root, root / "state"
+        (root / "bin").mkdir()
+        self.state.mkdir()
+        self.write("state/installed", "ii  base-files\n")
+        self.program("systemctl", '[ "$1" != list-units ] || cat "$STATE/units"; echo "systemctl $*" >>"$STATE/told"')
+        self.program("docker", 'echo "docker $*" >>"$STATE/told"; [ "$1 $2" != "ps --all" ] || cat "$STATE/containers"')
+        self.program("dpkg-query", 'cat "$STATE/installed"')
+        self.program("apt-mark", '[ "$1" != showhold ] || cat "$STATE/holds"; echo "apt-mark $*" >>"$STATE/told"')
+        self.program("apt-get", APT)
+        for name in ("iptables", "update-initramfs", "groupdel", "userdel", "umount"):
+            self.program(name, f'echo "{name} $*" >>"$STATE/told"')
+        for name in ("units", "containers", "holds", "told"):
+            self.write(f"state/{name}", "")
+
+    def program(self, name: str, script: str) -> None:
+        """A program of that name, in the way of the real one."""
+        path = self.root / "bin" / name
+        path.write_text(f"#!/bin/sh\n{script}\n")
+        path.chmod(path.stat().st_mode | stat.S_IXUSR)
+
+    def write(self, path: str, content: str = "x\n") -> Path:
+        """A file of the host."""
+        made = self.root / path
+        made.parent.mkdir(parents=True, exist_ok=True)
+        made.write_text(content)
+        return made
+
+    def remember(self, packages: Sequence[str] = ("base-files",), **files: str) -> None:
+        """The record of the host before the first deploy."""
+        told = {"packages": "\n".join(packages), "holds": "", "users": "root", "groups": "root", "paths": ""} | files
+        for name, content in told.items():
+            self.write(f"etc/enginehouse/before/{name.replace('_', '.')}", content)
+
+    def call(self, verb: str = "remove") -> list[str]:
+        """What the program says."""
+        environment = {"PATH": f"{self.root}/bin:/usr/bin:/bin", "ENGINEHOUSE_PREFIX": str(self.root)}
+        command = [sys.executable, "-B", str(FILES / "removal/take_off.py"), verb]
+        ran = subprocess.run(
+            command, env=environment | {"STATE": str(self.state)}, capture_output=True, text=True, check=False
+        )
+        assert ran.returncode == 0, ran.stderr
+        return ran.stdout.splitlines()
+
+    @property
+    def told(self) -> list[str]:
+        """Every command that changes something."""
+        asks = ("list-units", "simulate", "show", "docker ps", "network ls", "image inspect", "iptables -w -S")
+        return [line for line in (self.state / "told").read_text().splitlines() if not any(ask in line for ask in asks)]
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Host:
+    """A host with nothing of ours on it."""
+    return Host(tmp_path)
+
+
+def test_a_host_without_us_is_left_alone(host: Host) -> None:
+    host.write("etc/docker/daemon.json", '{"debug": true}')
+    assert (host.call(), host.told) == ([], [])
+
+
+def test_files_of_ours_go_and_others_beside_them_stay(host: Host) -> None:
+    for path in ("etc/systemd/system/triton@.service", "etc/apt/apt.conf.d/52enginehouse-docker"):
+        host.write(path)
+    host.write("usr/local/lib/enginehouse/swap.py")
+    host.write("etc/systemd/journald.conf.d/52-enginehouse.conf")
+    theirs = [host.write("etc/systemd/system/theirs.service"), host.write("etc/apt/apt.conf.d/50theirs")]
+    host.call()
+    left = [path for path in host.root.rglob("*") if path.is_file() and path.parts[-2] not in ("bin", "state")]
+    assert sorted(left) == sorted(theirs)
+    assert not (host.root / "etc/systemd/journald.conf.d").exists()
+
+
+def test_units_are_stopped_timers_first_and_not_found_ones_ignored(host: Host) -> None:
+    host.write(
+        "state/units",
+        "triton@main.service loaded active running x\nenginehouse-watch@main.timer loaded active waiting x\n"
+        "enginehouse-undo.service not-found inactive dead x\n",
+    )
+    host.call()
+    assert host.told == ["systemctl stop enginehouse-watch@main.timer triton@main.service"]
+
+
+def test_listing_touches_nothing(host: Host) -> None:
+    host.remember()
+    host.write("usr/local/lib/enginehouse/swap.py")
+    host.write("state/installed", "ii  base-files\nii  docker-ce\n")
+    said = host.call("list")
+    assert [line.split(":")[0] for line in said] == ["files", "packages of Docker", "groups", "what is left of the CDI"
+                                                     " specification", "settings"]  # fmt: skip
+    assert (host.told, (host.root / "usr/local/lib/enginehouse/swap.py").exists()) == ([], True)
+
+
+def test_only_packages_that_were_not_there_go(host: Host) -> None:
+    host.remember(["base-files", "docker-ce"])
+    host.write("state/installed", "ii  base-files\nii  docker-ce\nhi  nvidia-driver-cuda\nii  theirs\n")
+    host.call()
+    purged = [line for line in host.told if "purge" in line]
+    assert [line.split("purge ")[1] for line in purged] == ["--allow-change-held-packages nvidia-driver-cuda"]
+
+
+def test_a_family_something_of_others_needs_stays(host: Host) -> None:
+    host.remember()
+    host.write("state/installed", "ii  base-files\nii  docker-ce\nii  compose\n")
+    host.write("state/would-go", "Purg docker-ce [1]\nPurg compose [2]\n")
+    assert "stays: Docker (docker-ce), because of compose" in host.call()
+    assert not any("purge" in line for line in host.told)
+
+
+def test_docker_stays_while_containers_of_others_exist(host: Host) -> None:
+    host.remember()
+    host.write("state/installed", "ii  base-files\nii  docker-ce\n")
+    host.write("state/containers", "theirs\tname=theirs\n")
+    assert "stays: Docker (docker-ce), because of container theirs" in host.call()
+
+
+def test_what_came_with_a_package_goes_with_it_and_what_was_idle_before_stays(host: Host) -> None:
+    host.remember()
+    host.write("state/installed", "ii  base-files\nii  rsync\nii  libpopt0\nii  idle\n")
+    host.write("state/unneeded", "Remv idle [1]\n")
+    host.program("apt-get", APT.replace("  *purge*)", '  *purge*) echo "Remv libpopt0 [1]" >>"$STATE/unneeded";'))
+    host.call()
+    purged = [line.split("packages ")[1] for line in host.told if "purge" in line]
+    assert purged[0] == "rsync"
+    assert set(purged[1:]) == {"libpopt0"}
+
+
+def test_without_a_record_packages_and_daemon_json_stay(host: Host) -> None:
+    host.write("var/lib/enginehouse/history.jsonl")
+    host.write("state/installed", "ii  docker-ce\n")
+    host.write("etc/docker/daemon.json", '{"features": {"cdi": true}}')
+    said = host.call()
+    assert "stays: every package; what was here before the first deploy is not recorded" in said
+    assert (host.root / "etc/docker/daemon.json").read_text() == '{"features": {"cdi": true}}'
+
+
+def test_holds_of_ours_are_lifted_and_theirs_stay(host: Host) -> None:
+    host.remember(holds="linux-generic")
+    host.write("state/holds", "linux-generic\ndocker-ce\n")
+    host.call()
+    assert "apt-mark unhold docker-ce" in host.told
+
+
+def test_a_source_that_was_set_aside_comes_back(host: Host) -> None:
+    host.remember()
+    host.write("etc/enginehouse/before/apt/sources.list.d/old.list", "deb http://old ./\n")
+    host.write("etc/apt/sources.list.d/old.list", "# set aside by enginehouse: deb http://old ./\n")
+    host.call()
+    assert (host.root / "etc/apt/sources.list.d/old.list").read_text() == "deb http://old ./\n"
+
+
+def test_contrib_goes_and_a_source_others_changed_too_stays(host: Host) -> None:
+    host.remember()
+    host.write("etc/enginehouse/before/apt/sources.list", "deb http://a bookworm main\n")
+    host.write("etc/enginehouse/before/apt/sources.list.d/b.list", "deb http://b bookworm main\n")
+    ours = host.write("etc/apt/sources.list", "deb http://a bookworm main contrib\n")
+    theirs = host.write("etc/apt/sources.list.d/b.list", "deb http://c bookworm main contrib\n")
+    host.call()
+    assert ours.read_text() == "deb http://a bookworm main\n"
+    assert theirs.read_text() == "deb http://c bookworm main contrib\n"
+
+
+NOW = {"debug": False, "features": {"cdi": True}, "log-driver": "local", "log-opts": {"max-size": "1m", "tag": "t"}}
+
+
+@pytest.mark.parametrize(
+    ("now", "before", "wanted"),
+    [
+        (NOW, {}, {"debug": False, "log-opts": {"tag": "t"}}),
+        (NOW, {"log-driver": "json-file"}, {"debug": False, "log-driver": "json-file", "log-opts": {"tag": "t"}}),
+        ({"features": {"cdi": True, "buildkit": True}}, {}, {"features": {"buildkit": True}}),
+        ({"features": {"cdi": True}}, {"features": {"cdi": False}}, {"features": {"cdi": False}}),
+        ({"data-root": "/data/docker"}, {"data-root": "/srv"}, {"data-root": "/srv"}),
+        ({"features": {"cdi": True}}, {}, {}),
+    ],
+)
+def test_keys_of_daemon_json_are_taken_back_one_by_one(now: dict, before: dict, wanted: dict) -> None:  # type: ignore[type-arg]
+    assert take_off.unmerged(now, before) == wanted
+
+
+def test_daemon_json_is_again_the_file_that_was_there_byte_by_byte(host: Host) -> None:
+    host.remember(daemon_json='{"debug":   false}')
+    path = host.write("etc/docker/daemon.json", json.dumps({"debug": False, "features": {"cdi": True}}))
+    host.call()
+    assert path.read_text() == '{"debug":   false}'
+
+
+def test_a_daemon_json_of_ours_alone_goes(host: Host) -> None:
+    host.remember()
+    path = host.write("etc/docker/daemon.json", json.dumps({"features": {"cdi": True}}))
+    host.call()
+    assert not path.exists()
+
+
+def test_the_record_goes_last(host: Host) -> None:
+    host.remember()
+    host.write("state/installed", "ii  base-files\nii  rsync\n")
+    host.program("apt-get", 'case "$*" in *simulate*) ;; *purge*) exit 100;; esac')
+    with pytest.raises(AssertionError):
+        host.call()
+    assert (host.root / "etc/enginehouse/before/packages").exists()
+
+
+def test_a_second_time_there_is_nothing_left(host: Host) -> None:
+    host.remember()
+    host.write("usr/local/lib/enginehouse/swap.py")
+    host.write("var/lib/enginehouse/releases/1/run")
+    host.write("state/installed", "ii  base-files\nii  rsync\n")
+    host.call()
+    assert (host.call("list"), os.path.exists(host.root / "var/lib/enginehouse")) == ([], False)

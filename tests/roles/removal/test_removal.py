@@ -1,0 +1,54 @@
+"""The role on hosts that do not exist: remembered or not, with something of ours on it or nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from roles import removal
+from tests.roles.fake import Ran, run
+
+FOUND = "units: triton@main.service\ndata: /var/lib/enginehouse (3.1 GiB: releases)"
+STAYS = "stays: every package; what was here before the first deploy is not recorded"
+
+
+def play(found: str, agreed: bool, **options: Any) -> Ran:
+    """`remove.py` on a host where the program finds this."""
+    return run(lambda: removal.apply(agreed), answers={"python3 -B - list": found}, **options)
+
+
+def test_a_host_is_remembered_before_anything_is_installed() -> None:
+    ran = run(removal.remember, answers={"before/packages": ""})
+    assert ran.changed == ("Removal | Remember the host as it was",)
+
+
+def test_a_host_is_remembered_once() -> None:
+    ran = run(removal.remember, answers={"before/packages": "yes"})
+    assert (ran.changed, ran.would_change) == ((), ())
+
+
+def test_without_the_word_nothing_is_touched_and_all_is_said() -> None:
+    ran = play(FOUND, agreed=False)
+    assert (ran.changed, ran.would_change) == ((), ())
+    assert [line.split("] ")[-1] for line in ran.told if "go" in line or "touched" in line] == [
+        "would go: units: triton@main.service",
+        "would go: data: /var/lib/enginehouse (3.1 GiB: releases)",
+        "nothing was touched; `--data remove=yes` takes it off",
+    ]
+
+
+def test_with_the_word_the_same_program_removes() -> None:
+    assert play(FOUND, agreed=True).commands == ("python3 -B - remove\n(a program)\n",)
+
+
+def test_a_second_removal_changes_nothing() -> None:
+    ran = play("", agreed=True)
+    assert (ran.changed, ran.would_change) == ((), ())
+
+
+def test_what_stays_for_others_is_no_reason_to_act() -> None:
+    ran = play(STAYS, agreed=True)
+    assert (ran.changed, ran.would_change) == ((), ())
+
+
+def test_dry_says_that_it_would_remove() -> None:
+    assert play(FOUND, agreed=True, dry=True).would_change == ("Removal | Take off what this project put here",)
