@@ -13,7 +13,7 @@ from pyinfra.api import FactBase
 from pyinfra.api.operation import OperationMeta
 
 from deploy.slice import Slice
-from roles import base, container_toolkit, docker, mig, model_store, nvidia_driver, registry
+from roles import base, container_toolkit, docker, mig, model_store, nvidia_driver, registry, undo
 
 
 class Serving(FactBase[list[str]]):
@@ -51,6 +51,7 @@ def apply(mine: Slice, drained: bool = False) -> list[OperationMeta]:
     driver += mig.apply(mine, below=driver)  # a reload of the driver loses the cut; CDI describes it later
     if not drained:
         model_store.begin(mine)  # a reboot ended the fetch: it goes on where it was; without one this does nothing
+    undo.installed()  # Docker's settings can take the way in away
     engine = docker.apply(mine)
     if not drained:
         registry.begin(mine)

@@ -10,11 +10,13 @@ from __future__ import annotations
 import json
 import shlex
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import gevent
 from paramiko import SSHException
+from pyinfra import logger
 from pyinfra.api import Host, State
 from pyinfra.api.arguments import ConnectorArguments
 from pyinfra.api.command import PyinfraCommand, StringCommand
@@ -28,6 +30,10 @@ from roles.texts import Seen, put, shipped
 
 PROGRAM = program("undo.py")
 UNIT = "enginehouse-undo.service"
+DOCKER_BACK = (
+    f"bash {program('docker-back.sh')} $(ip -4 -brief address show docker0 2>/dev/null | tr -s ' ' | cut -d' ' -f3)"
+)
+"""Said while the old files are kept: which address docker0 has then."""
 KEPT = f"{SETTINGS}/undo"
 RETRY_SECONDS = 2
 GRACE_SECONDS = 150
@@ -36,7 +42,8 @@ GRACE_SECONDS = 150
 
 def installed() -> OperationMeta:
     """The host has the switch, and what is left unconfirmed when it goes down is taken back at its next boot."""
-    texts = [shipped("files/undo/undo.py", PROGRAM, "0755"), shipped(f"files/undo/{UNIT}", unit(UNIT))]
+    programs = [shipped(f"files/undo/{name}", program(name), "0755") for name in ("undo.py", "docker-back.sh")]
+    texts = [*programs, shipped(f"files/undo/{UNIT}", unit(UNIT))]
 
     def decide(seen: dict[str, str]) -> Iterator[Command]:
         missing = list(put(texts, seen))
@@ -48,49 +55,78 @@ def installed() -> OperationMeta:
     return step(reading, decide, name="Undo | Install what takes changes back")
 
 
-def keep(name: str, paths: Sequence[str], after: Sequence[str] = ()) -> str:
-    """The command that keeps what `paths` hold now; `after` are run once that has been put back."""
-    words = [*(f"--after {shlex.quote(command)}" for command in after), *map(shlex.quote, paths)]
-    return f"python3 -B {PROGRAM} save {name} {' '.join(words)}"
+@dataclass(frozen=True, kw_only=True)
+class Watched:
+    """One kind of change that may shut us out: the files it changes, and what to run once they are put back.
+
+    `after` stand between double quotes: what `$(…)` in them says is that of the moment when the files are kept.
+    """
+
+    name: str
+    what: str
+    paths: tuple[str, ...]
+    after: tuple[str, ...]
+    seconds: int
+    attempt: str
+
+    def around(self, commands: Iterable[Command], risky: str = "") -> Iterator[Command]:
+        """`commands`, then `risky`, between keeping what is there now and confirming that we still get in."""
+        yield self.keep()
+        yield f"python3 -B {PROGRAM} watch {self.name} {self.seconds}"
+        yield from commands
+        if risky:
+            yield Risk(self, risky)
+        yield Confirm(self)
+
+    def keep(self) -> str:
+        """The command that keeps what is there now; what an unconfirmed change has kept already stays as it is."""
+        words = [*(f'--after "{command}"' for command in self.after), *map(shlex.quote, self.paths)]
+        return f"python3 -B {PROGRAM} save {self.name} {' '.join(words)}"
 
 
-def watch(name: str, seconds: int) -> str:
-    """The command after which the host takes everything back in `seconds`, unless it is confirmed."""
-    return f"python3 -B {PROGRAM} watch {name} {seconds}"
+class Risk(PyinfraCommand):
+    """Runs a command over a connection of its own: losing that one is no answer, the confirmation is.
 
+    One that ends badly is taken back at once: there is nothing to confirm.
+    """
 
-def watched(
-    name: str,
-    *,
-    what: str,
-    paths: Sequence[str],
-    commands: Iterable[Command],
-    after: Sequence[str],
-    seconds: int,
-    attempt: str,
-) -> Iterator[Command]:
-    """`commands`, which change `paths`, between keeping what was there and confirming that we still get in."""
-    yield keep(name, paths, after)
-    yield watch(name, seconds)
-    yield from commands
-    yield Confirm(name, what, seconds, attempt)
+    def __init__(self, watched: Watched, command: str) -> None:
+        super().__init__()
+        self.watched, self.command = watched, command
+
+    def __repr__(self) -> str:
+        return f"risk {self.command}"
+
+    def execute(self, state: State, host: Host, connector_arguments: ConnectorArguments) -> bool:
+        """False only where it ended, and badly."""
+        arguments: ConnectorArguments = {**connector_arguments, "_timeout": self.watched.seconds}
+        done, said = over_a_new_connection(state, host, self.command, arguments)
+        if done is not False:
+            return True
+        for line in said:
+            host.log_styled(line, fg="red", log_func=logger.error)
+        back = f"python3 -B {PROGRAM} back {self.watched.name} 'the host would not have it'"
+        over_a_new_connection(state, host, back, connector_arguments)
+        host.log_styled(f"{self.watched.what} were taken back", fg="red", log_func=logger.error)
+        return False
 
 
 class Confirm(PyinfraCommand):
     """A new connection says that it got in; or this host fails with what was taken back, once it has been."""
 
-    def __init__(self, name: str, what: str, seconds: int, attempt: str) -> None:
+    def __init__(self, watched: Watched) -> None:
         super().__init__()
-        self.name, self.what, self.seconds, self.attempt = name, what, seconds, attempt
+        self.watched = watched
 
     def __repr__(self) -> str:
-        return f"confirm {self.name} over a new connection"
+        return f"confirm {self.watched.name} over a new connection"
 
     def execute(self, state: State, host: Host, connector_arguments: ConnectorArguments) -> bool:
         """True once it is confirmed."""
-        until = time.monotonic() + self.seconds
+        until = time.monotonic() + self.watched.seconds
         while time.monotonic() < until:
-            if over_a_new_connection(state, host, f"python3 -B {PROGRAM} confirm {self.name}", connector_arguments):
+            confirm = f"python3 -B {PROGRAM} confirm {self.watched.name}"
+            if over_a_new_connection(state, host, confirm, connector_arguments)[0]:
                 return True
             gevent.sleep(RETRY_SECONDS)
         Refuse(self._refusal(self._taken_back(state, host, connector_arguments))).tell(host)
@@ -100,17 +136,18 @@ class Confirm(PyinfraCommand):
         """What the host says it has put back; empty where it cannot be asked, however long one waits."""
         until = time.monotonic() + GRACE_SECONDS
         while time.monotonic() < until:
-            lines = over_a_new_connection(state, host, f"cat {KEPT}/{self.name}.taken-back.json", arguments)
-            if lines:
+            told = f"cat {KEPT}/{self.watched.name}.taken-back.json"
+            done, lines = over_a_new_connection(state, host, told, arguments)
+            if done:
                 return dict(json.loads("".join(lines)))
             gevent.sleep(RETRY_SECONDS)
         return {}
 
     def _refusal(self, told: dict[str, Any]) -> Refusal:
-        tried = f"a new SSH connection, again and again for {self.seconds} s"
+        tried = f"a new SSH connection, again and again for {self.watched.seconds} s"
         if not told:
             return Refusal(
-                f"{self.what} shut this program out, and the host still does not answer",
+                f"{self.watched.what} shut this program out, and the host still does not answer",
                 facts={"tried": tried},
                 attempt="look at its console: journalctl -u 'enginehouse-undo-*'",
                 state="unknown; the host was told to take the change back by itself",
@@ -118,16 +155,18 @@ class Confirm(PyinfraCommand):
             )
         problems = {"problems": "; ".join(told["said"])} if told["said"] else {}
         return Refusal(
-            f"{self.what} shut this program out, and the host has taken them back",
+            f"{self.watched.what} shut this program out, and the host has taken them back",
             facts={"tried": tried, "taken back": f"{', '.join(told['paths'])}, {told['when']}", **problems},
-            attempt=self.attempt,
+            attempt=self.watched.attempt,
             state="what was there before is in force again",
             kind="shut-out",
         )
 
 
-def over_a_new_connection(state: State, host: Host, command: str, arguments: ConnectorArguments) -> list[str] | None:
-    """Output of a command over a connection made for it (a blank line where it had none); None if either did not work.
+def over_a_new_connection(
+    state: State, host: Host, command: str, arguments: ConnectorArguments
+) -> tuple[bool | None, list[str]]:
+    """Whether a command ended well over a connection made for it, and what it said; None if there was no connection.
 
     A second connector of the host's own kind and settings: pyinfra's shares no socket, and knows no ControlMaster.
     """
@@ -135,10 +174,19 @@ def over_a_new_connection(state: State, host: Host, command: str, arguments: Con
     try:
         fresh.connect()
         done, output = fresh.run_shell_command(StringCommand(command), **arguments)
+        if not done and _is_lost(fresh):
+            return None, []
     except (ConnectError, OSError, EOFError, SSHException):
-        return None
+        return None, []
     finally:
         client = getattr(fresh, "client", None)
         if client is not None:
             client.close()
-    return [*output.stdout_lines, ""] if done else None
+    return done, list(output.stdout_lines if done else output.stderr_lines)
+
+
+def _is_lost(connector: Any) -> bool:
+    """Whether an SSH connection ended under a command: paramiko then says that the command did."""
+    client = getattr(connector, "client", None)
+    transport = client.get_transport() if client is not None else None
+    return transport is not None and not transport.is_active()

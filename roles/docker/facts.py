@@ -7,6 +7,7 @@ from pyinfra.api import FactBase
 from roles.apt import Repository
 from roles.docker import paths
 from roles.seen import Seen, ask_files, ask_packages, ask_units, ask_value, script
+from roles.undo import KEPT
 
 PACKAGES = (
     "docker-ce",
@@ -35,6 +36,7 @@ class DockerHost(FactBase[Seen]):
             ask_value("daemon", f"base64 -w0 {paths.DAEMON}"),
             ask_value("containerd", f"base64 -w0 {paths.CONTAINERD}"),
             ask_value("engine", "dockerd --version"),
+            ask_value("unconfirmed", f"ls {KEPT}/docker"),
             # An engine that started before its settings were written runs without them: a run that was cut off.
             ask_value("stale-docker", _started_before("docker.service", paths.DAEMON)),
             ask_value("stale-containerd", _started_before("containerd.service", paths.CONTAINERD)),

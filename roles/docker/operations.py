@@ -11,7 +11,7 @@ from typing import Any
 from deploy.catalog import SYSTEMS
 from deploy.errors import Refusal
 from deploy.slice import Slice
-from roles import apt
+from roles import apt, undo
 from roles.docker import merge, paths
 from roles.docker.defaults import Defaults
 from roles.seen import Seen
@@ -19,6 +19,14 @@ from roles.steps import Command, Refuse, write
 
 ENGINE = ("docker-ce", "docker-ce-cli", "containerd.io")
 DISTRIBUTION = ("docker.io", "containerd", "runc")
+SETTINGS = undo.Watched(
+    name="docker",
+    what="Docker's new settings",
+    paths=(paths.DAEMON,),
+    after=(undo.DOCKER_BACK,),
+    seconds=90,
+    attempt="correct `docker.daemon` in the inventory (bip, default-address-pools, iptables), then run again",
+)
 UNTOUCHED = "no package was installed by the docker role; its settings were not touched"
 
 
@@ -81,8 +89,11 @@ def daemon(seen: Seen, wanted: Wanted) -> Iterator[Command]:
         yield Refuse(_unreadable(error))
         return
     new = merge.merged(current, merge.own_keys(current, wanted.chosen, wanted.data_root, wanted.extra))
-    if new != current:
-        yield write(paths.DAEMON, merge.as_file(new))
+    if new == current:
+        return
+    if seen.unit("docker.service").exists:
+        yield SETTINGS.keep()
+    yield write(paths.DAEMON, merge.as_file(new))
 
 
 def _unreadable(error: Exception) -> Refusal:
@@ -116,9 +127,12 @@ def run(seen: Seen) -> Iterator[Command]:
         yield "systemctl restart containerd.service"
     if seen.value("stale-docker") or seen.value("stale-containerd"):
         # Refused settings must not take a running engine down with them.
-        yield f"dockerd --validate --config-file {paths.DAEMON} >/dev/null && {_brought('restart')}"
+        yield f"dockerd --validate --config-file {paths.DAEMON} >/dev/null"
+        yield from SETTINGS.around([], risky=_brought("restart"))
     elif not seen.unit("docker.service").runs:
-        yield _brought("start")
+        yield from SETTINGS.around([], risky=_brought("start"))
+    elif seen.value("unconfirmed"):
+        yield from SETTINGS.around([])  # a package's upgrade has restarted it with these settings, or a run was cut off
 
 
 def _brought(verb: str) -> str:

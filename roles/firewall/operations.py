@@ -13,8 +13,6 @@ from roles.seen import Seen
 from roles.steps import Command, Refuse, write
 from roles.texts import shipped
 
-LOAD = f"bash {paths.PROGRAM} load"
-
 
 def packages(seen: Seen) -> Iterator[Command]:
     """Commands that install nft; its service is left as it is, ours does not need it."""
@@ -45,14 +43,20 @@ def in_force(seen: Seen, mine: Slice) -> Iterator[Command]:
         yield f"systemctl enable {paths.UNIT_NAME}"
     if seen.holds(paths.RULES, wanted) and seen.value("loaded") and unit.runs:
         return
-    yield from undo.watched(
-        "firewall",
+    yield from watched(mine.firewall.confirm_seconds).around(
+        [write(paths.RULES, wanted)], risky=f"systemctl reload-or-restart {paths.UNIT_NAME}"
+    )
+
+
+def watched(seconds: int) -> undo.Watched:
+    """The rules as a change that may shut us out."""
+    return undo.Watched(
+        name="firewall",
         what="the firewall's new rules",
         paths=(paths.RULES,),
-        commands=[write(paths.RULES, wanted), f"systemctl reload-or-restart {paths.UNIT_NAME}"],
-        after=(LOAD,),
-        seconds=mine.firewall.confirm_seconds,
-        attempt="correct `firewall` in the inventory (who is in `ssh`, what Docker or a route needs), then run again",
+        after=(f"bash {paths.PROGRAM} load",),
+        seconds=seconds,
+        attempt="correct `firewall` in the inventory (`ssh` names who may log in), then run again",
     )
 
 

@@ -1,0 +1,146 @@
+"""What the firewall role does on hosts in every state, and the rules it writes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pytest
+
+from deploy.slice import Slice
+from deploy.spec import Firewall, Opening
+from roles import firewall, undo
+from roles.firewall import paths
+from roles.firewall.rules import rules
+from tests.roles.fake import Ran, run
+from tests.roles.slices import SERVER, a_slice
+
+ROOT = Path(__file__).parents[3]
+DECLARED = Firewall(allow=("10.0.0.0/8", "10.1.0.0/16", "fd00::/8"), metrics=("10.0.9.9/32",))
+PUBLIC = replace(SERVER, address="10.0.0.5")
+LOADED = ["value\tloaded\tloaded", f"unit\tId={paths.UNIT_NAME}", "unit\tLoadState=loaded", "unit\tActiveState=active",
+          "unit\tUnitFileState=enabled", "unit\t"]  # fmt: skip
+SSH = ["value\tssh-ports\t22", "value\tssh-ports\t2222"]
+TOOL = ["package\tnftables\t1.1.3-1\tii "]
+
+
+def declared(found: Firewall | None = DECLARED, **changes: Any) -> Slice:
+    """A host with one server on its private address."""
+    return a_slice(servers=(replace(PUBLIC, **changes),), firewall=found)
+
+
+def placed(*extra: tuple[str, str]) -> list[str]:
+    """Our program and unit as they are in the repository, and further files with their content."""
+    files = [
+        (paths.PROGRAM, (ROOT / "files/firewall/firewall.sh").read_text()),
+        (paths.UNIT, (ROOT / f"files/firewall/{paths.UNIT_NAME}").read_text()),
+        *extra,
+    ]
+    return [f"file\t{path}\t{sha256(content.encode()).hexdigest()}" for path, content in files]
+
+
+def play(mine: Slice, *seen: str, **how: Any) -> Ran:
+    """The role on a host that shows `seen` and has the switch already."""
+    programs = [(undo.PROGRAM, "undo.py", "755"), (undo.program("docker-back.sh"), "docker-back.sh", "755"),
+                (f"/etc/systemd/system/{undo.UNIT}", undo.UNIT, "644")]  # fmt: skip
+    digest = {name: sha256((ROOT / "files/undo" / name).read_bytes()).hexdigest() for _, name, _ in programs}
+    switch = [f"{digest[name]} {mode} root {path}" for path, name, mode in programs]
+    return run(lambda: firewall.apply(mine), answers={"dpkg-query": list(seen), "for f in": switch}, **how)
+
+
+def test_an_undeclared_firewall_is_no_change() -> None:
+    assert play(declared(None), *TOOL, *SSH).commands == ()
+
+
+def test_one_that_is_no_longer_declared_is_taken_away() -> None:
+    assert play(declared(None), *TOOL, *SSH, *placed((paths.RULES, "x"))).commands == (
+        "systemctl disable --now enginehouse-firewall.service",
+        f"rm -f {paths.UNIT} {paths.RULES} {paths.PROGRAM} && systemctl daemon-reload",
+    )
+
+
+def test_new_rules_are_kept_watched_written_loaded_and_confirmed_in_this_order() -> None:
+    commands = play(declared(), *TOOL, *SSH, *placed()).commands
+    assert [command.split("\n")[0] for command in commands] == [
+        "systemctl enable enginehouse-firewall.service",
+        f'python3 -B {undo.PROGRAM} save firewall --after "bash {paths.PROGRAM} load" {paths.RULES}',
+        f"python3 -B {undo.PROGRAM} watch firewall 30",
+        "mkdir -p /etc/enginehouse && cat > /etc/enginehouse/firewall.nft.enginehouse-new && chmod 0644 "
+        "/etc/enginehouse/firewall.nft.enginehouse-new && mv -T /etc/enginehouse/firewall.nft.enginehouse-new "
+        "/etc/enginehouse/firewall.nft",
+        "risk systemctl reload-or-restart enginehouse-firewall.service",
+        "confirm firewall over a new connection",
+    ]
+
+
+def test_rules_in_force_are_no_change() -> None:
+    rest = [*TOOL, *SSH, *LOADED, *placed((paths.RULES, rules(declared(), (22, 2222))))]
+    ran = play(declared(), *rest)
+    assert (ran.commands, ran.would_change) == ((), ())
+
+
+def test_rules_somebody_flushed_are_loaded_again() -> None:
+    rest = [*TOOL, *SSH, *LOADED[1:], *placed((paths.RULES, rules(declared(), (22, 2222))))]
+    assert "risk systemctl reload-or-restart enginehouse-firewall.service" in play(declared(), *rest).commands
+
+
+def test_a_host_that_does_not_say_where_ssh_answers_gets_no_rules() -> None:
+    ran = play(declared(), *TOOL, *placed())
+    assert ran.failed_hosts == ("host",)
+    assert "nobody can say where this host's sshd answers, so no firewall is loaded" in "\n".join(ran.told)
+
+
+def test_a_host_that_shuts_us_out_fails_with_what_it_has_taken_back() -> None:
+    answers = {"cat /etc/enginehouse/undo": '{"why": "", "when": "05:52", "paths": ["/etc/x"], "said": []}'}
+
+    def second(state: object, host: object, command: str, arguments: object) -> tuple[bool | None, list[str]]:
+        return next(((True, text.split("\n")) for piece, text in answers.items() if piece in command), (None, []))
+
+    with mock.patch.object(undo, "over_a_new_connection", second), mock.patch.object(undo, "RETRY_SECONDS", 0.01):
+        ran = play(declared(replace(DECLARED, confirm_seconds=0)), *TOOL, *SSH, *placed())
+    assert ran.failed_hosts == ("host",)
+    assert "the firewall's new rules shut this program out, and the host has taken them back" in "\n".join(ran.told)
+
+
+def test_what_is_published_is_open_to_the_named_networks_alone() -> None:
+    lines = [line.strip() for line in rules(declared(), (22,)).splitlines()]
+    assert "ip daddr 10.0.0.5 tcp dport { 8000, 8001 } jump servers" in lines
+    assert "ip daddr 10.0.0.5 tcp dport 8002 jump metrics" in lines
+    assert lines[lines.index("chain servers {") + 1 :][:3] == [
+        "ip saddr { 10.0.0.0/8 } accept",
+        "ip6 saddr { fd00::/8 } accept",
+        "counter drop",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("address", "match"),
+    [("0.0.0.0", "tcp dport 8002"), ("::", "tcp dport 8002"), ("fd00::5", "ip6 daddr fd00::5 tcp dport 8002")],
+)
+def test_any_kind_of_address_is_matched(address: str, match: str) -> None:
+    assert f"    {match} jump metrics\n" in rules(declared(address=address), (22,))
+
+
+def test_ssh_comes_before_everything_that_drops() -> None:
+    text = rules(declared(replace(DECLARED, rest="closed", open=(Opening(port=9100),))), (22, 2222))
+    arriving = text[text.index("chain arriving") :]
+    assert arriving.index("tcp dport { 22, 2222 } accept") < arriving.index("jump servers")
+
+
+def test_a_server_on_loopback_has_no_rule() -> None:
+    assert "jump servers" not in rules(declared(address="127.0.0.1"), (22,))
+
+
+def test_only_a_closed_host_drops_the_rest() -> None:
+    endings = [rules(declared(replace(DECLARED, rest=rest)), (22,)).count("counter drop") for rest in
+               ("untouched", "closed")]  # type: ignore[arg-type]  # fmt: skip
+    assert endings == [4, 5]
+
+
+def test_an_opening_is_open_to_whom_it_says() -> None:
+    openings = (Opening(port=9100, sources=("10.0.9.0/24",)), Opening(port=53, protocol="udp"))
+    text = rules(declared(replace(DECLARED, rest="closed", open=openings)), (22,))
+    assert "    tcp dport 9100 jump open0\n    udp dport 53 accept\n" in text
