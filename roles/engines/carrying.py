@@ -80,6 +80,7 @@ class Fetch(Carry):
         checked, said = self._run(host, f"python3 {PROGRAMS}/engine.py verify {i} 2>&1", arguments)
         if not checked:
             self._run(host, f"rm -rf {i}", arguments)
+            self.kept.check_again(self.engine)
             raise self._not_as_sent((said or ["nothing"])[0])
         return self._run(host, f"rm -rf {p} {p}.refused && sync {i}/engine.json && mv -T {i} {p}", arguments)[0]
 

@@ -78,6 +78,12 @@ class Kept:
         shutil.rmtree(self.cached(engine), ignore_errors=True)
         staging.rename(self.cached(engine))
 
+    def check_again(self, engine: EngineSlice) -> None:
+        """A cached copy that is no longer as signed is gone, and refused: the next run gets another one."""
+        if problem := problem_of(self.cached(engine), self.trust):
+            shutil.rmtree(self.cached(engine), ignore_errors=True)
+            raise self._not_as_signed(engine, f"{problem}; it is removed")
+
     def put_away(self, engine: EngineSlice) -> None:
         """The store has what the cache has."""
         if self.store is None or self.is_stored(engine):

@@ -144,3 +144,17 @@ def test_what_the_host_does_not_accept_is_not_published(there: EngineSlice, trus
     assert ran.failed_hosts == ("host",)
     assert not any("mv -T" in heard.command for heard in ran.shell["host"])
     assert any(line.endswith("found      signed by nobody") for line in ran.told)
+
+
+def test_a_cached_copy_that_rotted_is_removed_so_that_the_next_run_gets_another(
+    there: EngineSlice, trust: EngineTrust, tmp_path: Path
+) -> None:
+    kept = Kept(None, trust)
+    carry(Collect(there, kept, KEEPING))
+    (kept.cached(there) / "rank0.engine").write_bytes(b"enginE")
+    (tmp_path / "host" / "new" / f".{there.fingerprint}.incoming").mkdir(parents=True)
+    no = {"stdout": ["rank0.engine has another content"], "stderr": [], "success": False}
+    ran = carry(
+        Fetch(an_engine(path=f"{tmp_path}/host/new/{there.fingerprint}"), kept, KEEPING), {"engine.py verify": no}
+    )
+    assert (ran.failed_hosts, kept.has(there)) == (("host",), False)
