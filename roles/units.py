@@ -18,6 +18,8 @@ from pyinfra.api.arguments import ConnectorArguments
 from pyinfra.api.command import PyinfraCommand, StringCommand
 
 PROPERTIES = "ActiveState,SubState,Result,StatusText,Job,InvocationID"
+LONGEST_SILENCE_SECONDS = 30
+"""What takes an hour tells of itself twice a minute; what takes seconds, each time it has something to say."""
 GOING = ("activating", "active", "reloading", "deactivating")
 
 
@@ -86,13 +88,14 @@ class Follow(PyinfraCommand):
 
     def _ended(self, host: Host, arguments: ConnectorArguments) -> UnitState | None:
         """Its state once it has ended; None when it still runs after `seconds`."""
-        until, told, pause = time.monotonic() + self.seconds, "", 0.5
-        while time.monotonic() < until:
+        began, told, pause, next_line = time.monotonic(), "", 0.5, 0.0
+        while (elapsed := time.monotonic() - began) < self.seconds:
             seen = UnitState.of(run(host, ask(self.unit), arguments))
             if not seen.is_going:
                 return seen
-            if seen.status and seen.status != told:
+            if seen.status and seen.status != told and elapsed >= next_line:
                 told = seen.status
+                next_line = elapsed + min(LONGEST_SILENCE_SECONDS, elapsed / 20)
                 host.log(f"{self.what}: {told}", log_func=logger.info)
             gevent.sleep(pause)
             pause = min(pause * 1.5, 5.0)
