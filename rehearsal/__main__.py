@@ -8,7 +8,7 @@ import time
 
 import click
 
-from rehearsal import machine, requirements
+from rehearsal import faults, machine, requirements
 from rehearsal.apt_sources import CODENAMES
 from rehearsal.hardware import KINDS
 from rehearsal.places import Places, RehearsalRefused
@@ -139,6 +139,28 @@ def requirements_(packages: bool, install: bool, tests: bool, faults: bool) -> N
         requirements.install(requirements.missing_packages(tests, faults))
     requirements.require(Places.here())
     click.echo("nothing is missing")
+
+
+@main.command()
+@click.argument("name")
+@click.argument("machine_name", metavar="MACHINE")
+@click.option("--undo", is_flag=True, help="put right what a person would mend")
+def fault(name: str, machine_name: str, undo: bool) -> None:
+    """Let something go wrong on a machine; `faults` lists what can."""
+    chosen, one = faults.fault(name), machine.machine(machine_name)
+    if undo:
+        chosen.undo(one)
+        click.echo(f"{one.name}: {chosen.name} is put right")
+        return
+    chosen.strike(one)
+    click.echo(f"{one.name}: {chosen.summary}\n  then    {chosen.happens}")
+
+
+@main.command("faults")
+def faults_() -> None:
+    """List what can go wrong, and when in a deploy `make rehearse FAULT=…` lets it."""
+    for each in faults.FAULTS.values():
+        click.echo(f"{each.name:20}{each.summary}\n{'':20}at      {each.moment}; on {' and '.join(each.kinds)}")
 
 
 def _release_of(name: str) -> str:

@@ -6,10 +6,11 @@ import re
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rehearsal.places import REPOSITORY
+from rehearsal.places import REPOSITORY, Places
 
 OPERATION = re.compile(r"--> Starting operation: ([^|]+?) \| ")
 TOTAL = re.compile(r"Grand total\s+(\S+)\s+(\S+)\s+(\S+)\s+(\S+)")
@@ -37,26 +38,49 @@ class Run:
         return self.code == 0 and self.totals["hosts"] == self.totals["no_change"] > 0
 
 
-def pyinfra(*words: str, log: Path | None = None, tell: bool = True) -> Run:
-    """Runs pyinfra with these words in the repository; its output goes to `log` and, told or when it fails, to us."""
+def pyinfra(
+    *words: str, log: Path | None = None, tell: bool = True, at: str = "", strike: Callable[[], None] | None = None
+) -> Run:
+    """Runs pyinfra with these words in the repository; its output goes to `log` and, told or when it fails, to us.
+
+    `strike` is called once, when the first operation begins whose label starts with `at`, and the run goes on.
+    """
     run, stage, began = Run(), "Prepare", time.monotonic()
-    program = Path(sys.executable).with_name("pyinfra")
-    process = subprocess.Popen(
-        [str(program), *words], cwd=REPOSITORY, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    )
+    process = _started(words)
     assert process.stdout is not None
     entered = began
     for line in process.stdout:
         run.output += line
         if tell and line.startswith("-->"):
             print(f"  {time.monotonic() - began:6.1f} s  {line.strip()[4:]}", flush=True)
+        if strike and at and line.startswith(f"--> Starting operation: {at}"):
+            strike()
+            strike = None
         if found := OPERATION.search(line):
             now = time.monotonic()
             run.stages[stage] = run.stages.get(stage, 0.0) + now - entered
             stage, entered = found[1], now
+    process.stdout.close()
     run.code = process.wait()
     run.seconds = time.monotonic() - began
     run.stages[stage] = run.stages.get(stage, 0.0) + time.monotonic() - entered
     if log:
         log.write_text(run.output)
     return run
+
+
+def control_pid(places: Places) -> int | None:
+    """Pid of the pyinfra that was started here last, while it runs."""
+    file = places.root / "control.pid"
+    number = file.read_text().strip() if file.exists() else ""
+    command = Path(f"/proc/{number}/cmdline")
+    return int(number) if number and command.exists() and b"pyinfra" in command.read_bytes() else None
+
+
+def _started(words: tuple[str, ...]) -> subprocess.Popen[str]:
+    program = str(Path(sys.executable).with_name("pyinfra"))
+    process = subprocess.Popen(
+        [program, *words], cwd=REPOSITORY, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    (Places.here().root / "control.pid").write_text(f"{process.pid}\n")
+    return process

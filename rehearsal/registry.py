@@ -13,9 +13,9 @@ import argparse
 import base64
 import http.client
 import io
-import shutil
 import ssl
 import threading
+import time
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
@@ -53,12 +53,13 @@ class Faults:
     """What the front gets wrong on purpose, read from files so that it can be switched while it runs.
 
     `fault-sporadic-401` holds how many more manifest requests answer 401; `key-without-access` a key that logs in but
-    may pull nothing.
+    may pull nothing; `fault-slow` how many bytes a second layers get; `fault-cut-blobs` after how many bytes they end.
     """
 
     def __init__(self, folder: Path) -> None:
         self.sporadic = folder / "fault-sporadic-401"
         self.without_access = folder / "key-without-access"
+        self.slow, self.cut = folder / "fault-slow", folder / "fault-cut-blobs"
         self._lock = threading.Lock()
 
     def rejects(self, path: str) -> bool:
@@ -69,6 +70,14 @@ class Faults:
             left = int(self.sporadic.read_text() or 0)
             self.sporadic.write_text(str(max(0, left - 1)))
         return left > 0
+
+    def bounds(self, path: str) -> tuple[int, int]:
+        """Bytes a second and bytes in all that the answer to this request gets; 0 is no bound."""
+        if "/blobs/" not in path:
+            return 0, 0
+        said = (file.read_text() if file.exists() else "" for file in (self.slow, self.cut))
+        per_second, in_all = (int(text or 0) for text in said)
+        return per_second, in_all
 
     def has_no_access(self, authorization: str) -> bool:
         """True when the request carries the key without access."""
@@ -129,9 +138,23 @@ class Front(BaseHTTPRequestHandler):
             self.send_header("Content-Length", str(len(whole)))
         self.end_headers()
         if self.command != "HEAD":
-            shutil.copyfileobj(io.BytesIO(whole) if whole is not None else answer, self.wfile, 1024 * 1024)
+            self._copy(io.BytesIO(whole) if whole is not None else answer)
         self.wfile.flush()
         connection.close()
+
+    def _copy(self, source: io.BufferedIOBase) -> None:
+        """The answer's body, at the pace and up to the byte the faults allow."""
+        per_second, in_all = self.faults.bounds(self.path)
+        sent, piece = 0, max(per_second // 10, 1) if per_second else 1024 * 1024
+        while chunk := source.read(piece):
+            if in_all and sent + len(chunk) > in_all:
+                self.wfile.write(chunk[: in_all - sent])
+                self.close_connection = True
+                return
+            self.wfile.write(chunk)
+            sent += len(chunk)
+            if per_second:
+                time.sleep(len(chunk) / per_second)
 
     def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
         """One line per request; the header with the key is never part of it."""

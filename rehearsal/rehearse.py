@@ -1,6 +1,7 @@
 """`make rehearse`: machines, services, the real deploy over SSH, the smoke tests, and where to ask.
 
     python -m rehearsal.rehearse [MACHINE...]     up, deploy, deploy again, smoke-test, print the endpoints
+    python -m rehearsal.rehearse --fault NAME     something goes wrong in it, is mended, and it runs again
     python -m rehearsal.rehearse --down           everything of this rehearsal is gone; the cache is kept
 
 What is deployed and how is the inventory's and deploy.py's business; this only calls them as a person would.
@@ -20,7 +21,8 @@ from typing import TypeVar
 from rich.console import Console
 from rich.table import Table
 
-from rehearsal import machine, services
+from rehearsal import faults, machine, services
+from rehearsal.faults.fault import BEFORE, SERVING, Fault
 from rehearsal.places import REPOSITORY, Places, RehearsalRefused
 from rehearsal.pyinfra_run import Run, pyinfra
 
@@ -37,9 +39,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="make rehearse", description=__doc__.splitlines()[0])
     parser.add_argument("machines", nargs="*", default=["d13a"], help="names; d12… is Debian 12, d13… Debian 13")
     parser.add_argument("--down", action="store_true")
+    parser.add_argument("--fault", metavar="NAME", default="", help="let this go wrong; `python -m rehearsal faults`")
     chosen = parser.parse_args()
     try:
-        return take_down() if chosen.down else rehearse(chosen.machines or ["d13a"])
+        if chosen.down:
+            return take_down()
+        names = chosen.machines or ["d13a"]
+        return rehearse_fault(names, faults.fault(chosen.fault)) if chosen.fault else rehearse(names)
     except RehearsalRefused as refused:
         console.print(str(refused), style="red", markup=False)
         return 1
@@ -70,6 +76,37 @@ def rehearse(names: list[str]) -> int:
         return 1
     _report(first, again, seconds)
     return 0
+
+
+def rehearse_fault(names: list[str], fault: Fault) -> int:
+    """Deploys while the fault strikes the first machine, shows what the operator sees, then mends it and runs again."""
+    _prepare(names)
+    one = machine.machine(names[0])
+    if fault.moment == SERVING and (first := pyinfra(INVENTORY, "deploy.py", "-y")).code:
+        return _stop("the deploy before the fault ended with an error", first)
+    console.rule(f"{fault.name}: {fault.summary}, {fault.moment}", align="left")
+    try:
+        if fault.moment in (BEFORE, SERVING):
+            fault.strike(one)
+        struck = pyinfra(INVENTORY, "deploy.py", "-y", at=fault.moment, strike=lambda: fault.strike(one))
+    finally:
+        fault.undo(one)
+    console.rule("what the operator sees", align="left")
+    console.print(last_words(struck.output), markup=False)
+    console.print(f"exit code {struck.code}; what happens: {fault.happens}; then: {fault.then}", markup=False)
+    console.rule("mended, and run again", align="left")
+    mended, again = pyinfra(INVENTORY, "deploy.py", "-y"), pyinfra(INVENTORY, "deploy.py", "-y", tell=False)
+    if mended.code or not again.is_silent:
+        return _stop("a plain run did not converge", again if not mended.code else mended)
+    console.print("a plain run converged, and another changed nothing")
+    return 0
+
+
+def last_words(output: str) -> str:
+    """Of what a run said, the last operation's lines; of one that went well, the results."""
+    before, _, results = output.partition("--> Results:")
+    start = before.rfind("--> Starting operation")
+    return results.strip() if "Error" not in before else before[start if start >= 0 else 0 :].strip()
 
 
 def timed(seconds: dict[str, float], what: str, do: Callable[[], T]) -> T:

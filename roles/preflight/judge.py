@@ -98,7 +98,12 @@ def hardware(seen: Seen, mine: Slice) -> Iterator[Refusal]:
 
 
 def room(seen: Seen, mine: Slice, chosen: Defaults) -> Iterator[Refusal]:
-    """Memory, and disk for what is not on the host yet."""
+    """Memory, and disk that can be written, for what is not on the host yet."""
+    if places := seen.value("read-only").splitlines():
+        attempt = "dmesg | grep -i remount on the host says why; repair the disk and mount it writable"
+        yield refusal(
+            mine, "a file system takes no writes", f"{', '.join(places)} read-only", "writable", attempt, "read-only"
+        )
     memory_mib = int(seen.value("memory-kib") or 0) // 1024
     if memory_mib * 100 < mine.machine.memory_mib * chosen.memory_percent:
         attempt = f"memory_mib={memory_mib} in its Machine, or a larger VM"

@@ -58,6 +58,7 @@ def test_the_declared_machine_has_no_findings() -> None:
         ({"pci": f"{H100}\n{H100}"}, "gpu-count"),
         ({"pci": f"{H100}\n0000:80:00.0 10de:22a3 0x068000"}, "nvswitch"),
         ({"room": "/dev/vda1 90000 80000 10000 90% /", "docker-room": ""}, "disk"),
+        ({"read-only": "/etc\n/usr/local"}, "read-only"),
         ({"clock": str(NOW - 61)}, "clock"),
         ({"clock": str(NOW + 61)}, "clock"),
         ({"runfile": "/usr/bin/nvidia-uninstall"}, "runfile-driver"),

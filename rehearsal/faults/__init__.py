@@ -1,0 +1,57 @@
+"""Everything that is known to go wrong, by name; `python -m rehearsal faults` lists it, tests/faults shows it."""
+
+from __future__ import annotations
+
+import difflib
+
+from rehearsal.faults import clock, disks, ends, foreign, line, packages, registries
+from rehearsal.faults.fault import Fault
+from rehearsal.places import RehearsalRefused
+
+FAULTS: dict[str, type[Fault]] = {
+    kind.name: kind
+    for kind in (
+        line.SshCut,
+        line.HostKeyChanged,
+        line.DnsGone,
+        ends.KillControl,
+        ends.PowerCut,
+        ends.ContainerKilled,
+        ends.OomKill,
+        ends.GpuGone,
+        disks.FullDisk,
+        disks.ReadOnly,
+        packages.AptLock,
+        packages.HalfConfigured,
+        packages.DpkgInterrupted,
+        packages.KernelPending,
+        registries.RegistryDown,
+        registries.RegistrySlow,
+        registries.Registry401,
+        registries.RegistryTruncated,
+        foreign.ForeignDocker,
+        foreign.ForeignDriver,
+        foreign.EditedDaemon,
+        foreign.PortTaken,
+        clock.ClockWrong,
+    )
+}
+
+
+def fault(name: str) -> Fault:
+    """A new fault of that name; refuses a name nobody knows, with the nearest that is known."""
+    if name in FAULTS:
+        return FAULTS[name]()
+    near = difflib.get_close_matches(name, FAULTS, 1)
+    offered = f"did you mean {near[0]}?" if near else "python -m rehearsal faults"
+    raise RehearsalRefused(f"there is no fault {name}\n  try     {offered}\n  state   nothing was touched")
+
+
+def table() -> str:
+    """The README's table."""
+    rows = [f"| `{each.name}`: {each.summary} | {each.happens} | {_seen(each)} |" for each in FAULTS.values()]
+    return "\n".join(["| fault | what happens | what the operator sees, and does |", "| --- | --- | --- |", *rows])
+
+
+def _seen(kind: type[Fault]) -> str:
+    return f"`{kind.says}`; {kind.then}" if kind.says else f"no message; {kind.then}"

@@ -1,0 +1,23 @@
+"""The clock is wrong. Machines that share the outer kernel share its clock, so only one with its own can show it."""
+
+from __future__ import annotations
+
+from rehearsal.faults.fault import Fault
+from rehearsal.machine import Machine
+
+
+class ClockWrong(Fault):
+    """An hour ahead, with nobody there to correct it."""
+
+    name = "clock-wrong"
+    summary = "the host's clock is an hour ahead"
+    happens = "refused before the first change: certificates and signed package lists would look wrong"
+    says = "its clock differs from this machine's"
+    then = "`timedatectl set-ntp true` on the host, run again"
+    kinds = ("qemu",)
+
+    def apply(self, machine: Machine) -> None:
+        machine.run("systemctl stop systemd-timesyncd.service 2>/dev/null; date -s '+1 hour' >/dev/null")
+
+    def undo(self, machine: Machine) -> None:
+        machine.run("date -s '-1 hour' >/dev/null; systemctl start systemd-timesyncd.service 2>/dev/null || true")

@@ -1,0 +1,61 @@
+"""The disk is full, or takes no writes any more."""
+
+from __future__ import annotations
+
+from rehearsal.faults.fault import Fault
+from rehearsal.machine import Machine
+
+DATA = "/var/lib/enginehouse"
+UNDER = "/run/rehearsal-under"
+"""Where the directory that a small file system hides can still be reached."""
+BALLAST = f"{DATA}/.rehearsal-ballast"
+
+
+class FullDisk(Fault):
+    """With a disk of its own the machine's disk is filled. Without one it has the outer machine's: there a small file
+    system with the same content is laid over the data directory."""
+
+    name = "full-disk"
+    summary = "the data disk is full in the middle of a transfer"
+    happens = "the transfer ends; nothing half is published, and what served goes on"
+    says = "No space left on device"
+    then = "make room, run again: it goes on where it was"
+    moment = "Model store | Send"
+
+    def __init__(self, room_mib: int = 1) -> None:
+        self.room_mib = room_mib
+
+    def apply(self, machine: Machine) -> None:
+        if machine.kind == "qemu":
+            free = f"$(( $(df --output=avail -BM {DATA} | tail -n 1 | tr -d ' M') - {self.room_mib} ))M"
+            machine.run(f"fallocate -l {free} {BALLAST}")
+            return
+        machine.run(
+            f"set -e; mkdir -p {UNDER} {DATA}; mount --bind {DATA} {UNDER};"
+            f" used=$(du -sm {DATA} | cut -f1); mount -t tmpfs -o size=20g,mode=755 rehearsal-disk {DATA};"
+            f" cp -a {UNDER}/. {DATA}/;"
+            f" mount -o remount,size=$(( $(df --output=used -k {DATA} | tail -n 1) + {self.room_mib} * 1024 ))k {DATA}"
+        )
+
+    def undo(self, machine: Machine) -> None:
+        machine.run(
+            f"rm -f {BALLAST}; ! mountpoint -q {UNDER} || {{ mount -o remount,size=20g {DATA};"
+            # What was written meanwhile stays, as it does on a disk that was made larger.
+            f" rsync -a --delete {DATA}/ {UNDER}/ && umount -l {DATA} && umount {UNDER}; }}"
+        )
+
+
+class ReadOnly(Fault):
+    """As after an error of the file system: everything is there, and nothing can be written."""
+
+    name = "read-only"
+    summary = "the root file system takes no writes any more"
+    happens = "refused before the first change; what serves goes on"
+    says = "a file system takes no writes"
+    then = "look for the reason (dmesg), reboot or repair the disk, run again"
+
+    def apply(self, machine: Machine) -> None:
+        machine.run("mount -o remount,ro /")
+
+    def undo(self, machine: Machine) -> None:
+        machine.run("mount -o remount,rw /")

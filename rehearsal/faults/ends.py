@@ -1,0 +1,88 @@
+"""Something ends without warning: the control process, the power, the container, the server in it, the GPU."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+
+from rehearsal.faults.fault import SERVING, Fault
+from rehearsal.machine import Machine
+from rehearsal.pyinfra_run import control_pid
+
+PCI = "/sys/bus/pci/devices"
+
+
+class KillControl(Fault):
+    """The pyinfra that rehearses here, not just any."""
+
+    name = "kill-control"
+    summary = "the control process is killed (SIGKILL) in the middle of a swap"
+    happens = "what was begun on the host goes on there: pull, fetch and swap are units of the host"
+    then = "run again: it attaches to what still runs, and is silent where that has ended"
+    moment = "Triton | Swap"
+
+    def apply(self, machine: Machine) -> None:
+        if pid := control_pid(machine.places):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
+class PowerCut(Fault):
+    """On nspawn the outer page cache survives; on QEMU what was not synced is lost."""
+
+    name = "power-cut"
+    summary = "the host loses its power in the middle of a swap"
+    happens = "at the next boot the release that served before is put back before anything starts, and serves"
+    says = "host is lost"
+    moment = "Triton | Swap"
+
+    def apply(self, machine: Machine) -> None:
+        machine.power_cycle()
+
+
+class ContainerKilled(Fault):
+    """By whoever typed `docker kill`."""
+
+    name = "container-killed"
+    summary = "the container of a server is killed"
+    happens = "its unit starts it again within seconds; a run in between waits until every model answers"
+    then = "nothing"
+    moment = SERVING
+
+    def apply(self, machine: Machine) -> None:
+        machine.run("docker kill --signal KILL triton-main")
+
+
+class OomKill(Fault):
+    """The signal the kernel's OOM killer sends; rehearsal machines without a kernel of their own have no limit."""
+
+    name = "oom-kill"
+    summary = "the kernel kills Triton for want of memory"
+    happens = "the same: the unit starts it again, and says in its journal how it ended"
+    then = "nothing; where it comes back, give the server less to hold"
+    moment = SERVING
+
+    def apply(self, machine: Machine) -> None:
+        machine.run("kill -KILL $(docker inspect -f '{{.State.Pid}}' triton-main)")
+
+
+class GpuGone(Fault):
+    """Off the bus, with the driver's message. The stand-in for a GPU is its entry under /sys."""
+
+    name = "gpu-gone"
+    summary = "a GPU falls off the bus (Xid 79)"
+    happens = "refused before the first change; what serves is not touched"
+    says = "the number of GPUs differs"
+    then = "stop and start the VM, or give the host back"
+    moment = SERVING
+    kinds = ("nspawn",)
+
+    def apply(self, machine: Machine) -> None:
+        machine.run(
+            f"for d in {PCI}/*; do [ $(cat $d/vendor) != 0x10de ] || mv $d /sys/bus/pci/gone-$(basename $d); done;"
+            " logger -t kernel 'NVRM: Xid (PCI:0000:01:00): 79, GPU has fallen off the bus. (rehearsal)'"
+        )
+
+    def undo(self, machine: Machine) -> None:
+        machine.run(f"for d in /sys/bus/pci/gone-*; do [ ! -e $d ] || mv $d {PCI}/${{d#*gone-}}; done")

@@ -1,0 +1,61 @@
+"""What a fault is: something that goes wrong on one machine, at one moment of a deploy, and can be put right again.
+
+The texts are the operator's: the README's table is made of them, and the tests hold every run to `says`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import ClassVar
+
+from rehearsal.machine import Machine
+from rehearsal.places import RehearsalRefused
+
+BEFORE = "before the deploy"
+SERVING = "while it serves"
+
+
+class Fault(ABC):
+    """One thing that goes wrong; a subclass each."""
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    """What goes wrong, in one line."""
+    happens: ClassVar[str]
+    """What a deploy does about it."""
+    says: ClassVar[str] = ""
+    """Words of the run's output that tell of it; empty where the run has nothing to tell."""
+    then: ClassVar[str] = "run again"
+    """What the operator does next."""
+    moment: ClassVar[str] = BEFORE
+    """BEFORE, SERVING, or how the label of the operation begins at whose start it strikes."""
+    kinds: ClassVar[tuple[str, ...]] = ("nspawn", "qemu")
+    """Machines it can be shown on."""
+
+    @abstractmethod
+    def apply(self, machine: Machine) -> None:
+        """It is so from now on, or has happened."""
+
+    def undo(self, machine: Machine) -> None:  # noqa: B027
+        """What a person would mend is mended; nothing for what only happened."""
+
+    def strike(self, machine: Machine) -> None:
+        """Applies it; refuses on a machine it cannot be shown on."""
+        if machine.kind not in self.kinds:
+            raise RehearsalRefused(
+                f"{self.name} cannot be shown on {machine.name}, which is of kind {machine.kind}\n"
+                f"  wanted  {' or '.join(self.kinds)}\n"
+                f"  try     python -m rehearsal up v{machine.name[:8]} --kind {self.kinds[0]}"
+            )
+        self.apply(machine)
+
+    @contextlib.contextmanager
+    def on(self, machine: Machine) -> Iterator[None]:
+        """It is so inside the `with`, and put right after it."""
+        try:
+            self.strike(machine)
+            yield
+        finally:
+            self.undo(machine)

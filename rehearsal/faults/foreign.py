@@ -1,0 +1,88 @@
+"""What other hands did to the host: an engine or a driver of their own, edited settings, a program on our port."""
+
+from __future__ import annotations
+
+import json
+
+from rehearsal.faults.fault import SERVING, Fault
+from rehearsal.machine import Machine
+
+DAEMON = "/etc/docker/daemon.json"
+UNINSTALL = "/usr/bin/nvidia-uninstall"
+UNIT = "rehearsal-port.service"
+FOREIGN_KEYS = {"max-concurrent-downloads": 5, "features": {"buildkit": True}, "labels": ["rack=7"]}
+
+
+class ForeignDocker(Fault):
+    """The distribution's engine, where the inventory asks for Docker's."""
+
+    name = "foreign-docker"
+    summary = "another Docker engine was installed by hand"
+    happens = "the host fails before that role's first change: replacing the engine would stop its containers"
+    says = "another Docker engine is installed: docker.io"
+    then = 'keep it (`source="distribution"`) or purge it, run again'
+
+    def apply(self, machine: Machine) -> None:
+        machine.run("apt-get update -qq && apt-get install -y -qq --no-install-recommends docker.io >/dev/null")
+
+    def undo(self, machine: Machine) -> None:
+        machine.run("apt-get purge -y -qq docker.io containerd runc >/dev/null; apt-get autoremove -y -qq >/dev/null")
+
+
+class ForeignDriver(Fault):
+    """NVIDIA's runfile leaves its own uninstaller behind, and nothing a package manager knows."""
+
+    name = "foreign-driver"
+    summary = "the driver was installed from NVIDIA's runfile"
+    happens = "refused before the first change"
+    says = "the driver came from NVIDIA's runfile"
+    then = "`nvidia-uninstall` and reboot, or `Driver(manage=False)` to use it as it is"
+
+    def apply(self, machine: Machine) -> None:
+        machine.put(UNINSTALL, "#!/bin/sh\necho 'rehearsal stand-in'\n", 0o755)
+
+    def undo(self, machine: Machine) -> None:
+        machine.run(f"rm -f {UNINSTALL}")
+
+
+class EditedDaemon(Fault):
+    """Somebody's own keys come in, and one of ours goes."""
+
+    name = "edited-daemon-json"
+    summary = "daemon.json was edited by hand: foreign keys in, ours out"
+    happens = (
+        "ours are merged in, foreign ones stay; the engine restarts between drain and admit, then everything serves"
+    )
+    says = "Docker | Merge daemon.json"
+    then = "nothing"
+    moment = SERVING
+
+    def apply(self, machine: Machine) -> None:
+        found = json.loads(machine.run(f"cat {DAEMON}").stdout)
+        machine.put(f"{DAEMON}.before", json.dumps(found, indent=4) + "\n")
+        found.pop("features", None)
+        machine.put(DAEMON, json.dumps(found | FOREIGN_KEYS, indent=4) + "\n")
+
+    def undo(self, machine: Machine) -> None:
+        machine.run(f"rm -f {DAEMON}.before")
+
+
+class PortTaken(Fault):
+    """Our server is stopped and somebody else's program has taken its port."""
+
+    name = "port-taken"
+    summary = "another program listens on the server's port"
+    happens = "refused before the first change, with the program's name"
+    says = "port 8000 is taken, and not by triton@main"
+    then = "stop that program or choose another port, run again"
+
+    def apply(self, machine: Machine) -> None:
+        machine.run(
+            "systemctl stop 'triton@*.service';"
+            f" systemd-run --quiet --unit={UNIT} perl -MIO::Socket::INET -e"
+            " 'my $s = IO::Socket::INET->new(Listen => 5, LocalPort => 8000, ReuseAddr => 1) or die; sleep 3600';"
+            " sleep 0.5"
+        )
+
+    def undo(self, machine: Machine) -> None:
+        machine.run(f"systemctl stop {UNIT} 2>/dev/null || true")

@@ -1,0 +1,124 @@
+"""Between the control machine and the host, and between the host and names: cut, changed keys, no DNS."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from rehearsal.faults.fault import Fault
+from rehearsal.machine import Machine, machine, write_ssh_config
+from rehearsal.network import Network
+from rehearsal.places import REPOSITORY
+
+WATCH_SECONDS = 300
+SESSIONS = (
+    "for p in /proc/[0-9]*; do case \"$(tr '\\0' ' ' <$p/cmdline 2>/dev/null)\" in"
+    " sshd*:\\ *) kill -9 ${p#/proc/};; esac; done; true"
+)
+HOST_KEY = "/etc/ssh/ssh_host_ed25519_key"
+
+
+class SshCut(Fault):
+    """A watcher outside counts what is sent to the machine; it ends with the cut."""
+
+    name = "ssh-cut"
+    summary = "every SSH session breaks once a number of bytes was sent to the host"
+    happens = "this host is lost for the run, the gate stops the others; what was sent is kept on the host"
+    says = "rsync ended with"
+    then = "run again: sending goes on where it was"
+    moment = "Model store | Send"
+    kinds = ("nspawn",)
+
+    def __init__(self, after_bytes: int = 100_000) -> None:
+        self.after_bytes = after_bytes
+
+    def apply(self, machine: Machine) -> None:
+        command = [sys.executable, "-m", "rehearsal.faults.line", machine.name, str(self.after_bytes)]
+        # A shell in between: nobody here has to wait for the watcher.
+        shell = ["sh", "-c", '"$@" </dev/null >/dev/null 2>&1 & echo $! >"$0"', str(self._pid_file(machine)), *command]
+        subprocess.run(shell, cwd=REPOSITORY, check=True, start_new_session=True)
+
+    def undo(self, machine: Machine) -> None:
+        pid_file = self._pid_file(machine)
+        number = pid_file.read_text().strip() if pid_file.exists() else ""
+        if number and b"rehearsal.faults.line" in _command(number):
+            subprocess.run(["kill", number], check=False)
+        pid_file.unlink(missing_ok=True)
+
+    def _pid_file(self, machine: Machine) -> Path:
+        return machine.directory / "fault-ssh-cut.pid"
+
+
+class HostKeyChanged(Fault):
+    """As after a reinstallation, or with somebody in between."""
+
+    name = "host-key-changed"
+    summary = "the host shows another SSH key than the one that is known"
+    happens = "nothing is sent to it; the gate stops the others before the first change"
+    says = "Host key for"
+    then = "find out why before removing the old key from known_hosts"
+
+    def apply(self, machine: Machine) -> None:
+        machine.run(
+            f"mv {HOST_KEY} {HOST_KEY}.before; mv {HOST_KEY}.pub {HOST_KEY}.pub.before;"
+            f" ssh-keygen -q -t ed25519 -N '' -f {HOST_KEY} && systemctl restart ssh.service"
+        )
+
+    def undo(self, machine: Machine) -> None:
+        machine.run(
+            f"[ ! -e {HOST_KEY}.before ] || {{ mv {HOST_KEY}.before {HOST_KEY};"
+            f" mv {HOST_KEY}.pub.before {HOST_KEY}.pub; systemctl restart ssh.service; }}"
+        )
+        write_ssh_config(machine.places)
+
+
+class DnsGone(Fault):
+    """Names that were resolved by /etc/hosts go too, because a rehearsal has its own there."""
+
+    name = "dns-gone"
+    summary = "the host resolves no name any more"
+    happens = "refused before the first change; the service goes on"
+    says = "cannot be reached, and image would come from there"
+
+    def apply(self, machine: Machine) -> None:
+        machine.run(
+            "cp /etc/hosts /etc/hosts.before; cp /etc/resolv.conf /etc/resolv.conf.before;"
+            " echo '127.0.0.1 localhost' >/etc/hosts; echo 'nameserver 192.0.2.1' >/etc/resolv.conf"
+        )
+
+    def undo(self, machine: Machine) -> None:
+        machine.run(
+            "for f in /etc/hosts /etc/resolv.conf; do [ ! -e $f.before ] || { cat $f.before >$f; rm $f.before; }; done"
+        )
+
+
+def sent_bytes(one: Machine) -> int:
+    """Bytes the machine has received over its cable since it was plugged in."""
+    link = Network(one.places.number).link(one.name)
+    return int(Path(f"/sys/class/net/{link}/statistics/tx_bytes").read_text())
+
+
+def cut_sessions(one: Machine) -> None:
+    """Every SSH session of the machine is dead; sshd itself goes on."""
+    one.run(SESSIONS)
+
+
+def _command(pid: str) -> bytes:
+    path = Path(f"/proc/{pid}/cmdline")
+    return path.read_bytes() if path.exists() else b""
+
+
+def watch(name: str, after_bytes: int) -> None:
+    """Cuts the sessions of that machine once so many more bytes were sent to it; gives up after minutes."""
+    one = machine(name)
+    wanted, end = sent_bytes(one) + after_bytes, time.monotonic() + WATCH_SECONDS
+    while time.monotonic() < end:
+        if sent_bytes(one) >= wanted:
+            return cut_sessions(one)
+        time.sleep(0.01)
+
+
+if __name__ == "__main__":
+    watch(sys.argv[1], int(sys.argv[2]))

@@ -1,0 +1,84 @@
+"""What a registry does on a bad day: away, slow, rejecting, or cut short by a proxy in between."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rehearsal import services
+from rehearsal.faults.fault import Fault
+from rehearsal.machine import Machine
+from rehearsal.processes import Process
+
+OFTEN = 1_000_000
+
+
+class _Switched(Fault):
+    """A switch of the registry's front: a file it looks at with every request. `makes` is what the file holds."""
+
+    switch = ""
+    makes = ""
+
+    def apply(self, machine: Machine) -> None:
+        (folder(machine) / self.switch).write_text(self.makes)
+
+    def undo(self, machine: Machine) -> None:
+        (folder(machine) / self.switch).unlink(missing_ok=True)
+
+
+class RegistryDown(Fault):
+    """Nothing listens on its port."""
+
+    name = "registry-down"
+    summary = "the registry does not answer"
+    happens = "refused before the first change where the image is still to come; what serves goes on"
+    says = "cannot be reached, and image would come from there"
+
+    def apply(self, machine: Machine) -> None:
+        Process("registry", folder(machine), [], None).stop()
+
+    def undo(self, machine: Machine) -> None:
+        services.services_up()
+
+
+class RegistrySlow(_Switched):
+    """Every layer arrives at so many bytes a second."""
+
+    name = "registry-slow"
+    summary = "the registry sends slowly"
+    happens = "the pull is a unit of the host: the run tells how far it is, and waits"
+    then = "nothing; a run that is stopped meanwhile loses nothing, the next one attaches"
+    switch = "fault-slow"
+
+    def __init__(self, bytes_per_second: int = 4_000_000) -> None:
+        self.makes = str(bytes_per_second)
+
+
+class Registry401(_Switched):
+    """A good key is rejected, again and again. NGC is known to do it once; once is asked again."""
+
+    name = "registry-401"
+    summary = "the registry rejects the key (401)"
+    happens = "the pull asks again three times, then ends; nothing that serves was touched"
+    says = "rejected the key (401, unauthorized)"
+    then = "make a new key, run again"
+    switch = "fault-sporadic-401"
+    makes = str(OFTEN)
+
+
+class RegistryTruncated(_Switched):
+    """The connection ends within a layer, however often it is asked for."""
+
+    name = "registry-truncated"
+    summary = "a proxy cuts every large layer short"
+    happens = "the engine asks again, then the pull ends; no part of an image is used"
+    says = "did not deliver the image"
+    then = "let the proxy pass large answers, run again"
+    switch = "fault-cut-blobs"
+
+    def __init__(self, after_bytes: int = 1_000_000) -> None:
+        self.makes = str(after_bytes)
+
+
+def folder(machine: Machine) -> Path:
+    """Where the services of the machine's rehearsal keep their state."""
+    return machine.places.root / "services"
