@@ -69,7 +69,7 @@ def serving(repository: Path, work: Path, cache: Path) -> Iterator[Server]:
     log = work / "triton.log"
     with log.open("wb") as output:
         began = time.monotonic()
-        environment = os.environ | _caches(cache)
+        environment = os.environ | _caches(cache) | {"PATH": _path()}
         process = subprocess.Popen(command, cwd=packages, stdout=output, stderr=subprocess.STDOUT, env=environment)
         try:
             _await(process, ports["http"], log)
@@ -94,6 +94,12 @@ def _caches(cache: Path) -> dict[str, str]:
     names = {"TRITON_CACHE_DIR": "triton", "TORCHINDUCTOR_CACHE_DIR": "inductor", "CUDA_CACHE_PATH": "cuda"}
     found = {name: str(cache / folder) for name, folder in names.items()}
     return found | {"XDG_CACHE_HOME": str(cache), "HF_HUB_OFFLINE": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+def _path() -> str:
+    """Programs are looked for as here, but in no virtual environment: the stub would import from one it finds there."""
+    folders = os.environ["PATH"].split(os.pathsep)
+    return os.pathsep.join(folder for folder in folders if not (Path(folder).parent / "pyvenv.cfg").exists())
 
 
 def _await(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
