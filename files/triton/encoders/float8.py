@@ -97,7 +97,7 @@ def narrow(trunk: Any, steps: Any, pooled: Callable[[], np.ndarray]) -> float:
     worst = float((1 - (got * wanted).sum(1) / lengths).max())
     if not worst <= GATE:
         raise CheckpointError(
-            f"config.pbtxt: products is fp8; that moves states by 1 - cosine {worst:.4f}, more than {GATE}; leave it out"
+            f"config.pbtxt: products is fp8; that moves states by 1 - cosine {worst:.4f}, above {GATE}; leave it out"
         )
     return worst
 
