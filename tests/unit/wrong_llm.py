@@ -407,6 +407,9 @@ ENGINES = {
     "clients are asked after now and then": Wrong(
         llama(cancellation_check_period_ms=0), "out-of-range", f"{MODEL}.cancellation_check_period_ms"
     ),
+    "pinned memory is an amount": Wrong(
+        llama(kv_cache=KVCache(host_mib=-1)), "out-of-range", f"{MODEL}.kv_cache.host_mib"
+    ),
     "pinned memory fits the host": Wrong(
         llama(kv_cache=KVCache(host_mib=65_536)) | {"machine": replace(MACHINE, memory_mib=65_536)},
         "host-memory",

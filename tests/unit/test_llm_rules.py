@@ -1,0 +1,123 @@
+"""What the checks of LLMs let through, and what they only remark on. What they refuse is in tests.unit.wrong_llm."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from deploy.checks.speculation import tree_of
+from deploy.spec import (
+    Adapter,
+    Calibration,
+    Draft,
+    Eagle,
+    Engine,
+    EngineStore,
+    EngineTrust,
+    KVCache,
+    Lookahead,
+    LoRA,
+    Machine,
+    Medusa,
+    Parallel,
+    ReDrafter,
+    Replay,
+    Server,
+    one_per_gpu,
+)
+from tests.unit.given import LLAMA, MACHINE, ONE_B, plan, refusals, sources
+from tests.unit.wrong_llm import HEAD, MIXTRAL, TEXTS, TRUST, adapters, engine, llama, served
+
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGJ1aWxkIGZhcm0ga2V5IGZvciB0ZXN0cyBvbmx5 build farm"
+FINE = {
+    "an fp8 engine with an fp8 cache": engine(precision="fp8", calibration=TEXTS, kv_cache=KVCache(dtype="fp8")),
+    "an fp8 cache in pages under fp8 weights": engine(
+        precision="fp8", calibration=TEXTS, kv_cache=KVCache(dtype="fp8", reuse=True), chunked_prefill=True
+    ),
+    "AWQ on an L40S": engine("l40s-48", precision="int4_awq", calibration=TEXTS),
+    "weight-only needs no texts": engine(precision="int8_wo"),
+    "a GPTQ checkpoint as it is": engine(checkpoint=replace(ONE_B, quantisation="gptq")),
+    "fp8 weights as published on the PyTorch path": llama(checkpoint=replace(ONE_B, quantisation="fp8")),
+    "a finished checkpoint on 24.12": engine(engine=Engine(checkpoint="trtllm")) | {"release": "24.12"},
+    "an engine of two stages": engine(gpus=2, parallel=Parallel(pipeline=2)),
+    "experts dealt out": served(replace(MIXTRAL, parallel=Parallel(expert=4)), gpus=4),
+    "fewer key/value heads than GPUs": llama(gpus=8, checkpoint=replace(ONE_B, heads=32, kv_heads=4)),
+    "a draft model on one GPU": engine(speculative=Draft(checkpoint=ONE_B, weights=HEAD)),
+    "a draft model on PyTorch": llama(gpus=4, speculative=Draft(checkpoint=ONE_B, weights=HEAD)),
+    "EAGLE-3 on PyTorch": llama(speculative=Eagle(weights=HEAD, tokens=3)),
+    "Medusa with a tree": engine(speculative=Medusa(weights=HEAD, choices="[[0], [0, 0], [1]]")),
+    "Medusa with a named tree": engine(speculative=Medusa(weights=HEAD, choices="mc_sim_7b_63")),
+    "EAGLE engines": engine(speculative=Eagle(weights=HEAD)),
+    "lookahead": engine(speculative=Lookahead()),
+    "ReDrafter": engine(speculative=ReDrafter(weights=HEAD)),
+    "adapters": adapters(Adapter(name="a", task_id=1, weights=HEAD), Adapter(name="b", task_id=2, weights=HEAD)),
+    "adapters of a mixture of experts": served(
+        replace(
+            MIXTRAL,
+            path="engine",
+            lora=LoRA(adapters=(Adapter(name="a", task_id=1, weights=HEAD),), target_modules=("moe_gate", "attn_q")),
+        ),
+        gpu="h200-141",
+    )
+    | TRUST,
+    "guided decoding on an engine": engine(guided_decoding=True),
+    "beams without streaming": engine(decoupled=False, engine=Engine(max_beam_width=4)),
+    "further flags": engine(engine=Engine(options={"reduce_fusion": "enable", "tokens_per_block": 64})),
+    "a replay with tasks": engine(replay=Replay(prompts="p", tasks="t", minimum_percent=80.0)),
+    "a farm host": {"servers": (), "farm": True} | TRUST,
+    "an engine store": engine() | {"engine_store": EngineStore.rclone("engines:bucket/path")},
+    "another signer": engine() | {"engine_trust": EngineTrust(key="keys/engines", signers=(KEY,))},
+    "replicas of one engine": {
+        "machine": replace(MACHINE, gpus=8),
+        "servers": one_per_gpu(Server(name="gpu", models=(replace(LLAMA, path="engine"),)), 8),
+    }
+    | TRUST,
+}
+
+
+@pytest.mark.parametrize("data", FINE.values(), ids=[name.replace(" ", "_") for name in FINE])
+def test_nothing_is_refused(data: dict[str, Any]) -> None:
+    """It plans."""
+    assert [str(problem) for problem in refusals(**data)] == []
+
+
+def test_a_farm_with_larger_cards_builds_what_one_card_cannot() -> None:
+    """A 70B in four bits is served by one H100 and made on an H200 of two; SM 90 both."""
+    model = replace(
+        LLAMA,
+        checkpoint="llama-3.1-70b-instruct",
+        path="engine",
+        precision="int4_awq",
+        calibration=Calibration(directory="texts"),
+    )
+    [serving] = sources("h100-01", **(served(model) | TRUST))
+    [farm] = sources("farm-01", machine=Machine(os="ubuntu-24.04", gpu="h200-141"), servers=(), farm=True, **TRUST)
+    assert [problem.kind for problem in refusals(serving)] == ["build-beyond-gpu"]
+    assert refusals(serving, farm) == []
+
+
+@pytest.mark.parametrize(("gpu", "remarks"), [("h100-80", 0), ("h100-pcie-80", 1), ("h100-nvl-94", 0), ("l40s-48", 1)])
+def test_a_split_over_cards_without_nvlink_is_remarked_on(gpu: str, remarks: int) -> None:
+    """It works, slowly."""
+    said = [sentence for sentence in plan(**llama(gpu, gpus=2)).warnings if "NVLink" in sentence]
+    assert len(said) == remarks
+
+
+@pytest.mark.parametrize(
+    ("choices", "paths"),
+    [
+        ("[[0], [0, 0], [1]]", 3),
+        ("[[0, 0]]", None),  # its beginning is missing
+        ("[[0], [0]]", None),
+        ("[[-1]]", None),
+        ("[]", None),
+        ("0", None),
+        ("__import__('os')", None),
+    ],
+)
+def test_choices_are_read_as_a_tree(choices: str, paths: int | None) -> None:
+    """Literals only; every path continues another one."""
+    found = tree_of(choices)
+    assert (len(found) if found else None) == paths
