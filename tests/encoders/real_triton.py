@@ -44,6 +44,7 @@ class Server:
     http: str
     grpc: str
     log: Path
+    metrics: str = ""
 
 
 def installation() -> Path:
@@ -113,7 +114,7 @@ def serving(repository: Path, work: Path) -> Iterator[Server]:
         process = subprocess.Popen(command, cwd=packages, stdout=output, stderr=subprocess.STDOUT)
         try:
             _await(process, http, log)
-            yield Server(f"127.0.0.1:{http}", f"127.0.0.1:{grpc}", log)
+            yield Server(f"127.0.0.1:{http}", f"127.0.0.1:{grpc}", log, f"127.0.0.1:{metrics}")
         finally:
             process.terminate()
             process.wait(60)

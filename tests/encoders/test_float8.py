@@ -56,9 +56,7 @@ def narrowed(directory: Path) -> tuple:
 
 def test_products_that_move_states_too_far_are_refused(nomic: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(float8, "GATE", 1e-7)
-    with pytest.raises(
-        CheckpointError, match=r"products is fp8; that moves states by 1 - cosine 0\.\d+, above 1e-07"
-    ):
+    with pytest.raises(CheckpointError, match=r"products is fp8; that moves states by 1 - cosine 0\.\d+, above 1e-07"):
         narrowed(nomic)
 
 

@@ -1,6 +1,7 @@
 """Both models behind the real Triton 2.51, driven over HTTP and gRPC as clients would: `pytest -m rehearsal`."""
 
 import json
+import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -185,6 +186,25 @@ def test_requests_with_different_numbers_of_texts_merge_and_a_bad_one_harms_none
     after = counts(server, "embed")
     assert after[0] - before[0] == 12
     assert after[1] - before[1] < 12
+
+
+def published(server: real_triton.Server, name: str, model: str) -> float:
+    """A metric's value as Prometheus would read it; -1 where it is not there."""
+    with urllib.request.urlopen(f"http://{server.metrics}/metrics", timeout=30) as reply:
+        lines = reply.read().decode().splitlines()
+    return next((float(line.split()[-1]) for line in lines if line.startswith(f'{name}{{model="{model}"}}')), -1.0)
+
+
+def test_texts_computed_are_counted_beside_the_servers_own_metrics(server: real_triton.Server, infer: Infer) -> None:
+    before = published(server, "enginehouse_encoder_documents_total", "embed")
+    infer("embed", texts=[["the cat", "sea", "paris"]])
+    for _ in range(50):
+        after = published(server, "enginehouse_encoder_documents_total", "embed")
+        if after >= before + 3:
+            break
+        time.sleep(0.1)
+    assert after >= before + 3
+    assert published(server, "enginehouse_encoder_queued_tokens", "rank") == 0.0
 
 
 def test_both_models_are_ready_and_say_what_they_take(server: real_triton.Server) -> None:
