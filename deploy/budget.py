@@ -94,6 +94,8 @@ def reuses_blocks(served: Served, trtllm: str = "") -> bool:
     model = served.model
     if not isinstance(model, LLM):
         return False
+    if model.kv_cache.per_tenant:
+        return False
     if model.kv_cache.reuse is not None:
         return model.kv_cache.reuse
     return served.architecture.block_reuse and (not is_compiled(served, trtllm) or pages_context(served))

@@ -19,6 +19,7 @@ from deploy.checks.rollout import no_hosts, rollout_problems
 from deploy.checks.secrets import secret_problems
 from deploy.checks.servers import server_problems
 from deploy.checks.sources import source_problems
+from deploy.checks.tenants import tenant_problems
 from deploy.checks.weights import weights_problems
 from deploy.errors import Refusal
 from deploy.fleet import Fleet
@@ -49,6 +50,7 @@ def host_problems(host: Host, surroundings: Surroundings) -> Iterator[Refusal]:
     yield from source_problems(host)
     yield from server_problems(host)
     yield from firewall_problems(host)
+    yield from tenant_problems(host)
     yield from model_problems(host, surroundings)
     yield from weights_problems(host, surroundings)
     yield from engine_host_problems(host, surroundings)

@@ -35,12 +35,14 @@ Precision = Literal[
 class KVCache:
     """The key/value cache of one LLM, bounded in tokens, all sequences together; None means: what is left.
 
-    `host_mib` of pinned host memory take blocks that fall out of the GPU's; 0 offloads nothing.
+    `host_mib` of pinned host memory take blocks that fall out of the GPU's; 0 offloads nothing. `per_tenant`: no request
+    finds, or can tell by its speed, what another one left here; for reuse beside that, give each tenant a server.
     """
 
     tokens: int | None = None
     dtype: Literal["auto", "bfloat16", "float16", "fp8", "int8"] = "auto"
     reuse: bool | None = None
+    per_tenant: bool = False
     host_mib: int = 0
 
 

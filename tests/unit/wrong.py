@@ -385,6 +385,11 @@ FIREWALL = {
     "new rules are confirmed in a sensible time": Wrong(
         {"firewall": Firewall(allow=("10.0.0.0/8",), confirm_seconds=1)}, "out-of-range", "firewall.confirm_seconds"
     ),
+    "blocks are reused or kept apart": Wrong(
+        main(replace(LLAMA, kv_cache=KVCache(reuse=True, per_tenant=True))),
+        "reuse-among-tenants",
+        'servers["main"].models["llama"].kv_cache.per_tenant',
+    ),
     "a list of networks is a tuple": Wrong(
         {"firewall": Firewall(allow="10.0.0.0/8")},
         "wrong-type",
