@@ -48,6 +48,10 @@ def test_other_features_survive() -> None:
         ({"log-driver": "journald"}, {}),
         ({"log-driver": "json-file"}, {"log-opts": {"max-size": "50m", "max-file": "4"}}),
         (
+            {"log-opts": {"labels": "theirs"}},
+            {"log-opts": {"labels": "theirs", "max-size": "50m", "max-file": "4"}},
+        ),
+        (
             {"log-driver": "json-file", "log-opts": {"max-size": "1g"}},
             {"log-opts": {"max-size": "1g", "max-file": "4"}},
         ),
