@@ -13,6 +13,7 @@ from deploy.errors import Refusal as _Refusal
 from deploy.spec import (
     LLM,
     AptMirror,
+    Calibration,
     Checkpoint,
     Embedder,
     EngineTrust,
@@ -133,7 +134,9 @@ _llama = LLM(
     ),
     weights=_weights("llama-tiny"),
     path="engine",
-    kv_cache=KVCache(tokens=16_384),
+    precision="fp8",
+    calibration=Calibration(directory="rehearsal/calibration", samples=8),
+    kv_cache=KVCache(tokens=16_384, dtype="fp8"),
     replay=Replay(
         prompts="rehearsal/replay/prompts.jsonl", tasks="rehearsal/replay/tasks.jsonl", minimum_percent=100.0
     ),

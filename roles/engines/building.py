@@ -12,7 +12,8 @@ from pyinfra.api import Host, State, StringCommand
 from pyinfra.api.arguments import ConnectorArguments
 from pyinfra.api.command import PyinfraCommand
 
-from deploy.files import ROOT, weights_path
+from deploy import files
+from deploy.files import weights_path
 from deploy.slice import EngineSlice, ReplaySlice, Slice
 from roles import units
 from roles.engines.defaults import Defaults
@@ -21,8 +22,6 @@ from roles.engines.remote import Tell, read
 from roles.engines.repairing import SendRepairs, python_path
 from roles.rsync import RESUMING, TELLING, reach, transfer
 from roles.steps import write
-
-CALIBRATION = f"{ROOT}/calibration"
 
 
 def build(engine: EngineSlice, mine: Slice, seen: Present, settings: Defaults) -> Iterator[PyinfraCommand]:
@@ -125,7 +124,7 @@ def calibration_path(engine: EngineSlice) -> str:
     told = engine.fields.get("calibration")
     digest = told.get("digest", "") if isinstance(told, dict) else ""
     assert digest, "a plan with calibration texts was made without reading them"
-    return f"{CALIBRATION}/{digest}"
+    return files.calibration_path(str(digest))
 
 
 class SendCalibration(PyinfraCommand):
