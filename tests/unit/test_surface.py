@@ -1,0 +1,37 @@
+"""What an inventory says about who gets in and what tenants see of each other, as the plan hands it on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from deploy.spec import Firewall, KVCache
+from tests.unit.given import LLAMA, main, plan
+
+DECLARED = Firewall(allow=("10.0.0.0/8",), rest="closed")
+
+
+def test_a_declared_firewall_reaches_the_host() -> None:
+    """As it was said."""
+    assert plan(firewall=DECLARED).slices[0].firewall == DECLARED
+
+
+def test_a_firewall_is_part_of_the_digest() -> None:
+    """Who expects a plan expects its rules."""
+    assert plan(firewall=DECLARED).digest != plan().digest
+
+
+def test_an_undeclared_firewall_changes_no_digest() -> None:
+    """Inventories older than the firewall keep the digests people approved."""
+    assert "firewall" not in plan().slices[0].to_json()
+
+
+def test_tenants_kept_apart_reuse_no_blocks() -> None:
+    """Neither in the settings nor in what the plan says of the model."""
+    (model,) = plan(**main(replace(LLAMA, kv_cache=KVCache(per_tenant=True)))).slices[0].servers[0].models
+    assert (model.kv_reuse, model.settings["kv_cache_config"]["enable_block_reuse"]) == (False, False)  # type: ignore[index]
+
+
+def test_otherwise_blocks_are_reused() -> None:
+    """The same model, without the knob."""
+    (model,) = plan(**main(LLAMA)).slices[0].servers[0].models
+    assert model.kv_reuse
