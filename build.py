@@ -3,7 +3,7 @@
 from pyinfra import host, inventory
 
 from deploy.__main__ import planned
-from roles import engines, foundation, preflight, rollout, stage
+from roles import engines, foundation, preflight, removal, rollout, stage
 
 plan = planned(inventory, host)  # the plan that deploy.py has, so the engines it will look for
 mine = plan.for_host(host.name)
@@ -12,5 +12,6 @@ preflight.confirm(mine)
 rollout.gate(plan.hosts, rollout.UNTOUCHED, name="Gate | Every host is what the plan believes")
 
 if host.name in engines.builders(plan.slices):  # one host for each engine, hosts that only build before others
+    removal.remember()  # what was here before us, so that remove.py leaves it
     foundation.apply(mine)
     stage.build(mine, plan.slices)

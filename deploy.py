@@ -3,7 +3,7 @@
 from pyinfra import host, inventory
 
 from deploy.__main__ import planned
-from roles import foundation, preflight, rollout, stage, traffic, triton
+from roles import cleanup, foundation, health, preflight, removal, rollout, stage, traffic, triton
 
 plan = planned(inventory, host)  # pure, and the same on every host
 mine = plan.for_host(host.name)
@@ -11,8 +11,10 @@ mine = plan.for_host(host.name)
 preflight.confirm(mine)
 rollout.gate(plan.hosts, rollout.UNTOUCHED, name="Gate | Every host is what the plan believes")
 
+removal.remember()  # what was here before us, so that remove.py leaves it
 foundation.apply(mine)  # driver, Docker, toolkit: here only where nothing is serving yet
 stage.apply(mine, plan.slices)  # image, weights, engines: interrupts nothing
+health.apply(mine)  # the watchdog of each server, and the gate before each swap
 
 for number, wave in enumerate(host.loop(plan.waves), start=1):
     if host.name in wave:
@@ -21,3 +23,5 @@ for number, wave in enumerate(host.loop(plan.waves), start=1):
         triton.apply(mine, plan.digest)  # one transaction on the host: swap and prove, or put back
         traffic.admit(mine, name="Traffic | Admit")
     rollout.gate(wave, name=f"Gate | Wave {number} of {len(plan.waves)}")
+
+cleanup.apply(mine)  # every wave has passed its gate: what nothing will ask for may go

@@ -252,18 +252,32 @@ def packages(docker_roots: list[str], is_ours: bool) -> Iterator[Step]:
     held = sorted(set(run("apt-mark", "showhold").split()) - recorded("holds"))
     if held:
         yield f"holds: {', '.join(held)}", lambda: run("apt-mark", "unhold", *held)
-    for family, pattern in FAMILIES.items():
-        new = sorted(name for name in installed() - before if re.fullmatch(pattern, name))
-        if not new:
-            continue
-        if others := who_needs(new, before) or (family == "Docker" and foreign_containers()):
-            yield f"stays: {family} ({', '.join(new)}), because of {', '.join(others)}", lambda: None
-            continue
-        yield f"packages of {family}: {', '.join(new)}", lambda new=new: purge(new, before)
-        if family == "Docker":
-            yield from after_docker(docker_roots)
-        if family == "the driver":
-            yield from account("nvidia-persistenced", "users", "userdel")
+    going, staying = chosen(before)
+    yield from ((f"stays: {why}", lambda: None) for why in staying)
+    if going:
+        told = "; ".join(f"{family}: {' '.join(names)}" for family, names in going.items())
+        names = [name for family in going.values() for name in family]
+        yield f"packages (what is loaded of them stays until the next boot): {told}", lambda: purge(names, before)
+    if "Docker" in going:
+        yield from after_docker(docker_roots)
+    if "the driver" in going:
+        yield from account("nvidia-persistenced", "users", "userdel")
+
+
+def chosen(before: set[str]) -> tuple[dict[str, list[str]], list[str]]:
+    """Packages that go, by family, and what stays with the reason."""
+    now = installed() - before
+    new = {family: sorted(name for name in now if re.fullmatch(each, name)) for family, each in FAMILIES.items()}
+    new, staying = {family: names for family, names in new.items() if names}, []
+    if not new:
+        return {}, []
+    if "Docker" in new and (others := foreign_containers()):
+        staying.append(f"Docker ({', '.join(new.pop('Docker'))}), because of {', '.join(others)}")
+    if who_needs([name for names in new.values() for name in names], before):
+        for family, names in list(new.items()):
+            if others := who_needs(names, before):
+                staying.append(f"{family} ({', '.join(new.pop(family))}), because of {', '.join(others)}")
+    return new, staying
 
 
 def after_docker(roots: list[str]) -> Iterator[Step]:
@@ -273,7 +287,9 @@ def after_docker(roots: list[str]) -> Iterator[Step]:
     if left:
         yield f"images and containers: {', '.join(left)}", lambda: empty(*left)
     yield from account("docker", "groups", "groupdel")
-    yield "what is left of the CDI specification", lambda: Path(f"{PREFIX}/var/run/cdi/nvidia.yaml").unlink(True)
+    specification = Path(f"{PREFIX}/var/run/cdi/nvidia.yaml")
+    if specification.exists():
+        yield f"file: {specification}", specification.unlink
 
 
 def account(name: str, kind: str, program: str) -> Iterator[Step]:
@@ -302,6 +318,8 @@ def who_needs(names: list[str], before: set[str]) -> list[str]:
 def purge(names: list[str], before: set[str]) -> None:
     """The packages are gone, and what was installed with them and nobody needs any more."""
     idle = unneeded()
+    shipped = re.findall(r"(?m)/systemd/system/([^/\n]+\.(?:service|socket|path|timer))$", run("dpkg", "-L", *names))
+    run("systemctl", "disable", *shipped)  # not every package takes back the links it made
     apt("purge", "--allow-change-held-packages", *names)
     for _ in range(5):
         spare = sorted((unneeded() - idle) - before)
@@ -311,7 +329,9 @@ def purge(names: list[str], before: set[str]) -> None:
 
 
 def unneeded() -> set[str]:
-    return set(re.findall(r"(?m)^Remv (\S+)", run("apt-get", "--simulate", "autoremove")))
+    """Installed with something that is gone. Not kept for a mere suggestion: nobody had asked for them before us."""
+    without = [f"-oAPT::AutoRemove::{each}Important=false" for each in ("Suggests", "Recommends")]
+    return set(re.findall(r"(?m)^Remv (\S+)", run("apt-get", "--simulate", *without, "autoremove")))
 
 
 def foreign_containers() -> list[str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 FILES = Path(__file__).resolve().parents[2] / "files"
-OURS = ("triton/host", "registry", "model_store")
+OURS = ("triton/host", "registry", "model_store", "health")
 UNITS = sorted(path for folder in OURS for path in (FILES / folder).glob("*.service"))
 
 

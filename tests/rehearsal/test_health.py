@@ -1,0 +1,200 @@
+"""A host while nobody looks after it, and after it is given up: a hang, a fault of the GPU, cleaning up, removal.
+
+One machine of its own, beside a rehearsal somebody has up (another number), and one story in the order pytest runs it.
+Somebody else has settings in daemon.json before we come, and still has them when we are gone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from unittest import mock
+
+import pytest
+
+from rehearsal import machine, requirements
+from rehearsal.machine import Machine
+from rehearsal.places import REPOSITORY, Places
+from tests.rehearsal.operator import Operator, Run
+
+pytestmark = pytest.mark.rehearsal
+
+PLACES = Places(REPOSITORY / ".rehearsal" / "number-3", 3)
+INVENTORY = "tests/rehearsal/inventories/watched.py"
+FOREIGN = '{"features": {"buildkit": true}, "log-opts": {"labels": "theirs"}}\n'
+PRUNED = " -o ".join(f"-path {path}" for path in ["/proc", "/sys", "/dev", "/run", "/tmp", "/var/tmp", "/var/log"])
+PLACES_OF_DATA = "/ /var/lib/docker /var/lib/containerd /var/lib/enginehouse"  # each a file system of its own
+FILES = f"find {PLACES_OF_DATA} -xdev \\( {PRUNED} \\) -prune -o ! -type d -print 2>/dev/null | sort -u"
+# What installing and removing packages leaves on any Debian, and what the machine itself keeps of the time between.
+ALLOWED = (
+    "/var/cache/", "/var/lib/apt/", "/var/lib/dpkg/", "/var/lib/systemd/", "/var/lib/misc/", "/etc/ld.so.cache",
+    "/usr/lib/modules/",  # the stand-in of dkms leaves its list there
+    "/etc/group-", "/etc/gshadow-", "/etc/passwd-", "/etc/shadow-", "/etc/.pwd.lock", "/root/",
+)  # fmt: skip
+HANG = "kill -STOP $(pgrep -f 'python_backend_stu[b].*minilm')"
+XID = "NVRM: Xid (PCI:0000:01:00): 79, pid=1, name=tritonserver, GPU has fallen off the bus."
+ACTIVE = "systemctl show -p ActiveState --value triton@main"
+RELEASE = "basename $(readlink /var/lib/enginehouse/servers/main/current)"
+WAIT_SECONDS = 90
+
+
+@dataclass
+class Story:
+    """The machine, who types, and the machine's files before anything was done to it."""
+
+    machine: Machine
+    operator: Operator
+    files: list[str]
+    first: Run
+
+    def type(self, *words: str, verb: str = "deploy.py", **environment: str) -> Run:
+        """`pyinfra INVENTORY VERB WORDS`."""
+        with mock.patch.dict(os.environ, environment):
+            return self.operator.pyinfra(*words, inventory=INVENTORY, verb=verb)
+
+    def says(self, command: str) -> str:
+        """What a command prints on the machine."""
+        return self.machine.run(command, check=False).stdout.strip()
+
+
+@pytest.fixture(scope="module")
+def story() -> Iterator[Story]:
+    """A machine after its first deploy; nothing of it before, and nothing after."""
+    if lacking := [*requirements.missing(PLACES), *requirements.missing_packages()]:
+        pytest.skip(requirements.explain(lacking))
+    home = PLACES.root / "home"
+    operator = Operator(PLACES.number, PLACES.root / "operator.log", home)
+    machine.down(PLACES)
+    shutil.rmtree(home, ignore_errors=True)
+    home.mkdir(parents=True)
+    operator.log.unlink(missing_ok=True)
+    try:
+        (one,) = machine.up(["d13k"], "13", places=PLACES)
+        assert operator.python("-m", "rehearsal.services", "up").returncode == 0
+        one.run("mkdir -p /etc/docker && cat >/etc/docker/daemon.json", input=FOREIGN)
+        files = one.run(FILES).stdout.splitlines()
+        first = operator.pyinfra(inventory=INVENTORY)
+        assert first.code == 0, first.said[-4000:]
+        yield Story(one, operator, files, first)
+    finally:
+        machine.down(PLACES)
+        operator.python("-m", "rehearsal.services", "down")
+
+
+def until(holds: Callable[[], bool]) -> bool:
+    """Whether it came true in time."""
+    end = time.monotonic() + WAIT_SECONDS
+    while time.monotonic() < end:
+        if holds():
+            return True
+        time.sleep(0.5)
+    return False
+
+
+def test_a_finished_host_is_watched_and_a_second_run_changes_nothing(story: Story) -> None:
+    assert until(lambda: "answer_seconds{" in story.says("cat /var/lib/enginehouse/metrics/watch-main.prom"))
+    assert story.type().changed == {}
+    assert 'misses_total{server="main",model="minilm"} 0' in story.says("cat /var/lib/enginehouse/metrics/*.prom")
+
+
+def test_the_state_of_the_gpu_is_a_metric(story: Story) -> None:
+    assert until(lambda: "enginehouse_gpu_answers 1" in story.says("cat /var/lib/enginehouse/metrics/gpu.prom"))
+
+
+def test_a_model_that_hangs_is_seen_and_mended_although_triton_says_ready(story: Story) -> None:
+    before = story.says("systemctl show -p InvocationID --value triton@main")
+    story.machine.run(HANG)
+    address = f"{story.machine.address}:8000/v2/health/ready"
+    assert story.says(f"curl -s -o /dev/null -w '%{{http_code}}' {address}") == "200"
+    again = "systemctl show -p InvocationID --value triton@main"
+    assert until(lambda: story.says(again) != before and story.says(ACTIVE) == "active")
+    assert until(lambda: 'misses{server="main",model="minilm"} 0' in story.says("cat /var/lib/enginehouse/metrics/w*"))
+
+
+def test_the_restart_is_in_history_journal_and_metrics(story: Story) -> None:
+    last = json.loads(story.says("grep restarted /var/lib/enginehouse/history.jsonl | tail -n 1"))
+    assert (last["result"], last["reason"]) == ("restarted", "minilm answered nothing 2 times in a row")
+    journal = story.says("journalctl -o cat -u enginehouse-watch@main")
+    assert journal.splitlines() == ["minilm answered nothing 2 times in a row: triton@main.service is restarted"]
+    assert 'restarts_total{server="main"} 1' in story.says("cat /var/lib/enginehouse/metrics/watch-main.prom")
+
+
+@pytest.fixture(scope="module")
+def refused(story: Story) -> tuple[str, Run]:
+    """The release that serves, and a deploy of another one after the driver spoke of a lost GPU."""
+    serving = story.says(RELEASE)
+    story.machine.run(f"logger -t kernel '{XID}'")
+    return serving, story.type(SECOND="1")
+
+
+def test_an_xid_stops_a_swap_and_says_what_to_do(refused: tuple[str, Run]) -> None:
+    said = refused[1].said
+    assert refused[1].code == 1
+    assert "main: GPU 0 is not fit to start a release on" in said
+    assert "seen    GPU 0: Xid 79, the GPU has fallen off the bus" in said
+    assert "try     reboot the host" in said
+    assert "state   the swap was not begun; what served goes on" in said
+
+
+def test_the_release_before_it_serves_on(story: Story, refused: tuple[str, Run]) -> None:
+    assert (story.says(RELEASE), story.says(ACTIVE)) == (refused[0], "active")
+
+
+def test_a_row_that_waits_for_a_reset_stops_it_too_and_mended_lets_it_go_on(story: Story, refused: object) -> None:
+    story.machine.run("python3 /usr/local/lib/enginehouse/gpu_state.py mended")
+    story.machine.run("echo '0 remapped_rows.pending Yes' >/run/rehearsal/gpu-faults")
+    assert "rows of its memory wait to be remapped" in story.type(SECOND="1").said
+    story.machine.run("rm /run/rehearsal/gpu-faults")
+    assert story.type(SECOND="1").code == 0
+
+
+def test_cleaning_up_says_first_what_would_go_and_keeps_what_served_last(story: Story, refused: object) -> None:
+    old = "/var/lib/enginehouse/weights/minilm/1111111111111111111111111111111111111111"
+    story.machine.run(f"mkdir -p {old} {old[:-1]}2; touch -d 2020-01-01 {old}")
+    dry = story.type("--dry", SECOND="1")
+    assert list(dry.announced.values()) == ["Cleanup | Remove what nothing will ask for"]
+    assert f"no longer needed: {old} (" in dry.said
+    assert story.type(SECOND="1").code == 0
+    assert story.says(f"ls -d {old} {old[:-1]}2") == f"{old[:-1]}2"
+    assert len(story.says("ls /var/lib/enginehouse/releases").split()) == 2
+    assert story.type(SECOND="1").changed == {}
+
+
+@pytest.fixture(scope="module")
+def asked(story: Story, refused: object) -> Run:
+    """`remove.py` without the word that agrees."""
+    return story.type(verb="remove.py")
+
+
+def test_removal_says_first_what_would_go_and_touches_nothing(story: Story, asked: Run) -> None:
+    assert (asked.code, asked.changed, story.says(ACTIVE)) == (0, {}, "active")
+    assert "; the driver: firmware-nvidia-gsp libcuda1 " in asked.said
+    assert "nothing was touched; `--data remove=yes` takes it off" in asked.said
+
+
+@pytest.fixture(scope="module")
+def removed(story: Story, asked: Run) -> Run:
+    """`remove.py`, agreed."""
+    run = story.type("--data", "remove=yes", verb="remove.py")
+    assert run.code == 0, run.said[-4000:]
+    return run
+
+
+def test_removal_leaves_the_files_that_were_there(story: Story, removed: Run) -> None:
+    now = story.machine.run(FILES).stdout.splitlines()
+    differing = {path for path in {*now} ^ {*story.files} if not path.startswith(ALLOWED)}
+    assert sorted(differing) == []
+
+
+def test_removal_leaves_what_others_set(story: Story, removed: Run) -> None:
+    assert story.says("cat /etc/docker/daemon.json") == FOREIGN.strip()
+    assert story.says("apt-mark showhold; systemctl list-units --plain --no-legend 'triton@*' 'enginehouse-*'") == ""
+
+
+def test_a_second_removal_finds_nothing(story: Story, removed: Run) -> None:
+    again = story.type("--data", "remove=yes", verb="remove.py")
+    assert (again.code, again.changed, "goes: " in again.said) == (0, {}, False)
