@@ -3,7 +3,7 @@
 from pyinfra import host, inventory
 
 from deploy.__main__ import planned
-from roles import cleanup, foundation, health, preflight, removal, rollout, stage, traffic, triton
+from roles import cleanup, firewall, foundation, health, preflight, removal, rollout, stage, traffic, triton
 
 plan = planned(inventory, host)  # pure, and the same on every host
 mine = plan.for_host(host.name)
@@ -13,6 +13,7 @@ rollout.gate(plan.hosts, rollout.UNTOUCHED, name="Gate | Every host is what the 
 
 removal.remember()  # what was here before us, so that remove.py leaves it
 foundation.apply(mine)  # driver, Docker, toolkit: here only where nothing is serving yet
+firewall.apply(mine)  # what of the host answers from outside, where the inventory says so
 stage.apply(mine, plan.slices)  # image, weights, engines: interrupts nothing
 health.apply(mine)  # the watchdog of each server, and the gate before each swap
 

@@ -38,7 +38,12 @@ def apply(mine: Slice) -> list[OperationMeta]:
                 name="Docker | Move the image store",
             )
         )
-    run = step(look, operations.run, after=before, name="Docker | Run the engine with these settings")
+    run = step(
+        look,
+        lambda seen: operations.run(seen, chosen),
+        after=before,
+        name="Docker | Run the engine with these settings",
+    )
     hold = step(look, operations.hold_packages, after=[packages], name="Docker | Hold the version")
     files = operations.guards()
     guard = step(look, lambda seen: write_missing(files, seen), name="Docker | Keep upgrades and needrestart away")

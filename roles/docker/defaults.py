@@ -19,6 +19,8 @@ class Defaults:
     """The first engine that reads CDI schema 0.7.0, which the container toolkit writes since 1.19."""
     log_max_mib: int = 50
     log_files: int = 4
+    confirm_seconds: int = 90
+    """Settings that no new SSH connection has confirmed after this long, restart included, are taken back."""
 
 
 def settings(host: Host) -> Defaults:

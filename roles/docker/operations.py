@@ -19,14 +19,6 @@ from roles.steps import Command, Refuse, write
 
 ENGINE = ("docker-ce", "docker-ce-cli", "containerd.io")
 DISTRIBUTION = ("docker.io", "containerd", "runc")
-SETTINGS = undo.Watched(
-    name="docker",
-    what="Docker's new settings",
-    paths=(paths.DAEMON,),
-    after=(undo.DOCKER_BACK,),
-    seconds=90,
-    attempt="correct `docker.daemon` in the inventory (bip, default-address-pools, iptables), then run again",
-)
 UNTOUCHED = "no package was installed by the docker role; its settings were not touched"
 
 
@@ -92,8 +84,20 @@ def daemon(seen: Seen, wanted: Wanted) -> Iterator[Command]:
     if new == current:
         return
     if seen.unit("docker.service").exists:
-        yield SETTINGS.keep()
+        yield watched(wanted.chosen).keep()
     yield write(paths.DAEMON, merge.as_file(new))
+
+
+def watched(chosen: Defaults) -> undo.Watched:
+    """Settings of Docker as a change that may shut us out: a bridge on our network, rules it no longer makes."""
+    return undo.Watched(
+        name="docker",
+        what="Docker's new settings",
+        paths=(paths.DAEMON,),
+        after=(undo.DOCKER_BACK,),
+        seconds=chosen.confirm_seconds,
+        attempt="correct `docker.daemon` in the inventory (bip, default-address-pools, iptables), then run again",
+    )
 
 
 def _unreadable(error: Exception) -> Refusal:
@@ -117,7 +121,7 @@ def image_store(seen: Seen, wanted: Wanted) -> Iterator[Command]:
         yield write(paths.CONTAINERD, new)
 
 
-def run(seen: Seen) -> Iterator[Command]:
+def run(seen: Seen, chosen: Defaults) -> Iterator[Command]:
     """Commands after which the engine runs with the settings on disk and starts at boot."""
     if not seen.unit("docker.service").exists:
         return
@@ -128,11 +132,13 @@ def run(seen: Seen) -> Iterator[Command]:
     if seen.value("stale-docker") or seen.value("stale-containerd"):
         # Refused settings must not take a running engine down with them.
         yield f"dockerd --validate --config-file {paths.DAEMON} >/dev/null"
-        yield from SETTINGS.around([], risky=_brought("restart"))
+        yield from watched(chosen).around([], risky=_brought("restart"))
     elif not seen.unit("docker.service").runs:
-        yield from SETTINGS.around([], risky=_brought("start"))
+        yield from watched(chosen).around([], risky=_brought("start"))
     elif seen.value("unconfirmed"):
-        yield from SETTINGS.around([])  # a package's upgrade has restarted it with these settings, or a run was cut off
+        yield from watched(chosen).around(
+            []
+        )  # a package's upgrade has restarted it with these settings, or a run was cut off
 
 
 def _brought(verb: str) -> str:

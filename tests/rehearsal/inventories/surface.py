@@ -34,6 +34,7 @@ def _change(data, state):
         "servers": (replace(server, models=models, log_verbose=verbose),),
         "firewall": _firewall(),
         "docker": Docker(daemon={"bip": bip} if bip else {}),
+        "docker_settings": {"confirm_seconds": 25},
     }
 
 

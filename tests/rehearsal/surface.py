@@ -1,0 +1,109 @@
+"""A machine that serves behind a declared firewall, seen from a network that may come in and from one that may not."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import socket
+import subprocess
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from rehearsal import machine
+from rehearsal.machine import Machine
+from rehearsal.network import Network
+from rehearsal.places import REPOSITORY, Places
+from tests.rehearsal.engine_fleet import environment
+from tests.rehearsal.operator import Operator, Run
+
+PLACES = Places(REPOSITORY / ".rehearsal" / "number-2", 2)
+NETWORK = Network(PLACES.number)
+INVENTORY = "tests/rehearsal/inventories/surface.py"
+INSIDE, OUTSIDE = NETWORK.bridge_address, "192.0.2.1"
+INSIDE_V6, MACHINE_V6, PREFIX_V6 = "fd00:213::1", "fd00:213::10", 64
+DECLARED = {"SURFACE_ALLOW": str(NETWORK.subnet), "SURFACE_REST": "closed", "SURFACE_VERBOSE": "9"}
+CONNECT_SECONDS = 0.7
+AT_ONCE = 256
+
+
+@dataclass
+class Surface:
+    """The machine, and who types the commands; `deploy` changes the inventory through the environment."""
+
+    machine: Machine
+    operator: Operator
+    first: Run
+
+    def run(self, *words: str, verb: str = "deploy.py", **changes: str) -> Run:
+        """`pyinfra INVENTORY VERB WORDS` with the inventory as declared, but for `changes`."""
+        with environment(DECLARED | changes):
+            return self.operator.pyinfra(*words, inventory=INVENTORY, verb=verb)
+
+    def says(self, command: str) -> list[str]:
+        """What a command prints on the machine, whether it ends well or not."""
+        return self.machine.run(command, check=False).stdout.splitlines()
+
+    def endpoint(self, port: int) -> str:
+        """As a client dials it."""
+        return f"{self.machine.address}:{port}"
+
+    def container_address(self) -> str:
+        """Of Triton's container, on the machine's own bridge."""
+        template = "{{.NetworkSettings.Networks.enginehouse.IPAddress}}"
+        return self.says(f"docker inspect -f '{template}' triton-main")[0]
+
+
+def answering(address: str, ports: Iterable[int], source: str) -> list[int]:
+    """The ports of `address` that take a connection from `source`."""
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        wanted = list(ports)
+        found = pool.map(lambda port: connects(address, port, source), wanted)
+        return [port for port, is_open in zip(wanted, found, strict=True) if is_open]
+
+
+def connects(address: str, port: int, source: str) -> bool:
+    """Whether a TCP connection from `source` is made."""
+    with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET) as dialled:
+        dialled.settimeout(CONNECT_SECONDS)
+        dialled.bind((source, 0))
+        return dialled.connect_ex((address, port)) == 0
+
+
+@contextlib.contextmanager
+def surface() -> Iterator[Surface]:
+    """The machine, deployed to and serving; nothing of it before, and nothing after."""
+    operator = _operator()
+    _throw_away(operator)
+    try:
+        (one,) = machine.up(["s13"], places=PLACES)
+        started = operator.python("-m", "rehearsal.services", "up")
+        assert started.returncode == 0, started.stderr
+        with environment(DECLARED):
+            first = operator.pyinfra(inventory=INVENTORY)
+        assert first.code == 0, first.said[-4000:]
+        _other_networks(one)
+        yield Surface(one, operator, first)
+    finally:
+        _throw_away(operator)
+
+
+def _other_networks(one: Machine) -> None:
+    """The outer machine has an address the inventory does not name, and one of IPv6; the machine knows the way back."""
+    for address in (f"{OUTSIDE}/32", f"{INSIDE_V6}/{PREFIX_V6}"):
+        words = ["ip", "address", "replace", address, "dev", NETWORK.bridge, *(["nodad"] if ":" in address else [])]
+        subprocess.run(words, check=True)
+    one.run(f"ip route replace {OUTSIDE}/32 dev host0; ip address replace {MACHINE_V6}/{PREFIX_V6} dev host0 nodad")
+
+
+def _operator() -> Operator:
+    log, home = PLACES.root / "operator.log", PLACES.root / "home"
+    shutil.rmtree(home, ignore_errors=True)
+    home.mkdir(parents=True)
+    log.unlink(missing_ok=True)
+    return Operator(PLACES.number, log, home)
+
+
+def _throw_away(operator: Operator) -> None:
+    machine.down(PLACES)
+    operator.python("-m", "rehearsal.services", "down")

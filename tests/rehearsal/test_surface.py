@@ -1,0 +1,326 @@
+"""What of a serving machine answers from outside, and that we are never shut out of it.
+
+One story on one machine, in the order pytest runs it: who gets in, what Triton refuses, what the container may do, what
+its logs hold at the highest verbosity, requests nobody should send; last, changes that would shut us out.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections import Counter
+from collections.abc import Iterator
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+import pytest
+import tritonclient.grpc
+import tritonclient.http
+from tritonclient.utils import InferenceServerException
+
+from rehearsal import requirements
+from tests.rehearsal import malformed
+from tests.rehearsal.surface import (
+    INSIDE,
+    INSIDE_V6,
+    MACHINE_V6,
+    OUTSIDE,
+    PLACES,
+    Surface,
+    answering,
+    connects,
+    surface,
+)
+from tests.smoke import ask
+
+pytestmark = pytest.mark.rehearsal
+
+SERVED = [8000, 8001, 8002]
+FOUNDATION, FIREWALL = "tests/rehearsal/verbs/foundation.py", "tests/rehearsal/verbs/firewall.py"
+CANARY = "xylophone-canary-prompt"
+SEED = 20261121
+TABLE = "nft -s list table inet enginehouse"
+OWN_PORT = 9999
+LISTEN = f"systemd-run --quiet --unit=own-service python3 -m http.server {OWN_PORT} --bind ::"
+RESTRICTED = [
+    ("POST", "/v2/repository/index"),
+    ("POST", "/v2/repository/models/minilm/load"),
+    ("POST", "/v2/repository/models/minilm/unload"),
+    ("GET", "/v2/models/minilm/config"),
+    ("GET", "/v2/trace/setting"),
+    ("POST", "/v2/trace/setting"),
+    ("GET", "/v2/logging"),
+    ("POST", "/v2/logging"),
+    ("GET", "/v2/systemsharedmemory/status"),
+    ("POST", "/v2/systemsharedmemory/region/x/register"),
+    ("GET", "/v2/cudasharedmemory/status"),
+]
+FORBIDDEN_CALLS = {
+    "index": lambda client: client.get_model_repository_index(),
+    "load": lambda client: client.load_model("minilm"),
+    "unload": lambda client: client.unload_model("minilm"),
+    "config": lambda client: client.get_model_config("minilm"),
+    "trace": lambda client: client.get_trace_settings(),
+    "logging": lambda client: client.get_log_settings(),
+    "shared memory": lambda client: client.get_system_shared_memory_status(),
+    "register": lambda client: client.register_system_shared_memory("x", "/x", 64),
+}
+INSPECTED = {
+    "User": "1000:1000",
+    "ReadonlyRootfs": True,
+    "Privileged": False,
+    "CapAdd": None,
+    "CapDrop": ["ALL"],
+    "SecurityOpt": ["no-new-privileges"],
+    "NetworkMode": "enginehouse",
+    "PidMode": "",
+    "IpcMode": "private",
+    "LogConfig": "none",
+    "core": [0, 0],
+}
+EXPOSURE = {"triton@main": 3.0, "enginehouse-swap@main": 4.0}
+MODES = {
+    "/etc/enginehouse/firewall.nft": "644 0",
+    "/etc/enginehouse/undo": "700 0",
+    "/run/enginehouse/triton-main": "700 0",
+    "/run/enginehouse/triton-main/key": "400 1000",
+    "/usr/local/lib/enginehouse/undo.py": "755 0",
+    "/usr/local/lib/enginehouse/firewall.sh": "755 0",
+    "/var/lib/enginehouse/cache/*": "700 1000",
+    "/var/lib/enginehouse/releases/*/run": "755 0",
+    "/var/lib/enginehouse/releases/*/server.json": "644 0",
+}
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[Surface]:
+    """The machine behind its firewall."""
+    if lacking := [*requirements.missing(PLACES), *requirements.missing_packages()]:
+        pytest.skip(requirements.explain(lacking))
+    with surface() as found:
+        found.says(LISTEN)
+        yield found
+
+
+def test_a_second_run_changes_nothing(served: Surface) -> None:
+    """The firewall included."""
+    assert served.run().changed == {}
+
+
+def test_from_a_declared_network_only_the_declared_ports_answer(served: Surface) -> None:
+    """Every port up to 2,048, those around ours, and those something listens on."""
+    listening = [int(line) for line in served.says("ss -Htln | awk '{ sub(/.*:/, \"\", $4); print $4 }'")]
+    ports = sorted({*range(1, 2_049), *range(7_900, 8_100), *listening})
+    assert (OWN_PORT in listening, answering(served.machine.address, ports, INSIDE)) == (True, [22, *SERVED])
+
+
+def test_from_any_other_network_only_ssh_answers(served: Surface) -> None:
+    """Docker's published ports too, which never pass the input chain."""
+    assert answering(served.machine.address, [22, *SERVED, OWN_PORT], OUTSIDE) == [22]
+
+
+def test_over_ipv6_it_is_the_same(served: Surface) -> None:
+    """A service of the machine's own listens there."""
+    assert answering(MACHINE_V6, [22, OWN_PORT, *SERVED], INSIDE_V6) == [22]
+
+
+def test_the_containers_own_address_is_no_way_around(served: Surface) -> None:
+    """For a neighbour who routes to it through the machine; without the table he gets in."""
+    address = served.container_address()
+    with _route(address, served.machine.address):
+        with_table = connects(address, 8000, INSIDE)
+        served.says("nft delete table inet enginehouse")
+        assert (with_table, connects(address, 8000, INSIDE)) == (False, True)
+
+
+def test_rules_that_somebody_flushed_come_back_with_the_next_run(served: Surface) -> None:
+    """The table was deleted just now; the services' own rules are none of ours."""
+    run = served.run(verb=FIREWALL)
+    assert (run.code, sorted(run.changed.values())) == (0, ["Firewall | Load the rules, confirmed"])
+    assert answering(served.machine.address, [22, *SERVED, OWN_PORT], OUTSIDE) == [22]
+
+
+def test_tables_of_others_stay(served: Surface) -> None:
+    """Docker's among them."""
+    assert {"table ip nat", "table ip filter", "table inet enginehouse"} <= set(served.says("nft list tables"))
+
+
+def test_what_could_load_or_show_is_refused_over_http(served: Surface) -> None:
+    """403 without the key of this start."""
+    assert {path: _status(served, method, path) for method, path in RESTRICTED} == {path: 403 for _, path in RESTRICTED}
+
+
+@pytest.mark.parametrize("call", FORBIDDEN_CALLS)
+def test_what_could_load_or_show_is_refused_over_grpc(served: Surface, call: str) -> None:
+    """With Triton's own words."""
+    with (
+        tritonclient.grpc.InferenceServerClient(served.endpoint(8001)) as client,
+        pytest.raises(InferenceServerException, match="restricted"),
+    ):
+        FORBIDDEN_CALLS[call](client)
+
+
+def test_the_container_is_held_to_what_it_needs(served: Surface) -> None:
+    """As Docker itself tells it."""
+    (told,) = json.loads("".join(served.says("docker inspect triton-main")))
+    host = told["HostConfig"]
+    seen = {name: host.get(name, told["Config"].get(name)) for name in INSPECTED}
+    core = [[each["Hard"], each["Soft"]] for each in host["Ulimits"] if each["Name"] == "core"]
+    assert seen | {"LogConfig": host["LogConfig"]["Type"], "core": core[0]} == INSPECTED
+
+
+def test_no_process_in_it_has_a_capability_or_is_root(served: Surface) -> None:
+    """As the kernel tells it, of every process."""
+    lines = "s/^\\(Uid\\|Cap...\\|NoNewPrivs\\):\\t//p"
+    asked = f"docker top triton-main -eo pid | tail -n +2 | xargs -I {{}} sed -n '{lines}' /proc/{{}}/status"
+    assert set(served.says(asked)) == {"1000\t1000\t1000\t1000", "0000000000000000", "1"}
+
+
+def test_the_container_opens_no_connection_outward(served: Surface) -> None:
+    """Neither to the network nor to its own machine, both of which the machine itself reaches."""
+    targets = [f"{INSIDE}/8080", f"{INSIDE}/22", f"{served.machine.address}/22", "172.17.0.1/22", "172.18.0.1/22"]
+    dialled = " & ".join(f"(timeout 2 bash -c '</dev/tcp/{target}' && echo {target})" for target in targets)
+    assert served.says(f'docker exec triton-main bash -c "({dialled}; wait) 2>/dev/null"') == []
+    assert served.says(f"timeout 2 bash -c '</dev/tcp/{served.machine.address}/22' && echo open") == ["open"]
+
+
+def test_units_may_no_more_than_they_need(served: Surface) -> None:
+    """By systemd's own scale, 0 to 10; without a line about it a unit has more than 9."""
+    asked = "systemd-analyze security --no-pager {} | sed -n 's/.*: \\([0-9.]*\\) .*/\\1/p' | tail -n 1"
+    found = {unit: float(served.says(asked.format(unit))[0]) for unit in EXPOSURE}
+    assert {unit: value for unit, value in found.items() if value > EXPOSURE[unit]} == {}
+
+
+def test_files_belong_to_whom_they_should(served: Surface) -> None:
+    """Mode and owner."""
+    found = {path: served.says(f"stat -c '%a %u' {path} | sort -u") for path in MODES}
+    assert found == {path: [said] for path, said in MODES.items()}
+
+
+def test_no_prompt_is_in_any_log_at_the_highest_verbosity(served: Surface) -> None:
+    """Over HTTP and gRPC, streamed and not, answered and refused. What a client calls its request is in them."""
+    assert _asked_for_canary(served) == {200, 400, 500}
+    served.says("journalctl --sync")
+    found = served.says(f"journalctl --all -q | grep -c {CANARY}; grep -rlaF {CANARY} /var /run /etc /tmp /root")
+    assert found == ["0"]
+    assert int(served.says("journalctl -q -u triton@main | grep -c infer_request.cc")[0]) > 0
+
+
+def test_five_hundred_requests_nobody_should_send_leave_the_server_as_it_was(served: Surface) -> None:
+    """The same answer before and after, no restart, and never an answer to nonsense from a model of ours but a 4xx."""
+    before = (_vector(served), _starts(served))
+    http = Counter(malformed.over_http(served.endpoint(8000), "minilm", SEED, 260))
+    grpc = Counter(malformed.over_grpc(served.endpoint(8001), "minilm", SEED, 260))
+    assert (_vector(served), _starts(served)) == before
+    assert (http.total() + grpc.total(), "silent" in {said for _, said in http}) == (520, False)
+    assert {said for kind, said in http if kind in malformed.OURS} == {"400"}
+    assert {said for kind, said in grpc if kind in malformed.OURS} == {"INVALID_ARGUMENT"}
+
+
+def test_a_body_beyond_any_limit_leaves_it_too(served: Surface) -> None:
+    """70 MiB, over both."""
+    before = _starts(served)
+    body = b" " * (70 << 20)
+    assert malformed.send_http(served.endpoint(8000), "POST", "/v2/models/minilm/infer", {}, body) != "200"
+    assert malformed.send_grpc(served.endpoint(8001), "ModelInfer", body) != "OK"
+    assert (_starts(served), len(_vector(served))) == (before, 384)
+
+
+def test_rules_that_shut_us_out_are_taken_back_by_the_machine(served: Surface) -> None:
+    """A wrong source for SSH: the run says so and fails, and what was in force before is in force again."""
+    before = served.says(TABLE)
+    run = served.run(verb=FIREWALL, SURFACE_SSH="198.51.100.0/24")
+    assert (run.code, served.says(TABLE)) == (1, before)
+    assert "the firewall's new rules shut this program out, and the host has taken them back" in run.said
+    assert "/etc/enginehouse/firewall.nft" in run.said
+
+
+def test_the_mended_inventory_converges(served: Surface) -> None:
+    """With the right source; nothing had to be cleaned up by hand."""
+    changed = served.run(verb=FIREWALL, SURFACE_SSH=f"{INSIDE}/32").changed.values()
+    again = served.run(verb=FIREWALL, SURFACE_SSH=f"{INSIDE}/32").changed
+    assert (sorted(changed), again) == (["Firewall | Load the rules, confirmed"], {})
+    assert (connects(served.machine.address, 22, INSIDE), connects(served.machine.address, 22, OUTSIDE)) == (
+        True,
+        False,
+    )
+
+
+def test_rules_outlive_a_reboot_and_docker_comes_after_them(served: Surface) -> None:
+    """In force before anything is published."""
+    before = served.says(TABLE)
+    served.machine.reboot()
+    assert served.says(TABLE) == before
+
+
+def test_what_nobody_confirmed_before_a_power_cut_is_gone_after_it(served: Surface) -> None:
+    """The switch is thrown at boot, before the network."""
+    served.says("python3 /usr/local/lib/enginehouse/undo.py save trial /etc/own.conf; sync; echo new > /etc/own.conf")
+    served.machine.power_cycle()
+    assert served.says("systemctl is-system-running --wait >/dev/null; ls /etc/own.conf /etc/enginehouse/undo") == [
+        "/etc/enginehouse/undo:",
+        "trial.taken-back.json",
+    ]
+
+
+def test_settings_of_docker_that_shut_us_out_are_taken_back(served: Surface) -> None:
+    """Its bridge on the network we come from; the machine answers again, with the address docker0 had."""
+    served.says("systemctl stop triton@main")  # drained
+    before = served.says("cat /etc/docker/daemon.json; ip -4 -brief address show docker0")
+    run = served.run(verb=FOUNDATION, SURFACE_BIP=f"{INSIDE}/25")
+    assert (run.code, served.says("cat /etc/docker/daemon.json; ip -4 -brief address show docker0")) == (1, before)
+    assert "Docker's new settings shut this program out, and the host has taken them back" in run.said
+
+
+def test_undeclared_it_is_all_taken_away(served: Surface) -> None:
+    """Table, unit, program and rules; the second run finds nothing to do."""
+    run = served.run(verb=FIREWALL, SURFACE_ALLOW="")
+    left = served.says(f"{TABLE} 2>/dev/null; ls /etc/enginehouse/firewall.nft /usr/local/lib/enginehouse/firewall.sh")
+    assert (run.code, left, served.run(verb=FIREWALL, SURFACE_ALLOW="").changed) == (0, [], {})
+
+
+class _route:
+    """Packets to `address` go through `machine` meanwhile."""
+
+    def __init__(self, address: str, machine: str) -> None:
+        self.words = ["ip", "route", "replace", f"{address}/32", "via", machine]
+
+    def __enter__(self) -> None:
+        subprocess.run(self.words, check=True)
+
+    def __exit__(self, *_: object) -> None:
+        subprocess.run(["ip", "route", "delete", self.words[3]], check=True)
+
+
+def _status(served: Surface, method: str, path: str, body: bytes = b"{}") -> int:
+    asked = Request(f"http://{served.endpoint(8000)}{path}", body if method == "POST" else None, method=method)
+    try:
+        with urlopen(asked, timeout=60) as answer:
+            return int(answer.status)
+    except HTTPError as error:
+        return error.code
+
+
+def _asked_for_canary(served: Surface) -> set[int]:
+    """HTTP statuses; over gRPC both calls are answered, or this raises."""
+    wrong = [
+        {"inputs": [{"name": "texts", "shape": [1, 1], "datatype": "BYTES", "data": [[CANARY, CANARY]]}]},
+        {"inputs": [{"name": "texts", "shape": [1, 1], "datatype": "FP32", "data": [CANARY]}]},
+    ]
+    right = {"inputs": [{"name": "texts", "shape": [1, 1], "datatype": "BYTES", "data": [CANARY]}]}
+    streamed = {"text_input": CANARY, "streaming": True, "sampling_param_max_tokens": 4}
+    asked = [("/v2/models/minilm/infer", each) for each in (right, *wrong)]
+    asked += [(f"/v2/models/gpt-oss-tiny/{verb}", streamed) for verb in ("generate_stream",)]
+    with tritonclient.grpc.InferenceServerClient(served.endpoint(8001)) as client:
+        ask.embed(client, "minilm", [[CANARY]])
+        list(ask.generate(client, "gpt-oss-tiny", CANARY, 4))
+    return {_status(served, "POST", path, json.dumps(body).encode()) for path, body in asked}
+
+
+def _vector(served: Surface) -> list[float]:
+    with tritonclient.http.InferenceServerClient(served.endpoint(8000)) as client:
+        return [round(float(value), 5) for value in ask.embed(client, "minilm", [["a boiler makes steam"]])[0][0]]
+
+
+def _starts(served: Surface) -> list[str]:
+    return served.says("systemctl show -p NRestarts,InvocationID triton@main; docker inspect -f '{{.Id}}' triton-main")
