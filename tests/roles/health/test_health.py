@@ -59,3 +59,13 @@ def test_other_times_are_written_and_the_running_timers_told() -> None:
 
 def test_dry_tells_what_a_bare_host_will_see() -> None:
     assert len(play(dry=True).would_change) == 2
+
+
+def test_the_gate_sees_the_gpus_although_the_swap_sees_no_device() -> None:
+    gate = next(text.content for text in texts(MINE, Defaults()) if text.path.endswith("gate.conf"))
+    assert "ExecStartPre=+/usr/bin/python3 -B /usr/local/lib/enginehouse/gpu_state.py gate %i\n" in gate
+
+
+def test_the_reader_of_the_gpus_keeps_its_devices() -> None:
+    unit = next(text.content for text in texts(MINE, Defaults()) if text.path.endswith("gpu-state.service"))
+    assert "PrivateDevices" not in unit
