@@ -54,6 +54,8 @@ def make(folder: Path, device: str, small: bool) -> dict[str, Path]:
         (directory / "config.json").write_text(json.dumps(config, indent=2))
         tokenizer.save(str(directory / "tokenizer.json"))
         save_file(_weights(config, seed, deviation, device), directory / "model.safetensors")
+    if device != "cpu":
+        torch.cuda.empty_cache()  # or this process would hold gigabytes of a GPU whose memory is about to be read
     return {kind: folder / kind for kind in configs}
 
 

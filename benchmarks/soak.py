@@ -111,6 +111,7 @@ def report(
         "wrong": sum((warm.faults + tally.faults).values()),
         "faults": dict((warm.faults + tally.faults).most_common(8)),
         "worst_1_minus_cosine": worst["cosine"],
+        "worst_1_minus_cosine_of_cut_vectors": worst["cosine of cut vectors"],
         "worst_logit_difference": worst["logit"],
         "requests_per_second": round((tally.good + tally.refused) / seconds, 1),
         "start_to_ready_seconds": {"first": round(starts[0], 1), "again": round(starts[1], 1)},
@@ -172,7 +173,7 @@ def served_dtype(options: argparse.Namespace) -> str:
 
 def added(one: Tally, other: Tally) -> Tally:
     """Both together."""
-    worst = {key: max(one.worst.get(key, 0.0), other.worst.get(key, 0.0)) for key in ("cosine", "logit")}
+    worst = {key: max(one.worst.get(key, 0.0), other.worst.get(key, 0.0)) for key in one.worst | other.worst}
     return Tally(one.good + other.good, one.refused + other.refused, one.faults + other.faults, worst)
 
 
