@@ -9,6 +9,10 @@ import subprocess
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+import tritonclient.http
 
 from rehearsal import machine
 from rehearsal.machine import Machine
@@ -16,6 +20,7 @@ from rehearsal.network import Network
 from rehearsal.places import REPOSITORY, Places
 from tests.rehearsal.engine_fleet import environment
 from tests.rehearsal.operator import Operator, Run
+from tests.smoke import ask
 
 PLACES = Places(REPOSITORY / ".rehearsal" / "number-2", 2)
 NETWORK = Network(PLACES.number)
@@ -52,6 +57,36 @@ class Surface:
         """Of Triton's container, on the machine's own bridge."""
         template = "{{.NetworkSettings.Networks.enginehouse.IPAddress}}"
         return self.says(f"docker inspect -f '{template}' triton-main")[0]
+
+    def status(self, method: str, path: str, body: bytes = b"{}") -> int:
+        """What Triton answers over HTTP."""
+        asked = Request(f"http://{self.endpoint(8000)}{path}", body if method == "POST" else None, method=method)
+        try:
+            with urlopen(asked, timeout=60) as answer:
+                return int(answer.status)
+        except HTTPError as error:
+            return error.code
+
+    def vector(self) -> list[float]:
+        """The embedding of one sentence, always the same one."""
+        with tritonclient.http.InferenceServerClient(self.endpoint(8000)) as client:
+            return [round(float(value), 5) for value in ask.embed(client, "minilm", [["a boiler makes steam"]])[0][0]]
+
+    def starts(self) -> list[str]:
+        """Another answer after every start, of the unit or of the container."""
+        return self.says(
+            "systemctl show -p NRestarts,InvocationID triton@main; docker inspect -f '{{.Id}}' triton-main"
+        )
+
+
+@contextlib.contextmanager
+def routed(address: str, gateway: str) -> Iterator[None]:
+    """Packets to `address` go through `gateway` meanwhile, as a neighbour on its network may send them."""
+    subprocess.run(["ip", "route", "replace", f"{address}/32", "via", gateway], check=True)
+    try:
+        yield
+    finally:
+        subprocess.run(["ip", "route", "delete", f"{address}/32"], check=True)
 
 
 def answering(address: str, ports: Iterable[int], source: str) -> list[int]:

@@ -7,15 +7,11 @@ its logs hold at the highest verbosity, requests nobody should send; last, chang
 from __future__ import annotations
 
 import json
-import subprocess
 from collections import Counter
 from collections.abc import Iterator
-from urllib.error import HTTPError
-from urllib.request import Request, urlopen
 
 import pytest
 import tritonclient.grpc
-import tritonclient.http
 from tritonclient.utils import InferenceServerException
 
 from rehearsal import requirements
@@ -29,6 +25,7 @@ from tests.rehearsal.surface import (
     Surface,
     answering,
     connects,
+    routed,
     surface,
 )
 from tests.smoke import ask
@@ -127,7 +124,7 @@ def test_over_ipv6_it_is_the_same(served: Surface) -> None:
 def test_the_containers_own_address_is_no_way_around(served: Surface) -> None:
     """For a neighbour who routes to it through the machine; without the table he gets in."""
     address = served.container_address()
-    with _route(address, served.machine.address):
+    with routed(address, served.machine.address):
         with_table = connects(address, 8000, INSIDE)
         served.says("nft delete table inet enginehouse")
         assert (with_table, connects(address, 8000, INSIDE)) == (False, True)
@@ -147,7 +144,7 @@ def test_tables_of_others_stay(served: Surface) -> None:
 
 def test_what_could_load_or_show_is_refused_over_http(served: Surface) -> None:
     """403 without the key of this start."""
-    assert {path: _status(served, method, path) for method, path in RESTRICTED} == {path: 403 for _, path in RESTRICTED}
+    assert {path: served.status(method, path) for method, path in RESTRICTED} == {path: 403 for _, path in RESTRICTED}
 
 
 @pytest.mark.parametrize("call", FORBIDDEN_CALLS)
@@ -208,10 +205,10 @@ def test_no_prompt_is_in_any_log_at_the_highest_verbosity(served: Surface) -> No
 
 def test_five_hundred_requests_nobody_should_send_leave_the_server_as_it_was(served: Surface) -> None:
     """The same answer before and after, no restart, and never an answer to nonsense from a model of ours but a 4xx."""
-    before = (_vector(served), _starts(served))
+    before = (served.vector(), served.starts())
     http = Counter(malformed.over_http(served.endpoint(8000), "minilm", SEED, 260))
     grpc = Counter(malformed.over_grpc(served.endpoint(8001), "minilm", SEED, 260))
-    assert (_vector(served), _starts(served)) == before
+    assert (served.vector(), served.starts()) == before
     assert (http.total() + grpc.total(), "silent" in {said for _, said in http}) == (520, False)
     assert {said for kind, said in http if kind in malformed.OURS} == {"400"}
     assert {said for kind, said in grpc if kind in malformed.OURS} == {"INVALID_ARGUMENT"}
@@ -219,11 +216,11 @@ def test_five_hundred_requests_nobody_should_send_leave_the_server_as_it_was(ser
 
 def test_a_body_beyond_any_limit_leaves_it_too(served: Surface) -> None:
     """70 MiB, over both."""
-    before = _starts(served)
+    before = served.starts()
     body = b" " * (70 << 20)
     assert malformed.send_http(served.endpoint(8000), "POST", "/v2/models/minilm/infer", {}, body) != "200"
     assert malformed.send_grpc(served.endpoint(8001), "ModelInfer", body) != "OK"
-    assert (_starts(served), len(_vector(served))) == (before, 384)
+    assert (served.starts(), len(served.vector())) == (before, 384)
 
 
 def test_rules_that_shut_us_out_are_taken_back_by_the_machine(served: Surface) -> None:
@@ -279,28 +276,6 @@ def test_undeclared_it_is_all_taken_away(served: Surface) -> None:
     assert (run.code, left, served.run(verb=FIREWALL, SURFACE_ALLOW="").changed) == (0, [], {})
 
 
-class _route:
-    """Packets to `address` go through `machine` meanwhile."""
-
-    def __init__(self, address: str, machine: str) -> None:
-        self.words = ["ip", "route", "replace", f"{address}/32", "via", machine]
-
-    def __enter__(self) -> None:
-        subprocess.run(self.words, check=True)
-
-    def __exit__(self, *_: object) -> None:
-        subprocess.run(["ip", "route", "delete", self.words[3]], check=True)
-
-
-def _status(served: Surface, method: str, path: str, body: bytes = b"{}") -> int:
-    asked = Request(f"http://{served.endpoint(8000)}{path}", body if method == "POST" else None, method=method)
-    try:
-        with urlopen(asked, timeout=60) as answer:
-            return int(answer.status)
-    except HTTPError as error:
-        return error.code
-
-
 def _asked_for_canary(served: Surface) -> set[int]:
     """HTTP statuses; over gRPC both calls are answered, or this raises."""
     wrong = [
@@ -314,13 +289,4 @@ def _asked_for_canary(served: Surface) -> set[int]:
     with tritonclient.grpc.InferenceServerClient(served.endpoint(8001)) as client:
         ask.embed(client, "minilm", [[CANARY]])
         list(ask.generate(client, "gpt-oss-tiny", CANARY, 4))
-    return {_status(served, "POST", path, json.dumps(body).encode()) for path, body in asked}
-
-
-def _vector(served: Surface) -> list[float]:
-    with tritonclient.http.InferenceServerClient(served.endpoint(8000)) as client:
-        return [round(float(value), 5) for value in ask.embed(client, "minilm", [["a boiler makes steam"]])[0][0]]
-
-
-def _starts(served: Surface) -> list[str]:
-    return served.says("systemctl show -p NRestarts,InvocationID triton@main; docker inspect -f '{{.Id}}' triton-main")
+    return {served.status("POST", path, json.dumps(body).encode()) for path, body in asked}
