@@ -31,6 +31,5 @@ def apply(mine: Slice) -> None:
         if any(".timer" in str(command) for command in commands):
             yield StringCommand("systemctl try-restart 'enginehouse-*.timer'")  # a running one keeps its old times
 
-    installed = step(seen, install, name="Health | Install watchdog and GPU state")
-    going = Reading(Timers)
-    step(going, lambda found: timers(mine, found), after=[installed], name="Health | Run the timers")
+    step(seen, install, name="Health | Install watchdog and GPU state")
+    step(Reading(Timers), lambda found: timers(mine, found), name="Health | Run the timers")
