@@ -20,7 +20,7 @@ class Firewall:
     """A table of nftables of the project's own; tables of others stay as they are, and what they drop stays dropped.
 
     Networks are written as CIDR, IPv4 or IPv6. SSH is open to everybody unless `ssh` says to whom. `rest` is whatever
-    else of the host: left alone, or closed but for `open`, ICMP and DHCP. Containers of the host are not outside.
+    else of the host: left alone, or closed but for `open`, ICMP and DHCP. Containers on docker0 are not outside.
     """
 
     allow: tuple[str, ...]
