@@ -41,6 +41,7 @@ FILES = (
     f"{PREFIX}/etc/modprobe.d/enginehouse-*",
     f"{PREFIX}/usr/local/lib/enginehouse",
     f"{PREFIX}/run/enginehouse",
+    f"{PREFIX}/run/enginehouse-*",
 )
 EMPTIED = ("nvidia-persistenced.service.d", "../journald.conf.d", "../../needrestart/conf.d", "../../needrestart")
 FAMILIES = {
@@ -131,7 +132,12 @@ def merged_settings() -> Iterator[Step]:
         now, before = json.loads(path.read_text()), json.loads(kept.read_text() or "{}") if kept.exists() else {}
         wanted = unmerged(now, before)
         if wanted != now:
-            yield f"keys of {path}: {', '.join(changed(now, wanted))}", lambda: rewrite(path, wanted, kept, before)
+            keys = ", ".join(changed(now, wanted))
+            # Not by a restart of ours: it would stop whatever else runs there.
+            yield (
+                f"keys of {path} (a Docker that stays reads it at its next start): {keys}",
+                lambda: rewrite(path, wanted, kept, before),
+            )
     path, kept = Path(f"{PREFIX}/etc/containerd/config.toml"), BEFORE / "config.toml"
     if kept.exists() and path.exists() and path.read_text() != kept.read_text():
         if without_root(path.read_text()) == without_root(kept.read_text()):
