@@ -144,3 +144,9 @@ def test_an_opening_is_open_to_whom_it_says() -> None:
     openings = (Opening(port=9100, sources=("10.0.9.0/24",)), Opening(port=53, protocol="udp"))
     text = rules(declared(replace(DECLARED, rest="closed", open=openings)), (22,))
     assert "    tcp dport 9100 jump open0\n    udp dport 53 accept\n" in text
+
+
+def test_the_confirmation_comes_over_a_connection_of_its_own() -> None:
+    ran = play(declared(), *TOOL, *SSH, *placed())
+    assert "confirm firewall over a new connection" in ran.commands
+    assert not [heard.command for heard in ran.shell["host"] if "undo.py confirm" in heard.command]
