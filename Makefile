@@ -1,5 +1,5 @@
 # Every target installs what it needs first, so a fresh clone needs nothing but `make`, Python >= 3.11 and, for the
-# rehearsal, root on a Debian-family machine. INVENTORY, MACHINES and PYTEST_ARGS may be set on the command line.
+# rehearsal, root on a Debian-family machine. INVENTORY, MACHINES, FAULT and PYTEST_ARGS may be set on the command line.
 
 PYTHON    ?= python3
 INVENTORY ?= inventories/h100.py
@@ -11,7 +11,7 @@ TESTREADY := $(VENV)/.ready-test
 TORCH     := torch==2.13.0
 
 .DEFAULT_GOAL := help
-.PHONY: help plan deploy rehearse rehearse-down test unit lint lock clean rehearsal-packages
+.PHONY: help plan deploy rehearse rehearse-down test faults unit lint lock clean rehearsal-packages
 
 help: ## what can be typed here
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 18
@@ -41,8 +41,8 @@ deploy: $(READY) ## bring the hosts of INVENTORY to their plan
 rehearsal-packages: $(READY)
 	$(RUN)/python -m rehearsal requirements --install
 
-rehearse: $(TESTREADY) rehearsal-packages ## boot MACHINES, deploy to them for real, smoke-test, print the endpoints
-	$(RUN)/python -m rehearsal.rehearse $(MACHINES)
+rehearse: $(TESTREADY) rehearsal-packages ## boot MACHINES, deploy for real, smoke-test, print the endpoints; FAULT=name: with a fault
+	$(RUN)/python -m rehearsal.rehearse $(MACHINES) $(if $(FAULT),--fault $(FAULT))
 
 rehearse-down: $(READY) ## remove the rehearsal machines, their services, network and state
 	$(RUN)/python -m rehearsal.rehearse --down
@@ -53,11 +53,15 @@ lint: $(TESTREADY) ## what a reviewer would check first
 	$(RUN)/mypy
 
 unit: $(TESTREADY) ## everything that needs neither machine nor network
-	$(RUN)/pytest -m "not rehearsal" $(PYTEST_ARGS)
+	$(RUN)/pytest -m "not rehearsal and not faults" $(PYTEST_ARGS)
 
 test: lint ## everything that proves the repository right, rehearsal machines included
 	$(RUN)/python -m rehearsal requirements --install --tests
-	$(RUN)/pytest $(PYTEST_ARGS)
+	$(RUN)/pytest -m "not faults" $(PYTEST_ARGS)
+
+faults: $(TESTREADY) ## everything that goes wrong on a host, one thing after the other, on rehearsal machines
+	$(RUN)/python -m rehearsal requirements --install --tests --faults
+	$(RUN)/pytest -m faults $(PYTEST_ARGS)
 
 lock: ## write requirements*.lock anew from pyproject.toml (hashes, no URLs, torch left out)
 	$(PYTHON) -m venv .cache/lock && .cache/lock/bin/pip install --quiet pip-tools
