@@ -8,6 +8,7 @@ from rehearsal.machine import Machine
 DATA = "/var/lib/enginehouse"
 UNDER = "/run/rehearsal-under"
 """Where the directory that a small file system hides can still be reached."""
+WRITTEN = "/etc /usr/local /var/lib"
 BALLAST = f"{DATA}/.rehearsal-ballast"
 
 
@@ -32,6 +33,7 @@ class FullDisk(Fault):
             return
         machine.run(
             f"set -e; mkdir -p {UNDER} {DATA}; mount --bind {DATA} {UNDER};"
+            f" mount --make-private {UNDER};"
             f" used=$(du -sm {DATA} | cut -f1); mount -t tmpfs -o size=20g,mode=755 rehearsal-disk {DATA};"
             f" cp -a {UNDER}/. {DATA}/;"
             f" mount -o remount,size=$(( $(df --output=used -k {DATA} | tail -n 1) + {self.room_mib} * 1024 ))k {DATA}"
@@ -55,7 +57,12 @@ class ReadOnly(Fault):
     then = "look for the reason (dmesg), reboot or repair the disk, run again"
 
     def apply(self, machine: Machine) -> None:
-        machine.run("mount -o remount,ro /")
+        if machine.kind == "qemu":
+            machine.run("echo u >/proc/sysrq-trigger")
+            return
+        # The root of a machine without a kernel of its own is never without open files: what a run writes to is enough.
+        machine.run(f"for d in {WRITTEN}; do mount --bind $d $d && mount -o remount,bind,ro $d || exit 1; done")
 
     def undo(self, machine: Machine) -> None:
-        machine.run("mount -o remount,rw /")
+        undone = f"for d in {WRITTEN}; do ! mountpoint -q $d || umount -l $d; done"
+        machine.run("mount -o remount,rw /" if machine.kind == "qemu" else undone)

@@ -47,7 +47,7 @@ class ContainerKilled(Fault):
     name = "container-killed"
     summary = "the container of a server is killed"
     happens = "its unit starts it again within seconds; a run in between waits until every model answers"
-    then = "nothing"
+    then = "nothing to do"
     moment = SERVING
 
     def apply(self, machine: Machine) -> None:
@@ -60,7 +60,7 @@ class OomKill(Fault):
     name = "oom-kill"
     summary = "the kernel kills Triton for want of memory"
     happens = "the same: the unit starts it again, and says in its journal how it ended"
-    then = "nothing; where it comes back, give the server less to hold"
+    then = "nothing to do; where it comes back, give the server less to hold"
     moment = SERVING
 
     def apply(self, machine: Machine) -> None:

@@ -53,8 +53,8 @@ class EditedDaemon(Fault):
     happens = (
         "ours are merged in, foreign ones stay; the engine restarts between drain and admit, then everything serves"
     )
-    says = "Docker | Merge daemon.json"
-    then = "nothing"
+    says = "Merge daemon.json"
+    then = "nothing to do"
     moment = SERVING
 
     def apply(self, machine: Machine) -> None:

@@ -25,8 +25,10 @@ class SshCut(Fault):
 
     name = "ssh-cut"
     summary = "every SSH session breaks once a number of bytes was sent to the host"
-    happens = "this host is lost for the run, the gate stops the others; what was sent is kept on the host"
-    says = "rsync ended with"
+    happens = (
+        "rsync goes on over a new session; where pyinfra's own session is lost too, the run ends; what was sent stays"
+    )
+    says = "rsync ended with 255"
     then = "run again: sending goes on where it was"
     moment = "Model store | Send"
     kinds = ("nspawn",)
@@ -35,7 +37,9 @@ class SshCut(Fault):
         self.after_bytes = after_bytes
 
     def apply(self, machine: Machine) -> None:
-        command = [sys.executable, "-m", "rehearsal.faults.line", machine.name, str(self.after_bytes)]
+        # Counted from now on: the watcher takes a moment to start.
+        at_bytes = sent_bytes(machine) + self.after_bytes
+        command = [sys.executable, "-m", "rehearsal.faults.line", machine.name, str(at_bytes)]
         # A shell in between: nobody here has to wait for the watcher.
         shell = ["sh", "-c", '"$@" </dev/null >/dev/null 2>&1 & echo $! >"$0"', str(self._pid_file(machine)), *command]
         subprocess.run(shell, cwd=REPOSITORY, check=True, start_new_session=True)
@@ -110,12 +114,11 @@ def _command(pid: str) -> bytes:
     return path.read_bytes() if path.exists() else b""
 
 
-def watch(name: str, after_bytes: int) -> None:
-    """Cuts the sessions of that machine once so many more bytes were sent to it; gives up after minutes."""
-    one = machine(name)
-    wanted, end = sent_bytes(one) + after_bytes, time.monotonic() + WATCH_SECONDS
+def watch(name: str, at_bytes: int) -> None:
+    """Cuts the sessions of that machine once that many bytes were ever sent to it; gives up after minutes."""
+    one, end = machine(name), time.monotonic() + WATCH_SECONDS
     while time.monotonic() < end:
-        if sent_bytes(one) >= wanted:
+        if sent_bytes(one) >= at_bytes:
             return cut_sessions(one)
         time.sleep(0.01)
 

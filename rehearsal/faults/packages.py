@@ -11,7 +11,8 @@ HOLD = r"""
 use Fcntl;
 for my $file (qw(/var/lib/dpkg/lock-frontend /var/lib/dpkg/lock /var/lib/apt/lists/lock /var/cache/apt/archives/lock)) {
     open(my $handle, '>>', $file) or die; push @held, $handle;
-    fcntl($handle, F_SETLKW, pack('s s l! l! i', F_WRLCK, 0, 0, 0, 0)) or die "$file: $!";
+    my $wanted = pack('s s x![l!] l! l! i', F_WRLCK, 0, 0, 0, 0);
+    fcntl($handle, F_SETLKW, $wanted) or die "$file: $!";
 }
 sleep $ARGV[0];
 """
@@ -24,7 +25,7 @@ rm -rf /tmp/{SLOW}; mkdir -p /tmp/{SLOW}/DEBIAN
 printf 'Package: {SLOW}\\nVersion: 1\\nArchitecture: all\\n' >/tmp/{SLOW}/DEBIAN/control
 echo 'Maintainer: rehearsal <rehearsal@localhost>' >>/tmp/{SLOW}/DEBIAN/control
 echo 'Description: rehearsal stand-in, waits in its postinst' >>/tmp/{SLOW}/DEBIAN/control
-printf '#!/bin/sh\\n[ ! -e /run/{SLOW} ] || sleep 60\\n' >/tmp/{SLOW}/DEBIAN/postinst
+printf '#!/bin/sh\\n[ ! -e /run/{SLOW} ] || exec sleep 60\\n' >/tmp/{SLOW}/DEBIAN/postinst
 chmod 755 /tmp/{SLOW}/DEBIAN/postinst
 dpkg-deb --build /tmp/{SLOW} /tmp/{SLOW}.deb >/dev/null
 """
@@ -36,7 +37,7 @@ class AptLock(Fault):
     name = "apt-lock"
     summary = "another program holds the locks of apt and dpkg"
     happens = "the run waits for it, up to 15 minutes, and goes on"
-    then = "nothing"
+    then = "nothing to do"
 
     def __init__(self, seconds: int = 600) -> None:
         self.seconds = seconds
@@ -44,7 +45,10 @@ class AptLock(Fault):
     def apply(self, machine: Machine) -> None:
         _remove_needed(machine)
         machine.put("/run/rehearsal-apt-lock.pl", HOLD)
-        machine.run(f"systemd-run --quiet --unit={UNIT} perl /run/rehearsal-apt-lock.pl {self.seconds}; sleep 0.5")
+        machine.run(
+            f"systemd-run --quiet --collect --unit={UNIT} perl /run/rehearsal-apt-lock.pl {self.seconds};"
+            f" sleep 0.5; systemctl is-active {UNIT}"
+        )
 
     def undo(self, machine: Machine) -> None:
         machine.run(f"systemctl stop {UNIT} 2>/dev/null || true")
@@ -56,7 +60,7 @@ class HalfConfigured(Fault):
     name = "half-configured"
     summary = "a package is unpacked and not configured"
     happens = "the role that wants the package configures it and goes on"
-    then = "nothing"
+    then = "nothing to do"
 
     def apply(self, machine: Machine) -> None:
         machine.run(
@@ -71,14 +75,15 @@ class DpkgInterrupted(Fault):
     name = "dpkg-interrupted"
     summary = "dpkg was killed while it configured a package"
     happens = "the next installation finishes what was begun (`dpkg --configure -a`) and goes on"
-    then = "nothing"
+    then = "nothing to do"
 
     def apply(self, machine: Machine) -> None:
         _remove_needed(machine)
         machine.run(
             f"{SLOW_PACKAGE} touch /run/{SLOW}; dpkg -i /tmp/{SLOW}.deb >/dev/null 2>&1 & dpkg=$!;"
             f" for i in $(seq 100); do ! dpkg -s {SLOW} 2>/dev/null | grep -q half-conf || break; sleep 0.1; done;"
-            f' kill -9 $dpkg; pkill -9 -P $dpkg; rm -f /run/{SLOW}; test -n "$(ls -A /var/lib/dpkg/updates)"'
+            f" scripts=$(pgrep -P $dpkg); kill -9 $dpkg $scripts; rm -f /run/{SLOW};"
+            ' test -n "$(ls -A /var/lib/dpkg/updates)"'
         )
 
     def undo(self, machine: Machine) -> None:

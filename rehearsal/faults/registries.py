@@ -46,7 +46,7 @@ class RegistrySlow(_Switched):
     name = "registry-slow"
     summary = "the registry sends slowly"
     happens = "the pull is a unit of the host: the run tells how far it is, and waits"
-    then = "nothing; a run that is stopped meanwhile loses nothing, the next one attaches"
+    then = "nothing to do; a run that is stopped meanwhile loses nothing, the next one attaches"
     switch = "fault-slow"
 
     def __init__(self, bytes_per_second: int = 4_000_000) -> None:

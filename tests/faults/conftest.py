@@ -1,0 +1,82 @@
+"""One machine for all faults: bare at first, then serving; made anew from a snapshot where a test left it broken.
+
+It runs beside a rehearsal somebody may have up: another number, so another bridge, other services and another state
+directory. ENGINEHOUSE_FAULTS_KEEP=1 keeps it between runs, for whoever works on one test.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+
+import pytest
+
+from rehearsal import machine, requirements, services
+from rehearsal.places import RehearsalRefused
+from tests.faults.scene import NAME, NUMBER, PLACES, SERVED, Scene, fresh, healthy
+
+KEPT = bool(os.environ.get("ENGINEHOUSE_FAULTS_KEEP"))
+
+
+@pytest.fixture(scope="package", autouse=True)
+def rehearsal() -> Iterator[None]:
+    """The rehearsal's number for every program started here; nothing of it before, and nothing after."""
+    if lacking := [*requirements.missing(PLACES), *requirements.missing_packages()]:
+        pytest.skip(requirements.explain(lacking))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ENGINEHOUSE_REHEARSAL_NUMBER", str(NUMBER))
+        if not KEPT:
+            _throw_away()
+        try:
+            yield
+        finally:
+            if not KEPT:
+                _throw_away()
+
+
+@pytest.fixture(scope="package")
+def bare() -> Scene:
+    """The machine as it comes from the provider."""
+    return Scene(fresh())
+
+
+@pytest.fixture(scope="package")
+def first_deploy() -> str:
+    """The machine serves, and its state is kept for those who must start anew. Returns the snapshot's name."""
+    if not (PLACES.snapshots / SERVED).exists():
+        scene = Scene(_existing())
+        run = scene.deploy()
+        assert run.code == 0, run.output[-4000:]
+        scene.one.stop()
+        machine.snapshot(scene.one, SERVED)
+        scene.one.start()
+    return SERVED
+
+
+@pytest.fixture
+def scene(first_deploy: str) -> Scene:
+    """The machine, serving the rehearsal's own inventory."""
+    scene = Scene(_existing())
+    run = scene.deploy() if scene.one.state == "running" else None
+    if run is None or run.code or not healthy(scene.one):
+        scene = Scene(fresh(first_deploy))
+        run = scene.deploy()
+        assert run.code == 0, run.output[-4000:]
+    return scene
+
+
+def _existing() -> machine.Machine:
+    try:
+        found = machine.machine(NAME, PLACES)
+    except RehearsalRefused:
+        return fresh()
+    services.services_up()
+    found.start()
+    return found
+
+
+def _throw_away() -> None:
+    machine.down(PLACES)
+    services.services_down()
+    shutil.rmtree(PLACES.snapshots / SERVED, ignore_errors=True)

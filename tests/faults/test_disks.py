@@ -1,0 +1,35 @@
+"""A disk that is full, or takes no writes, on a host that serves."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.faults.heavy import checkpoint
+from tests.faults.scene import WELL, Scene, named
+
+pytestmark = pytest.mark.faults
+
+HEAVY = "tests/faults/inventories/heavy.py"
+WEIGHTS = "/var/lib/enginehouse/weights/nomic-moe"
+
+
+def test_a_disk_that_fills_up_ends_the_transfer_and_nothing_that_serves(scene: Scene) -> None:
+    checkpoint(mib=40)
+    before = scene.one.run(f"ls {WEIGHTS}").stdout
+    with (fault := named("full-disk")).on(scene.one):
+        fault.undo(scene.one)
+        with scene.polled() as polls:
+            run = scene.deploy(inventory=HEAVY, fault=fault)
+        assert (run.code, fault.says in run.output, polls.missed) == (1, True, [])
+        assert scene.one.run(f"ls {WEIGHTS}").stdout == before
+    assert scene.deploy(inventory=HEAVY).code == 0
+    assert scene.ends_well() == WELL
+
+
+def test_a_file_system_without_writes_is_refused_before_the_first_change(scene: Scene) -> None:
+    checkpoint(mib=40)
+    with (fault := named("read-only")).on(scene.one), scene.polled() as polls:
+        run = scene.deploy(inventory=HEAVY)
+    assert (run.code, fault.says in run.output, polls.missed) == (1, True, [])
+    assert "state   preflight; no host was changed" in run.output
+    assert scene.ends_well() == WELL

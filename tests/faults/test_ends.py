@@ -1,0 +1,59 @@
+"""What ends without warning: the control process, the power, the container, Triton, the GPU."""
+
+from __future__ import annotations
+
+import pytest
+
+from rehearsal.pyinfra_run import Run
+from tests.faults.scene import WELL, Scene, answers, named, until
+
+pytestmark = pytest.mark.faults
+
+OTHER = "tests/faults/inventories/other_release.py"
+BACK_SECONDS = 90
+
+
+def swapped(scene: Scene, name: str, monkeypatch: pytest.MonkeyPatch, batch: int) -> Run:
+    """A run that brings another release, with the fault at the swap."""
+    monkeypatch.setenv("FAULTS_BATCH", str(batch))
+    with (fault := named(name)).on(scene.one):
+        return scene.deploy(inventory=OTHER, fault=fault)
+
+
+def test_a_killed_control_process_leaves_a_host_that_converges(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = swapped(scene, "kill-control", monkeypatch, 16)
+    again, silent = scene.deploy(inventory=OTHER), scene.deploy(inventory=OTHER)
+    assert (run.code, again.code, silent.is_silent, answers(scene.one)) == (-9, 0, True, True)
+    assert scene.ends_well() == WELL
+
+
+def test_after_a_power_cut_in_a_swap_the_host_serves_by_itself(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = swapped(scene, "power-cut", monkeypatch, 12)
+    assert run.code == 1
+    assert until(lambda: answers(scene.one), BACK_SECONDS)
+    assert scene.ends_well() == WELL
+
+
+def test_a_killed_container_comes_back_and_a_run_in_between_succeeds(scene: Scene) -> None:
+    with named("container-killed").on(scene.one):
+        run = scene.deploy()
+    assert (run.code, until(lambda: answers(scene.one), BACK_SECONDS)) == (0, True)
+    assert scene.ends_well() == WELL
+
+
+def test_triton_killed_for_want_of_memory_comes_back_by_itself(scene: Scene) -> None:
+    with named("oom-kill").on(scene.one):
+        assert until(lambda: not answers(scene.one), 10)
+    assert until(lambda: answers(scene.one), BACK_SECONDS)
+    assert "status=137" in scene.one.run("journalctl -u triton@main.service -n 200 -o cat").stdout
+    assert scene.ends_well() == WELL
+
+
+def test_a_gpu_that_fell_off_the_bus_is_refused_and_what_serves_goes_on(scene: Scene) -> None:
+    with (fault := named("gpu-gone")).on(scene.one), scene.polled() as polls:
+        scene.mark()
+        run, written = scene.deploy(), scene.written()
+    assert (run.code, written, polls.missed) == (1, [], [])
+    assert f"fault: {fault.says}" in run.output
+    assert "state   preflight; no host was changed" in run.output
+    assert scene.ends_well() == WELL

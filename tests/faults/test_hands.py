@@ -1,0 +1,37 @@
+"""Other hands on a host that serves: edited settings, a program on our port."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from rehearsal.faults.foreign import DAEMON, FOREIGN_KEYS
+from tests.faults.scene import WELL, Scene, answers, named
+
+pytestmark = pytest.mark.faults
+
+
+def test_foreign_keys_of_daemon_json_stay_and_ours_come_back(scene: Scene) -> None:
+    with (fault := named("edited-daemon-json")).on(scene.one):
+        run = scene.deploy()
+        found = json.loads(scene.one.run(f"cat {DAEMON}").stdout)
+    assert (run.code, fault.says in run.output) == (0, True)
+    assert {key: found[key] for key in FOREIGN_KEYS} == FOREIGN_KEYS | {"features": {"buildkit": True, "cdi": True}}
+    assert scene.ends_well() == WELL
+
+
+def test_a_taken_port_is_refused_by_name_and_nothing_is_touched(scene: Scene) -> None:
+    with (fault := named("port-taken")).on(scene.one):
+        scene.mark()
+        run, written = scene.deploy(), scene.written()
+    assert (run.code, written) == (1, [])
+    assert f"fault: {fault.says}" in run.output
+    assert "found   perl listens there" in run.output
+    assert "state   preflight; no host was changed" in run.output
+
+
+def test_once_the_port_is_free_a_plain_run_serves_again(scene: Scene) -> None:
+    with named("port-taken").on(scene.one):
+        assert not answers(scene.one)
+    assert scene.ends_well() == WELL

@@ -1,0 +1,39 @@
+"""The line between the control machine and the host breaks, or the host at its end is not the one that is known."""
+
+from __future__ import annotations
+
+import pytest
+
+from rehearsal.faults.line import SshCut, sent_bytes
+from tests.faults.heavy import checkpoint
+from tests.faults.scene import WELL, Scene, named
+
+pytestmark = pytest.mark.faults
+
+HEAVY = "tests/faults/inventories/heavy.py"
+GIGABYTE_MIB = 1024
+
+
+def test_of_a_gigabyte_under_a_tenth_is_sent_again_after_a_cut(scene: Scene) -> None:
+    size = checkpoint(GIGABYTE_MIB).joinpath("extra.safetensors").stat().st_size
+    scene.one.limit_rate("500mbit")
+    began = sent_bytes(scene.one)
+    try:
+        with (cut := SshCut(after_bytes=size * 2 // 5)).on(scene.one), scene.polled() as polls:
+            broken = scene.deploy(inventory=HEAVY, fault=cut)
+        again = scene.deploy(inventory=HEAVY)
+    finally:
+        scene.one.limit_rate(None)
+    sent = sent_bytes(scene.one) - began
+    assert (broken.code, cut.says in broken.output, again.code, polls.missed) == (1, True, 0, [])
+    assert size < sent < size * 1.1
+    assert scene.ends_well() == WELL
+
+
+def test_a_changed_host_key_is_told_and_nothing_is_sent(scene: Scene) -> None:
+    with (fault := named("host-key-changed")).on(scene.one), scene.polled() as polls:
+        scene.mark()
+        run, written = scene.deploy(), scene.written()
+    assert (run.code, written, polls.missed) == (1, [], [])
+    assert fault.says in run.output
+    assert scene.ends_well() == WELL

@@ -1,0 +1,66 @@
+"""apt and dpkg on a bad day: each run installs one package that is missing, and has to get past the fault for it."""
+
+from __future__ import annotations
+
+import re
+import threading
+
+import pytest
+
+from rehearsal.faults.packages import NEEDED, AptLock
+from tests.faults.scene import WELL, Scene, named
+
+pytestmark = pytest.mark.faults
+
+PATIENT = "/usr/local/lib/enginehouse/patient-apt"
+
+
+def state_of(scene: Scene, package: str) -> str:
+    """dpkg's three letters."""
+    return scene.one.run(f"dpkg-query -W -f '${{db:Status-Abbrev}}' {package}; true").stdout.strip()
+
+
+def test_a_held_lock_is_waited_for_and_the_run_goes_on(scene: Scene) -> None:
+    lock = AptLock()
+    with lock.on(scene.one), scene.polled() as polls:
+        freed = threading.Timer(15, lock.undo, [scene.one])
+        freed.start()
+        run = scene.deploy()
+        freed.join()
+    assert (run.code, state_of(scene, NEEDED), polls.missed) == (0, "ii", [])
+    assert scene.ends_well() == WELL
+
+
+def test_a_lock_that_is_never_given_up_is_named_with_its_holder(scene: Scene) -> None:
+    with AptLock().on(scene.one):
+        said = scene.one.run(f"ENGINEHOUSE_APT_WAIT_SECONDS=3 {PATIENT} install {NEEDED}", check=False)
+    assert said.returncode == 100
+    assert "Unable to acquire the dpkg frontend lock" in said.stderr
+    assert re.search(r"lock-frontend. It is held by process \d+ \(perl\)", said.stdout + said.stderr)
+    assert scene.ends_well() == WELL
+
+
+def test_a_package_that_was_unpacked_only_is_configured(scene: Scene) -> None:
+    with named("half-configured").on(scene.one), scene.polled() as polls:
+        assert state_of(scene, NEEDED) == "iU"
+        run = scene.deploy()
+    assert (run.code, state_of(scene, NEEDED), polls.missed) == (0, "ii", [])
+    assert scene.ends_well() == WELL
+
+
+def test_what_a_killed_dpkg_began_is_finished(scene: Scene) -> None:
+    with named("dpkg-interrupted").on(scene.one), scene.polled() as polls:
+        refused = scene.one.run(f"apt-get install -y {NEEDED}", check=False).stderr
+        run = scene.deploy()
+        states = [state_of(scene, package) for package in (NEEDED, "rehearsal-slow")]
+    assert "dpkg was interrupted, you must manually run 'dpkg --configure -a'" in refused
+    assert (run.code, states, polls.missed) == (0, ["ii", "ii"], [])
+    assert scene.ends_well() == WELL
+
+
+def test_a_kernel_that_waits_for_its_reboot_changes_nothing(scene: Scene) -> None:
+    boot = scene.one.run("cat /proc/sys/kernel/random/boot_id").stdout
+    with named("kernel-pending").on(scene.one), scene.polled() as polls:
+        run = scene.deploy()
+    assert (run.is_silent, polls.missed) == (True, [])
+    assert scene.one.run("cat /proc/sys/kernel/random/boot_id").stdout == boot

@@ -1,0 +1,23 @@
+"""The rehearsal's inventory with the two smallest models only, so that a swap takes seconds; and that, changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from tests.rehearsal import variants
+from tests.rehearsal.variants import Data
+
+MODELS = ("minilm", "nomic-moe")
+
+
+def hosts(change: Callable[[Data, Path], Data] = lambda data, state: {}) -> list[tuple[str, Data]]:
+    """Every host of the rehearsal, as `change(its data, the rehearsal's state directory)` wants it."""
+    return variants.hosts(lambda data, state: {**_small(data), **change({**data, **_small(data)}, state)})
+
+
+def _small(data: Data) -> dict[str, Any]:
+    server = data["servers"][0]
+    return {"servers": (replace(server, models=tuple(each for each in server.models if each.name in MODELS)),)}
