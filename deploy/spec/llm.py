@@ -35,8 +35,8 @@ Precision = Literal[
 class KVCache:
     """The key/value cache of one LLM, bounded in tokens, all sequences together; None means: what is left.
 
-    `host_mib` of pinned host memory take blocks that fall out of the GPU's; 0 offloads nothing. `per_tenant`: no request
-    finds, or can tell by its speed, what another one left here; for reuse beside that, give each tenant a server.
+    `host_mib` of pinned host memory take blocks that fall out of the GPU's; 0 offloads nothing. `per_tenant`: no
+    request finds, or can tell by its speed, what another one left here; for reuse beside that, one server a tenant.
     """
 
     tokens: int | None = None
