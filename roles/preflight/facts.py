@@ -111,10 +111,11 @@ def _ask_driver() -> list[str]:
         ask_value(
             "confidential", "nvidia-smi conf-compute -f | grep -i 'CC status: *ON'; ls /dev/sev-guest /dev/tdx_guest"
         ),
-        # A process in a container has a scope of Docker's; anything else on the GPU is not ours.
+        # A process in a container has a scope of Docker's; anything else on the GPU is not ours. Where there is no GPU
+        # left, nvidia-smi says so in the same place.
         ask_value(
             "gpu-users",
-            "nvidia-smi --query-compute-apps=pid --format=csv,noheader | while read -r p; do"
+            "nvidia-smi --query-compute-apps=pid --format=csv,noheader | grep -x '[0-9][0-9]*' | while read -r p; do"
             ' grep -q docker /proc/$p/cgroup || echo "$p $(cat /proc/$p/comm)"; done',
         ),
     ]

@@ -24,7 +24,8 @@ def engine(bare: Scene, runfile: tuple[Run, list[str]]) -> tuple[Run, str]:
     """A run against the distribution's engine, and that engine's packages after it."""
     with (fault := named("foreign-docker")).on(bare.one):
         run = bare.deploy(fault=fault)
-        return run, bare.one.run("dpkg-query -W -f '${db:Status-Abbrev}${Package} ' docker.io docker-ce; true").stdout
+        installed = r"dpkg-query -W -f '${db:Status-Abbrev}${Package}\n' docker.io docker-ce | grep ^ii; true"
+        return run, bare.one.run(installed).stdout
 
 
 def test_a_driver_from_the_runfile_is_refused(runfile: tuple[Run, list[str]]) -> None:
@@ -45,7 +46,7 @@ def test_another_engine_is_refused_and_stays(engine: tuple[Run, str]) -> None:
     assert run.code == 1
     assert "another Docker engine is installed: docker.io" in run.output
     assert "state  the docker role has changed nothing" in run.output
-    assert packages == "ii docker.io "
+    assert packages == "ii docker.io\n"
 
 
 def test_without_both_a_plain_run_deploys(bare: Scene, engine: tuple[Run, str]) -> None:

@@ -16,12 +16,14 @@ WEIGHTS = "/var/lib/enginehouse/weights/nomic-moe"
 def test_a_disk_that_fills_up_ends_the_transfer_and_nothing_that_serves(scene: Scene) -> None:
     checkpoint(mib=40)
     before = scene.one.run(f"ls {WEIGHTS}").stdout
-    with (fault := named("full-disk")).on(scene.one):
-        fault.undo(scene.one)
+    fault = named("full-disk")
+    try:
         with scene.polled() as polls:
             run = scene.deploy(inventory=HEAVY, fault=fault)
-        assert (run.code, fault.says in run.output, polls.missed) == (1, True, [])
-        assert scene.one.run(f"ls {WEIGHTS}").stdout == before
+        after = scene.one.run(f"ls {WEIGHTS}").stdout
+    finally:
+        fault.undo(scene.one)
+    assert (run.code, fault.says in run.output, polls.missed, after) == (1, True, [], before)
     assert scene.deploy(inventory=HEAVY).code == 0
     assert scene.ends_well() == WELL
 
