@@ -135,7 +135,7 @@ _llama = LLM(
     weights=_weights("llama-tiny"),
     path="engine",
     precision="fp8",
-    calibration=Calibration(directory="rehearsal/calibration", samples=8),
+    calibration=Calibration(directory="rehearsal/calibration", samples=16),
     kv_cache=KVCache(tokens=16_384, dtype="fp8"),
     replay=Replay(
         prompts="rehearsal/replay/prompts.jsonl", tasks="rehearsal/replay/tasks.jsonl", minimum_percent=100.0
