@@ -95,11 +95,12 @@ def test_a_second_run_changes_nothing(cut: Cut) -> None:
 
 
 def test_a_boot_cuts_again_before_docker_and_cdi(cut: Cut) -> None:
-    """Instances do not outlive it; the run after it finds everything as it was."""
+    """Instances do not outlive it; the run after it finds all as it was, and takes up downloads the boot ended."""
     cut.machine.reboot()
     assert cut.says("systemctl is-system-running --wait; " + DEVICES) == ["running", *HALVES]
     assert cut.says(NAMES) == ["nvidia.com/gpu=0:0", "nvidia.com/gpu=0:1"]
-    assert cut.run(CUT).changed == {}
+    changed = cut.run(CUT).changed.values()
+    assert [name for name in changed if not name.startswith(("Registry | Start", "Model store | Start"))] == []
 
 
 def test_what_somebody_else_uses_is_named_and_stays(cut: Cut) -> None:
