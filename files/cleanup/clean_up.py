@@ -6,7 +6,8 @@
 
 KEPT is JSON: {"weights": […], "engines": […], "images": […]} that the plan names, and "keep": how many others of each
 kind are left, the newest first. What the current or the previous release of any server uses stays, whatever KEPT says.
-While a server does not serve, or a swap was cut, everything stays: it may be needed to mend that.
+While a server does not serve, or a swap was cut, everything stays: it may be needed to mend that. How many releases
+are kept is the swap's to count (triton_settings keep_releases); here only the cache of one that is gone goes.
 """
 
 from __future__ import annotations
@@ -70,7 +71,6 @@ def spares(kept: dict) -> Iterator[Spare]:
     keep, served = kept["keep"], releases_that_served()
     mounted = {path for release in served for path in mounts(release)}
     yield from left_behind()
-    yield from releases(served, keep["releases"])
     yield from directories("weights", {*kept["weights"], *mounted}, keep["weights"], lambda name: name[:1] != ".")
     yield from directories("engines", {*kept["engines"], *mounted}, keep["engines"], ENGINE.match)
     yield from directories("engines", set(), keep["failed"], ASIDE.match)
@@ -93,25 +93,15 @@ def image_of(release: Path) -> str:
 
 
 def left_behind() -> Iterator[Spare]:
-    """What an interrupted removal left, and caches whose release is gone."""
+    """What an interrupted removal left, caches whose release is gone, transfers of engines that came another way."""
     for path in sorted([*ROOT.glob("*/.*.removing"), *ROOT.glob("*/*/.*.removing")]):
         yield Spare(str(path), "an interrupted removal left it", lambda path=path: shutil.rmtree(path))
+    for path in sorted(ROOT.glob("engines/*/.*.incoming")):
+        if path.with_name(path.name.strip(".").removesuffix(".incoming")).is_dir():
+            yield directory(path, "the engine is there")
     for path in sorted(ROOT.glob("cache/*")):
         if not (ROOT / "releases" / path.name).exists():
             yield directory(path, "its release is gone")
-
-
-def releases(served: set[Path], keep: int) -> Iterator[Spare]:
-    """Of each server, those that neither serve nor served last, but for the newest."""
-    by_server: dict[str, list[Path]] = {}
-    for told in ROOT.glob("releases/*/server.json"):
-        if told.parent.resolve() not in served and not told.parent.name.startswith("."):
-            by_server.setdefault(json.loads(told.read_text())["server"], []).append(told.parent)
-    for server, paths in sorted(by_server.items()):
-        for path in newest_first(paths)[keep:]:
-            yield directory(path, f"{server} serves another one, and {keep} newer ones are kept")
-            if (ROOT / "cache" / path.name).exists():
-                yield directory(ROOT / "cache" / path.name, "its release goes")
 
 
 def directories(kind: str, used: set[str], keep: int, counts: Callable[[str], object]) -> Iterator[Spare]:

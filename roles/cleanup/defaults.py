@@ -13,8 +13,6 @@ from roles.settings import overridden
 class Defaults:
     """How many of each kind stay beside what the plan names and what the last two that served use."""
 
-    keep_releases: int = 3
-    """Of each server; a few MB each. The same number as `triton_settings`' own, which counts at each swap."""
     keep_weights: int = 1
     """Revisions of each model; up to hundreds of GB each."""
     keep_engines: int = 2

@@ -27,7 +27,6 @@ def kept(mine: Slice, chosen: Defaults) -> str:
             "engines": sorted(each.path for each in mine.engines),
             "images": sorted({mine.image.pull_reference, *(each.image.pull_reference for each in mine.servers)}),
             "keep": {
-                "releases": chosen.keep_releases,
                 "weights": chosen.keep_weights,
                 "engines": chosen.keep_engines,
                 "images": chosen.keep_images,

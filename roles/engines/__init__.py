@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Iterator
 from pyinfra import host
 from pyinfra import state as run_state
 from pyinfra.api.command import PyinfraCommand, StringCommand
-from pyinfra.api.operation import OperationMeta
 
 from deploy.slice import EngineSlice, Slice
 from roles.engines import ledger
@@ -23,7 +22,7 @@ from roles.engines.facts import Present
 from roles.engines.fleet import Asking, Board, board
 from roles.engines.intent import Intent, builders, order_of
 from roles.engines.keep import Kept
-from roles.engines.programs import prune, texts
+from roles.engines.programs import texts
 from roles.engines.recording import Record
 from roles.engines.signing import Sign
 from roles.engines.trust import unusable
@@ -40,10 +39,9 @@ def apply(mine: Slice, slices: Iterable[Slice]) -> None:
     """Every engine of the host is on it, signed and whole. `slices` are those of all hosts of the run."""
     if mine.engines:
         work = _Work(mine, tuple(slices))
-        made = work.made()
-        brought = work.brought()
+        work.made()
+        work.brought()
         work.recorded()
-        work.pruned([*made, brought])
 
 
 def build(mine: Slice, slices: Iterable[Slice]) -> None:
@@ -67,31 +65,22 @@ class _Work:
         self.board: Board = board(slices)
         self.asking = Asking(self.board)
 
-    def made(self) -> list[OperationMeta]:
+    def made(self) -> None:
         """Programs are installed; what nobody has is built, judged and signed here, and kept where others look."""
         wanted = texts(self.trust)
         seen = Reading(Seen, {"paths": tuple(text.path for text in wanted)})
         step(seen, lambda found: put(wanted, found), name="Engines | Install programs and signers")
-        built = step(self.asking, self._each(self._build), name=f"Engines | Build {self._names()}")
-        signed = step(self.asking, self._each(self._sign), name=f"Engines | Judge and sign {self._names()}")
+        step(self.asking, self._each(self._build), name=f"Engines | Build {self._names()}")
+        step(self.asking, self._each(self._sign), name=f"Engines | Judge and sign {self._names()}")
         step(self.asking, self._each(self._collect), name=f"Engines | Collect {self._names()}")
-        return [built, signed]
 
-    def brought(self) -> OperationMeta:
+    def brought(self) -> None:
         """What others have is here too."""
-        return step(self.asking, self._each(self._fetch), name=f"Engines | Fetch {self._names()}")
+        step(self.asking, self._each(self._fetch), name=f"Engines | Fetch {self._names()}")
 
     def recorded(self) -> None:
         """The ledger has a record of every engine."""
         step(self.asking, self._each(self._record), name=f"Engines | Record {self._names()}")
-
-    def pruned(self, after: list[OperationMeta]) -> None:
-        """Engines nobody will ask for are gone; looked at only when a new one came."""
-
-        def decide(_: Present) -> Iterator[PyinfraCommand]:
-            yield prune(self.mine, self.settings)
-
-        step(self.asking, decide, only_after=after, name="Engines | Remove old ones")
 
     def _each(self, decide: Callable[[EngineSlice, Intent], Iterator[PyinfraCommand]]) -> Decide:
         def all_of_them(_: Present) -> Iterator[PyinfraCommand]:

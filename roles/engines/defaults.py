@@ -9,13 +9,11 @@ from deploy.edge.engine_records import LEDGER
 
 @dataclass(frozen=True)
 class Defaults:
-    """Where the ledger lies, how long a run waits, and how many engines nobody serves any more a host keeps."""
+    """Where the ledger lies, and how long a run waits. What a host keeps is the role cleanup's."""
 
     ledger: str = LEDGER
     """Directory of the clone with a copy of every signed engine.json; commit it: `plan` then knows what was built."""
     build_seconds: int = 8 * 3600
     """How long a run waits for one engine. The unit goes on after it, and a second run attaches."""
-    keep: int = 2
-    """Of each model, beside what the plan names and what the current and the previous release load."""
     rsync_seconds: int = 24 * 3600
     rsync_attempts: int = 5

@@ -1,14 +1,8 @@
-"""The role's programs, unit and signers on the host, and the command that removes engines nobody will ask for."""
+"""The role's programs, unit and signers on the host."""
 
 from __future__ import annotations
 
-import shlex
-
-from pyinfra.api.command import StringCommand
-
-from deploy.slice import Slice
 from deploy.spec import EngineTrust
-from roles.engines.defaults import Defaults
 from roles.engines.trust import signers
 from roles.places import PROGRAMS, SETTINGS, UNITS
 from roles.texts import HERE, Text, shipped
@@ -24,9 +18,3 @@ def texts(trust: EngineTrust) -> list[Text]:
         *(shipped(f"{SOURCE}/{name}", f"{UNITS}/{name}") for name in names if name.endswith(".service")),
         Text(f"{SETTINGS}/engine_signers", signers(trust)),
     ]
-
-
-def prune(mine: Slice, settings: Defaults) -> StringCommand:
-    """Beside the planned ones and those that current and previous releases load, `keep` of each model are left."""
-    planned = " ".join(shlex.quote(engine.path) for engine in mine.engines)
-    return StringCommand(f"python3 {PROGRAMS}/prune_engines.py {settings.keep} {planned}")

@@ -12,7 +12,7 @@ from tests.roles.fake import Ran, run
 from tests.roles.slices import a_slice
 
 MINE = a_slice()
-SPARE = "/var/lib/enginehouse/releases/1 (3 MiB): main serves another one, and 3 newer ones are kept"
+SPARE = "/var/lib/enginehouse/cache/1 (3 MiB): its release is gone"
 
 
 def play(placed: bool = True, spare: str = "", **options: Any) -> Ran:
@@ -35,7 +35,7 @@ def test_what_is_spare_is_removed_with_the_plans_names_kept() -> None:
     told = json.loads(shlex.split(ran.commands[0])[-1])
     assert ran.changed == ("Cleanup | Remove what nothing will ask for",)
     assert told["images"] == ["nvcr.io/nvidia/tritonserver:26.07-trtllm-python-py3"]
-    assert told["keep"] == {"releases": 3, "weights": 1, "engines": 2, "images": 2, "failed": 1}
+    assert told["keep"] == {"weights": 1, "engines": 2, "images": 2, "failed": 1}
 
 
 def test_dry_says_what_would_go_and_removes_nothing() -> None:

@@ -13,7 +13,7 @@ import pytest
 from tests.roles.loading import program
 
 clean_up = program("cleanup/clean_up.py")
-KEEP = {"releases": 1, "weights": 1, "engines": 1, "images": 0, "failed": 1}
+KEEP = {"weights": 1, "engines": 1, "images": 0, "failed": 1}
 
 
 class Host:
@@ -80,12 +80,14 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
     return made
 
 
-def test_the_last_two_that_served_stay_however_old(host: Host) -> None:
+def test_releases_are_the_swaps_to_count_and_only_the_cache_of_a_gone_one_goes(host: Host) -> None:
+    """It has a knob of its own; two that differ would make the smaller one win unseen."""
     host.release("tried", 1)
     host.release("older", 2)
     host.make("cache/older")
+    host.make("cache/gone")
     host.call()
-    assert (host.has("releases"), host.has("cache")) == (["before", "now", "tried"], [])
+    assert (host.has("releases"), host.has("cache")) == (["before", "now", "older", "tried"], ["older"])
 
 
 def test_what_the_previous_release_reads_stays_however_old(host: Host) -> None:
@@ -130,11 +132,11 @@ def test_an_image_some_container_uses_stays(host: Host) -> None:
 
 @pytest.mark.parametrize("fault", [{"active": "failed"}, {"active": "activating"}, {"swap": "activating"}])
 def test_everything_stays_while_a_server_does_not_serve(host: Host, fault: dict[str, str]) -> None:
-    host.release("tried", 1)
-    host.release("older", 2)
+    host.make("weights/llama/r2", 1)
+    host.make("weights/llama/r1", 2)
     vars(host).update(fault)
     host.call()
-    assert host.has("releases") == ["before", "now", "older", "tried"]
+    assert host.has("weights/llama") == ["r1", "r2"]
 
 
 def test_everything_stays_where_a_swap_was_cut(host: Host) -> None:
@@ -145,18 +147,17 @@ def test_everything_stays_where_a_swap_was_cut(host: Host) -> None:
 
 
 def test_listing_says_what_would_go_and_touches_nothing(host: Host, capsys: pytest.CaptureFixture[str]) -> None:
-    host.release("tried", 1)
-    host.release("older", 2)
+    host.make("weights/llama/r2", 1)
+    host.make("weights/llama/r1", 2)
     host.call("list")
-    assert capsys.readouterr().out == (
-        f"{host.root}/releases/older (1 MiB): main serves another one, and 1 newer ones are kept\n"
-    )
-    assert "older" in host.has("releases")
+    why = "no planned, current or previous release uses it, and 1 newer ones are kept"
+    assert capsys.readouterr().out == f"{host.root}/weights/llama/r1 (1 MiB): {why}\n"
+    assert host.has("weights/llama") == ["r1", "r2"]
 
 
 def test_a_second_time_there_is_nothing_left(host: Host, capsys: pytest.CaptureFixture[str]) -> None:
-    host.release("tried", 1)
-    host.release("older", 2)
+    host.make("weights/llama/r2", 1)
+    host.make("weights/llama/r1", 2)
     host.image("older")
     host.call()
     capsys.readouterr()
@@ -168,3 +169,22 @@ def test_what_an_interrupted_removal_left_goes(host: Host) -> None:
     host.make("weights/llama/.r1.removing")
     host.call()
     assert host.has("weights/llama") == []
+
+
+def test_a_transfer_of_an_engine_goes_once_the_engine_is_there(host: Host) -> None:
+    """Another one may still be arriving."""
+    host.make(f"engines/llama/{'a' * 16}")
+    host.make(f"engines/llama/.{'a' * 16}.incoming", 1)
+    host.make(f"engines/llama/.{'b' * 16}.incoming", 1)
+    host.call()
+    assert host.has("engines/llama") == [f".{'b' * 16}.incoming", "a" * 16]
+
+
+def test_engines_of_the_current_and_the_previous_release_stay_however_old(host: Host) -> None:
+    """What both load is in their mounts; both would be needed again by a rollback."""
+    for age, name in enumerate("abcd"):
+        host.make(f"engines/llama/{name * 16}", age)
+    for release, name in (("now", "c"), ("before", "d")):
+        (host.root / f"releases/{release}/run").write_text(f"source={host.root}/engines/llama/{name * 16},target=x")
+    host.call()
+    assert host.has("engines/llama") == ["a" * 16, "c" * 16, "d" * 16]

@@ -88,14 +88,13 @@ def test_a_bare_host_builds_judges_signs_and_records(trust: EngineTrust) -> None
         START,
         *BUILT,
         f"record {Path(trust.key).parent}/ledger/llama/{FINGERPRINT}.json",
-        f"python3 /usr/local/lib/enginehouse/prune_engines.py 2 {PATH}",
     ]
 
 
 def test_a_host_that_has_everything_changes_nothing(trust: EngineTrust) -> None:
     record(trust)
     ran = play(slices(trust), {"host": saying(SIGNED)})
-    assert (ran.changed, ran.would_change, len(ran.operations)) == ((), (), 7)
+    assert (ran.changed, ran.would_change, len(ran.operations)) == ((), (), 6)
 
 
 def test_a_finished_host_is_asked_two_questions_a_phase(trust: EngineTrust) -> None:
@@ -111,7 +110,6 @@ def test_dry_announces_all_that_a_bare_host_will_do(trust: EngineTrust) -> None:
         "Build",
         "Judge",
         "Record",
-        "Remove",
     ]
 
 
@@ -147,14 +145,13 @@ def test_two_hosts_that_want_the_same_build_once_and_the_other_fetches(trust: En
     assert [command for command in essential(ran.on("a")) if NAME in command] == [f"collect {NAME}"]
     assert essential(ran.on("b")) == [
         f"fetch {NAME}",
-        f"python3 /usr/local/lib/enginehouse/prune_engines.py 2 {PATH}",
     ]
 
 
 def test_what_another_host_has_is_fetched_and_not_built(trust: EngineTrust) -> None:
     record(trust)
     ran = play(slices(trust, "a", "b"), {"a": saying(), "b": saying(SIGNED)})
-    assert [line.split(" ")[0] for line in essential(ran)] == ["collect", "fetch", "python3"]
+    assert [line.split(" ")[0] for line in essential(ran)] == ["collect", "fetch"]
 
 
 def test_dry_says_the_same_of_two_hosts_as_the_run_does(trust: EngineTrust) -> None:
