@@ -24,20 +24,23 @@ from pathlib import Path
 ROOT = Path(os.environ.get("ENGINEHOUSE_ROOT", "/var/lib/enginehouse"))
 SETTINGS = Path(os.environ.get("ENGINEHOUSE_GPU_STATE", "/etc/enginehouse/gpu_state.json"))
 ANSWER_SECONDS = 60
-OLD_FIELDS = (
+FIELDS = (
     *("index", "pci.bus_id", "ecc.errors.uncorrected.volatile.total", "ecc.errors.uncorrected.aggregate.total"),
     *("remapped_rows.uncorrectable", "remapped_rows.pending", "remapped_rows.failure", "retired_pages.pending"),
+    "gpu_recovery_action",
 )
-FIELDS = (*OLD_FIELDS, "gpu_recovery_action")
 """An H100 with driver 580.159.04 answers (2026-11-21): numbers, Yes or No, [N/A], and None where nothing is due."""
+PLACES = 2
+"""The first of them say which GPU it is; without those there is no answer."""
+UNKNOWN = re.compile(r'Field "([^"]+)" is not a valid field to query')
 RECOVERIES = {"reset": "reset", "drain and reset": "reset", "drain p2p": "reset", "reboot": "boot"}
 XID = re.compile(r"NVRM: Xid \((?:PCI:)?([0-9a-fA-F]+:[0-9a-fA-F]+:[0-9a-fA-F]+)[^)]*\): (\d+)")
 METRICS = (
-    ("ecc_uncorrected_volatile", OLD_FIELDS[2], "Uncorrected memory errors since the driver was loaded."),
-    ("ecc_uncorrected_total", OLD_FIELDS[3], "Uncorrected memory errors in the card's life."),
-    ("remapped_rows_uncorrectable", OLD_FIELDS[4], "Rows of memory remapped after uncorrectable errors."),
-    ("remap_pending", OLD_FIELDS[5], "1 where rows wait to be remapped at a reset."),
-    ("remap_failed", OLD_FIELDS[6], "1 where a row could not be remapped."),
+    ("ecc_uncorrected_volatile", FIELDS[2], "Uncorrected memory errors since the driver was loaded."),
+    ("ecc_uncorrected_total", FIELDS[3], "Uncorrected memory errors in the card's life."),
+    ("remapped_rows_uncorrectable", FIELDS[4], "Rows of memory remapped after uncorrectable errors."),
+    ("remap_pending", FIELDS[5], "1 where rows wait to be remapped at a reset."),
+    ("remap_failed", FIELDS[6], "1 where a row could not be remapped."),
 )
 MENDED = "python3 /usr/local/lib/enginehouse/gpu_state.py mended"
 ATTEMPTS = {
@@ -121,11 +124,20 @@ def refuse(server: str, problems: list[tuple[int, str, str]]) -> None:
 
 
 def read_gpus() -> list[dict[str, str]]:
-    """One row per GPU, fields by nvidia-smi's names. Raises Silent where the tool fails or does not end."""
-    try:
-        return queried(FIELDS)
-    except Silent:
-        return queried(OLD_FIELDS)  # a driver that recommends nothing yet refuses to be asked
+    """One row per GPU, fields by nvidia-smi's names. Raises Silent where the tool fails or does not end.
+
+    A driver too old to know a field refuses the whole question and names the field: it is asked again without it. What
+    a driver cannot say is no reason against its GPU.
+    """
+    fields = FIELDS
+    while True:
+        try:
+            return queried(fields)
+        except Silent as silent:
+            unknown = UNKNOWN.search(str(silent))
+            if not unknown or unknown[1] not in fields[PLACES:]:
+                raise
+            fields = tuple(field for field in fields if field != unknown[1])
 
 
 def queried(fields: tuple[str, ...]) -> list[dict[str, str]]:

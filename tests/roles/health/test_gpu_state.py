@@ -136,9 +136,29 @@ def test_a_lost_gpu_stops_the_swap_with_the_tools_own_words(host: Host) -> None:
     assert "nvidia-smi says: Unable to determine the device handle" in host.verdict["reason"]
 
 
+UNKNOWN = """for field in {unknown}; do case "$*" in *$field*)
+    printf 'Field "%s" is not a valid field to query.\\n\\n' "$field"; exit 2;; esac; done"""
+"""What nvidia-smi prints for the first field it does not know."""
+
+
 def test_a_driver_that_recommends_nothing_yet_is_asked_the_rest(host: Host) -> None:
-    host.program("nvidia-smi", f'case "$*" in *recovery*) exit 2;; esac; echo "{REAL.removesuffix(", None")}"')
+    host.program("nvidia-smi", f'{UNKNOWN.format(unknown="gpu_recovery_action")}\necho "{REAL.removesuffix(", None")}"')
     assert host.call("gate", "main") == 0
+
+
+def test_fields_an_old_driver_does_not_know_are_no_reason_against_its_gpu(host: Host) -> None:
+    """And what it does know still counts: here the rows that wait, the only answer left beside the places."""
+    names = [name for name in gpu_state.FIELDS[gpu_state.PLACES :] if name != "remapped_rows.pending"]
+    script = UNKNOWN.format(unknown=" ".join(names))
+    host.program("nvidia-smi", f'{script}\necho "0, 00000000:00:06.0, No"')
+    assert host.call("gate", "main") == 0
+    host.program("nvidia-smi", f'{script}\necho "0, 00000000:00:06.0, Yes"')
+    assert host.call("gate", "main") == 1
+
+
+def test_a_driver_that_does_not_even_know_its_gpus_is_silent(host: Host) -> None:
+    host.program("nvidia-smi", UNKNOWN.format(unknown="pci.bus_id"))
+    assert host.call("gate", "main") == 1
 
 
 def test_a_server_without_a_gpu_is_not_judged(host: Host) -> None:
