@@ -2,7 +2,7 @@
 
 A block of the key/value cache that is found again answers faster, which tells that somebody began a prompt in the same
 way. TensorRT-LLM can salt blocks per tenant from 1.0 on, but neither of Triton's models (`llmapi`, `tensorrt_llm`)
-hands a request's salt to it up to 26.07.
+hands a request's salt to it up to 26.07 (read in their sources, 2026-11-21; not tried).
 """
 
 from __future__ import annotations
