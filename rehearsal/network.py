@@ -111,12 +111,26 @@ def resolvers() -> list[str]:
 def _refuse_a_foreign_bridge(network: Network, places: Places) -> None:
     if not _exists(network.bridge) or (owner := _owner(network.bridge)) in ("", str(places.root)):
         return
+    # A rehearsal whose processes ended without `down` leaves the bridge: nobody's any more, and ours to take.
+    if not _cables(network.bridge) and not _listens(network.bridge_address):
+        return
     raise RehearsalRefused(
         f"the bridge {network.bridge} belongs to another rehearsal\n"
         f"  owner   {owner}\n"
         f"  try     `python -m rehearsal down` there, or ENGINEHOUSE_REHEARSAL_NUMBER={network.number + 1} here\n"
         f"  state   nothing was started"
     )
+
+
+def _cables(bridge: str) -> list[str]:
+    """Interfaces of running machines: the kernel removes them with the machine."""
+    return sorted(path.name for path in Path(f"/sys/class/net/{bridge}/brif").glob("*"))
+
+
+def _listens(address: str) -> bool:
+    """Whether a service of a rehearsal waits there."""
+    shown = subprocess.run(["ss", "-Htuln", "src", address], capture_output=True, text=True, check=True)
+    return bool(shown.stdout.strip())
 
 
 def _rules(network: Network) -> list[tuple[str, str, list[str]]]:

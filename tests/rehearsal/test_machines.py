@@ -5,6 +5,7 @@ They run beside a rehearsal somebody has up: another number, so another bridge a
 
 from __future__ import annotations
 
+import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -210,6 +211,23 @@ def test_a_running_machine_is_not_snapshotted(d13: Machine) -> None:
 def test_a_bridge_of_another_rehearsal_is_left_alone(d13: Machine, tmp_path: Path) -> None:
     with pytest.raises(RehearsalRefused, match="the bridge rehearsal9 belongs to another rehearsal"):
         machine.up(["d13"], places=Places(tmp_path, 9))
+
+
+def test_a_bridge_whose_rehearsal_has_ended_without_down_is_taken_over(tmp_path: Path) -> None:
+    killed, mine = Places(tmp_path / "killed", 8), Places(tmp_path / "mine", 8)
+    network.bring_up(killed)
+    network.bring_up(mine)
+    shown = subprocess.run(["ip", "link", "show", "rehearsal8"], capture_output=True, text=True, check=True).stdout
+    network.take_down(mine)
+    assert f"alias {mine.root}" in shown
+    assert not Path("/sys/class/net/rehearsal8").exists()
+
+
+def test_a_bridge_where_a_service_still_listens_is_left_alone(tmp_path: Path) -> None:
+    there = network.bring_up(Places(tmp_path / "there", 8))
+    with socket.create_server((there.bridge_address, 0)), pytest.raises(RehearsalRefused, match="belongs to another"):
+        network.bring_up(Places(tmp_path / "mine", 8))
+    network.take_down(Places(tmp_path / "there", 8))
 
 
 def test_down_leaves_nothing_behind() -> None:
