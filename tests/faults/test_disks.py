@@ -7,7 +7,7 @@ import pytest
 from tests.faults.heavy import checkpoint
 from tests.faults.scene import WELL, Scene, named
 
-pytestmark = pytest.mark.faults
+pytestmark = [pytest.mark.faults, pytest.mark.xdist_group("number-7")]
 
 HEAVY = "tests/faults/inventories/heavy.py"
 WEIGHTS = "/var/lib/enginehouse/weights/nomic-moe"

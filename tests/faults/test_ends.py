@@ -7,7 +7,7 @@ import pytest
 from rehearsal.pyinfra_run import Run
 from tests.faults.scene import WELL, Scene, answers, named, until
 
-pytestmark = pytest.mark.faults
+pytestmark = [pytest.mark.faults, pytest.mark.xdist_group("number-7")]
 
 OTHER = "tests/faults/inventories/other_release.py"
 BACK_SECONDS = 90

@@ -9,7 +9,7 @@ import pytest
 from rehearsal.faults.foreign import DAEMON, FOREIGN_KEYS
 from tests.faults.scene import WELL, Scene, answers, named
 
-pytestmark = pytest.mark.faults
+pytestmark = [pytest.mark.faults, pytest.mark.xdist_group("number-7")]
 
 
 def test_foreign_keys_of_daemon_json_stay_and_ours_come_back(scene: Scene) -> None:

@@ -8,7 +8,7 @@ from rehearsal.faults.line import SshCut, sent_bytes
 from tests.faults.heavy import checkpoint
 from tests.faults.scene import WELL, Scene, named
 
-pytestmark = pytest.mark.faults
+pytestmark = [pytest.mark.faults, pytest.mark.xdist_group("number-7")]
 
 HEAVY = "tests/faults/inventories/heavy.py"
 GIGABYTE_MIB = 1024

@@ -9,7 +9,7 @@ import pytest
 from rehearsal.faults.packages import NEEDED, AptLock
 from tests.faults.scene import WELL, Scene, named
 
-pytestmark = pytest.mark.faults
+pytestmark = [pytest.mark.faults, pytest.mark.xdist_group("number-7")]
 
 PATIENT = "/usr/local/lib/enginehouse/patient-apt"
 

@@ -9,7 +9,7 @@ from rehearsal.pyinfra_run import Run
 from tests.faults import other_image
 from tests.faults.scene import PLACES, WELL, Polls, Scene, named
 
-pytestmark = pytest.mark.faults
+pytestmark = [pytest.mark.faults, pytest.mark.xdist_group("number-7")]
 
 OTHER = "tests/faults/inventories/other_image.py"
 

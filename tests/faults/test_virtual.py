@@ -9,7 +9,7 @@ import pytest
 from rehearsal import machine, requirements, services
 from tests.faults.scene import PLACES, Scene, named
 
-pytestmark = pytest.mark.faults
+pytestmark = [pytest.mark.faults, pytest.mark.xdist_group("number-7")]
 
 NAME = "vclock"
 

@@ -21,7 +21,8 @@ from rehearsal.machine import Machine
 from rehearsal.places import REPOSITORY, Places
 from tests.rehearsal.operator import Operator, Run
 
-pytestmark = [pytest.mark.rehearsal, pytest.mark.faults]  # minutes on a machine: `make faults` runs it
+# Minutes on a machine: `make faults` runs it.
+pytestmark = [pytest.mark.rehearsal, pytest.mark.faults, pytest.mark.xdist_group("number-3")]
 
 PLACES = Places(REPOSITORY / ".rehearsal" / "number-3", 3)
 INVENTORY = "tests/rehearsal/inventories/watched.py"

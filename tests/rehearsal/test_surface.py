@@ -30,7 +30,8 @@ from tests.rehearsal.surface import (
 )
 from tests.smoke import ask
 
-pytestmark = [pytest.mark.rehearsal, pytest.mark.faults]  # minutes on a machine: `make faults` runs it
+# Minutes on a machine: `make faults` runs it.
+pytestmark = [pytest.mark.rehearsal, pytest.mark.faults, pytest.mark.xdist_group("number-2")]
 
 SERVED = [8000, 8001, 8002]
 FOUNDATION, FIREWALL = "tests/rehearsal/verbs/foundation.py", "tests/rehearsal/verbs/firewall.py"
