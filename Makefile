@@ -9,6 +9,8 @@ RUN       := $(VENV)/bin
 READY     := $(VENV)/.ready
 TESTREADY := $(VENV)/.ready-test
 TORCH     := torch==2.13.0
+# Machine tests wait half of their time. Modules of one rehearsal number (its xdist_group) stay together, in order.
+LANES     ?= -n 2 --dist loadgroup
 
 .DEFAULT_GOAL := help
 .PHONY: help plan deploy rehearse rehearse-down test faults unit lint lock clean rehearsal-packages
@@ -61,7 +63,7 @@ test: lint ## everything that proves the repository right, rehearsal machines in
 
 faults: $(TESTREADY) ## everything that goes wrong on a host, one thing after the other, on rehearsal machines
 	$(RUN)/python -m rehearsal requirements --install --tests --faults
-	$(RUN)/pytest -m faults $(PYTEST_ARGS)
+	$(RUN)/pytest -m faults $(LANES) $(PYTEST_ARGS)
 
 lock: ## write requirements*.lock anew from pyproject.toml (hashes, no URLs, torch left out)
 	$(PYTHON) -m venv .cache/lock && .cache/lock/bin/pip install --quiet pip-tools
