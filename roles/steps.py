@@ -121,11 +121,15 @@ def any_changed(steps: Iterable[OperationMeta]) -> bool:
 
 
 def write(path: str, content: str, mode: str = "0644") -> StringCommand:
-    """The command after which `path` holds `content`, replaced by rename: no reader ever sees half of it."""
+    """The command after which `path` holds `content`, replaced by rename: no reader ever sees half of it.
+
+    On the disk before the rename is: a power cut would leave a new name with nothing in it.
+    """
     assert content.endswith("\n"), "standard input is sent line by line"
     new = f"{path}.enginehouse-new"
     return StringCommand(
         *("mkdir -p", QuoteString(path.rsplit("/", 1)[0]), "&& cat >", QuoteString(new)),
-        *("&& chmod", mode, QuoteString(new), "&& mv -T", QuoteString(new), QuoteString(path)),
+        *("&& chmod", mode, QuoteString(new), "&& sync", QuoteString(new)),
+        *("&& mv -T", QuoteString(new), QuoteString(path)),
         _stdin=content,
     )

@@ -259,6 +259,7 @@ def publish(staging: Path, target: Path, sums: dict[str, str]) -> None:
     staging.chmod(0o755)
     os.sync()
     staging.rename(target)
+    os.sync()
 
 
 class Progress:

@@ -29,10 +29,14 @@ def main() -> int:
         print(f"{len(wrong)} of {len(sums)} files do not match {MANIFEST}: {', '.join(wrong[:5])}", file=sys.stderr)
         return 1
     tidy(staging, set(sums) | {MANIFEST})
-    os.sync()
-    if target.exists():
-        shutil.rmtree(target)  # a half one: a published directory has the same manifest and nothing would be sent
+    for path in [*staging.rglob("*"), staging]:
+        flush(path)  # on the disk before the name says that it is: no power cut leaves half a published directory
+    if target.exists():  # a half one: a published directory has the same manifest and nothing would be sent
+        (target / MANIFEST).unlink(missing_ok=True)
+        flush(target)
+        shutil.rmtree(target)
     staging.rename(target)
+    flush(target.parent)
     return 0
 
 
@@ -66,6 +70,15 @@ def tidy(staging: Path, kept: set[str]) -> None:
     for path in [staging, *staging.rglob("*")]:
         os.chown(path, 0, 0)
     staging.chmod(0o755)
+
+
+def flush(path: Path) -> None:
+    """What was written to the file or directory is on the disk. Raises where the disk could not keep it."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 if __name__ == "__main__":

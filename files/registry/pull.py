@@ -99,6 +99,8 @@ def pull(settings: dict[str, str], key: str) -> None:
         if "error" in event:
             raise Refused(event["error"])
         progress.heard(event)
+        if event.get("status") == "Pull complete":
+            os.sync()  # the engine does not: after a power cut it would take a layer of empty files for a whole one
 
 
 def split(reference: str) -> tuple[str, str]:
@@ -153,7 +155,10 @@ def record(settings: dict[str, str]) -> int:
     target = Path(settings["record"])
     target.parent.mkdir(parents=True, exist_ok=True)
     kept = {"reference": settings["reference"], "id": image["Id"], "repo_digests": image["RepoDigests"]}
-    target.write_text(json.dumps(kept, indent=2) + "\n")
+    new = target.with_name(f".{target.name}.new")
+    new.write_text(json.dumps(kept, indent=2) + "\n")
+    os.sync()  # the image too: nothing is written down that a power cut could take away
+    new.rename(target)
     say(f"have {' '.join(image['RepoDigests']) or image['Id']}")
     return 0
 

@@ -50,7 +50,7 @@ class SendRepairs(PyinfraCommand):
         new = f"{self.target}.partial"
         command = (
             f"set -e; umask 022; test -d {self.target} && {{ cat >/dev/null; exit 0; }}; rm -rf {new}; mkdir -p {new};"
-            f" base64 -d | tar -xz --no-same-owner -C {new}; sync {new}; mv -T {new} {self.target}"
+            f" base64 -d | tar -xz --no-same-owner -C {new}; find {new} -exec sync {{}} +; mv -T {new} {self.target}"
         )
         sent: ConnectorArguments = {**connector_arguments, "_stdin": base64.encodebytes(tarred(files)).decode()}
         done, _ = host.run_shell_command(StringCommand(command), **sent)

@@ -67,19 +67,26 @@ class Publish(PyinfraCommand):
         except Refusal as problem:
             Refuse(problem).tell(host)
             return False
-        target, staging = places.release(self.release), f"{RELEASES}/.{self.release}.partial"
-        command = (
-            f"set -e; umask 022; rm -rf {staging}; mkdir -p {staging};"
-            f" base64 -d | tar -xz --no-same-owner -C {staging}; test -f {staging}/server.json;"
-            f" chown -R root:root {staging}; sync {staging}/server.json;"
-            f" test -d {target} || mv -T {staging} {target}; rm -rf {staging}"
-        )
         sent = base64.encodebytes(tarred(files, EXECUTABLE)).decode()
         arguments: ConnectorArguments = {**connector_arguments, "_stdin": sent}
-        done, output = host.run_shell_command(StringCommand(command), **arguments)
+        done, output = host.run_shell_command(StringCommand(publishing(self.release)), **arguments)
         for line in output.stderr_lines if not done else ():
             host.log_styled(line, fg="red", log_func=logger.error)
         return done
+
+
+def publishing(release: str) -> str:
+    """The shell command that publishes a release out of the tar on its standard input.
+
+    Every file and directory is on the disk before the name says so, and the name is before anything points to it.
+    """
+    target, staging = places.release(release), f"{RELEASES}/.{release}.partial"
+    return (
+        f"set -e; umask 022; rm -rf {staging}; mkdir -p {staging};"
+        f" base64 -d | tar -xz --no-same-owner -C {staging}; test -f {staging}/server.json;"
+        f" chown -R root:root {staging}; find {staging} -exec sync {{}} +;"
+        f" test -d {target} || mv -T {staging} {target}; sync {RELEASES}; rm -rf {staging}"
+    )
 
 
 def probe(server: ServerSlice, proof: Proof, settings: Defaults) -> Iterator[StringCommand]:

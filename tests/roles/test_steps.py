@@ -90,10 +90,10 @@ def test_a_passed_check_is_no_change() -> None:
     assert run(refusing, answers={"what is": "good"}).would_change == ()
 
 
-def test_a_file_is_replaced_by_rename() -> None:
+def test_a_file_is_on_the_disk_before_it_is_replaced_by_rename() -> None:
     assert str(write("/etc/a/b.conf", "x\n", mode="0600")) == (
         "mkdir -p /etc/a && cat > /etc/a/b.conf.enginehouse-new && chmod 0600 /etc/a/b.conf.enginehouse-new"
-        " && mv -T /etc/a/b.conf.enginehouse-new /etc/a/b.conf"
+        " && sync /etc/a/b.conf.enginehouse-new && mv -T /etc/a/b.conf.enginehouse-new /etc/a/b.conf"
     )
 
 

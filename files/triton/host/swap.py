@@ -92,7 +92,7 @@ def settle(server: Server, target: str, before: str, keep: int) -> None:
     """The swap is over: what served before is `previous`, and releases nobody will ask for are gone."""
     if before and before != target:
         server.point("previous", before)
-    server.swap_file.unlink()
+    server.over()
     server.prune(keep)
 
 
@@ -102,7 +102,7 @@ def put_back(server: Server, fallback: str) -> str:
         return "unchanged"
     server.systemctl("stop", server.unit)
     server.point("current", fallback)
-    server.swap_file.unlink()
+    server.over()
     if not fallback:
         return "stopped"
     try:
@@ -120,7 +120,7 @@ def undo(server: Server, running: bool) -> None:
     if running:
         server.systemctl("stop", server.unit)
     server.point("current", cut["from"])
-    server.swap_file.unlink()
+    server.over()
     entry = {"when": now(), "who": "this host", "server": server.name, "from": cut["to"], "release": cut["from"]}
     server.record(entry | {"result": "put back", "reason": "the swap was cut before it ended"})
     sentence = f"the swap to {cut['to']} was cut before it ended; {cut['from'] or 'nothing'} is put back"
@@ -183,6 +183,11 @@ class Server:
             new.rename(path)
         else:
             path.unlink(missing_ok=True)
+        flush(self.place)
+
+    def over(self) -> None:
+        """No swap is under way, also after a power cut: one that has ended well must not be undone then."""
+        self.swap_file.unlink()
         flush(self.place)
 
     def start(self, release: str) -> None:

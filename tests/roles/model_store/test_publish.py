@@ -16,7 +16,6 @@ publish = program("model_store/publish.py")
 @pytest.fixture
 def staging(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A directory as rsync leaves it, with a manifest and a leftover."""
-    monkeypatch.setattr(os, "sync", lambda: None)
     monkeypatch.setattr(os, "chown", lambda *_: None)
     made = tmp_path / ".m.partial"
     (made / ".rsync-partial").mkdir(parents=True)
@@ -47,3 +46,23 @@ def test_a_missing_file_is_named(staging: Path, capsys: pytest.CaptureFixture[st
     (staging / "model.safetensors").unlink()
     assert call(staging) == 1
     assert "model.safetensors" in capsys.readouterr().err
+
+
+def test_every_file_and_directory_is_on_the_disk_before_the_name_and_the_name_before_the_end(
+    staging: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[str] = []
+    monkeypatch.setattr(os, "fsync", lambda handle: done.append(Path(os.readlink(f"/proc/self/fd/{handle}")).name))
+    rename = Path.rename
+    monkeypatch.setattr(Path, "rename", lambda path, new: done.append("renamed") or rename(path, new))
+    call(staging)
+    assert sorted(done[:3]) == [".m.partial", "manifest.sha256", "model.safetensors"]
+    assert done[3:] == ["renamed", staging.parent.name]
+
+
+def test_a_half_published_directory_is_replaced(staging: Path) -> None:
+    half = staging.with_name("m")
+    half.mkdir()
+    (half / "model.safetensors").write_bytes(b"ten")
+    assert call(staging) == 0
+    assert (half / "model.safetensors").read_bytes() == b"tensors"

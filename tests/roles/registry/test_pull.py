@@ -48,6 +48,13 @@ def test_what_was_pulled_is_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyP
     ]
 
 
+def test_the_image_is_on_the_disk_before_it_is_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recorded: list[bool] = []
+    monkeypatch.setattr(pull.os, "sync", lambda: recorded.append((tmp_path / "record.json").exists()))
+    call([(200, {}, DONE)], tmp_path, monkeypatch)
+    assert recorded == [False, False]  # its one layer, and the image
+
+
 def test_name_and_tag_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _, engine = call([(200, {}, DONE)], tmp_path, monkeypatch)
     asked = parse_qs(urlsplit(engine.asked[0].path).query)

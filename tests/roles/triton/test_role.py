@@ -97,6 +97,14 @@ def test_a_bare_host_gets_these_commands() -> None:
     ]
 
 
+def test_a_release_is_on_the_disk_before_it_has_its_name_and_the_name_before_anything_points_to_it() -> None:
+    staging, target = "/var/lib/enginehouse/releases/.r1.partial", "/var/lib/enginehouse/releases/r1"
+    synced, renamed, *_ = operations.publishing("r1").split("; ")[-4:]
+    assert synced == f"find {staging} -exec sync {{}} +"
+    assert renamed == f"test -d {target} || mv -T {staging} {target}"
+    assert "; sync /var/lib/enginehouse/releases; rm -rf" in operations.publishing("r1")
+
+
 def test_what_is_wanted_is_told_to_the_host_before_the_swap_begins() -> None:
     heard = [each for each in play(told()).shell["host"] if "wanted.json" in each.command]
     assert [json.loads(each.stdin) for each in heard] == [

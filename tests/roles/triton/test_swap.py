@@ -163,6 +163,18 @@ def test_a_killed_swap_is_undone_and_the_previous_release_started(machine: FakeH
     assert (machine.call("undo"), machine.links, machine.calls) == (0, ("one", ""), ["stop", "start"])
 
 
+@pytest.mark.parametrize(("release", "end"), [("two", "serves"), ("bad", "put back")])
+def test_a_power_cut_after_the_end_of_a_swap_undoes_nothing(
+    machine: FakeHost, monkeypatch: pytest.MonkeyPatch, release: str, end: str
+) -> None:
+    machine.ask("one")
+    swap_file, on_disk = machine.root / "servers/main/swap.json", [True]
+    monkeypatch.setattr(swap, "flush", lambda directory: on_disk.append(swap_file.exists()))
+    monkeypatch.setattr(swap.Server, "record", lambda server, entry: on_disk.append(on_disk[-1]))
+    machine.ask(release)
+    assert (machine.verdict["result"], on_disk[-2]) == (end, False)
+
+
 def test_undo_after_a_swap_that_ended_does_nothing(machine: FakeHost) -> None:
     machine.ask("one")
     machine.calls.clear()
