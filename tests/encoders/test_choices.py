@@ -133,5 +133,15 @@ def test_a_tokenizer_without_the_fast_batch_call_is_used_by_the_slow_one(
     ]
 
 
+@pytest.mark.parametrize("words", [0, 3])
+def test_remembered_words_change_no_ids(tmp_path: Any, monkeypatch: pytest.MonkeyPatch, words: int) -> None:
+    checkpoints.unigram().save(str(tmp_path / "tokenizer.json"))
+    texts = ["the cat", "the sea", "sea the cat", "the cat"]
+    wanted = [ids.tolist() for ids in Tokenizer(tmp_path, 200).contents(texts)]
+    monkeypatch.setattr("encoders.tokens.REMEMBERED_WORDS", words)
+    few = Tokenizer(tmp_path, 200)
+    assert [[ids.tolist() for ids in few.contents(texts)] for _ in range(2)] == [wanted, wanted]
+
+
 def test_nothing_is_tried_on_a_plain_cpu() -> None:
     assert choices.choose("cpu", torch.float32).notes == ["plain steps"]

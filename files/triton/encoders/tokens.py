@@ -18,6 +18,10 @@ from .packing import Ids
 
 # The fast one leaves out where in the text each token was; tokenizers 0.20 and later have it.
 BATCH = ("encode_batch_fast", "encode_batch")
+# Words whose pieces the library remembers; it forgets none and, once full, learns none. Its own 10,000 are full after a
+# few hundred texts. A text of known words takes a third of the time (0.16 ms for 0.49 ms, 126 tokens, 40,000 different
+# words in all, tokenizers 0.23.3, 2-core VM, 2026-11-21); at 300 to 600 bytes a word these are 80 MB of the host at most.
+REMEMBERED_WORDS = 131_072
 
 
 class Tokenizer:
@@ -36,6 +40,8 @@ class Tokenizer:
             raise CheckpointError(f"{path}: highest token id is {highest}, but the embedding table has {rows} rows")
         self._tokenizer.no_truncation()  # files often carry a limit and fixed padding of their own
         self._tokenizer.no_padding()
+        if resize := getattr(self._tokenizer.model, "_resize_cache", None):  # not WordPiece; since tokenizers 0.21
+            resize(REMEMBERED_WORDS)
         self._single = _array(self._tokenizer.encode("").ids)
         self._pair = _array(self._tokenizer.encode("", "").ids)
         self._encode = next(getattr(self._tokenizer, name) for name in BATCH if hasattr(self._tokenizer, name))
