@@ -20,7 +20,7 @@ from .packing import Ids
 BATCH = ("encode_batch_fast", "encode_batch")
 # Words whose pieces the library remembers; it forgets none and, once full, learns none. Its own 10,000 are full after a
 # few hundred texts. A text of known words takes a third of the time (0.16 ms for 0.49 ms, 126 tokens, 40,000 different
-# words in all, tokenizers 0.23.3, 2-core VM, 2026-11-21); at 300 to 600 bytes a word these are 80 MB of the host at most.
+# words in all, tokenizers 0.23.3, 2-core VM, 2026-11-21); at 300 to 600 bytes a word these are at most 80 MB.
 REMEMBERED_WORDS = 131_072
 
 
