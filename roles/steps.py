@@ -123,12 +123,14 @@ def any_changed(steps: Iterable[OperationMeta]) -> bool:
 def write(path: str, content: str, mode: str = "0644") -> StringCommand:
     """The command after which `path` holds `content`, replaced by rename: no reader ever sees half of it.
 
-    On the disk before the rename is: a power cut would leave a new name with nothing in it.
+    On the disk before the rename is: a power cut would leave a new name with nothing in it. And all of it: where the
+    control process is killed while it sends, `cat` ends well, with half of it or nothing.
     """
     assert content.endswith("\n"), "standard input is sent line by line"
     new = f"{path}.enginehouse-new"
     return StringCommand(
         *("mkdir -p", QuoteString(path.rsplit("/", 1)[0]), "&& cat >", QuoteString(new)),
+        *("&& test $(stat -c %s", QuoteString(new), f") = {len(content.encode())}"),
         *("&& chmod", mode, QuoteString(new), "&& sync", QuoteString(new)),
         *("&& mv -T", QuoteString(new), QuoteString(path)),
         _stdin=content,

@@ -23,9 +23,10 @@ def read(host: Host, path: str, arguments: ConnectorArguments) -> bytes | None:
 
 
 def replace(host: Host, path: str, content: bytes, arguments: ConnectorArguments) -> bool:
-    """True once the file holds `content`, by rename."""
+    """True once the file holds `content`, all of it, by rename; see `steps.write`."""
     new, file = shlex.quote(f"{path}.enginehouse-new"), shlex.quote(path)
-    command = f"base64 -d > {new} && chmod 0644 {new} && sync {new} && mv -T {new} {file}"
+    is_whole = f"test $(stat -c %s {new}) = {len(content)}"
+    command = f"base64 -d > {new} && {is_whole} && chmod 0644 {new} && sync {new} && mv -T {new} {file}"
     sent: ConnectorArguments = {**arguments, "_stdin": base64.encodebytes(content).decode()}
     done, _ = host.run_shell_command(StringCommand(command), **sent)
     return done

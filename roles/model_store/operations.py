@@ -57,7 +57,7 @@ def start_fetch(weights: WeightsSlice, hub: Hub) -> PyinfraCommand:
         return Refuse(problem)
     return StringCommand(
         f"mkdir -p {RUNTIME}/weights && install -d -m 0700 {directory} && umask 077 && cat > {directory}/token"
-        f" && {units.start(fetch_unit(weights))} || {{ rm -rf {directory}; exit 1; }}",
+        f" && test -s {directory}/token && {units.start(fetch_unit(weights))} || {{ rm -rf {directory}; exit 1; }}",
         _stdin=secrets.SecretText(hub.token) if hub.token else "\n",
     )
 

@@ -48,7 +48,7 @@ def start_pull(mine: Slice) -> PyinfraCommand:
     directory = f"{RUNTIME}/registry/{pull_id(mine.image)}"
     return StringCommand(
         f"mkdir -p {RUNTIME}/registry && install -d -m 0700 {directory} && umask 077 && cat > {directory}/key"
-        f" && {units.start(unit)} || {{ rm -rf {directory}; exit 1; }}",
+        f" && test -s {directory}/key && {units.start(unit)} || {{ rm -rf {directory}; exit 1; }}",
         _stdin=secrets.SecretText(key),
     )
 

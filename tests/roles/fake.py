@@ -27,6 +27,8 @@ from pyinfra.api.state import StateStage
 from pyinfra.connectors.fake import FakeConnector
 from pyinfra.context import ctx_config, ctx_host, ctx_inventory, ctx_state, init_base_classes
 
+SIZE = re.compile(r"\) = \d+ ")
+"""What a file has to weigh on its arrival, in the command that writes it: another with every edit of a program."""
 Answer = Any
 """A string of output, a list of lines, {"stdout", "stderr", "success"}, a function of the command, or `Then`."""
 
@@ -240,7 +242,7 @@ def _told(command: object) -> str:
     if isinstance(command, StringCommand):
         stdin = str(command.connector_arguments.get("_stdin") or "")
         shown = stdin if stdin.count("\n") <= 30 and not stdin.startswith("#!") else "(a program)\n"
-        return f"{command}\n{shown}" if stdin else str(command)
+        return f"{SIZE.sub(') = (its size) ', str(command))}\n{shown}" if stdin else str(command)
     if isinstance(command, FileUploadCommand):
         return f"put {command.dest}"
     if isinstance(command, FunctionCommand):

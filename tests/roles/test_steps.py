@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from pyinfra import host
@@ -92,9 +94,25 @@ def test_a_passed_check_is_no_change() -> None:
 
 def test_a_file_is_on_the_disk_before_it_is_replaced_by_rename() -> None:
     assert str(write("/etc/a/b.conf", "x\n", mode="0600")) == (
-        "mkdir -p /etc/a && cat > /etc/a/b.conf.enginehouse-new && chmod 0600 /etc/a/b.conf.enginehouse-new"
+        "mkdir -p /etc/a && cat > /etc/a/b.conf.enginehouse-new"
+        " && test $(stat -c %s /etc/a/b.conf.enginehouse-new ) = 2 && chmod 0600 /etc/a/b.conf.enginehouse-new"
         " && sync /etc/a/b.conf.enginehouse-new && mv -T /etc/a/b.conf.enginehouse-new /etc/a/b.conf"
     )
+
+
+@pytest.mark.parametrize("arrived", ["", "first line\n"])
+def test_a_file_that_was_cut_on_its_way_does_not_replace_what_is_there(tmp_path: Path, arrived: str) -> None:
+    file = tmp_path / "daemon.json"
+    file.write_text("as it was\n")
+    command = str(write(str(file), "first line\nsecond line ü\n"))
+    assert subprocess.run(["sh", "-c", command], input=arrived, text=True).returncode == 1
+    assert file.read_text() == "as it was\n"
+
+
+def test_a_file_that_arrived_whole_does(tmp_path: Path) -> None:
+    command = str(write(str(tmp_path / "new/daemon.json"), "first line\nsecond line ü\n"))
+    assert subprocess.run(["sh", "-c", command], input="first line\nsecond line ü\n", text=True).returncode == 0
+    assert (tmp_path / "new/daemon.json").read_text() == "first line\nsecond line ü\n"
 
 
 def test_an_override_replaces_one_default() -> None:

@@ -11,6 +11,7 @@ import pytest
 FILES = Path(__file__).resolve().parents[2] / "files"
 OURS = ("triton/host", "registry", "model_store", "health")
 UNITS = sorted(path for folder in OURS for path in (FILES / folder).glob("*.service"))
+HOLD_A_SECRET = ("registry/enginehouse-pull@", "model_store/enginehouse-weights@", "triton/host/triton@")
 
 
 @pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="systemd-analyze is missing")
@@ -19,3 +20,9 @@ def test_systemd_knows_every_key(unit: Path) -> None:
     """It exits 0 on keys it does not know, so its words count."""
     checked = subprocess.run(["systemd-analyze", "verify", str(unit)], capture_output=True, text=True, check=False)
     assert [line for line in checked.stderr.splitlines() if "Unknown" in line or "Invalid" in line] == []
+
+
+@pytest.mark.parametrize("unit", HOLD_A_SECRET)
+def test_a_unit_that_holds_a_secret_leaves_no_core(unit: str) -> None:
+    """Neither limit: a soft one alone could be raised."""
+    assert "\nLimitCORE=0\n" in (FILES / f"{unit}.service").read_text()

@@ -75,6 +75,7 @@ def test_a_bare_host_fetches_in_its_own_unit() -> None:
     assert essential(play(MINE, "")) == [
         "systemctl daemon-reload",
         f"mkdir -p /run/enginehouse/weights && install -d -m 0700 {MEMORY} && umask 077 && cat > {MEMORY}/token"
+        f" && test -s {MEMORY}/token"
         f" && {START} || {{ rm -rf {MEMORY}; exit 1; }}",
         f"follow {UNIT}",
         f"test -s /var/lib/enginehouse/weights/chat/{'1' * 40}/manifest.sha256",

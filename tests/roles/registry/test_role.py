@@ -70,6 +70,7 @@ def test_the_key_goes_to_a_file_in_memory_and_the_unit_starts_in_the_same_comman
     directory = f"/run/enginehouse/registry/{ID}"
     assert essential(play(WITH_KEY, "", placed(WITH_KEY)))[0] == (
         f"mkdir -p /run/enginehouse/registry && install -d -m 0700 {directory} && umask 077 && cat > {directory}/key"
+        f" && test -s {directory}/key"
         f" && {START} || {{ rm -rf {directory}; exit 1; }}"
     )
 
