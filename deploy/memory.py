@@ -142,9 +142,11 @@ def layer_elements(shape: Checkpoint) -> int:
 def encoder_workspace_mib(shape: Checkpoint, dtype: DType, max_batch_tokens: int) -> int:
     """MiB an encoder's allocator holds besides the weights while one full batch runs.
 
-    By hand: bge-reranker-large, fp16, 16,384 tokens: 448 x 1.5 = 672.
+    Source:  in bfloat16 the states are added up in float32 beside (files/triton/encoders/plain.py): 2 hidden x 4 bytes.
+    By hand: bge-reranker-large, fp16, 16,384 tokens: 448 x 1.5 = 672; bf16: (448 + 128) x 1.5 = 864.
     """
-    live = layer_elements(shape) * max_batch_tokens * ELEMENT_BYTES[dtype]
+    beside = 2 * shape.hidden * ELEMENT_BYTES["float32"] if dtype == "bfloat16" else 0
+    live = (layer_elements(shape) * ELEMENT_BYTES[dtype] + beside) * max_batch_tokens
     return mib(live * ALLOCATOR_SLACK_PERCENT // 100)
 
 

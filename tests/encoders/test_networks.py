@@ -11,7 +11,7 @@ import pytest
 import torch
 from safetensors.numpy import load_file
 
-from encoders import families
+from encoders import families, plain
 from encoders.choices import Kernels
 from encoders.packing import Packed, form, pack
 from tests.encoders import checkpoints, reference
@@ -41,14 +41,14 @@ def layer_outputs(directory: Path, sequences: list[list[int]], multiple: int = 1
     trunk = families.load(family, directory, Kernels()).trunk
     batch, seen = batch_of(family, sequences, multiple), []
 
-    def watched(layer: Any) -> Callable[..., torch.Tensor]:
+    def watched(layer: Any) -> Callable[..., plain.States]:
         return lambda *inputs: seen.append(layer(*inputs)) or seen[-1]
 
     trunk.layers = [watched(layer) for layer in trunk.layers]
     with torch.inference_mode():
         trunk(batch)
     ends = np.cumsum([len(s) for s in sequences])
-    return [np.split(out.numpy()[: ends[-1]], ends[:-1]) for out in seen]
+    return [np.split(out.wide.numpy()[: ends[-1]], ends[:-1]) for out in seen]
 
 
 def means(states: list[np.ndarray]) -> np.ndarray:
@@ -154,6 +154,16 @@ def test_16_bit_vectors_stay_within_their_gate(
     ends = np.cumsum([len(s) for s in sequences])
     got = means(np.split(states.float().numpy(), ends[:-1]))
     assert distance(got, nomic_reference(mild, sequences, reference.RIGHT)).cosine <= gate
+
+
+@pytest.mark.parametrize(("dtype", "kept"), [(torch.bfloat16, torch.float32), (torch.float16, torch.float16)])
+def test_what_bf16_would_round_away_stays_in_the_sum(dtype: torch.dtype, kept: torch.dtype) -> None:
+    norm = plain.Norm(torch.ones(64), torch.zeros(64), 1e-5)
+    states, nothing = torch.linspace(-2, 2, 64).repeat(3, 1), torch.zeros(3, 64, dtype=dtype)
+    added = plain.add_norm(nothing, nothing[0], states, norm)
+    exact = torch.nn.functional.layer_norm(states, (64,))
+    assert (added.narrow.dtype, added.wide.dtype) == (dtype, kept)
+    assert torch.equal(added.wide, exact.to(kept)) and torch.equal(added.narrow, exact.to(dtype))
 
 
 def test_router_and_head_stay_float32_in_16_bit(nomic: Path, xlmr: Path) -> None:

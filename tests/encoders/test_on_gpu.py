@@ -87,12 +87,10 @@ def unit(vectors: np.ndarray) -> np.ndarray:
     return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
 
-@pytest.mark.parametrize(("dtype", "gate"), [("fp32", 1e-6), ("fp16", 1e-4), ("bf16", 1e-3)])
+@pytest.mark.parametrize(("dtype", "gate"), [("fp32", 1e-6), ("fp16", 1e-4), ("bf16", 3e-4)])
 def test_vectors_stay_within_their_gate_also_without_the_corpus_mean(
     nomic_full: tuple[Path, np.ndarray], sequences: list[np.ndarray], dtype: str, gate: float
 ) -> None:
-    """bf16 was read at 3.7e-4 and 5.3e-4, above the 3e-4 once hoped for: eight times coarser, and more tokens change
-    experts. fp16 is what is shipped."""
     embedder = Embedder(Settings(model_path=str(nomic_full[0]), dtype=dtype))
     seen = distance(unit(embedder.runner(sequences)), nomic_full[1])
     print(dtype, embedder.notes, seen, "vectors alike by", (nomic_full[1] @ nomic_full[1].T).mean())
@@ -179,10 +177,16 @@ def test_every_fused_step_equals_the_plain_one(dtype: torch.dtype) -> None:
     norm, positions = plain.Norm(x[0], y[0], 1e-5), torch.arange(70, device=DEVICE, dtype=torch.int32)
     ids, starts = positions % 7, torch.tensor([0, 1, 40, 70], device=DEVICE, dtype=torch.int32)
     turns = random(70, 64, dtype=torch.float32)
-    near(fused.embed(ids, positions, x, y, x[1], norm), plain.embed(ids, positions, x, y, x[1], norm), dtype)
-    near(fused.embed(ids, positions, x, None, x[1], norm), plain.embed(ids, positions, x, None, x[1], norm), dtype)
-    near(fused.add_norm(y, x[2], x, norm), plain.add_norm(y, x[2], x, norm), dtype)
-    near(fused.add_norm(y, x[2], x[:35], norm), plain.add_norm(y, x[2], x[:35], norm), dtype)
+    wide = x.float() if dtype == torch.bfloat16 else x
+    for run, arguments in (
+        ("embed", (ids, positions, x, y, x[1], norm)),
+        ("embed", (ids, positions, x, None, x[1], norm)),
+        ("add_norm", (y, x[2], wide, norm)),
+        ("add_norm", (y, x[2], wide[:35], norm)),
+    ):
+        got, wanted = (getattr(steps, run)(*arguments) for steps in (fused, plain))
+        near(got.narrow, wanted.narrow, dtype)
+        near(got.wide, wanted.wide, torch.float32 if dtype == torch.bfloat16 else dtype)
     near(fused.mean(x, starts), plain.mean(x, starts), torch.float32)
     near(fused.gelu_(x.clone()), plain.gelu_(x), dtype)
     turned = [qkv.clone(), qkv.clone()]

@@ -76,6 +76,11 @@ def test_bge_workspace_takes_672() -> None:
     assert memory.encoder_workspace_mib(BGE, "float16", 16_384) == 672
 
 
+def test_in_bfloat16_states_are_kept_in_float32_beside() -> None:
+    """448 MiB, and 2 x 1,024 x 4 bytes x 16,384 tokens = 128 MiB more; and half as much again."""
+    assert memory.encoder_workspace_mib(BGE, "bfloat16", 16_384) == 864
+
+
 def test_nomic_workspace_takes_1224() -> None:
     """3x768 + 36x64 + 2 x (2x768 + 3x3072) = 26,112 elements: 816 MiB, and half as much again."""
     assert memory.encoder_workspace_mib(NOMIC, "float16", 16_384) == 1_224

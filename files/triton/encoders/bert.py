@@ -12,6 +12,7 @@ from torch import Tensor
 
 from .choices import Kernels
 from .packing import Packed
+from .plain import States
 from .weights import Shapes, Weights, norm, pair
 
 
@@ -82,7 +83,7 @@ class Trunk:
         x = self.kernels.steps.embed(batch.ids, batch.positions, self.word, self.place, self.segment, self.norm)
         for layer in self.layers[:-1]:
             x = layer(x, batch)
-        return self.layers[-1](x, batch, firsts(batch) if only_first else None)
+        return self.layers[-1](x, batch, firsts(batch) if only_first else None).wide
 
 
 class Layer:
@@ -97,15 +98,15 @@ class Layer:
         self.norm1 = norm(weights, f"{at}.attention.output.LayerNorm", shape.epsilon)
         self.norm2 = norm(weights, f"{at}.output.LayerNorm", shape.epsilon)
 
-    def __call__(self, x: Tensor, batch: Packed, rows: Tensor | None = None) -> Tensor:
+    def __call__(self, x: States, batch: Packed, rows: Tensor | None = None) -> States:
         """The next states; of `rows` alone where they are given."""
         kernels = self.kernels
-        mixed = kernels.attend(self.qkv(x), self.heads, batch)
+        mixed = kernels.attend(self.qkv(x.narrow), self.heads, batch)
         if rows is not None:
-            mixed, x = mixed[rows], x[rows]
-        x = kernels.steps.add_norm(self.out.bare(mixed), self.out.bias, x, self.norm1)
-        inner = self.up.activated(x, kernels.activated)
-        return kernels.steps.add_norm(self.down.bare(inner), self.down.bias, x, self.norm2)
+            mixed, x = mixed[rows], x.rows(rows)
+        x = kernels.steps.add_norm(self.out.bare(mixed), self.out.bias, x.wide, self.norm1)
+        inner = self.up.activated(x.narrow, kernels.activated)
+        return kernels.steps.add_norm(self.down.bare(inner), self.down.bias, x.wide, self.norm2)
 
 
 class Classifier:

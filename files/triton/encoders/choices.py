@@ -110,7 +110,8 @@ def _first(kernels: Kernels, what: str, ways: dict[str, Callable[[], Any]], last
 def _steps_agree(steps: Any, device: str, dtype: torch.dtype) -> bool:
     x, y = _random(device, dtype, 5, 96), _random(device, dtype, 5, 96)
     norm = plain.Norm(x[0], y[0], 1e-5)
-    return _near(steps.add_norm(y, x[1], x, norm), plain.add_norm(y, x[1], x, norm))
+    got, wanted = (each.add_norm(y, x[1], x, norm) for each in (steps, plain))
+    return all(_near(one, other) for one, other in zip(got, wanted, strict=True))
 
 
 def _attention_agrees(attend: attention.Attention, device: str, dtype: torch.dtype) -> bool:

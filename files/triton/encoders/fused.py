@@ -9,30 +9,40 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from .plain import Norm
+from .plain import Norm, States
 
 POOLED_ROWS, POOLED_COLUMNS = 32, 128
 
 
-def embed(ids: Tensor, positions: Tensor, word: Tensor, place: Tensor | None, segment: Tensor, norm: Norm) -> Tensor:
+def embed(ids: Tensor, positions: Tensor, word: Tensor, place: Tensor | None, segment: Tensor, norm: Norm) -> States:
     hidden = word.shape[1]
-    out = torch.empty((len(ids), hidden), dtype=word.dtype, device=word.device)
+    out = _room(len(ids), hidden, word)
     table = word if place is None else place
     _embed[(len(ids),)](
-        out, ids, positions, word, table, segment, norm.weight, norm.bias, hidden, norm.epsilon,
-        PLACED=place is not None, BLOCK=triton.next_power_of_2(hidden), num_warps=4,
+        *out, ids, positions, word, table, segment, norm.weight, norm.bias, hidden, norm.epsilon,
+        PLACED=place is not None, WIDE=_is_wide(out), BLOCK=triton.next_power_of_2(hidden), num_warps=4,
     )  # fmt: skip
     return out
 
 
-def add_norm(y: Tensor, bias: Tensor, x: Tensor, norm: Norm) -> Tensor:
-    out = torch.empty_like(x)
+def add_norm(y: Tensor, bias: Tensor, x: Tensor, norm: Norm) -> States:
     rows, hidden = x.shape
+    out = _room(rows, hidden, y)
     _add_norm[(rows,)](
-        out, y, x, bias, norm.weight, norm.bias, hidden, norm.epsilon,
-        PARTS=len(y) // rows, BLOCK=triton.next_power_of_2(hidden), num_warps=4,
+        *out, y, x, bias, norm.weight, norm.bias, hidden, norm.epsilon,
+        PARTS=len(y) // rows, WIDE=_is_wide(out), BLOCK=triton.next_power_of_2(hidden), num_warps=4,
     )  # fmt: skip
     return out
+
+
+def _room(rows: int, hidden: int, like: Tensor) -> States:
+    narrow = torch.empty((rows, hidden), dtype=like.dtype, device=like.device)
+    is_short = like.dtype == torch.bfloat16
+    return States(narrow, torch.empty_like(narrow, dtype=torch.float32) if is_short else narrow)
+
+
+def _is_wide(states: States) -> bool:
+    return states.wide is not states.narrow
 
 
 def gelu_(x: Tensor) -> Tensor:
@@ -91,8 +101,8 @@ def _normalised(x, mask, weight, bias, columns, hidden, epsilon):
 
 
 @triton.jit
-def _embed(out, ids, positions, word, place, segment, weight, bias, hidden, epsilon,
-           PLACED: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
+def _embed(out, wide, ids, positions, word, place, segment, weight, bias, hidden, epsilon,
+           PLACED: tl.constexpr, WIDE: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
     row = tl.program_id(0).to(tl.int64)
     columns = tl.arange(0, BLOCK)
     mask = columns < hidden
@@ -104,10 +114,13 @@ def _embed(out, ids, positions, word, place, segment, weight, bias, hidden, epsi
     x += tl.load(segment + columns, mask=mask, other=0.0).to(tl.float32)
     x = _normalised(x, mask, weight, bias, columns, hidden, epsilon)
     tl.store(out + row * hidden + columns, x.to(out.dtype.element_ty), mask=mask)
+    if WIDE:
+        tl.store(wide + row * hidden + columns, x, mask=mask)
 
 
 @triton.jit
-def _add_norm(out, y, x, shared, weight, bias, hidden, epsilon, PARTS: tl.constexpr, BLOCK: tl.constexpr):
+def _add_norm(out, wide, y, x, shared, weight, bias, hidden, epsilon,
+              PARTS: tl.constexpr, WIDE: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
     row = tl.program_id(0).to(tl.int64)
     columns = tl.arange(0, BLOCK)
     mask = columns < hidden
@@ -117,6 +130,8 @@ def _add_norm(out, y, x, shared, weight, bias, hidden, epsilon, PARTS: tl.conste
     total += tl.load(shared + columns, mask=mask, other=0.0).to(tl.float32)
     total = _normalised(total, mask, weight, bias, columns, hidden, epsilon)
     tl.store(out + row * hidden + columns, total.to(out.dtype.element_ty), mask=mask)
+    if WIDE:
+        tl.store(wide + row * hidden + columns, total, mask=mask)
 
 
 @triton.jit

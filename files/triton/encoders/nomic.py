@@ -12,6 +12,7 @@ from torch import Tensor
 
 from .choices import Kernels
 from .packing import Packed
+from .plain import States
 from .weights import Shapes, Weights, norm, pair
 
 
@@ -77,7 +78,7 @@ class NomicMoe:
         x = self.kernels.steps.embed(batch.ids, batch.positions, self.word, None, self.segment, self.norm)
         for layer in self.layers:
             x = layer(x, batch)
-        return x
+        return x.wide
 
 
 class Layer:
@@ -91,10 +92,10 @@ class Layer:
         kind = Experts if shape.mixes(index) else Dense
         self.mlp = kind(shape, weights, f"{at}.mlp", kernels)
 
-    def __call__(self, x: Tensor, batch: Packed) -> Tensor:
-        mixed = self.kernels.attend(self.qkv(x), self.heads, batch, self.turns)
-        x = self.kernels.steps.add_norm(self.out.bare(mixed), self.out.bias, x, self.norm1)
-        return self.kernels.steps.add_norm(*self.mlp(x), x, self.norm2)
+    def __call__(self, x: States, batch: Packed) -> States:
+        mixed = self.kernels.attend(self.qkv(x.narrow), self.heads, batch, self.turns)
+        x = self.kernels.steps.add_norm(self.out.bare(mixed), self.out.bias, x.wide, self.norm1)
+        return self.kernels.steps.add_norm(*self.mlp(x.narrow), x.wide, self.norm2)
 
 
 class Dense:

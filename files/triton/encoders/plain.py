@@ -19,18 +19,38 @@ class Norm(NamedTuple):
     epsilon: float
 
 
-def embed(ids: Tensor, positions: Tensor, word: Tensor, place: Tensor | None, segment: Tensor, norm: Norm) -> Tensor:
+class States(NamedTuple):
+    """One row for each token: `narrow` for products; `wide` for sums, float32 where narrow is bfloat16, else the same.
+
+    bfloat16 keeps 8 bits of each state, and 24 layers add up what was cut off: with sums in float32 the vectors of a
+    full-size NomicBert come twice as near to the reference (1 - cosine 5.5e-4 to 2.6e-4, CPU, random weights,
+    2026-11-21). float16 keeps 11 bits and needs no help.
+    """
+
+    narrow: Tensor
+    wide: Tensor
+
+    def rows(self, index: Tensor) -> "States":
+        """Those rows alone."""
+        narrow = self.narrow[index]
+        return States(narrow, narrow if self.wide is self.narrow else self.wide[index])
+
+
+def embed(ids: Tensor, positions: Tensor, word: Tensor, place: Tensor | None, segment: Tensor, norm: Norm) -> States:
     """Word, position (where there is a table) and segment row of every token added up and normalised."""
     x = word[ids].float() + segment.float()
     if place is not None:
         x = x + place[positions].float()
-    return _normalised(x, norm).to(word.dtype)
+    return _states(_normalised(x, norm), word.dtype)
 
 
-def add_norm(y: Tensor, bias: Tensor, x: Tensor, norm: Norm) -> Tensor:
-    """LayerNorm of `x + bias + y`; where `y` has several rows for each of `x` (one per expert), of their sum."""
+def add_norm(y: Tensor, bias: Tensor, x: Tensor, norm: Norm) -> States:
+    """LayerNorm of `x + bias + y`; where `y` has several rows for each of `x` (one per expert), of their sum.
+
+    `x` is the wide half of some States.
+    """
     parts = y.view(len(x), -1, x.shape[1]).float().sum(1)
-    return _normalised(x.float() + parts + bias.float(), norm).to(x.dtype)
+    return _states(_normalised(x.float() + parts + bias.float(), norm), y.dtype)
 
 
 def gelu_(x: Tensor) -> Tensor:
@@ -66,3 +86,8 @@ def to_float8(x: Tensor, scale: float, gelu: bool = False) -> Tensor:
 
 def _normalised(x: Tensor, norm: Norm) -> Tensor:
     return F.layer_norm(x, x.shape[-1:], norm.weight.float(), norm.bias.float(), norm.epsilon)
+
+
+def _states(x: Tensor, dtype: torch.dtype) -> States:
+    narrow = x.to(dtype)
+    return States(narrow, x if dtype == torch.bfloat16 else narrow)
