@@ -93,6 +93,7 @@ def _ask_room(mine: Slice) -> list[str]:
         ),
         ask_value("weights", f"{' && '.join([*weights, 'true'])} && echo present"),
         ask_value("image", f"docker image inspect {quote(mine.image.pull_reference)} >/dev/null && echo present"),
+        ask_value("pulling", "systemctl list-units --plain --no-legend --state=activating 'enginehouse-pull@*'"),
         *(
             [ask_value("disk-bytes", f"lsblk --nodeps --noheadings --bytes --output SIZE {quote(disk.device)}")]
             if disk

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from deploy.catalog import SYSTEMS
 from deploy.errors import PREFLIGHT, Refusal
+from deploy.files import IMAGE_UNPACK_FACTOR
 from deploy.slice import Slice
 from deploy.versions import at_least
 from roles.preflight.defaults import Defaults
@@ -110,9 +111,12 @@ def room(seen: Seen, mine: Slice, chosen: Defaults) -> Iterator[Refusal]:
         found, wanted = f"{memory_mib:,} MiB", f"{mine.machine.memory_mib:,} MiB"
         yield refusal(mine, "the machine has less memory than declared", found, wanted, attempt, "memory")
     has_all = seen.value("weights") and seen.value("image")
-    free_mib = free_disk_mib(seen, mine)
-    if not has_all and free_mib + int(seen.value("used-mib") or 0) < mine.disk_needed_mib:
-        found, wanted = f"{free_mib // 1024:,} GiB free", f"{mine.disk_needed_mib // 1024:,} GiB"
+    free_mib, needed_mib = free_disk_mib(seen, mine), mine.disk_needed_mib
+    if seen.value("image") or seen.value("pulling"):
+        # A run that was cut had room for the image, and has used it: the next one must not ask for it again.
+        needed_mib -= IMAGE_UNPACK_FACTOR * mine.image.size_mib
+    if not has_all and free_mib + int(seen.value("used-mib") or 0) < needed_mib:
+        found, wanted = f"{free_mib // 1024:,} GiB free", f"{needed_mib // 1024:,} GiB"
         attempt = "grow the volume, or declare a blank data_disk in its Machine"
         yield refusal(mine, "there is not enough room for image and weights", found, wanted, attempt, "disk")
 

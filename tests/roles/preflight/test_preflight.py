@@ -94,6 +94,16 @@ def test_what_is_no_hindrance_is_no_finding(changes: dict[str, str]) -> None:
     assert kinds(**changes) == []
 
 
+@pytest.mark.parametrize("image", [{"image": "present"}, {"pulling": "enginehouse-pull@1.service loaded activating"}])
+@pytest.mark.parametrize(("free_mib", "found"), [(30_000, []), (29_000, ["disk"])])
+def test_room_for_an_image_that_came_already_is_not_asked_again(
+    image: dict[str, str], free_mib: int, found: list[str]
+) -> None:
+    mine = a_slice("debian-12", disk_needed_mib=150_001)
+    room = {"room": f"/dev/vda1 990000 900000 {free_mib} 99% /", "docker-room": ""}
+    assert kinds(mine, **room, **image) == found
+
+
 def test_all_findings_come_together() -> None:
     assert kinds(os="debian-13", pci="", runfile="/usr/bin/nvidia-uninstall") == ["os", "gpu-count", "runfile-driver"]
 
