@@ -37,6 +37,9 @@ def server(tmp_path_factory: pytest.TempPathFactory, nomic: Path, xlmr: Path) ->
     shared = {"device": "cpu", "dtype": "fp32", "max_items": "64"}
     repository = work / "repository"
     embed = shared | {"model_path": str(nomic)}
+    short = LIMITS | {"max_batch_size": 1, "max_queue_delay_microseconds": 0, "max_queue_size": 2}
+    narrow = embed | {"max_batch_tokens": "512"}
+    real_triton.add_model(repository, "embedder", "short", dimensions=64, parameters=narrow, **short)
     real_triton.add_model(repository, "embedder", "embed", dimensions=64, parameters=embed, **LIMITS)
     rank = shared | {"model_path": str(xlmr)}
     real_triton.add_model(repository, "reranker", "rank", parameters=rank, **LIMITS)
@@ -186,6 +189,33 @@ def test_requests_with_different_numbers_of_texts_merge_and_a_bad_one_harms_none
     after = counts(server, "embed")
     assert after[0] - before[0] == 12
     assert after[1] - before[1] < 12
+
+
+def test_requests_beyond_a_full_queue_are_told_to_come_back_and_the_others_answered(
+    server: real_triton.Server, embedder: Embedder
+) -> None:
+    """One computes, one is encoded, one waits for it, one is held by `execute`, two stand in Triton's own queue."""
+    text = "river bank " * 30
+    array = strings([[text] * 64])
+    client = over_grpc.InferenceServerClient(server.grpc)
+
+    def ask(_: int) -> np.ndarray | str:
+        tensor = over_grpc.InferInput("texts", array.shape, "BYTES").set_data_from_numpy(array)
+        try:
+            return client.infer("short", [tensor]).as_numpy("embeddings")[0]
+        except InferenceServerException as error:
+            return error.status()
+
+    with ThreadPoolExecutor(30) as pool:
+        answers = list(pool.map(ask, range(30)))
+    client.close()
+    good = [answer for answer in answers if not isinstance(answer, str)]
+    turned_away = [answer for answer in answers if isinstance(answer, str)]
+    assert len(good) >= 3 and len(turned_away) >= 3
+    assert set(turned_away) == {"StatusCode.UNAVAILABLE"}
+    wanted = wanted_vectors(embedder, [text])
+    for answer in good:
+        np.testing.assert_allclose(answer, wanted.repeat(64, 0), atol=1e-5)
 
 
 def published(server: real_triton.Server, name: str, model: str) -> float:
