@@ -45,13 +45,13 @@ def apply(mine: Slice, drained: bool = False) -> list[OperationMeta]:
     if bool(host.get_fact(Serving)) != drained:
         return []
     steps = base.apply(mine)
+    undo.installed()  # Docker's settings, and changed units, can take the way in away
     if not drained:
         model_store.begin(mine)  # beside the driver's installation; what serves has fetched before it was drained
     driver = nvidia_driver.apply(mine)
     driver += mig.apply(mine, below=driver)  # a reload of the driver loses the cut; CDI describes it later
     if not drained:
         model_store.begin(mine)  # a reboot ended the fetch: it goes on where it was; without one this does nothing
-    undo.installed()  # Docker's settings can take the way in away
     engine = docker.apply(mine)
     if not drained:
         registry.begin(mine)

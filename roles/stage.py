@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from pyinfra import host
 
 from deploy.slice import Slice
-from roles import engines, model_store, registry
+from roles import engines, model_store, registry, undo
 from roles.foundation import Serving
 
 
@@ -30,6 +30,7 @@ def build(mine: Slice, slices: Iterable[Slice]) -> None:
 
 def _fetched(mine: Slice) -> None:
     if host.get_fact(Serving):
+        undo.installed()  # before units that serve are changed
         model_store.begin(mine)
         registry.begin(mine)
     model_store.finish(mine)

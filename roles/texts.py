@@ -18,6 +18,8 @@ from roles.places import UNITS
 from roles.steps import write
 
 HERE = Path(__file__).resolve().parents[1]
+UNREAD = "daemon-reload"
+"""In the answer of `Seen`: systemd holds one of these units as it was before its file changed."""
 
 
 @dataclass(frozen=True)
@@ -35,12 +37,21 @@ class Text:
 
 
 class Seen(FactBase[dict[str, str]]):
-    """What each path holds, as `sha256 mode owner`; a path that is no regular file is absent from the answer."""
+    """What each path holds, as `sha256 mode owner`; a path that is no regular file is absent from the answer.
+
+    Of units also whether systemd has read them: a run that was killed before its `daemon-reload` leaves them right on
+    disk and unread.
+    """
 
     def command(self, paths: tuple[str, ...]) -> str:
         listed = " ".join(shlex.quote(path) for path in paths)
         one = 'printf "%s %s %s\\n" "$(sha256sum < "$f" | cut -d" " -f1)" "$(stat -c "%a %U" "$f")" "$f"'
-        return f'for f in {listed}; do if [ -f "$f" ]; then {one}; fi; done'
+        files = f'for f in {listed}; do if [ -f "$f" ]; then {one}; fi; done'
+        units = " ".join(shlex.quote(name) for name in dict.fromkeys(map(loaded_as, filter(is_unit, paths))))
+        if not units:
+            return files
+        asked = f"systemctl show -p NeedDaemonReload {units} 2>/dev/null | grep -q =yes"
+        return f'{files}; if {asked}; then echo "due - - {UNREAD}"; fi'
 
     @staticmethod
     def default() -> dict[str, str]:
@@ -51,14 +62,25 @@ class Seen(FactBase[dict[str, str]]):
         return {row[3]: " ".join(row[:3]) for row in rows if len(row) == 4}
 
 
+def is_unit(path: str) -> bool:
+    """Whether systemd reads this file."""
+    return path.startswith(f"{UNITS}/")
+
+
+def loaded_as(path: str) -> str:
+    """The unit a file is of, as systemd has it loaded; of a template, every instance."""
+    name = path.removeprefix(f"{UNITS}/").split("/")[0].removesuffix(".d")
+    return name.replace("@.", "@*.")
+
+
 def shipped(source: str, path: str, mode: str = "0644") -> Text:
     """The repository's file `source` ("files/registry/pull.py") as the text wanted at `path`."""
     return Text(path, (HERE / source).read_text(), mode)
 
 
 def put(wanted: Iterable[Text], seen: Mapping[str, str]) -> Iterator[StringCommand]:
-    """Commands that write what differs, and one `daemon-reload` after them if a unit was among it."""
+    """Commands that write what differs, and one `daemon-reload` after them if a unit was among it, or is unread."""
     changed = [text for text in wanted if seen.get(text.path) != text.seen_when_right]
     yield from (write(text.path, text.content, text.mode) for text in changed)
-    if any(text.path.startswith(f"{UNITS}/") for text in changed):
+    if any(is_unit(text.path) for text in changed) or UNREAD in seen:
         yield StringCommand("systemctl daemon-reload")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import shlex
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,7 +26,7 @@ from pyinfra.api.operation import OperationMeta
 from deploy.errors import Refusal
 from roles.places import SETTINGS, program, unit
 from roles.steps import Command, Reading, Refuse, step
-from roles.texts import Seen, put, shipped
+from roles.texts import Seen, Text, is_unit, put, shipped
 
 PROGRAM = program("undo.py")
 UNIT = "enginehouse-undo.service"
@@ -35,6 +35,8 @@ DOCKER_BACK = (
 )
 """Said while the old files are kept: which address docker0 has then."""
 KEPT = f"{SETTINGS}/undo"
+UNITS_SECONDS = 20
+"""How long a host goes on with changed units that nobody has confirmed."""
 RETRY_SECONDS = 2
 GRACE_SECONDS = 150
 """How long after its time the host may take to put everything back, its commands included."""
@@ -53,6 +55,38 @@ def installed() -> OperationMeta:
 
     reading = Reading(Seen, {"paths": tuple(text.path for text in texts)})
     return step(reading, decide, name="Undo | Install what takes changes back")
+
+
+def look(role: str, wanted: Sequence[Text]) -> Reading[dict[str, str]]:
+    """What a host has of a role's texts, and whether units of it wait to be confirmed: what `put_watched` asks for."""
+    return Reading(Seen, {"paths": (*(text.path for text in wanted), _kept(role))})
+
+
+def put_watched(role: str, wanted: Sequence[Text], seen: Mapping[str, str], *more: Command) -> Iterator[Command]:
+    """As `put`, then `more`; where units that were there before change, the host keeps them until we got in again."""
+    commands = [*put(wanted, seen), *more]
+    units = [text for text in wanted if is_unit(text.path)]
+    changed = [text for text in units if text.path in seen and seen[text.path] != text.seen_when_right]
+    if changed or _kept(role) in seen:
+        yield from units_of(role, units).around(commands)
+    else:
+        yield from commands
+
+
+def units_of(role: str, texts: Iterable[Text]) -> Watched:
+    """The units of a role as a change that may shut us out."""
+    return Watched(
+        name=f"units-{role}",
+        what=f"the changed units ({role})",
+        paths=tuple(text.path for text in texts),
+        after=(),
+        seconds=UNITS_SECONDS,
+        attempt="journalctl -b on the host says what kept new connections out; then run again",
+    )
+
+
+def _kept(role: str) -> str:
+    return f"{KEPT}/units-{role}/kept.json"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,6 +14,7 @@ from pyinfra import state as run_state
 from pyinfra.api.command import PyinfraCommand, StringCommand
 
 from deploy.slice import EngineSlice, Slice
+from roles import undo
 from roles.engines import ledger
 from roles.engines.building import build as build_commands
 from roles.engines.carrying import Collect, Fetch, cannot_check, left_by_builder
@@ -27,8 +28,7 @@ from roles.engines.recording import Record
 from roles.engines.signing import Sign
 from roles.engines.trust import unusable
 from roles.settings import overridden
-from roles.steps import Reading, Refuse, step
-from roles.texts import Seen, put
+from roles.steps import Refuse, step
 
 __all__ = ["apply", "build", "builders"]
 
@@ -68,8 +68,11 @@ class _Work:
     def made(self) -> None:
         """Programs are installed; what nobody has is built, judged and signed here, and kept where others look."""
         wanted = texts(self.trust)
-        seen = Reading(Seen, {"paths": tuple(text.path for text in wanted)})
-        step(seen, lambda found: put(wanted, found), name="Engines | Install programs and signers")
+        step(
+            undo.look("engines", wanted),
+            lambda found: undo.put_watched("engines", wanted, found),
+            name="Engines | Install programs and signers",
+        )
         step(self.asking, self._each(self._build), name=f"Engines | Build {self._names()}")
         step(self.asking, self._each(self._sign), name=f"Engines | Judge and sign {self._names()}")
         step(self.asking, self._each(self._collect), name=f"Engines | Collect {self._names()}")

@@ -9,27 +9,26 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pyinfra import host
-from pyinfra.api.command import StringCommand
 
 from deploy.slice import Slice
+from roles import undo
 from roles.health.defaults import settings
 from roles.health.facts import Timers
-from roles.health.operations import texts, timers
-from roles.steps import Reading, step
-from roles.texts import Seen, put
+from roles.health.operations import GPU_TIMER, texts, timers
+from roles.steps import Command, Reading, step
+from roles.texts import put
 
 
 def apply(mine: Slice) -> None:
     """Every server has its watchdog, the GPUs their timer, and each swap its gate."""
     chosen = settings(host)
     wanted = texts(mine, chosen)
-    seen = Reading(Seen, {"paths": tuple(text.path for text in wanted)})
 
-    def install(found: dict[str, str]) -> Iterator[StringCommand]:
-        commands = list(put(wanted, found))
-        yield from commands
-        if any(".timer" in str(command) for command in commands):
-            yield StringCommand("systemctl try-restart 'enginehouse-*.timer'")  # a running one keeps its old times
+    def install(found: dict[str, str]) -> Iterator[Command]:
+        restart = any(".timer" in str(command) for command in put(wanted, found))
+        # A running timer keeps its old times.
+        more = [f"systemctl try-restart 'enginehouse-watch@*.timer' {GPU_TIMER}"] if restart else []
+        yield from undo.put_watched("health", wanted, found, *more)
 
-    step(seen, install, name="Health | Install watchdog and GPU state")
+    step(undo.look("health", wanted), install, name="Health | Install watchdog and GPU state")
     step(Reading(Timers), lambda found: timers(mine, found), name="Health | Run the timers")

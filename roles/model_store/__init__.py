@@ -14,20 +14,22 @@ from pyinfra.api.command import PyinfraCommand, StringCommand
 
 from deploy.files import weights_path
 from deploy.slice import Slice, WeightsSlice
-from roles import units
+from roles import undo, units
 from roles.model_store.defaults import Defaults
 from roles.model_store.facts import Published, StoreState
 from roles.model_store.operations import Send, fetch_unit, start_fetch, texts
 from roles.settings import overridden
 from roles.steps import Reading, step
-from roles.texts import Seen, put
 
 
 def begin(mine: Slice) -> None:
     """Every fetch the host does itself is under way, or done already."""
     wanted = texts(mine)
-    seen = Reading(Seen, {"paths": tuple(text.path for text in wanted)})
-    prepared = step(seen, lambda found: put(wanted, found), name="Model store | Install the fetch")
+    prepared = step(
+        undo.look("model-store", wanted),
+        lambda found: undo.put_watched("model-store", wanted, found),
+        name="Model store | Install the fetch",
+    )
 
     def decide(store: dict[str, StoreState]) -> Iterator[PyinfraCommand]:
         for weights in mine.weights:

@@ -12,20 +12,22 @@ from pyinfra import host
 from pyinfra.api.command import PyinfraCommand
 
 from deploy.slice import Slice
-from roles import units
+from roles import undo, units
 from roles.registry.defaults import Defaults
 from roles.registry.facts import Pull, PullState
 from roles.registry.operations import pull_id, start_pull, texts
 from roles.settings import overridden
 from roles.steps import Reading, step
-from roles.texts import Seen, put
 
 
 def begin(mine: Slice) -> None:
     """The pull runs in its unit, or the image is there already. The daemon needs no restart for a private CA."""
     wanted = texts(mine)
-    seen = Reading(Seen, {"paths": tuple(text.path for text in wanted)})
-    prepared = step(seen, lambda found: put(wanted, found), name="Registry | Install the pull")
+    prepared = step(
+        undo.look("registry", wanted),
+        lambda found: undo.put_watched("registry", wanted, found),
+        name="Registry | Install the pull",
+    )
     step(
         Reading(Pull, _arguments(mine)),
         _start(mine),

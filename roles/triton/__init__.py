@@ -13,13 +13,12 @@ from pyinfra import host
 from pyinfra.api.command import PyinfraCommand, StringCommand
 
 from deploy.slice import ServerSlice, Slice
-from roles import places
+from roles import undo
 from roles.settings import overridden
 from roles.steps import Reading, step
-from roles.texts import Seen, put
 from roles.triton.defaults import Defaults
 from roles.triton.facts import Probed, Proof, Served, Serving
-from roles.triton.operations import Publish, ask_for, probe, swap_seconds, texts
+from roles.triton.operations import Publish, ask_for, probe, retire, swap_seconds, texts
 from roles.triton.render import release_id, render
 
 Decide = Callable[[Serving], Iterator[PyinfraCommand]]
@@ -29,10 +28,13 @@ def apply(mine: Slice, plan: str) -> None:
     """Install, publish, prove CUDA, swap: in that order, each only where it is needed. `plan` goes into the history."""
     settings = overridden(host, "triton", Defaults())
     wanted = texts(mine.servers)
-    seen = Reading(Seen, {"paths": tuple(text.path for text in wanted)})
-    installed = step(seen, lambda found: put(wanted, found), name="Triton | Install programs and units")
+    installed = step(
+        undo.look("triton", wanted),
+        lambda found: undo.put_watched("triton", wanted, found),
+        name="Triton | Install programs and units",
+    )
     serving = Reading(Served)
-    step(serving, _retire(mine), name="Triton | Stop servers that are no longer planned")
+    step(serving, _retire(mine), name="Triton | Stop what is no longer planned")
     for server in host.loop(mine.servers):
         files = render(server, settings)
         release = release_id(server, files)
@@ -49,14 +51,15 @@ def apply(mine: Slice, plan: str) -> None:
 
 
 def _retire(mine: Slice) -> Decide:
-    """Its GPUs and ports are planned for others. Its records and releases stay."""
+    """Servers whose GPUs and ports are planned for others, and containers without a unit. Records and releases stay."""
     planned = {server.name for server in mine.servers}
 
     def decide(serving: Serving) -> Iterator[PyinfraCommand]:
         for name, state in serving.servers.items():
-            if name not in planned and (state.active not in ("inactive", "unknown") or state.current):
-                unit = f"triton@{name}.service"
-                yield StringCommand(f"systemctl disable --now {unit} && rm -f {places.server(name)}/current")
+            if name not in planned and not state.is_gone:
+                yield retire(name)
+        for name in sorted(serving.orphans):
+            yield StringCommand(f"docker rm --force triton-{name}")
 
     return decide
 

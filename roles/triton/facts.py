@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from pyinfra.api import FactBase
 
-from roles.places import PROBES, RELEASES, SERVERS
+from roles.places import PROBES, RELEASES, SERVERS, UNITS
 
 
 @dataclass(frozen=True)
@@ -21,18 +21,29 @@ class ServerState:
     swap: str = "inactive"
     cut: str = ""
     """"yes" where a swap was begun and neither ended nor undone; the next start of the unit would undo it."""
+    left: str = ""
+    """"yes" where the unit has settings of its own, as every planned server's has."""
 
     def serves(self, release: str) -> bool:
         """Whether this release is current and every model of it has answered."""
         return self.current == release and self.active == "active" and not self.cut
 
+    @property
+    def is_gone(self) -> bool:
+        """Whether nothing of it would start, serve, or show as failed."""
+        return self.active in ("inactive", "unknown") and self.enabled != "enabled" and not self.current + self.left
+
 
 @dataclass(frozen=True)
 class Serving:
-    """The releases published on the host, and its servers, those of earlier plans included."""
+    """The releases published on the host, and its servers, those of earlier plans included.
+
+    `orphans`: servers whose container is there while their unit neither runs nor starts.
+    """
 
     releases: frozenset[str] = frozenset()
     servers: dict[str, ServerState] = field(default_factory=dict)
+    orphans: frozenset[str] = frozenset()
 
     def server(self, name: str) -> ServerState:
         """A server the host has never had serves nothing."""
@@ -53,13 +64,19 @@ class Served(FactBase[Serving]):
                 f'echo "enabled=$({unit.format("is-enabled", "triton")})";',
                 f'echo "swap=$({unit.format("is-active", "enginehouse-swap")})";',
                 'test -f "$d/swap.json" && echo "cut=yes";',
+                f'test -d "{UNITS}/triton@$s.service.d" && echo "left=yes";',
             ]
         )
         releases = f'for r in {RELEASES}/*/server.json; do test -f "$r" && echo "release=$(basename "${{r%/*}}")"; done'
         servers = (
             f'for d in {SERVERS}/*/; do test -d "$d" && s=$(basename "$d") && echo "server=$s" && {{ {told} }}; done'
         )
-        return f"{releases}; {servers}; true"
+        listed = "docker ps --all --filter label=enginehouse.server --format '{{.Label \"enginehouse.server\"}}'"
+        orphans = (
+            f'for s in $({listed} 2>/dev/null); do case "$({unit.format("is-active", "triton")})" in'
+            ' inactive|failed|unknown) echo "orphan=$s";; esac; done'
+        )
+        return f"{releases}; {orphans}; {servers}; true"
 
     @staticmethod
     def default() -> Serving:
@@ -72,10 +89,10 @@ class Served(FactBase[Serving]):
         for key, value in told:
             if key == "server":
                 seen = servers.setdefault(value, {})
-            elif key != "release":
+            elif key not in ("release", "orphan"):
                 seen[key] = value
-        releases = frozenset(value for key, value in told if key == "release")
-        return Serving(releases, {name: ServerState(**found) for name, found in servers.items()})
+        releases, orphans = (frozenset(value for key, value in told if key == each) for each in ("release", "orphan"))
+        return Serving(releases, {name: ServerState(**found) for name, found in servers.items()}, orphans)
 
 
 @dataclass(frozen=True)

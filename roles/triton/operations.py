@@ -95,13 +95,25 @@ def probe(server: ServerSlice, proof: Proof, settings: Defaults) -> Iterator[Str
     Read-only too: the entry point and the toolkit's hook may place the image's newer CUDA libraries at start.
     """
     devices = " ".join(f"--device {device}" for device in server.devices)
-    program = f"{PROGRAMS}/cuda_probe.py"
+    program, name = f"{PROGRAMS}/cuda_probe.py", f"enginehouse-probe-{server.name}"
+    # One that hangs in the driver outlives its client, and would keep the GPU.
+    gone = f"docker rm --force {name} >/dev/null 2>&1"
     yield StringCommand(
-        f"timeout {settings.probe_seconds} docker run --rm --pull never --network none --user 1000:1000 --cap-drop ALL"
+        f"{gone}; timeout {settings.probe_seconds} docker run --rm --name {name} --label io.enginehouse.probe=cuda"
+        " --pull never --network none --user 1000:1000 --cap-drop ALL"
         f" --security-opt no-new-privileges --read-only --tmpfs /tmp:rw,exec {devices}"
         f" --mount type=bind,source={program},target={program},readonly"
         f" {shlex.quote(server.image.pull_reference)} python3 {program} {len(server.gpus)}"
-        f" && mkdir -p {PROBES} && touch {PROBES}/{proof.key}"
+        f" && mkdir -p {PROBES} && touch {PROBES}/{proof.key} || {{ {gone}; false; }}"
+    )
+
+
+def retire(name: str) -> StringCommand:
+    """The server does not run, starts no more, and does not show as failed."""
+    unit, own = f"triton@{name}.service", f"{UNITS}/triton@{name}.service.d"
+    return StringCommand(
+        f"systemctl disable --now {unit} && rm -rf {own} {places.server(name)}/current && systemctl daemon-reload"
+        f" && {{ systemctl reset-failed {unit} enginehouse-swap@{name}.service 2>/dev/null || true; }}"
     )
 
 

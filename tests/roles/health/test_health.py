@@ -49,12 +49,12 @@ def test_a_server_that_is_no_longer_planned_is_no_longer_watched() -> None:
 def test_other_times_are_written_and_the_running_timers_told() -> None:
     ran = play(placed(), DONE, data={"health_settings": {"watch_seconds": 15}})
     assert ran.would_change == ("Health | Install watchdog and GPU state",)
-    assert [command.splitlines()[0].split(" && ")[-1] for command in ran.commands] == [
+    assert [command.splitlines()[0].split(" && ")[-1] for command in ran.commands[2:-1]] == [
         "mv -T /etc/systemd/system/enginehouse-watch@.timer.enginehouse-new"
         " /etc/systemd/system/enginehouse-watch@.timer",
         "mv -T /etc/enginehouse/watch.json.enginehouse-new /etc/enginehouse/watch.json",
         "systemctl daemon-reload",
-        "systemctl try-restart 'enginehouse-*.timer'",
+        "systemctl try-restart 'enginehouse-watch@*.timer' enginehouse-gpu-state.timer",
     ]
 
 

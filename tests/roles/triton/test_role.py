@@ -32,6 +32,13 @@ RELEASE = release_id(MAIN, render(MAIN, Defaults()))
 
 PROBED = "key=abc\nproven"
 SWAP = "enginehouse-swap@main.service"
+UNIT = "/etc/systemd/system/triton@.service"
+UNIT_PATHS = " ".join(text.path for text in texts((MAIN,)) if text.path.startswith("/etc/systemd/system/"))
+RETIRED = (
+    "systemctl disable --now triton@old.service && rm -rf /etc/systemd/system/triton@old.service.d"
+    " /var/lib/enginehouse/servers/old/current && systemctl daemon-reload"
+    " && { systemctl reset-failed triton@old.service enginehouse-swap@old.service 2>/dev/null || true; }"
+)
 STARTED = (
     f"{{ systemctl reset-failed {SWAP} 2>/dev/null || true; }} && systemctl start --no-block {SWAP}",
     f"follow {SWAP}",
@@ -86,12 +93,15 @@ def test_a_bare_host_gets_these_commands() -> None:
     assert commands == [
         "systemctl daemon-reload",
         f"publish /var/lib/enginehouse/releases/{RELEASE} ({len(render(MAIN, Defaults()))} files)",
-        "timeout 600 docker run --rm --pull never --network none --user 1000:1000 --cap-drop ALL"
+        "docker rm --force enginehouse-probe-main >/dev/null 2>&1; timeout 600 docker run --rm"
+        " --name enginehouse-probe-main --label io.enginehouse.probe=cuda"
+        " --pull never --network none --user 1000:1000 --cap-drop ALL"
         " --security-opt no-new-privileges --read-only --tmpfs /tmp:rw,exec --device nvidia.com/gpu=0"
         " --mount type=bind,source=/usr/local/lib/enginehouse/cuda_probe.py,"
         "target=/usr/local/lib/enginehouse/cuda_probe.py,readonly"
         " nvcr.io/nvidia/tritonserver:26.07-trtllm-python-py3 python3 /usr/local/lib/enginehouse/cuda_probe.py 1"
-        " && mkdir -p /var/lib/enginehouse/probes && touch /var/lib/enginehouse/probes/abc",
+        " && mkdir -p /var/lib/enginehouse/probes && touch /var/lib/enginehouse/probes/abc"
+        " || { docker rm --force enginehouse-probe-main >/dev/null 2>&1; false; }",
         "systemctl enable triton@main.service",
         *STARTED,
     ]
@@ -148,9 +158,41 @@ def test_a_new_driver_is_proven_and_nothing_is_swapped() -> None:
 def test_a_server_that_is_no_longer_planned_is_stopped_before_the_swap() -> None:
     old = "\nserver=old\ncurrent=1\nprevious=\nactive=active\nenabled=enabled\nswap=inactive"
     ran = play(told(placed(), PROBED, serving() + old))
-    assert ran.commands == (
-        "systemctl disable --now triton@old.service && rm -f /var/lib/enginehouse/servers/old/current",
+    assert ran.commands == (RETIRED,)
+
+
+@pytest.mark.parametrize("left", ["active=failed", "enabled=enabled", "left=yes"])
+def test_what_is_left_of_one_is_taken_away_too(left: str) -> None:
+    old = "\nserver=old\nactive=inactive\nenabled=disabled\n"
+    assert play(told(placed(), PROBED, serving() + old)).commands == ()
+    assert play(told(placed(), PROBED, serving() + old + left)).commands == (RETIRED,)
+
+
+@pytest.mark.parametrize("name", ["main", "old"])
+def test_a_container_that_lost_its_unit_is_removed(name: str) -> None:
+    ran = play(told(placed(), PROBED, serving() + f"\norphan={name}"))
+    assert ran.commands == (f"docker rm --force triton-{name}",)
+
+
+def test_units_that_were_there_change_under_the_dead_mans_switch() -> None:
+    old = placed().replace(
+        next(text for text in texts(MINE.servers) if UNIT in text.path).seen_when_right, "0 644 root"
     )
+    commands = [command.splitlines()[0] for command in play(told(old, PROBED, serving())).commands]
+    assert [command.split(" ")[3] for command in commands[:2]] == ["save", "watch"]
+    assert commands[2].endswith(f"{UNIT}.enginehouse-new {UNIT}")
+    assert commands[3:] == ["systemctl daemon-reload", "confirm units-triton over a new connection"]
+
+
+def test_what_a_killed_run_left_unconfirmed_is_confirmed() -> None:
+    kept = "x 600 root /etc/enginehouse/undo/units-triton/kept.json"
+    commands = play(told(f"{placed()}\n{kept}", PROBED, serving())).commands
+    assert [command.split(" ")[-1] for command in commands] == [UNIT_PATHS.split(" ")[-1], "20", "connection"]
+
+
+def test_a_unit_that_systemd_has_not_read_is_read() -> None:
+    ran = play(told(f"{placed()}\ndue - - daemon-reload", PROBED, serving()))
+    assert ran.commands == ("systemctl daemon-reload",)
 
 
 def test_dry_tells_all_that_a_bare_host_will_see() -> None:

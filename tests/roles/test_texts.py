@@ -1,0 +1,48 @@
+"""Files a role wants: what a host is asked about them, and what is done where systemd has not read one."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from roles.texts import UNREAD, Seen, Text, loaded_as, put
+
+UNIT = Text("/etc/systemd/system/triton@.service", "[Unit]\n")
+
+
+@pytest.mark.parametrize(
+    ("path", "unit"),
+    [
+        ("triton@.service", "triton@*.service"),
+        ("triton@main.service.d/enginehouse.conf", "triton@main.service"),
+        ("enginehouse-swap@.service.d/52-enginehouse-gate.conf", "enginehouse-swap@*.service"),
+        ("enginehouse-gpu-state.timer", "enginehouse-gpu-state.timer"),
+    ],
+)
+def test_a_file_is_looked_up_under_the_units_systemd_loads_it_for(path: str, unit: str) -> None:
+    assert loaded_as(f"/etc/systemd/system/{path}") == unit
+
+
+def test_a_host_without_units_is_asked_nothing_of_systemd() -> None:
+    assert "systemctl" not in Seen().command(("/etc/enginehouse/watch.json",))
+
+
+@pytest.mark.parametrize(("needs", "seen"), [("yes", {UNREAD: "due - -"}), ("no", {})])
+def test_systemd_is_asked_whether_it_has_read_them(tmp_path: Path, needs: str, seen: dict[str, str]) -> None:
+    (tmp_path / "systemctl").write_text(f"#!/bin/sh\necho NeedDaemonReload=no\necho NeedDaemonReload={needs}\n")
+    (tmp_path / "systemctl").chmod(0o755)
+    environment = os.environ | {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+    command = Seen().command((f"{UNIT.path}.not-there",))
+    ran = subprocess.run(["sh", "-c", command], env=environment, capture_output=True, text=True, check=True)
+    assert Seen().process(ran.stdout.splitlines()) == seen
+
+
+def test_what_is_right_on_disk_and_unread_is_read() -> None:
+    seen = {UNIT.path: UNIT.seen_when_right}
+    assert [list(map(str, put([UNIT], found))) for found in (seen, seen | {UNREAD: "due - -"})] == [
+        [],
+        ["systemctl daemon-reload"],
+    ]
