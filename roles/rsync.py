@@ -21,6 +21,7 @@ from deploy.errors import Refusal
 # Protocol, time-out and connection trouble; anything else will not get better by itself (rsync.1).
 PASSING_CODES = (10, 12, 30, 35, 255)
 RESUMING = ["rsync", "--recursive", "--times", "--copy-links", "--chmod=D755,F644", "--partial-dir=.rsync-partial"]
+STATE = "  state   nothing that serves was touched; what was sent stays, and the next run continues it"
 TELLING = ["--timeout=120", "--info=progress2", "--outbuf=L"]
 
 
@@ -48,6 +49,7 @@ def transfer(host: Host, argv: list[str], what: str, patience: Patience, names: 
         host.log(f"{what}: rsync ended with {code}; continuing in {2**attempt} s")
         gevent.sleep(2**attempt)
     host.log_styled(f"{what}: rsync ended with {code}: {said}", fg="red", log_func=logger.error)
+    host.log_styled(STATE, fg="red", log_func=logger.error)
     return False
 
 

@@ -18,6 +18,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,8 @@ ROOT = Path(os.environ.get("ENGINEHOUSE_ROOT", "/var/lib/enginehouse"))
 SETTINGS = Path(os.environ.get("ENGINEHOUSE_SETTINGS", "/etc/enginehouse"))
 MOUNTED = re.compile(r"source=([^,\s]+),")
 ASIDE = re.compile(r"^[0-9a-f]{16}\.(failed|refused)$")
+GIVEN_UP_SECONDS = 7 * 24 * 3600
+"""A transfer of what no plan names any more is continued within days, or never."""
 ENGINE = re.compile(r"^[0-9a-f]{16}$")
 
 
@@ -99,6 +102,9 @@ def left_behind() -> Iterator[Spare]:
     for path in sorted(ROOT.glob("engines/*/.*.incoming")):
         if path.with_name(path.name.strip(".").removesuffix(".incoming")).is_dir():
             yield directory(path, "the engine is there")
+    for path in sorted([*ROOT.glob("releases/.*.partial"), *ROOT.glob("weights/*/.*.partial")]):
+        if time.time() - last_written(path) > GIVEN_UP_SECONDS:
+            yield directory(path, "its transfer broke off, and nobody has continued it for a week")
     for path in sorted(ROOT.glob("cache/*")):
         if not (ROOT / "releases" / path.name).exists():
             yield directory(path, "its release is gone")
@@ -142,6 +148,11 @@ def docker(*words: str) -> str:
 
 def newest_first(paths: list[Path]) -> list[Path]:
     return sorted(paths, key=lambda path: (-path.stat().st_mtime, path.name))
+
+
+def last_written(path: Path) -> float:
+    """When anything in a directory last was."""
+    return max(each.lstat().st_mtime for each in (path, *path.rglob("*")))
 
 
 def directory(path: Path, why: str) -> Spare:

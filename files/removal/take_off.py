@@ -40,6 +40,7 @@ FILES = (
     f"{PREFIX}/etc/needrestart/conf.d/52-enginehouse-*",
     f"{PREFIX}/etc/modprobe.d/enginehouse-*",
     f"{PREFIX}/usr/local/lib/enginehouse",
+    *(f"{PREFIX}/etc/{depth}*.enginehouse-{half}" for depth in ("*/", "*/*/") for half in ("new", "undo")),
     f"{PREFIX}/run/enginehouse",
     f"{PREFIX}/run/enginehouse-*",
 )

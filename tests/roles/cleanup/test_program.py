@@ -188,3 +188,17 @@ def test_engines_of_the_current_and_the_previous_release_stay_however_old(host: 
         (host.root / f"releases/{release}/run").write_text(f"source={host.root}/engines/llama/{name * 16},target=x")
     host.call()
     assert host.has("engines/llama") == ["a" * 16, "c" * 16, "d" * 16]
+
+
+def test_a_transfer_nobody_continues_goes_after_a_week(host: Host) -> None:
+    for path in ("weights/llama/.old.partial", "releases/.old.partial"):
+        made = host.make(path)
+        os.utime(made / "file", (1_000_000_000, 1_000_000_000))
+    host.call()
+    assert (host.has("weights/llama"), host.has("releases")) == ([], ["before", "now"])
+
+
+def test_one_that_was_written_to_lately_stays(host: Host) -> None:
+    host.make("weights/llama/.new.partial")
+    host.call()
+    assert host.has("weights/llama") == [".new.partial"]
