@@ -125,11 +125,14 @@ def _ask_driver() -> list[str]:
 def _ask_service(mine: Slice) -> list[str]:
     units = " ".join(f"triton@{server.name}.service" for server in mine.servers)
     active = f"systemctl list-units --plain --no-legend --state=active,activating {units}"
+    ours = "docker ps --quiet --filter label=enginehouse.server"
+    ports = "{{range .HostConfig.PortBindings}}{{range .}}{{.HostPort}} {{end}}{{end}}"
     listening = 'while read -r n a r s x; do [ "$s" = 0A ] && echo "$a"; done'
     return [
         ask_value("serving", f"{active} | cut -d' ' -f1"),
         ask_value("listening", f"cat /proc/net/tcp /proc/net/tcp6 | {listening}"),
         ask_value("listeners", "ss -Hltnp"),
+        ask_value("published", f"{ours} | xargs -r docker inspect -f '{ports}'"),
     ]
 
 

@@ -11,7 +11,11 @@ from roles.seen import Seen
 
 
 def ports(seen: Seen, mine: Slice) -> Iterator[Refusal]:
-    """A port of ours that is taken while our own unit does not run."""
+    """A port of ours that is taken while our own unit does not run.
+
+    Not by a container of ours: that of another server is stopped before this one starts, or has lost its unit.
+    """
+    ours = {int(port) for port in seen.value("published").split()}
     listening = [address_of(line) for line in seen.value("listening").splitlines()]
     serving = seen.value("serving").splitlines()
     for server in mine.servers:
@@ -19,7 +23,7 @@ def ports(seen: Seen, mine: Slice) -> Iterator[Refusal]:
             continue
         for name in ("http_port", "grpc_port", "metrics_port"):
             port = getattr(server, name)
-            if any(taken == port and _overlap(address, server) for address, taken in listening):
+            if port not in ours and any(taken == port and _overlap(address, server) for address, taken in listening):
                 yield _taken(port, name, server, seen, mine)
 
 

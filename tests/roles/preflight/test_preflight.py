@@ -168,6 +168,12 @@ def test_a_port_names_the_program_that_has_it() -> None:
     assert judge(seen, a_slice("debian-12"), Defaults(), NOW)[0].facts["found"] == "python3 listens there"
 
 
+def test_a_port_that_a_container_of_ours_has_is_no_obstacle() -> None:
+    """Another server's, stopped before this one starts; or one that has lost its unit."""
+    seen = Seen(values={**GOOD, "listening": "00000000:1F40", "published": "8000 8001 8002 "})
+    assert judge(seen, a_slice("debian-12"), Defaults(), NOW) == []
+
+
 def test_nouveau_is_told_beforehand() -> None:
     seen = Seen(values={**GOOD, "nouveau": "loaded"})
     assert list(notes(seen, a_slice("debian-12"))) == [
