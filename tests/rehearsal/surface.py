@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
+import tritonclient.grpc
 import tritonclient.http
 
 from rehearsal import machine
@@ -71,6 +72,11 @@ class Surface:
         """The embedding of one sentence, always the same one."""
         with tritonclient.http.InferenceServerClient(self.endpoint(8000)) as client:
             return [round(float(value), 5) for value in ask.embed(client, "minilm", [["a boiler makes steam"]])[0][0]]
+
+    def text(self) -> str:
+        """What the LLM says to one prompt, always the same."""
+        with tritonclient.grpc.InferenceServerClient(self.endpoint(8001)) as client:
+            return "".join(ask.generate(client, "gpt-oss-tiny", "a boiler makes", 8))
 
     def starts(self) -> list[str]:
         """Another answer after every start, of the unit or of the container."""

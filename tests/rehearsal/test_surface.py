@@ -7,6 +7,7 @@ its logs hold at the highest verbosity, requests nobody should send; last, chang
 from __future__ import annotations
 
 import json
+import socket
 from collections import Counter
 from collections.abc import Iterator
 
@@ -28,6 +29,15 @@ from tests.rehearsal.surface import (
     routed,
     surface,
 )
+from tests.rehearsal.surface_wanted import (
+    EXPOSURE,
+    FORBIDDEN_CALLS,
+    INSPECTED,
+    LOCKED_OUT,
+    MODES,
+    NOT_ROOTS,
+    RESTRICTED,
+)
 from tests.smoke import ask
 
 # Minutes on a machine: `make faults` runs it.
@@ -40,54 +50,6 @@ SEED = 20261121
 TABLE = "nft -s list table inet enginehouse"
 OWN_PORT = 9999
 LISTEN = f"systemd-run --quiet --unit=own-service python3 -m http.server {OWN_PORT} --bind ::"
-RESTRICTED = [
-    ("POST", "/v2/repository/index"),
-    ("POST", "/v2/repository/models/minilm/load"),
-    ("POST", "/v2/repository/models/minilm/unload"),
-    ("GET", "/v2/models/minilm/config"),
-    ("GET", "/v2/trace/setting"),
-    ("POST", "/v2/trace/setting"),
-    ("GET", "/v2/logging"),
-    ("POST", "/v2/logging"),
-    ("GET", "/v2/systemsharedmemory/status"),
-    ("POST", "/v2/systemsharedmemory/region/x/register"),
-    ("GET", "/v2/cudasharedmemory/status"),
-]
-FORBIDDEN_CALLS = {
-    "index": lambda client: client.get_model_repository_index(),
-    "load": lambda client: client.load_model("minilm"),
-    "unload": lambda client: client.unload_model("minilm"),
-    "config": lambda client: client.get_model_config("minilm"),
-    "trace": lambda client: client.get_trace_settings(),
-    "logging": lambda client: client.get_log_settings(),
-    "shared memory": lambda client: client.get_system_shared_memory_status(),
-    "register": lambda client: client.register_system_shared_memory("x", "/x", 64),
-}
-INSPECTED = {
-    "User": "1000:1000",
-    "ReadonlyRootfs": True,
-    "Privileged": False,
-    "CapAdd": None,
-    "CapDrop": ["ALL"],
-    "SecurityOpt": ["no-new-privileges"],
-    "NetworkMode": "enginehouse",
-    "PidMode": "",
-    "IpcMode": "private",
-    "LogConfig": "none",
-    "core": [0, 0],
-}
-EXPOSURE = {"triton@main": 3.0, "enginehouse-swap@main": 4.0}
-MODES = {
-    "/etc/enginehouse/firewall.nft": "644 0",
-    "/etc/enginehouse/undo": "700 0",
-    "/run/enginehouse/triton-main": "700 0",
-    "/run/enginehouse/triton-main/key": "400 1000",
-    "/usr/local/lib/enginehouse/undo.py": "755 0",
-    "/usr/local/lib/enginehouse/firewall.sh": "755 0",
-    "/var/lib/enginehouse/cache/*": "700 1000",
-    "/var/lib/enginehouse/releases/*/run": "755 0",
-    "/var/lib/enginehouse/releases/*/server.json": "644 0",
-}
 
 
 @pytest.fixture(scope="module")
@@ -177,9 +139,23 @@ def test_no_process_in_it_has_a_capability_or_is_root(served: Surface) -> None:
 def test_the_container_opens_no_connection_outward(served: Surface) -> None:
     """Neither to the network nor to its own machine, both of which the machine itself reaches."""
     targets = [f"{INSIDE}/8080", f"{INSIDE}/22", f"{served.machine.address}/22", "172.17.0.1/22", "172.18.0.1/22"]
+    targets += [f"{INSIDE_V6}/22", f"{MACHINE_V6}/22"]
     dialled = " & ".join(f"(timeout 2 bash -c '</dev/tcp/{target}' && echo {target})" for target in targets)
     assert served.says(f'docker exec triton-main bash -c "({dialled}; wait) 2>/dev/null"') == []
     assert served.says(f"timeout 2 bash -c '</dev/tcp/{served.machine.address}/22' && echo open") == ["open"]
+
+
+def test_no_datagram_leaves_the_container_and_no_name_is_told_to_it(served: Surface) -> None:
+    """The machine's own datagram arrives, and the machine knows the name."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as ear:
+        ear.bind((INSIDE, 0))
+        ear.settimeout(5)
+        said = f"bash -c 'echo -n {{}} >/dev/udp/{INSIDE}/{ear.getsockname()[1]}'"
+        served.says(f"docker exec triton-main {said.format('container')}; {said.format('machine')}")
+        assert ear.recv(64) == b"machine"
+    hook = "import socket, sys; sys.excepthook = lambda *problem: print(problem[0].__name__)"
+    asked = f"""python3 -c '{hook}; print(socket.gethostbyname("registry.rehearsal.internal"))'"""
+    assert served.says(f"{asked}; docker exec triton-main {asked}") == [INSIDE, "gaierror"]
 
 
 def test_units_may_no_more_than_they_need(served: Surface) -> None:
@@ -193,6 +169,7 @@ def test_files_belong_to_whom_they_should(served: Surface) -> None:
     """Mode and owner."""
     found = {path: served.says(f"stat -c '%a %u' {path} | sort -u") for path in MODES}
     assert found == {path: [said] for path, said in MODES.items()}
+    assert served.says(NOT_ROOTS) == ["/run/enginehouse/triton-main/key"]
 
 
 def test_no_prompt_is_in_any_log_at_the_highest_verbosity(served: Surface) -> None:
@@ -206,10 +183,11 @@ def test_no_prompt_is_in_any_log_at_the_highest_verbosity(served: Surface) -> No
 
 def test_five_hundred_requests_nobody_should_send_leave_the_server_as_it_was(served: Surface) -> None:
     """The same answer before and after, no restart, and never an answer to nonsense from a model of ours but a 4xx."""
-    before = (served.vector(), served.starts())
+    before = (served.vector(), served.text(), served.starts())
     http = Counter(malformed.over_http(served.endpoint(8000), "minilm", SEED, 260))
     grpc = Counter(malformed.over_grpc(served.endpoint(8001), "minilm", SEED, 260))
-    assert (served.vector(), served.starts()) == before
+    assert (served.vector(), served.text(), served.starts()) == before
+    assert "DEADLINE_EXCEEDED" not in {said for _, said in grpc}
     assert (http.total() + grpc.total(), "silent" in {said for _, said in http}) == (520, False)
     assert {said for kind, said in http if kind in malformed.OURS} == {"400"}
     assert {said for kind, said in grpc if kind in malformed.OURS} == {"INVALID_ARGUMENT"}
@@ -242,6 +220,20 @@ def test_the_mended_inventory_converges(served: Surface) -> None:
         True,
         False,
     )
+
+
+def test_changed_units_that_nobody_confirms_are_taken_back(served: Surface) -> None:
+    """Somebody else's firewall shuts the door just then. The old unit is in force again, and a plain run converges."""
+    served.says("echo '# before' >>/etc/systemd/system/triton@.service; systemctl daemon-reload")
+    served.machine.put("/run/locked-out.sh", LOCKED_OUT)
+    served.says("systemd-run --quiet --collect bash /run/locked-out.sh")
+    run = served.run()
+    assert run.code == 1
+    assert "the changed units (triton) shut this program out, and the host has taken them back" in run.said
+    assert "what was there before is in force again" in run.said
+    assert served.says("tail -n 1 /etc/systemd/system/triton@.service") == ["# before"]
+    assert list(served.run().changed.values()) == ["Triton | Install programs and units"]
+    assert served.run().changed == {}
 
 
 def test_rules_outlive_a_reboot_and_docker_comes_after_them(served: Surface) -> None:
