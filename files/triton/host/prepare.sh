@@ -4,6 +4,8 @@
 #   engines whole   each one is signed by somebody this host trusts, and not one byte of it is another. One that is not
 #                   is moved aside, so that the next deploy builds or fetches it again; nothing starts.
 #   no orphan       a container of that name whose unit was killed
+#   no ghost        power that goes while a container stops can leave Docker, from its next start on, holding the ports for
+#                   nobody (seen with 26.1). Only another start of Docker frees them; it gets one if that stops nothing.
 #   a key           random per start, readable by the container's user only; see `launch` in the release
 #   no way out      its own bridge; new connections that begin in it are dropped, whether outward or to this host.
 #                   Published ports still work: their connections begin outside.
@@ -39,6 +41,26 @@ done <<<"$found"
 [ "$refused" -eq 0 ] || exit 1
 
 docker rm -f "triton-$server" >/dev/null 2>&1 || true
+
+# ghost: a port of this server is held by Docker's proxy although no running container publishes it.
+ghost() {
+  local address port
+  while read -r address port; do
+    pgrep -f -- "docker-proxy .*-host-ip $address -host-port $port " >/dev/null || continue
+    [ -n "$(docker ps --quiet --filter "publish=$port")" ] || return 0
+  done < <(python3 -c 'import json, sys; s = json.load(open(sys.argv[1]))
+for name in ("http", "grpc", "metrics"): print(s.get("address"), s.get(f"{name}_port"))' "$servers/$server/current/server.json")
+  return 1
+}
+if ghost; then
+  echo "Docker holds a port of $server for a container that is gone" >&2
+  if [ -n "$(docker ps --quiet)" ]; then
+    echo "  try     systemctl restart docker.service; it stops the containers that run, so it is left to you" >&2
+    exit 1
+  fi
+  echo "restarting Docker, which runs no container" >&2
+  systemctl restart docker.service
+fi
 
 umask 077
 head -c 32 /dev/urandom | sha256sum | cut -d' ' -f1 >"$RUNTIME_DIRECTORY/key"

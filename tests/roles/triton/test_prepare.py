@@ -40,7 +40,8 @@ def prepared(host: Path, *engines: str) -> tuple[str, list[str]]:
     current = host / "servers" / "main" / "current"
     current.mkdir(parents=True)
     named = [{"path": str(host / engine), "fingerprint": "0" * 16} for engine in engines]
-    (current / "server.json").write_text(json.dumps({"engines": named}))
+    ports = {"address": "10.0.0.1", "http_port": 8000, "grpc_port": 8001, "metrics_port": 8002}
+    (current / "server.json").write_text(json.dumps({"engines": named} | ports))
     environment = os.environ | {
         "PATH": f"{host / 'programs'}:{os.environ['PATH']}", "ENGINEHOUSE_PROGRAMS": str(host / "programs"),
         "ENGINEHOUSE_SERVERS": str(host / "servers"), "RUNTIME_DIRECTORY": str(host / "nowhere"),
@@ -75,3 +76,40 @@ def test_a_host_that_can_judge_nothing_moves_nothing(host: Path) -> None:
 def test_an_engine_that_waits_for_its_signature_is_not_loaded_and_stays(host: Path) -> None:
     """A server that keeps trying must not take a fresh build away from whoever is about to sign it."""
     assert prepared(host, "bad-unsigned")[1] == ["verify bad-unsigned"]
+
+
+def restarted(host: Path, proxy: str, publishing: str = "", running: str = "") -> tuple[bool, str]:
+    """Whether Docker was restarted, and what was said, where `proxy` is its process and these containers run."""
+    fakes = {
+        "pgrep": f"echo '{proxy}' | grep -Eq -- \"$3\"",
+        "docker": f'case "$*" in *publish=8001) echo {publishing};; "ps --quiet") echo {running};; esac',
+        "systemctl": f"echo systemctl $* >>{host}/asked",
+    }
+    for name, text in fakes.items():
+        (host / "programs" / name).write_text(f"#!/bin/sh\n{text}\n")
+        (host / "programs" / name).chmod(0o755)
+    (host / "asked").touch()
+    said, asked = prepared(host)
+    return "systemctl restart docker.service" in asked, said
+
+
+PROXY = (
+    "/usr/bin/docker-proxy -proto tcp -host-ip 10.0.0.1 -host-port 8001 -container-ip 172.18.0.2 -container-port 8001"
+)
+
+
+def test_docker_that_holds_a_port_for_nobody_is_restarted(host: Path) -> None:
+    assert restarted(host, PROXY)[0] is True
+
+
+def test_a_port_that_a_container_publishes_is_its_own(host: Path) -> None:
+    assert restarted(host, PROXY, publishing="abc", running="abc")[0] is False
+
+
+def test_the_port_of_another_address_is_another_servers(host: Path) -> None:
+    assert restarted(host, PROXY.replace("10.0.0.1", "10.0.0.2"))[0] is False
+
+
+def test_docker_is_not_restarted_under_containers_that_run(host: Path) -> None:
+    done, said = restarted(host, PROXY, running="other")
+    assert (done, "it stops the containers that run, so it is left to you" in said) == (False, True)
