@@ -1,8 +1,14 @@
-"""Options every suite shares. `tests/smoke` asks a running service: collected only when an inventory is named."""
+"""Options every suite shares. `tests/smoke` asks a running service: collected only when an inventory is named.
+
+Modules of one rehearsal number (`xdist_group`) stay in one lane, in order. xdist 3.8 writes a test's group where pytest
+9.2 no longer reads it, and says nothing: without what is here every test would go to whichever lane is free.
+"""
 
 from __future__ import annotations
 
+import functools
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -33,3 +39,26 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
         report.outcome = "failed"
         report.longrepr = f"skipped in CI: {report.longrepr}"
     return report
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """With `--dist loadgroup`: the lane of a test is that of the group its module names."""
+    if config.getvalue("dist") != "loadgroup":
+        return None
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Lanes(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return group_of(config.rootpath / nodeid.partition("::")[0]) or nodeid
+
+    return Lanes(config, log)
+
+
+@functools.cache
+def group_of(module: Path) -> str:
+    """The xdist_group of a test module; empty where it names none. Refuses one that has to be computed."""
+    found = re.search(r'xdist_group\((?:"([^"]+)"\))?', module.read_text("utf-8"))
+    if found and not found[1]:
+        raise pytest.UsageError(f"{module}: write xdist_group's name as plain text; lanes are chosen by reading it")
+    return found[1] if found else ""
