@@ -20,6 +20,8 @@ from pyinfra.api.command import PyinfraCommand, StringCommand
 PROPERTIES = "ActiveState,SubState,Result,StatusText,Job,InvocationID"
 LONGEST_SILENCE_SECONDS = 30
 """What takes an hour tells of itself twice a minute; what takes seconds, each time it has something to say."""
+KILLED = ("signal", "core-dump", "oom-kill", "timeout", "watchdog")
+NOTHING_LOST = "  state   nothing that serves was touched; the next run goes on from what is there"
 GOING = ("activating", "active", "reloading", "deactivating")
 
 
@@ -106,7 +108,11 @@ class Follow(PyinfraCommand):
             self.explain(host, arguments)
             return
         match = f"_SYSTEMD_INVOCATION_ID={seen.invocation}" if seen.invocation else f"-u {shlex.quote(self.unit)}"
-        for line in run(host, f"journalctl -q -o cat -n 14 {match} || true", arguments):
+        lines = run(host, f"journalctl -q -o cat -n 14 {match} || true", arguments)
+        if seen.result in KILLED:
+            # It could not say so itself.
+            lines += [f"{self.what}: {self.unit} was ended from outside ({seen.result})", NOTHING_LOST]
+        for line in lines:
             host.log_styled(line, fg="red", log_func=logger.error)
 
     def _too_long(self, host: Host) -> bool:

@@ -47,6 +47,14 @@ def test_a_unit_that_failed_tells_its_last_words() -> None:
     assert "[@fake/host] the last words" in follow("ActiveState=failed\nResult=exit-code\nInvocationID=1").told
 
 
+def test_a_unit_that_was_killed_could_not_say_so_itself() -> None:
+    told = follow("ActiveState=failed\nResult=signal\nInvocationID=1").told
+    assert [line for line in told if "outside" in line or "state" in line] == [
+        "[@fake/host] image: work.service was ended from outside (signal)",
+        "[@fake/host]   state   nothing that serves was touched; the next run goes on from what is there",
+    ]
+
+
 def test_a_unit_that_ended_well_is_no_failure() -> None:
     assert follow("ActiveState=inactive\nResult=success").failed_hosts == ()
 
