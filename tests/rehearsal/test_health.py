@@ -41,6 +41,14 @@ XID = "NVRM: Xid (PCI:0000:01:00): 79, pid=1, name=tritonserver, GPU has fallen 
 ACTIVE = "systemctl show -p ActiveState --value triton@main"
 RELEASE = "basename $(readlink /var/lib/enginehouse/servers/main/current)"
 WAIT_SECONDS = 90
+GPU_METRICS = "systemctl start enginehouse-gpu-state.service; cat /var/lib/enginehouse/metrics/gpu.prom"
+UNFIT = "0 remapped_rows.pending Yes\n0 ecc.errors.uncorrected.volatile.total 2\n"
+OURS = (
+    "find /etc/enginehouse /usr/local/lib/enginehouse /var/lib/enginehouse /run/enginehouse -mindepth 1 2>/dev/null;"
+    " ls /etc/docker;"
+    " { iptables -S; nft list tables; ip -brief link; getent passwd; getent group; ls /etc/systemd/system; }"
+    " | grep -e enginehouse -e triton -e ^docker: -e nvidia"
+)
 
 
 @dataclass
@@ -145,12 +153,22 @@ def test_the_release_before_it_serves_on(story: Story, refused: tuple[str, Run])
     assert (story.says(RELEASE), story.says(ACTIVE)) == (refused[0], "active")
 
 
-def test_a_row_that_waits_for_a_reset_stops_it_too_and_mended_lets_it_go_on(story: Story, refused: object) -> None:
+def test_the_xid_is_a_metric(story: Story, refused: object) -> None:
+    assert 'enginehouse_gpu_xids{pci="0000:01:00",xid="79",remedy="boot"} 1' in story.says(GPU_METRICS)
+
+
+def test_memory_that_is_not_sound_stops_it_too_and_is_a_metric(story: Story, refused: object) -> None:
     story.machine.run("python3 /usr/local/lib/enginehouse/gpu_state.py mended")
-    story.machine.run("echo '0 remapped_rows.pending Yes' >/run/rehearsal/gpu-faults")
-    assert "rows of its memory wait to be remapped" in story.type(SECOND="1").said
-    story.machine.run("rm /run/rehearsal/gpu-faults")
-    assert story.type(SECOND="1").code == 0
+    story.machine.put("/run/rehearsal/gpu-faults", UNFIT)
+    said, metrics = story.type(SECOND="1").said, story.says(GPU_METRICS)
+    assert "rows of its memory wait to be remapped" in said
+    assert "GPU 0: 2 uncorrected memory errors since the driver was loaded" in said
+    assert 'ecc_uncorrected_volatile{gpu="0"} 2' in metrics and 'remap_pending{gpu="0"} 1' in metrics
+
+
+def test_mended_it_goes_on(story: Story, refused: tuple[str, Run]) -> None:
+    story.machine.run("rm -f /run/rehearsal/gpu-faults")
+    assert (story.type(SECOND="1").code, story.says(RELEASE) != refused[0]) == (0, True)
 
 
 def test_cleaning_up_says_first_what_would_go_and_keeps_what_served_last(story: Story, refused: object) -> None:
@@ -163,6 +181,11 @@ def test_cleaning_up_says_first_what_would_go_and_keeps_what_served_last(story: 
     assert story.says(f"ls -d {old} {old[:-1]}2") == f"{old[:-1]}2"
     assert len(story.says("ls /var/lib/enginehouse/releases").split()) == 2
     assert story.type(SECOND="1").changed == {}
+
+
+def test_after_it_the_release_before_still_has_all_it_needs(story: Story, refused: tuple[str, Run]) -> None:
+    assert story.type(verb="rollback.py").code == 0
+    assert (story.says(RELEASE), story.says(ACTIVE)) == (refused[0], "active")
 
 
 @pytest.fixture(scope="module")
@@ -180,6 +203,7 @@ def test_removal_says_first_what_would_go_and_touches_nothing(story: Story, aske
 @pytest.fixture(scope="module")
 def removed(story: Story, asked: Run) -> Run:
     """`remove.py`, agreed."""
+    story.machine.run("touch /etc/docker/daemon.json.enginehouse-new")  # as a killed run leaves it
     run = story.type("--data", "remove=yes", verb="remove.py")
     assert run.code == 0, run.said[-4000:]
     return run
@@ -189,6 +213,10 @@ def test_removal_leaves_the_files_that_were_there(story: Story, removed: Run) ->
     now = story.machine.run(FILES).stdout.splitlines()
     differing = {path for path in {*now} ^ {*story.files} if not path.startswith(ALLOWED)}
     assert sorted(differing) == []
+
+
+def test_removal_leaves_nothing_that_runs_filters_or_has_our_name(story: Story, removed: Run) -> None:
+    assert story.says(OURS) == "daemon.json"
 
 
 def test_removal_leaves_what_others_set(story: Story, removed: Run) -> None:
