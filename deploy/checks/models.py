@@ -18,6 +18,7 @@ from deploy.surroundings import Surroundings
 
 MODEL_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,62}[A-Za-z0-9])?")
 
+FP8_FIRST_SM = 89
 KINDS = {"llm": "LLM", "embedder": "Embedder", "reranker": "Reranker"}
 
 
@@ -199,4 +200,29 @@ def encoder_problems(host: Host, server: Server, served: Served, model: Encoder)
             seen="bfloat16",
             wanted="float16",
             attempt='dtype="float16"',
+        )
+    if model.products == "fp8":
+        yield from _fp8_problems(host, server, model)
+
+
+def _fp8_problems(host: Host, server: Server, model: Encoder) -> Iterator[Refusal]:
+    gpu = GPUS.get(host.machine.gpu)
+    place, attempt = model_at(server.name, model.name, "products"), "leave products out"
+    if model.device == "cpu" or model.dtype == "float32":
+        yield refuse(
+            "fp8-beside-float32",
+            f"{model.name}: 8-bit products need a GPU and a 16-bit network around them",
+            where=place,
+            seen=f'products="fp8", device="{model.device}", dtype="{model.dtype}"',
+            wanted='device="gpu" and dtype="float16" or "bfloat16"',
+            attempt=attempt,
+        )
+    elif gpu and int(gpu.sm) < FP8_FIRST_SM:
+        yield refuse(
+            "wrong-sm",
+            f"{model.name}: SM {gpu.sm} has no FP8",
+            where=place,
+            seen=f'products="fp8" on {gpu.title}',
+            wanted=f"SM {FP8_FIRST_SM} or later (Ada, Hopper, Blackwell)",
+            attempt=attempt,
         )

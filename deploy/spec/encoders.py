@@ -15,13 +15,19 @@ DType = Literal["float16", "bfloat16", "float32"]
 
 @dataclass(frozen=True, kw_only=True)
 class Encoder:
-    """What embedder and reranker share. `device="cpu"` serves without a GPU (small models, development)."""
+    """What embedder and reranker share. `device="cpu"` serves without a GPU (small models, development).
+
+    `products="fp8"` computes the dense layers in 8 bits: a third faster on an H100 and less exact. The server compares
+    pooled states with the 16-bit ones as it starts and refuses the model above 1 - cosine 0.01; how your own ranking
+    fares is yours to measure. Experts, router and head stay as `dtype` says.
+    """
 
     name: str
     checkpoint: str | Checkpoint
     weights: Weights
     path: Path = "auto"
     dtype: DType = "float16"
+    products: Literal["dtype", "fp8"] = "dtype"
     device: Literal["gpu", "cpu"] = "gpu"
     max_tokens: int = 512
     max_batch_tokens: int = 16384

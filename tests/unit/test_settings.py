@@ -93,6 +93,12 @@ def test_the_embedder_is_told_exactly_this() -> None:
     }
 
 
+def test_8_bit_products_are_written_where_they_are_asked_for() -> None:
+    """And nowhere else, so that other releases keep their names."""
+    assert settings(replace(EMBEDDER, products="fp8"))["products"] == "fp8"
+    assert "products" not in settings(EMBEDDER)
+
+
 def test_an_encoder_on_the_cpu_is_told_so() -> None:
     """And has no cap on CUDA memory it will not use."""
     found = settings(replace(RERANKER, device="cpu", dtype="float32"))

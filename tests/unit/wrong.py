@@ -232,6 +232,16 @@ MODELS = {
     "a sequence fits the positions": Wrong(
         main(replace(GPT_OSS, max_seq_len=200_000, max_num_tokens=200_000)), "beyond-positions", f"{GPT}.max_seq_len"
     ),
+    "8-bit products stand in a 16-bit network": Wrong(
+        main(replace(RERANKER, products="fp8", dtype="float32")),
+        "fp8-beside-float32",
+        'servers["main"].models["bge"].products',
+    ),
+    "8-bit products need a card that has them": Wrong(
+        machine(gpu="a100-80") | main(replace(RERANKER, products="fp8")),
+        "wrong-sm",
+        'servers["main"].models["bge"].products',
+    ),
     "a text fits what the encoder was trained for": Wrong(
         main(replace(RERANKER, max_tokens=514)), "beyond-positions", 'servers["main"].models["bge"].max_tokens'
     ),
