@@ -11,6 +11,8 @@ import signal
 import time
 from pathlib import Path
 
+from rehearsal.places import RehearsalRefused
+
 END_SECONDS = 10
 
 
@@ -54,6 +56,42 @@ def remove(number: int, name: str) -> None:
             # Something inside may still be ending; what is left behind is taken again by the next start.
             with contextlib.suppress(OSError):
                 os.rmdir(path)
+
+
+def limit_disk(number: int, name: str, device: str, bytes_per_second: int) -> None:
+    """What runs in the machine reads from and writes to `device` (major:minor) no faster; 0 lifts the limit.
+
+    Version 1's group counts what a process reads, and what it waits for to be written (fsync); what is written behind
+    its back is nobody's.
+    """
+    group = _disk_group(number, name)
+    if not bytes_per_second and not group.exists():
+        return
+    group.mkdir(exist_ok=True)
+    for way in ("read", "write"):
+        (group / f"blkio.throttle.{way}_bps_device").write_text(f"{device} {bytes_per_second}\n")
+    _move(_pids(number, name), group if bytes_per_second else group.parent)
+    if not bytes_per_second:
+        # Something may have ended its life as a zombie in it; the next limit takes it again.
+        with contextlib.suppress(OSError):
+            group.rmdir()
+
+
+def _disk_group(number: int, name: str) -> Path:
+    mounts = [line.split() for line in Path("/proc/self/mounts").read_text().splitlines()]
+    found = [Path(words[1]) for words in mounts if words[2] == "cgroup" and "blkio" in words[3].split(",")]
+    if not found:
+        raise RehearsalRefused(
+            "this computer has no control group of version 1 for disks, so a machine without a kernel of its own"
+            " cannot have a slow one\n  try     python -m rehearsal up v13a --kind qemu"
+        )
+    return found[0] / f"rehearsal{number}-{name}"
+
+
+def _move(pids: set[int], group: Path) -> None:
+    for pid in pids:
+        with contextlib.suppress(OSError):  # ended meanwhile
+            (group / "cgroup.procs").write_text(str(pid))
 
 
 def _pids(number: int, name: str) -> set[int]:

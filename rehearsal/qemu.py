@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import tempfile
 import time
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from rehearsal import disk, network, nspawn
-from rehearsal.places import cache, cache_locked
+from rehearsal.places import RehearsalRefused, cache, cache_locked
 
 MEMORY_MIB = 4096
 CORES = 2
@@ -38,10 +39,12 @@ def arguments(directory: Path, record: dict[str, Any], accelerator: str) -> list
     return [
         *("qemu-system-x86_64", *ACCELERATORS[accelerator], "-smp", str(CORES), "-m", str(MEMORY_MIB)),
         *("-display", "none", "-serial", f"file:{directory / 'console.log'}", "-monitor", "none"),
+        # By its name alone: a socket has no path of more than 107 characters, and QEMU starts in `directory`.
+        *("-qmp", "unix:qmp,server=on,wait=off"),
         *("-daemonize", "-pidfile", str(directory / "qemu.pid")),
         *("-kernel", str(base.kernel), "-initrd", str(base.initramfs), "-append", words),
         # Writeback: what the machine flushes is written, what it did not is lost with it, as on a real disk.
-        *("-drive", f"file={directory / 'disk.qcow2'},if=virtio,format=qcow2,cache=writeback"),
+        *("-drive", f"file={directory / 'disk.qcow2'},if=virtio,format=qcow2,cache=writeback,id=disk"),
         *("-drive", f"file={directory / 'identity.raw'},if=virtio,format=raw,readonly=on"),
         *("-netdev", f"tap,id=cable,ifname={net.link(record['name'])},script=no,downscript=no"),
         *("-device", f"virtio-net-pci,netdev=cable,mac={mac}", "-device", "virtio-rng-pci"),
@@ -56,7 +59,7 @@ def start(directory: Path) -> None:
     (directory / "accelerator").write_text(accelerator + "\n")
     with (directory / "supervisor.log").open("w") as log:
         command = arguments(directory, record, accelerator)
-        subprocess.run(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, check=True)
+        subprocess.run(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, check=True, cwd=directory)
 
 
 def plug_in(record: dict[str, Any]) -> None:
@@ -82,6 +85,26 @@ def pid(directory: Path) -> int | None:
         return None
     alive = str(directory / "qemu.pid").encode() in command and nspawn.start_time(number) is not None
     return number if alive else None
+
+
+def ask(directory: Path, command: str, **arguments: Any) -> Any:
+    """What QEMU itself answers to a command of its machine protocol; refuses with its words where it does not do it."""
+    opened = os.open(directory, os.O_RDONLY)
+    try:
+        with socket.socket(socket.AF_UNIX) as line:
+            line.settimeout(KILL_SECONDS)
+            line.connect(f"/proc/self/fd/{opened}/qmp")
+            stream = line.makefile("rw")
+            for each in ({"execute": "qmp_capabilities"}, {"execute": command, "arguments": arguments}):
+                stream.write(json.dumps(each) + "\n")
+                stream.flush()
+                # Greetings and events come in between.
+                answer = next(told for told in map(json.loads, stream) if "return" in told or "error" in told)
+    finally:
+        os.close(opened)
+    if "error" in answer:
+        raise RehearsalRefused(f"QEMU does not {command}: {answer['error']['desc']}")
+    return answer["return"]
 
 
 def pull_the_plug(directory: Path) -> None:

@@ -21,6 +21,7 @@ FAULTS: dict[str, type[Fault]] = {
         ends.GpuGone,
         disks.FullDisk,
         disks.ReadOnly,
+        disks.SlowDisk,
         packages.AptLock,
         packages.HalfConfigured,
         packages.DpkgInterrupted,

@@ -1,7 +1,10 @@
-"""The disk is full, or takes no writes any more."""
+"""The disk is full, takes no writes any more, or is slow."""
 
 from __future__ import annotations
 
+import os
+
+from rehearsal import cgroups, qemu
 from rehearsal.faults.fault import Fault
 from rehearsal.machine import Machine
 
@@ -67,3 +70,31 @@ class ReadOnly(Fault):
     def undo(self, machine: Machine) -> None:
         undone = f"for d in {WRITTEN}; do ! mountpoint -q $d || umount -l $d; done"
         machine.run("mount -o remount,rw /" if machine.kind == "qemu" else undone)
+
+
+class SlowDisk(Fault):
+    """As with a neighbour that takes what a shared disk gives. QEMU slows the machine's own disk; without one, what the
+    machine's processes read and wait for is slowed on the outer computer's."""
+
+    name = "slow-disk"
+    summary = "the disk reads and writes a few MB a second"
+    happens = "it takes longer: nothing gives up, and what serves goes on until the new release is on the disk"
+    then = "nothing; where it stays slow, ask who shares the disk"
+
+    def __init__(self, bytes_per_second: int = 4 << 20) -> None:
+        self.bytes_per_second = bytes_per_second
+
+    def apply(self, machine: Machine) -> None:
+        self._limit(machine, self.bytes_per_second)
+
+    def undo(self, machine: Machine) -> None:
+        self._limit(machine, 0)
+
+    def _limit(self, machine: Machine, bytes_per_second: int) -> None:
+        if machine.kind == "qemu":
+            limits = {"bps": bytes_per_second, "bps_rd": 0, "bps_wr": 0, "iops": 0, "iops_rd": 0, "iops_wr": 0}
+            qemu.ask(machine.directory, "block_set_io_throttle", device="disk", **limits)
+            return
+        device = os.stat(machine.directory).st_dev
+        numbers = f"{os.major(device)}:{os.minor(device)}"
+        cgroups.limit_disk(machine.places.number, machine.name, numbers, bytes_per_second)

@@ -1,9 +1,10 @@
-"""A disk that is full, or takes no writes, on a host that serves."""
+"""A disk that is full, takes no writes, or is slow, on a host that serves."""
 
 from __future__ import annotations
 
 import pytest
 
+from rehearsal.pyinfra_run import pyinfra
 from tests.faults.heavy import checkpoint
 from tests.faults.scene import WELL, Scene, named
 
@@ -34,4 +35,15 @@ def test_a_file_system_without_writes_is_refused_before_the_first_change(scene: 
         run = scene.deploy(inventory=HEAVY)
     assert (run.code, fault.says in run.output, polls.missed) == (1, True, [])
     assert "state   preflight; no host was changed" in run.output
+    assert scene.ends_well() == WELL
+
+
+def test_a_slow_disk_makes_a_deploy_longer_and_stops_nothing_before_the_swap(scene: Scene) -> None:
+    checkpoint(mib=40)
+    missed: list[float] = []
+    with named("slow-disk").on(scene.one), scene.polled() as polls:
+        swapping = lambda: missed.extend(polls.missed)  # noqa: E731
+        run = pyinfra(HEAVY, "deploy.py", "-y", tell=False, at="Triton | Swap", strike=swapping)
+    assert (run.code, missed) == (0, [])
+    assert scene.deploy(inventory=HEAVY).is_silent
     assert scene.ends_well() == WELL

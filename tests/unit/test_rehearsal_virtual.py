@@ -19,7 +19,7 @@ RECORD = {
 
 def test_its_disk_keeps_what_was_flushed_and_nothing_else() -> None:
     drives = [word for word in qemu.arguments(Path("/m"), RECORD, "tcg") if word.startswith("file=/m/disk")]
-    assert drives == ["file=/m/disk.qcow2,if=virtio,format=qcow2,cache=writeback"]
+    assert drives == ["file=/m/disk.qcow2,if=virtio,format=qcow2,cache=writeback,id=disk"]
 
 
 def test_its_name_and_machine_id_are_known_before_any_disk_is_read() -> None:

@@ -1,4 +1,7 @@
-"""The rehearsal's machines with one small encoder each: the least that is a whole deploy, for slow machines."""
+"""The rehearsal's machines with one small encoder each: the least that is a whole deploy, for slow machines.
+
+Under software emulation the smallest model is the right one: before it answers, an encoder tries its ways to compute.
+"""
 
 from dataclasses import replace as _replace
 from typing import Any as _Any
@@ -10,7 +13,9 @@ from tests.rehearsal.variants import hosts as _hosts
 def _small(data: dict[str, _Any]) -> tuple[_Server, ...]:
     server = data["servers"][0]
     models = tuple(
-        _replace(model, max_tokens=128, max_batch_tokens=256) for model in server.models if model.name == "minilm"
+        _replace(model, max_tokens=128, max_batch_tokens=256, weights=_replace(model.weights, fetch_on="host"))
+        for model in server.models
+        if model.name == "xlmr-reranker"
     )
     return (_replace(server, models=models, start_seconds=3600),)
 
