@@ -13,7 +13,7 @@ TORCH     := torch==2.13.0
 LANES     ?= -n 2 --dist loadgroup
 
 .DEFAULT_GOAL := help
-.PHONY: help plan deploy rehearse rehearse-down test faults unit lint lock clean rehearsal-packages
+.PHONY: help plan deploy rehearse rehearse-qemu rehearse-down test faults unit lint lock clean rehearsal-packages
 
 help: ## what can be typed here
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 18
@@ -45,6 +45,10 @@ rehearsal-packages: $(READY)
 
 rehearse: $(TESTREADY) rehearsal-packages ## boot MACHINES, deploy for real, smoke-test, print the endpoints; FAULT=name: with a fault
 	$(RUN)/python -m rehearsal.rehearse $(MACHINES) $(if $(FAULT),--fault $(FAULT))
+
+rehearse-qemu: $(TESTREADY) ## the same on a machine with a kernel of its own, one small model: half an hour or more where KVM is not to be had
+	$(RUN)/python -m rehearsal requirements --install --faults
+	$(RUN)/python -m rehearsal.rehearse --kind qemu --inventory tests/rehearsal/inventories/one_encoder.py d12q
 
 rehearse-down: $(READY) ## remove the rehearsal machines, their services, network and state
 	$(RUN)/python -m rehearsal.rehearse --down

@@ -2,6 +2,7 @@
 
     python -m rehearsal.rehearse [MACHINE...]     up, deploy, deploy again, smoke-test, print the endpoints
     python -m rehearsal.rehearse --fault NAME     something goes wrong in it, is mended, and it runs again
+    python -m rehearsal.rehearse --kind qemu      the same on machines with a kernel of their own, with --inventory FILE
     python -m rehearsal.rehearse --down           everything of this rehearsal is gone; the cache is kept
 
 What is deployed and how is the inventory's and deploy.py's business; this only calls them as a person would.
@@ -40,12 +41,16 @@ def main() -> int:
     parser.add_argument("machines", nargs="*", default=["d13a"], help="names; d12… is Debian 12, d13… Debian 13")
     parser.add_argument("--down", action="store_true")
     parser.add_argument("--fault", metavar="NAME", default="", help="let this go wrong; `python -m rehearsal faults`")
+    parser.add_argument("--kind", choices=("nspawn", "qemu"), default="nspawn", help="qemu: a kernel of its own, slow")
+    parser.add_argument("--inventory", default=INVENTORY, help=f"what is deployed [{INVENTORY}]")
     chosen = parser.parse_args()
     try:
         if chosen.down:
             return take_down()
         names = chosen.machines or ["d13a"]
-        return rehearse_fault(names, faults.fault(chosen.fault)) if chosen.fault else rehearse(names)
+        if chosen.fault:
+            return rehearse_fault(names, faults.fault(chosen.fault))
+        return rehearse(names, chosen.kind, chosen.inventory)
     except RehearsalRefused as refused:
         console.print(str(refused), style="red", markup=False)
         return 1
@@ -58,23 +63,23 @@ def take_down() -> int:
     return 0
 
 
-def rehearse(names: list[str]) -> int:
+def rehearse(names: list[str], kind: str = "nspawn", inventory: str = INVENTORY) -> int:
     """Deploys to the named machines, twice, and asks what serves. Stops at the first part that does not work."""
     places, seconds = Places.here(), dict[str, float]()
     console.print("[bold]rehearsal stand-ins[/]: GPU, driver, container toolkit packages, TensorRT-LLM, registry, hub.")
     console.print("[bold]real[/]: sshd, systemd, apt, Docker, Triton, the deploy itself.")
-    timed(seconds, "artefacts and machines", lambda: _prepare(names))
+    timed(seconds, "artefacts and machines", lambda: _prepare(names, kind))
     log = places.root / "deploy.log"
-    first = timed(seconds, "deploy", lambda: pyinfra(INVENTORY, "deploy.py", "-y", log=log))
+    first = timed(seconds, "deploy", lambda: pyinfra(inventory, "deploy.py", "-y", log=log))
     if first.code:
         return _stop("the deploy ended with an error", first)
-    again = timed(seconds, "deploy again", lambda: pyinfra(INVENTORY, "deploy.py", "-y", tell=False))
+    again = timed(seconds, "deploy again", lambda: pyinfra(inventory, "deploy.py", "-y", tell=False))
     if not again.is_silent:
         return _stop("the second deploy was not silent", again)
-    if timed(seconds, "smoke tests", _smoke):
+    if timed(seconds, "smoke tests", lambda: _smoke(inventory)):
         console.print("the smoke tests found something; see above", style="red")
         return 1
-    _report(first, again, seconds)
+    _report(first, again, seconds, inventory)
     return 0
 
 
@@ -118,7 +123,7 @@ def timed(seconds: dict[str, float], what: str, do: Callable[[], T]) -> T:
     return found
 
 
-def _prepare(names: list[str]) -> None:
+def _prepare(names: list[str], kind: str = "nspawn") -> None:
     """Root file systems are made beside what the services serve; the bridge must exist before services listen on it."""
     with ThreadPoolExecutor() as pool:
         made = pool.submit(services.prepare)
@@ -126,14 +131,14 @@ def _prepare(names: list[str]) -> None:
         for name in names:
             by_release.setdefault("12" if name.startswith("d12") else "13", []).append(name)
         for release, members in by_release.items():
-            for one in machine.up(members, release):
+            for one in machine.up(members, release, kind=kind):
                 console.print(f"{one.name}  {one.address}  Debian {one.debian}  answers over SSH")
         made.result()
     console.print(f"services of the rehearsal listen on {services.services_up().address}")
 
 
-def _smoke() -> int:
-    command = [sys.executable, "-m", "pytest", "tests/smoke", "--inventory", INVENTORY, "-q"]
+def _smoke(inventory: str) -> int:
+    command = [sys.executable, "-m", "pytest", "tests/smoke", "--inventory", inventory, "-q"]
     return subprocess.run(command, cwd=REPOSITORY, check=False).returncode
 
 
@@ -143,11 +148,11 @@ def _stop(why: str, run: Run) -> int:
     return 1
 
 
-def _report(first: Run, again: Run, seconds: dict[str, float]) -> None:
+def _report(first: Run, again: Run, seconds: dict[str, float], inventory: str) -> None:
     console.print(_stage_table(first, again, seconds))
     for one in machine.machines():
         console.print(_downloads(one))
-    console.print(_endpoints())
+    console.print(_endpoints(inventory))
 
 
 def _stage_table(first: Run, again: Run, seconds: dict[str, float]) -> Table:
@@ -177,10 +182,10 @@ def _downloads(one: machine.Machine) -> Table:
     return table
 
 
-def _endpoints() -> Table:
+def _endpoints(inventory: str) -> Table:
     from deploy.__main__ import load_plan
 
-    plan = load_plan(INVENTORY)
+    plan = load_plan(inventory)
     table = Table(title="endpoints", title_justify="left")
     for column in ("host", "server", "models", "HTTP", "gRPC", "metrics"):
         table.add_column(column)

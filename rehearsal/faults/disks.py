@@ -79,7 +79,7 @@ class SlowDisk(Fault):
     name = "slow-disk"
     summary = "the disk reads and writes a few MB a second"
     happens = "it takes longer: nothing gives up, and what serves goes on until the new release is on the disk"
-    then = "nothing; where it stays slow, ask who shares the disk"
+    then = "wait; where it stays slow, ask who shares the disk"
 
     def __init__(self, bytes_per_second: int = 4 << 20) -> None:
         self.bytes_per_second = bytes_per_second
