@@ -39,11 +39,13 @@ class Run:
 
 
 def pyinfra(
-    *words: str, log: Path | None = None, tell: bool = True, at: str = "", strike: Callable[[], None] | None = None
-) -> Run:
+    *words: str, log: Path | None = None, tell: bool = True, at: str = "", strike: Callable[[], None] | None = None,
+    heard: Callable[[str], None] | None = None,
+) -> Run:  # fmt: skip
     """Runs pyinfra with these words in the repository; its output goes to `log` and, told or when it fails, to us.
 
     `strike` is called once, when the first operation begins whose label starts with `at`, and the run goes on.
+    `heard` is called with every line as it comes.
     """
     run, stage, began = Run(), "Prepare", time.monotonic()
     process = _started(words)
@@ -51,6 +53,8 @@ def pyinfra(
     entered = began
     for line in process.stdout:
         run.output += line
+        if heard:
+            heard(line)
         if tell and line.startswith("-->"):
             print(f"  {time.monotonic() - began:6.1f} s  {line.strip()[4:]}", flush=True)
         if strike and at and line.startswith(f"--> Starting operation: {at}"):

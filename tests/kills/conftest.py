@@ -1,0 +1,35 @@
+"""A rehearsal for each module, by the number and inventory it names: two of them run side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from rehearsal import machine, requirements, services
+from rehearsal.places import Places, cache
+from tests.kills.ground import Ground
+
+
+@pytest.fixture(scope="module")
+def ground(request: pytest.FixtureRequest) -> Iterator[Ground]:
+    """The module's rehearsal; nothing of it before, and nothing after."""
+    number = request.module.NUMBER
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ENGINEHOUSE_REHEARSAL_NUMBER", str(number))
+        places = Places.here()
+        if lacking := [*requirements.missing(places), *requirements.missing_packages()]:
+            pytest.skip(requirements.explain(lacking))
+        # The operator's home is the test's own; what the rehearsal itself has made stays where it is.
+        patch.setenv("ENGINEHOUSE_CACHE", str(cache().parent))
+        patch.setenv("HOME", str(places.root / "home"))
+        _throw_away(places)
+        try:
+            yield Ground.of(number, request.module.INVENTORY)
+        finally:
+            _throw_away(places)
+
+
+def _throw_away(places: Places) -> None:
+    machine.down(places)
+    services.services_down()

@@ -1,0 +1,91 @@
+"""One rehearsal with one machine that is made anew for every moment, and an operator who is killed and runs again."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from rehearsal import machine, nspawn, services
+from rehearsal.machine import Machine
+from rehearsal.places import REPOSITORY, Places, RehearsalRefused
+from rehearsal.pyinfra_run import Run, pyinfra
+from tests.faults.scene import answers, until
+from tests.kills.moments import Killer, Moment, Timeline
+from tests.kills.remains import differences, remains
+
+NAME = "kill"
+GOOD = ["silent", "serves", []]
+"""What `ends` says of a host on which everything is as if nothing had happened."""
+
+
+@dataclass
+class Ground:
+    """The rehearsal, the inventory, and what a run leaves there that nobody interrupts."""
+
+    places: Places
+    inventory: str
+    timeline: Timeline
+    whole: dict[str, str]
+
+    @classmethod
+    def of(cls, number: int, inventory: str) -> Ground:
+        """Ready to be killed on: a full run was measured, and what it left was kept."""
+        places = Places(REPOSITORY / ".rehearsal" / f"number-{number}", number)
+        ground = cls(places, inventory, Timeline(), {})
+        one = ground.bare()
+        services.services_up()  # on the bridge, which is there once a machine is, and outlives it
+        run = ground.run(heard=ground.timeline.heard)
+        assert run.code == 0, run.output[-4000:]
+        assert ground.ends(one)[:2] == GOOD[:2]
+        ground.whole = remains(one)
+        return ground
+
+    def bare(self) -> Machine:
+        """The machine as it comes from the provider, and an operator who has never deployed from here."""
+        with contextlib.suppress(Exception):
+            machine.machine(NAME, self.places).destroy()
+        shutil.rmtree(self.home, ignore_errors=True)
+        self.home.mkdir(parents=True)
+        (one,) = machine.up([NAME], places=self.places)
+        return one
+
+    @property
+    def home(self) -> Path:
+        """The operator's home: what the control machine keeps between runs."""
+        return self.places.root / "home"
+
+    def run(self, heard: Callable[[str], None] | None = None) -> Run:
+        """One run as a person types it."""
+        run = pyinfra(self.inventory, "deploy.py", "-y", tell=False, heard=heard)
+        with (self.places.root / "operator.log").open("a") as log:
+            log.write(f"$ {self.inventory}\n{run.output}exit {run.code}\n\n")
+        return run
+
+    def killed(self, one: Machine, moment: Moment) -> Run:
+        """A run whose control process is killed at the moment. A host it had told to reboot has done so: while it is
+        away nobody deploys to it."""
+        before = nspawn.leader_pid(one.directory)
+        run = self.run(heard=Killer(self.places, moment).heard)
+        if reboots(one):
+            until(lambda: nspawn.leader_pid(one.directory) not in (before, None), 60)
+        one.wait()
+        return run
+
+    def ends(self, one: Machine) -> list[object]:
+        """What another run changes, whether the host serves, and what it holds that it should not."""
+        again = self.run()
+        told = "silent" if again.is_silent else again.output[-3000:]
+        serves = "serves" if until(lambda: answers(one), 60) else "does not serve"
+        return [told, serves, differences(remains(one), self.whole)]
+
+
+def reboots(one: Machine) -> bool:
+    """Whether the host is about to go down, or on its way."""
+    try:
+        told = one.run("pgrep -f 'systemctl reboo[t]'; systemctl is-system-running", check=False)
+    except RehearsalRefused:
+        return False  # it is down already: whoever waits for it sees it come back
+    return told.stdout.split()[-1:] == ["stopping"] or len(told.stdout.split()) > 1

@@ -1,0 +1,94 @@
+"""When the control process is killed: a random moment of a full run, said as an operation and the seconds into it.
+
+The moments are stratified: one in each fifteenth of the run, uniform inside it. Drawn plainly, fifteen moments would
+leave a third of the run without any, and so would every repetition, because the draw is seeded. A moment is translated
+into the operation that was in progress then when nobody interrupted, and the seconds since that one began: a machine
+that is slower today is cut at the same place, and the test's name and message say where.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import threading
+import time
+from dataclasses import dataclass, field
+
+from rehearsal.places import Places
+from rehearsal.pyinfra_run import control_pid
+
+OPERATION = "--> Starting operation: "
+BEFORE, END = "before the first operation", "--> Results"
+
+
+def drawn(seed: int, count: int) -> list[float]:
+    """Fractions of a full run, one in each stratum, rounded so that a test's name says all of it."""
+    draw = random.Random(seed)
+    return [round((stratum + draw.random()) / count, 4) for stratum in range(count)]
+
+
+@dataclass(frozen=True)
+class Moment:
+    """So many seconds into the operation of that number (0: before the first), or as the next one begins."""
+
+    number: int
+    label: str
+    seconds: float
+
+    def __str__(self) -> str:
+        return f"{self.seconds:.2f} s into operation {self.number}, {self.label}"
+
+
+@dataclass
+class Timeline:
+    """The operations of a run, each with the seconds since the run's first word at which it began."""
+
+    began: list[tuple[str, float]] = field(default_factory=list)
+    ended: float = 0.0
+    _first: float = 0.0
+
+    def heard(self, line: str) -> None:
+        """One line of the run, as it comes."""
+        now = time.monotonic()
+        if not self.began:
+            self._first = now
+            self.began.append((BEFORE, 0.0))
+        if line.startswith(OPERATION):
+            self.began.append((line.removeprefix(OPERATION).strip(), now - self._first))
+        if line.startswith(END):
+            self.ended = now - self._first
+
+    def moment(self, fraction: float) -> Moment:
+        """What was in progress after that fraction of the run, and since when."""
+        after = fraction * self.ended
+        number = max(index for index, (_, began) in enumerate(self.began) if began <= after)
+        label, began = self.began[number]
+        return Moment(number, label, round(after - began, 3))
+
+
+@dataclass
+class Killer:
+    """Listens to a run and kills its control process, and nothing else, at the moment."""
+
+    places: Places
+    moment: Moment
+    _timeline: Timeline = field(default_factory=Timeline)
+    _timer: threading.Timer | None = None
+
+    def heard(self, line: str) -> None:
+        """One line of the run, as it comes."""
+        self._timeline.heard(line)
+        number = len(self._timeline.began) - 1
+        if number > self.moment.number or self._timeline.ended:
+            self.kill()
+        elif number == self.moment.number and self._timer is None:
+            self._timer = threading.Timer(self.moment.seconds, self.kill)
+            self._timer.start()
+
+    def kill(self) -> None:
+        """SIGKILL, to its pid alone; what it has started is left to itself."""
+        if self._timer:
+            self._timer.cancel()
+        if pid := control_pid(self.places):
+            os.kill(pid, signal.SIGKILL)

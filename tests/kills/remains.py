@@ -1,0 +1,57 @@
+"""What a run leaves on a host, so that one that was cut and mended is compared with one that nobody interrupted.
+
+Compared as a whole, and not looked through for the names that leftovers have today: a staging directory, a temporary
+file, a unit, a container, a hold or a process that an uninterrupted run would not have left is found whatever it is
+called, and so is half a file under its final name.
+"""
+
+from __future__ import annotations
+
+import re
+
+from rehearsal.machine import Machine
+
+ROOTS = "/etc /usr/local /opt /srv /root /home /tmp /var/tmp /var/lib/enginehouse /run/enginehouse"
+ASKED = {
+    "path": rf"find {ROOTS} -printf '%p\t%y %m %u %l\n'",
+    "content": f"find {ROOTS} -type f -exec sha256sum {{}} + | sed -E 's/^(\\S+)  (.*)/\\2\\t\\1/'",
+    "package": r"dpkg-query -W -f '${Package}\t${db:Status-Abbrev}${Version}\n'",
+    "half a package": r"dpkg --audit; ls -A /var/lib/dpkg/updates",
+    "hold": "apt-mark showhold",
+    "failed unit": "systemctl list-units --failed --plain --no-legend | cut -d' ' -f1",
+    "unit at boot": "systemctl list-unit-files --state=enabled --no-legend | tr -s ' ' | cut -d' ' -f1",
+    "transient unit": "find /run/systemd/transient -type f -printf '%f\n' | grep -vE '^(session|docker)-'",
+    "container": r"docker ps --all --format '{{.Names}}\t{{.State}}'",
+    "image": r"docker image ls --all --digests --format '{{.Repository}}\t{{.ID}} {{.Digest}}'",
+    "network": r"docker network ls --format '{{.Name}}\t{{.Driver}}'",
+    "mount": "findmnt --noheadings --list --output TARGET,FSTYPE | grep -vE 'docker|containerd|/run/user|credentials'",
+    # What was started over SSH and still runs: an apt-get, an rsync. Logins that are open are the harness's own.
+    "process": "cat $(find /sys/fs/cgroup -path '*/session-*' -name cgroup.procs) 2>/dev/null"
+    " | xargs -r ps -o args= -p | grep -vE '^(sshd|ps|\\(sd-pam|/usr/lib/systemd/systemd)'",
+}
+VARIES = re.compile(
+    r"content /(etc/(machine-id|hostname|hosts|mtab|ssh/.*|resolv\.conf|.*-|ld\.so\.cache|docker/key\.json)"
+    r"|run/enginehouse/triton-main/key"
+    r"|var/lib/enginehouse/(history\.jsonl|probes/.*|servers/main/.*\.json|metrics/.*|cache/.*))$"
+)
+"""Files that two uninterrupted runs do not leave alike: keys, clocks, how long something took."""
+PRIVATE = re.compile(r"systemd-private-[0-9a-f]{32}-(\S+?\.service)-\w{6}")
+
+
+def remains(machine: Machine) -> dict[str, str]:
+    """Everything of this host that a deploy may leave, as "kind name" and what it is."""
+    found: dict[str, str] = {}
+    for kind, question in ASKED.items():
+        for line in machine.run(f"{question}; true").stdout.splitlines():
+            name, _, value = PRIVATE.sub(r"systemd-private-\1", line).partition("\t")
+            found[f"{kind} {name}"] = value
+    return {name: value for name, value in found.items() if not VARIES.match(name)}
+
+
+def differences(found: dict[str, str], wanted: dict[str, str]) -> list[str]:
+    """What is left that should not be, what is missing, and what is another, one line each."""
+    return [
+        f"{name}: {found.get(name, 'missing')!r}, uninterrupted {wanted.get(name, 'not there')!r}"
+        for name in sorted(found.keys() | wanted.keys())
+        if found.get(name) != wanted.get(name)
+    ]
