@@ -3,8 +3,9 @@
 
     publish.py STAGING TARGET    expects STAGING/manifest.sha256
 
-Exit 1 names the first files that differ; nothing is published then, and the next rsync repairs them. Files that the
-manifest does not name (rsync's leftovers) are removed.
+Exit 1 names the first files that differ; nothing is published then, and they are removed: rsync would take one of the
+right size and time for the right one, and sends it anew now. Files that the manifest does not name (rsync's leftovers)
+are removed.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ def main() -> int:
         seen = dict(zip(sums, pool.map(lambda name: sha256(staging / name), sums), strict=True))
     wrong = [name for name in sums if seen[name] != sums[name]]
     if wrong:
+        for name in wrong:
+            (staging / name).unlink(missing_ok=True)
         print(f"{len(wrong)} of {len(sums)} files do not match {MANIFEST}: {', '.join(wrong[:5])}", file=sys.stderr)
         return 1
     tidy(staging, set(sums) | {MANIFEST})

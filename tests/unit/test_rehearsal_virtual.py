@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import socket
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from rehearsal import disk, qemu
+from rehearsal.places import RehearsalRefused
 
 RECORD = {
     "name": "q12a",
@@ -52,3 +56,24 @@ def test_the_verdict_of_a_trial_is_remembered_until_the_outer_machine_boots_agai
     monkeypatch.setattr(qemu, "_boots", lambda accelerator, base: bool(trials.append(accelerator)))
     assert [qemu.best_accelerator(disk.BaseDisk(tmp_path)) for _ in range(2)] == ["tcg", "tcg"]
     assert trials == ["kvm"]
+
+
+def test_qemu_is_asked_in_its_own_protocol_and_its_refusal_is_told(tmp_path: Path) -> None:
+    heard: list[str] = []
+
+    def answer(line: socket.socket) -> None:
+        connection, _ = line.accept()
+        with connection, connection.makefile("rw") as stream:
+            for told in ('{"QMP": {}}', '{"return": {}}\n{"event": "STOP"}', '{"error": {"desc": "no disk"}}'):
+                stream.write(told + "\n")
+                stream.flush()
+                heard.append(stream.readline())
+
+    with socket.socket(socket.AF_UNIX) as line:
+        line.bind(str(tmp_path / "qmp"))
+        line.listen()
+        with ThreadPoolExecutor() as pool:
+            pool.submit(answer, line)
+            with pytest.raises(RehearsalRefused, match="QEMU does not block_set_io_throttle: no disk"):
+                qemu.ask(tmp_path, "block_set_io_throttle", device="disk", bps=1)
+    assert json.loads(heard[1]) == {"execute": "block_set_io_throttle", "arguments": {"device": "disk", "bps": 1}}

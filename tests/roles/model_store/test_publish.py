@@ -36,9 +36,10 @@ def test_what_matches_is_published_without_leftovers(staging: Path) -> None:
     assert sorted(os.listdir(staging.with_name("m"))) == ["manifest.sha256", "model.safetensors"]
 
 
-def test_what_does_not_match_is_kept_aside_and_named(staging: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_does_not_match_is_named_and_sent_again(staging: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (staging / "model.safetensors").write_bytes(b"tensorz")
     assert (call(staging), staging.with_name("m").exists()) == (1, False)
+    assert not (staging / "model.safetensors").exists()
     assert capsys.readouterr().err == "1 of 1 files do not match manifest.sha256: model.safetensors\n"
 
 
