@@ -6,6 +6,7 @@ from pyinfra.api import FactBase
 
 from roles.firewall import paths
 from roles.seen import Seen, ask_files, ask_packages, ask_units, ask_value, script
+from roles.undo import KEPT
 
 # sshd's configured ports, those it listens on, and the one of every connection it serves: ours is among them.
 SSH_PORTS = (
@@ -16,7 +17,7 @@ SSH_PORTS = (
 
 
 class FirewallHost(FactBase[Seen]):
-    """The package, our files, whether our table is in force as it was loaded, and where SSH answers."""
+    """The package, our files, whether our table is in force as it was loaded and confirmed, and where SSH answers."""
 
     default = Seen
 
@@ -27,6 +28,7 @@ class FirewallHost(FactBase[Seen]):
             ask_files(paths.RULES, paths.PROGRAM, paths.UNIT),
             ask_units(paths.UNIT_NAME),
             ask_value("loaded", f"bash {paths.PROGRAM} seen"),
+            ask_value("unconfirmed", f"ls {KEPT}/firewall"),
             ask_value("ssh-ports", SSH_PORTS),
         )
 

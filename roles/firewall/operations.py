@@ -42,6 +42,8 @@ def in_force(seen: Seen, mine: Slice) -> Iterator[Command]:
     if not unit.starts_at_boot:
         yield f"systemctl enable {paths.UNIT_NAME}"
     if seen.holds(paths.RULES, wanted) and seen.value("loaded") and unit.runs:
+        if seen.value("unconfirmed"):  # a run that was cut off loaded them, and the host is about to take them back
+            yield from watched(mine.firewall.confirm_seconds).around([])
         return
     yield from watched(mine.firewall.confirm_seconds).around(
         [write(paths.RULES, wanted)], risky=f"systemctl reload-or-restart {paths.UNIT_NAME}"

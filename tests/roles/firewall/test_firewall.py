@@ -83,6 +83,15 @@ def test_rules_in_force_are_no_change() -> None:
     assert (ran.commands, ran.would_change) == ((), ())
 
 
+def test_rules_that_a_killed_run_left_unconfirmed_are_confirmed_before_the_host_takes_them_back() -> None:
+    rest = [*TOOL, *SSH, *LOADED, *placed((paths.RULES, rules(declared(), (22, 2222))))]
+    assert play(declared(), *rest, "value\tunconfirmed\tkept.json").commands == (
+        f'python3 -B {undo.PROGRAM} save firewall --after "bash {paths.PROGRAM} load" {paths.RULES}',
+        f"python3 -B {undo.PROGRAM} watch firewall 30",
+        "confirm firewall over a new connection",
+    )
+
+
 def test_rules_somebody_flushed_are_loaded_again() -> None:
     rest = [*TOOL, *SSH, *LOADED[1:], *placed((paths.RULES, rules(declared(), (22, 2222))))]
     assert "risk systemctl reload-or-restart enginehouse-firewall.service" in play(declared(), *rest).commands
