@@ -25,7 +25,7 @@ from pyinfra.api.operation import OperationMeta
 
 from deploy.errors import Refusal
 from roles.places import SETTINGS, program, unit
-from roles.steps import Command, Reading, Refuse, step
+from roles.steps import Command, Reading, Refuse, step, write
 from roles.texts import Seen, Text, is_unit, put, shipped
 
 PROGRAM = program("undo.py")
@@ -45,15 +45,18 @@ GRACE_SECONDS = 150
 def installed() -> OperationMeta:
     """The host has the switch, and what is left unconfirmed when it goes down is taken back at its next boot."""
     programs = [shipped(f"files/undo/{name}", program(name), "0755") for name in ("undo.py", "docker-back.sh")]
-    texts = [*programs, shipped(f"files/undo/{UNIT}", unit(UNIT))]
+    switch = shipped(f"files/undo/{UNIT}", unit(UNIT))
 
     def decide(seen: dict[str, str]) -> Iterator[Command]:
-        missing = list(put(texts, seen))
-        yield from missing
-        if missing:
+        unit_first = list(put([switch], seen))
+        missing = [text for text in programs if seen.get(text.path) != text.seen_when_right]
+        yield from unit_first
+        if unit_first or missing:
             yield f"systemctl enable {UNIT}"
+        # Last: of a run that was killed before it enabled the unit, the next one finds them missing.
+        yield from (write(text.path, text.content, text.mode) for text in missing)
 
-    reading = Reading(Seen, {"paths": tuple(text.path for text in texts)})
+    reading = Reading(Seen, {"paths": tuple(text.path for text in (switch, *programs))})
     return step(reading, decide, name="Undo | Install what takes changes back")
 
 

@@ -1,0 +1,33 @@
+"""What brings the dead man's switch to a host, in an order that a killed run cannot spoil."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from pathlib import Path
+
+from roles import undo
+from tests.roles.fake import run
+
+FILES = Path(__file__).parents[3] / "files/undo"
+UNIT = (f"/etc/systemd/system/{undo.UNIT}", undo.UNIT, "644")
+PROGRAMS = [(undo.program(name), name, "755") for name in ("undo.py", "docker-back.sh")]
+
+
+def commands(*there: tuple[str, str, str]) -> list[str]:
+    """What is done on a host that has these files: what is written, by its last word, and other commands whole."""
+    seen = [f"{sha256((FILES / name).read_bytes()).hexdigest()} {mode} root {path}" for path, name, mode in there]
+    ran = run(lambda: undo.installed(), answers={"for f in": seen}).commands
+    return [line.split("\n")[0].split()[-1] if line.startswith("mkdir") else line for line in ran]
+
+
+def test_a_bare_host_has_the_unit_enabled_before_it_has_everything() -> None:
+    assert commands() == [UNIT[0], "systemctl daemon-reload", f"systemctl enable {undo.UNIT}",
+                          PROGRAMS[0][0], PROGRAMS[1][0]]  # fmt: skip
+
+
+def test_a_run_that_was_killed_before_it_enabled_the_unit_is_made_good() -> None:
+    assert commands(UNIT) == [f"systemctl enable {undo.UNIT}", PROGRAMS[0][0], PROGRAMS[1][0]]
+
+
+def test_a_host_that_has_everything_is_left_alone() -> None:
+    assert commands(UNIT, *PROGRAMS) == []
