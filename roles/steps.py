@@ -120,8 +120,11 @@ def any_changed(steps: Iterable[OperationMeta]) -> bool:
     return any(step.will_change for step in steps)
 
 
-def write(path: str, content: str, mode: str = "0644") -> StringCommand:
+def write(path: str, content: str, mode: str = "0644", then: str = "") -> StringCommand:
     """The command after which `path` holds `content`, replaced by rename: no reader ever sees half of it.
+
+    `then` follows where the file was replaced, also where the control process is killed in between: as a command of its
+    own it would be forgotten, because the next run finds the file as wanted.
 
     On the disk before the rename is: a power cut would leave a new name with nothing in it. And all of it: where the
     control process is killed while it sends, `cat` ends well, with half of it or nothing.
@@ -133,5 +136,6 @@ def write(path: str, content: str, mode: str = "0644") -> StringCommand:
         *("&& test $(stat -c %s", QuoteString(new), f") = {len(content.encode())}"),
         *("&& chmod", mode, QuoteString(new), "&& sync", QuoteString(new)),
         *("&& mv -T", QuoteString(new), QuoteString(path)),
+        *(("&&", then) if then else ()),
         _stdin=content,
     )

@@ -63,8 +63,7 @@ def journal(seen: Seen, chosen: Defaults) -> Iterator[Command]:
     """Commands that bound the journal."""
     content = f"[Journal]\nSystemMaxUse={chosen.journal_max_mib}M\n"
     if not seen.holds(JOURNAL, content):
-        yield write(JOURNAL, content)
-        yield "systemctl try-restart systemd-journald.service"
+        yield write(JOURNAL, content, then="systemctl try-restart systemd-journald.service")
 
 
 def directories(seen: Seen) -> Iterator[Command]:

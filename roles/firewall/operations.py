@@ -21,14 +21,12 @@ def packages(seen: Seen) -> Iterator[Command]:
 
 def programs(seen: Seen) -> Iterator[Command]:
     """Commands that place the program and the unit, neither of which changes what answers."""
-    wanted = [
-        shipped("files/firewall/firewall.sh", paths.PROGRAM, "0755"),
-        shipped(f"files/firewall/{paths.UNIT_NAME}", paths.UNIT),
-    ]
-    missing = [text for text in wanted if not seen.holds(text.path, text.content)]
-    yield from (write(text.path, text.content, text.mode) for text in missing)
-    if missing:
-        yield "systemctl daemon-reload"
+    program = shipped("files/firewall/firewall.sh", paths.PROGRAM, "0755")
+    service = shipped(f"files/firewall/{paths.UNIT_NAME}", paths.UNIT)
+    if not seen.holds(program.path, program.content):
+        yield write(program.path, program.content, program.mode)
+    if not seen.holds(service.path, service.content):
+        yield write(service.path, service.content, service.mode, then="systemctl daemon-reload")
 
 
 def in_force(seen: Seen, mine: Slice) -> Iterator[Command]:

@@ -36,8 +36,7 @@ def files(seen: Seen, mine: Slice) -> Iterator[Command]:
     yield from _place(seen, settings(mine))
     service = (FILES / paths.UNIT_NAME).read_text()
     if not seen.holds(paths.UNIT, service):
-        yield write(paths.UNIT, service)
-        yield f"systemctl daemon-reload && systemctl enable {paths.UNIT_NAME}"
+        yield write(paths.UNIT, service, then=f"systemctl daemon-reload && systemctl enable {paths.UNIT_NAME}")
     elif not seen.unit(paths.UNIT_NAME).starts_at_boot:
         yield f"systemctl enable {paths.UNIT_NAME}"
 

@@ -134,9 +134,9 @@ def persistence(seen: Seen) -> Iterator[Command]:
         yield write(paths.RELOAD, program, mode="0755")
     drop_in = (FILES / "persistenced.conf").read_text()
     if not seen.holds(paths.PERSISTENCE, drop_in):
-        yield write(paths.PERSISTENCE, drop_in)
         # It does not start while no driver is loaded; `persistenced` starts it when one is.
-        yield "systemctl daemon-reload && (systemctl try-restart nvidia-persistenced.service 2>/dev/null || true)"
+        restart = "systemctl daemon-reload && (systemctl try-restart nvidia-persistenced.service 2>/dev/null || true)"
+        yield write(paths.PERSISTENCE, drop_in, then=restart)
 
 
 def persistenced(seen: Seen) -> Iterator[Command]:

@@ -57,18 +57,18 @@ class Ground:
         """The operator's home: what the control machine keeps between runs."""
         return self.places.root / "home"
 
-    def run(self, heard: Callable[[str], None] | None = None) -> Run:
-        """One run as a person types it."""
+    def run(self, heard: Callable[[str], None] | None = None, note: str = "") -> Run:
+        """One run as a person types it; operator.log keeps what it said."""
         run = pyinfra(self.inventory, "deploy.py", "-y", tell=False, heard=heard)
         with (self.places.root / "operator.log").open("a") as log:
-            log.write(f"$ {self.inventory}\n{run.output}exit {run.code}\n\n")
+            log.write(f"$ {self.inventory}\n{run.output}exit {run.code} after {run.seconds:.1f} s{note}\n\n")
         return run
 
     def killed(self, one: Machine, moment: Moment) -> Run:
         """A run whose control process is killed at the moment. A host it had told to reboot has done so: while it is
         away nobody deploys to it."""
         before = nspawn.leader_pid(one.directory)
-        run = self.run(heard=Killer(self.places, moment).heard)
+        run = self.run(Killer(self.places, moment).heard, f", killed {moment}")
         if reboots(one):
             until(lambda: nspawn.leader_pid(one.directory) not in (before, None), 60)
         one.wait()

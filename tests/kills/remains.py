@@ -19,6 +19,7 @@ ASKED = {
     "half a package": r"dpkg --audit; ls -A /var/lib/dpkg/updates",
     "hold": "apt-mark showhold",
     "failed unit": "systemctl list-units --failed --plain --no-legend | cut -d' ' -f1",
+    "unread unit": "systemctl show --property Id,NeedDaemonReload '*' | grep -B1 =yes | grep Id=",
     "unit at boot": "systemctl list-unit-files --state=enabled --no-legend | tr -s ' ' | cut -d' ' -f1",
     "transient unit": "find /run/systemd/transient -type f -printf '%f\n' | grep -vE '^(session|docker)-'",
     "container": r"docker ps --all --format '{{.Names}}\t{{.State}}'",

@@ -115,6 +115,14 @@ def test_a_file_that_arrived_whole_does(tmp_path: Path) -> None:
     assert (tmp_path / "new/daemon.json").read_text() == "first line\nsecond line ü\n"
 
 
+def test_what_has_to_follow_a_file_is_part_of_the_command_that_replaces_it(tmp_path: Path) -> None:
+    command = str(write(str(tmp_path / "a"), "x\n", then=f"touch {tmp_path}/followed"))
+    subprocess.run(["sh", "-c", command], input="", text=True)
+    assert not (tmp_path / "followed").exists()
+    subprocess.run(["sh", "-c", command], input="x\n", text=True)
+    assert (tmp_path / "followed").exists()
+
+
 def test_an_override_replaces_one_default() -> None:
     found = []
     data = {"docker_settings": {"log_files": 9}}
