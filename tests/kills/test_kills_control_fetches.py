@@ -8,7 +8,7 @@ from tests.kills.ground import GOOD, Ground
 from tests.kills.moments import drawn
 
 NUMBER, INVENTORY = 4, "tests/kills/inventories/control_fetches.py"
-pytestmark = [pytest.mark.faults, pytest.mark.xdist_group(f"number-{NUMBER}")]
+pytestmark = [pytest.mark.faults, pytest.mark.xdist_group("number-4")]
 
 
 @pytest.mark.parametrize("fraction", drawn(seed=20261122, count=15))

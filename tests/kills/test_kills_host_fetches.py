@@ -8,7 +8,7 @@ from tests.kills.ground import GOOD, Ground
 from tests.kills.moments import drawn
 
 NUMBER, INVENTORY = 1, "tests/kills/inventories/host_fetches.py"
-pytestmark = [pytest.mark.faults, pytest.mark.xdist_group(f"number-{NUMBER}")]
+pytestmark = [pytest.mark.faults, pytest.mark.xdist_group("number-1")]
 
 
 @pytest.mark.parametrize("fraction", drawn(seed=20261121, count=15))
