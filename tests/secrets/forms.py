@@ -1,0 +1,62 @@
+"""The shapes in which a secret may be found: as it is, in base64 wherever it began, percent-encoded, in hexadecimal.
+
+Half a secret is looked for as well as a whole one, so that a line that was cut, or wrapped, is seen too. Whoever looks
+is given texts and what each of them is called, and tells the name: a secret itself is never in an answer.
+"""
+
+from __future__ import annotations
+
+import base64
+import secrets
+import string
+from collections.abc import Iterable
+from urllib.parse import quote
+
+Forms = dict[str, str]
+"""Text to look for, and what it is called: the secret's name and the shape."""
+# What percent-encoding and base64's other alphabet change must be in it, or these shapes would be the plain one.
+SPECIAL = "+/="
+LETTERS = string.ascii_letters + string.digits
+HALF = 20
+
+
+def canary(prefix: str) -> str:
+    """A secret nobody else has, each half of which has characters that are written differently in other shapes."""
+    parts = ("".join(secrets.choice(LETTERS) for _ in range(HALF - len(SPECIAL))) for _ in range(2))
+    return prefix + "".join(part[:8] + SPECIAL + part[8:] for part in parts)
+
+
+def forms(named: dict[str, str]) -> Forms:
+    """Every shape of either half of each secret (the last 40 characters: a prefix is no secret)."""
+    return {
+        text: f"{name} ({shape})"
+        for name, secret in named.items()
+        for half in (secret[-2 * HALF : -HALF], secret[-HALF:])
+        for shape, texts in _shapes(half)
+        for text in texts
+    }
+
+
+def names_in(text: str, looked_for: Forms) -> list[str]:
+    """What of it is in a text, by name."""
+    return sorted({name for form, name in looked_for.items() if form in text})
+
+
+def in_base64(secret: str) -> list[str]:
+    """The part of its base64 that does not depend on its neighbours, at each of three alignments."""
+    encoded = (base64.b64encode(b"\0" * before + secret.encode()).decode().rstrip("=") for before in range(3))
+    return [text[4 if before else 0 : -2] for before, text in enumerate(encoded)]
+
+
+def _shapes(secret: str) -> Iterable[tuple[str, list[str]]]:
+    """The plain one last: percent-encoding may leave a secret as it is, and then it is the plain one."""
+    percent, hexadecimal = quote(secret, safe=""), secret.encode().hex()
+    yield "base64", [form for text in in_base64(secret) for form in (text, text.translate(str.maketrans("+/", "-_")))]
+    yield "percent-encoded", [percent, _lower_escapes(secret)]
+    yield "hexadecimal", [hexadecimal, hexadecimal.upper()]
+    yield "plain", [secret]
+
+
+def _lower_escapes(secret: str) -> str:
+    """With %2b where others write %2B."""
+    return "".join(quote(letter, safe="").lower() if letter in SPECIAL else letter for letter in secret)

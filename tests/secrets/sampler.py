@@ -1,0 +1,133 @@
+"""Reads what every process of this machine shows in /proc, again and again, and tells whose a secret was.
+
+    sampler.py < REQUEST   one line; ends when standard input does
+      {"forms": {text: name}, "machine": part of its control groups' name, "programs": [words…], "seconds": at most}
+
+Machines of nspawn run their processes here, so theirs are seen as well as the control side's own; `side` says whose one
+was, by its process namespace. A process is searched where its arguments or environment are not what they were the
+last time. The answer tells names, never a text: {"sights": […], "samples", "seconds", "median_ms", "longest_ms",
+"processes", "cores": {program: [largest core file it could leave there]}}. Standard library only: it starts at once.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import statistics
+import sys
+import time
+from typing import Any
+
+PERIOD_SECONDS = 0.02
+LARGEST = 1 << 22
+
+
+class Sampler:
+    """All looks of one run."""
+
+    def __init__(self, asked: dict[str, Any]) -> None:
+        self.forms = {text.encode(): name for text, name in asked["forms"].items()}
+        self.machine, self.programs = asked["machine"].encode(), asked["programs"]
+        self.mine, self.known = os.readlink("/proc/self/ns/pid"), dict[str, tuple[bytes, bytes]]()
+        self.sights: dict[tuple[str, ...], dict[str, str]] = {}
+        self.cores: dict[str, set[str]] = {}
+        self.starts: list[float] = []
+        self.processes = 0
+
+    def sample(self) -> None:
+        """One look at everything."""
+        self.starts.append(time.monotonic())
+        there = [name for name in os.listdir("/proc") if name[0].isdigit()]
+        for pid in there:
+            shown = read(f"/proc/{pid}/cmdline"), read(f"/proc/{pid}/environ")
+            before = self.known.get(pid)
+            if shown != before:
+                self.processes += before is None
+                self.known[pid] = shown
+                self._judge(pid, *shown)
+        for gone in self.known.keys() - set(there):
+            del self.known[gone]
+
+    def _judge(self, pid: str, argv: bytes, environment: bytes) -> None:
+        for where, shown in (("argv", argv), ("environment", environment)):
+            for text, name in self.forms.items():
+                if text in shown:
+                    self._saw(pid, where, name, variable(shown, text) if where == "environment" else "")
+        for program in self.programs:
+            begins = argv.startswith(program.replace(" ", "\0").encode())
+            if begins and self.machine in read(f"/proc/{pid}/cgroup"):
+                self.cores.setdefault(program, set()).add(largest_core(pid))
+
+    def _saw(self, pid: str, where: str, name: str, variable: str) -> None:
+        command = read(f"/proc/{pid}/comm").decode(errors="replace").strip()
+        side = "control" if link(f"/proc/{pid}/ns/pid") == self.mine else "host"
+        sight = {"pid": pid, "command": command, "side": side, "where": where, "variable": variable, "name": name}
+        self.sights.setdefault(tuple(sight.values()), sight)
+
+    def told(self) -> dict[str, Any]:
+        """The answer."""
+        gaps = [1000 * (after - before) for before, after in zip(self.starts, self.starts[1:], strict=False)] or [0.0]
+        return {
+            "sights": list(self.sights.values()),
+            "samples": len(self.starts),
+            "seconds": round(self.starts[-1] - self.starts[0], 1),
+            "median_ms": round(statistics.median(gaps), 1),
+            "longest_ms": round(max(gaps), 1),
+            "processes": self.processes,
+            "cores": {program: sorted(found - {""}) for program, found in self.cores.items()},
+        }
+
+
+def read(path: str) -> bytes:
+    """What is there; nothing where the process has gone."""
+    try:
+        opened = os.open(path, os.O_RDONLY)
+    except OSError:
+        return b""
+    try:
+        return os.read(opened, LARGEST)
+    except OSError:
+        return b""
+    finally:
+        os.close(opened)
+
+
+def link(path: str) -> str:
+    """Where it points; nowhere where the process has gone."""
+    try:
+        return os.readlink(path)
+    except OSError:
+        return ""
+
+
+def variable(environment: bytes, text: bytes) -> str:
+    """The variable that holds the text."""
+    holding = next((each for each in environment.split(b"\0") if text in each), b"")
+    return holding.partition(b"=")[0].decode(errors="replace")
+
+
+def largest_core(pid: str) -> str:
+    """The process' hard limit, as /proc writes it; empty where it has gone."""
+    lines = read(f"/proc/{pid}/limits").decode().splitlines()
+    return next((line.split()[5] for line in lines if line.startswith("Max core file size")), "")
+
+
+def main() -> int:
+    """Looks until nobody listens any more, or the time is over."""
+    # Everything else on this machine may be busy: what is not looked at in time was not seen.
+    os.nice(-10)
+    asked = json.loads(sys.stdin.readline())
+    sampler, end = Sampler(asked), time.monotonic() + asked["seconds"]
+    print("looking", flush=True)
+    while time.monotonic() < end:
+        began = time.monotonic()
+        sampler.sample()
+        if select.select([sys.stdin], [], [], max(0.001, began + PERIOD_SECONDS - time.monotonic()))[0]:
+            break
+    print(json.dumps(sampler.told()))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,95 @@
+"""A full run at the highest verbosity, and the smoke tests: afterwards the secrets are nowhere, and never were shown.
+
+That both secrets were used needs no test of its own: the image's registry and the LLM's repository refuse whoever comes
+without, and the smoke tests ask that LLM.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.secrets.conftest import Story
+from tests.secrets.forms import names_in
+from tests.secrets.scene import COMMANDS, VARIABLE, Scene
+from tests.secrets.watch import HOLDERS
+
+pytestmark = [pytest.mark.faults, pytest.mark.xdist_group("number-5")]
+
+HOLDING_UNITS = ("enginehouse-pull@x", "enginehouse-weights@gpt-oss-tiny", "enginehouse-swap@main", "triton@main")
+PERIOD_MS = 50
+
+
+@pytest.fixture(scope="module")
+def host(scene: Scene, story: Story) -> dict[str, Any]:
+    """What the search of the whole machine tells, once all is over."""
+    return scene.on_host()
+
+
+@pytest.fixture(scope="module")
+def control(scene: Scene, story: Story) -> dict[str, Any]:
+    """What the search of the control machine tells."""
+    return scene.on_control()
+
+
+def test_the_run_said_all_it_can_say_and_the_service_is_well(story: Story) -> None:
+    said = story.deployed.stdout + story.deployed.stderr
+    assert [word for word in ("enginehouse-pull@", "DEBUG:paramiko") if word not in said] == []
+    assert story.smoked.returncode == 0, story.smoked.stdout[-3000:]
+
+
+def test_every_process_was_sampled_every_50_ms(story: Story) -> None:
+    """On the whole, and half of all gaps are no longer; what shows itself for a tenth of a second is seen."""
+    told = story.watch.told
+    assert told["median_ms"] <= PERIOD_MS and told["samples"] >= told["seconds"] / 0.05 > 0, str(story.watch)
+    assert {("host", "argv"), ("host", "environment")} <= set(story.watch.marked()), str(story.watch)
+
+
+def test_no_process_showed_a_secret_but_the_operators_own_shell(story: Story) -> None:
+    """His variable is inherited by what the control process starts, under its own name; none of it is on the host."""
+    sights = story.watch.sights("side", "where", "variable", "name")
+    assert sights == [("control", "environment", VARIABLE, "registry key (plain)")], story.watch.sights("command")
+
+
+def test_ssh_and_rsync_were_among_those_sampled_and_got_no_more_than_they_inherit(story: Story) -> None:
+    assert {("ssh", VARIABLE), ("rsync", VARIABLE)} <= set(story.watch.sights("command", "variable"))
+
+
+def test_no_file_journal_inspection_image_layer_or_unit_of_the_host_holds_one(host: dict[str, Any]) -> None:
+    assert (host["seen"], host["unread"]) == ([], [])
+
+
+def test_the_host_was_searched_whole(host: dict[str, Any]) -> None:
+    """An unpacked image and a Debian are more than this; every command but that for dumps had something to say."""
+    silent = [name for name in COMMANDS if not host["said"][name]]
+    assert (host["files"] > 10_000, host["bytes"] > 1e9, host["unpacked"] > 0, silent) == (True, True, True, ["dumps"])
+
+
+def test_no_file_of_the_control_machine_holds_one(control: dict[str, Any]) -> None:
+    assert (control["seen"], control["unread"], control["files"] > 0) == ([], [], True)
+
+
+def test_pyinfra_printed_none(scene: Scene, story: Story) -> None:
+    assert names_in("".join(scene.operator.heard), scene.looked_for) == []
+    assert story.deployed.stderr in scene.operator.heard
+
+
+def test_the_test_report_has_none(scene: Scene, story: Story) -> None:
+    report = story.report.read_text()
+    assert ('testcase classname="tests.smoke' in report, names_in(report, scene.looked_for)) == (True, [])
+
+
+def test_no_program_that_holds_one_may_leave_a_core(story: Story) -> None:
+    """Asked of the processes themselves while they ran, Triton's in its container among them."""
+    assert story.watch.told["cores"] == {program: ["0"] for program in HOLDERS}
+
+
+@pytest.mark.parametrize("unit", HOLDING_UNITS)
+def test_no_unit_that_holds_one_may_leave_a_core(scene: Scene, story: Story, unit: str) -> None:
+    said = scene.one.run(f"systemctl show -p LimitCORE -p LimitCORESoft {unit}").stdout
+    assert said.splitlines() == ["LimitCORE=0", "LimitCORESoft=0"]
+
+
+def test_nothing_left_a_core(host: dict[str, Any]) -> None:
+    assert (host["cores"], host["said"]["dumps"]) == ([], 0)

@@ -1,0 +1,131 @@
+"""What the search finds where somebody is careless: each careless act is caught by the part that should catch it.
+
+All of it is done at once, under one sampler and before one search. Last, the engine is made to crash, since it holds a
+key for as long as it pulls and its unit is not ours; the machine is thrown away after that.
+"""
+
+from __future__ import annotations
+
+import gzip
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from tests.faults.scene import until
+from tests.secrets.conftest import Story
+from tests.secrets.forms import names_in
+from tests.secrets.scene import PLACES, Scene
+from tests.secrets.watch import Watch, watched
+
+pytestmark = [pytest.mark.faults, pytest.mark.xdist_group("number-5")]
+
+REGISTRY = "registry.rehearsal.internal:8443"
+KEY, TOKEN = "registry key (plain)", "hub token (plain)"
+# Typed into a shell of the host: the shell itself reads it from standard input, so only what it starts shows the key.
+TYPED = """set -eu
+docker login -u '$oauthtoken' -p '{key}' {registry}
+systemctl start naive
+docker create --name naive --env NGC_API_KEY='{key}' "$(docker images -q | head -n 1)" sh -c ': {key}'
+printf %s '{token}' > /run/naive-token
+docker cp /run/naive-token naive:/var/tmp/token
+rm /run/naive-token
+docker commit naive naive:1
+"""
+UNIT = """[Service]
+Environment=HF_TOKEN={token}
+ExecStart=/bin/sh -c 'echo with $HF_TOKEN; exec sleep 1'
+RemainAfterExit=yes
+"""
+ENGINE_ENDED = "journalctl --unit=docker.service --output=cat --no-pager --grep='Failed with result'"
+CORE = b"\x7fELF\x02\x01\x01" + bytes(9) + b"\x04\x00"
+
+
+@dataclass(frozen=True)
+class Careless:
+    """What was seen while it was done, and what was found after it."""
+
+    watch: Watch
+    host: dict[str, Any]
+    control: dict[str, Any]
+    said: str
+    report: str
+
+    def found(self, where: str) -> list[str]:
+        """Names of what was found where the path, or the command, begins so."""
+        return sorted({name for place, name in self.host["seen"] if place.startswith(where)})
+
+
+@pytest.fixture(scope="module")
+def careless(scene: Scene, story: Story) -> Careless:
+    """Everything one should not do."""
+    key, token = scene.secrets["registry key"], scene.secrets["hub token"]
+    scene.one.put("/etc/systemd/system/naive.service", UNIT.format(token=token))
+    scene.one.put("/var/tmp/naive.gz", gzip.compress(key.encode()))
+    scene.one.put("/etc/naive-address", f"https://hub/?token={quote(token, safe='')}")
+    scene.one.put("/var/tmp/core.1", CORE + scene.secrets["signing key"].encode())
+    report = PLACES.root / "smoke.xml"
+    with watched(scene.looked_for, scene.one) as watch:
+        scene.one.run("bash -s", input=TYPED.format(key=key, token=token, registry=REGISTRY))
+        said = scene.operator.deploy(verb="tests/secrets/verbs/naive_login.py")
+        asked = ["tests/secrets/naive_report.py", "--showlocals", "-p", "no:cacheprovider", f"--junitxml={report}"]
+        scene.operator.python("-m", "pytest", *asked)
+    return Careless(watch, scene.on_host(), scene.on_control(), said.stdout + said.stderr, report.read_text())
+
+
+def test_a_key_in_an_argument_is_seen_by_the_sampler(careless: Careless) -> None:
+    """`docker login -p KEY` on the host."""
+    assert ("host", "docker", "argv", KEY) in careless.watch.sights("side", "command", "where", "name")
+
+
+def test_a_token_in_a_units_environment_is_seen_by_the_sampler(careless: Careless) -> None:
+    assert ("host", "environment", "HF_TOKEN", TOKEN) in careless.watch.sights("side", "where", "variable", "name")
+
+
+@pytest.mark.parametrize(
+    ("where", "name"),
+    [
+        ("/root/.docker/config.json", "registry key (base64)"),
+        ("/etc/systemd/system/naive.service", TOKEN),
+        ("/etc/naive-address", "hub token (percent-encoded)"),
+        ("/var/tmp/naive.gz", KEY),
+        ("/var/lib/docker/overlay2/", TOKEN),
+        ("/var/lib/docker/image/", KEY),
+        ("journal", TOKEN),
+        ("units", TOKEN),
+        ("inspect", KEY),
+        ("history", KEY),
+    ],
+)
+def test_what_is_left_on_the_host_is_found(careless: Careless, where: str, name: str) -> None:
+    """Docker's own login file, a unit, an address in a file, a packed file, a layer, an image's settings, and so on."""
+    assert name in careless.found(where)
+
+
+def test_a_core_that_holds_a_key_is_found_and_told_to_be_one(careless: Careless) -> None:
+    assert (careless.host["cores"], careless.found("/var/tmp/core.1")) == (["/var/tmp/core.1"], ["signing key (plain)"])
+
+
+def test_a_command_with_a_key_in_it_is_found_in_what_pyinfra_says(scene: Scene, careless: Careless) -> None:
+    assert KEY in names_in(careless.said, scene.looked_for)
+
+
+def test_what_sudo_writes_down_of_it_is_found_in_the_journal(careless: Careless) -> None:
+    """A command that pyinfra runs with sudo is logged whole."""
+    assert KEY in careless.found("journal")
+
+
+def test_what_the_control_machine_keeps_of_it_is_found(careless: Careless) -> None:
+    assert [str(PLACES.root / "operator.log"), KEY] in careless.control["seen"]
+
+
+def test_a_key_in_a_failing_tests_variables_is_found_in_the_report(scene: Scene, careless: Careless) -> None:
+    assert KEY in names_in(careless.report, scene.looked_for)
+
+
+def test_a_docker_engine_that_crashes_leaves_no_core(scene: Scene, careless: Careless) -> None:
+    """Its package allows cores of any size; a program in Go ends with an exit status instead of one."""
+    scene.one.run("kill -SEGV $(pidof dockerd)")
+    assert until(lambda: "'exit-code'" in scene.one.run(ENGINE_ENDED, check=False).stdout, 30)
+    assert scene.on_host("/", commands={})["cores"] == ["/var/tmp/core.1"]

@@ -1,0 +1,10 @@
+"""What this project does not do: a login whose key is part of the command, as it is in many a guide."""
+
+import os
+
+from pyinfra.operations import server
+
+server.shell(
+    name="Naive | Log in",
+    commands=[f"docker login -u '$oauthtoken' -p '{os.environ['NGC_API_KEY']}' registry.rehearsal.internal:8443"],
+)

@@ -1,0 +1,70 @@
+"""Starts the sampler, and ends it: what it saw is there once the block is left."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rehearsal import cgroups
+from rehearsal.machine import Machine
+from tests.secrets.forms import Forms
+
+SAMPLER = Path(__file__).with_name("sampler.py")
+MARKER = "enginehouse-canary-marker"
+"""Harmless: shown for a moment to prove that what is shown for a moment is seen."""
+MOST_SECONDS = 600
+PROGRAMS = "/usr/bin/python3 /usr/local/lib/enginehouse/"
+# Whoever holds a secret while it works, as its command line begins: a core of it would put the secret on the disk.
+HOLDERS = (f"{PROGRAMS}pull.py", f"{PROGRAMS}fetch.py", f"{PROGRAMS}prove.py", "tritonserver")
+
+
+@dataclass
+class Watch:
+    """What was seen of the processes of this machine; empty until the block is left."""
+
+    told: dict[str, Any] = field(default_factory=dict)
+
+    def sights(self, *keys: str) -> list[tuple[str, ...]]:
+        """Every sight of a secret, each by these of its keys, once; the marker is none."""
+        seen = (sight for sight in self.told["sights"] if not sight["name"].startswith(MARKER))
+        return sorted({tuple(sight[key] for key in keys) for sight in seen})
+
+    def marked(self) -> list[tuple[str, str]]:
+        """On which side, and where, the marker was seen."""
+        seen = (sight for sight in self.told["sights"] if sight["name"].startswith(MARKER))
+        return sorted({(sight["side"], sight["where"]) for sight in seen})
+
+    def __str__(self) -> str:
+        told = self.told
+        return (
+            f"{told['samples']} samples in {told['seconds']} s of {told['processes']} processes,"
+            f" most of them {told['median_ms']} ms apart, longest gap {told['longest_ms']} ms"
+        )
+
+
+@contextlib.contextmanager
+def watched(looked_for: Forms, one: Machine) -> Iterator[Watch]:
+    """Every process is sampled meanwhile; by a process of its own, which is told what to look for on standard input."""
+    group = cgroups.of_machine(one.places.number, one.name)[0].name
+    asked = {"forms": looked_for | {MARKER: MARKER}, "machine": f"/{group}/", "programs": HOLDERS}
+    watch, program = Watch(), [sys.executable, "-S", str(SAMPLER)]
+    with subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as sampler:
+        assert sampler.stdin and sampler.stdout
+        try:
+            print(json.dumps(asked | {"seconds": MOST_SECONDS}), file=sampler.stdin, flush=True)
+            assert sampler.stdout.readline() == "looking\n"
+            yield watch
+            watch.told = json.loads(sampler.communicate(timeout=30)[0])
+        finally:
+            sampler.kill()
+
+
+def show_marker(one: Machine) -> None:
+    """Two processes of the machine show the marker for a tenth of a second, one in its arguments, one around it."""
+    one.run(f"sh -c 'sleep 0.1; :' {MARKER}; MARKED={MARKER} sleep 0.1")
