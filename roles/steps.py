@@ -19,9 +19,12 @@ from pyinfra.api.command import PyinfraCommand
 from pyinfra.api.operation import OperationMeta
 
 from deploy.errors import Refusal
+from roles import lines
 
 T = TypeVar("T")
 Command = str | PyinfraCommand
+
+lines.mend()  # here, because every verb comes by
 
 
 @dataclass

@@ -24,6 +24,7 @@ from pyinfra.api.exceptions import ConnectError
 from pyinfra.api.operation import OperationMeta
 
 from deploy.errors import Refusal
+from roles import lines
 from roles.places import SETTINGS, program, unit
 from roles.steps import Command, Reading, Refuse, step, write
 from roles.texts import Seen, Text, is_unit, put, shipped
@@ -211,7 +212,7 @@ def over_a_new_connection(
     try:
         fresh.connect()
         done, output = fresh.run_shell_command(StringCommand(command), **arguments)
-        if not done and _is_lost(fresh):
+        if not done and lines.is_lost(fresh):
             return None, []
     except (ConnectError, OSError, EOFError, SSHException):
         return None, []
@@ -220,10 +221,3 @@ def over_a_new_connection(
         if client is not None:
             client.close()
     return done, list(output.stdout_lines if done else output.stderr_lines)
-
-
-def _is_lost(connector: Any) -> bool:
-    """Whether an SSH connection ended under a command: paramiko then says that the command did."""
-    client = getattr(connector, "client", None)
-    transport = client.get_transport() if client is not None else None
-    return transport is not None and not transport.is_active()

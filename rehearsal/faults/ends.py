@@ -34,7 +34,7 @@ class PowerCut(Fault):
     name = "power-cut"
     summary = "the host loses its power in the middle of a swap"
     happens = "at the next boot the release that served before is put back before anything starts, and serves"
-    says = "host is lost"
+    says = "the connection to this host is lost"
     moment = "Triton | Swap"
 
     def apply(self, machine: Machine) -> None:

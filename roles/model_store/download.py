@@ -11,7 +11,12 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
+from pathlib import Path
 from typing import Any
+
+ABANDONED_SECONDS = 600
+"""A download that lives has written something since."""
 
 
 def main() -> int:
@@ -21,6 +26,7 @@ def main() -> int:
         os.environ["SSL_CERT_FILE"] = asked["ca_file"]
     from huggingface_hub import snapshot_download
 
+    forget_killed(Path(asked["target"]))
     try:
         snapshot_download(
             asked["repository"],
@@ -37,6 +43,13 @@ def main() -> int:
         return 0
     print("{}")
     return 0
+
+
+def forget_killed(target: Path) -> None:
+    """No part of a file is left that a killed download began: huggingface_hub begins it anew, under another name."""
+    for path in target.glob(".cache/huggingface/download/**/*.incomplete"):
+        if time.time() - path.stat().st_mtime > ABANDONED_SECONDS:
+            path.unlink(missing_ok=True)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,48 @@
+"""A line that broke is the failure of one host, told in a sentence, and not the end of the run for all of them.
+
+Where a connection ends under a question, paramiko raises this or that, EOFError among it. pyinfra (3.10.0) takes that
+one for a defect of its own: it prints a traceback and ends the run, for every host. Where it ends under a command,
+paramiko says that the command ended badly, and the operator reads an error without a word.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from paramiko import SSHException
+from pyinfra.connectors.ssh import SSHConnector
+
+LOST = "the connection to this host is lost; what was begun there goes on, and the next run takes it up"
+
+
+def told(call: Callable[..., tuple[bool, Any]]) -> Callable[..., tuple[bool, Any]]:
+    """The same call of a connector; where the line breaks it raises what pyinfra knows as one host's failure."""
+
+    @functools.wraps(call)
+    def telling(connector: Any, *arguments: Any, **more: Any) -> tuple[bool, Any]:
+        try:
+            done, output = call(connector, *arguments, **more)
+        except TimeoutError:
+            raise
+        except (EOFError, SSHException, OSError):
+            raise ConnectionError(LOST) from None
+        if not done and is_lost(connector):
+            raise ConnectionError(LOST)
+        return done, output
+
+    return telling
+
+
+def is_lost(connector: Any) -> bool:
+    """Whether an SSH connection has ended; not so where there is none, as to this machine itself."""
+    client = getattr(connector, "client", None)
+    transport = client.get_transport() if client is not None else None
+    return transport is not None and not transport.is_active()
+
+
+def mend() -> None:
+    """Every SSH connection of this process tells a broken line so."""
+    if not hasattr(SSHConnector.run_shell_command, "__wrapped__"):
+        SSHConnector.run_shell_command = told(SSHConnector.run_shell_command)

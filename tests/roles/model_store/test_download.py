@@ -1,0 +1,23 @@
+"""What the control machine's own download does before it begins."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from roles.model_store.download import forget_killed
+
+FOLDER = ".cache/huggingface/download/onnx"
+
+
+def test_what_killed_downloads_began_is_forgotten_and_what_lives_stays(tmp_path: Path) -> None:
+    (tmp_path / FOLDER).mkdir(parents=True)
+    for name in ("killed.1.incomplete", "living.2.incomplete", "config.json.metadata"):
+        (tmp_path / FOLDER / name).touch()
+    os.utime(tmp_path / FOLDER / "killed.1.incomplete", (1_000_000_000, 1_000_000_000))
+    forget_killed(tmp_path)
+    assert sorted(os.listdir(tmp_path / FOLDER)) == ["config.json.metadata", "living.2.incomplete"]
+
+
+def test_a_first_download_finds_nothing_to_forget(tmp_path: Path) -> None:
+    forget_killed(tmp_path / "not there")

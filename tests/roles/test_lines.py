@@ -1,0 +1,49 @@
+"""A connection that ends under a command is told as what it is."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from paramiko import SSHException
+from pyinfra.connectors.ssh import SSHConnector
+
+from roles import lines, steps
+
+
+def connector(is_active: bool) -> Any:
+    """With a client whose line still is, or has ended."""
+    transport = SimpleNamespace(is_active=lambda: is_active)
+    return SimpleNamespace(client=SimpleNamespace(get_transport=lambda: transport))
+
+
+@pytest.mark.parametrize("error", [EOFError(), SSHException("Channel is not open"), OSError("Socket is closed")])
+def test_a_line_that_broke_is_an_error_pyinfra_knows(error: Exception) -> None:
+    def broken(_: Any) -> tuple[bool, Any]:
+        raise error
+
+    with pytest.raises(ConnectionError, match="the connection to this host is lost"):
+        lines.told(broken)(connector(is_active=False))
+
+
+def test_a_command_that_ended_because_its_line_did_is_no_failure_of_the_command() -> None:
+    failed = lines.told(lambda _: (False, ["said"]))
+    assert failed(connector(is_active=True)) == (False, ["said"])
+    with pytest.raises(ConnectionError):
+        failed(connector(is_active=False))
+
+
+def test_time_that_ran_out_stays_what_it_is() -> None:
+    def late(_: Any) -> tuple[bool, Any]:
+        raise TimeoutError
+
+    with pytest.raises(TimeoutError):
+        lines.told(late)(connector(is_active=True))
+
+
+def test_every_role_runs_over_connections_that_tell() -> None:
+    assert steps.lines is lines
+    mended = SSHConnector.run_shell_command
+    lines.mend()
+    assert SSHConnector.run_shell_command is mended and hasattr(mended, "__wrapped__")
