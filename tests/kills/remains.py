@@ -31,11 +31,12 @@ ASKED = {
     " | xargs -r ps -o args= -p | grep -vE '^(sshd|ps|\\(sd-pam|/usr/lib/systemd/systemd)'",
 }
 VARIES = re.compile(
-    r"content /(etc/(machine-id|hostname|hosts|mtab|ssh/.*|resolv\.conf|.*-|ld\.so\.cache|docker/key\.json)"
+    r"path /var/lib/enginehouse/(metrics(/.*)?|servers/main/watch\.json)$"
+    r"|content /(etc/(machine-id|hostname|hosts|mtab|ssh/.*|resolv\.conf|.*-|ld\.so\.cache|docker/key\.json)"
     r"|run/enginehouse/triton-main/key"
     r"|var/lib/enginehouse/(history\.jsonl|probes/.*|servers/main/.*\.json|metrics/.*|cache/.*))$"
 )
-"""Files that two uninterrupted runs do not leave alike: keys, clocks, how long something took."""
+"""What two uninterrupted runs do not leave alike: keys, clocks, how long something took, what timers bring later."""
 PRIVATE = re.compile(r"systemd-private-[0-9a-f]{32}-(\S+?\.service)-\w{6}")
 
 
