@@ -41,6 +41,7 @@ class Tally:
     refused: int = 0
     faults: Counter[str] = field(default_factory=Counter)
     worst: dict[str, float] = field(default_factory=dict)
+    on_a_tie: int = 0
 
 
 def main(words: list[str] | None = None) -> dict[str, Any]:
@@ -110,6 +111,7 @@ def report(
         "refused_right": warm.refused + tally.refused,
         "wrong": sum((warm.faults + tally.faults).values()),
         "faults": dict((warm.faults + tally.faults).most_common(8)),
+        "vectors_on_a_routing_tie": warm.on_a_tie + tally.on_a_tie,
         "worst_1_minus_cosine": worst["cosine"],
         "worst_1_minus_cosine_of_cut_vectors": worst["cosine of cut vectors"],
         "worst_logit_difference": worst["logit"],
@@ -174,7 +176,8 @@ def served_dtype(options: argparse.Namespace) -> str:
 def added(one: Tally, other: Tally) -> Tally:
     """Both together."""
     worst = {key: max(one.worst.get(key, 0.0), other.worst.get(key, 0.0)) for key in one.worst | other.worst}
-    return Tally(one.good + other.good, one.refused + other.refused, one.faults + other.faults, worst)
+    faults, on_a_tie = one.faults + other.faults, one.on_a_tie + other.on_a_tie
+    return Tally(one.good + other.good, one.refused + other.refused, faults, worst, on_a_tie)
 
 
 def serve(
@@ -230,7 +233,7 @@ def client_loop(drawn: mixture.Mixture, protocol: str, address: str, requests: i
             tally.refused += 1
         else:
             tally.good += 1
-    tally.worst = drawn.worst
+    tally.worst, tally.on_a_tie = drawn.worst, drawn.on_a_tie
     return tally
 
 

@@ -52,6 +52,26 @@ def test_the_soak_finds_fault_with_an_answer_to_another_text(small: dict[str, Pa
     assert "1 - cos" in judge({"embeddings": right[None, ::-1], "token_counts": tokens}, rows, {})
 
 
+def test_an_answer_with_a_routing_tie_fallen_the_other_way_is_right_and_counted(
+    small: dict[str, Path], tmp_path: Path
+) -> None:
+    mixed, answers = drawn(small, tmp_path, bad_percent=0)
+    mixed._ties = mixed._ties.copy()
+    mixed._ties[0, 2] = other = np.random.default_rng(1).normal(size=answers["vectors"].shape[1])
+    unit = other / np.linalg.norm(other)
+    answer = {"embeddings": unit[None, None], "token_counts": answers["text_tokens"][[0]][None]}
+    assert (mixed._judge_vectors(answer, [0], {}), mixed.on_a_tie) == ("", 1)
+
+
+def test_router_logits_moved_by_next_to_nothing_move_an_answer_by_no_more(small: dict[str, Path]) -> None:
+    with torch.inference_mode():
+        embedder = oracle.Embedder(small["embedder"], "cpu")
+        right, _ = embedder("search_query", "do du da")
+        embedder.tie_share = 1e-6
+        moved, _ = embedder("search_query", "do du da")
+    assert 0 < np.abs(moved - right).max() < 1e-4
+
+
 def test_the_soak_finds_fault_with_a_refused_good_request(small: dict[str, Path], tmp_path: Path) -> None:
     mixed, _ = drawn(small, tmp_path, bad_percent=0)
     assert "refused" in mixed.draw().fault(Refused("UNAVAILABLE", "queue is full"))
