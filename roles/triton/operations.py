@@ -28,6 +28,11 @@ from roles.triton.flags import unit_stop_seconds
 from roles.triton.render import EXECUTABLE
 
 
+TOLD_LINES = 4
+"""Of a tar that finds the disk full; it says so of every file."""
+NOT_PUBLISHED = "  state   the release is not published; nothing that serves was touched"
+
+
 def texts(servers: tuple[ServerSlice, ...]) -> list[Text]:
     """Programs, both unit templates, and each server's own times as a drop-in."""
     programs = ("prove.py", "swap.py", "prepare.sh", "cuda_probe.py")
@@ -70,7 +75,7 @@ class Publish(PyinfraCommand):
         sent = base64.encodebytes(tarred(files, EXECUTABLE)).decode()
         arguments: ConnectorArguments = {**connector_arguments, "_stdin": sent}
         done, output = host.run_shell_command(StringCommand(publishing(self.release)), **arguments)
-        for line in output.stderr_lines if not done else ():
+        for line in [*output.stderr_lines[:TOLD_LINES], NOT_PUBLISHED] if not done else ():
             host.log_styled(line, fg="red", log_func=logger.error)
         return done
 

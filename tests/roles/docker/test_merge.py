@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roles.docker.defaults import Defaults
@@ -20,11 +20,13 @@ JSON = st.recursive(
 OBJECT = st.dictionaries(st.sampled_from(["features", "log-driver", "log-opts", "data-root", "x"]), JSON, max_size=5)
 
 
+@settings(deadline=None)
 @given(OBJECT, OBJECT)
 def test_merging_twice_changes_nothing_more(current: dict[str, Any], wanted: dict[str, Any]) -> None:
     assert merged(merged(current, wanted), wanted) == merged(current, wanted)
 
 
+@settings(deadline=None)
 @given(OBJECT, OBJECT)
 def test_keys_nobody_wants_changed_stay(current: dict[str, Any], wanted: dict[str, Any]) -> None:
     result = merged(current, wanted)
