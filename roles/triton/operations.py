@@ -27,7 +27,6 @@ from roles.triton.facts import Proof
 from roles.triton.flags import unit_stop_seconds
 from roles.triton.render import EXECUTABLE
 
-
 TOLD_LINES = 4
 """Of a tar that finds the disk full; it says so of every file."""
 NOT_PUBLISHED = "  state   the release is not published; nothing that serves was touched"

@@ -57,6 +57,16 @@ def first_deploy() -> str:
 @pytest.fixture
 def scene(first_deploy: str) -> Scene:
     """The machine, serving the rehearsal's own inventory."""
+    return _serving(first_deploy)
+
+
+@pytest.fixture(scope="module")
+def serving(first_deploy: str) -> Scene:
+    """The same, for what a module's tests look at together."""
+    return _serving(first_deploy)
+
+
+def _serving(first_deploy: str) -> Scene:
     scene = Scene(_existing())
     run = scene.deploy() if scene.one.state == "running" else None
     if run is None or run.code or not healthy(scene.one):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
 import threading
 import time
@@ -18,7 +19,8 @@ from rehearsal.machine import Machine
 from rehearsal.places import REPOSITORY, Places
 from rehearsal.pyinfra_run import Run, pyinfra
 
-NUMBER = 7
+NUMBER = int(os.environ.get("ENGINEHOUSE_FAULTS_NUMBER", "7"))
+"""Another one for whoever works on a test while all of them run."""
 PLACES = Places(REPOSITORY / ".rehearsal" / f"number-{NUMBER}", NUMBER)
 NAME, SERVED = "fault", "faults-served"
 INVENTORY = "tests/faults/inventories/plain.py"
@@ -31,6 +33,11 @@ WRITTEN = (
     r" -o -path /var/lib/enginehouse/cache \) -prune"
     " -o -newer /root/mark ! -type d -print 2>/dev/null; true"
 )
+SERVES = (
+    *("/var/lib/enginehouse/servers/", "/var/lib/enginehouse/releases/", "/etc/docker/"),
+    *("/etc/systemd/system/triton@", "/run/enginehouse/triton-"),
+)
+NOTHING_SERVING = "state   nothing that serves was touched"
 QUESTION = {"inputs": [{"name": "texts", "shape": [1, 1], "datatype": "BYTES", "data": ["some text"]}]}
 SERVER = "/var/lib/enginehouse/servers/main"
 
@@ -49,10 +56,17 @@ class Scene:
 
     one: Machine
 
-    def deploy(self, *words: str, inventory: str = INVENTORY, fault: Fault | None = None) -> Run:
-        """One run as a person types it; with a fault, struck at its moment."""
-        at = fault.moment if fault else ""
-        strike = (lambda: fault.strike(self.one)) if fault else None
+    def deploy(
+        self,
+        *words: str,
+        inventory: str = INVENTORY,
+        fault: Fault | None = None,
+        at: str = "",
+        strike: Callable[[], object] | None = None,
+    ) -> Run:
+        """One run as a person types it; with a fault, struck at its moment, or with any `strike`, at the one named."""
+        if fault:
+            at, strike = fault.moment, lambda: fault.strike(self.one)
         run = pyinfra(inventory, "deploy.py", "-y", *words, tell=False, at=at, strike=strike)
         with (PLACES.root / "operator.log").open("a") as log:
             log.write(f"$ {inventory} {' '.join(words)} {at}\n{run.output}exit {run.code}\n\n")
@@ -87,9 +101,17 @@ class Scene:
         """Files of the machine that are newer than the mark."""
         return self.one.run(WRITTEN).stdout.splitlines()
 
+    def touched(self) -> list[str]:
+        """Those of them that what serves is made of."""
+        return [path for path in self.written() if path.startswith(SERVES)]
+
     def current(self) -> str:
         """The release that is current."""
         return self.one.run(f"basename $(readlink {SERVER}/current)", check=False).stdout.strip()
+
+    def says(self, command: str) -> str:
+        """What a command prints on the machine, whether it ends well or not."""
+        return self.one.run(command, check=False).stdout.strip()
 
     def ends_well(self) -> list[object]:
         """After a plain run and another: exit codes, whether the second was silent, whether it serves."""
@@ -115,13 +137,13 @@ def answers(one: Machine) -> bool:
         return False
 
 
-def until(is_so: Callable[[], bool], seconds: float) -> bool:
+def until(is_so: Callable[[], bool], seconds: float, every: float = 0.3) -> bool:
     """True as soon as it is so; False where it is not after `seconds`."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if is_so():
             return True
-        time.sleep(0.3)
+        time.sleep(every)
     return False
 
 

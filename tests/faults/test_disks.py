@@ -6,7 +6,7 @@ import pytest
 
 from rehearsal.pyinfra_run import pyinfra
 from tests.faults.heavy import checkpoint
-from tests.faults.scene import WELL, Scene, named
+from tests.faults.scene import NOTHING_SERVING, WELL, Scene, named
 
 pytestmark = [pytest.mark.faults, pytest.mark.xdist_group("number-7")]
 
@@ -19,21 +19,26 @@ def test_a_disk_that_fills_up_ends_the_transfer_and_nothing_that_serves(scene: S
     before = scene.one.run(f"ls {WEIGHTS}").stdout
     fault = named("full-disk")
     try:
+        scene.mark()
+        scene.one.limit_rate("40mbit")  # the disk is full before all is sent
         with scene.polled() as polls:
-            run = scene.deploy(inventory=HEAVY, fault=fault)
+            run, touched = scene.deploy(inventory=HEAVY, fault=fault), scene.touched()
         after = scene.one.run(f"ls {WEIGHTS}").stdout
     finally:
+        scene.one.limit_rate(None)
         fault.undo(scene.one)
     assert (run.code, fault.says in run.output, polls.missed, after) == (1, True, [], before)
+    assert (NOTHING_SERVING in run.output, touched) == (True, [])
     assert scene.deploy(inventory=HEAVY).code == 0
     assert scene.ends_well() == WELL
 
 
 def test_a_file_system_without_writes_is_refused_before_the_first_change(scene: Scene) -> None:
     checkpoint(mib=40)
+    scene.mark()
     with (fault := named("read-only")).on(scene.one), scene.polled() as polls:
-        run = scene.deploy(inventory=HEAVY)
-    assert (run.code, fault.says in run.output, polls.missed) == (1, True, [])
+        run, written = scene.deploy(inventory=HEAVY), scene.written()
+    assert (run.code, fault.says in run.output, written, polls.missed) == (1, True, [], [])
     assert "state   preflight; no host was changed" in run.output
     assert scene.ends_well() == WELL
 

@@ -28,9 +28,25 @@ def test_a_killed_control_process_leaves_a_host_that_converges(scene: Scene, mon
 
 
 def test_after_a_power_cut_in_a_swap_the_host_serves_by_itself(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = scene.current()
     run = swapped(scene, "power-cut", monkeypatch, 12)
-    assert run.code == 1
-    assert until(lambda: answers(scene.one), BACK_SECONDS)
+    assert (run.code, named("power-cut").says in run.output, "internal exception" in run.output) == (1, True, False)
+    assert (until(lambda: answers(scene.one), BACK_SECONDS), scene.current()) == (True, before)
+    assert scene.ends_well() == WELL
+
+
+def kill_swap(scene: Scene) -> None:
+    """The host's own program for it, once it has begun."""
+    begun = "for i in $(seq 300); do [ ! -e /var/lib/enginehouse/servers/main/swap.json ] || break; sleep 0.1; done"
+    scene.one.run(f"{begun}; systemctl kill --kill-who=main --signal=KILL enginehouse-swap@main.service")
+
+
+def test_a_swap_that_is_killed_on_the_host_is_undone_there(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAULTS_BATCH", "20")
+    before = scene.current()
+    run = scene.deploy(inventory=OTHER, at="Triton | Swap", strike=lambda: kill_swap(scene))
+    assert (run.code, f"was cut before it ended; {before} is put back" in run.output) == (1, True), run.output[-3000:]
+    assert (until(lambda: answers(scene.one), BACK_SECONDS), scene.current()) == (True, before)
     assert scene.ends_well() == WELL
 
 

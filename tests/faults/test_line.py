@@ -17,15 +17,17 @@ GIGABYTE_MIB = 1024
 def test_of_a_gigabyte_under_a_tenth_is_sent_again_after_a_cut(scene: Scene) -> None:
     size = checkpoint(GIGABYTE_MIB).joinpath("extra.safetensors").stat().st_size
     scene.one.limit_rate("500mbit")
+    scene.mark()
     began = sent_bytes(scene.one)
     try:
         with (cut := SshCut(after_bytes=size * 2 // 5)).on(scene.one), scene.polled() as polls:
-            broken = scene.deploy(inventory=HEAVY, fault=cut)
+            broken, touched = scene.deploy(inventory=HEAVY, fault=cut), scene.touched()
         again = scene.deploy(inventory=HEAVY)
     finally:
         scene.one.limit_rate(None)
     sent = sent_bytes(scene.one) - began
     assert (broken.code, cut.says in broken.output, again.code, polls.missed) == (1, True, 0, [])
+    assert ("is lost; what was begun there goes on" in broken.output, touched) == (True, [])
     assert size < sent < size * 1.1
     assert scene.ends_well() == WELL
 

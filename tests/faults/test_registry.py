@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any
+
 import pytest
 
 from rehearsal import services
 from rehearsal.pyinfra_run import Run
 from tests.faults import other_image
-from tests.faults.scene import PLACES, WELL, Polls, Scene, named
+from tests.faults.scene import NOTHING_SERVING, PLACES, WELL, Polls, Scene, named
 
 pytestmark = [pytest.mark.faults, pytest.mark.xdist_group("number-7")]
 
@@ -22,50 +25,71 @@ def digest(first_deploy: str) -> str:
     return pushed
 
 
-def struck(scene: Scene, name: str) -> tuple[Run, Polls, str]:
-    """The run, what a client missed meanwhile, and the release that is current after it."""
+@dataclass
+class Struck:
+    """A run with a fault: what it said, what a client missed meanwhile, and what was written."""
+
+    run: Run
+    polls: Polls
+    written: list[str]
+    touched: list[str]
+    swapped: bool
+
+    @property
+    def harmless(self) -> bool:
+        """It ended badly, and what serves was neither touched nor missed."""
+        return self.run.code == 1 and not (self.swapped or self.touched or self.polls.missed)
+
+
+def struck(scene: Scene, name: str, **moment: Any) -> Struck:
+    """Brings another image while the fault is there."""
+    before = scene.current()
     with (fault := named(name)).on(scene.one), scene.polled() as polls:
-        run = scene.deploy(inventory=OTHER)
+        scene.mark()
+        run = scene.deploy(inventory=OTHER, **moment)
+        written, touched = scene.written(), scene.touched()
     assert fault.says in run.output, run.output[-3000:]
-    return run, polls, scene.current()
+    return Struck(run, polls, written, touched, scene.current() != before)
 
 
 def test_a_registry_that_is_down_is_refused_before_the_first_change(scene: Scene) -> None:
-    before = scene.current()
-    scene.mark()
-    run, polls, after = struck(scene, "registry-down")
-    assert (run.code, polls.missed, after, scene.written()) == (1, [], before, [])
-    assert "fault: registry.rehearsal.internal:8443 cannot be reached, and image would come from there" in run.output
-    assert "state   preflight; no host was changed" in run.output
+    found = struck(scene, "registry-down")
+    assert (found.harmless, found.written) == (True, [])
+    assert "fault: registry.rehearsal.internal:8443 cannot be reached, and image would come" in found.run.output
+    assert "state   preflight; no host was changed" in found.run.output
+    assert scene.ends_well() == WELL
 
 
 def test_a_host_without_names_is_refused_in_the_same_words(scene: Scene) -> None:
-    before = scene.current()
-    run, polls, after = struck(scene, "dns-gone")
-    assert (run.code, polls.missed, after) == (1, [], before)
-    assert "state   preflight; no host was changed" in run.output
+    found = struck(scene, "dns-gone")
+    assert (found.harmless, found.written) == (True, [])
+    assert "state   preflight; no host was changed" in found.run.output
     assert scene.ends_well() == WELL
 
 
 def test_a_rejected_key_ends_the_pull_and_nothing_that_serves(scene: Scene) -> None:
-    before = scene.current()
-    run, polls, after = struck(scene, "registry-401")
-    assert (run.code, polls.missed, after) == (1, [], before)
-    assert "registry.rehearsal.internal:8443 rejected the key (401, unauthorized)" in run.output
-    assert "state   nothing that serves was touched" in run.output
-
-
-def test_a_layer_that_is_cut_short_is_never_used(scene: Scene) -> None:
-    before = scene.current()
-    run, polls, after = struck(scene, "registry-truncated")
-    assert (run.code, polls.missed, after) == (1, [], before)
-    assert "state   nothing that serves was touched" in run.output
+    found = struck(scene, "registry-401")
+    assert found.harmless and NOTHING_SERVING in found.run.output
+    assert "registry.rehearsal.internal:8443 rejected the key (401, unauthorized)" in found.run.output
     assert scene.ends_well() == WELL
 
 
+def test_a_layer_that_is_cut_short_is_never_used(scene: Scene) -> None:
+    found = struck(scene, "registry-truncated")
+    assert found.harmless and NOTHING_SERVING in found.run.output
+    assert scene.ends_well() == WELL
+
+
+def test_a_pull_that_is_killed_is_told_and_leaves_no_key(scene: Scene) -> None:
+    kill = "systemctl kill --signal KILL 'enginehouse-pull@*'"
+    found = struck(scene, "registry-slow", at="Registry | Wait for", strike=lambda: scene.one.run(kill))
+    assert found.harmless and NOTHING_SERVING in found.run.output
+    assert "was ended from outside (signal)" in found.run.output
+    assert scene.says("find /run/enginehouse/registry -type f") == ""
+
+
 def test_a_slow_registry_is_waited_for_and_its_progress_told(scene: Scene) -> None:
-    before = scene.current()
-    run, _, after = struck(scene, "registry-slow")
-    assert run.code == 0 and after != before
-    assert " MiB, 2 of 3 layers unpacked" in run.output
+    found = struck(scene, "registry-slow")
+    assert (found.run.code, found.swapped) == (0, True)
+    assert " MiB, 2 of 3 layers unpacked" in found.run.output
     assert scene.ends_well() == WELL

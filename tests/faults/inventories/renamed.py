@@ -1,0 +1,7 @@
+"""The rehearsal with its server under another name: same models, same ports, another unit and another container."""
+
+from dataclasses import replace
+
+from tests.faults.variants import hosts
+
+rehearsal = hosts(lambda data, _: {"servers": tuple(replace(each, name="other") for each in data["servers"])})

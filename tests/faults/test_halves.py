@@ -1,0 +1,82 @@
+"""What was left half done is recognised and mended by a plain run, which asks nobody to clean up after us."""
+
+from __future__ import annotations
+
+import pytest
+
+from rehearsal.pyinfra_run import Run
+from tests.faults import left
+from tests.faults.scene import WELL, Polls, Scene, answers
+
+pytestmark = [pytest.mark.faults, pytest.mark.xdist_group("number-7")]
+
+RENAMED = "tests/faults/inventories/renamed.py"
+UNREAD = "systemctl show -p NeedDaemonReload --value triton@main.service"
+WAITING = "ls /etc/enginehouse/undo; systemctl list-timers --all --plain --no-legend 'enginehouse-undo-*'"
+CONTAINERS = "docker ps --all --format '{{.Names}}' | sort"
+PARTIAL = "ls -d /var/lib/enginehouse/releases/.*.partial /var/lib/enginehouse/weights/*/.*.partial"
+GIVEN_UP = (
+    "systemctl is-active triton@main; journalctl -q -u triton@main -n 9 -o cat | grep -m 1 -o 'repeated too quickly'"
+)
+
+
+@pytest.fixture(scope="module")
+def mended(serving: Scene) -> tuple[Scene, Run, Run, Polls]:
+    """A host that serves, full of what killed runs left; then a plain run, and another, while a client asks on."""
+    scene = serving
+    for made in (left.UNCONFIRMED, left.ORPHANS, left.TRANSFERS, left.OTHER_SERVER, left.UNREAD_UNIT):
+        scene.one.run(f"{{ {made} }} >/dev/null 2>&1", check=False)
+    found = scene.says(
+        f"{UNREAD}; {CONTAINERS}; {PARTIAL} | wc -l; {{ {WAITING}; }} | grep -c -e docker -e units-triton"
+    )
+    assert found.split() == ["yes", *sorted(["triton-main", *LEFT]), "2", "4"], found
+    with scene.polled() as polls:
+        return scene, scene.deploy(), scene.deploy(), polls
+
+
+LEFT = ("triton-old", "enginehouse-probe-main", "enginehouse-gpu-probe")
+Mended = tuple[Scene, Run, Run, Polls]
+
+
+def test_a_plain_run_mends_it_all_and_the_next_is_silent(mended: Mended) -> None:
+    _, first, second, _ = mended
+    assert (first.code, second.is_silent) == (0, True), (first.output + second.output)[-6000:]
+
+
+def test_what_serves_goes_on_meanwhile(mended: Mended) -> None:
+    assert mended[3].missed == []
+
+
+def test_containers_that_lost_their_unit_or_program_are_gone(mended: Mended) -> None:
+    assert mended[0].says(CONTAINERS) == "triton-main"
+
+
+def test_units_that_were_written_and_not_read_are_read(mended: Mended) -> None:
+    assert mended[0].says(UNREAD) == "no"
+
+
+def test_changes_that_nobody_confirmed_are_confirmed_and_no_timer_waits(mended: Mended) -> None:
+    assert mended[0].says(WAITING) == ""
+
+
+def test_transfers_that_nobody_continues_are_gone_and_told(mended: Mended) -> None:
+    assert mended[0].says(PARTIAL) == ""
+    assert f"no longer needed: {left.DATA}/weights/minilm/.{left.REVISION}.partial" in mended[1].output
+
+
+def test_a_server_of_an_earlier_inventory_is_gone_with_its_units(mended: Mended) -> None:
+    units = "systemctl list-units --all --plain --no-legend '*@gone*'; systemctl is-enabled triton@gone"
+    assert mended[0].says(f"{units}; ls -d {left.UNITS}/*gone* {left.UNITS}/*.wants/*gone*") == "disabled"
+
+
+def test_a_unit_that_was_given_up_and_a_container_that_outlived_it_are_no_obstacle(scene: Scene) -> None:
+    scene.one.run(f"{{ {left.GIVEN_UP} {left.OUTLIVED} }} >/dev/null 2>&1", check=False)
+    assert scene.says(f"{GIVEN_UP}; {CONTAINERS}").splitlines() == ["failed", "repeated too quickly", "triton-main"]
+    assert scene.ends_well() == WELL
+
+
+def test_a_server_may_be_renamed_and_renamed_back(scene: Scene) -> None:
+    assert scene.deploy(inventory=RENAMED).code == 0
+    assert (scene.says(CONTAINERS), scene.deploy(inventory=RENAMED).is_silent) == ("triton-other", True)
+    assert scene.ends_well() == WELL
+    assert (scene.says(CONTAINERS), answers(scene.one)) == ("triton-main", True)

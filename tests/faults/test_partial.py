@@ -1,0 +1,129 @@
+"""Downloads that were killed in the middle, on the host and on the control machine: the next run continues them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from rehearsal.faults import fault
+from rehearsal.places import cache
+from rehearsal.pyinfra_run import Run, control_pid
+from tests.faults.scene import NOTHING_SERVING, PLACES, WELL, Scene, until
+
+pytestmark = [pytest.mark.faults, pytest.mark.xdist_group("number-7")]
+
+MORE = "tests/faults/inventories/more.py"
+UNIT = "enginehouse-weights@by-host.service"
+WEIGHTS = "/var/lib/enginehouse/weights/by-host"
+HUB = PLACES.root / "services"
+CUT = 400_000
+"""Bytes after which the hub breaks off."""
+
+
+@dataclass
+class Killed:
+    """Both killed runs, what there was of each download then (bytes, and files begun), and the run after them."""
+
+    on_host: Run
+    host_bytes: int
+    on_control: Run
+    begun: int
+    after: Run
+    continued: int
+    """Answers of the hub, after the first kill, that began in the middle of a file."""
+
+
+@pytest.fixture(scope="module")
+def home() -> Iterator[Path]:
+    """The control machine's own directory, where it keeps what it fetched."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ENGINEHOUSE_CACHE", str(cache().parent))  # what the rehearsal has made stays where it is
+        patch.setenv("HOME", str(PLACES.root / "home"))
+        shutil.rmtree(PLACES.root / "home", ignore_errors=True)
+        (PLACES.root / "home").mkdir()
+        yield PLACES.root / "home"
+
+
+@pytest.fixture(scope="module")
+def killed(serving: Scene, home: Path) -> Killed:
+    """One kill on each side, then a plain run an hour later."""
+    with hub_cuts():
+        on_host = struck(serving, "Model store | Wait for by-host", lambda: kill_fetch(serving))
+    host_bytes = int(serving.says(f"cat {WEIGHTS}/.*.partial/model.safetensors | wc -c"))
+    before = from_the_middle()
+    on_control = struck(serving, "Model store | Send by-control", lambda: kill_control(serving, home))
+    begun = incomplete(home)
+    for path in begun:
+        os.utime(path, (time.time() - 3600,) * 2)
+    return Killed(
+        on_host, host_bytes, on_control, len(begun), serving.deploy(inventory=MORE), from_the_middle() - before
+    )
+
+
+def from_the_middle() -> int:
+    """Answers of the hub that began in the middle of a file."""
+    return (HUB / "hub.log").read_text().count('" 206')
+
+
+@contextlib.contextmanager
+def hub_cuts() -> Iterator[None]:
+    """Every large answer of the hub breaks off, so that there is a middle to be killed in."""
+    fault = HUB / "fault-cut-large"
+    fault.write_text(f"1000 {CUT}")
+    try:
+        yield
+    finally:
+        fault.unlink()
+
+
+def struck(scene: Scene, moment: str, strike: Callable[[], object]) -> Run:
+    """A run with something that happens when an operation begins."""
+    return scene.deploy(inventory=MORE, at=moment, strike=strike)
+
+
+def kill_fetch(scene: Scene) -> None:
+    """The host's download dies with some of a file there."""
+    until(lambda: scene.says(f"cat {WEIGHTS}/.*.partial/model.safetensors | head -c 1 | wc -c") == "1", 30)
+    scene.one.run(f"systemctl kill --signal KILL {UNIT}")
+
+
+def kill_control(scene: Scene, home: Path) -> None:
+    """The control process and its download die with a file begun."""
+    until(lambda: bool(incomplete(home)), 30, every=0.01)
+    control = control_pid(PLACES)
+    children = Path(f"/proc/{control}/task/{control}/children").read_text().split()
+    fault("kill-control").strike(scene.one)
+    for child in children:
+        os.kill(int(child), signal.SIGKILL)
+
+
+def incomplete(home: Path) -> list[Path]:
+    """What the control machine has begun to fetch."""
+    return list(home.glob(".cache/enginehouse/weights/**/*.incomplete"))
+
+
+def test_a_fetch_killed_on_the_host_is_told(killed: Killed) -> None:
+    assert (killed.on_host.code, killed.host_bytes >= CUT) == (1, True)
+    assert f"weights of by-host: {UNIT} was ended from outside (signal)" in killed.on_host.output
+    assert NOTHING_SERVING in killed.on_host.output
+
+
+def test_the_next_run_continues_it_where_it_was(killed: Killed) -> None:
+    assert (killed.after.code, killed.continued > 0) == (0, True), killed.after.output[-3000:]
+
+
+def test_what_a_killed_control_process_had_begun_is_not_kept(killed: Killed, home: Path) -> None:
+    assert (killed.on_control.code, killed.begun, incomplete(home)) == (-9, 1, [])
+
+
+def test_a_further_run_is_silent_and_the_plain_one_goes_back(serving: Scene, killed: Killed) -> None:
+    assert serving.deploy(inventory=MORE).is_silent
+    assert serving.ends_well() == WELL
