@@ -59,12 +59,15 @@ class BaseDisk:
         return self.place / "initrd.img"
 
 
-def base_disk(debian: str) -> BaseDisk:
-    """The finished base disk of Debian `debian` ("12" or "13"), made now if the cache has none."""
-    place = cache() / f"disk-{debian}-{_recipe(debian)}"
+def base_disk(debian: str, more: tuple[str, ...] = ()) -> BaseDisk:
+    """The finished base disk of Debian `debian` ("12" or "13"), made now if the cache has none.
+
+    `more`: packages of the distribution that are there from the start. Under emulation apt takes minutes for them.
+    """
+    place = cache() / f"disk-{debian}-{_recipe(debian, more)}"
     with cache_locked(f"disk-{debian}"):
         if not place.is_dir():
-            _make(debian, place)
+            _make(debian, place, more)
     return BaseDisk(place)
 
 
@@ -80,11 +83,11 @@ def identity_disk(files: Path, disk: Path) -> None:
     _command("mke2fs", "-q", "-t", "ext4", "-L", "identity", "-d", str(files), str(disk), "8M")
 
 
-def _make(debian: str, place: Path) -> None:
+def _make(debian: str, place: Path, more: tuple[str, ...]) -> None:
     with tempfile.TemporaryDirectory(dir=cache(), prefix=f"making-disk-{debian}-") as scratch:
         tree, making = Path(scratch) / "tree", Path(scratch) / "made"
         making.mkdir()
-        rootfs.make_tree(debian, tree, packages=KERNEL_PACKAGES, finish=FINISH, files=_files())
+        rootfs.make_tree(debian, tree, packages=(*KERNEL_PACKAGES, *more), finish=FINISH, files=_files())
         shutil.copy(next((tree / "boot").glob("vmlinuz-*")), making / "vmlinuz")
         shutil.copy(next((tree / "boot").glob("initrd.img-*")), making / "initrd.img")
         size = f"{DISK_GIB}G"  # sparse: only what is written takes room here
@@ -102,9 +105,9 @@ def _files() -> dict[str, Path]:
     }
 
 
-def _recipe(debian: str) -> str:
+def _recipe(debian: str, more: tuple[str, ...]) -> str:
     digest = hashlib.sha256(rootfs.recipe(debian).encode())
-    digest.update(" ".join(KERNEL_PACKAGES).encode() + FINISH.encode() + str(DISK_GIB).encode())
+    digest.update(" ".join((*KERNEL_PACKAGES, *more)).encode() + FINISH.encode() + str(DISK_GIB).encode())
     for path in sorted(_files().values()):
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()[:12]

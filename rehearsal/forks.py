@@ -81,6 +81,13 @@ def take_virtual_snapshot(directory: Path, place: Path) -> Path:
     return place
 
 
+def virtual_snapshot(place: Path, debian: str, more: tuple[str, ...]) -> None:
+    """A snapshot of a machine nobody has started: a bare Debian of its own kernel with `more` packages."""
+    base = disk.base_disk(debian, more)
+    place.mkdir(parents=True)
+    write_record(place, {"debian": debian, "base": str(base.place), "kind": "qemu", "disk": str(base.disk)})
+
+
 def take_snapshot(directory: Path, place: Path) -> Path:
     """The state of the stopped machine in `directory` is kept at `place`; the machine goes on above it."""
     _refuse_a_second(place)

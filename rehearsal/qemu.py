@@ -23,7 +23,8 @@ from rehearsal.places import RehearsalRefused, cache, cache_locked
 MEMORY_MIB = 4096
 CORES = 2
 TRIAL_SECONDS = 15
-KILL_SECONDS = 10
+KILL_SECONDS = 30
+ANSWER_SECONDS = 10
 KVM = Path("/dev/kvm")
 ACCELERATORS = {"kvm": ("-accel", "kvm", "-cpu", "host"), "tcg": ("-accel", "tcg,thread=multi", "-cpu", "max")}
 
@@ -92,7 +93,7 @@ def ask(directory: Path, command: str, **arguments: Any) -> Any:
     opened = os.open(directory, os.O_RDONLY)
     try:
         with socket.socket(socket.AF_UNIX) as line:
-            line.settimeout(KILL_SECONDS)
+            line.settimeout(ANSWER_SECONDS)
             line.connect(f"/proc/self/fd/{opened}/qmp")
             stream = line.makefile("rw")
             for each in ({"execute": "qmp_capabilities"}, {"execute": command, "arguments": arguments}):
@@ -114,8 +115,18 @@ def pull_the_plug(directory: Path) -> None:
         return
     os.kill(number, signal.SIGKILL)
     end = time.monotonic() + KILL_SECONDS
-    while pid(directory) is not None and time.monotonic() < end:
+    while not _is_over(number) and time.monotonic() < end:
         time.sleep(0.02)
+
+
+def _is_over(number: int) -> bool:
+    """Whether nothing of the process is left: while it ends it still holds its files, and its pid file's lock."""
+    try:
+        state = Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0]
+        threads = len(list(Path(f"/proc/{number}/task").iterdir()))
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+    return state in "ZX" and threads == 1
 
 
 def best_accelerator(base: disk.BaseDisk) -> str:
