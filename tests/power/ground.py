@@ -1,0 +1,246 @@
+"""The machine whose plug is pulled: made ready once, worked on, cut, and looked at after it has booted again."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import time
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+
+from rehearsal import forks, machine, reader
+from rehearsal.machine import Machine
+from rehearsal.places import REPOSITORY, Places
+from roles.places import PROGRAMS, ROOT
+from roles.tar import tarred
+from roles.texts import shipped
+from roles.triton.operations import texts
+from tests.power import work
+from tests.power.work import Release, Work
+
+NUMBER = 8
+PLACES = Places(REPOSITORY / ".rehearsal" / f"number-{NUMBER}", NUMBER)
+NAME, BARE, READY = "power", "power-bare", "power-ready"
+SEED = 20261121
+PACKAGES = ("docker.io", "docker-cli", "iptables", "procps", "python3", "rsync")
+# Nothing of this is part of a cut, and under emulation it would cost most of every boot.
+QUIET = (
+    "apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.timer e2scrub_all.timer fstrim.timer man-db.timer"
+    " systemd-tmpfiles-clean.timer e2scrub_reap.service user@.service systemd-timesyncd.service systemd-logind.service"
+    " getty@.service serial-getty@.service modprobe@.service systemd-binfmt.service dev-mqueue.mount"
+    " dev-hugepages.mount sys-kernel-debug.mount sys-kernel-tracing.mount sys-kernel-config.mount"
+    " sys-fs-fuse-connections.mount systemd-network-generator.service ldconfig.service"
+    " systemd-hwdb-update.service apparmor.service systemd-pstore.service systemd-random-seed.service"
+)
+BEGIN = (
+    f"cd {work.HERE}; rm -f {{name}}.ended {{name}}.over; systemctl reset-failed cut-{{name}} 2>/dev/null;"
+    f" systemd-run --quiet --unit=cut-{{name}} --working-directory={work.HERE} sh {{name}}.later"
+)
+# Waits for the server's start after a boot to end, one way or the other.
+SETTLED = (
+    "for i in $(seq 120); do case $(systemctl is-active triton@main) in active|failed) break;; esac; sleep 2; done"
+)
+LOOK = f"""
+{SETTLED}
+echo "active=$(systemctl is-active triton@main)"
+echo "current=$(basename "$(readlink {ROOT}/servers/main/current)")"
+test ! -e {ROOT}/servers/main/swap.json || echo "cut=yes"
+journalctl --boot --quiet --output=cat --unit=triton@main --grep='^read '
+cd {ROOT}/weights/bulk && for d in *; do
+  test -f $d/manifest.sha256 || continue
+  ok=half; (cd $d && sha256sum --check --quiet --strict manifest.sha256 >/dev/null 2>&1) && ok=whole
+  echo "revision=$d $(sha256sum <$d/manifest.sha256 | cut -c1-64) $ok $(find $d -type f | wc -l)"
+done
+true
+"""
+
+
+@dataclass
+class Look:
+    """What a person sees on the machine some time after a boot; every read of a server's start since then."""
+
+    active: str = ""
+    current: str = ""
+    cut: str = ""
+    reads: list[str] = field(default_factory=list)
+    revisions: list[str] = field(default_factory=list)
+
+    def serves(self, release: str) -> bool:
+        """As the role's fact judges it."""
+        return (self.current, self.active, self.cut) == (release, "active", "")
+
+
+@dataclass(frozen=True)
+class Words:
+    """A look, in words: `old`, `new`, `whole`; whatever else was seen is told as it was seen."""
+
+    serves: str
+    started: set[str]
+    published: set[str]
+
+
+@dataclass(frozen=True)
+class Cut:
+    """One cut: its moments in seconds since each began, what the boot found, and what doing both again led to."""
+
+    number: int
+    publish_at: float
+    swap_at: float
+    after: Words
+    end: Words
+
+
+@dataclass
+class Ground:
+    """The machine, what was published on it, and how long its work takes when nobody cuts it."""
+
+    one: Machine
+    bulk: Path
+    sums: dict[str, str]
+    seconds: dict[str, float] = field(default_factory=dict)
+    lengths: dict[str, float] = field(default_factory=dict)
+    """Of an undisturbed publish and swap beside each other: what the moments of the cuts are drawn from."""
+
+    def release(self, number: int) -> Release:
+        """The server's release of that number."""
+        return work.release(self.one.address, number)
+
+    def publish(self, number: int) -> Work:
+        """Publish the many files as the revision of that number."""
+        return work.publish("bulk", revision(number), self.bulk)
+
+    def manifest(self, number: int) -> str:
+        """The sum of that revision's manifest, by which the role knows it."""
+        return sha256(self.publish(number).files["manifest"]).hexdigest()
+
+    def swap(self, number: int) -> Work:
+        """Publish and swap in the release of that number."""
+        return work.swap(self.release(number))
+
+    def begin(self, *works: tuple[Work, float]) -> None:
+        """Each is begun on the machine after so many seconds, by the machine itself."""
+        files = {name: content for each, _ in works for name, content in each.files.items()}
+        for each, delay in works:
+            timed = f"date +%s.%N >{each.name}.began\n{{\n{each.script}}}\ndate +%s.%N >{each.name}.ended\n"
+            files[f"{each.name}.sh"] = timed.encode()
+            files[f"{each.name}.later"] = f"sleep {delay:.2f}; sh {each.name}.sh; >{each.name}.over\n".encode()
+        unpack(self.one, work.HERE, files)
+        self.one.run("; ".join(BEGIN.format(name=each.name) for each, _ in works))
+
+    def done(self, *works: Work) -> None:
+        """All were done on the machine, one beside the other, to their end; how long each took is in `seconds`."""
+        if not works:
+            return
+        self.begin(*((each, 0.0) for each in works))
+        names = " ".join(each.name for each in works)
+        # Looking costs the machine a process, which is dear under emulation.
+        waits = f"cd {work.HERE}; for n in {names}; do until test -e $n.over; do sleep 1; done; done"
+        told = self.one.run(f"{waits}; for n in {names}; do echo $n $(cat $n.began $n.ended); done").stdout
+        for name, *moments in (line.split() for line in told.splitlines()):
+            assert len(moments) == 2, f"{name} did not end\n{self.one.run(f'journalctl -b -u cut-{name} -n 30').stdout}"
+            self.seconds[name] = float(moments[1]) - float(moments[0])
+
+    def cut(self, number: int) -> Cut:
+        """The plug was pulled in the middle of publishing and swapping in that number, and both were done again."""
+        chance = random.Random(SEED + number)
+        works = self.publish(number), self.swap(number)
+        moments = [chance.uniform(0, self.lengths[each.name]) for each in works]
+        self.begin(*((each, max(moments) - moment) for each, moment in zip(works, moments, strict=True)))
+        time.sleep(max(moments))
+        self.one.power_cycle()
+        after = self.look()
+        has_it = any(each.startswith(f"{revision(number)} {self.manifest(number)} ") for each in after.revisions)
+        serves = after.serves(self.release(number).id)
+        # As the roles decide it, from the published manifest and from what serves.
+        self.done(*([] if has_it else [works[0]]), *([] if serves else [works[1]]))
+        end = self.look()
+        self.one.run(f"rm -rf {ROOT}/weights/bulk/{revision(number - 1)}; sync")
+        return Cut(number, *moments, after=self.words(after, number), end=self.words(end, number))
+
+    def tell(self, cut: Cut) -> None:
+        """One line about a cut, kept beside the machine."""
+        with (PLACES.root / "cuts.log").open("a") as log:
+            log.write(f"{cut}\n")
+
+    def words(self, look: Look, number: int) -> Words:
+        """What was seen, told as old (the number before), new (this number) or another."""
+        names = {number - 1: "old", number: "new"}
+        releases = {self.release(each).id: name for each, name in names.items()}
+        listings = {self.listing(self.release(each)): f"{name} whole" for each, name in names.items()}
+        whole = {
+            f"{revision(each)} {self.manifest(each)} whole {len(self.sums) + 1}": name for each, name in names.items()
+        }
+        return Words(
+            serves=f"{releases.get(look.current, look.current)} {look.active}",
+            started={listings.get(each, each) for each in look.reads},
+            published={f"{whole[each]} whole" if each in whole else each for each in look.revisions},
+        )
+
+    def look(self) -> Look:
+        """What there is, once the server's start has ended one way or the other."""
+        seen = Look()
+        for line in self.one.run(LOOK, timeout=300).stdout.splitlines():
+            key, _, value = line.partition("=")
+            if line.startswith("read "):
+                seen.reads.append(line)
+            elif key == "revision":
+                seen.revisions.append(value)
+            else:
+                setattr(seen, key, value)
+        return seen
+
+    def listing(self, release: Release) -> str:
+        """What a whole release says of itself at its start."""
+        manifest = work.publish("embed", "local-0", self.bulk.parent / "small").files["manifest"].decode()
+        place = work.target("embed", "local-0")
+        weights = {f"{place}/{name}": digest for digest, name in (each.split("  ") for each in manifest.splitlines())}
+        weights[f"{place}/manifest.sha256"] = sha256(manifest.encode()).hexdigest()
+        return work.listing(release, weights)
+
+
+def revision(number: int) -> str:
+    """Name of a revision of the many files."""
+    return f"local-{number:02}"
+
+
+def unpack(one: Machine, place: str, files: dict[str, bytes]) -> None:
+    """The files are on the machine under `place`."""
+    one.run(f"mkdir -p {place} && tar -xz -C {place}", input=tarred(files))
+
+
+def ready() -> Ground:
+    """The machine serves release 0 and has revision 0 of the many files; its state is kept as a snapshot."""
+    with contextlib.suppress(Exception):
+        machine.machine(NAME, PLACES).destroy()
+    known = (PLACES.snapshots / READY).exists()
+    if not known and not (PLACES.snapshots / BARE).exists():
+        forks.virtual_snapshot(PLACES.snapshots / BARE, "13", PACKAGES)
+    (one,) = machine.up([NAME], "13", places=PLACES, kind="qemu", snapshot=READY if known else BARE)
+    place = PLACES.root / "copies"
+    ground = Ground(one, place / "bulk", work.bulk(place / "bulk"))
+    (place / "small").mkdir(exist_ok=True)
+    (place / "small/model.safetensors").write_bytes(random.Random(1).randbytes(300_000))
+    if not known:
+        _prepare(ground, place)
+        one.stop()
+        machine.snapshot(one, READY)
+        one.start()
+    ground.look()
+    ground.done(ground.swap(1), ground.publish(1))
+    ground.lengths = dict(ground.seconds)
+    return ground
+
+
+def _prepare(ground: Ground, place: Path) -> None:
+    one = ground.one
+    one.run(f"systemctl mask {QUIET}; systemctl disable rehearsal-hardware")
+    reader.bring(one)
+    publish = shipped("files/model_store/publish.py", f"{PROGRAMS}/publish.py", "0755")
+    for text in (*texts((work.server(one.address),)), publish):
+        one.put(text.path, text.content, int(text.mode, 8))
+    copies = {str(path.relative_to(place)): path.read_bytes() for path in place.rglob("*.*")}
+    unpack(one, work.COPIES, copies)
+    one.run("systemctl daemon-reload; systemctl enable triton@main; sync")
+    ground.done(work.publish("embed", "local-0", place / "small"))
+    ground.done(ground.swap(0))

@@ -1,0 +1,44 @@
+"""Ten times the power goes while weights are published, and while a release is published and swapped in.
+
+Both run beside each other on one machine, so that one cut hits both; each at a moment of its own, drawn (seeded) from
+the time it takes when nobody cuts it. Unsynced writes are lost: QEMU's process is killed, and the disk keeps what was
+flushed. tests/power/work.py says what is real; rehearsal/reader what stands in for Triton.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.power.ground import Cut, Ground, Words
+
+pytestmark = [pytest.mark.faults, pytest.mark.xdist_group("number-8")]
+
+FIRST, CUTS = 2, 10
+# Numbers 0 and 1 are what the machine has before the first cut.
+
+
+@pytest.fixture(scope="module", params=range(FIRST, FIRST + CUTS), ids=lambda number: f"cut-{number - 1}")
+def cut(ground: Ground, request: pytest.FixtureRequest) -> Cut:
+    """One of the ten."""
+    found = ground.cut(request.param)
+    ground.tell(found)
+    return found
+
+
+def test_a_publish_that_was_cut_left_nothing_or_all_of_it(cut: Cut) -> None:
+    assert cut.after.published in ({"old whole"}, {"old whole", "new whole"})
+
+
+def test_the_same_publish_again_completes(cut: Cut) -> None:
+    assert cut.end.published == {"old whole", "new whole"}
+
+
+def test_after_the_boot_a_whole_release_serves_and_nothing_half_was_started(cut: Cut) -> None:
+    assert cut.after in (
+        Words("old active", {"old whole"}, cut.after.published),
+        Words("new active", {"new whole"}, cut.after.published),
+    )
+
+
+def test_the_same_swap_again_converges_from_whole_files(cut: Cut) -> None:
+    assert (cut.end.serves, cut.end.started - {"old whole"}) == ("new active", {"new whole"})

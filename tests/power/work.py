@@ -1,0 +1,150 @@
+"""What a deploy does on a host when it publishes and swaps: the roles' own commands, as scripts the machine can run.
+
+A script runs on the machine by itself, so that nothing on this side hangs on a line that is cut. It differs from a
+deploy in one thing: rsync copies from a directory of the same machine instead of over SSH.
+"""
+
+from __future__ import annotations
+
+import base64
+import random
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from pathlib import Path
+
+from pyinfra.api.command import StringCommand
+
+from deploy.files import weights_path
+from deploy.slice import MemorySlice, ModelSlice, ServerSlice, WeightsSlice
+from deploy.spec import Hub
+from rehearsal.reader import IMAGE
+from roles import places
+from roles.model_store.defaults import Defaults as StoreDefaults
+from roles.model_store.facts import StoreState
+from roles.model_store.operations import Send
+from roles.model_store.rsync import Rsync
+from roles.rsync import RESUMING
+from roles.tar import tarred
+from roles.triton.defaults import Defaults
+from roles.triton.operations import ask_for, publishing
+from roles.triton.render import EXECUTABLE, release_id, render
+from tests.roles.slices import SERVER
+
+HERE = "/run/power"
+"""In memory: what is to be done is told anew after every cut."""
+COPIES = "/root/copies"
+SMALL_FILES, LARGE_FILES = 160, 3
+
+
+@dataclass(frozen=True)
+class Work:
+    """A script, and the files under HERE that it reads."""
+
+    name: str
+    script: str
+    files: dict[str, bytes]
+
+
+@dataclass(frozen=True)
+class Release:
+    """One release of the server, rendered as the role renders it."""
+
+    id: str
+    files: dict[str, bytes]
+
+    @property
+    def place(self) -> str:
+        """Its directory on the machine."""
+        return places.release(self.id)
+
+
+def release(address: str, number: int) -> Release:
+    """The server's release of that number: another batch size, so another id and other bytes."""
+    server = _server(address, number)
+    files = render(server, Defaults())
+    return Release(release_id(server, files), files)
+
+
+def _server(address: str, number: int) -> ServerSlice:
+    memory = MemorySlice(weights_mib=1, context_mib=1, workspace_mib=1, kv_cache_mib=0)
+    model = ModelSlice(
+        name="embed", kind="embedder", path="python", reason="", architecture="BertModel", weights=served_weights(),
+        memory=memory, kv_cache_tokens=0, dimensions=8, max_batch_size=8 + number, max_queue_size=8,
+        max_queue_delay_microseconds=0, decoupled=False, settings={"device": "cpu"},
+    )  # fmt: skip
+    image = replace(SERVER.image, reference=IMAGE, digest="")
+    address_and_times = {"address": address, "start_seconds": 240, "stop_seconds": 10, "shm_mib": 64}
+    return replace(SERVER, models=(model,), image=image, gpus=(), devices=(), **address_and_times)
+
+
+def server(address: str) -> ServerSlice:
+    """The server itself, for its unit and programs."""
+    return _server(address, 0)
+
+
+def served_weights() -> WeightsSlice:
+    """What the served model reads."""
+    return _weights("embed", "local-0", Path())
+
+
+def _weights(model: str, revision: str, directory: Path) -> WeightsSlice:
+    return WeightsSlice(
+        model=model, repository="", revision=revision, directory=str(directory), fetch_on="control",
+        files=("*",), size_mib=1,
+    )  # fmt: skip
+
+
+def bulk(directory: Path) -> dict[str, str]:
+    """Weights of many files are in `directory`, the same every time; their sums by path."""
+    chance = random.Random(8)
+    sizes = {f"parts/{number:03}.json": chance.randrange(100, 40_000) for number in range(SMALL_FILES)}
+    sizes |= {f"model-{number}.safetensors": 6 << 20 for number in range(LARGE_FILES)}
+    for path, size in sizes.items():
+        (directory / path).parent.mkdir(parents=True, exist_ok=True)
+        (directory / path).write_bytes(chance.randbytes(size))
+    return {path: sha256((directory / path).read_bytes()).hexdigest() for path in sizes}
+
+
+def publish(model: str, revision: str, directory: Path) -> Work:
+    """Send and publish the weights in `directory`, a copy of which is in COPIES."""
+    staging, lines, told = f"{places.ROOT}/weights/{model}/.{revision}.partial", ["set -e"], ""
+    for command in Send(_weights(model, revision, directory), Hub(), StoreDefaults()).commands(StoreState()):
+        if isinstance(command, Rsync):
+            lines.append(f"{' '.join(RESUMING)} {COPIES}/{directory.name}/ {staging}/")
+        elif stdin := command.connector_arguments.get("_stdin"):
+            told = str(stdin)
+            lines.append(f"{{ {command}; }} <{HERE}/manifest")
+        else:
+            lines.append(str(command))
+    return Work("publish", "\n".join(lines) + "\n", {"manifest": told.encode()})
+
+
+def target(model: str, revision: str) -> str:
+    """Where a revision is published."""
+    return weights_path(_weights(model, revision, Path()))
+
+
+def swap(wanted: Release) -> Work:
+    """Publish the release, tell the host what is wanted, start the swap's unit and wait for its end."""
+    steps = list(ask_for("main", wanted.id, "plan-1", Defaults(), 600))
+    told, start = (step for step in steps if isinstance(step, StringCommand))
+    lines = [
+        "set -e",
+        f"test -f {wanted.place}/server.json || sh {HERE}/publishing <{HERE}/release",
+        f"{{ {told}; }} <{HERE}/wanted",
+        str(start).replace(" --no-block", ""),
+    ]
+    files = {
+        "publishing": publishing(wanted.id).encode(),
+        "release": base64.encodebytes(tarred(wanted.files, EXECUTABLE)),
+        "wanted": str(told.connector_arguments["_stdin"]).encode(),
+    }
+    return Work("swap", "\n".join(lines) + "\n", files)
+
+
+def listing(wanted: Release, weights: dict[str, str]) -> str:
+    """What the stand-in says of this release when it read every byte of it, and of the weights `{path: sha256}`."""
+    sums = {f"{wanted.place}/{path}": sha256(content).hexdigest() for path, content in wanted.files.items()}
+    sums |= weights
+    lines = "".join(f"{digest}  {path}\n" for path, digest in sorted(sums.items()))
+    return f"read {wanted.id} {sha256(lines.encode()).hexdigest()} {len(sums)}"
