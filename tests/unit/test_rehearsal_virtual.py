@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -77,3 +78,11 @@ def test_qemu_is_asked_in_its_own_protocol_and_its_refusal_is_told(tmp_path: Pat
             with pytest.raises(RehearsalRefused, match="QEMU does not block_set_io_throttle: no disk"):
                 qemu.ask(tmp_path, "block_set_io_throttle", device="disk", bps=1)
     assert json.loads(heard[1]) == {"execute": "block_set_io_throttle", "arguments": {"device": "disk", "bps": 1}}
+
+
+def test_a_machine_is_over_when_nothing_of_its_process_is_left() -> None:
+    process = subprocess.Popen(["sleep", "60"])
+    before = qemu._is_over(process.pid)
+    process.kill()
+    process.wait()
+    assert (before, qemu._is_over(process.pid)) == (False, True)
