@@ -90,7 +90,7 @@ class Follow(PyinfraCommand):
 
     def _ended(self, host: Host, arguments: ConnectorArguments) -> UnitState | None:
         """Its state once it has ended; None when it still runs after `seconds`."""
-        began, told, pause, next_line = time.monotonic(), "", 0.5, 0.0
+        began, told, next_line = time.monotonic(), "", 0.0
         while (elapsed := time.monotonic() - began) < self.seconds:
             seen = UnitState.of(run(host, ask(self.unit), arguments))
             if not seen.is_going:
@@ -99,8 +99,8 @@ class Follow(PyinfraCommand):
                 told = seen.status
                 next_line = elapsed + min(LONGEST_SILENCE_SECONDS, elapsed / 20)
                 host.log(f"{self.what}: {told}", log_func=logger.info)
-            gevent.sleep(pause)
-            pause = min(pause * 1.5, 5.0)
+            # A tenth of what it has taken: what ends after seconds is not seen seconds later.
+            gevent.sleep(min(max(0.5, elapsed / 10), 5.0))
         return None
 
     def _tell_why(self, host: Host, arguments: ConnectorArguments, seen: UnitState) -> None:
