@@ -121,7 +121,7 @@ def test_the_next_run_continues_it_where_it_was(killed: Killed) -> None:
 
 
 def test_what_a_killed_control_process_had_begun_is_not_kept(killed: Killed, home: Path) -> None:
-    assert (killed.on_control.code, killed.begun, incomplete(home)) == (-9, 1, [])
+    assert (killed.on_control.code, killed.begun > 0, incomplete(home)) == (-9, True, [])
 
 
 def test_a_further_run_is_silent_and_the_plain_one_goes_back(serving: Scene, killed: Killed) -> None:
