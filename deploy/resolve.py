@@ -172,5 +172,5 @@ def image_of(host: Host, row: ReleaseRow) -> ImageSlice:
         trtllm=own.trtllm or row.trtllm,
         cuda=row.cuda,
         repairs=tuple(defect.name for defect in row.defects if defect.name not in own.repairs),
-        size_mib=row.size_mib,
+        size_mib=own.size_mib or row.size_mib,
     )

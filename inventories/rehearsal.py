@@ -161,6 +161,7 @@ def _data(machine: dict[str, str]) -> dict[str, object]:
             image=_services["image"],
             digest=_services["image_digest"],
             triton_core="2.51.0",
+            size_mib=512,
         ),
         "registry": Registry(
             key=Secret.command("cat", str(_state / "secrets/ngc_key")), ca_file=_services["registry_ca_file"]

@@ -38,6 +38,15 @@ def _release(release: str | Release) -> Iterator[Refusal]:
     own = isinstance(release, Release)
     name = release.derived_from if isinstance(release, Release) else release
     where = "release.derived_from" if own else "release"
+    if isinstance(release, Release) and release.size_mib < 0:
+        yield refuse(
+            "image-size",
+            f"an image of {release.size_mib} MiB does not exist",
+            where="release.size_mib",
+            seen=str(release.size_mib),
+            wanted="MiB of the download, or 0 for that of the row it is derived from",
+            attempt="`docker manifest inspect IMAGE` lists the sizes of its layers; or leave size_mib out",
+        )
     row = RELEASES.get(name)
     if row is None:
         yield refuse(

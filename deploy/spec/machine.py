@@ -100,7 +100,10 @@ class Hub:
 
 @dataclass(frozen=True, kw_only=True)
 class Release:
-    """A release of one's own, derived from a catalog row (mirror, repair, air gap). Empty fields are the row's."""
+    """A release of one's own, derived from a catalog row (mirror, repair, air gap). Empty fields are the row's.
+
+    `size_mib` is what the image downloads: disk is asked for by it.
+    """
 
     name: str
     derived_from: str
@@ -108,6 +111,7 @@ class Release:
     digest: str = ""
     triton_core: str = ""
     trtllm: str = ""
+    size_mib: int = 0
     repairs: tuple[str, ...] = ()
 
 

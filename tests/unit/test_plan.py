@@ -103,6 +103,12 @@ def test_disk_counts_the_image_three_times_weights_once_and_headroom() -> None:
     assert plan().for_host("h100-01").disk_needed_mib == 65_895
 
 
+def test_an_image_of_one_s_own_size_asks_for_its_own_room() -> None:
+    """3 x 12,543 less than the row's 13,543."""
+    small = Release(name="ours", derived_from="26.07", size_mib=1_000)
+    assert plan(release=small).for_host("h100-01").disk_needed_mib == 65_895 - 37_629
+
+
 def test_a_derived_release_replaces_what_it_names() -> None:
     """A repaired image on a mirror, older Triton core; CUDA stays the row's."""
     own = Release(

@@ -114,6 +114,9 @@ RELEASES = {
         {"release": "24.08"}, "release-not-offered", "release"
     ),
     "26.08 has no TensorRT-LLM": Wrong({"release": "26.08"}, "release-without-trtllm", "release"),
+    "an image has a size": Wrong(
+        {"release": Release(name="ours", derived_from="26.07", size_mib=-1)}, "image-size", "release.size_mib"
+    ),
     "a derived release starts from a known row": Wrong(
         {"release": Release(name="ours", derived_from="26.99")}, "unknown-release", "release.derived_from"
     ),
