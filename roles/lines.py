@@ -8,6 +8,7 @@ paramiko says that the command ended badly, and the operator reads an error with
 from __future__ import annotations
 
 import functools
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -28,7 +29,7 @@ def told(call: Callable[..., tuple[bool, Any]]) -> Callable[..., tuple[bool, Any
             raise
         except (EOFError, SSHException, OSError):
             raise ConnectionError(LOST) from None
-        if not done and is_lost(connector):
+        if not done and (is_lost(connector) or (not lines_of(output) and until_lost(connector))):
             raise ConnectionError(LOST)
         return done, output
 
@@ -40,6 +41,21 @@ def is_lost(connector: Any) -> bool:
     client = getattr(connector, "client", None)
     transport = client.get_transport() if client is not None else None
     return transport is not None and not transport.is_active()
+
+
+def lines_of(output: Any) -> list[str]:
+    """What a command said, on either stream."""
+    return list(getattr(output, "combined_lines", output))
+
+
+def until_lost(connector: Any) -> bool:
+    """Whether the connection ends within a second. paramiko closes the channels of a broken line before it says that
+    the line is: a command that failed without a word may be the first to know."""
+    for _ in range(20):
+        if is_lost(connector):
+            return True
+        time.sleep(0.05)
+    return False
 
 
 def mend() -> None:

@@ -34,6 +34,23 @@ def test_a_command_that_ended_because_its_line_did_is_no_failure_of_the_command(
         failed(connector(is_active=False))
 
 
+def test_a_command_that_failed_without_a_word_may_know_of_it_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """paramiko closes the channel, and a moment later the transport."""
+    seen = iter([True, True, False])
+    transport = SimpleNamespace(is_active=lambda: next(seen, False))
+    closing = SimpleNamespace(client=SimpleNamespace(get_transport=lambda: transport))
+    monkeypatch.setattr(lines.time, "sleep", lambda seconds: None)
+    with pytest.raises(ConnectionError):
+        lines.told(lambda _: (False, []))(closing)
+
+
+def test_a_command_that_said_why_it_failed_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lines, "until_lost", lambda _: pytest.fail("waited"))
+    assert lines.told(lambda _: (False, ["said"]))(connector(is_active=True)) == (False, ["said"])
+
+
 def test_time_that_ran_out_stays_what_it_is() -> None:
     def late(_: Any) -> tuple[bool, Any]:
         raise TimeoutError
