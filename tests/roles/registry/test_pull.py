@@ -106,6 +106,14 @@ def test_a_key_without_access_is_not_asked_again(
     assert capsys.readouterr().err.startswith("nvcr.io knows the key and denies this image (403)")
 
 
+def test_a_layer_the_engine_has_asked_for_five_times_is_asked_for_once_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cut = (200, {}, b'{"error": "unexpected EOF"}\n')
+    status, engine = call([cut, cut, cut], tmp_path, monkeypatch)
+    assert (status, len(engine.asked)) == (1, 2)
+
+
 def test_an_error_in_the_middle_of_a_pull_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert call([(200, {}, b'{"error": "no space left on device"}\n')], tmp_path, monkeypatch)[0] == 1
 
