@@ -15,7 +15,7 @@ from typing import Any
 from paramiko import SSHException
 from pyinfra.connectors.ssh import SSHConnector
 
-LOST = "the connection to this host is lost; what was begun there goes on, and the next run takes it up"
+LOST = "the connection to this host is lost; while it is up, what was begun there goes on, and the next run takes it up"
 
 
 def told(call: Callable[..., tuple[bool, Any]]) -> Callable[..., tuple[bool, Any]]:
