@@ -27,7 +27,7 @@ def test_of_a_gigabyte_under_a_tenth_is_sent_again_after_a_cut(scene: Scene) -> 
         scene.one.limit_rate(None)
     sent = sent_bytes(scene.one) - began
     assert (broken.code, cut.says in broken.output, again.code, polls.missed) == (1, True, 0, [])
-    assert ("is lost; what was begun there goes on" in broken.output, touched) == (True, [])
+    assert ("is lost; while it is up, what was begun there goes on" in broken.output, touched) == (True, [])
     assert size < sent < size * 1.1
     assert scene.ends_well() == WELL
 
