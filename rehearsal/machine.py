@@ -10,10 +10,8 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import socket
 import subprocess
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +20,7 @@ from rehearsal import cgroups, forks, network, nspawn, requirements, ssh
 from rehearsal.hardware import Hardware, h100
 from rehearsal.places import Places, RehearsalRefused
 from rehearsal.rootfs import LOGIN_USER, remove_tree
+from rehearsal.waiting import greets, wait_for
 
 BOOT_SECONDS = 60
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -267,26 +266,3 @@ def _existing_or_new(
         make = forks.fork_virtual if kind == "qemu" else forks.fork
         make(directory, places, debian, hardware, snapshot)
     return _machine(name, places)
-
-
-def greets(address: str) -> bool:
-    """Whether an SSH server says its first word there."""
-    with contextlib.suppress(OSError), socket.create_connection((address, 22), timeout=1) as connection:
-        return connection.recv(4) == b"SSH-"
-    return False
-
-
-def wait_for(is_so: Callable[[], bool], seconds: float, one: Machine) -> None:
-    """It is so, before that many seconds; refuses with the machine's last words otherwise."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if is_so():
-            return
-        time.sleep(0.05)
-    logs = [one.directory / "supervisor.log", one.directory / "console.log"]
-    lines = [line for log in logs if log.exists() for line in log.read_text(errors="replace").splitlines()[-5:]]
-    said = "\n".join(f"          {line.strip()}" for line in lines)
-    raise RehearsalRefused(
-        f"{one.name} did not come to the wanted state within {seconds:.0f} s\n"
-        f"  state   {one.state}\n  said\n{said}\n  logs    {logs[0]}, {logs[1]}"
-    )

@@ -6,9 +6,10 @@ import contextlib
 import shlex
 import subprocess
 
-from rehearsal import machine, network, qemu, ssh
+from rehearsal import network, qemu, ssh
 from rehearsal.machine import PATH, Machine
 from rehearsal.places import RehearsalRefused
+from rehearsal.waiting import greets, wait_for
 
 BOOT_SECONDS = 240  # software emulation on two busy cores; 20 s to SSH on idle ones
 POWER_OFF_SECONDS = 90
@@ -27,7 +28,7 @@ class QemuMachine(Machine):
         """`running`, `starting` (SSH does not greet yet) or `off`."""
         if qemu.pid(self.directory) is None:
             return "off"
-        return "running" if machine.greets(self.address) else "starting"
+        return "running" if greets(self.address) else "starting"
 
     def power_on(self) -> None:
         """The machine is booting or running."""
@@ -36,7 +37,7 @@ class QemuMachine(Machine):
 
     def wait(self, seconds: float = BOOT_SECONDS) -> None:
         """sshd of the machine greets; refuses with the end of the console log when it does not in time."""
-        machine.wait_for(lambda: machine.greets(self.address), seconds, self)
+        wait_for(lambda: greets(self.address), seconds, self)
 
     def stop(self) -> None:
         """The machine is off after an orderly shutdown, or after the plug was pulled on one that would not end."""
@@ -44,7 +45,7 @@ class QemuMachine(Machine):
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self.run("systemctl poweroff", check=False, timeout=20)
             with contextlib.suppress(RehearsalRefused):
-                machine.wait_for(lambda: qemu.pid(self.directory) is None, POWER_OFF_SECONDS, self)
+                wait_for(lambda: qemu.pid(self.directory) is None, POWER_OFF_SECONDS, self)
         self._end()
 
     def power_cycle(self) -> None:
@@ -58,7 +59,7 @@ class QemuMachine(Machine):
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.run("systemctl reboot", check=False, timeout=6)
         ssh.close_connection(self.places, self.name)
-        machine.wait_for(lambda: self._boot_id() not in ("", before), BOOT_SECONDS, self)
+        wait_for(lambda: self._boot_id() not in ("", before), BOOT_SECONDS, self)
 
     def run(self, command: str, *, check: bool = True, input: str | bytes | None = None, timeout: float | None = 600
             ) -> subprocess.CompletedProcess[str]:  # fmt: skip

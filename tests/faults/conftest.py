@@ -67,9 +67,8 @@ def serving(first_deploy: str) -> Scene:
 
 
 def _serving(first_deploy: str) -> Scene:
-    scene = Scene(_existing())
-    run = scene.deploy() if scene.one.state == "running" else None
-    if run is None or run.code or not healthy(scene.one):
+    scene = Scene(found) if (found := _started()) else None
+    if scene is None or scene.deploy().code or not healthy(scene.one):
         scene = Scene(fresh(first_deploy))
         run = scene.deploy()
         assert run.code == 0, run.output[-4000:]
@@ -84,6 +83,15 @@ def _existing() -> machine.Machine:
     services.services_up()
     found.start()
     return found
+
+
+def _started() -> machine.Machine | None:
+    """The machine as the test before left it; None where it left one that does not come up, so that only that test
+    tells of it."""
+    try:
+        return _existing()
+    except RehearsalRefused:
+        return None
 
 
 def _throw_away() -> None:

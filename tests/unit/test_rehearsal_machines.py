@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from rehearsal import forks, network, nspawn, requirements, ssh
 from rehearsal.hardware import h100
+from rehearsal.machine import Machine
 from rehearsal.network import Network
 from rehearsal.places import Places, RehearsalRefused, cache
 from rehearsal.requirements import Missing
+from rehearsal.waiting import wait_for
 
 
 def test_the_first_rehearsal_has_the_published_bridge_address() -> None:
@@ -103,3 +106,16 @@ def test_a_deep_checkout_still_has_room_for_ssh_sockets() -> None:
 def test_a_process_is_not_taken_for_the_supervisor_by_its_pid_alone(tmp_path: Path) -> None:
     (tmp_path / "supervisor.json").write_text(json.dumps({"pid": 1, "started": -1}))
     assert nspawn.supervisor_pid(tmp_path) is None
+
+
+def test_of_a_machine_that_does_not_come_its_own_words_are_told(tmp_path: Path) -> None:
+    class Silent(Machine):
+        state = "running"
+
+        def run(self, command: str, **options: object) -> subprocess.CompletedProcess[str]:  # type: ignore[override]
+            return subprocess.CompletedProcess(command, 0, "degraded\nhost0 DOWN\n", "")
+
+    with pytest.raises(RehearsalRefused) as refused:
+        wait_for(lambda: False, 0, Silent("nobody", Places(tmp_path)))
+    told = [line.strip() for line in str(refused.value).splitlines()]
+    assert {"state   running", "degraded", "host0 DOWN"} <= set(told)
