@@ -167,6 +167,18 @@ def test_a_reboot_is_a_true_one_and_keeps_the_disk(d12: Machine) -> None:
     assert d12.run("cat /root/kept").stdout == "kept\n"
 
 
+def test_a_slow_boot_ends_with_a_network_too(d12: Machine) -> None:
+    # While its hardware is laid out /sys takes writes; a networkd that began then would wait for udev for ever.
+    d12.run("sed -i 's/mount -o remount,rw .sys$/&; sleep 2/' /usr/lib/rehearsal/show-hardware")
+    d12.put("/etc/systemd/system/systemd-networkd.service.d/late.conf", "[Service]\nExecStartPre=!/bin/sleep 1\n")
+    try:
+        d12.reboot()
+    finally:
+        d12.run(
+            "sed -i 's/; sleep 2$//' /usr/lib/rehearsal/show-hardware; rm -r /etc/systemd/system/systemd-networkd*.d"
+        )
+
+
 def test_a_machine_whose_plug_was_pulled_comes_back(d12: Machine) -> None:
     before = d12.run(BOOT_ID).stdout
     d12.power_cycle()
