@@ -2,7 +2,8 @@
 
 A release is rendered here, published as an immutable directory, and taken into service by a transaction that lives on
 the host (files/triton/host/swap.py): stop, switch `current`, start, load in order, ask; or put back what served before.
-pyinfra asks for it and waits. Where the planned release already serves, nothing happens.
+pyinfra asks for it and waits. Where the planned release already serves, nothing happens. A server the plan no longer
+names is forgotten last: until every planned one serves, it may be what has to serve again.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def apply(mine: Slice, plan: str) -> None:
         name="Triton | Install programs and units",
     )
     serving = Reading(Served)
-    step(serving, _retire(mine), name="Triton | Stop what is no longer planned")
+    step(serving, _sweep, name="Triton | Remove containers that lost their unit")
     for server in host.loop(mine.servers):
         files = render(server, settings)
         release = release_id(server, files)
@@ -44,22 +45,31 @@ def apply(mine: Slice, plan: str) -> None:
         proven = _prove_cuda(server, settings)
         step(
             serving,
-            _swap(server, release, plan, settings),
+            _swap(mine, server, release, plan, settings),
             after=[installed, published, proven],
             name=f"Triton | Swap in release {release} on {server.name}",
         )
+    step(serving, _retire(mine), name="Triton | Stop what is no longer planned")
+
+
+def _sweep(serving: Serving) -> Iterator[PyinfraCommand]:
+    """They hold ports and GPUs that are planned for others."""
+    for name in sorted(serving.orphans):
+        yield StringCommand(f"docker rm --force triton-{name}")
+
+
+def _spare(mine: Slice, serving: Serving) -> list[str]:
+    """Servers of earlier plans of which something would start, serve, or show as failed."""
+    planned = {server.name for server in mine.servers}
+    return [name for name, state in serving.servers.items() if name not in planned and not state.is_gone]
 
 
 def _retire(mine: Slice) -> Decide:
-    """Servers whose GPUs and ports are planned for others, and containers without a unit. Records and releases stay."""
-    planned = {server.name for server in mine.servers}
+    """Their records and releases stay."""
 
     def decide(serving: Serving) -> Iterator[PyinfraCommand]:
-        for name, state in serving.servers.items():
-            if name not in planned and not state.is_gone:
-                yield retire(name)
-        for name in sorted(serving.orphans):
-            yield StringCommand(f"docker rm --force triton-{name}")
+        for name in _spare(mine, serving):
+            yield retire(name)
 
     return decide
 
@@ -82,13 +92,14 @@ def _prove_cuda(server: ServerSlice, settings: Defaults):  # type: ignore[no-unt
     return step(reading, decide, name=f"Triton | Prove CUDA inside the image for {server.name}")
 
 
-def _swap(server: ServerSlice, release: str, plan: str, settings: Defaults) -> Decide:
+def _swap(mine: Slice, server: ServerSlice, release: str, plan: str, settings: Defaults) -> Decide:
     def decide(serving: Serving) -> Iterator[PyinfraCommand]:
         seen = serving.server(server.name)
         if seen.enabled != "enabled":
             yield StringCommand(f"systemctl enable triton@{server.name}.service")
         if not seen.serves(release):
-            yield from ask_for(server.name, release, plan, settings, swap_seconds(server, settings))
+            seconds, spare = swap_seconds(server, settings), _spare(mine, serving)
+            yield from ask_for(server.name, release, plan, settings, seconds, instead_of=spare)
 
     return decide
 

@@ -7,7 +7,7 @@ import getpass
 import json
 import shlex
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from pyinfra import logger
 from pyinfra.api import Host, State
@@ -34,7 +34,8 @@ NOT_PUBLISHED = "  state   the release is not published; nothing that serves was
 
 def texts(servers: tuple[ServerSlice, ...]) -> list[Text]:
     """Programs, both unit templates, and each server's own times as a drop-in."""
-    programs = ("prove.py", "swap.py", "prepare.sh", "cuda_probe.py")
+    # server.py before swap.py, which imports it: a run that is killed in between leaves programs that go together.
+    programs = ("prove.py", "server.py", "swap.py", "prepare.sh", "cuda_probe.py")
     return [
         *(shipped(f"files/triton/host/{name}", f"{PROGRAMS}/{name}", "0755") for name in programs),
         *(
@@ -116,15 +117,22 @@ def retire(name: str) -> StringCommand:
     """The server does not run, starts no more, and does not show as failed."""
     unit, own = f"triton@{name}.service", f"{UNITS}/triton@{name}.service.d"
     return StringCommand(
-        f"systemctl disable --now {unit} && rm -rf {own} {places.server(name)}/current && systemctl daemon-reload"
+        f"systemctl disable --now {unit} && rm -rf {own} {places.server(name)}/current {places.server(name)}/swap.json"
+        " && systemctl daemon-reload"
         f" && {{ systemctl reset-failed {unit} enginehouse-swap@{name}.service 2>/dev/null || true; }}"
     )
 
 
-def ask_for(server: str, release: str, plan: str, settings: Defaults, seconds: int) -> Iterator[PyinfraCommand]:
-    """`release` (an id, or "previous") serves; or what served before is put back, and this fails with the reason."""
+def ask_for(
+    server: str, release: str, plan: str, settings: Defaults, seconds: int, instead_of: Sequence[str] = ()
+) -> Iterator[PyinfraCommand]:
+    """`release` (an id, or "previous") serves; or what served before is put back, and this fails with the reason.
+
+    `instead_of`: servers that need not go on where this one does, and serve again where it does not.
+    """
     unit, directory = f"enginehouse-swap@{server}.service", places.server(server)
     wanted = {"release": release, "plan": plan, "keep": settings.keep_releases, "who": who()}
+    wanted |= {"instead_of": list(instead_of)}
     yield write(f"{directory}/wanted.json", json.dumps(wanted) + "\n")
     yield StringCommand(units.start(unit))
     yield units.Follow(

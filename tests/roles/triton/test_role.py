@@ -36,7 +36,8 @@ UNIT = "/etc/systemd/system/triton@.service"
 UNIT_PATHS = " ".join(text.path for text in texts((MAIN,)) if text.path.startswith("/etc/systemd/system/"))
 RETIRED = (
     "systemctl disable --now triton@old.service && rm -rf /etc/systemd/system/triton@old.service.d"
-    " /var/lib/enginehouse/servers/old/current && systemctl daemon-reload"
+    " /var/lib/enginehouse/servers/old/current /var/lib/enginehouse/servers/old/swap.json"
+    " && systemctl daemon-reload"
     " && { systemctl reset-failed triton@old.service enginehouse-swap@old.service 2>/dev/null || true; }"
 )
 STARTED = (
@@ -118,7 +119,7 @@ def test_a_release_is_on_the_disk_before_it_has_its_name_and_the_name_before_any
 def test_what_is_wanted_is_told_to_the_host_before_the_swap_begins() -> None:
     heard = [each for each in play(told()).shell["host"] if "wanted.json" in each.command]
     assert [json.loads(each.stdin) for each in heard] == [
-        {"release": RELEASE, "plan": "plan-1", "keep": 3, "who": "me@here"}
+        {"release": RELEASE, "plan": "plan-1", "keep": 3, "who": "me@here", "instead_of": []}
     ]
 
 
@@ -155,10 +156,31 @@ def test_a_new_driver_is_proven_and_nothing_is_swapped() -> None:
     assert ran.changed == ("Triton | Prove CUDA inside the image for main",)
 
 
-def test_a_server_that_is_no_longer_planned_is_stopped_before_the_swap() -> None:
-    old = "\nserver=old\ncurrent=1\nprevious=\nactive=active\nenabled=enabled\nswap=inactive"
-    ran = play(told(placed(), PROBED, serving() + old))
-    assert ran.commands == (RETIRED,)
+OLD = "\nserver=old\ncurrent=1\nprevious=\nactive=active\nenabled=enabled\nswap=inactive"
+
+
+def test_a_server_that_is_no_longer_planned_is_retired_where_nothing_is_to_be_swapped() -> None:
+    assert play(told(placed(), PROBED, serving() + OLD)).commands == (RETIRED,)
+
+
+def test_a_renamed_server_is_forgotten_only_after_the_swap() -> None:
+    ran = play(told(placed(), PROBED, f"release={RELEASE}{OLD}"))
+    assert ran.commands[-len(STARTED) - 1 :] == (*STARTED, RETIRED)
+    assert ran.would_change == (
+        f"Triton | Swap in release {RELEASE} on main",
+        "Triton | Stop what is no longer planned",
+    )
+
+
+def test_the_host_is_told_whose_place_the_server_takes() -> None:
+    heard = play(told(placed(), PROBED, f"release={RELEASE}{OLD}")).shell["host"]
+    assert [json.loads(each.stdin)["instead_of"] for each in heard if "wanted.json" in each.command] == [["old"]]
+
+
+def test_a_swap_that_fails_leaves_the_old_server_all_it_has() -> None:
+    answers = {f"{SWAP} 2>/dev/null || true": "ActiveState=failed\nResult=exit-code"}
+    ran = play(answers | told(placed(), PROBED, f"release={RELEASE}{OLD}"))
+    assert (ran.failed_hosts, RETIRED in ran.commands) == (("host",), False)
 
 
 @pytest.mark.parametrize("left", ["active=failed", "enabled=enabled", "left=yes"])

@@ -2,85 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.roles.loading import program
-
-swap = program("triton/host/swap.py")
-
-
-class FakeHost:
-    """/var/lib/enginehouse in a folder, and a systemd whose unit becomes active only for `good` releases."""
-
-    def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.root, self.good, self.active, self.calls = root, set[str](), "inactive", list[str]()
-        (root / "servers" / "main").mkdir(parents=True)
-        (root / "releases").mkdir()
-        monkeypatch.setattr(swap, "ROOT", root)
-        monkeypatch.setattr(swap.Server, "systemctl", self.systemctl)
-        monkeypatch.setattr(swap.Server, "show", self.show)
-        monkeypatch.setattr(swap.time, "sleep", lambda seconds: None)
-
-    def systemctl(self, *arguments: str) -> None:
-        self.calls.append(arguments[0])
-        if arguments[0] == "start":
-            self.active = "active" if self.link("current") in self.good else "failed"
-        if arguments[0] == "stop":
-            self.active = "inactive"
-
-    def show(self, *properties: str) -> dict[str, str]:
-        return dict.fromkeys(properties, "") | {"ActiveState": self.active, "NRestarts": "0", "Job": "0"}
-
-    def publish(self, release: str, good: bool = True) -> None:
-        path = self.root / "releases" / release
-        path.mkdir()
-        (path / "server.json").write_text(
-            json.dumps({"server": "main", "start_seconds": 1, "image": {"pull_reference": "image@sha256:1"}})
-        )
-        self.good |= {release} if good else set()
-
-    def ask(self, release: str, keep: int = 3) -> int:
-        wanted = {"release": release, "plan": "plan-1", "keep": keep, "who": "me@here"}
-        (self.root / "servers/main/wanted.json").write_text(json.dumps(wanted))
-        return self.call("swap")
-
-    def call(self, verb: str) -> int:
-        swap.sys.argv = ["swap.py", verb, "main"]
-        return int(swap.main())
-
-    def link(self, name: str) -> str:
-        path = self.root / "servers/main" / name
-        return path.resolve().name if path.is_symlink() else ""
-
-    def cut(self, before: str, target: str) -> None:
-        """What a power cut in the middle of a swap leaves behind."""
-        (self.root / "servers/main/swap.json").write_text(json.dumps({"from": before, "to": target, "pid": 1}))
-
-    @property
-    def links(self) -> tuple[str, str]:
-        return self.link("current"), self.link("previous")
-
-    @property
-    def verdict(self) -> dict[str, Any]:
-        return dict(json.loads((self.root / "servers/main/verdict.json").read_text()))
-
-    @property
-    def history(self) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in (self.root / "history.jsonl").read_text().splitlines()]
+from tests.roles.triton.swapping import FakeHost, server
 
 
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeHost:
     """A host with releases one and two, which serve, and bad, which never does."""
-    made = FakeHost(tmp_path, monkeypatch)
-    made.publish("one")
-    made.publish("two")
-    made.publish("bad", good=False)
-    return made
+    return FakeHost.with_releases(tmp_path, monkeypatch)
 
 
 def test_the_first_release_serves_and_there_is_no_previous(machine: FakeHost) -> None:
@@ -144,20 +76,17 @@ def test_asking_for_what_serves_stops_nothing(machine: FakeHost) -> None:
 
 def test_a_cut_swap_is_undone_before_the_unit_starts_at_boot(machine: FakeHost) -> None:
     machine.ask("one")
-    swap.Server("main").point("current", "two")
     machine.cut("one", "two")
     assert (machine.call("recover"), machine.links) == (0, ("one", ""))
 
 
 def test_a_cut_first_swap_leaves_nothing_to_start_at_boot(machine: FakeHost) -> None:
-    swap.Server("main").point("current", "one")
     machine.cut("", "one")
     assert (machine.call("recover"), machine.links) == (1, ("", ""))
 
 
 def test_a_killed_swap_is_undone_and_the_previous_release_started(machine: FakeHost) -> None:
     machine.ask("one")
-    swap.Server("main").point("current", "two")
     machine.cut("one", "two")
     machine.calls.clear()
     assert (machine.call("undo"), machine.links, machine.calls) == (0, ("one", ""), ["stop", "start"])
@@ -169,8 +98,8 @@ def test_a_power_cut_after_the_end_of_a_swap_undoes_nothing(
 ) -> None:
     machine.ask("one")
     swap_file, on_disk = machine.root / "servers/main/swap.json", [True]
-    monkeypatch.setattr(swap, "flush", lambda directory: on_disk.append(swap_file.exists()))
-    monkeypatch.setattr(swap.Server, "record", lambda server, entry: on_disk.append(on_disk[-1]))
+    monkeypatch.setattr(server, "flush", lambda directory: on_disk.append(swap_file.exists()))
+    monkeypatch.setattr(server.Server, "record", lambda server, entry: on_disk.append(on_disk[-1]))
     machine.ask(release)
     assert (machine.verdict["result"], on_disk[-2]) == (end, False)
 
@@ -184,7 +113,7 @@ def test_undo_after_a_swap_that_ended_does_nothing(machine: FakeHost) -> None:
 def test_a_start_during_a_live_swap_does_not_undo_it(machine: FakeHost) -> None:
     machine.ask("one")
     machine.cut("one", "two")
-    with swap.Server("main").locked(wait=True):
+    with server.Server("main").locked(wait=True):
         assert machine.call("recover") == 0
     assert (machine.root / "servers/main/swap.json").exists()
 

@@ -1,0 +1,104 @@
+"""The swap of a server that takes the place of others: they make room, and serve again where it does not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.roles.triton.swapping import FakeHost, server
+
+
+@pytest.fixture
+def renamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeHost:
+    """`main` is new; until now `old` has served with its port and its GPU."""
+    machine = FakeHost.with_releases(tmp_path, monkeypatch)
+    machine.publish("before")
+    machine.runs("old", "before")
+    return machine
+
+
+def test_a_renamed_server_serves_and_the_old_one_starts_no_more(renamed: FakeHost) -> None:
+    assert (renamed.ask("one", instead_of=("old",)), renamed.links, renamed.active) == (0, ("one", ""), "active")
+    assert renamed.of("old") == ("", "inactive")
+
+
+def test_the_old_one_stops_before_the_new_one_starts(renamed: FakeHost) -> None:
+    renamed.ask("one", instead_of=("old",))
+    assert [call for call in renamed.calls if call != "reset-failed"] == ["stop", "stop", "stop", "start"]
+
+
+def test_a_renamed_server_that_never_serves_leaves_the_old_one_serving_again(renamed: FakeHost) -> None:
+    assert (renamed.ask("bad", instead_of=("old",)), renamed.links, renamed.active) == (1, ("", ""), "inactive")
+    assert renamed.of("old") == ("before", "active")
+    assert renamed.verdict["sentence"] == "bad does not serve; server old serves again"
+
+
+def test_an_old_one_that_does_not_start_again_is_told(renamed: FakeHost, capsys: pytest.CaptureFixture[str]) -> None:
+    renamed.good.clear()
+    renamed.ask("bad", instead_of=("old",))
+    assert renamed.verdict["sentence"] == "bad does not serve; server old did not start again either"
+    assert "before does not start either: its unit did not become active" in capsys.readouterr().err
+
+
+def test_what_served_here_before_and_the_old_one_both_serve_again(renamed: FakeHost) -> None:
+    renamed.ask("one")
+    renamed.ask("bad", instead_of=("old",))
+    assert (renamed.links, renamed.active, renamed.of("old")) == (("one", ""), "active", ("before", "active"))
+    assert renamed.verdict["sentence"] == "bad does not serve; one is put back and serves; server old serves again"
+
+
+def test_a_release_that_is_not_on_the_host_leaves_the_old_one_serving(renamed: FakeHost) -> None:
+    assert (renamed.ask("gone", instead_of=("old",)), renamed.of("old")) == (1, ("before", "active"))
+    assert renamed.calls == []
+
+
+@pytest.mark.parametrize(("port", "gpu", "end"), [(8000, 1, "inactive"), (9000, 0, "inactive"), (9000, 1, "active")])
+def test_only_what_holds_a_port_or_a_device_of_the_new_one_makes_room(
+    renamed: FakeHost, port: int, gpu: int, end: str
+) -> None:
+    renamed.publish("beside", port=port, gpu=gpu)
+    renamed.runs("aux", "beside")
+    renamed.ask("one", instead_of=("old", "aux"))
+    assert (renamed.of("old"), renamed.of("aux")[1]) == (("", "inactive"), end)
+
+
+def test_a_server_without_a_release_is_in_nobodys_way(renamed: FakeHost) -> None:
+    renamed.runs("aux", "")
+    assert (renamed.ask("bad", instead_of=("aux",)), renamed.of("aux")) == (1, ("", "active"))
+
+
+@pytest.mark.parametrize(("verb", "code"), [("undo", 0), ("recover", 1)])
+@pytest.mark.parametrize("left", ["before", ""])
+def test_after_a_cut_rename_the_old_one_alone_starts(renamed: FakeHost, verb: str, code: int, left: str) -> None:
+    renamed.runs("old", left)
+    renamed.units["triton@old.service"] = "inactive"
+    renamed.cut("", "one", instead_of={"old": "before"})
+    assert (renamed.call(verb), renamed.links, renamed.active) == (code, ("", ""), "inactive")
+    assert renamed.of("old") == ("before", "active")
+    assert renamed.verdict["sentence"] == (
+        "the swap to one was cut before it ended; nothing is put back; server old is started again"
+    )
+
+
+def test_what_an_old_one_was_given_after_the_cut_stays(renamed: FakeHost) -> None:
+    renamed.runs("old", "two")
+    renamed.cut("", "one", instead_of={"old": "before"})
+    assert (renamed.call("recover"), renamed.of("old")) == (1, ("two", "active"))
+
+
+def test_the_old_one_starts_no_more_before_the_swap_is_over(renamed: FakeHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = list[str]()
+    over = server.Server.over
+    monkeypatch.setattr(server.Server, "over", lambda one: (seen.append(renamed.link("current", "old")), over(one)))
+    renamed.ask("one", instead_of=("old",))
+    assert seen == [""]
+
+
+def test_a_rename_that_was_cut_may_be_asked_for_again(renamed: FakeHost) -> None:
+    renamed.cut("", "one", instead_of={"old": "before"})
+    assert (renamed.ask("one", instead_of=("old",)), renamed.active, renamed.of("old")) == (
+        0,
+        "active",
+        ("", "inactive"),
+    )
