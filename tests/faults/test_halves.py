@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import pytest
 
+from rehearsal.checkpoints import checkpoints
 from rehearsal.pyinfra_run import Run
 from tests.faults import left
-from tests.faults.scene import WELL, Polls, Scene, answers
+from tests.faults.scene import PLACES, WELL, Polls, Scene, answers, until
+from tests.rehearsal.unloadable import make_unloadable
 
 pytestmark = [pytest.mark.faults, pytest.mark.xdist_group("number-7")]
 
 RENAMED = "tests/faults/inventories/renamed.py"
+RENAMED_UNLOADABLE = "tests/faults/inventories/renamed_unloadable.py"
 UNREAD = "systemctl show -p NeedDaemonReload --value triton@main.service"
 WAITING = "ls /etc/enginehouse/undo; systemctl list-timers --all --plain --no-legend 'enginehouse-undo-*'"
 CONTAINERS = "docker ps --all --format '{{.Names}}' | sort"
 PARTIAL = "ls -d /var/lib/enginehouse/releases/.*.partial /var/lib/enginehouse/weights/*/.*.partial"
+BACK_SECONDS = 90
 GIVEN_UP = (
     "systemctl is-active triton@main; journalctl -q -u triton@main -n 9 -o cat | grep -m 1 -o 'repeated too quickly'"
 )
@@ -80,3 +84,27 @@ def test_a_server_may_be_renamed_and_renamed_back(scene: Scene) -> None:
     assert (scene.says(CONTAINERS), scene.deploy(inventory=RENAMED).is_silent) == ("triton-other", True)
     assert scene.ends_well() == WELL
     assert (scene.says(CONTAINERS), answers(scene.one)) == ("triton-main", True)
+
+
+def test_a_server_renamed_to_one_that_never_serves_serves_again_under_its_old_name(scene: Scene) -> None:
+    make_unloadable(checkpoints(), PLACES.root)
+    before = scene.current()
+    run = scene.deploy(inventory=RENAMED_UNLOADABLE)
+    assert (run.code, "does not serve; server main serves again" in run.output) == (1, True), run.output[-3000:]
+    assert (answers(scene.one), scene.current(), scene.says(CONTAINERS)) == (True, before, "triton-main")
+    assert scene.ends_well() == WELL
+
+
+def cut_power_in_the_swap(scene: Scene) -> None:
+    """Once the old server had to make room."""
+    begun = "[ -e /var/lib/enginehouse/servers/other/swap.json ] && ! docker inspect triton-main"
+    scene.one.run(f"for i in $(seq 300); do {{ {begun}; }} >/dev/null 2>&1 && break; sleep 0.1; done")
+    scene.one.power_cycle()
+
+
+def test_a_power_cut_while_a_renamed_server_starts_leaves_the_old_one_serving(scene: Scene) -> None:
+    before = scene.current()
+    run = scene.deploy(inventory=RENAMED, at="Triton | Swap", strike=lambda: cut_power_in_the_swap(scene))
+    assert (run.code, until(lambda: answers(scene.one), BACK_SECONDS)) == (1, True), run.output[-3000:]
+    assert (scene.current(), scene.says(CONTAINERS)) == (before, "triton-main")
+    assert scene.ends_well() == WELL

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import json
-import shutil
 import time
 from collections.abc import Callable
 
 import pytest
 import tritonclient.http
-from safetensors.numpy import load_file, save_file
 
 from rehearsal.machine import Machine
 from tests.rehearsal.conftest import PLACES, Pair
 from tests.rehearsal.operator import Operator, Run
-from tests.rehearsal.variants import UNLOADABLE
+from tests.rehearsal.unloadable import TENSOR, make_unloadable
 from tests.smoke import ask
 
 pytestmark = pytest.mark.rehearsal
 
 SERVER = "/var/lib/enginehouse/servers/main"
-TENSOR = "encoder.layers.1.mlp.router.layer.weight"
 READY_SECONDS = 120
 
 
@@ -50,12 +47,7 @@ def good(deployed: Pair) -> str:
 @pytest.fixture(scope="module")
 def failing(operator: Operator, deployed: Pair, good: str) -> Run:
     """A run whose release lacks a tensor, and so never becomes ready."""
-    broken = PLACES.root / UNLOADABLE
-    shutil.rmtree(broken, ignore_errors=True)
-    shutil.copytree(deployed.services.checkpoints / "nomic-moe", broken)
-    weights = load_file(broken / "model.safetensors")
-    del weights[TENSOR]
-    save_file(weights, broken / "model.safetensors", metadata={"format": "pt"})
+    make_unloadable(deployed.services.checkpoints, PLACES.root)
     return operator.pyinfra("--limit", "d13", inventory="tests/rehearsal/inventories/never_ready.py")
 
 

@@ -1,0 +1,16 @@
+"""The rehearsal with its server under another name, and a model in it that does not load."""
+
+from dataclasses import replace
+
+from deploy.spec import Weights
+from tests.faults.variants import hosts
+from tests.rehearsal.variants import UNLOADABLE, with_model
+
+rehearsal = hosts(
+    lambda data, state: {
+        "servers": tuple(
+            replace(each, name="other")
+            for each in with_model(data, "nomic-moe", weights=Weights.local(str(state / UNLOADABLE)))
+        )
+    }
+)
