@@ -87,7 +87,8 @@ def _make(debian: str, place: Path, more: tuple[str, ...]) -> None:
     with tempfile.TemporaryDirectory(dir=cache(), prefix=f"making-disk-{debian}-") as scratch:
         tree, making = Path(scratch) / "tree", Path(scratch) / "made"
         making.mkdir()
-        rootfs.make_tree(debian, tree, packages=(*KERNEL_PACKAGES, *more), finish=FINISH, files=_files())
+        log, packages = cache() / f"disk-{debian}.log", (*KERNEL_PACKAGES, *more)
+        rootfs.make_tree(debian, tree, log, packages, FINISH, _files())
         shutil.copy(next((tree / "boot").glob("vmlinuz-*")), making / "vmlinuz")
         shutil.copy(next((tree / "boot").glob("initrd.img-*")), making / "initrd.img")
         size = f"{DISK_GIB}G"  # sparse: only what is written takes room here

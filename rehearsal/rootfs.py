@@ -83,20 +83,24 @@ def _make(debian: str, place: Path) -> None:
         remove_tree(left_over)
     with tempfile.TemporaryDirectory(dir=cache(), prefix=f"making-{debian}-") as scratch:
         root = Path(scratch) / "root"
-        make_tree(debian, root)
+        make_tree(debian, root, cache() / f"debian-{debian}.log")
         root.rename(place)
 
 
 def make_tree(
     debian: str,
     root: Path,
+    log: Path,
     packages: Sequence[str] = (),
     finish: str = FINISH,
     files: Mapping[str, Path] | None = None,
 ) -> None:
-    """`root` holds a bare Debian; with further packages, files laid over it, and another last script where given."""
-    log = cache() / f"debian-{debian}.log"
-    with tempfile.TemporaryDirectory(dir=cache(), prefix=f"making-{debian}-apt-") as scratch:
+    """`root` holds a bare Debian; with further packages, files laid over it, and another last script where given.
+
+    `log`: what was said meanwhile. Two trees of one Debian may be made side by side, as for machines of both kinds.
+    """
+    # Not a name that `_make` clears away as left over: another tree may be under way.
+    with tempfile.TemporaryDirectory(dir=cache(), prefix=f"apt-for-{debian}-") as scratch:
         sources, settings = Path(scratch) / "debian.sources", Path(scratch) / "99-rehearsal"
         sources.write_text(_sources(debian))
         settings.write_text(apt_sources.handed_on_settings())

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from rehearsal import disk, qemu
+from rehearsal import disk, qemu, rootfs
 from rehearsal.places import RehearsalRefused
 
 RECORD = {
@@ -86,3 +86,30 @@ def test_a_machine_is_over_when_nothing_of_its_process_is_left() -> None:
     process.kill()
     process.wait()
     assert (before, qemu._is_over(process.pid)) == (False, True)
+
+
+def test_trees_of_one_debian_for_both_kinds_may_be_made_side_by_side(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """While the disk's is bootstrapped another lane wants the other; its clearing away must leave our settings."""
+    seen: list[bool] = []
+
+    run = subprocess.run
+
+    def bootstrap(words: list[str], **options: object) -> subprocess.CompletedProcess[str]:
+        if words[0] != "mmdebstrap":
+            return run(words, **options)  # type: ignore[call-overload, no-any-return]
+        settings = next(Path(word.partition("=")[2]) for word in words if word.startswith("--aptopt="))
+        if len(seen) == 0:
+            seen.append(settings.exists())
+            rootfs.root_file_system("13")
+        seen.append(settings.exists())
+        Path(words[-2]).mkdir()
+        return subprocess.CompletedProcess(words, 0)
+
+    monkeypatch.setenv("ENGINEHOUSE_CACHE", str(tmp_path))
+    monkeypatch.setattr(rootfs.subprocess, "run", bootstrap)
+    monkeypatch.setattr(rootfs, "_finish", lambda *_: None)
+    (tmp_path / "rehearsal").mkdir()
+    rootfs.make_tree("13", tmp_path / "tree", tmp_path / "log")
+    assert seen == [True, True, True]
