@@ -84,6 +84,8 @@ def identity_disk(files: Path, disk: Path) -> None:
 
 
 def _make(debian: str, place: Path, more: tuple[str, ...]) -> None:
+    for left_over in cache().glob(f"making-disk-{debian}-*"):
+        rootfs.remove_tree(left_over)
     with tempfile.TemporaryDirectory(dir=cache(), prefix=f"making-disk-{debian}-") as scratch:
         tree, making = Path(scratch) / "tree", Path(scratch) / "made"
         making.mkdir()
