@@ -6,15 +6,16 @@ from dataclasses import dataclass
 
 from pyinfra.api import FactBase
 
-from roles.places import UNITS
+from roles.places import SERVERS, UNITS
 
 
 @dataclass(frozen=True)
 class Going:
-    """Timers that start at boot, and those of them that run now."""
+    """Timers that start at boot, those of them that run now, and those whose server still has a release to serve."""
 
     enabled: frozenset[str] = frozenset()
     running: frozenset[str] = frozenset()
+    needed: frozenset[str] = frozenset()
 
 
 class Timers(FactBase[Going]):
@@ -25,7 +26,8 @@ class Timers(FactBase[Going]):
         return (
             f"for f in {wants}/enginehouse-watch@*.timer {wants}/enginehouse-gpu-state.timer; do"
             ' if [ -L "$f" ]; then t=$(basename "$f"); echo "enabled=$t";'
-            ' systemctl is-active --quiet "$t" && echo "running=$t"; fi; done; true'
+            ' systemctl is-active --quiet "$t" && echo "running=$t"; s=${t#enginehouse-watch@};'
+            f' [ -L "{SERVERS}/${{s%.timer}}/current" ] && echo "needed=$t"; fi; done; true'
         )
 
     @staticmethod
@@ -35,6 +37,5 @@ class Timers(FactBase[Going]):
     def process(self, output: list[str]) -> Going:
         told = [line.partition("=")[::2] for line in output]
         return Going(
-            frozenset(name for kind, name in told if kind == "enabled"),
-            frozenset(name for kind, name in told if kind == "running"),
+            *(frozenset(name for kind, name in told if kind == each) for each in ("enabled", "running", "needed"))
         )

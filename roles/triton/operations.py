@@ -114,10 +114,11 @@ def probe(server: ServerSlice, proof: Proof, settings: Defaults) -> Iterator[Str
 
 
 def retire(name: str) -> StringCommand:
-    """The server does not run, starts no more, and does not show as failed."""
+    """The server is not watched, does not run, starts no more, and does not show as failed."""
     unit, own = f"triton@{name}.service", f"{UNITS}/triton@{name}.service.d"
     return StringCommand(
-        f"systemctl disable --now {unit} && rm -rf {own} {places.server(name)}/current {places.server(name)}/swap.json"
+        f"{{ systemctl disable --now enginehouse-watch@{name}.timer 2>/dev/null || true; }} &&"
+        f" systemctl disable --now {unit} && rm -rf {own} {places.server(name)}/current {places.server(name)}/swap.json"
         " && systemctl daemon-reload"
         f" && {{ systemctl reset-failed {unit} enginehouse-swap@{name}.service 2>/dev/null || true; }}"
     )

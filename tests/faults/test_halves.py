@@ -92,6 +92,7 @@ def test_a_server_renamed_to_one_that_never_serves_serves_again_under_its_old_na
     run = scene.deploy(inventory=RENAMED_UNLOADABLE)
     assert (run.code, "does not serve; server main serves again" in run.output) == (1, True), run.output[-3000:]
     assert (answers(scene.one), scene.current(), scene.says(CONTAINERS)) == (True, before, "triton-main")
+    assert scene.says("systemctl is-active enginehouse-watch@main.timer") == "active"
     assert scene.ends_well() == WELL
 
 

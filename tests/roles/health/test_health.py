@@ -46,6 +46,12 @@ def test_a_server_that_is_no_longer_planned_is_no_longer_watched() -> None:
     assert play(placed(), DONE + old).commands == ("systemctl disable --now enginehouse-watch@old.timer",)
 
 
+def test_one_that_may_have_to_serve_on_stays_watched() -> None:
+    """Until the role triton forgets it, after the swap."""
+    old = "".join(f"\n{each}=enginehouse-watch@old.timer" for each in ("enabled", "running", "needed"))
+    assert play(placed(), DONE + old).changed == ()
+
+
 def test_other_times_are_written_and_the_running_timers_told() -> None:
     ran = play(placed(), DONE, data={"health_settings": {"watch_seconds": 15}})
     assert ran.would_change == ("Health | Install watchdog and GPU state",)

@@ -35,7 +35,8 @@ SWAP = "enginehouse-swap@main.service"
 UNIT = "/etc/systemd/system/triton@.service"
 UNIT_PATHS = " ".join(text.path for text in texts((MAIN,)) if text.path.startswith("/etc/systemd/system/"))
 RETIRED = (
-    "systemctl disable --now triton@old.service && rm -rf /etc/systemd/system/triton@old.service.d"
+    "{ systemctl disable --now enginehouse-watch@old.timer 2>/dev/null || true; } &&"
+    " systemctl disable --now triton@old.service && rm -rf /etc/systemd/system/triton@old.service.d"
     " /var/lib/enginehouse/servers/old/current /var/lib/enginehouse/servers/old/swap.json"
     " && systemctl daemon-reload"
     " && { systemctl reset-failed triton@old.service enginehouse-swap@old.service 2>/dev/null || true; }"
