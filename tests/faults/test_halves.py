@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from rehearsal.checkpoints import checkpoints
@@ -96,16 +98,27 @@ def test_a_server_renamed_to_one_that_never_serves_serves_again_under_its_old_na
     assert scene.ends_well() == WELL
 
 
-def cut_power_in_the_swap(scene: Scene) -> None:
-    """Once the old server had to make room."""
-    begun = "[ -e /var/lib/enginehouse/servers/other/swap.json ] && ! docker inspect triton-main"
-    scene.one.run(f"for i in $(seq 300); do {{ {begun}; }} >/dev/null 2>&1 && break; sleep 0.1; done")
+def cut_power(scene: Scene) -> None:
+    """The plug, and what boots after it."""
     scene.one.power_cycle()
 
 
-def test_a_power_cut_while_a_renamed_server_starts_leaves_the_old_one_serving(scene: Scene) -> None:
+def kill_swap(scene: Scene) -> None:
+    """The host's own program for it."""
+    scene.one.run("systemctl kill --kill-who=main --signal=KILL enginehouse-swap@other.service")
+
+
+@pytest.mark.parametrize("cut", [cut_power, kill_swap])
+def test_a_rename_that_is_cut_while_the_new_server_starts_leaves_the_old_one_serving(
+    scene: Scene, cut: Callable[[Scene], None]
+) -> None:
+    def strike() -> None:
+        begun = "[ -e /var/lib/enginehouse/servers/other/swap.json ] && ! docker inspect triton-main"
+        scene.one.run(f"for i in $(seq 300); do {{ {begun}; }} >/dev/null 2>&1 && break; sleep 0.1; done")
+        cut(scene)
+
     before = scene.current()
-    run = scene.deploy(inventory=RENAMED, at="Triton | Swap", strike=lambda: cut_power_in_the_swap(scene))
+    run = scene.deploy(inventory=RENAMED, at="Triton | Swap", strike=strike)
     assert (run.code, until(lambda: answers(scene.one), BACK_SECONDS)) == (1, True), run.output[-3000:]
     assert (scene.current(), scene.says(CONTAINERS)) == (before, "triton-main")
     assert scene.ends_well() == WELL

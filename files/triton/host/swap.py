@@ -150,8 +150,9 @@ def undo(server: Server, running: bool) -> None:
     start(aside)
     entry = {"when": now(), "who": "this host", "server": server.name, "from": cut["to"], "release": cut["from"]}
     server.record(entry | {"result": "put back", "reason": "the swap was cut before it ended"})
-    sentence = f"the swap to {cut['to']} was cut before it ended; {cut['from'] or 'nothing'} is put back"
-    sentence += "".join(f"; server {each.name} is started again" for each in aside)
+    back = [f"{cut['from'] or 'nothing'} is put back"] if cut["from"] or not aside else []
+    back += [f"server {each.name} is started again" for each in aside]
+    sentence = "; ".join([f"the swap to {cut['to']} was cut before it ended", *back])
     write(server.place / "verdict.json", {"result": "cut", "sentence": sentence, "reason": ""})
     print(sentence, file=sys.stderr)
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
 
-from tests.roles.triton.swapping import FakeHost, server
+from tests.roles.triton.swapping import FakeHost, server, swap
 
 
 @pytest.fixture
@@ -76,9 +77,7 @@ def test_after_a_cut_rename_the_old_one_alone_starts(renamed: FakeHost, verb: st
     renamed.cut("", "one", instead_of={"old": "before"})
     assert (renamed.call(verb), renamed.links, renamed.active) == (code, ("", ""), "inactive")
     assert renamed.of("old") == ("before", "active")
-    assert renamed.verdict["sentence"] == (
-        "the swap to one was cut before it ended; nothing is put back; server old is started again"
-    )
+    assert renamed.verdict["sentence"] == "the swap to one was cut before it ended; server old is started again"
 
 
 def test_what_an_old_one_was_given_after_the_cut_stays(renamed: FakeHost) -> None:
@@ -102,3 +101,21 @@ def test_a_rename_that_was_cut_may_be_asked_for_again(renamed: FakeHost) -> None
         "active",
         ("", "inactive"),
     )
+
+
+def test_the_old_one_starts_even_where_the_swap_is_killed_while_it_puts_back(
+    renamed: FakeHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    renamed.ask("one")
+    monkeypatch.setattr(swap, "serves_again", lambda *which: sys.exit(137))
+    with pytest.raises(SystemExit):
+        renamed.ask("bad", instead_of=("old",))
+    assert renamed.of("old") == ("before", "active")
+
+
+def test_an_old_one_whose_own_first_swap_ended_with_it_has_nothing_to_serve_again(
+    renamed: FakeHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server.Server, "halt", lambda one: one.point("current", ""))
+    assert renamed.ask("bad", instead_of=("old",)) == 1
+    assert renamed.verdict["sentence"] == "bad does not serve; nothing served before, so the server is stopped"
