@@ -8,12 +8,14 @@ from __future__ import annotations
 import fnmatch
 import hashlib
 import json
+import re
 from pathlib import Path
 
 from deploy.errors import Refusal
 
 PICKLES = (".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".joblib", ".npy", ".h5", ".msgpack")
 MEMORY = Path("~/.cache/enginehouse/sha256.json")
+SHA1, SHA256 = re.compile("[0-9a-f]{40}"), re.compile("[0-9a-f]{64}")
 
 
 def chosen(directory: Path, patterns: tuple[str, ...]) -> list[str]:
@@ -43,6 +45,37 @@ def manifest(directory: Path, names: list[str], memory: Path = MEMORY) -> str:
         memory.parent.mkdir(parents=True, exist_ok=True)
         memory.write_text(json.dumps(known))
     return "".join(f"{known[keys[name]]}  {name}\n" for name in names)
+
+
+def spoiled(directory: Path, names: list[str], memory: Path = MEMORY) -> list[str]:
+    """Those of `names` that have other bytes than the hub's checksum says.
+
+    huggingface_hub looks at sizes only; it notes the checksum beside what it downloads. That is the sha256 of a large
+    file and git's sha1 of a small one; a mirror may give the plain sha1. Of any other note nobody can tell.
+    """
+    sums = [line.split("  ", 1)[0] for line in manifest(directory, names, memory).splitlines()]
+    return [name for name, sha256 in zip(names, sums, strict=True) if not _is_held(directory, name, sha256)]
+
+
+def _is_held(directory: Path, name: str, sha256: str) -> bool:
+    noted = directory / ".cache/huggingface/download" / f"{name}.metadata"
+    wanted = (noted.read_text().split() if noted.exists() else [])[1:2]
+    if wanted and SHA1.fullmatch(wanted[0]):
+        return wanted[0] in _sha1s(directory / name)
+    return not wanted or not SHA256.fullmatch(wanted[0]) or wanted[0] == sha256
+
+
+def _sha1s(path: Path) -> tuple[str, str]:
+    """Git's, which begins with the size, and the plain one."""
+    git, plain = (
+        hashlib.sha1(b"blob %d\0" % path.stat().st_size, usedforsecurity=False),
+        hashlib.sha1(usedforsecurity=False),
+    )
+    with path.open("rb") as content:
+        while piece := content.read(1 << 20):
+            git.update(piece)
+            plain.update(piece)
+    return git.hexdigest(), plain.hexdigest()
 
 
 def _key(path: Path) -> str:

@@ -22,7 +22,7 @@ from deploy.spec import Hub
 from roles import secrets, units
 from roles.model_store.defaults import Defaults
 from roles.model_store.facts import StoreState
-from roles.model_store.manifest import chosen, manifest
+from roles.model_store.manifest import chosen, manifest, spoiled
 from roles.model_store.rsync import Rsync
 from roles.places import PROGRAMS, RUNTIME, SETTINGS, UNITS
 from roles.steps import Refuse, write
@@ -127,7 +127,15 @@ class Send:
         if ran.returncode:
             said = ran.stderr.strip().splitlines() or ["it ended without a word"]
             return {"said": said[-1], "status": 0}
-        return dict(json.loads(ran.stdout.splitlines()[-1]))
+        return dict(json.loads(ran.stdout.splitlines()[-1])) or self._held(target)
+
+    def _held(self, target: Path) -> dict[str, Any]:
+        """Empty where every file is what the hub's checksum says; others are gone, and fetched anew."""
+        others = spoiled(target, chosen(target, self.weights.files))
+        for name in others:
+            (target / name).unlink()
+        said = f"{', '.join(others)}: other bytes than the hub's checksum says"
+        return {"said": said, "status": 0} if others else {}
 
     def _not_fetched(self, said: str) -> Refusal:
         return Refusal(

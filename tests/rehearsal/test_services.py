@@ -19,6 +19,7 @@ from rehearsal import registry, services
 from rehearsal.places import Places
 from rehearsal.services import Services, services_down, services_up
 from rehearsal.triton_image import MANIFEST_TYPE, REPOSITORY
+from roles.model_store.manifest import spoiled
 
 pytestmark = pytest.mark.rehearsal
 
@@ -176,6 +177,16 @@ def test_huggingface_hub_fetches_a_pinned_revision_byte_for_byte(served: Service
     folder = Path(download(served, tmp_path, name, revision=served.revisions[name]))
     for file in ("model.safetensors", "tokenizer.json", "1_Pooling/config.json"):
         assert (folder / file).read_bytes() == (served.checkpoints / "nomic-moe" / file).read_bytes()
+
+
+def test_what_huggingface_hub_fetched_is_held_against_the_hubs_checksums(served: Services, tmp_path: Path) -> None:
+    folder = Path(download(served, tmp_path, "rehearsal/nomic-moe", local_dir=str(tmp_path / "there")))
+    names = ["1_Pooling/config.json", "config.json", "model.safetensors"]
+    assert spoiled(folder, names, tmp_path / "sums") == []
+    for name in names[1:]:
+        whole = (folder / name).read_bytes()
+        (folder / name).write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    assert spoiled(folder, names, tmp_path / "sums") == names[1:]
 
 
 def test_huggingface_hub_fetches_the_gated_model_with_the_token(served: Services, tmp_path: Path) -> None:

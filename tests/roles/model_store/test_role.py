@@ -167,6 +167,31 @@ def test_the_control_machine_asks_again_only_where_the_trouble_may_pass(
     assert len(asked) == tries
 
 
+@pytest.mark.parametrize(
+    ("noted", "kept"),
+    [
+        (hashlib.sha256(b"tensors").hexdigest(), True),
+        (hashlib.sha1(b"blob 7\0tensors").hexdigest(), True),
+        (hashlib.sha1(b"tensors").hexdigest(), True),
+        ("W/a-mirrors-own-tag", True),
+        (hashlib.sha256(b"tensord").hexdigest(), False),
+        (hashlib.sha1(b"blob 7\0tensord").hexdigest(), False),
+    ],
+)
+def test_a_file_that_is_not_what_the_hub_says_is_told_and_fetched_anew(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, noted: str, kept: bool
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    notes = tmp_path / ".cache/huggingface/download"
+    notes.mkdir(parents=True)
+    (notes / "model.safetensors.metadata").write_text(f"{'1' * 40}\n{noted}\n1790000000.0\n")
+    (tmp_path / "model.safetensors").write_bytes(b"tensors")
+    weights = replace(HUB, fetch_on="control", files=("*.safetensors",))
+    told = Send(weights, MINE.hub, Defaults())._held(tmp_path)
+    assert (told == {}, (tmp_path / "model.safetensors").exists()) == (kept, kept)
+    assert kept or told == {"said": "model.safetensors: other bytes than the hub's checksum says", "status": 0}
+
+
 def test_a_manifest_is_what_sha256sum_reads(source: WeightsSlice, tmp_path: Path) -> None:
     assert manifest.manifest(Path(source.directory), ["model.safetensors"], tmp_path / "m.json") == TENSORS
 
