@@ -70,9 +70,16 @@ class Follow(PyinfraCommand):
     """Waits for a oneshot unit to end, logging its progress; fails with its last words, or after `seconds`."""
 
     def __init__(
-        self, unit: str, what: str, seconds: int, explain: Callable[[Host, ConnectorArguments], None] | None = None
+        self,
+        unit: str,
+        what: str,
+        seconds: int,
+        explain: Callable[[Host, ConnectorArguments], None] | None = None,
+        after: str = "",
     ) -> None:
         super().__init__()
+        # Run on the host where the unit ended badly; never fails the more for it.
+        self.after = after
         self.unit, self.what, self.seconds, self.explain = unit, what, seconds, explain
 
     def __repr__(self) -> str:
@@ -85,6 +92,8 @@ class Follow(PyinfraCommand):
             return self._too_long(host)
         if state_of_unit.active == "failed" or state_of_unit.result != "success":
             self._tell_why(host, connector_arguments, state_of_unit)
+            if self.after:
+                run(host, self.after, connector_arguments)
             return False
         return True
 

@@ -13,6 +13,7 @@ from pyinfra.api.command import PyinfraCommand
 
 from deploy.slice import Slice
 from roles import undo, units
+from roles.places import RUNTIME
 from roles.registry.defaults import Defaults
 from roles.registry.facts import Pull, PullState
 from roles.registry.operations import pull_id, start_pull, texts
@@ -42,7 +43,10 @@ def finish(mine: Slice) -> None:
 
     def wait(pull: PullState) -> Iterator[PyinfraCommand]:
         if not pull.has_image:
-            yield units.Follow(f"enginehouse-pull@{pull_id(mine.image)}.service", "image", settings.pull_seconds)
+            unit = f"enginehouse-pull@{pull_id(mine.image)}.service"
+            # The unit takes its key away itself; one that was killed has been seen to leave it.
+            forget = f"rm -rf {RUNTIME}/registry/{pull_id(mine.image)} || true"
+            yield units.Follow(unit, "image", settings.pull_seconds, after=forget)
 
     step(Reading(Pull, _arguments(mine)), wait, name=f"Registry | Wait for {_short(mine)}")
 
