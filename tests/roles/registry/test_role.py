@@ -131,3 +131,4 @@ def test_a_failed_pull_tells_the_units_last_words() -> None:
     }
     ran = run(lambda: registry.finish(ANONYMOUS), answers=answers)
     assert "[@fake/host] nvcr.io rejected the key (401, unauthorized)" in ran.told
+    assert any("rm -rf /run/enginehouse/registry/" in str(heard) for heard in ran.shell.values())
