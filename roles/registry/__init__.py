@@ -1,8 +1,8 @@
 """Puts the release's image on the host: a unit pulls it, by digest once pinned, with a login only if one is declared.
 
 `begin` starts the unit and returns; `finish` waits for it. Nothing happens when the image is already there. The key
-goes from the control machine to a file in memory on standard input, and the unit removes it, or the run that hears of its
-end.
+goes from the control machine to a file in memory on standard input, and the unit removes it, or the run that
+hears of its end.
 """
 
 from __future__ import annotations
