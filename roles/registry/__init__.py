@@ -45,7 +45,7 @@ def finish(mine: Slice) -> None:
     def wait(pull: PullState) -> Iterator[PyinfraCommand]:
         if not pull.has_image:
             unit = f"enginehouse-pull@{pull_id(mine.image)}.service"
-            # The unit takes its key away itself; one that was killed has been seen to leave it.
+            # systemd takes the key away when the unit ends; this is for one whose end left it all the same.
             forget = f"rm -rf {RUNTIME}/registry/{pull_id(mine.image)} || true"
             yield units.Follow(unit, "image", settings.pull_seconds, after=forget)
 

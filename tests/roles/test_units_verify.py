@@ -26,3 +26,10 @@ def test_systemd_knows_every_key(unit: Path) -> None:
 def test_a_unit_that_holds_a_secret_leaves_no_core(unit: str) -> None:
     """Neither limit: a soft one alone could be raised."""
     assert "\nLimitCORE=0\n" in (FILES / f"{unit}.service").read_text()
+
+
+def test_systemd_itself_removes_the_key_of_a_pull() -> None:
+    """An ExecStopPost can be killed with the rest of its unit, and the key would stay."""
+    unit = (FILES / "registry/enginehouse-pull@.service").read_text()
+    assert "\nRuntimeDirectory=enginehouse/registry/%i\nRuntimeDirectoryMode=0700\n" in unit
+    assert "\nExecStopPost=" not in unit and "RuntimeDirectoryPreserve" not in unit
