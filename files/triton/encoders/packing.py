@@ -70,29 +70,32 @@ def pack(sequences: Sequence[Ids], room: Form, filler: int, counted_from: int = 
     and gives it the position before the first.
     """
     row = np.empty(room.size, np.int32)
-    ends = np.cumsum((room.tokens, room.tokens, room.sequences + 1))
-    ids, positions, starts, tiles = np.split(row, ends)
-    real = sum(len(sequence) for sequence in sequences)
+    after = 2 * room.tokens
+    ids, positions = row[: room.tokens], row[room.tokens : after]
+    starts, tiles = row[after : after + room.sequences + 1], row[after + room.sequences + 1 :]
+    sizes = np.array([len(sequence) for sequence in sequences], np.int32)
+    starts[0] = 0
+    sizes.cumsum(out=starts[1 : len(sizes) + 1])
+    real = starts[len(sizes)]
     np.concatenate(sequences, out=ids[:real])
     ids[real:] = filler
-    lengths = np.fromiter((len(sequence) for sequence in sequences), np.int32, len(sequences))
-    starts[0] = 0
-    np.cumsum(lengths, out=starts[1 : len(sequences) + 1])
-    filling = real + room.longest * np.arange(1, room.sequences - len(sequences) + 1)
-    starts[len(sequences) + 1 :] = np.minimum(filling, room.tokens)
-    begin = np.repeat(starts[:-1], np.diff(starts))
-    positions[:] = np.arange(room.tokens, dtype=np.int32) - begin + counted_from
+    filling = np.arange(1, room.sequences - len(sizes) + 1, dtype=np.int32) * room.longest
+    np.minimum(filling + real, room.tokens, out=starts[len(sizes) + 1 :])
+    sizes = starts[1:] - starts[:-1]
+    begin = starts[:-1].repeat(sizes)
+    np.subtract(np.arange(counted_from, counted_from + room.tokens, dtype=np.int32), begin, out=positions)
     if uncounted >= 0 and (mine := ids[:real] == uncounted).any():
         before = np.concatenate(([0], np.cumsum(mine)))  # uncounted tokens before each token of the pass
         skipped = before[1:] - before[begin[:real]]
         positions[:real] = np.where(mine, counted_from - 1, positions[:real] - skipped)
-    tiles[0] = _cut(starts, tiles[1:].reshape(2, -1))
+    tiles[0] = _cut(sizes, tiles[1:].reshape(2, -1))
     return row
 
 
-def _cut(starts: np.ndarray, tiles: np.ndarray) -> int:
-    counts = -(-np.diff(starts) // TILE)
-    total = int(counts.sum())
-    tiles[0, :total] = np.repeat(np.arange(len(counts)), counts)
-    tiles[1, :total] = np.arange(total) - np.repeat(np.cumsum(counts) - counts, counts)
+def _cut(sizes: np.ndarray, tiles: np.ndarray) -> int:
+    counts = -(-sizes // TILE)
+    ends = counts.cumsum()
+    total = int(ends[-1])
+    tiles[0, :total] = np.arange(len(counts)).repeat(counts)
+    np.subtract(np.arange(total), (ends - counts).repeat(counts), out=tiles[1, :total], casting="same_kind")
     return total
