@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from encoders.batching import Job, cut, run
+from encoders.batching import Batcher, Job, cut, run
 from encoders.embedding import Embedder
 from encoders.graphs import rooms, smallest
 from encoders.packing import Form, form, pack
@@ -115,6 +115,18 @@ def test_memory_that_runs_out_halves_the_pass_for_this_window_only() -> None:
     seen, job = Recorded(room=35), lengths_job(*[10] * 8)
     run([job], seen, 80)
     assert seen.tokens == [20, 20, 20, 20] and job.error is None
+
+
+def test_tokens_that_wait_are_counted_through_cancellation_and_lack_of_memory() -> None:
+    batcher, cancelled = Batcher(Recorded(room=35), 80), lengths_job(7)
+    cancelled.is_cancelled = lambda: True
+    batcher.add(lengths_job(*[10] * 8))
+    batcher.add(cancelled)
+    waiting = [batcher.waiting]
+    while batcher.busy:
+        batcher.step()
+        waiting.append(batcher.waiting)
+    assert waiting == [87, 80, 80, 60, 40, 40, 20, 20, 0, 0, 0]
 
 
 def test_each_part_of_the_packed_row_is_where_the_networks_read_it() -> None:

@@ -44,10 +44,12 @@ class Job:
     """Where the response goes."""
     left: int = 0
     """Results still missing."""
+    tokens: int = 0
+    """Of all sequences together."""
 
     def expect(self, sequences: list[Ids]) -> None:
         """`sequences` are to be run; results come in the same order."""
-        self.sequences, self.left = sequences, len(sequences)
+        self.sequences, self.left, self.tokens = sequences, len(sequences), sum(map(len, sequences))
         self.results = [np.empty(0)] * len(sequences)
 
 
@@ -62,6 +64,7 @@ class Batcher:
         self._arrived: deque[Job] = deque()
         self._arrived_tokens = 0
         self._window: list[Slot] = []
+        self._window_tokens = 0
         self._allowed = budget
         self._running: deque[tuple[list[Slot], Pass]] = deque()
         self.waiting = 0
@@ -74,8 +77,8 @@ class Batcher:
             job.finish(job)
         else:
             self._arrived.append(job)
-            self._arrived_tokens += _tokens(job)
-            self.waiting += _tokens(job)
+            self._arrived_tokens += job.tokens
+            self.waiting += job.tokens
 
     def abandon(self) -> list[Job]:
         """The jobs that have neither all results nor an error; they are forgotten here."""
@@ -91,23 +94,24 @@ class Batcher:
 
     def step(self) -> None:
         """The next pass is launched; or, with two under way or none to launch, the older one's results delivered."""
-        if self._arrived and sum(map(_length, self._window)) < self.budget:
+        if self._arrived and self._window_tokens < self.budget:
             self._widen()
         if self._window and len(self._running) < 2:
             self._start()
         elif self._running:
             self._deliver(*self._running.popleft())
-        self.waiting = self._arrived_tokens + sum(map(_length, self._window))
+        self.waiting = self._arrived_tokens + self._window_tokens
 
     def _widen(self) -> None:
         """A new window behind what is left of the old: that is taken first, and passes stay full."""
         if not self._window:
             self._allowed = self.budget
         room, found = WINDOW * self.budget, []
-        while self._arrived and (not found or _tokens(self._arrived[0]) <= room):
+        while self._arrived and (not found or self._arrived[0].tokens <= room):
             job = self._arrived.popleft()
-            room -= _tokens(job)
-            self._arrived_tokens -= _tokens(job)
+            room -= job.tokens
+            self._arrived_tokens -= job.tokens
+            self._window_tokens += job.tokens
             found += [(job, index) for index in range(len(job.sequences))]
         self._window += sorted(found, key=_length, reverse=True)
 
@@ -115,24 +119,27 @@ class Batcher:
         self._drop_unwanted()
         if not self._window:
             return
-        count = cut([_length(slot) for slot in self._window], self._allowed)
+        count = cut(map(_length, self._window), self._allowed)
         batch, self._window = self._window[:count], self._window[count:]
+        tokens = sum(map(_length, batch))
+        self._window_tokens -= tokens
         try:
             self._running.append((batch, self._launch([job.sequences[index] for job, index in batch])))
-            self.launched(len(batch), sum(map(_length, batch)))
+            self.launched(len(batch), tokens)
         except torch.OutOfMemoryError:
-            self._try_smaller(batch)
+            self._try_smaller(batch, tokens)
         except Exception as error:
             _fail(batch, error)
 
-    def _try_smaller(self, batch: list[Slot]) -> None:
+    def _try_smaller(self, batch: list[Slot], tokens: int) -> None:
         while self._running:  # what is under way holds memory
             self._deliver(*self._running.popleft())
         if len(batch) == 1:
             _fail(batch, RequestError("out of memory for a single sequence; send it again later", "UNAVAILABLE"))
             return
-        self._allowed = sum(map(_length, batch)) // 2
+        self._allowed = tokens // 2
         self._window = batch + self._window
+        self._window_tokens += tokens
 
     def _deliver(self, batch: list[Slot], running: Pass) -> None:
         try:
@@ -151,10 +158,13 @@ class Batcher:
                     job.finish(job)
 
     def _drop_unwanted(self) -> None:
-        for job in {id(job): job for job, _ in self._window}.values():
+        jobs = {id(job): job for job, _ in self._window}.values()
+        for job in jobs:
             if job.error is None and job.is_cancelled():
                 _fail([(job, 0)], RequestError("cancelled by the client", "CANCELLED"))
-        self._window = [slot for slot in self._window if slot[0].error is None]
+        if any(job.error is not None for job in jobs):
+            self._window = [slot for slot in self._window if slot[0].error is None]
+            self._window_tokens = sum(map(_length, self._window))
 
 
 def run(jobs: Iterable[Job], launch: Launch, budget: int) -> None:
@@ -166,7 +176,7 @@ def run(jobs: Iterable[Job], launch: Launch, budget: int) -> None:
         batcher.step()
 
 
-def cut(lengths: Sequence[int], budget: int) -> int:
+def cut(lengths: Iterable[int], budget: int) -> int:
     """How many of `lengths`, in this order, the next pass takes: within `budget`, one at the least."""
     taken = tokens = 0
     for length in lengths:
@@ -175,10 +185,6 @@ def cut(lengths: Sequence[int], budget: int) -> int:
             break
         taken += 1
     return taken
-
-
-def _tokens(job: Job) -> int:
-    return sum(map(len, job.sequences))
 
 
 def _length(slot: Slot) -> int:

@@ -131,4 +131,4 @@ class Pipeline:
 
 
 def _tokens(jobs: Sequence[Job]) -> int:
-    return sum(len(ids) for job in jobs for ids in job.sequences)
+    return sum(job.tokens for job in jobs)
