@@ -16,7 +16,7 @@ from .loading import Finish, start
 from .options import EmbedOptions, parse
 from .packing import Ids
 from .settings import Settings
-from .tokens import Tokenizer
+from .tokens import Tokenizer, shortened
 
 
 @dataclass
@@ -63,26 +63,25 @@ class Embedder:
 
     def encode(self, jobs: Sequence[EmbedJob]) -> None:
         """Every job has its token sequences or an error of its own."""
-        contents = iter(self.tokenizer.contents([text for job in jobs for text in job.texts]))
+        singles = iter(self.tokenizer.singles([text for job in jobs for text in job.texts]))
         for job in jobs:
-            self._prepare(job, [next(contents) for _ in job.texts])
+            self._prepare(job, [next(singles) for _ in job.texts])
 
     def work(self, jobs: Sequence[EmbedJob]) -> None:
         """Every job has its vectors or an error of its own; all in this thread."""
         self.encode(jobs)
         run(jobs, self.runner.launch, self.budget)
 
-    def _prepare(self, job: EmbedJob, contents: list[Ids]) -> None:
-        lengths = [self.tokenizer.single_length(content) for content in contents]
-        long = [i for i, length in enumerate(lengths) if length > self.max_tokens]
+    def _prepare(self, job: EmbedJob, singles: list[Ids]) -> None:
+        long = [i for i, single in enumerate(singles) if len(single) > self.max_tokens]
         if long and not job.options.truncate:
             row, column = divmod(long[0], job.shape[1])
             job.error = RequestError(
-                f"texts[{row}][{column}] has {lengths[long[0]]} tokens of at most {self.max_tokens}; "
+                f"texts[{row}][{column}] has {len(singles[long[0]])} tokens of at most {self.max_tokens}; "
                 "shorten it or allow `truncate`"
             )
             return
-        job.expect([self.tokenizer.single(content, self.max_tokens) for content in contents])
+        job.expect([shortened(single, self.max_tokens) for single in singles])
 
     def answer(self, job: EmbedJob) -> dict[str, np.ndarray]:
         """Output tensors of a job that was worked without error."""

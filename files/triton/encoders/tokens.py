@@ -42,7 +42,7 @@ class Tokenizer:
         self._tokenizer.no_padding()
         if resize := getattr(self._tokenizer.model, "_resize_cache", None):  # not WordPiece; since tokenizers 0.21
             resize(REMEMBERED_WORDS)
-        self._single = _array(self._tokenizer.encode("").ids)
+        self._single = self._tokenizer.encode("").ids
         self._pair = _array(self._tokenizer.encode("", "").ids)
         self._encode = next(getattr(self._tokenizer, name) for name in BATCH if hasattr(self._tokenizer, name))
         if len(self._single) != 2:
@@ -52,13 +52,11 @@ class Tokenizer:
         """Ids of each text without special tokens, uncut; the library lets go of the GIL meanwhile."""
         return [_array(encoding.ids) for encoding in self._encode(list(texts), add_special_tokens=False)]
 
-    def single(self, content: Ids, limit: int) -> Ids:
-        """One text as the network reads it, at most `limit` ids."""
-        return np.concatenate((self._single[:1], content[: limit - 2], self._single[1:]))
-
-    def single_length(self, content: Ids) -> int:
-        """Ids of the text if nothing were cut."""
-        return len(content) + 2
+    def singles(self, texts: Sequence[str]) -> list[Ids]:
+        """Ids of each text as the network reads it, but uncut; the library lets go of the GIL meanwhile."""
+        first, last = self._single
+        encodings = self._encode(list(texts), add_special_tokens=False)
+        return [_array([first, *encoding.ids, last]) for encoding in encodings]
 
     def pair(self, query: Ids, passage: Ids, limit: int) -> Ids:
         """Query and passage as the network reads them, at most `limit` ids."""
@@ -76,10 +74,15 @@ class Tokenizer:
             raise CheckpointError(f"tokenizer.json: puts {len(self._pair)} special tokens around a pair; wanted 4")
 
 
+def shortened(single: Ids, limit: int) -> Ids:
+    """One text as the network reads it, at most `limit` ids; the special token after it stays."""
+    return single if len(single) <= limit else np.concatenate((single[: limit - 1], single[-1:]))
+
+
 def query_limit(limit: int) -> int:
     """Tokens a query may keep in a pair of `limit` tokens, as the reference cuts it (FlagEmbedding, encoder_only)."""
     return limit * 3 // 4
 
 
 def _array(ids: list[int]) -> Ids:
-    return np.array(ids, dtype=np.int32)
+    return np.fromiter(ids, np.int32, len(ids))  # 0.3 µs less than np.array for 126 ids
