@@ -70,7 +70,7 @@ def started(name: str, options: argparse.Namespace) -> tuple[Runner, dict[str, A
     row: dict[str, Any] = {"kernels": kernels.notes}
     if options.products:
         row["moved"] = float8.narrow(
-            network.trunk, kernels.steps, lambda: loading.calibration_states(network, kernels, family, 512)
+            network.trunk, kernels, lambda: loading.calibration_states(network, kernels, family, 512)
         )
     finish = (
         (lambda states, batch: kernels.steps.mean(states, batch.starts)) if family.mixture else (lambda out, _: out)

@@ -19,6 +19,7 @@ from encoders.tokens import Tokenizer
 from tests.encoders import checkpoints
 
 HALF = torch.bfloat16
+PLAIN = ["steps plain", "attention plain", "products plain", "gelu plain", "experts plain"]
 
 
 def packed_flash(q: Tensor, k: Tensor, v: Tensor, starts: Tensor, _: Tensor, longest: int, __: int) -> Tensor:
@@ -48,13 +49,13 @@ def taken(kernels: Kernels) -> list[str]:
 
 def test_without_any_fast_kernel_everything_is_plain_and_said_to_be() -> None:
     kernels = choose("cpu:0", HALF)
-    assert taken(kernels) == ["steps plain", "attention plain", "gelu plain", "experts plain"]
+    assert taken(kernels) == PLAIN
     assert kernels.silent is False
     assert "own: ModuleNotFoundError; fa3: ModuleNotFoundError; varlen: ModuleNotFoundError" in kernels.notes[1]
 
 
 def test_float32_takes_no_kernel_that_only_16_bits_have() -> None:
-    assert taken(choose("cpu:0", torch.float32)) == ["steps plain", "attention plain", "gelu plain", "experts plain"]
+    assert taken(choose("cpu:0", torch.float32)) == PLAIN
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ def half() -> Linear:
 
 def test_a_projection_in_8_bits_is_within_a_few_percent(half: Linear) -> None:
     x = torch.randn(32, 48, generator=torch.Generator().manual_seed(2)).to(torch.bfloat16)
-    narrow = float8.Float8Linear(half, float(x.abs().max()), plain)
+    narrow = float8.Float8Linear(half, float(x.abs().max()), Kernels())
     error = (narrow(x).float() - half(x).float()).norm() / half(x).float().norm()
     assert 0.001 < error < 0.05
     torch.testing.assert_close(narrow.bare(x) + half.bias, narrow(x), rtol=0.02, atol=0.02)
@@ -43,14 +43,14 @@ def test_every_dense_projection_is_narrowed_and_experts_and_router_are_not(
     assert {type(layer.qkv) for layer in trunk.layers} == {float8.Float8Linear}
     assert type(trunk.layers[0].mlp.down) is float8.Float8Linear
     assert {trunk.layers[1].mlp.up.dtype, trunk.layers[1].mlp.down.dtype} == {torch.bfloat16}
-    assert trunk.layers[0].mlp.up.next_scale == trunk.layers[0].mlp.down.scale
+    assert trunk.layers[0].mlp.up.output_scale == trunk.layers[0].mlp.down.input_scale
 
 
 def narrowed(directory: Path) -> tuple:
     family = families.choose(directory, families.EMBEDDERS)
     kernels = Kernels(dtype=torch.bfloat16)
     network = families.load(family, directory, kernels)
-    moved = float8.narrow(network.trunk, plain, lambda: loading.calibration_states(network, kernels, family, 64))
+    moved = float8.narrow(network.trunk, kernels, lambda: loading.calibration_states(network, kernels, family, 64))
     return network.trunk, moved
 
 
@@ -66,7 +66,7 @@ def test_states_that_are_no_numbers_are_refused(monkeypatch: pytest.MonkeyPatch)
 
     states = iter([np.ones((2, 4)), np.full((2, 4), np.nan)])
     with pytest.raises(CheckpointError, match="products is fp8"):
-        float8.narrow(Empty(), plain, lambda: next(states))
+        float8.narrow(Empty(), Kernels(), lambda: next(states))
 
 
 @pytest.mark.parametrize("other", [{"device": "cpu"}, {"device": "cuda:0", "dtype": "fp32"}])

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-from encoders import attention, choices, plain, routing
+from encoders import attention, choices, linear, plain, routing
 from encoders.embedding import Embedder
 from encoders.packing import Packed, form, pack
 from encoders.reranking import Reranker
@@ -170,6 +170,14 @@ def near(got: torch.Tensor, wanted: torch.Tensor, dtype: torch.dtype) -> None:
     torch.testing.assert_close(got.float(), wanted.float(), rtol=step, atol=step)
 
 
+def near8(got: torch.Tensor, wanted: torch.Tensor, scale: float, dtype: torch.dtype) -> None:
+    """As near as the format before allows, or neighbours, which lie up to 1/8 apart; what is too large is cut."""
+    assert got.dtype == wanted.dtype == torch.float8_e4m3fn
+    step = {torch.float16: 4e-3, torch.bfloat16: 3e-2}[dtype] + scale / 8
+    torch.testing.assert_close(got.float() * scale, wanted.float() * scale, rtol=0.13, atol=step)
+    assert (got.float() != wanted.float()).float().mean() < 0.3
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, *HALVES])
 def test_every_fused_step_equals_the_plain_one(dtype: torch.dtype) -> None:
     fused = choices.fused()
@@ -191,9 +199,57 @@ def test_every_fused_step_equals_the_plain_one(dtype: torch.dtype) -> None:
     near(fused.gelu_(x.clone()), plain.gelu_(x), dtype)
     turned = [qkv.clone(), qkv.clone()]
     for each, steps in zip(turned, (fused, plain), strict=True):
-        steps.rotate_(each, positions, turns, 12)
+        steps.rotate_(each, positions, turns)
     near(*turned, dtype)
-    near(fused.to_float8(x, 0.1, gelu=True), plain.to_float8(x, 0.1, gelu=True), torch.bfloat16)
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_every_step_that_writes_8_bits_writes_what_the_plain_one_does(dtype: torch.dtype) -> None:
+    fused = choices.fused()
+    x, y = (random(70, 768, dtype=dtype) for _ in range(2))
+    norm, positions = plain.Norm(x[0], y[0], 1e-5, output_scale=0.005), torch.arange(70, device=DEVICE)
+    wide = x.float() if dtype == torch.bfloat16 else x
+    for run, arguments in (
+        ("embed", (positions % 7, positions, x, y, x[1], norm)),
+        ("add_norm", (y, x[2], wide, norm)),
+    ):
+        got, wanted = (getattr(steps, run)(*arguments) for steps in (fused, plain))
+        near8(got.narrow, wanted.narrow, norm.output_scale, dtype)
+        near(got.wide, wanted.wide, torch.float32 if dtype == torch.bfloat16 else dtype)
+    near8(fused.to_float8(x, 0.1, gelu=True), plain.to_float8(x, 0.1, gelu=True), 0.1, dtype)
+    texts = [np.zeros(n, np.int32) for n in (200, 1, 64, 7)]
+    batch = Packed.over(torch.from_numpy(pack(texts, form(texts), 0)).to(DEVICE), form(texts))
+    qkv = random(272, 2304, dtype=dtype)
+    near8(*(attend(qkv, 12, batch, 0.01) for attend in (attention.own(), choices.SEQUENCES)), 0.01, dtype)
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize(("rows", "columns", "inside"), [(1, 64, 64), (70, 2304, 768), (300, 4096, 1024)])
+def test_every_product_with_what_follows_equals_one_step_after_the_other(
+    dtype: torch.dtype, rows: int, columns: int, inside: int
+) -> None:
+    own = choices.own_products()
+    x, one = (
+        random(rows, inside, dtype=dtype),
+        linear.Linear(random(columns, inside, dtype=dtype) / inside**0.5, random(columns, dtype=dtype)),
+    )
+    near(own.product(x, one.weight, one.bias), one(x), dtype)
+    near(own.activated(x, one), choices.TWO_STEPS(x, one), dtype)
+    if columns % 192 == 0:
+        positions, turns = torch.arange(rows, device=DEVICE) % 50, random(50, 64, dtype=torch.float32)
+        positions = positions.to(torch.int32)
+        near(own.turned(x, one, positions, turns), choices.THEN_TURNED(x, one, positions, turns), dtype)
+    got = own.product(x, one.weight, one.bias, gelu=True, output_scale=0.02)
+    near8(got, plain.to_float8(one(x), 0.02, gelu=True), 0.02, dtype)
+
+
+def test_a_product_of_8_bits_equals_the_librarys() -> None:
+    x, weight = (random(n, 1024, dtype=torch.float16).to(torch.float8_e4m3fn) for n in (300, 4096))
+    bias, scale = random(4096, dtype=torch.float16), torch.tensor(0.01, device=DEVICE)
+    wanted = torch._scaled_mm(
+        x, weight.t(), scale, torch.ones_like(scale), bias=bias, out_dtype=bias.dtype, use_fast_accum=True
+    )
+    near(choices.own_products().product(x, weight, bias, 0.01), wanted, torch.float16)
 
 
 @pytest.mark.parametrize("dtype", HALVES)
@@ -202,15 +258,15 @@ def test_every_attention_there_is_equals_one_sequence_at_a_time(dtype: torch.dty
     texts = [np.zeros(n, np.int32) for n in (longest, 1, longest // 2 + 1, 7)]
     room = form(texts, 64)
     batch = Packed.over(torch.from_numpy(pack(texts, room, 0)).to(DEVICE), room)
-    qkv, turns = random(room.tokens, 2304, dtype=dtype), random(512, 64, dtype=torch.float32)
-    wanted = attention.over(attention.sequences, plain)(qkv.clone(), 12, batch, turns)
+    qkv = random(room.tokens, 2304, dtype=dtype)
+    wanted = choices.SEQUENCES(qkv, 12, batch)
     tried = 0
     for find in attention.ways(choices.fused()).values():
         try:
             attend = find()
         except (ImportError, AttributeError):
             continue
-        near(attend(qkv.clone(), 12, batch, turns), wanted, dtype)
+        near(attend(qkv, 12, batch), wanted, dtype)
         tried += 1
     assert tried >= 3, "own, varlen and aten are all there in torch 2.11"
 

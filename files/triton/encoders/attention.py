@@ -28,7 +28,7 @@ from .packing import Packed
 
 Flash = Callable[[Tensor, Tensor, Tensor, Tensor, int], Tensor]
 Attention = Callable[..., Tensor]
-"""Of [tokens, 3 x hidden], the number of heads, the pass, and the rotations if there are any; [tokens, hidden]."""
+"""As `over` gives it: of [tokens, 3 x hidden], [tokens, hidden]; with `output_scale` as e4m3."""
 
 
 def own() -> Attention:
@@ -37,13 +37,12 @@ def own() -> Attention:
 
 
 def over(run: Flash, steps: ModuleType | Any) -> Attention:
-    """`run` after a rotation of its own."""
+    """`run` as the networks call it."""
 
-    def attend(qkv: Tensor, heads: int, batch: Packed, turns: Tensor | None = None) -> Tensor:
-        if turns is not None:
-            steps.rotate_(qkv, batch.positions, turns, heads)
+    def attend(qkv: Tensor, heads: int, batch: Packed, output_scale: float = 0.0) -> Tensor:
         q, k, v = qkv.view(len(qkv), 3, heads, -1).unbind(1)
-        return run(q, k, v, batch.starts, batch.longest).flatten(1)
+        mixed = run(q, k, v, batch.starts, batch.longest).flatten(1)
+        return steps.to_float8(mixed, output_scale) if output_scale else mixed
 
     return attend
 

@@ -15,36 +15,37 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from .fused import rotate_
+from .fused import FLOAT8
 from .packing import TILE, Packed
 
 WARPS, STAGES = 4, 3
 SPARE = 16
 
 
-def attend(qkv: Tensor, heads: int, batch: Packed, turns: Tensor | None = None) -> Tensor:
-    """Attention of [tokens, 3 x hidden], as [tokens, hidden]; `turns` as in plain.rotate_, none: nothing is rotated."""
-    if turns is not None:  # rotating keys anew for every tile of queries costs more than one pass over memory
-        rotate_(qkv, batch.positions, turns, heads)
+def attend(qkv: Tensor, heads: int, batch: Packed, output_scale: float = 0.0) -> Tensor:
+    """Attention of [tokens, 3 x hidden], as [tokens, hidden]; with `output_scale` as e4m3."""
     tokens, width = qkv.shape
     head = width // (3 * heads)
-    out = torch.empty((tokens, width // 3), dtype=qkv.dtype, device=qkv.device)
+    out = torch.empty((tokens, width // 3), dtype=FLOAT8 if output_scale else qkv.dtype, device=qkv.device)
     count = len(batch.tiles) // 2
     programs = min(count, tokens // TILE + SPARE)
     _attend[(programs, heads)](
         out, qkv, batch.starts, batch.tiles, count, programs, head**-0.5 * 1.4426950408889634,
+        1.0 / output_scale if output_scale else 1.0, FLOAT8=bool(output_scale),
         HEADS=heads, HEAD=head, BLOCK_M=TILE, BLOCK_N=TILE, STAGES=STAGES, num_warps=WARPS,
     )  # fmt: skip
     return out
 
 
 @triton.jit
-def _attend(out, qkv, starts, tiles, count, programs, scale,
-            HEADS: tl.constexpr, HEAD: tl.constexpr,
+def _attend(out, qkv, starts, tiles, count, programs, scale, factor,
+            FLOAT8: tl.constexpr, HEADS: tl.constexpr, HEAD: tl.constexpr,
             BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, STAGES: tl.constexpr):  # fmt: skip
     HIDDEN: tl.constexpr = HEADS * HEAD
     head = tl.program_id(1)
-    for run in range(tl.program_id(0), tl.load(tiles), programs):
+    total = tl.load(tiles)
+    for turn in range(tl.program_id(0), total, programs):
+        run = total - 1 - turn  # what the product before wrote last is still in the L2 cache
         sequence = tl.load(tiles + 1 + run)
         tile = tl.load(tiles + 1 + count + run)
         first = tl.load(starts + sequence)
@@ -57,18 +58,38 @@ def _attend(out, qkv, starts, tiles, count, programs, scale,
         highest = tl.full((BLOCK_M,), -1.0e30, dtype=tl.float32)
         weight = tl.zeros((BLOCK_M,), dtype=tl.float32)
         mixed = tl.zeros((BLOCK_M, HEAD), dtype=tl.float32)
-        for begin in tl.range(0, length, BLOCK_N, num_stages=STAGES):
-            keys = begin + tl.arange(0, BLOCK_N)
-            key_at = base + HIDDEN + keys[None, :] * (3 * HIDDEN) + columns[:, None]
-            scores = tl.dot(query, tl.load(key_at, mask=(keys < length)[None, :], other=0.0))
-            scores = tl.where((keys < length)[None, :], scores * scale, -1.0e30)
-            now = tl.maximum(highest, tl.max(scores, 1))
-            powers = tl.exp2(scores - now[:, None])
-            fade = tl.exp2(highest - now)
-            value_at = base + 2 * HIDDEN + keys[:, None] * (3 * HIDDEN) + columns[None, :]
-            value = tl.load(value_at, mask=(keys < length)[:, None], other=0.0)
-            mixed = mixed * fade[:, None]
-            mixed = tl.dot(powers.to(value.dtype), value, mixed)
-            weight, highest = weight * fade + tl.sum(powers, 1), now
+        whole = length // BLOCK_N * BLOCK_N  # only keys behind it need a mask
+        for begin in tl.range(0, whole, BLOCK_N, num_stages=STAGES):
+            highest, weight, mixed = _more(
+                query, base + HIDDEN, begin, length, highest, weight, mixed, scale, HIDDEN, HEAD, BLOCK_N, False
+            )
+        if whole < length:
+            highest, weight, mixed = _more(
+                query, base + HIDDEN, whole, length, highest, weight, mixed, scale, HIDDEN, HEAD, BLOCK_N, True
+            )
         target = out + (first + rows).to(tl.int64)[:, None] * HIDDEN + head * HEAD + columns[None, :]
-        tl.store(target, (mixed / weight[:, None]).to(out.dtype.element_ty), mask=real)
+        mixed = mixed / weight[:, None]
+        if FLOAT8:
+            mixed *= factor
+        tl.store(target, mixed.to(out.dtype.element_ty), mask=real)
+
+
+@triton.jit
+def _more(query, keys, begin, length, highest, weight, mixed, scale,
+          HIDDEN: tl.constexpr, HEAD: tl.constexpr, BLOCK_N: tl.constexpr, MASKED: tl.constexpr):  # fmt: skip
+    """The softmax so far with the keys and values from `begin` on; `keys` are those of the first token."""
+    rows, columns = begin + tl.arange(0, BLOCK_N), tl.arange(0, HEAD)
+    key_at = keys + rows[None, :] * (3 * HIDDEN) + columns[:, None]
+    value_at = keys + HIDDEN + rows[:, None] * (3 * HIDDEN) + columns[None, :]
+    if MASKED:
+        there = rows < length
+        key, value = tl.load(key_at, mask=there[None, :], other=0.0), tl.load(value_at, mask=there[:, None], other=0.0)
+        scores = tl.where(there[None, :], tl.dot(query, key), -1.0e30)
+    else:
+        value = tl.load(value_at)
+        scores = tl.dot(query, tl.load(key_at))
+    now = tl.maximum(highest, tl.max(scores, 1) * scale)
+    powers = tl.exp2(scores * scale - now[:, None])
+    fade = tl.exp2(highest - now)
+    mixed = tl.dot(powers.to(value.dtype), value, mixed * fade[:, None])
+    return now, weight * fade + tl.sum(powers, 1), mixed

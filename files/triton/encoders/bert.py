@@ -101,7 +101,8 @@ class Layer:
     def __call__(self, x: States, batch: Packed, rows: Tensor | None = None) -> States:
         """The next states; of `rows` alone where they are given."""
         kernels = self.kernels
-        mixed = kernels.attend(self.qkv(x.narrow), self.heads, batch)
+        output_scale = self.out.input_scale if rows is None else 0.0  # few rows: nothing to win
+        mixed = kernels.attend(self.qkv(x.narrow), self.heads, batch, output_scale)
         if rows is not None:
             mixed, x = mixed[rows], x.rows(rows)
         x = kernels.steps.add_norm(self.out.bare(mixed), self.out.bias, x.wide, self.norm1)

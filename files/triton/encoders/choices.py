@@ -20,6 +20,7 @@ from .packing import Packed, form, pack
 
 SEQUENCES = attention.over(attention.sequences, plain)
 TWO_STEPS = linear.in_two_steps(plain.gelu_)
+THEN_TURNED = linear.then_turned(plain.rotate_)
 
 
 @dataclass
@@ -32,6 +33,10 @@ class Kernels:
     attend: attention.Attention = SEQUENCES
     activated: linear.Activated = TWO_STEPS
     """GELU of a projection."""
+    turned: linear.Turned = THEN_TURNED
+    """A projection to queries, keys and values, the first two turned."""
+    product: Callable[..., Tensor] | None = None
+    """Of product_kernels, which takes and gives 8 bits too."""
     route: Callable[[Tensor, Tensor, int], routing.Routing] = routing.route
     experts: Callable[[Tensor, routing.Routing, Tensor, Tensor], Tensor] = routing.one_by_one
     silent: bool = False
@@ -53,9 +58,12 @@ def choose(device: str, dtype: torch.dtype, mixture: bool = True) -> Kernels:
     slow = attention.over(attention.sequences, steps)
     fast = attention.ways(steps) if half else {}
     kernels.attend = _first(kernels, "attention", fast, slow, _attention_agrees)
-    two_steps = linear.in_two_steps(steps.gelu_)
-    one = {"in the product": linear.in_one_product} if half else {}
-    kernels.activated = _first(kernels, "gelu", one, two_steps, _activated_agrees)
+    own = _first(kernels, "products", {"own": own_products} if half else {}, None, _products_agree)
+    kernels.product = own and own.product
+    one = {"own": lambda: own.activated} if own else {}
+    one |= {"in the product": linear.in_one_product} if half else {}
+    kernels.activated = _first(kernels, "gelu", one, linear.in_two_steps(steps.gelu_), _activated_agrees)
+    kernels.turned = own.turned if own else linear.then_turned(steps.rotate_)
     if mixture:
         pair = (routing.route, routing.one_by_one)
         kernels.route, kernels.experts = _first(kernels, "experts", expert_ways(dtype), pair, _experts_agree)
@@ -72,6 +80,15 @@ def fused() -> ModuleType:
     return fused
 
 
+def own_products() -> Any:
+    """Matrix products in the Triton language, for GPUs that bring operands by a unit of their own."""
+    from . import product_kernels
+
+    if torch.cuda.get_device_capability() < (9, 0):
+        raise NotImplementedError("compute capability 9.0 is the first")
+    return product_kernels
+
+
 def own_experts() -> tuple[Any, Any]:
     """Routing and expert products in the Triton language."""
     from . import expert_kernels
@@ -86,8 +103,9 @@ def grouped_mm() -> tuple[Any, Any]:
 
 
 def expert_ways(dtype: torch.dtype) -> dict[str, Callable[[], Any]]:
-    """Best first. torch's grouped product has a fast path for bfloat16 alone."""
-    return {"own": own_experts} | ({"grouped_mm": grouped_mm} if dtype == torch.bfloat16 else {})
+    """Best first. Products here are of 16 bits; torch's grouped product has a fast path for bfloat16 alone."""
+    own = {} if dtype == torch.float32 else {"own": own_experts}
+    return own | ({"grouped_mm": grouped_mm} if dtype == torch.bfloat16 else {})
 
 
 def _first(kernels: Kernels, what: str, ways: dict[str, Callable[[], Any]], last: Any, agrees: Callable) -> Any:
@@ -115,12 +133,20 @@ def _steps_agree(steps: Any, device: str, dtype: torch.dtype) -> bool:
 
 
 def _attention_agrees(attend: attention.Attention, device: str, dtype: torch.dtype) -> bool:
-    qkv, turns = _random(device, dtype, 80, 3 * 2 * 64), _random(device, torch.float32, 80, 64)
+    qkv = _random(device, dtype, 80, 3 * 2 * 64)
     texts = [np.zeros(3, np.int32), np.zeros(77, np.int32)]
     room = form(texts)
     batch = Packed.over(torch.from_numpy(pack(texts, room, 0)).to(device), room)
-    pairs = [[way(qkv.clone(), 2, batch, each) for way in (attend, SEQUENCES)] for each in (None, turns)]
-    return all(_near(got, wanted) for got, wanted in pairs)
+    return _near(attend(qkv, 2, batch), SEQUENCES(qkv, 2, batch))
+
+
+def _products_agree(own: Any, device: str, dtype: torch.dtype) -> bool:
+    x, one = (
+        _random(device, dtype, 80, 128),
+        linear.Linear(_random(device, dtype, 384, 128), _random(device, dtype, 384)),
+    )
+    positions, turns = torch.arange(80, device=device, dtype=torch.int32), _random(device, torch.float32, 80, 64)
+    return _near(own.turned(x, one, positions, turns), THEN_TURNED(x, one, positions, turns))
 
 
 def _activated_agrees(activated: linear.Activated, device: str, dtype: torch.dtype) -> bool:

@@ -1,8 +1,9 @@
 """8-bit products: an option for those who measured on their own data that they can afford it.
 
-Weights and the inputs of every dense projection become e4m3, one scale each; sums stay float32, everything between the
-products stays in 16 bits, and so do experts, router and head. Input scales come from passes over random tokens at
-start, with room for inputs twice as large; what is larger still is cut off, not wrapped.
+Weights and the inputs of every dense projection become e4m3, one scale each; sums stay float32, what attention and
+LayerNorm add up stays in 16 bits, and so do experts, router and head. Input scales come from passes over random tokens
+at start, with room for inputs twice as large; what is larger still is cut off, not wrapped. Whatever step comes before
+a projection writes its result in 8 bits at once.
 
 At start the pooled states of those passes are compared with the 16-bit ones, and a difference above the gate refuses
 the model: so much error is a defect, not noise. That the gate is met does not say how your ranking fares.
@@ -15,8 +16,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from .choices import Kernels
 from .errors import CheckpointError
-from .linear import Activated, Linear
+from .linear import Activated, Linear, Turned
+from .plain import Norm
 
 LARGEST = 448.0  # of e4m3
 MARGIN = 2.0
@@ -25,14 +28,15 @@ GATE = 0.01
 
 
 class Float8Linear(Linear):
-    """The same projection in 8 bits; input in 16 bits, or in 8 from the projection before."""
+    """The same projection in 8 bits; input in 16 bits, or in 8 from the step before."""
 
-    def __init__(self, wide: Linear, largest_input: float, steps: Any) -> None:
-        self.scale, self.steps, self.bias = max(largest_input, 1e-6) * MARGIN / LARGEST, steps, wide.bias
+    def __init__(self, wide: Linear, largest_input: float, kernels: Kernels) -> None:
+        self.input_scale, self.bias, self._kernels = max(largest_input, 1e-6) * MARGIN / LARGEST, wide.bias, kernels
         weight_scale = float(wide.weight.abs().amax()) / LARGEST
         self.weight = (wide.weight.float() / weight_scale).to(torch.float8_e4m3fn)
-        self._scales = [torch.tensor(value, device=self.weight.device) for value in (self.scale, weight_scale)]
-        self.next_scale = 1.0
+        self._scales = [torch.tensor(value, device=self.weight.device) for value in (self.input_scale, weight_scale)]
+        self._scale = self.input_scale * weight_scale
+        self.output_scale = 1.0
         """Of the projection after GELU, where there is one."""
 
     def __call__(self, x: Tensor) -> Tensor:
@@ -44,12 +48,26 @@ class Float8Linear(Linear):
 
     def activated(self, x: Tensor, how: Activated) -> Tensor:
         """GELU of the projection, in 8 bits for the next."""
-        return self.steps.to_float8(self(x), self.next_scale, gelu=True)
+        if product := self._kernels.product:
+            x = self._narrowed(x)
+            return product(x, self.weight, self.bias, self._scale, gelu=True, output_scale=self.output_scale)
+        return self._kernels.steps.to_float8(self(x), self.output_scale, gelu=True)
+
+    def turned(self, x: Tensor, how: Turned, positions: Tensor, turns: Tensor) -> Tensor:
+        """The projection to queries, keys and values, the first two turned by their positions."""
+        if product := self._kernels.product:
+            return product(self._narrowed(x), self.weight, self.bias, self._scale, positions=positions, turns=turns)
+        qkv = self(x)
+        self._kernels.steps.rotate_(qkv, positions, turns)
+        return qkv
 
     def _product(self, x: Tensor, bias: Tensor | None) -> Tensor:
-        narrow = x if x.dtype == torch.float8_e4m3fn else self.steps.to_float8(x, self.scale)
         kind = self.bias.dtype
-        return torch._scaled_mm(narrow, self.weight.t(), *self._scales, bias=bias, out_dtype=kind, use_fast_accum=True)
+        x = self._narrowed(x)
+        return torch._scaled_mm(x, self.weight.t(), *self._scales, bias=bias, out_dtype=kind, use_fast_accum=True)
+
+    def _narrowed(self, x: Tensor) -> Tensor:
+        return x if x.dtype == torch.float8_e4m3fn else self._kernels.steps.to_float8(x, self.input_scale)
 
 
 class Watched(Linear):
@@ -73,12 +91,17 @@ class Watched(Linear):
         self._watch(x)
         return super().activated(x, how)
 
+    def turned(self, x: Tensor, how: Turned, positions: Tensor, turns: Tensor) -> Tensor:
+        """The projection to queries, keys and values, the first two turned."""
+        self._watch(x)
+        return super().turned(x, how, positions, turns)
+
     def _watch(self, x: Tensor) -> None:
         self.largest = max(self.largest, float(x.abs().amax()))
 
 
 @torch.inference_mode()
-def narrow(trunk: Any, steps: Any, pooled: Callable[[], np.ndarray]) -> float:
+def narrow(trunk: Any, kernels: Kernels, pooled: Callable[[], np.ndarray]) -> float:
     """`trunk` multiplies in 8 bits from now on; gives the worst 1 - cosine of `pooled`, its states over some sequences.
 
     Refuses: a difference above GATE.
@@ -88,10 +111,8 @@ def narrow(trunk: Any, steps: Any, pooled: Callable[[], np.ndarray]) -> float:
     wanted = pooled()
     for holder, name in _places(trunk, Watched):
         watched = getattr(holder, name)
-        setattr(holder, name, Float8Linear(watched.wide, watched.largest, steps))
-    for holder in {id(holder): holder for holder, _ in _places(trunk, Float8Linear)}.values():
-        if hasattr(holder, "up"):
-            holder.up.next_scale = holder.down.scale
+        setattr(holder, name, Float8Linear(watched.wide, watched.largest, kernels))
+    _hand_over(trunk)
     got = pooled()
     lengths = np.linalg.norm(got, axis=1) * np.linalg.norm(wanted, axis=1)
     worst = float((1 - (got * wanted).sum(1) / lengths).max())
@@ -100,6 +121,22 @@ def narrow(trunk: Any, steps: Any, pooled: Callable[[], np.ndarray]) -> float:
             f"config.pbtxt: products is fp8; that moves states by 1 - cosine {worst:.4f}, above {GATE}; leave it out"
         )
     return worst
+
+
+def _hand_over(trunk: Any) -> None:
+    """Each step before an 8-bit projection knows the scale of what it writes."""
+    before, name = trunk, "norm"
+    for layer in trunk.layers:
+        setattr(before, name, _for(getattr(before, name), layer.qkv))
+        mlp = getattr(layer, "mlp", layer)
+        if isinstance(mlp.up, Float8Linear):  # experts stay in 16 bits, and so do the states they are given
+            mlp.up.output_scale = mlp.down.input_scale
+            layer.norm1 = _for(layer.norm1, mlp.up)
+        before, name = layer, "norm2"
+
+
+def _for(norm: Norm, reader: Linear) -> Norm:
+    return norm._replace(output_scale=reader.input_scale)
 
 
 def _places(trunk: Any, kind: type) -> Iterator[tuple[Any, str]]:

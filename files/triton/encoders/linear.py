@@ -1,4 +1,8 @@
-"""A weight matrix and its bias over [tokens, in], and where the bias and GELU are added: in the product or after it."""
+"""A weight matrix and its bias over [tokens, in], and what may follow the product: GELU, or a rotation.
+
+What follows is done inside the product or in a pass of its own; `choices` decides which. e4m3 tensors hold values
+divided by a scale: `input_scale` of the projection that reads them, `output_scale` of the step that writes them.
+"""
 
 from collections.abc import Callable
 
@@ -9,6 +13,9 @@ from torch.nn import functional as F
 
 class Linear:
     """`x @ weight.T + bias`."""
+
+    input_scale = 0.0
+    """Of the e4m3 inputs it takes; 0: its inputs have 16 bits or more."""
 
     def __init__(self, weight: Tensor, bias: Tensor) -> None:
         self.weight, self.bias = weight, bias
@@ -24,8 +31,13 @@ class Linear:
         """GELU of the projection."""
         return how(x, self)
 
+    def turned(self, x: Tensor, how: "Turned", positions: Tensor, turns: Tensor) -> Tensor:
+        """The projection to queries, keys and values, the first two turned by their positions (plain.rotate_)."""
+        return how(x, self, positions, turns)
+
 
 Activated = Callable[[Tensor, Linear], Tensor]
+Turned = Callable[[Tensor, Linear, Tensor, Tensor], Tensor]
 
 
 def in_two_steps(gelu_: Callable[[Tensor], Tensor]) -> Activated:
@@ -37,3 +49,14 @@ def in_one_product() -> Activated:
     """GELU inside cuBLAS's product. Its GELU is the tanh form, within 5e-4 of the other: below what fp16 resolves."""
     run = torch._addmm_activation
     return lambda x, linear: run(linear.bias, x, linear.weight.t(), use_gelu=True)
+
+
+def then_turned(rotate_: Callable[[Tensor, Tensor, Tensor], None]) -> Turned:
+    """The rotation in a pass of its own."""
+
+    def run(x: Tensor, linear: Linear, positions: Tensor, turns: Tensor) -> Tensor:
+        qkv = linear(x)
+        rotate_(qkv, positions, turns)
+        return qkv
+
+    return run

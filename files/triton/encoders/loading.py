@@ -26,7 +26,7 @@ def start(
     kernels = choose(settings.device, families.DTYPES[settings.dtype], family.mixture)
     network = families.load(family, Path(settings.model_path), kernels)
     if settings.products == "fp8":
-        moved = float8.narrow(network.trunk, kernels.steps, lambda: calibration_states(network, kernels, family, limit))
+        moved = float8.narrow(network.trunk, kernels, lambda: calibration_states(network, kernels, family, limit))
         kernels.notes.append(f"fp8 products (states moved by 1 - cosine {moved:.5f})")
     runner = Runner(network, kernels, family, finish(kernels))
     return runner, runner.warm_up(limit, settings.max_batch_tokens), kernels.notes

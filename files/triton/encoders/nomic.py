@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from .choices import Kernels
+from .linear import Linear
 from .packing import Packed
 from .plain import States
 from .weights import Shapes, Weights, norm, pair
@@ -87,13 +88,15 @@ class Layer:
     def __init__(self, shape: Shape, weights: Weights, index: int, turns: Tensor, kernels: Kernels) -> None:
         at = f"encoder.layers.{index}"
         self.heads, self.turns, self.kernels = shape.heads, turns, kernels
-        self.qkv, self.out = weights.linear(f"{at}.attn.Wqkv"), weights.linear(f"{at}.attn.out_proj")
+        self.qkv = side_by_side(weights.linear(f"{at}.attn.Wqkv"), shape.heads)
+        self.out = weights.linear(f"{at}.attn.out_proj")
         self.norm1, self.norm2 = (norm(weights, f"{at}.{name}", shape.epsilon) for name in ("norm1", "norm2"))
         kind = Experts if shape.mixes(index) else Dense
         self.mlp = kind(shape, weights, f"{at}.mlp", kernels)
 
     def __call__(self, x: States, batch: Packed) -> States:
-        mixed = self.kernels.attend(self.qkv(x.narrow), self.heads, batch, self.turns)
+        qkv = self.qkv.turned(x.narrow, self.kernels.turned, batch.positions, self.turns)
+        mixed = self.kernels.attend(qkv, self.heads, batch, self.out.input_scale)
         x = self.kernels.steps.add_norm(self.out.bare(mixed), self.out.bias, x.wide, self.norm1)
         return self.kernels.steps.add_norm(*self.mlp(x.narrow), x.wide, self.norm2)
 
@@ -126,6 +129,17 @@ class Experts:
         """What is to be added to `x`: a row for each token and choice, and a bias."""
         routing = self.kernels.route(x, self.router, self.chosen)
         return self.kernels.experts(x, routing, self.up, self.down), self.bias
+
+
+def side_by_side(qkv: Linear, heads: int) -> Linear:
+    """The projection with values i and i + head / 2 of each query and key, which turn together, as 2i and 2i + 1.
+
+    Products of queries and keys stay the same, and whoever turns them finds both in one place.
+    """
+    rows = torch.arange(len(qkv.weight), device=qkv.weight.device).view(3, heads, 2, -1)
+    queries, keys, values = rows[0].mT, rows[1].mT, rows[2]
+    order = torch.cat([part.flatten() for part in (queries, keys, values)])
+    return Linear(qkv.weight[order], qkv.bias[order])
 
 
 def rotations(positions: int, head: int, base: float) -> Tensor:

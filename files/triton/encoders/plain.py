@@ -17,23 +17,25 @@ class Norm(NamedTuple):
     weight: Tensor
     bias: Tensor
     epsilon: float
+    output_scale: float = 0.0
+    """Of the e4m3 states it writes for a product in 8 bits; 0: they have the tensors' own format."""
 
 
 class States(NamedTuple):
-    """One row for each token: `narrow` for products; `wide` for sums, float32 where narrow is bfloat16, else the same.
+    """One row for each token: `narrow` for products; `wide` for sums, float32 for bfloat16 tensors, else as they are.
 
-    bfloat16 keeps 8 bits of each state, and 24 layers add up what was cut off: with sums in float32 the vectors of a
-    full-size NomicBert come twice as near to the reference (1 - cosine 5.5e-4 to 2.6e-4, CPU, random weights,
-    2026-11-21). float16 keeps 11 bits and needs no help.
+    Both are the same tensor unless products are in 8 bits. bfloat16 keeps 8 bits of each state, and 24 layers add up
+    what was cut off: with sums in float32 the vectors of a full-size NomicBert come twice as near to the reference
+    (1 - cosine 5.5e-4 to 2.6e-4, CPU, random weights, 2026-11-21). float16 keeps 11 bits and needs no help.
     """
 
     narrow: Tensor
     wide: Tensor
 
     def rows(self, index: Tensor) -> "States":
-        """Those rows alone."""
-        narrow = self.narrow[index]
-        return States(narrow, narrow if self.wide is self.narrow else self.wide[index])
+        """Those rows alone, for sums."""
+        wide = self.wide[index]
+        return States(wide, wide)
 
 
 def embed(ids: Tensor, positions: Tensor, word: Tensor, place: Tensor | None, segment: Tensor, norm: Norm) -> States:
@@ -41,7 +43,7 @@ def embed(ids: Tensor, positions: Tensor, word: Tensor, place: Tensor | None, se
     x = word[ids].float() + segment.float()
     if place is not None:
         x = x + place[positions].float()
-    return _states(_normalised(x, norm), word.dtype)
+    return _states(_normalised(x, norm), word.dtype, norm)
 
 
 def add_norm(y: Tensor, bias: Tensor, x: Tensor, norm: Norm) -> States:
@@ -50,7 +52,7 @@ def add_norm(y: Tensor, bias: Tensor, x: Tensor, norm: Norm) -> States:
     `x` is the wide half of some States.
     """
     parts = y.view(len(x), -1, x.shape[1]).float().sum(1)
-    return _states(_normalised(x.float() + parts + bias.float(), norm), y.dtype)
+    return _states(_normalised(x.float() + parts + bias.float(), norm), y.dtype, norm)
 
 
 def gelu_(x: Tensor) -> Tensor:
@@ -58,16 +60,15 @@ def gelu_(x: Tensor) -> Tensor:
     return F.gelu(x, approximate="none")
 
 
-def rotate_(qkv: Tensor, positions: Tensor, turns: Tensor, heads: int) -> None:
-    """Queries and keys in `qkv` [tokens, 3 x hidden] are turned by their position, value i with i + head / 2.
+def rotate_(qkv: Tensor, positions: Tensor, turns: Tensor) -> None:
+    """Queries and keys in `qkv` [tokens, 3 x hidden] are turned by their position, each head's value 2i with 2i + 1.
 
     turns: cosines, then sines, of every position, float32 [positions, head].
     """
-    head = qkv.shape[1] // (3 * heads)
-    both = qkv[:, : 2 * heads * head].view(len(qkv), 2 * heads, head)
+    pairs = qkv[:, : qkv.shape[1] // 3 * 2].view(len(qkv), -1, turns.shape[1] // 2, 2)
     cosine, sine = turns[positions][:, None, :].chunk(2, dim=-1)
-    left, right = both.float().chunk(2, dim=-1)
-    both.copy_(torch.cat((left * cosine - right * sine, right * cosine + left * sine), dim=-1))
+    left, right = pairs.float().unbind(-1)
+    pairs.copy_(torch.stack((left * cosine - right * sine, right * cosine + left * sine), dim=-1))
 
 
 def mean(x: Tensor, starts: Tensor) -> Tensor:
@@ -88,6 +89,7 @@ def _normalised(x: Tensor, norm: Norm) -> Tensor:
     return F.layer_norm(x, x.shape[-1:], norm.weight.float(), norm.bias.float(), norm.epsilon)
 
 
-def _states(x: Tensor, dtype: torch.dtype) -> States:
-    narrow = x.to(dtype)
-    return States(narrow, x if dtype == torch.bfloat16 else narrow)
+def _states(x: Tensor, dtype: torch.dtype, norm: Norm) -> States:
+    same = x.to(dtype)
+    narrow = to_float8(x, norm.output_scale) if norm.output_scale else same
+    return States(narrow, x if dtype == torch.bfloat16 else same)
