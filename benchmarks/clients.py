@@ -40,14 +40,14 @@ class Load:
 class Reading:
     """What one run gave: documents answered within its window and the time each request took."""
 
-    documents: int
+    documents: float
     seconds: float
     latencies_ms: np.ndarray
     client_cpu_seconds: float
 
     @property
     def documents_per_second(self) -> float:
-        """Documents of all requests that ended inside the window, over its length."""
+        """Documents of all requests, each by the share of its time inside the window, over the window's length."""
         return self.documents / self.seconds
 
     def percentile_ms(self, percent: float) -> float:
@@ -131,7 +131,7 @@ def _items(request: dict[str, Any]) -> int:
     return len(request.get("passages") or request["texts"])
 
 
-def _run(load: Load, requests: list[Any], begins: float, clients: list[int]) -> tuple[int, np.ndarray, float]:
+def _run(load: Load, requests: list[Any], begins: float, clients: list[int]) -> tuple[float, np.ndarray, float]:
     results: list[Any] = []
     threads = [threading.Thread(target=_client, args=(load, requests, begins, client, results)) for client in clients]
     before = time.process_time()
@@ -153,22 +153,30 @@ def _client(load: Load, requests: list[Any], begins: float, client: int, results
         results.append(error)
 
 
-def _closed_loop(load: Load, requests: list[Any], begins: float, client: int) -> tuple[int, np.ndarray]:
+def _closed_loop(load: Load, requests: list[Any], begins: float, client: int) -> tuple[float, np.ndarray]:
     call = calls.connect(load.protocol, load.address, load.model)
     first, last = begins + RAMP_SECONDS, begins + RAMP_SECONDS + load.seconds
-    documents, latencies, turn = 0, [], client * 7
+    documents, latencies, turn = 0.0, [], client * 7
     time.sleep(max(0.0, begins - time.monotonic()))
     while (sent := time.monotonic()) < last:
         inputs, options, items = requests[turn % len(requests)]
         answer = call(inputs, options)
         ended = time.monotonic()
         _check(answer, items)
-        documents += items if first <= ended < last else 0
+        documents += items * share(sent, ended, first, last)
         # The last one of each client too, though it ends after the window: left out, long requests would count less.
         if ended >= first:
             latencies.append((ended - sent) * 1000)
         turn += 1
     return documents, np.array(latencies)
+
+
+def share(sent: float, ended: float, first: float, last: float) -> float:
+    """Of the time from `sent` to `ended`, how much lies between `first` and `last`.
+
+    Counted whole or not at all, a hundred documents at a time, a window of a second is known to 1.5 % only.
+    """
+    return max(0.0, min(ended, last) - max(sent, first)) / (ended - sent)
 
 
 def _check(answer: calls.Answer, items: int) -> None:

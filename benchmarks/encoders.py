@@ -179,20 +179,21 @@ def in_turn(
     for number in range(options.runs + 1):
         for name, server in rivals.items():
             length = seconds if number else min(seconds, 1.0)
-            reading = one_run(workload, server, crowd, protocol, length)
+            reading = one_run(workload, server, crowd, protocol, length, options.device)
             if number:
                 found[name].append(reading)
     return found
 
 
 def one_run(
-    workload: Workload, server: triton.Server, crowd: Clients, protocol: str, seconds: float
+    workload: Workload, server: triton.Server, crowd: Clients, protocol: str, seconds: float, device: str
 ) -> dict[str, float]:
     """One run's figures; the server's CPU time is read around the whole run and shared among what it answered."""
     case = workload.case
     load = Load(protocol, server.address(protocol), case.kind, str(workload.path), case.clients, seconds)
     before = server.cpu_seconds()
-    reading = crowd.drive(load)
+    with gpu.strain(device) as strain:
+        reading = crowd.drive(load)
     spent = server.cpu_seconds() - before
     whole = reading.documents * (seconds + clients.RAMP_SECONDS) / seconds
     return {
@@ -204,7 +205,7 @@ def one_run(
         "server_cores": spent / (seconds + clients.RAMP_SECONDS),
         "client_cores": reading.client_cpu_seconds / (seconds + clients.RAMP_SECONDS),
         "requests": float(len(reading.latencies_ms)),
-    }
+    } | strain
 
 
 def summary(

@@ -1,7 +1,8 @@
-"""What the GPU and this machine are, and how much of the GPU's memory is taken, as nvidia-smi tells it."""
+"""What the GPU and this machine are, how much of its memory is taken and how hard it works, as nvidia-smi tells it."""
 
 import os
 import platform
+import statistics
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -43,6 +44,36 @@ def peak_mib(device: str) -> Iterator[list[int]]:
     finally:
         ended.set()
         thread.join(10)
+
+
+@contextmanager
+def strain(device: str) -> Iterator[dict[str, float]]:
+    """Median clock of the multiprocessors (`sm_mhz`) and power (`watts`) until the end of the block; filled there.
+
+    What tells a GPU that is held back by its power cap (H100 SXM: 700 W; 1,980 MHz without it) from one that waits.
+    """
+    found: dict[str, float] = {}
+    if device == "cpu":
+        yield found
+        return
+    seen: list[tuple[float, float]] = []
+    ended = threading.Event()
+    thread = threading.Thread(target=_feel, args=(seen, ended), daemon=True)
+    thread.start()
+    try:
+        yield found
+    finally:
+        ended.set()
+        thread.join(10)
+        if seen:
+            clocks, powers = zip(*seen, strict=True)
+            found |= {"sm_mhz": statistics.median(clocks), "watts": statistics.median(powers)}
+
+
+def _feel(seen: list[tuple[float, float]], ended: threading.Event) -> None:
+    while not ended.wait(EVERY_SECONDS):
+        clock, power = _smi("clocks.sm,power.draw").split(",")
+        seen.append((float(clock), float(power)))
 
 
 def _watch(device: str, seen: list[int], ended: threading.Event) -> None:
