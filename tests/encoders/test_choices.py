@@ -122,6 +122,13 @@ def test_both_ways_to_gelu_agree_to_within_the_tanh_forms_error(monkeypatch: pyt
     assert 0 < difference.abs().max() < 1e-3
 
 
+@pytest.mark.parametrize(("rows", "taken"), [(1, "few"), (linear.FEW_ROWS, "few"), (linear.FEW_ROWS + 1, "many")])
+def test_few_rows_go_one_way_and_many_the_other(rows: int, taken: str) -> None:
+    one = linear.Linear(torch.ones(1, 1), torch.zeros(1))
+    ways = (lambda x, linear: "few", lambda x, linear: "many")
+    assert linear.by_rows(*ways)(torch.zeros(rows, 1), one) == taken
+
+
 def test_a_tokenizer_without_the_fast_batch_call_is_used_by_the_slow_one(
     tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

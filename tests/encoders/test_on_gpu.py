@@ -272,7 +272,7 @@ def test_every_attention_there_is_equals_one_sequence_at_a_time(dtype: torch.dty
 
 
 @pytest.mark.parametrize("dtype", HALVES)
-@pytest.mark.parametrize("tokens", [1, 5, 300, 2000])
+@pytest.mark.parametrize("tokens", [1, 5, 300, 1024, 2000])
 def test_every_way_through_the_experts_equals_one_expert_at_a_time(dtype: torch.dtype, tokens: int) -> None:
     x, router = random(tokens, 768, dtype=dtype), random(8, 768, dtype=torch.float32) * 0.05
     up, down = (random(8, 3072, 768, dtype=dtype) * 0.03 for _ in range(2))

@@ -60,10 +60,12 @@ def choose(device: str, dtype: torch.dtype, mixture: bool = True) -> Kernels:
     kernels.attend = _first(kernels, "attention", fast, slow, _attention_agrees)
     own = _first(kernels, "products", {"own": own_products} if half else {}, None, _products_agree)
     kernels.product = own and own.product
-    one = {"own": lambda: own.activated} if own else {}
-    one |= {"in the product": linear.in_one_product} if half else {}
+    one = {"in the product": linear.in_one_product} if half else {}
     kernels.activated = _first(kernels, "gelu", one, linear.in_two_steps(steps.gelu_), _activated_agrees)
-    kernels.turned = own.turned if own else linear.then_turned(steps.rotate_)
+    kernels.turned = linear.then_turned(steps.rotate_)
+    if own:
+        kernels.activated = linear.by_rows(kernels.activated, own.activated)
+        kernels.turned = linear.by_rows(kernels.turned, own.turned)
     if mixture:
         pair = (routing.route, routing.one_by_one)
         kernels.route, kernels.experts = _first(kernels, "experts", expert_ways(dtype), pair, _experts_agree)
@@ -84,13 +86,25 @@ def own_products() -> Any:
     """Matrix products in the Triton language, for GPUs that bring operands by a unit of their own."""
     from . import product_kernels
 
-    if torch.cuda.get_device_capability() < (9, 0):
-        raise NotImplementedError("compute capability 9.0 is the first")
+    _require_accelerator()
     return product_kernels
 
 
+def _require_accelerator() -> None:
+    if torch.cuda.get_device_capability() < (9, 0):
+        raise NotImplementedError("the tensor memory accelerator came with compute capability 9.0")
+
+
 def own_experts() -> tuple[Any, Any]:
-    """Routing and expert products in the Triton language."""
+    """Routing and expert products in the Triton language, the products as in `own_products`."""
+    from . import expert_kernels, expert_tiles
+
+    _require_accelerator()
+    return expert_kernels.route, expert_tiles.experts
+
+
+def own_experts_by_pointers() -> tuple[Any, Any]:
+    """The same for every device and release that the Triton language knows."""
     from . import expert_kernels
 
     return expert_kernels.route, expert_kernels.experts
@@ -104,7 +118,8 @@ def grouped_mm() -> tuple[Any, Any]:
 
 def expert_ways(dtype: torch.dtype) -> dict[str, Callable[[], Any]]:
     """Best first. Products here are of 16 bits; torch's grouped product has a fast path for bfloat16 alone."""
-    own = {} if dtype == torch.float32 else {"own": own_experts}
+    tiles = {} if dtype == torch.float32 else {"own": own_experts}
+    own = tiles | {"own by pointers": own_experts_by_pointers}
     return own | ({"grouped_mm": grouped_mm} if dtype == torch.bfloat16 else {})
 
 
@@ -146,7 +161,8 @@ def _products_agree(own: Any, device: str, dtype: torch.dtype) -> bool:
         linear.Linear(_random(device, dtype, 384, 128), _random(device, dtype, 384)),
     )
     positions, turns = torch.arange(80, device=device, dtype=torch.int32), _random(device, torch.float32, 80, 64)
-    return _near(own.turned(x, one, positions, turns), THEN_TURNED(x, one, positions, turns))
+    turned = _near(own.turned(x, one, positions, turns), THEN_TURNED(x, one, positions, turns))
+    return turned and _activated_agrees(own.activated, device, dtype)
 
 
 def _activated_agrees(activated: linear.Activated, device: str, dtype: torch.dtype) -> bool:
@@ -155,10 +171,11 @@ def _activated_agrees(activated: linear.Activated, device: str, dtype: torch.dty
 
 
 def _experts_agree(pair: tuple[Any, Any], device: str, dtype: torch.dtype) -> bool:
-    x, router = _random(device, dtype, 70, 64), _random(device, torch.float32, 8, 64)
+    router = _random(device, torch.float32, 8, 64)
     up, down = _random(device, dtype, 8, 128, 64) / 8, _random(device, dtype, 8, 128, 64) / 8
-    wanted = routing.one_by_one(x, routing.route(x, router, 2), up, down)
-    return _near(pair[1](x, pair[0](x, router, 2), up, down), wanted)
+    passes = [_random(device, dtype, tokens, 64) for tokens in (70, linear.FEW_ROWS + 1)]
+    wanted = [routing.one_by_one(x, routing.route(x, router, 2), up, down) for x in passes]
+    return all(_near(pair[1](x, pair[0](x, router, 2), up, down), y) for x, y in zip(passes, wanted, strict=True))
 
 
 def _random(device: str, dtype: torch.dtype, *shape: int) -> Tensor:

@@ -4,26 +4,24 @@
     place     the row of each slot (token x choice) once slots are grouped by expert
     up, down  one grouped product each: gather + up + GELU, then down + routing weight + scatter
 
-Groups begin at multiples of BLOCK_M, so each tile belongs to one expert. Programs stay on their multiprocessor and walk
-over as many tiles as there are; nothing depends on counts known to the host: all of it can be captured in a CUDA graph.
-What lies in one piece (weights, and the rows between the two products) travels by the tensor memory accelerator.
-Source of the idea of sorted, block-aligned groups: the mixture-of-experts kernels of several servers. H100 80GB HBM3,
-16,384 tokens, 768 to 3072 and back, 2026-11-21: 280 and 227 µs; one program for each tile and plain loads 375 and 259.
+Groups begin at multiples of BLOCK_M, so each tile belongs to one expert; grids have their largest possible size and
+tiles beyond the last group return at once. Nothing depends on counts known to the host: all of it can be captured in
+a CUDA graph. `expert_tiles` does the products faster where the machine can. Source of the idea of sorted, block-aligned
+groups: the mixture-of-experts kernels of several servers.
 """
 
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
-from triton.tools.tensor_descriptor import TensorDescriptor
 
-from .fused import fast_gelu, half_gelu
-from .product_kernels import processors
+from .fused import fast_gelu, gelu
 from .routing import Routing
 
 ROUTED = 64  # tokens of one block of `route`
 BLOCK_M = 128
-TILE = {"BLOCK_N": 256, "BLOCK_K": 64, "num_warps": 8, "num_stages": 3}
+UP = {"BLOCK_N": 256, "BLOCK_K": 64, "num_warps": 8, "num_stages": 3}
+DOWN = {"BLOCK_N": 256, "BLOCK_K": 64, "num_warps": 8, "num_stages": 4}
 
 
 def route(x: Tensor, router: Tensor, chosen: int) -> Routing:
@@ -36,9 +34,9 @@ def route(x: Tensor, router: Tensor, chosen: int) -> Routing:
     _route[(blocks,)](
         x, router, weights, experts, counts, tokens, hidden,
         COUNT=count, WIDE=max(16, triton.next_power_of_2(count)), CHOSEN=chosen, BLOCK=ROUTED, STEP=64,
-        num_warps=4,
+        PRECISION="ieee" if x.dtype == torch.float32 else "tf32x3", num_warps=4,
     )  # fmt: skip
-    order = torch.empty(_blocks(tokens * chosen, count) * BLOCK_M, dtype=torch.int32, device=x.device)
+    order = torch.empty(_grid(tokens * chosen, count) * BLOCK_M, dtype=torch.int32, device=x.device)
     totals = torch.empty(count, dtype=torch.int32, device=x.device)
     _place[(blocks,)](
         experts, counts, order, totals, tokens, blocks,
@@ -51,36 +49,33 @@ def experts(x: Tensor, routing: Routing, up: Tensor, down: Tensor) -> Tensor:
     """Every slot's expert output times its routing weight; up and down are [experts, inner, hidden]."""
     count, inner, hidden = up.shape
     slots = len(routing.weights)
-    across, deep = TILE["BLOCK_N"], TILE["BLOCK_K"]
-    blocks = _blocks(slots, count)
+    blocks = _grid(slots, count)
     middle = torch.empty((blocks * BLOCK_M, inner), dtype=x.dtype, device=x.device)
     out = torch.empty((slots, hidden), dtype=x.dtype, device=x.device)
-    programs = processors(x.device)
-    _up[(min(programs, blocks * triton.cdiv(inner, across)),)](
-        _tiles(middle, BLOCK_M, across), x, _tiles(up.flatten(0, 1), across, deep), routing.order, routing.totals,
-        inner, hidden, programs, COUNT=count, CHOSEN=slots // len(x), EVEN=hidden % deep == 0,
-        BLOCK_M=BLOCK_M, **TILE,
-    )  # fmt: skip
-    _down[(min(programs, blocks * triton.cdiv(hidden, across)),)](
-        out, _tiles(middle, BLOCK_M, deep), _tiles(down.flatten(0, 1), deep, across), routing.order, routing.weights,
-        routing.totals, inner, hidden, programs, COUNT=count, BLOCK_M=BLOCK_M, **TILE,
-    )  # fmt: skip
+    grid = (blocks * triton.cdiv(inner, UP["BLOCK_N"]),)
+    _up[grid](middle, x, up, routing.order, routing.totals, inner, hidden, blocks,
+              COUNT=count, CHOSEN=slots // len(x), EVEN=_even(hidden, inner, UP),
+              EXACT=x.dtype == torch.float32, BLOCK_M=BLOCK_M, **UP)  # fmt: skip
+    grid = (blocks * triton.cdiv(hidden, DOWN["BLOCK_N"]),)
+    _down[grid](out, middle, down, routing.order, routing.weights, routing.totals, inner, hidden, blocks,
+                COUNT=count, EVEN=_even(inner, hidden, DOWN), BLOCK_M=BLOCK_M, **DOWN)  # fmt: skip
     return out
 
 
-def _blocks(slots: int, count: int) -> int:
+def _grid(slots: int, count: int) -> int:
     """The most blocks the groups of `slots` can fill, whatever the routing."""
     return slots // BLOCK_M + min(count, slots)
 
 
-def _tiles(matrix: Tensor, rows: int, columns: int) -> TensorDescriptor:
-    return TensorDescriptor.from_tensor(matrix, [rows, columns])
+def _even(inside: int, across: int, tile: dict[str, int]) -> bool:
+    """Whether tiles divide the matrices, so that no load needs a mask."""
+    return inside % tile["BLOCK_K"] == 0 and across % tile["BLOCK_N"] == 0
 
 
 @triton.jit
 def _route(x, router, weights, experts, counts, tokens, hidden,
            COUNT: tl.constexpr, WIDE: tl.constexpr, CHOSEN: tl.constexpr,
-           BLOCK: tl.constexpr, STEP: tl.constexpr):  # fmt: skip
+           BLOCK: tl.constexpr, STEP: tl.constexpr, PRECISION: tl.constexpr):  # fmt: skip
     rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     columns = tl.arange(0, WIDE)
     steps = tl.arange(0, STEP)
@@ -91,7 +86,7 @@ def _route(x, router, weights, experts, counts, tokens, hidden,
         part = tl.load(x + rows.to(tl.int64)[:, None] * hidden + at[None, :], mask=mask, other=0.0).to(tl.float32)
         mask = (columns < COUNT)[None, :] & (at < hidden)[:, None]
         wide = tl.load(router + columns[None, :] * hidden + at[:, None], mask=mask, other=0.0)
-        logits += tl.dot(part, wide, input_precision="tf32x3")
+        logits += tl.dot(part, wide, input_precision=PRECISION)
     logits = tl.where((columns < COUNT)[None, :], logits, float("-inf"))
     likely = tl.exp(logits - tl.max(logits, 1)[:, None])
     likely = likely / tl.sum(likely, 1)[:, None]
@@ -134,25 +129,20 @@ def _place(experts, counts, order, totals, tokens, blocks,
 
 
 @triton.jit
-def _groups(totals, COUNT: tl.constexpr, BLOCK_M: tl.constexpr):
-    """Slots of each expert, the blocks they fill, and the block each expert's group ends before."""
-    total = tl.load(totals + tl.arange(0, COUNT))
-    filled = (total + BLOCK_M - 1) // BLOCK_M
-    return total, filled, tl.cumsum(filled, 0)
-
-
-@triton.jit
-def _tile(tile, total, filled, ends, columns, COUNT: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
-    """The tile's block, column, expert, and how many rows of the block are real.
+def _tile(totals, blocks, columns, COUNT: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
+    """This program's block, column tile, expert, and how many rows of the block are real (none: nothing to do).
 
     Eight blocks share their column tiles in turn, so that weights stay in the L2 cache between them.
     """
     GROUP: tl.constexpr = 8
     across = tl.cdiv(columns, BLOCK_N)
-    first = tile // (GROUP * across) * GROUP
-    size = tl.minimum(tl.sum(filled, 0) - first, GROUP)
-    inside = tile % (GROUP * across)
-    block, column = first + inside % size, inside // size * BLOCK_N
+    first = tl.program_id(0) // (GROUP * across) * GROUP
+    size = tl.minimum(blocks - first, GROUP)
+    inside = tl.program_id(0) % (GROUP * across)
+    block, column = first + inside % size, inside // size
+    total = tl.load(totals + tl.arange(0, COUNT))
+    filled = (total + BLOCK_M - 1) // BLOCK_M
+    ends = tl.cumsum(filled, 0)
     expert = tl.sum((ends <= block).to(tl.int32), 0)
     mine = tl.arange(0, COUNT) == expert
     real = tl.sum(tl.where(mine, total - (block - (ends - filled)) * BLOCK_M, 0), 0)
@@ -160,42 +150,59 @@ def _tile(tile, total, filled, ends, columns, COUNT: tl.constexpr, BLOCK_M: tl.c
 
 
 @triton.jit
-def _up(middle_tiles, x, up_tiles, order, totals, inner, hidden, programs,
-        COUNT: tl.constexpr, CHOSEN: tl.constexpr, EVEN: tl.constexpr,
+def _up(middle, x, up, order, totals, inner, hidden, blocks,
+        COUNT: tl.constexpr, CHOSEN: tl.constexpr, EVEN: tl.constexpr, EXACT: tl.constexpr,
         BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr):  # fmt: skip
-    total, filled, ends = _groups(totals, COUNT, BLOCK_M)
-    rows, steps = tl.arange(0, BLOCK_M), tl.arange(0, BLOCK_K)
-    for tile in tl.range(tl.program_id(0), tl.sum(filled, 0) * tl.cdiv(inner, BLOCK_N), programs, flatten=True):
-        block, column, expert, real = _tile(tile, total, filled, ends, inner, COUNT, BLOCK_M, BLOCK_N)
-        token = tl.load(order + block * BLOCK_M + rows, mask=rows < real, other=0) // CHOSEN
-        left = x + token.to(tl.int64)[:, None] * hidden + steps[None, :]
-        product = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
-        for first in range(0, hidden, BLOCK_K):
-            if EVEN:
-                a = tl.load(left)
-            else:
-                a = tl.load(left, mask=(first + steps < hidden)[None, :], other=0.0)
-            product = tl.dot(a, up_tiles.load([expert * inner + column, first]).T, product)
-            left += BLOCK_K
-        kind = middle_tiles.dtype
-        product = half_gelu(product.to(kind)) if kind == tl.float16 else fast_gelu(product)
-        middle_tiles.store([block * BLOCK_M, column], product.to(kind))
+    block, column, expert, real = _tile(totals, blocks, inner, COUNT, BLOCK_M, BLOCK_N)
+    if real <= 0:
+        return
+    rows, columns = tl.arange(0, BLOCK_M), column * BLOCK_N + tl.arange(0, BLOCK_N)
+    at = block.to(tl.int64) * BLOCK_M + rows
+    token = tl.load(order + at, mask=rows < real, other=0) // CHOSEN
+    steps = tl.arange(0, BLOCK_K)
+    left = x + token.to(tl.int64)[:, None] * hidden + steps[None, :]
+    right = up + (expert.to(tl.int64) * inner + columns)[None, :] * hidden + steps[:, None]
+    total = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
+    for first in range(0, hidden, BLOCK_K):
+        inside = first + steps < hidden
+        if EVEN:
+            a, b = tl.load(left), tl.load(right)
+        else:
+            a = tl.load(left, mask=inside[None, :], other=0.0)
+            b = tl.load(right, mask=inside[:, None] & (columns < inner)[None, :], other=0.0)
+        total = tl.dot(a, b, total)
+        left += BLOCK_K
+        right += BLOCK_K
+    total = gelu(total) if EXACT else fast_gelu(total)
+    target = middle + at[:, None] * inner + columns[None, :]
+    tl.store(target, total.to(middle.dtype.element_ty), mask=(columns < inner)[None, :])
 
 
 @triton.jit
-def _down(out, middle_tiles, down_tiles, order, weights, totals, inner, hidden, programs,
-          COUNT: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr):  # fmt: skip
-    total, filled, ends = _groups(totals, COUNT, BLOCK_M)
-    rows = tl.arange(0, BLOCK_M)
-    for tile in tl.range(tl.program_id(0), tl.sum(filled, 0) * tl.cdiv(hidden, BLOCK_N), programs, flatten=True):
-        block, column, expert, real = _tile(tile, total, filled, ends, hidden, COUNT, BLOCK_M, BLOCK_N)
-        product = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
-        for first in range(0, inner, BLOCK_K):
-            a, b = middle_tiles.load([block * BLOCK_M, first]), down_tiles.load([expert * inner + first, column])
-            product = tl.dot(a, b, product)
-        slot = tl.load(order + block * BLOCK_M + rows, mask=rows < real, other=0)
-        weight = tl.load(weights + slot, mask=rows < real, other=0.0)
-        columns = column + tl.arange(0, BLOCK_N)
-        target = out + slot.to(tl.int64)[:, None] * hidden + columns[None, :]
-        mask = (rows < real)[:, None] & (columns < hidden)[None, :]
-        tl.store(target, (product * weight[:, None]).to(out.dtype.element_ty), mask=mask)
+def _down(out, middle, down, order, weights, totals, inner, hidden, blocks,
+          COUNT: tl.constexpr, EVEN: tl.constexpr,
+          BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr):  # fmt: skip
+    block, column, expert, real = _tile(totals, blocks, hidden, COUNT, BLOCK_M, BLOCK_N)
+    if real <= 0:
+        return
+    rows, columns = tl.arange(0, BLOCK_M), column * BLOCK_N + tl.arange(0, BLOCK_N)
+    at = block.to(tl.int64) * BLOCK_M + rows
+    slot = tl.load(order + at, mask=rows < real, other=0)
+    weight = tl.load(weights + slot, mask=rows < real, other=0.0)
+    steps = tl.arange(0, BLOCK_K)
+    left = middle + at[:, None] * inner + steps[None, :]
+    right = down + (expert.to(tl.int64) * inner + steps)[:, None] * hidden + columns[None, :]
+    total = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
+    for first in range(0, inner, BLOCK_K):
+        inside = first + steps < inner
+        if EVEN:
+            a, b = tl.load(left), tl.load(right)
+        else:
+            a = tl.load(left, mask=inside[None, :], other=0.0)
+            b = tl.load(right, mask=inside[:, None] & (columns < hidden)[None, :], other=0.0)
+        total = tl.dot(a, b, total)
+        left += BLOCK_K
+        right += BLOCK_K * hidden
+    target = out + slot.to(tl.int64)[:, None] * hidden + columns[None, :]
+    mask = (rows < real)[:, None] & (columns < hidden)[None, :]
+    tl.store(target, (total * weight[:, None]).to(out.dtype.element_ty), mask=mask)

@@ -39,6 +39,14 @@ class Linear:
 Activated = Callable[[Tensor, Linear], Tensor]
 Turned = Callable[[Tensor, Linear, Tensor, Tensor], Tensor]
 
+FEW_ROWS = 1024
+"""Up to so many a product's tiles do not fill the device, and the library has smaller ones."""
+
+
+def by_rows(few: Callable[..., Tensor], many: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """One way for few rows, another for many."""
+    return lambda x, *more: (few if len(x) <= FEW_ROWS else many)(x, *more)
+
 
 def in_two_steps(gelu_: Callable[[Tensor], Tensor]) -> Activated:
     """GELU of the projection, in a pass of its own."""
