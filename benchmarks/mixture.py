@@ -52,6 +52,26 @@ def pool(folder: Path, checkpoints: dict[str, Path], texts: int, queries: int, p
     }
 
 
+Doubt = list[tuple[int, np.ndarray]]
+"""Vectors of one answer beyond the bound, each with the number of its text in the pool."""
+
+
+def settled(doubt: Doubt, ties: dict[int, np.ndarray], dtype: str) -> str:
+    """The fault of a doubtful answer; "" where each vector is the float32 one with its ties fallen some other way.
+
+    `ties`: such vectors of each text, [draws, width].
+    """
+    for text, vector in doubt:
+        nearest = min(_distances(vector[None], other[None, : len(vector)])[0] for other in ties[text])
+        if not nearest <= COSINE_BOUND[dtype]:
+            return _far(nearest, len(vector))
+    return ""
+
+
+def _far(distance: float, values: int) -> str:
+    return f"1 - cos {distance:.2e} over {values} values"
+
+
 class Mixture:
     """Draws requests and judges answers; `dtype` is that of the server and sets the bounds."""
 
@@ -64,9 +84,9 @@ class Mixture:
         self._cut = self._known["vectors"].shape[1] // 3
         self._bad, self._rng = bad_percent / 100, random.Random(seed)
         self.worst = {"cosine": 0.0, "cosine of cut vectors": 0.0, "logit": 0.0}
-        self.on_a_tie = 0
-        """Vectors within the bound of the float32 answer only where a routing tie falls the other way (oracle.py)."""
-        self._ties = self._known["ties"] if dtype != "fp32" else self._known["ties"][:, :0]
+        self._has_ties = dtype != "fp32"
+        self.doubtful: list[Doubt] = []
+        """Answers beyond the bound that may be right, if a routing tie fell the other way; `settled` says."""
 
     def draw(self) -> Drawn:
         """The next request of this client."""
@@ -100,16 +120,17 @@ class Mixture:
         if got.shape != wanted.shape or answer["token_counts"][0].tolist() != self._known["text_tokens"][mine].tolist():
             return f"shape {got.shape}, tokens {answer['token_counts'].tolist()}"
         lengths, wanted_lengths = np.linalg.norm(got, axis=1), np.linalg.norm(wanted, axis=1)
-        plain = _distances(got, wanted)
-        ties = [_distances(got, self._ties[mine, n, : got.shape[1]]) for n in range(self._ties.shape[1])]
-        nearest = np.min([plain, *ties], axis=0)
-        self.on_a_tie += int(((plain > self._cosine) & (nearest <= self._cosine)).sum())
-        far = float(nearest.max())
-        key = "cosine of cut vectors" if "dimensions" in options else "cosine"
-        self.worst[key] = max(self.worst[key], far)
+        distances = _distances(got, wanted)
         right_lengths = wanted_lengths if options.get("normalize") is False else np.ones(len(mine))
-        if not (far <= self._cosine and np.abs(lengths / right_lengths - 1).max() < 0.01):
-            return f"1 - cos {far:.2e} over {got.shape[1]} values"
+        if not np.abs(lengths / right_lengths - 1).max() < 0.01:
+            return f"lengths {lengths / right_lengths} times the right ones"
+        beyond = ~(distances <= self._cosine)
+        key = "cosine of cut vectors" if "dimensions" in options else "cosine"
+        self.worst[key] = float(max([self.worst[key], *distances[~beyond]]))
+        if beyond.any() and self._has_ties and np.isfinite(got).all():
+            self.doubtful.append([(mine[n], got[n]) for n in np.flatnonzero(beyond)])
+        elif beyond.any():
+            return _far(distances.max(), got.shape[1])
         return ""
 
     def _judge_scores(self, answer: Answer | Refused, row: int, mine: list[int], options: dict[str, Any]) -> str:

@@ -1,8 +1,9 @@
 """Right answers, computed another way: float32, one sequence at a time, straight from the weights by name.
 
 Shares nothing with the code that serves: no modules, no batches, no padding, token ids from the tokenizer's own
-templates. `tests/benchmarks` holds it against the numpy reference of the encoders' tests. Run as a program
-(`python -m benchmarks.oracle DEVICE POOL.json ANSWERS.npz`), so that nothing of it stays on the GPU.
+templates. `tests/benchmarks` holds it against the numpy reference of the encoders' tests. Run as a program, so that
+nothing of it stays on the GPU: `python -m benchmarks.oracle DEVICE POOL.json ANSWERS.npz`, and with numbers of texts
+after it the answers are their vectors with routing ties fallen some other way.
 """
 
 import json
@@ -19,7 +20,7 @@ from torch.nn import functional as F
 
 LIMIT = 512
 ROTARY_HALVES = 2
-TIE_DRAWS = 6
+TIE_DRAWS = 32
 TIE_SHARE = 0.004
 """Of the spread of a token's router logits: how far 16 bits may move them. With it the float32 network gave the very
 distances of 16-bit answers beyond 1e-4 (5.27e-4 for 5.27e-4, 1.65e-4 for 1.66e-4; 80 texts, CPU, 2026-11-21)."""
@@ -135,24 +136,33 @@ class Embedder(Network):
 
 @torch.inference_mode()
 def answers(pool: dict[str, Any], device: str) -> dict[str, np.ndarray]:
-    """Vectors, logits and token counts of everything in the pool, in its order; vectors with ties fallen otherwise."""
+    """Vectors, logits and token counts of everything in the pool, in its order."""
     torch.backends.cuda.matmul.allow_tf32 = False
     embedder = Embedder(Path(pool["checkpoints"]["embedder"]), device)
     vectors = [embedder(*one) for one in pool["texts"]]
-    torch.manual_seed(1)
-    embedder.tie_share = TIE_SHARE
-    ties = [[embedder(*one)[0] for _ in range(TIE_DRAWS)] for one in pool["texts"]]
     del embedder
     reranker = Reranker(Path(pool["checkpoints"]["reranker"]), device)
     logits = [[reranker(one["query"], passage) for passage in one["passages"]] for one in pool["rankings"]]
     return {
         "vectors": np.array([vector for vector, _ in vectors], dtype=np.float32),
-        "ties": np.array(ties, dtype=np.float32),
         "text_tokens": np.array([count for _, count in vectors], dtype=np.int32),
         "logits": np.array([[value for value, _ in row] for row in logits], dtype=np.float32),
         "pair_tokens": np.array([[count for _, count in row] for row in logits], dtype=np.int32),
     }
 
 
+@torch.inference_mode()
+def ties(pool: dict[str, Any], device: str, texts: list[int]) -> dict[str, np.ndarray]:
+    """Vectors of each of `texts` (numbers in the pool, the keys) with routing ties fallen otherwise, [draws, width]."""
+    torch.backends.cuda.matmul.allow_tf32 = False
+    torch.manual_seed(1)
+    embedder = Embedder(Path(pool["checkpoints"]["embedder"]), device)
+    embedder.tie_share = TIE_SHARE
+    drawn = {text: [embedder(*pool["texts"][text])[0] for _ in range(TIE_DRAWS)] for text in texts}
+    return {str(text): np.array(vectors, dtype=np.float32) for text, vectors in drawn.items()}
+
+
 if __name__ == "__main__":
-    np.savez(sys.argv[3], **answers(json.loads(Path(sys.argv[2]).read_text("utf-8")), sys.argv[1]))
+    asked = json.loads(Path(sys.argv[2]).read_text("utf-8"))
+    texts = [int(word) for word in sys.argv[4:]]
+    np.savez(sys.argv[3], **(ties(asked, sys.argv[1], texts) if texts else answers(asked, sys.argv[1])))

@@ -23,6 +23,8 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from benchmarks import calls, checkpoints, encoders, gpu, mixture, repositories, triton
 from benchmarks.encoders import say
 
@@ -41,6 +43,8 @@ class Tally:
     refused: int = 0
     faults: Counter[str] = field(default_factory=Counter)
     worst: dict[str, float] = field(default_factory=dict)
+    doubtful: list[mixture.Doubt] = field(default_factory=list)
+    """Answers beyond the bound, counted as good until `settle` has looked at their routing ties."""
     on_a_tie: int = 0
 
 
@@ -91,6 +95,8 @@ def measure(options: argparse.Namespace, work: Path) -> dict[str, Any]:
         seconds = time.monotonic() - began
         left = (server.resident_mib(), gpu.used_mib(options.device))
         same = server.processes() == family
+    for one in (warm, tally):
+        settle(options, one, files)
     return report(options, (first_seconds, server.seconds_to_ready), warm, tally, seconds) | judged(
         settled, left, peak[0] - before_mib, same, warm.faults + tally.faults
     )
@@ -111,7 +117,7 @@ def report(
         "refused_right": warm.refused + tally.refused,
         "wrong": sum((warm.faults + tally.faults).values()),
         "faults": dict((warm.faults + tally.faults).most_common(8)),
-        "vectors_on_a_routing_tie": warm.on_a_tie + tally.on_a_tie,
+        "answers_on_a_routing_tie": warm.on_a_tie + tally.on_a_tie,
         "worst_1_minus_cosine": worst["cosine"],
         "worst_1_minus_cosine_of_cut_vectors": worst["cosine of cut vectors"],
         "worst_logit_difference": worst["logit"],
@@ -146,6 +152,23 @@ def right_answers(options: argparse.Namespace, work: Path, weights: dict[str, Pa
     return {name: str(path) for name, path in files.items()}
 
 
+def settle(options: argparse.Namespace, tally: Tally, files: dict[str, str]) -> None:
+    """Each doubtful answer is counted on a tie or as a fault; a process of its own computes what ties may give."""
+    texts = sorted({text for doubt in tally.doubtful for text, _ in doubt})
+    if not texts:
+        return
+    say(f"{len(tally.doubtful)} answers beyond the bound, of {len(texts)} texts: looking for routing ties")
+    command = [sys.executable, "-m", "benchmarks.oracle", options.device, files["pool"], files["answers"] + ".ties.npz"]
+    subprocess.run([*command, *map(str, texts)], check=True, cwd=ROOT)
+    ties = {int(text): vectors for text, vectors in np.load(files["answers"] + ".ties.npz").items()}
+    for doubt in tally.doubtful:
+        fault = mixture.settled(doubt, ties, served_dtype(options))
+        tally.on_a_tie += not fault
+        if fault:
+            tally.good -= 1
+            tally.faults[fault] += 1
+
+
 def drive(options: argparse.Namespace, server: triton.Server, files: dict[str, str], requests: int, seed: int) -> Tally:
     """What all clients saw of `requests` requests, shared evenly among them."""
     context = multiprocessing.get_context("spawn")
@@ -176,8 +199,9 @@ def served_dtype(options: argparse.Namespace) -> str:
 def added(one: Tally, other: Tally) -> Tally:
     """Both together."""
     worst = {key: max(one.worst.get(key, 0.0), other.worst.get(key, 0.0)) for key in one.worst | other.worst}
-    faults, on_a_tie = one.faults + other.faults, one.on_a_tie + other.on_a_tie
-    return Tally(one.good + other.good, one.refused + other.refused, faults, worst, on_a_tie)
+    doubtful, on_a_tie = one.doubtful + other.doubtful, one.on_a_tie + other.on_a_tie
+    good, refused = one.good + other.good, one.refused + other.refused
+    return Tally(good, refused, one.faults + other.faults, worst, doubtful, on_a_tie)
 
 
 def serve(
@@ -233,7 +257,7 @@ def client_loop(drawn: mixture.Mixture, protocol: str, address: str, requests: i
             tally.refused += 1
         else:
             tally.good += 1
-    tally.worst, tally.on_a_tie = drawn.worst, drawn.on_a_tie
+    tally.worst, tally.doubtful = drawn.worst, drawn.doubtful
     return tally
 
 

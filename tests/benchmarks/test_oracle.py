@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from safetensors.numpy import load_file
 
-from benchmarks import mixture, oracle
+from benchmarks import mixture, oracle, soak
 from benchmarks.calls import Refused
 from tests.encoders import reference
 
@@ -49,18 +49,31 @@ def test_the_soak_finds_fault_with_an_answer_to_another_text(small: dict[str, Pa
     right = answers["vectors"][rows] / np.linalg.norm(answers["vectors"][rows], axis=1, keepdims=True)
     judge = mixed._judge_vectors
     assert judge({"embeddings": right[None], "token_counts": tokens}, rows, {}) == ""
+    mixed._has_ties = False
     assert "1 - cos" in judge({"embeddings": right[None, ::-1], "token_counts": tokens}, rows, {})
 
 
-def test_an_answer_with_a_routing_tie_fallen_the_other_way_is_right_and_counted(
+def test_an_answer_with_a_routing_tie_fallen_the_other_way_is_right_and_any_other_is_not(
     small: dict[str, Path], tmp_path: Path
 ) -> None:
     mixed, answers = drawn(small, tmp_path, bad_percent=0)
-    mixed._ties = mixed._ties.copy()
-    mixed._ties[0, 2] = other = np.random.default_rng(1).normal(size=answers["vectors"].shape[1])
-    unit = other / np.linalg.norm(other)
-    answer = {"embeddings": unit[None, None], "token_counts": answers["text_tokens"][[0]][None]}
-    assert (mixed._judge_vectors(answer, [0], {}), mixed.on_a_tie) == ("", 1)
+    vectors, other = answers["vectors"], np.random.default_rng(1).normal(size=answers["vectors"].shape[1])
+    both = np.stack((vectors[4] / np.linalg.norm(vectors[4]), other / np.linalg.norm(other)))
+    answer = {"embeddings": both[None], "token_counts": answers["text_tokens"][[4, 0]][None]}
+    assert mixed._judge_vectors(answer, [4, 0], {}) == ""
+    (doubt,) = mixed.doubtful
+    assert [text for text, _ in doubt] == [0]
+    assert mixture.settled(doubt, {0: np.stack((vectors[0], other))}, "fp16") == ""
+    assert "1 - cos" in mixture.settled(doubt, {0: vectors[:1]}, "fp16")
+
+
+def test_a_soak_counts_what_no_tie_explains_as_wrong(small: dict[str, Path], tmp_path: Path) -> None:
+    _, answers = drawn(small, tmp_path, bad_percent=0)
+    moved = answers["vectors"][[1, 2]] + np.array([[0.0], [3.0]]) * np.arange(answers["vectors"].shape[1])
+    files = {"pool": str(tmp_path / "pool.json"), "answers": str(tmp_path / "answers.npz")}
+    tally = soak.Tally(good=2, doubtful=[[(1, moved[0])], [(2, moved[1])]])
+    soak.settle(soak.parser().parse_args(["--device", "cpu", "--set", "dtype=fp16"]), tally, files)
+    assert (tally.good, tally.on_a_tie, sum(tally.faults.values())) == (1, 1, 1)
 
 
 def test_router_logits_moved_by_next_to_nothing_move_an_answer_by_no_more(small: dict[str, Path]) -> None:
