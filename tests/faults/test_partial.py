@@ -34,6 +34,8 @@ class Killed:
 
     on_host: Run
     host_bytes: int
+    in_memory: str
+    """What was left of the killed fetch where its token had been."""
     on_control: Run
     begun: int
     after: Run
@@ -58,14 +60,14 @@ def killed(serving: Scene, home: Path) -> Killed:
     with hub_cuts():
         on_host = struck(serving, "Model store | Wait for by-host", lambda: kill_fetch(serving))
     host_bytes = int(serving.says(f"cat {WEIGHTS}/.*.partial/model.safetensors | wc -c"))
+    in_memory = serving.says("ls -A /run/enginehouse/weights")
     before = from_the_middle()
     on_control = struck(serving, "Model store | Send by-control", lambda: kill_control(serving, home))
     begun = incomplete(home)
     for path in begun:
         os.utime(path, (time.time() - 3600,) * 2)
-    return Killed(
-        on_host, host_bytes, on_control, len(begun), serving.deploy(inventory=MORE), from_the_middle() - before
-    )
+    after = serving.deploy(inventory=MORE)
+    return Killed(on_host, host_bytes, in_memory, on_control, len(begun), after, from_the_middle() - before)
 
 
 def from_the_middle() -> int:
@@ -114,6 +116,10 @@ def test_a_fetch_killed_on_the_host_is_told(killed: Killed) -> None:
     assert (killed.on_host.code, killed.host_bytes >= CUT) == (1, True)
     assert f"weights of by-host: {UNIT} was ended from outside (signal)" in killed.on_host.output
     assert NOTHING_SERVING in killed.on_host.output
+
+
+def test_it_leaves_no_token(killed: Killed) -> None:
+    assert (killed.on_host.code, killed.in_memory) == (1, "")
 
 
 def test_the_next_run_continues_it_where_it_was(killed: Killed) -> None:

@@ -28,8 +28,12 @@ def test_a_unit_that_holds_a_secret_leaves_no_core(unit: str) -> None:
     assert "\nLimitCORE=0\n" in (FILES / f"{unit}.service").read_text()
 
 
-def test_systemd_itself_removes_the_key_of_a_pull() -> None:
-    """An ExecStopPost can be killed with the rest of its unit, and the key would stay."""
-    unit = (FILES / "registry/enginehouse-pull@.service").read_text()
-    assert "\nRuntimeDirectory=enginehouse/registry/%i\nRuntimeDirectoryMode=0700\n" in unit
-    assert "\nExecStopPost=" not in unit and "RuntimeDirectoryPreserve" not in unit
+@pytest.mark.parametrize(
+    ("unit", "directory"),
+    [("registry/enginehouse-pull@", "registry"), ("model_store/enginehouse-weights@", "weights")],
+)
+def test_systemd_itself_removes_the_secret_of_a_pull_and_of_a_fetch(unit: str, directory: str) -> None:
+    """An ExecStopPost can be killed with the rest of its unit, and key or token would stay."""
+    lines = (FILES / f"{unit}.service").read_text()
+    assert f"\nRuntimeDirectory=enginehouse/{directory}/%i\nRuntimeDirectoryMode=0700\n" in lines
+    assert "\nExecStopPost=" not in lines and "RuntimeDirectoryPreserve" not in lines
