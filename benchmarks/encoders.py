@@ -212,7 +212,9 @@ def summary(
     workload: Workload, readings: list[dict[str, float]], limits: dict[str, float], flop: float
 ) -> dict[str, Any]:
     """Medians over runs, tokens a second, the share of the limit, and every run's documents a second."""
-    found: dict[str, Any] = {key: round(statistics.median(one[key] for one in readings), 4) for key in readings[0]}
+    told = set.intersection(*map(set, readings))  # not each run was long enough for a look at clock and power
+    keys = [key for key in readings[0] if key in told]
+    found: dict[str, Any] = {key: round(statistics.median(one[key] for one in readings), 4) for key in keys}
     rate = found["documents_per_second"]
     found["tokens_per_second"] = round(rate * workload.tokens_per_document)
     found["share_of_bf16_limit"] = round(rate * flop / (limits["bf16"] * 1e12), 4)

@@ -6,7 +6,7 @@ import statistics
 import subprocess
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 EVERY_SECONDS = 0.5
@@ -72,8 +72,9 @@ def strain(device: str) -> Iterator[dict[str, float]]:
 
 def _feel(seen: list[tuple[float, float]], ended: threading.Event) -> None:
     while not ended.wait(EVERY_SECONDS):
-        clock, power = _smi("clocks.sm,power.draw").split(",")
-        seen.append((float(clock), float(power)))
+        with suppress(subprocess.CalledProcessError, ValueError):  # one look fewer
+            clock, power = _smi("clocks.sm,power.draw").split(",")
+            seen.append((float(clock), float(power)))
 
 
 def _watch(device: str, seen: list[int], ended: threading.Event) -> None:

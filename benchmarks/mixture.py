@@ -22,6 +22,8 @@ COSINE_BOUND = {"fp32": 1e-5, "fp16": 1e-4, "bf16": 3e-4}
 LOGIT_BOUND = {"fp32": 1e-3, "fp16": 5e-3, "bf16": 3e-2}
 REFUSALS = ("INVALID_ARGUMENT", "400")
 MAX_ITEMS = 1024
+DOUBTS = 500
+"""Answers beyond the bound that one client keeps; more of them are no ties."""
 
 
 @dataclass(frozen=True)
@@ -127,7 +129,7 @@ class Mixture:
         beyond = ~(distances <= self._cosine)
         key = "cosine of cut vectors" if "dimensions" in options else "cosine"
         self.worst[key] = float(max([self.worst[key], *distances[~beyond]]))
-        if beyond.any() and self._has_ties and np.isfinite(got).all():
+        if beyond.any() and self._has_ties and np.isfinite(got).all() and len(self.doubtful) < DOUBTS:
             self.doubtful.append([(mine[n], got[n]) for n in np.flatnonzero(beyond)])
         elif beyond.any():
             return _far(distances.max(), got.shape[1])

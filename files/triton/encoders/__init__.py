@@ -11,8 +11,9 @@ How a request runs (pipeline.py has the threads, everything else is pure but for
     bytes      options, prefixes         ids       passes      one row     launch           the network
 
 No sequence is padded: those of all requests lie one after another, under a budget of tokens a pass. Each step of the
-networks has a plain form in torch (plain, routing, attention) and where it pays one in the Triton language (fused,
-expert_kernels, attention_kernels); `choices` takes at start what works and agrees with the plain one, and says so.
+networks has a plain form in torch (plain, linear, routing, attention) and where it pays one in the Triton language
+(fused, product_kernels, expert_kernels, expert_tiles, attention_kernels); `choices` takes at start what works and
+agrees with the plain one, and says so.
 
 Families, chosen from `architectures` in config.json:
 

@@ -117,7 +117,7 @@ def grouped_mm() -> tuple[Any, Any]:
 
 
 def expert_ways(dtype: torch.dtype) -> dict[str, Callable[[], Any]]:
-    """Best first. Products here are of 16 bits; torch's grouped product has a fast path for bfloat16 alone."""
+    """Best first. The first is for 16 bits; torch's grouped product has a fast path for bfloat16 alone."""
     tiles = {} if dtype == torch.float32 else {"own": own_experts}
     own = tiles | {"own by pointers": own_experts_by_pointers}
     return own | ({"grouped_mm": grouped_mm} if dtype == torch.bfloat16 else {})

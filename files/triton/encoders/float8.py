@@ -3,7 +3,7 @@
 Weights and the inputs of every dense projection become e4m3, one scale each; sums stay float32, what attention and
 LayerNorm add up stays in 16 bits, and so do experts, router and head. Input scales come from passes over random tokens
 at start, with room for inputs twice as large; what is larger still is cut off, not wrapped. Whatever step comes before
-a projection writes its result in 8 bits at once.
+a projection writes its result in 8 bits at once, but for the few rows that only_first leaves of a last layer.
 
 At start the pooled states of those passes are compared with the 16-bit ones, and a difference above the gate refuses
 the model: so much error is a defect, not noise. That the gate is met does not say how your ranking fares.
@@ -23,6 +23,8 @@ from .plain import Norm
 
 LARGEST = 448.0  # of e4m3
 MARGIN = 2.0
+LEAST_INPUT = 0.01
+"""Smaller inputs are scaled as if they were so large: float16 must hold 1 / input_scale."""
 GATE = 0.01
 """1 - cosine of a sequence's pooled state in 8 bits and in 16."""
 
@@ -31,7 +33,8 @@ class Float8Linear(Linear):
     """The same projection in 8 bits; input in 16 bits, or in 8 from the step before."""
 
     def __init__(self, wide: Linear, largest_input: float, kernels: Kernels) -> None:
-        self.input_scale, self.bias, self._kernels = max(largest_input, 1e-6) * MARGIN / LARGEST, wide.bias, kernels
+        self.input_scale = max(largest_input, LEAST_INPUT) * MARGIN / LARGEST
+        self.bias, self._kernels = wide.bias, kernels
         weight_scale = float(wide.weight.abs().amax()) / LARGEST
         self.weight = (wide.weight.float() / weight_scale).to(torch.float8_e4m3fn)
         self._scales = [torch.tensor(value, device=self.weight.device) for value in (self.input_scale, weight_scale)]

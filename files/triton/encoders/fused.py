@@ -1,8 +1,8 @@
 """The memory-bound steps between matrix products as one pass over memory each, in the Triton language (CUDA only).
 
 The same functions as in `plain.py`, which says what each returns; a test holds the two against each other. Sums and
-LayerNorm statistics are float32 whatever the tensors are; the conversion to e4m3 saturates by itself. Rows are taken
-from the last to the first: the product before wrote the last ones last, and they are still in the L2 cache.
+LayerNorm statistics are float32 whatever the tensors are; the conversion to e4m3 saturates by itself. `add_norm` takes
+rows from the last to the first: the product before wrote the last ones last, and they are still in the L2 cache.
 """
 
 import torch
@@ -102,7 +102,7 @@ def fast_gelu(x):
 
 @triton.jit
 def half_gelu(x):
-    """The same two values at a time in float16, given and returned; within 1e-3 too, in half the instructions."""
+    """The same two values at a time in float16, given and returned; within 1e-3 and its rounding, in fewer steps."""
     return tl.inline_asm_elementwise(
         """
         {

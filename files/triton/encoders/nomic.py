@@ -2,7 +2,8 @@
 
 Four details decide whether the vectors are right, and a test holds each: rotary halves (not interleaved pairs) with
 base 10000 from config.json; the two routing weights used as the softmax over all experts gave them, not renormalised;
-one bias for all experts, added once after the weighted sum; experts on every second layer, layer 1 the first.
+one bias for all experts, added once after the weighted sum; experts on every second layer, layer 1 the first. Rows of
+the weights are reordered at load so that the two halves of a head that turn together lie side by side.
 """
 
 from dataclasses import dataclass
@@ -95,10 +96,14 @@ class Layer:
         self.mlp = kind(shape, weights, f"{at}.mlp", kernels)
 
     def __call__(self, x: States, batch: Packed) -> States:
-        qkv = self.qkv.turned(x.narrow, self.kernels.turned, batch.positions, self.turns)
-        mixed = self.kernels.attend(qkv, self.heads, batch, self.out.input_scale)
+        mixed = self.mixed(x.narrow, batch)
         x = self.kernels.steps.add_norm(self.out.bare(mixed), self.out.bias, x.wide, self.norm1)
         return self.kernels.steps.add_norm(*self.mlp(x.narrow), x.wide, self.norm2)
+
+    def mixed(self, x: Tensor, batch: Packed) -> Tensor:
+        """What attention makes of the states; in a function, so that queries, keys and values are held no longer."""
+        qkv = self.qkv.turned(x, self.kernels.turned, batch.positions, self.turns)
+        return self.kernels.attend(qkv, self.heads, batch, self.out.input_scale)
 
 
 class Dense:

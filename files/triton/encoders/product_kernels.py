@@ -17,6 +17,8 @@ from .fused import FLOAT8, fast_gelu, half_gelu
 from .linear import Linear
 
 TILE = {"BLOCK_M": 128, "BLOCK_N": 256, "num_warps": 8, "num_stages": 3}
+FEWER_STAGES = 2
+"""Where a rotation of heads wider than 64 needs the shared memory of the third (compiled for sm_90)."""
 DEEP_BYTES = 128
 """Of each row of both operands a step reads; what one request of the accelerator may span."""
 
@@ -39,6 +41,8 @@ def product(
     columns, kind = len(weight), FLOAT8 if output_scale else bias.dtype
     out = torch.empty((rows, columns), dtype=kind, device=x.device)
     tile = dict(TILE, BLOCK_K=DEEP_BYTES // x.element_size())
+    if turns is not None and turns.shape[1] > 64:
+        tile["num_stages"] = FEWER_STAGES
     x_tiles = TensorDescriptor.from_tensor(x, [tile["BLOCK_M"], tile["BLOCK_K"]])
     weight_tiles = TensorDescriptor.from_tensor(weight, [tile["BLOCK_N"], tile["BLOCK_K"]])
     out_tiles = TensorDescriptor.from_tensor(out, [tile["BLOCK_M"], tile["BLOCK_N"]])

@@ -1,7 +1,7 @@
 """A mixture of experts after its router: who goes where, and the two ways to compute it that torch itself offers.
 
 Each way takes a Routing and gives the weighted output of every slot (token x choice), in slot order. `expert_kernels`
-is the third and fastest; `choices` takes the first that works on this device.
+and `expert_tiles` are the others and faster; `choices` takes the first that works on this device.
 """
 
 from collections.abc import Callable
