@@ -1,0 +1,157 @@
+"""Each step of the networks on a CUDA device, in every form it has there, against the plain one."""
+
+import numpy as np
+import pytest
+import torch
+
+from encoders import attention, choices, linear, plain, routing
+from encoders.packing import Packed, form, pack
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device that torch can see"),
+]
+
+DEVICE = "cuda:0"
+HALVES = [torch.float16, torch.bfloat16]
+
+
+def random(*shape: int, dtype: torch.dtype) -> torch.Tensor:
+    return torch.randn(shape, generator=torch.Generator(DEVICE).manual_seed(len(shape)), device=DEVICE).to(dtype)
+
+
+def near(got: torch.Tensor, wanted: torch.Tensor, dtype: torch.dtype) -> None:
+    step = {torch.float32: 2e-5, torch.float16: 4e-3, torch.bfloat16: 3e-2}[dtype]
+    torch.testing.assert_close(got.float(), wanted.float(), rtol=step, atol=step)
+
+
+def near8(got: torch.Tensor, wanted: torch.Tensor, scale: float, dtype: torch.dtype) -> None:
+    """As near as the format before allows, or neighbours, which lie up to 1/8 apart; what is too large is cut."""
+    assert got.dtype == wanted.dtype == torch.float8_e4m3fn
+    step = {torch.float16: 4e-3, torch.bfloat16: 3e-2}[dtype] + scale / 8
+    torch.testing.assert_close(got.float() * scale, wanted.float() * scale, rtol=0.13, atol=step)
+    assert (got.float() != wanted.float()).float().mean() < 0.3
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, *HALVES])
+def test_every_fused_step_equals_the_plain_one(dtype: torch.dtype) -> None:
+    fused = choices.fused()
+    x, y, qkv = (random(70, n, dtype=dtype) for n in (768, 768, 2304))
+    norm, positions = plain.Norm(x[0], y[0], 1e-5), torch.arange(70, device=DEVICE, dtype=torch.int32)
+    ids, starts = positions % 7, torch.tensor([0, 1, 40, 70], device=DEVICE, dtype=torch.int32)
+    turns = random(70, 64, dtype=torch.float32)
+    wide = x.float() if dtype == torch.bfloat16 else x
+    for run, arguments in (
+        ("embed", (ids, positions, x, y, x[1], norm)),
+        ("embed", (ids, positions, x, None, x[1], norm)),
+        ("add_norm", (y, x[2], wide, norm)),
+        ("add_norm", (y, x[2], wide[:35], norm)),
+    ):
+        got, wanted = (getattr(steps, run)(*arguments) for steps in (fused, plain))
+        near(got.narrow, wanted.narrow, dtype)
+        near(got.wide, wanted.wide, torch.float32 if dtype == torch.bfloat16 else dtype)
+    near(fused.mean(x, starts), plain.mean(x, starts), torch.float32)
+    near(fused.gelu_(x.clone()), plain.gelu_(x), dtype)
+    turned = [qkv.clone(), qkv.clone()]
+    for each, steps in zip(turned, (fused, plain), strict=True):
+        steps.rotate_(each, positions, turns)
+    near(*turned, dtype)
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_every_step_that_writes_8_bits_writes_what_the_plain_one_does(dtype: torch.dtype) -> None:
+    fused = choices.fused()
+    x, y = (random(70, 768, dtype=dtype) for _ in range(2))
+    norm, positions = plain.Norm(x[0], y[0], 1e-5, output_scale=0.005), torch.arange(70, device=DEVICE)
+    wide = x.float() if dtype == torch.bfloat16 else x
+    for run, arguments in (
+        ("embed", (positions % 7, positions, x, y, x[1], norm)),
+        ("add_norm", (y, x[2], wide, norm)),
+    ):
+        got, wanted = (getattr(steps, run)(*arguments) for steps in (fused, plain))
+        near8(got.narrow, wanted.narrow, norm.output_scale, dtype)
+        near(got.wide, wanted.wide, torch.float32 if dtype == torch.bfloat16 else dtype)
+    near8(fused.to_float8(x, 0.1, gelu=True), plain.to_float8(x, 0.1, gelu=True), 0.1, dtype)
+    texts = [np.zeros(n, np.int32) for n in (200, 1, 64, 7)]
+    batch = Packed.over(torch.from_numpy(pack(texts, form(texts), 0)).to(DEVICE), form(texts))
+    qkv = random(272, 2304, dtype=dtype)
+    near8(*(attend(qkv, 12, batch, 0.01) for attend in (attention.own(), choices.SEQUENCES)), 0.01, dtype)
+
+
+# The last two: several tiles for each program, and one where what is turned ends inside a tile.
+PRODUCTS = [(1, 64, 64), (70, 2304, 768), (300, 4096, 1024), (3000, 2304, 768), (6000, 960, 320)]
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize(("rows", "columns", "inside"), PRODUCTS)
+def test_every_product_with_what_follows_equals_one_step_after_the_other(
+    dtype: torch.dtype, rows: int, columns: int, inside: int
+) -> None:
+    own = choices.own_products()
+    x, one = (
+        random(rows, inside, dtype=dtype),
+        linear.Linear(random(columns, inside, dtype=dtype) / inside**0.5, random(columns, dtype=dtype)),
+    )
+    near(own.product(x, one.weight, one.bias), one(x), dtype)
+    near(own.activated(x, one), choices.TWO_STEPS(x, one), dtype)
+    if columns % 192 == 0:
+        positions, turns = torch.arange(rows, device=DEVICE) % 50, random(50, 64, dtype=torch.float32)
+        positions = positions.to(torch.int32)
+        near(own.turned(x, one, positions, turns), choices.THEN_TURNED(x, one, positions, turns), dtype)
+    got = own.product(x, one.weight, one.bias, gelu=True, output_scale=0.02)
+    near8(got, plain.to_float8(one(x), 0.02, gelu=True), 0.02, dtype)
+
+
+def test_a_product_of_8_bits_equals_the_librarys() -> None:
+    x, weight = (random(n, 1024, dtype=torch.float16).to(torch.float8_e4m3fn) for n in (300, 4096))
+    bias, scale = random(4096, dtype=torch.float16), torch.tensor(0.01, device=DEVICE)
+    wanted = torch._scaled_mm(
+        x, weight.t(), scale, torch.ones_like(scale), bias=bias, out_dtype=bias.dtype, use_fast_accum=True
+    )
+    near(choices.own_products().product(x, weight, bias, 0.01), wanted, torch.float16)
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("longest", [1, 31, 64, 65, 200, 512])
+def test_every_attention_there_is_equals_one_sequence_at_a_time(dtype: torch.dtype, longest: int) -> None:
+    texts = [np.zeros(n, np.int32) for n in (longest, 1, longest // 2 + 1, 7)]
+    room = form(texts, 64)
+    batch = Packed.over(torch.from_numpy(pack(texts, room, 0)).to(DEVICE), room)
+    qkv = random(room.tokens, 2304, dtype=dtype)
+    wanted = choices.SEQUENCES(qkv, 12, batch)
+    tried = 0
+    for find in attention.ways(choices.fused()).values():
+        try:
+            attend = find()
+        except (ImportError, AttributeError):
+            continue
+        near(attend(qkv, 12, batch), wanted, dtype)
+        tried += 1
+    assert tried >= 3, "own, varlen and aten are all there in torch 2.11"
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("tokens", [1, 5, 300, 1024, 2000])
+def test_every_way_through_the_experts_equals_one_expert_at_a_time(dtype: torch.dtype, tokens: int) -> None:
+    x, router = random(tokens, 768, dtype=dtype), random(8, 768, dtype=torch.float32) * 0.05
+    up, down = (random(8, 3072, 768, dtype=dtype) * 0.03 for _ in range(2))
+    routed = routing.route(x, router, 2)
+    wanted = routing.one_by_one(x, routed, up, down)
+    for find in choices.expert_ways(dtype).values():
+        route, experts = find()
+        mine = route(x, router, 2)
+        torch.testing.assert_close(mine.experts.long(), routed.experts)
+        torch.testing.assert_close(mine.weights, routed.weights, rtol=1e-5, atol=1e-6)
+        near(experts(x, mine, up, down), wanted, dtype)
+
+
+def test_routing_all_tokens_to_one_pair_of_experts_works() -> None:
+    x = random(500, 768, dtype=torch.float16).abs()
+    router = torch.zeros(8, 768, device=DEVICE)
+    router[5], router[2] = 0.02, 0.01
+    route, experts = choices.own_experts()
+    mine = route(x, router, 2)
+    assert mine.totals.tolist() == [0, 0, 500, 0, 0, 500, 0, 0]
+    up, down = (random(8, 3072, 768, dtype=torch.float16) * 0.03 for _ in range(2))
+    wanted = routing.one_by_one(x, routing.route(x, router, 2), up, down)
+    near(experts(x, mine, up, down), wanted, torch.float16)
