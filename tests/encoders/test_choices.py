@@ -122,6 +122,37 @@ def test_both_ways_to_gelu_agree_to_within_the_tanh_forms_error(monkeypatch: pyt
     assert 0 < difference.abs().max() < 1e-3
 
 
+@pytest.mark.parametrize(("wrong", "note"), [(0.0, "products own"), (100.0, "products plain")])
+def test_a_product_that_is_wrong_in_a_late_tile_is_passed_over(
+    monkeypatch: pytest.MonkeyPatch, wrong: float, note: str
+) -> None:
+    def spoiled(way: Callable[..., Tensor]) -> Callable[..., Tensor]:
+        def run(*inputs: Any) -> Tensor:
+            y = way(*inputs)
+            y[-128:] += wrong
+            return y
+
+        return run
+
+    turned, activated = spoiled(choices.THEN_TURNED), spoiled(choices.TWO_STEPS)
+    own = SimpleNamespace(turned=turned, activated=activated, product=activated)
+    monkeypatch.setattr(choices, "own_products", lambda: own)
+    assert note in taken(choose("cpu:0", HALF, mixture=False))
+
+
+@pytest.mark.parametrize(("rows", "note"), [(1, "experts own"), (128, "experts plain")])
+def test_experts_that_are_wrong_in_one_tile_are_passed_over_and_for_one_tie_are_not(
+    monkeypatch: pytest.MonkeyPatch, rows: int, note: str
+) -> None:
+    def experts(*inputs: Any) -> Tensor:
+        out = routing.one_by_one(*inputs)
+        out[-rows:] += 100.0 * (len(out) > 1000)
+        return out
+
+    monkeypatch.setattr(choices, "own_experts", lambda: (routing.route, experts))
+    assert note in taken(choose("cpu:0", HALF))
+
+
 @pytest.mark.parametrize(("rows", "taken"), [(1, "few"), (linear.FEW_ROWS, "few"), (linear.FEW_ROWS + 1, "many")])
 def test_few_rows_go_one_way_and_many_the_other(rows: int, taken: str) -> None:
     one = linear.Linear(torch.ones(1, 1), torch.zeros(1))

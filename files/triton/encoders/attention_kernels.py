@@ -2,12 +2,12 @@
 
 A program computes runs of TILE queries of one head; how many runs there are and of which sequence each is comes with
 the pass (packing.py), so a CUDA graph, which has to be made without knowing lengths, does no more than the work. Tiles
-of 64 were best or within 5 % of it at every length. H100 80GB HBM3, fp16, 16 heads of 64, 16,896 tokens,
-microseconds, read 2026-11-21:
+of 64 were best at 128 and 512 tokens. H100 80GB HBM3, fp16, 16 heads of 64, microseconds, read 2026-11-21, this over
+16,384 tokens and the other over 16,896:
 
-    tokens of a sequence    32    64   128   256   512
-    this                    69    56    61    74   116
-    torch's varlen_attn    203   114    76    99   150
+    tokens of a sequence    32   128   512
+    this                    76    56   103
+    torch's varlen_attn    203    76   150
 """
 
 import torch

@@ -19,6 +19,8 @@ from . import attention, linear, plain, routing
 from .packing import Packed, form, pack
 
 SEQUENCES = attention.over(attention.sequences, plain)
+MANY = 20_480
+"""Rows of a trial: more tiles than a GPU has multiprocessors, so that programs that walk over tiles take several."""
 TWO_STEPS = linear.in_two_steps(plain.gelu_)
 THEN_TURNED = linear.then_turned(plain.rotate_)
 
@@ -72,6 +74,7 @@ def choose(device: str, dtype: torch.dtype, mixture: bool = True) -> Kernels:
     kernels.steps = steps
     kernels.tiled = any(note.startswith("attention own") for note in kernels.notes)
     kernels.silent = kernels.attend is not slow and not (mixture and kernels.experts is routing.one_by_one)
+    torch.cuda.empty_cache()  # what the trials took is the network's now
     return kernels
 
 
@@ -156,13 +159,11 @@ def _attention_agrees(attend: attention.Attention, device: str, dtype: torch.dty
 
 
 def _products_agree(own: Any, device: str, dtype: torch.dtype) -> bool:
-    x, one = (
-        _random(device, dtype, 80, 128),
-        linear.Linear(_random(device, dtype, 384, 128), _random(device, dtype, 384)),
-    )
-    positions, turns = torch.arange(80, device=device, dtype=torch.int32), _random(device, torch.float32, 80, 64)
+    one = linear.Linear(_random(device, dtype, 384, 128), _random(device, dtype, 384))
+    x, turns = _random(device, dtype, MANY, 128), _random(device, torch.float32, 80, 64)
+    positions = torch.arange(MANY, device=device, dtype=torch.int32) % len(turns)
     turned = _near(own.turned(x, one, positions, turns), THEN_TURNED(x, one, positions, turns))
-    return turned and _activated_agrees(own.activated, device, dtype)
+    return turned and _near(own.activated(x, one), TWO_STEPS(x, one))
 
 
 def _activated_agrees(activated: linear.Activated, device: str, dtype: torch.dtype) -> bool:
@@ -173,9 +174,14 @@ def _activated_agrees(activated: linear.Activated, device: str, dtype: torch.dty
 def _experts_agree(pair: tuple[Any, Any], device: str, dtype: torch.dtype) -> bool:
     router = _random(device, torch.float32, 8, 64)
     up, down = _random(device, dtype, 8, 128, 64) / 8, _random(device, dtype, 8, 128, 64) / 8
-    passes = [_random(device, dtype, tokens, 64) for tokens in (70, linear.FEW_ROWS + 1)]
-    wanted = [routing.one_by_one(x, routing.route(x, router, 2), up, down) for x in passes]
-    return all(_near(pair[1](x, pair[0](x, router, 2), up, down), y) for x, y in zip(passes, wanted, strict=True))
+    for tokens in (70, MANY):
+        x = _random(device, dtype, tokens, 64)
+        got = pair[1](x, pair[0](x, router, 2), up, down)
+        wanted = routing.one_by_one(x, routing.route(x, router, 2), up, down)
+        # Of many tokens one may lie so evenly between two experts that both are right; a tile is 128 of 40,960 rows.
+        if not _near_rows(got, wanted).float().mean() > 0.999:
+            return False
+    return True
 
 
 def _random(device: str, dtype: torch.dtype, *shape: int) -> Tensor:
@@ -184,4 +190,8 @@ def _random(device: str, dtype: torch.dtype, *shape: int) -> Tensor:
 
 
 def _near(got: Tensor, wanted: Tensor) -> bool:
-    return bool((got.float() - wanted.float()).abs().max() <= 0.03 * wanted.float().abs().max())
+    return bool(_near_rows(got, wanted).all())
+
+
+def _near_rows(got: Tensor, wanted: Tensor) -> Tensor:
+    return ((got.float() - wanted.float()).abs() <= 0.03 * wanted.float().abs().max()).flatten(1).all(1)
