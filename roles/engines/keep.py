@@ -14,7 +14,7 @@ from gevent import subprocess
 from deploy.errors import Refusal
 from deploy.slice import EngineSlice
 from deploy.spec import EngineStore, EngineTrust
-from roles.engines.trust import problem_of
+from roles.engines.trust import is_believed, problem_of
 from roles.turns import turn
 
 CACHE = Path("~/.cache/enginehouse/engines")
@@ -38,8 +38,11 @@ class Kept:
         return self.is_cached(engine) or self.is_stored(engine)
 
     def is_cached(self, engine: EngineSlice) -> bool:
-        """Whether the control machine has it, signed."""
-        return (self.cached(engine) / SIGNATURE).is_file()
+        """Whether the control machine has it, signed with a key of this inventory.
+
+        The cache is one for all inventories of a user; a copy that another one's key signed is not there, and makes room.
+        """
+        return is_believed(self.cached(engine), self.trust)
 
     def is_stored(self, engine: EngineSlice) -> bool:
         """Whether the store has it, signed; without a store it has not."""

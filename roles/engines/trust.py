@@ -9,6 +9,7 @@ import os
 import sys
 import tempfile
 from pathlib import Path
+from typing import IO
 
 from gevent import subprocess
 
@@ -64,6 +65,18 @@ def public_key(trust: EngineTrust) -> str:
     return str(done.stdout)
 
 
+def is_believed(directory: Path, trust: EngineTrust) -> bool:
+    """Whether the engine's record is signed with a key of this inventory; nothing else of it is read."""
+    record, signature = directory / "engine.json", directory / "engine.json.sig"
+    if not (record.is_file() and signature.is_file()):
+        return False
+    with tempfile.NamedTemporaryFile("w", prefix="enginehouse-signers-") as believed, record.open("rb") as text:
+        believed.write(signers(trust))
+        believed.flush()
+        who = ["-f", believed.name, "-I", PRINCIPAL, "-n", NAMESPACE, "-s", str(signature)]
+        return _quietly(["ssh-keygen", "-Y", "verify", *who], text).returncode == 0
+
+
 def problem_of(directory: Path, trust: EngineTrust) -> str:
     """What is wrong with an engine's directory on the control machine, every byte read; empty when nothing is."""
     with tempfile.NamedTemporaryFile("w", prefix="enginehouse-signers-") as believed:
@@ -75,12 +88,12 @@ def problem_of(directory: Path, trust: EngineTrust) -> str:
     return ((done.stdout + done.stderr).strip().splitlines() or ["it cannot be checked"])[0]
 
 
-def _quietly(argv: list[str]) -> subprocess.CompletedProcess:
+def _quietly(argv: list[str], text: IO[bytes] | None = None) -> subprocess.CompletedProcess:
     """Runs it without a terminal, so that a passphrase is an error here and not a question nobody sees."""
     environment = os.environ | {"SSH_ASKPASS_REQUIRE": "never"}
     return subprocess.run(
         argv,
-        stdin=subprocess.DEVNULL,
+        stdin=text or subprocess.DEVNULL,
         capture_output=True,
         text=True,
         check=False,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -158,3 +159,17 @@ def test_a_cached_copy_that_rotted_is_removed_so_that_the_next_run_gets_another(
         Fetch(an_engine(path=f"{tmp_path}/host/new/{there.fingerprint}"), kept, KEEPING), {"engine.py verify": no}
     )
     assert (ran.failed_hosts, kept.has(there)) == (("host",), False)
+
+
+def test_a_copy_that_another_inventory_s_key_signed_is_not_there_and_makes_room(
+    there: EngineSlice, trust: EngineTrust, tmp_path: Path
+) -> None:
+    kept = Kept(None, trust)
+    carry(Collect(there, kept, KEEPING))
+    key = tmp_path / "other"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
+    another = Kept(None, EngineTrust(key=str(key)))
+    assert (kept.has(there), another.has(there)) == (True, False)
+    sealed(Path(there.path), another.trust)
+    assert carry(Collect(there, another, KEEPING)).failed_hosts == ()
+    assert (kept.has(there), another.has(there)) == (False, True)
