@@ -40,7 +40,7 @@ class Kept:
     def is_cached(self, engine: EngineSlice) -> bool:
         """Whether the control machine has it, signed with a key of this inventory.
 
-        The cache is one for all inventories of a user; a copy that another one's key signed is not there, and makes room.
+        The cache is one for all inventories of a user; what another one's key signed is not there, and makes room.
         """
         return is_believed(self.cached(engine), self.trust)
 
