@@ -44,6 +44,10 @@ class Reading:
     seconds: float
     latencies_ms: np.ndarray
     client_cpu_seconds: float
+    answered: int
+    """Documents from the first request to the last answer, before and after the window too."""
+    whole_seconds: float
+    """From the first request to the last answer."""
 
     @property
     def documents_per_second(self) -> float:
@@ -53,6 +57,18 @@ class Reading:
     def percentile_ms(self, percent: float) -> float:
         """Time that `percent` of the requests stayed under."""
         return float(np.percentile(self.latencies_ms, percent))
+
+
+@dataclass(frozen=True)
+class Part:
+    """Of a Reading, what one client, or all of one process, saw."""
+
+    documents: float
+    latencies_ms: np.ndarray
+    answered: int
+    ended: float
+    """When the last answer was there, by the monotonic clock that all processes share."""
+    cpu_seconds: float = 0.0
 
 
 class Clients:
@@ -71,8 +87,15 @@ class Clients:
         for number, pipe in enumerate(used):
             pipe.send(("go", (begins, list(range(number, load.clients, len(used))))))
         parts = _replies(used)
-        latencies = np.concatenate([part[1] for part in parts])
-        return Reading(sum(part[0] for part in parts), load.seconds, latencies, sum(part[2] for part in parts))
+        latencies = np.concatenate([part.latencies_ms for part in parts])
+        return Reading(
+            documents=sum(part.documents for part in parts),
+            seconds=load.seconds,
+            latencies_ms=latencies,
+            client_cpu_seconds=sum(part.cpu_seconds for part in parts),
+            answered=sum(part.answered for part in parts),
+            whole_seconds=max(part.ended for part in parts) - begins,
+        )
 
 
 @contextmanager
@@ -131,7 +154,7 @@ def _items(request: dict[str, Any]) -> int:
     return len(request.get("passages") or request["texts"])
 
 
-def _run(load: Load, requests: list[Any], begins: float, clients: list[int]) -> tuple[float, np.ndarray, float]:
+def _run(load: Load, requests: list[Any], begins: float, clients: list[int]) -> Part:
     results: list[Any] = []
     threads = [threading.Thread(target=_client, args=(load, requests, begins, client, results)) for client in clients]
     before = time.process_time()
@@ -142,8 +165,13 @@ def _run(load: Load, requests: list[Any], begins: float, clients: list[int]) -> 
     for result in results:
         if isinstance(result, Exception):
             raise result
-    documents = sum(result[0] for result in results)
-    return documents, np.concatenate([result[1] for result in results]), time.process_time() - before
+    return Part(
+        documents=sum(result.documents for result in results),
+        latencies_ms=np.concatenate([result.latencies_ms for result in results]),
+        answered=sum(result.answered for result in results),
+        ended=max(result.ended for result in results),
+        cpu_seconds=time.process_time() - before,
+    )
 
 
 def _client(load: Load, requests: list[Any], begins: float, client: int, results: list[Any]) -> None:
@@ -153,22 +181,23 @@ def _client(load: Load, requests: list[Any], begins: float, client: int, results
         results.append(error)
 
 
-def _closed_loop(load: Load, requests: list[Any], begins: float, client: int) -> tuple[float, np.ndarray]:
+def _closed_loop(load: Load, requests: list[Any], begins: float, client: int) -> Part:
     call = calls.connect(load.protocol, load.address, load.model)
     first, last = begins + RAMP_SECONDS, begins + RAMP_SECONDS + load.seconds
-    documents, latencies, turn = 0.0, [], client * 7
+    documents, answered, ended, latencies, turn = 0.0, 0, begins, [], client * 7
     time.sleep(max(0.0, begins - time.monotonic()))
     while (sent := time.monotonic()) < last:
         inputs, options, items = requests[turn % len(requests)]
         answer = call(inputs, options)
         ended = time.monotonic()
         _check(answer, items)
+        answered += items
         documents += items * share(sent, ended, first, last)
         # The last one of each client too, though it ends after the window: left out, long requests would count less.
         if ended >= first:
             latencies.append((ended - sent) * 1000)
         turn += 1
-    return documents, np.array(latencies)
+    return Part(documents, np.array(latencies), answered, ended)
 
 
 def share(sent: float, ended: float, first: float, last: float) -> float:

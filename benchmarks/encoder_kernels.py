@@ -3,8 +3,9 @@
     python -m benchmarks.encoder_kernels                       both models, fp16, on cuda:0
     python -m benchmarks.encoder_kernels --products fp8        with 8-bit products
 
-Random weights in the exact shapes, random token ids, two passes under way as in the backend; medians of five runs after
-a warm one, the bf16 matrix product of benchmarks/limit.py before them in the same call. Last line: one JSON object.
+Random weights in the exact shapes, random token ids, two full passes under way for each stream as in the backend;
+medians of five runs after a warm one, the bf16 matrix product of benchmarks/limit.py before them in the same call. Last
+line: one JSON object.
 """
 
 import argparse
@@ -37,7 +38,8 @@ def main() -> None:
     """Prints a line for each reading, then the JSON object."""
     options = parser().parse_args()
     result: dict[str, Any] = {"machine": gpu.machine(options.device), "tflops": limit.measured(options.device)}
-    result |= {"dtype": options.dtype, "products": options.products, "budget": options.budget, "models": {}}
+    result |= {"dtype": options.dtype, "products": options.products, "budget": options.budget}
+    result |= {"streams": options.streams, "models": {}}
     for name in SHAPES:
         runner, row = started(name, options)
         row |= {case: documents_per_second(runner, texts, options.budget) for case, texts in cases().items()}
@@ -55,6 +57,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--dtype", default="fp16", choices=["fp16", "bf16"])
     made.add_argument("--products", default="", choices=["", "fp8"])
     made.add_argument("--budget", type=int, default=16384)
+    made.add_argument("--streams", type=int, default=2)
     return made
 
 
@@ -75,7 +78,7 @@ def started(name: str, options: argparse.Namespace) -> tuple[Runner, dict[str, A
     finish = (
         (lambda states, batch: kernels.steps.mean(states, batch.starts)) if family.mixture else (lambda out, _: out)
     )
-    runner = Runner(network, kernels, family, finish)
+    runner = Runner(network, kernels, family, finish, options.streams)
     runner.warm_up(512, options.budget)
     return runner, row | {"start_seconds": round(time.monotonic() - began, 1), "held_mib": runner.held_mib()}
 
@@ -101,7 +104,7 @@ def cases() -> dict[str, list[Ids]]:
 
 
 def documents_per_second(runner: Runner, texts: Sequence[Ids], budget: int) -> int:
-    """Median over runs, longest texts first, two passes under way."""
+    """Median over runs, longest texts first, two passes under way for each stream."""
     passes, rest = [], sorted(texts, key=len, reverse=True)
     while rest:
         count = cut([len(text) for text in rest], budget)
@@ -115,9 +118,9 @@ def _run(runner: Runner, passes: list[list[Ids]]) -> float:
     began, done, running = time.perf_counter(), 0, []
     while time.perf_counter() - began < SECONDS:
         for texts in passes:
-            running.append(runner.launch(texts))
+            running.append(runner.launch(texts, True))
             done += len(texts)
-            if len(running) > 1:
+            if len(running) >= 2 * len(runner.lanes):
                 running.pop(0).wait()
     for each in running:
         each.wait()

@@ -5,6 +5,7 @@ what this adds is what a benchmark needs: no verbose log, readings of CPU time a
 """
 
 import os
+import shlex
 import subprocess
 import time
 import urllib.error
@@ -16,6 +17,7 @@ from pathlib import Path
 
 from tests.encoders import real_triton
 
+LAUNCH = Path(__file__).parents[1] / "templates/triton/launch.j2"
 START_SECONDS = 240
 STOP_SECONDS = 60
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -69,8 +71,8 @@ def serving(repository: Path, work: Path, cache: Path) -> Iterator[Server]:
     log = work / "triton.log"
     with log.open("wb") as output:
         began = time.monotonic()
-        environment = os.environ | _caches(cache) | {"PATH": _path()}
-        process = subprocess.Popen(command, cwd=packages, stdout=output, stderr=subprocess.STDOUT, env=environment)
+        told = os.environ | environment(cache) | {"PATH": _path()}
+        process = subprocess.Popen(command, cwd=packages, stdout=output, stderr=subprocess.STDOUT, env=told)
         try:
             _await(process, ports["http"], log)
             seconds = time.monotonic() - began
@@ -89,11 +91,12 @@ def _command(home: Path, repository: Path, ports: dict[str, int]) -> list[str]:
     return command
 
 
-def _caches(cache: Path) -> dict[str, str]:
-    """The same variables as templates/triton/launch.j2 sets in the container."""
-    names = {"TRITON_CACHE_DIR": "triton", "TORCHINDUCTOR_CACHE_DIR": "inductor", "CUDA_CACHE_PATH": "cuda"}
-    found = {name: str(cache / folder) for name, folder in names.items()}
-    return found | {"XDG_CACHE_HOME": str(cache), "HF_HUB_OFFLINE": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+def environment(cache: Path) -> dict[str, str]:
+    """What the start script sets in every server's container, read from it: with other variables, other figures."""
+    always = LAUNCH.read_text().partition("{%")[0]
+    words = [word for line in always.splitlines() if line.startswith("export ") for word in shlex.split(line)[1:]]
+    pairs = [word.split("=", 1) for word in words if "${" not in word and "$ENGINEHOUSE" not in word]
+    return {name: value.replace("$HOME", str(cache)) for name, value in pairs}
 
 
 def _path() -> str:

@@ -121,7 +121,7 @@ def _encoder_share(served: Served, model: Encoder, server: Server) -> Share:
     share = MemorySlice(
         weights_mib=memory.encoder_weights_mib(served.shape, model.dtype, parameters=parameters),
         context_mib=memory.CONTEXT_MIB,
-        workspace_mib=memory.encoder_workspace_mib(served.shape, model.dtype, model.max_batch_tokens),
+        workspace_mib=memory.encoder_workspace_mib(served.shape, model.dtype, model.max_batch_tokens, model.streams),
         kv_cache_mib=0,
     )
     return Share(model=model.name, gpus=server.gpus[:1], memory=share)

@@ -139,15 +139,15 @@ def layer_elements(shape: Checkpoint) -> int:
     return attention + 2 * inner
 
 
-def encoder_workspace_mib(shape: Checkpoint, dtype: DType, max_batch_tokens: int) -> int:
-    """MiB an encoder's allocator holds besides the weights while one full batch runs.
+def encoder_workspace_mib(shape: Checkpoint, dtype: DType, max_batch_tokens: int, streams: int) -> int:
+    """MiB an encoder's allocator holds besides the weights while a full batch runs in each of `streams`.
 
     Source:  in bfloat16 the states are added up in float32 beside (files/triton/encoders/plain.py): 2 hidden x 4 bytes.
-    By hand: bge-reranker-large, fp16, 16,384 tokens: 448 x 1.5 = 672; bf16: (448 + 128) x 1.5 = 864.
+    By hand: bge-reranker-large, 16,384 tokens, 1 stream: fp16 448 x 1.5 = 672, bf16 (448 + 128) x 1.5 = 864; 2: twice.
     """
     beside = 2 * shape.hidden * ELEMENT_BYTES["float32"] if dtype == "bfloat16" else 0
     live = (layer_elements(shape) * ELEMENT_BYTES[dtype] + beside) * max_batch_tokens
-    return mib(live * ALLOCATOR_SLACK_PERCENT // 100)
+    return streams * mib(live * ALLOCATOR_SLACK_PERCENT // 100)
 
 
 def llm_workspace_mib(shape: Checkpoint, *, max_num_tokens: int, max_batch_size: int, tensor_parallel: int = 1) -> int:

@@ -128,9 +128,10 @@ def kv_cache_settings(served: Served, model: LLM, share: Share) -> dict[str, obj
 def encoder_settings(served: Served, model: Encoder, share: Share, path: str) -> dict[str, str]:
     """Parameters of config.pbtxt, as text."""
     task = model.default_task if isinstance(model, Embedder) else ""
-    # written only where it is asked for, so that a release without it keeps its name
-    narrow = {} if model.products == "dtype" else {"products": model.products}
-    return narrow | {
+    # written only where they are not the backend's own, so that a release without them keeps its name
+    asked: dict[str, str] = {} if model.products == "dtype" else {"products": model.products}
+    asked |= {"streams": str(model.streams)} if share.gpus and model.streams > 1 else {}
+    return asked | {
         "model_path": path,
         # the container sees its server's GPUs only, numbered from 0, and encoders sit on the first
         "device": "cuda:0" if share.gpus else "cpu",

@@ -11,7 +11,7 @@ from deploy.checks.shapes import shape_problems
 from deploy.errors import Refusal
 from deploy.refuse import model_at, refuse, server_at
 from deploy.resolve import Served, gpu_of, image_of, release_row, serve
-from deploy.spec import LLM, Host, Server
+from deploy.spec import LLM, Encoder, Host, Server
 from deploy.surroundings import Surroundings
 
 
@@ -60,7 +60,12 @@ def _fits(server: Server, served: list[Served], budget: ServerBudget) -> Iterato
 
 
 def _shrink(served: list[Served], budget: ServerBudget) -> str:
-    """The smallest change that fits: fewer cache tokens if that is enough, else a model less or another GPU."""
+    """The smallest change that fits: one stream or fewer cache tokens if that is enough, else a model less."""
+    for one, share in zip(served, budget.shares, strict=True):
+        if isinstance(one.model, Encoder) and one.model.streams > 1:
+            spare = share.memory.workspace_mib * (one.model.streams - 1) // one.model.streams
+            if spare + budget.left_mib >= 0:
+                return f"streams=1 for {one.model.name}, or one model fewer on this GPU"
     for one, share in zip(served, budget.shares, strict=True):
         model, spare = one.model, share.memory.kv_cache_mib + budget.left_mib
         tokens = memory.kv_tokens_in(spare, share.kv_bytes_per_token) if share.kv_bytes_per_token else 0

@@ -13,12 +13,15 @@ from deploy.errors import Refusal
 from deploy.paths import choose_path
 from deploy.refuse import model_at, refuse, server_at
 from deploy.resolve import Served, image_of, release_row, serve, shape_of
-from deploy.spec import LLM, Embedder, Encoder, Host, Model, Server
+from deploy.spec import LLM, Embedder, Encoder, Host, Model, Reranker, Server
 from deploy.surroundings import Surroundings
 
 MODEL_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,62}[A-Za-z0-9])?")
 
 FP8_FIRST_SM = 89
+MOST_STREAMS = 4
+LEAST_PAIR_TOKENS = 17
+"""Four special tokens, a query of up to three quarters, and one token of the passage (files/triton/encoders)."""
 KINDS = {"llm": "LLM", "embedder": "Embedder", "reranker": "Reranker"}
 
 
@@ -172,6 +175,15 @@ def encoder_problems(host: Host, server: Server, served: Served, model: Encoder)
             wanted=f"1 to {served.usable_positions}; longer texts are cut, or split by the client",
             attempt=f"max_tokens={served.usable_positions}",
         )
+    elif isinstance(model, Reranker) and model.max_tokens < LEAST_PAIR_TOKENS:
+        yield refuse(
+            "below-one-pair",
+            f"{model.name}: beside a query, {model.max_tokens} tokens may hold nothing of a passage",
+            where=place,
+            seen=str(model.max_tokens),
+            wanted=f"at least {LEAST_PAIR_TOKENS}; the model was trained for {served.usable_positions}",
+            attempt=f"max_tokens={served.usable_positions}",
+        )
     if model.max_batch_tokens < model.max_tokens or model.max_items < 1:
         yield refuse(
             "batch-below-one-text",
@@ -180,6 +192,15 @@ def encoder_problems(host: Host, server: Server, served: Served, model: Encoder)
             seen=f"max_batch_tokens={model.max_batch_tokens}, max_items={model.max_items}",
             wanted=f"at least {model.max_tokens} tokens and 1 item",
             attempt="max_batch_tokens=16384, max_items=1024",
+        )
+    if not 1 <= model.streams <= MOST_STREAMS:
+        yield refuse(
+            "streams-out-of-range",
+            f"{model.name}: {model.streams} passes side by side",
+            where=model_at(server.name, model.name, "streams"),
+            seen=f"streams={model.streams}",
+            wanted=f"1 to {MOST_STREAMS}; each holds a workspace, and two make a busy reranker 4 % faster",
+            attempt="streams=2",
         )
     if isinstance(model, Embedder) and model.default_task not in ("", *served.architecture.tasks):
         tasks = served.architecture.tasks

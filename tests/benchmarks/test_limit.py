@@ -3,22 +3,25 @@
 import pytest
 
 from benchmarks import limit
-from benchmarks.cases import TABLE, Workload
+from benchmarks.cases import TABLE, Case, Workload
 from benchmarks.checkpoints import BGE, NOMIC, bge_shapes, nomic_shapes
 
-
-def workload(tokens: int) -> Workload:
-    return Workload(TABLE[0], None, tokens, tokens * tokens)  # type: ignore[arg-type]
+RERANK, EMBED = TABLE[0], TABLE[3]
 
 
-@pytest.mark.parametrize(("tokens", "gflop"), [(128, 78.92), (512, 335.0)])
+def workload(case: Case, tokens: int) -> Workload:
+    return Workload(case, None, tokens, tokens * tokens)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("tokens", "gflop"), [(128, 76.19), (512, 323.22)])
 def test_a_reranked_document_costs_what_was_counted_by_hand(tokens: int, gflop: float) -> None:
-    assert limit.flop_per_document(workload(tokens), BGE) / 1e9 == pytest.approx(gflop, rel=1e-3)
+    """24 layers of 4 x 1024² and 2 x 1024 x 4096 weights, less what the last one spares."""
+    assert limit.flop_per_document(workload(RERANK, tokens), BGE) / 1e9 == pytest.approx(gflop, rel=1e-3)
 
 
 @pytest.mark.parametrize(("tokens", "gflop"), [(128, 29.60), (512, 125.67)])
 def test_an_embedded_document_costs_what_was_counted_by_hand(tokens: int, gflop: float) -> None:
-    assert limit.flop_per_document(workload(tokens), NOMIC) / 1e9 == pytest.approx(gflop, rel=1e-3)
+    assert limit.flop_per_document(workload(EMBED, tokens), NOMIC) / 1e9 == pytest.approx(gflop, rel=1e-3)
 
 
 def test_the_checkpoints_have_as_many_parameters_as_the_published_ones() -> None:

@@ -33,7 +33,19 @@ class Mistakes:
 RIGHT = Mistakes()
 
 
-def nomic_layers(w: Weights, c: Mapping[str, Any], ids: Sequence[int], wrong: Mistakes = RIGHT) -> list[Array]:
+@dataclass(frozen=True)
+class Sent:
+    """The experts a network under test sent each token to, for the reference to follow if they were as good as even."""
+
+    experts: Array
+    """[layers with experts, tokens, chosen]"""
+    lead: float
+    """By how much of the spread of a token's logits an expert passed over may be ahead of one taken."""
+
+
+def nomic_layers(
+    w: Weights, c: Mapping[str, Any], ids: Sequence[int], wrong: Mistakes = RIGHT, sent: Sent | None = None
+) -> list[Array]:
     """Hidden states [tokens, hidden] after the embedding and after each layer of NomicBert v2-MoE."""
     real, ids = len(ids), _padded(ids, c["pad_token_id"], wrong)
     x = w["embeddings.word_embeddings.weight"][ids] + w["embeddings.token_type_embeddings.weight"][0]
@@ -46,7 +58,8 @@ def nomic_layers(w: Weights, c: Mapping[str, Any], ids: Sequence[int], wrong: Mi
         mixed = _attention(q, k, v, c["n_head"], len(ids) if wrong.attend_to_padding else real)
         x = _norm(w, f"{at}.norm1", x + _linear(w, f"{at}.attn.out_proj", mixed), c["layer_norm_epsilon"])
         if f"{at}.mlp.router.layer.weight" in w:
-            y = np.stack([_experts(w, f"{at}.mlp", c, token, wrong) for token in x])
+            best = _best(x @ w[f"{at}.mlp.router.layer.weight"].T, c["moe_top_k"], sent, i // 2)
+            y = np.stack([_experts(w, f"{at}.mlp", c, token, wrong, to) for token, to in zip(x, best, strict=True)])
         else:
             y = _linear(w, f"{at}.mlp.fc2", _gelu(_linear(w, f"{at}.mlp.fc1", x)))
         x = _norm(w, f"{at}.norm2", x + y, c["layer_norm_epsilon"])
@@ -134,9 +147,21 @@ def _rotated(x: Array, heads: int, base: float, wrong: Mistakes) -> Array:
     return out
 
 
-def _experts(w: Weights, at: str, c: Mapping[str, Any], token: Array, wrong: Mistakes) -> Array:
+def _best(logits: Array, count: int, sent: Sent | None, layer: int) -> Array:
+    """The likeliest experts of each token [tokens, count], or those it was sent to."""
+    best = np.argsort(-logits)[:, :count]
+    if sent is None:
+        return best
+    taken = sent.experts[layer]
+    assert all(len(set(row)) == count for row in taken.tolist()), "an expert twice"
+    last, passed = (np.take_along_axis(logits, each, 1).min(1) for each in (taken, best))
+    lead = ((passed - last) / logits.std(1)).max()
+    assert lead <= sent.lead, f"no tie: an expert passed over was ahead by {lead} of the spread"
+    return taken
+
+
+def _experts(w: Weights, at: str, c: Mapping[str, Any], token: Array, wrong: Mistakes, best: Array) -> Array:
     likely = _softmax(w[f"{at}.router.layer.weight"] @ token)
-    best = np.argsort(-likely)[: c["moe_top_k"]]
     shares = likely[best] / likely[best].sum() if wrong.renormalised_routing else likely[best]
     total = np.zeros_like(token)
     for expert, share in zip(best, shares, strict=True):

@@ -11,7 +11,7 @@ import torch
 from encoders.embedding import Embedder
 from encoders.packing import Packed
 from encoders.reranking import Reranker
-from encoders.serving import Service
+from encoders.serving import MOST_TEXT_BYTES, Service
 from tests.encoders import checkpoints
 from tests.encoders import fake_triton as triton
 from tests.encoders.fake_triton import InferenceResponse, Request, TritonError, strings
@@ -117,6 +117,13 @@ def test_emoji_and_cjk_are_texts_like_any(embed: Service) -> None:
 def test_bytes_that_are_no_utf_8_are_named_and_not_shown(embed: Service) -> None:
     (got,) = embed.execute([texts(["fine", b"caf\xe9 secret"])])
     assert refusal(got) == "texts[0][1] is not UTF-8 at byte 3"
+
+
+def test_a_text_nobody_should_wait_for_is_refused_by_itself(embed: Service) -> None:
+    most, long = MOST_TEXT_BYTES, b"a" * (MOST_TEXT_BYTES + 1)
+    bad, good = embed.execute([texts(["cat", long]), texts([long[:-1]])])
+    assert refusal(bad) == f"texts[0][1] has {most + 1} bytes of at most {most}; shorten it"
+    assert good["token_counts"].tolist() == [[128]]
 
 
 def test_an_empty_query_is_refused(rank: Service) -> None:

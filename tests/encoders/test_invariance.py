@@ -62,12 +62,14 @@ class Recorded:
 
     def __init__(self, room: int = 10**9) -> None:
         self.tokens: list[int] = []
+        self.beside: list[bool] = []
         self.room = room
 
-    def __call__(self, sequences: list[np.ndarray]) -> "Recorded":
+    def __call__(self, sequences: list[np.ndarray], beside: bool) -> "Done":
         if sum(map(len, sequences)) > self.room:
             raise torch.OutOfMemoryError("CUDA out of memory")
         self.tokens.append(sum(map(len, sequences)))
+        self.beside.append(beside)
         self.last = np.array([len(s) for s in sequences], dtype=np.float32)
         return Done(self.last)
 
@@ -111,10 +113,59 @@ def test_a_late_request_waits_for_no_more_than_the_window_before_it() -> None:
     assert seen.tokens[:4] == [100, 100, 99, 92]
 
 
+@pytest.mark.parametrize(("streams", "most"), [(1, 2), (2, 4), (3, 6)])
+def test_as_many_passes_are_under_way_as_streams_have_full_ones_to_do(streams: int, most: int) -> None:
+    seen = Recorded()
+    batcher, at_once = Batcher(seen, 100, streams), []
+    batcher.add(lengths_job(*[10] * 100))
+    while batcher.busy:
+        batcher.step()
+        at_once.append(len(batcher._running))
+    assert max(at_once) == most and seen.tokens == [100] * 10
+    assert seen.beside == [True] * 9 + [False]
+
+
+def test_less_than_a_full_pass_waits_its_turn_in_one_stream() -> None:
+    seen, at_once = Recorded(), []
+    batcher = Batcher(seen, 100, streams=2)
+    for _ in range(3):
+        batcher.add(lengths_job(40, 50))
+        batcher.step()
+        at_once.append(len(batcher._running))
+    while batcher.busy:
+        batcher.step()
+    assert at_once == [1, 2, 1] and seen.tokens == [90] * 3
+    assert not any(seen.beside)
+
+
 def test_memory_that_runs_out_halves_the_pass_for_this_window_only() -> None:
     seen, job = Recorded(room=35), lengths_job(*[10] * 8)
     run([job], seen, 80)
     assert seen.tokens == [20, 20, 20, 20] and job.error is None
+
+
+def test_passes_are_full_again_after_the_window_that_memory_ran_out_in_though_requests_keep_coming() -> None:
+    seen, short = Recorded(), [True]
+
+    def launch(sequences: list[np.ndarray], beside: bool) -> Done:
+        if short and short.pop():
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return seen(sequences, beside)
+
+    batcher = Batcher(launch, 100)
+    for _ in range(40):
+        batcher.add(lengths_job(*[10] * 10))
+        batcher.add(lengths_job(*[10] * 10))
+        batcher.step()
+    assert batcher.waiting > 100, "the window was never empty"
+    assert seen.tokens[:4] == [50] * 4 and set(seen.tokens[4:]) == {100}
+
+
+def test_a_question_to_triton_that_fails_is_no_cancellation_and_ends_nothing() -> None:
+    seen, job = Recorded(), lengths_job(5, 6)
+    job.is_cancelled = lambda: bool(1 / 0)
+    run([job], seen, 100)
+    assert job.error is None and seen.tokens == [11]
 
 
 def test_tokens_that_wait_are_counted_through_cancellation_and_lack_of_memory() -> None:

@@ -3,6 +3,7 @@
 import math
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from safetensors.numpy import load_file
 from encoders import families, plain
 from encoders.choices import Kernels
 from encoders.packing import Packed, form, pack
-from tests.encoders import checkpoints, reference
+from tests.encoders import checkpoints, reference, ties
 from tests.encoders.closeness import distance
 from tests.encoders.reference import Mistakes
 
@@ -154,6 +155,27 @@ def test_16_bit_vectors_stay_within_their_gate(
     ends = np.cumsum([len(s) for s in sequences])
     got = means(np.split(states.float().numpy(), ends[:-1]))
     assert distance(got, nomic_reference(mild, sequences, reference.RIGHT)).cosine <= gate
+
+
+def test_the_reference_follows_ties_and_nothing_else(nomic: Path, sequences: list[list[int]]) -> None:
+    weights, kernels = load_file(nomic / "model.safetensors"), Kernels(dtype=torch.bfloat16)
+    family = families.choose(nomic, families.EMBEDDERS)
+    network, batch, lengths = families.load(family, nomic, kernels), batch_of(family, sequences), [*map(len, sequences)]
+    with torch.inference_mode():
+        states, sent = ties.watched(kernels, lambda: network(batch).numpy(), lengths, ties.LEAD["bf16"])
+
+    def off(change: Callable[[reference.Sent], reference.Sent | None]) -> float:
+        pairs = zip(sequences, map(change, sent), strict=True)
+        wanted = [reference.nomic_layers(weights, checkpoints.NOMIC, ids, sent=each)[-1] for ids, each in pairs]
+        return distance(means(np.split(states, np.cumsum(lengths)[:-1])), means(wanted)).cosine
+
+    assert off(lambda each: each) <= 1e-4 < 3e-4 < off(lambda each: None)
+    with pytest.raises(AssertionError, match="no tie"):
+        off(lambda each: replace(each, lead=0.0))
+    with pytest.raises(AssertionError, match="no tie"):
+        off(lambda each: replace(each, experts=(each.experts + 1) % 8))
+    with pytest.raises(AssertionError, match="twice"):
+        off(lambda each: replace(each, experts=each.experts * 0))
 
 
 @pytest.mark.parametrize(("dtype", "kept"), [(torch.bfloat16, torch.float32), (torch.float16, torch.float16)])

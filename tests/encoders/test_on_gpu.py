@@ -5,7 +5,9 @@ mean taken out here, what else is added to every token is small, and the gates a
 """
 
 import gc
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,7 @@ import torch
 from encoders.embedding import Embedder
 from encoders.reranking import Reranker
 from encoders.settings import Settings
-from tests.encoders import checkpoints, reference
+from tests.encoders import checkpoints, reference, ties
 from tests.encoders.closeness import distance
 
 pytestmark = [
@@ -32,8 +34,9 @@ BGE |= {"intermediate_size": 4096, "max_position_embeddings": 514, "vocab_size":
 DEVICE = "cuda:0"
 FULL = 40
 """Times the sequences in one pass of 8,120 tokens, which goes other ways than a small one (linear.by_rows)."""
-PLAN_MIB = {"nomic": 2131, "bge": 1740}
-"""Weights and workspace that deploy/memory.py grants each in fp16 at 16,384 tokens a pass."""
+PLAN_MIB = {"nomic": 2131, "bge": 2412}
+"""Weights and workspace that deploy/memory.py grants each in fp16 at 16,384 tokens a pass, and bge's two streams."""
+STREAMS = {"nomic": 1, "bge": 2}
 
 
 @pytest.fixture(autouse=True)
@@ -66,13 +69,22 @@ def spread(weights: checkpoints.Weights, config: dict[str, Any]) -> checkpoints.
     return weights
 
 
+Following = Callable[[np.ndarray, reference.Sent], np.ndarray]
+
+
 @pytest.fixture(scope="module")
-def nomic_full(tmp_path_factory: pytest.TempPathFactory, sequences: list[np.ndarray]) -> tuple[Path, np.ndarray]:
-    """nomic-embed-text-v2-moe's size, and its vectors of `sequences`."""
+def nomic_full(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Following]:
+    """nomic-embed-text-v2-moe's size, and the reference's vector of a sequence sent through given experts."""
     weights = spread(checkpoints.weights_for(NOMIC, deviation=0.02), NOMIC)
-    wanted = [reference.nomic_layers(weights, NOMIC, ids.tolist())[-1] for ids in sequences]
-    path = checkpoints.write(tmp_path_factory.mktemp("nomic_full"), NOMIC, weights)
-    return path, np.stack([reference.unit_mean(states) for states in wanted])
+    known: dict[tuple[bytes, bytes, float], np.ndarray] = {}
+
+    def following(ids: np.ndarray, sent: reference.Sent) -> np.ndarray:
+        key = ids.tobytes(), np.sort(sent.experts).tobytes(), sent.lead
+        if key not in known:
+            known[key] = reference.unit_mean(reference.nomic_layers(weights, NOMIC, ids.tolist(), sent=sent)[-1])
+        return known[key]
+
+    return checkpoints.write(tmp_path_factory.mktemp("nomic_full"), NOMIC, weights), following
 
 
 @pytest.fixture(scope="module")
@@ -87,14 +99,19 @@ def unit(vectors: np.ndarray) -> np.ndarray:
     return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
 
-@pytest.mark.parametrize(("dtype", "gate"), [("fp32", 1e-6), ("fp16", 1e-4), ("bf16", 3e-4)])
+@pytest.mark.parametrize(("dtype", "gate"), [("fp32", 1e-6), ("fp16", 1e-4), ("bf16", 1.5e-4)])
 def test_vectors_stay_within_their_gate_also_without_the_corpus_mean(
-    nomic_full: tuple[Path, np.ndarray], sequences: list[np.ndarray], dtype: str, gate: float
+    nomic_full: tuple[Path, Following], sequences: list[np.ndarray], dtype: str, gate: float
 ) -> None:
+    """Without graphs, in which nobody can watch where tokens go; a test below holds the two to each other."""
     embedder = Embedder(Settings(model_path=str(nomic_full[0]), dtype=dtype))
-    for times in (1, FULL):
-        seen = distance(unit(embedder.runner(sequences * times)), np.tile(nomic_full[1], (times, 1)))
-        print(dtype, times, embedder.notes, seen, "vectors alike by", (nomic_full[1] @ nomic_full[1].T).mean())
+    runner = embedder.runner
+    runner.lanes[0].offered = []
+    for texts in (sequences, sequences * FULL):
+        got, sent = ties.watched(runner._kernels, partial(runner, texts), [*map(len, texts)], ties.LEAD[dtype])
+        wanted = np.stack([nomic_full[1](ids, each) for ids, each in zip(texts, sent, strict=True)])
+        seen = distance(unit(got), wanted)
+        print(dtype, len(texts), embedder.notes, seen, "vectors alike by", (wanted[:8] @ wanted[:8].T).mean())
         assert seen.cosine <= gate and seen.centred <= gate
 
 
@@ -117,7 +134,8 @@ def test_batch_mates_order_cut_and_room_do_not_show(
     runner = kind(Settings(model_path=str(request.getfixturevalue(fixture)[0]))).runner
     alone = np.concatenate([runner([ids]) for ids in sequences])
     shuffled = runner(sequences[::-1])[::-1]
-    runner.graphs.offered = []
+    for lane in runner.lanes:
+        lane.offered = []
     eager = np.concatenate([runner(sequences[:3]), runner(sequences[3:])])
     for other in (shuffled, eager):
         if fixture == "bge_full":
@@ -132,18 +150,39 @@ def test_weights_workspace_and_graphs_stay_within_what_the_plan_grants(
     fixture: str, kind: Any, request: pytest.FixtureRequest
 ) -> None:
     torch.cuda.reset_peak_memory_stats()
-    granted = PLAN_MIB[fixture.removesuffix("_full")]
-    model = kind(Settings(model_path=str(request.getfixturevalue(fixture)[0]), memory_mib=granted))
+    name = fixture.removesuffix("_full")
+    granted, path = PLAN_MIB[name], str(request.getfixturevalue(fixture)[0])
+    model = kind(Settings(model_path=path, memory_mib=granted, streams=STREAMS[name]))
     rng = np.random.default_rng(5)
     for _ in range(20):
         lengths = rng.integers(4, 512, 30)
-        model.runner([np.full(n, 7, np.int32) for n in lengths])
+        model.runner.launch([np.full(n, 7, np.int32) for n in lengths], True).wait()
     print(fixture, model.runner.held_mib(), "MiB held,", model.runner.peak_bytes() >> 20, "at the peak of", granted)
-    assert model.budget == 16384 and len(model.runner.graphs.offered) >= 12
+    assert model.budget == 16384 and len(model.runner.lanes) == STREAMS[name]
+    assert all(len(lane.offered) >= 12 for lane in model.runner.lanes)
     assert model.runner.peak_bytes() <= granted << 20
 
 
-def test_a_memory_cap_halves_the_pass_instead_of_failing(nomic_full: tuple[Path, np.ndarray]) -> None:
+@pytest.mark.parametrize(("fixture", "kind"), [("nomic_full", Embedder), ("bge_full", Reranker)])
+def test_passes_beside_each_other_give_what_each_gives_alone(
+    fixture: str, kind: Any, sequences: list[np.ndarray], request: pytest.FixtureRequest
+) -> None:
+    """Bit by bit: what one stream's products keep aside belongs to it, in passes of every size, graphs or none."""
+    runner = kind(Settings(model_path=str(request.getfixturevalue(fixture)[0]), streams=2)).runner
+    passes = [sequences * times for times in (FULL, 1, 70, 3, FULL, 9, 70, 25)] * 3
+    before, began = runner.time.seconds, time.monotonic()
+    for graphs in (True, False):
+        if not graphs:
+            for lane in runner.lanes:
+                lane.offered = []
+        alone = [runner(texts) for texts in passes]
+        running = [runner.launch(texts, True) for texts in passes]
+        for here, under_way in zip(alone, running, strict=True):
+            np.testing.assert_array_equal(under_way.wait(), here)
+    assert 0.0 < runner.time.seconds - before <= time.monotonic() - began
+
+
+def test_a_memory_cap_halves_the_pass_instead_of_failing(nomic_full: tuple[Path, Following]) -> None:
     tight = Embedder(Settings(model_path=str(nomic_full[0]), memory_mib=1300, max_batch_tokens=65536))
     print(tight.budget, "tokens a pass,", tight.runner.held_mib(), "MiB held")
     assert 512 <= tight.budget < 65536

@@ -124,6 +124,34 @@ def test_when_the_computing_thread_dies_the_model_is_not_ready_and_everyone_is_a
     assert later.sender.get().error.code == TritonError.UNAVAILABLE
 
 
+def test_what_is_being_encoded_when_the_computing_thread_dies_is_answered_and_closing_ends(
+    embed: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encode, reached, go_on = embed._pipeline._encode, threading.Event(), threading.Event()
+
+    def slow(jobs: Any) -> None:
+        reached.set()
+        assert go_on.wait(PATIENCE_SECONDS)
+        encode(jobs)
+
+    def die() -> None:
+        raise SystemExit
+
+    embed.execute([sent("the cat")])
+    monkeypatch.setattr(embed._pipeline, "_encode", slow)
+    late = sent("paris")
+    embed.execute([late])
+    assert reached.wait(PATIENCE_SECONDS)
+    monkeypatch.setattr(embed._pipeline._batcher, "step", die)  # the next look for arrivals, a second later at most
+    embed._pipeline._threads[1].join(PATIENCE_SECONDS)
+    go_on.set()
+    assert late.sender.get().error.code == TritonError.UNAVAILABLE
+    closing = threading.Thread(target=embed.close, daemon=True)
+    closing.start()
+    closing.join(PATIENCE_SECONDS)
+    assert not closing.is_alive()
+
+
 def test_closing_answers_what_was_submitted(embed: Service) -> None:
     requests = [sent(*["the cat"] * 20) for _ in range(5)]
     for request in requests:
@@ -174,3 +202,21 @@ def test_what_was_computed_is_published_as_metrics(nomic: Path, monkeypatch: pyt
     assert counts.pop("pass_seconds_total") > 0
     assert (counts["documents_total"], counts["tokens_total"], counts["passes_total"]) == (5.0, 74.0, 2.0)
     assert counts["queued_tokens"] == 0.0
+
+
+def test_metrics_that_cannot_be_published_stop_nobody_and_are_told_once(
+    nomic: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Failing(Family):
+        def set(self, value: float) -> None:
+            raise RuntimeError("no shared memory left")
+
+    monkeypatch.setattr(triton, "MetricFamily", Failing, raising=False)
+    monkeypatch.setattr("encoders.metrics.EVERY_SECONDS", 0.0)
+    embed = service(nomic, Embedder)
+    told: list[str] = []
+    embed._pipeline._meter.note = told.append
+    for text in ("the cat", "sea", "paris"):
+        assert embed.execute([texts([text])])[0].error is None
+    embed.close()
+    assert told == ["metrics are not published: RuntimeError: no shared memory left"]

@@ -6,6 +6,8 @@ from encoders.errors import CheckpointError, RequestError
 from encoders.options import EmbedOptions, RerankOptions, parse
 from encoders.settings import Settings
 
+BELOW_ONE = "config.pbtxt: max_items, max_batch_tokens and streams must be at least 1"
+
 
 def test_parameters_become_settings_and_tritons_own_are_passed_over() -> None:
     parameters = {"model_path": "/w", "max_tokens": "256", "dtype": "bf16", "FORCE_CPU_ONLY_INPUT_TENSORS": "no"}
@@ -25,7 +27,8 @@ def test_parameters_become_settings_and_tritons_own_are_passed_over() -> None:
             {"model_path": "/w", "max_items": "many"},
             "config.pbtxt: max_items is `many`; wanted a whole number, 0 or more",
         ),
-        ({"model_path": "/w", "max_items": "0"}, "config.pbtxt: max_items and max_batch_tokens must be at least 1"),
+        ({"model_path": "/w", "max_items": "0"}, BELOW_ONE),
+        ({"model_path": "/w", "streams": "0"}, BELOW_ONE),
         ({"model_path": "/w", "device": "cuda"}, "config.pbtxt: device is `cuda`; wanted `cpu` or `cuda:<index>`"),
     ],
 )

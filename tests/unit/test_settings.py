@@ -99,6 +99,13 @@ def test_8_bit_products_are_written_where_they_are_asked_for() -> None:
     assert "products" not in settings(EMBEDDER)
 
 
+def test_streams_are_written_where_there_are_several() -> None:
+    """A reranker's by itself; one stream is the backend's own, and a CPU has none."""
+    assert settings(RERANKER)["streams"] == "2" and "streams" not in settings(EMBEDDER)
+    assert "streams" not in settings(replace(RERANKER, streams=1))
+    assert "streams" not in settings(replace(RERANKER, device="cpu", dtype="float32"))
+
+
 def test_an_encoder_on_the_cpu_is_told_so() -> None:
     """And has no cap on CUDA memory it will not use."""
     found = settings(replace(RERANKER, device="cpu", dtype="float32"))

@@ -2,8 +2,9 @@
 
 Requests are taken in order of arrival, a window of a few budgets at a time, so nobody waits for more than what came
 before plus one window. Within a window sequences are sorted by length, longest first, and cut into passes. Two passes
-are under way at most: the device computes one while the host prepares and reads the other. What a request gets does
-not depend on which others share its passes.
+are under way: the device computes one while the host prepares and reads the other. While full passes wait, a device
+with several streams computes one in each, and another waits behind each; of less than that two halves would end late
+together instead of one early. What a request gets does not depend on which others share its passes.
 """
 
 from collections import deque
@@ -27,7 +28,8 @@ class Pass(Protocol):
         """One result per sequence, once computed."""
 
 
-Launch = Callable[[Sequence[Ids]], Pass]
+Launch = Callable[[Sequence[Ids], bool], Pass]
+"""Sequences, and whether the pass may run beside the one launched before it."""
 
 
 @dataclass
@@ -59,13 +61,16 @@ Slot = tuple[Job, int]
 class Batcher:
     """Jobs in, passes through `launch`, results into the jobs; `step` by `step`, by whichever thread."""
 
-    def __init__(self, launch: Launch, budget: int) -> None:
+    def __init__(self, launch: Launch, budget: int, streams: int = 1) -> None:
         self.budget, self._launch = budget, launch
+        self._under_way = 2 * streams
         self._arrived: deque[Job] = deque()
         self._arrived_tokens = 0
         self._window: list[Slot] = []
         self._window_tokens = 0
         self._allowed = budget
+        self._cautious = 0
+        """Tokens to be computed in passes of `_allowed` before full ones are tried again."""
         self._running: deque[tuple[list[Slot], Pass]] = deque()
         self.waiting = 0
         """Tokens that wait for their pass."""
@@ -93,10 +98,11 @@ class Batcher:
         return bool(self._arrived or self._window or self._running)
 
     def step(self) -> None:
-        """The next pass is launched; or, with two under way or none to launch, the older one's results delivered."""
+        """The next pass is launched; or, with enough under way or none to launch, the oldest's results delivered."""
         if self._arrived and self._window_tokens < self.budget:
             self._widen()
-        if self._window and len(self._running) < 2:
+        enough = self._under_way if self._window_tokens >= self.budget else 2
+        if self._window and len(self._running) < enough:
             self._start()
         elif self._running:
             self._deliver(*self._running.popleft())
@@ -104,8 +110,6 @@ class Batcher:
 
     def _widen(self) -> None:
         """A new window behind what is left of the old: that is taken first, and passes stay full."""
-        if not self._window:
-            self._allowed = self.budget
         room, found = WINDOW * self.budget, []
         while self._arrived and (not found or self._arrived[0].tokens <= room):
             job = self._arrived.popleft()
@@ -124,8 +128,12 @@ class Batcher:
         tokens = sum(map(_length, batch))
         self._window_tokens -= tokens
         try:
-            self._running.append((batch, self._launch([job.sequences[index] for job, index in batch])))
+            sequences = [job.sequences[index] for job, index in batch]
+            self._running.append((batch, self._launch(sequences, bool(self._window))))
             self.launched(len(batch), tokens)
+            self._cautious -= tokens
+            if self._cautious <= 0:
+                self._allowed = self.budget
         except torch.OutOfMemoryError:
             self._try_smaller(batch, tokens)
         except Exception as error:
@@ -137,9 +145,9 @@ class Batcher:
         if len(batch) == 1:
             _fail(batch, RequestError("out of memory for a single sequence; send it again later", "UNAVAILABLE"))
             return
-        self._allowed = tokens // 2
         self._window = batch + self._window
         self._window_tokens += tokens
+        self._allowed, self._cautious = tokens // 2, self._window_tokens
 
     def _deliver(self, batch: list[Slot], running: Pass) -> None:
         try:
@@ -160,7 +168,7 @@ class Batcher:
     def _drop_unwanted(self) -> None:
         jobs = {id(job): job for job, _ in self._window}.values()
         for job in jobs:
-            if job.error is None and job.is_cancelled():
+            if job.error is None and _is_cancelled(job):
                 _fail([(job, 0)], RequestError("cancelled by the client", "CANCELLED"))
         if any(job.error is not None for job in jobs):
             self._window = [slot for slot in self._window if slot[0].error is None]
@@ -190,6 +198,13 @@ def cut(lengths: Iterable[int], budget: int) -> int:
 def _length(slot: Slot) -> int:
     job, index = slot
     return len(job.sequences[index])
+
+
+def _is_cancelled(job: Job) -> bool:
+    try:
+        return job.is_cancelled()
+    except Exception:  # the question went to Triton and back; not to know is no reason to stop for everybody
+        return False
 
 
 def _fail(batch: list[Slot], error: Exception) -> None:

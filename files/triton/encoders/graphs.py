@@ -35,28 +35,38 @@ def smallest(offered: Sequence[Form], sequences: Sequence[Ids]) -> Form | None:
 
 
 class Graphs:
-    """Captured passes by room; all share one pool of memory, since they never run at the same time."""
+    """Captured passes by room; all share one pool of memory, since they run one after the other, in `stream`.
 
-    def __init__(self, compute: Callable[[Packed], Tensor], device: str) -> None:
-        self._compute, self._device = compute, device
+    They are captured there too: the library's products keep their workspace by stream, and passes of two streams that
+    were captured in one would write into the same.
+    """
+
+    def __init__(self, compute: Callable[[Packed], Tensor], stream: torch.cuda.Stream) -> None:
+        self._compute, self.stream = compute, stream
         self._captured: dict[Form, tuple[torch.cuda.CUDAGraph, Tensor, Tensor]] = {}
         self.offered: list[Form] = []
 
     def capture(self, wanted: Sequence[Form], example: Callable[[Form], Tensor]) -> None:
         """Every room of `wanted` can be replayed; `example` is a packed row for one."""
-        rows = {room: example(room).to(self._device) for room in wanted}
-        for room, row in rows.items():  # first, so that nothing is loaded or compiled during a capture
-            self._compute(Packed.over(row, room))
-        torch.cuda.synchronize(self._device)
+        with torch.cuda.stream(self.stream):
+            rows = {room: example(room).to(self.stream.device) for room in wanted}
+            for room, row in rows.items():  # first, so that nothing is loaded or compiled during a capture
+                self._compute(Packed.over(row, room))
+        torch.cuda.synchronize(self.stream.device)
         torch.cuda.empty_cache()  # or the device would hold the workspace of the passes beside the graphs'
         pool = None
         for room in sorted(wanted, key=lambda room: room.tokens, reverse=True):  # the largest shapes the pool
             graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(graph, pool=pool):
+            with torch.cuda.graph(graph, pool=pool, stream=self.stream):
                 out = self._compute(Packed.over(rows[room], room))
             pool = pool or graph.pool()
             self._captured[room] = (graph, rows[room], out)
         self.offered = sorted(self._captured, key=lambda room: room.tokens)
+
+    def clear(self) -> None:
+        """No room is captured any more, and the pool's memory is free."""
+        self._captured.clear()
+        self.offered = []
 
     def run(self, room: Form, row: Tensor) -> Tensor:
         """The results of the pass `row`; overwritten by the next run."""

@@ -28,7 +28,7 @@ def start(
     if settings.products == "fp8":
         moved = float8.narrow(network.trunk, kernels, lambda: calibration_states(network, kernels, family, limit))
         kernels.notes.append(f"fp8 products (states moved by 1 - cosine {moved:.5f})")
-    runner = Runner(network, kernels, family, finish(kernels))
+    runner = Runner(network, kernels, family, finish(kernels), settings.streams)
     return runner, runner.warm_up(limit, settings.max_batch_tokens), kernels.notes
 
 

@@ -31,6 +31,7 @@ class Meter:
         self.note, self._budget, self._peak = note, budget, peak
         self._sent: dict[str, float] = dict.fromkeys(COUNTERS, 0.0)
         self._due = 0.0
+        self._works = True
         self._metrics = _metrics(pb_utils, model) if hasattr(pb_utils, "MetricFamily") else {}
 
     def passed(self, documents: int, tokens: int) -> None:
@@ -43,6 +44,15 @@ class Meter:
         if not self._metrics or now < self._due:
             return
         self._due = now + EVERY_SECONDS
+        try:
+            self._send(queued_tokens)
+            self._works = True
+        except Exception as error:  # no reason to stop answering; said once, not every second
+            if self._works:
+                self.note(f"metrics are not published: {type(error).__name__}: {error}")
+            self._works = False
+
+    def _send(self, queued_tokens: int) -> None:
         counts = {
             "documents_total": self.documents,
             "tokens_total": self.tokens,

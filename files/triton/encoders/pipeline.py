@@ -12,6 +12,7 @@ dies answers everything it held, and the model is no longer ready.
 import queue
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 
 from .batching import Batcher, Job
 from .errors import RequestError
@@ -32,6 +33,7 @@ class Pipeline:
         self._encoded: queue.Queue[list[Job] | None] = queue.Queue()
         self._finished: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._room = threading.Condition()
+        self._refusing = threading.Lock()
         self._handed = 0  # tokens encoded and not yet with the batcher
         self.dead = False
         stages = {"encode": self._encoding, "compute": self._computing, "reply": self._replying}
@@ -52,17 +54,19 @@ class Pipeline:
         """Everything submitted has been replied to; the threads have ended."""
         for queued, thread in zip((self._raw, self._encoded, self._finished), self._threads, strict=True):
             self._put(queued, None)
-            thread.join()
             if self.dead:
-                return
+                return  # everything is answered, and a thread that waits for more has nobody to wake it
+            thread.join()
 
     def _put(self, queued: "queue.Queue[list[Job] | None]", item: list[Job] | None) -> None:
         while not self.dead:
             try:
                 queued.put(item, timeout=IDLE_SECONDS)
-                return
             except queue.Full:
                 continue
+            if self.dead:  # since a moment ago: what was left in the queues may have been answered before this came
+                self._refuse([])
+            return
         self._refuse(item or [])
 
     def _encoding(self) -> None:
@@ -79,7 +83,7 @@ class Pipeline:
                     job.error = job.error or error
             with self._room:
                 self._handed += _tokens(jobs)
-            self._encoded.put(jobs)
+            self._put(self._encoded, jobs)
 
     def _computing(self) -> None:
         batcher, closed = self._batcher, False
@@ -119,15 +123,21 @@ class Pipeline:
 
     def _refuse(self, jobs: Sequence[Job]) -> None:
         """The jobs, and all that wait anywhere, are answered: nobody else will."""
-        held = [*jobs, *self._batcher.abandon()]
-        for queued in (self._raw, self._encoded):
-            while not queued.empty():
-                held += queued.get_nowait() or []
+        with self._refusing:
+            held = [*jobs, *self._batcher.abandon(), *_drained(self._raw), *_drained(self._encoded)]
         for job in held:
             job.error = job.error or RequestError(
                 "the model's worker has stopped; the server needs a restart", "UNAVAILABLE"
             )
             self._reply(job)
+
+
+def _drained(queued: "queue.Queue[list[Job] | None]") -> list[Job]:
+    held: list[Job] = []
+    with suppress(queue.Empty):
+        while True:
+            held += queued.get_nowait() or []
+    return held
 
 
 def _tokens(jobs: Sequence[Job]) -> int:

@@ -16,7 +16,7 @@ from .packing import Ids
 from .settings import Settings
 from .tokens import Tokenizer, query_limit
 
-LEAST_TOKENS = 16  # 3/4 for the query and four special tokens must leave the passage something
+LEAST_TOKENS = 17  # 3/4 for the query and four special tokens must leave the passage something
 
 
 @dataclass

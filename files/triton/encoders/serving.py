@@ -24,6 +24,10 @@ from .pipeline import Pipeline
 from .reranking import Reranker
 from .settings import Settings
 
+MOST_TEXT_BYTES = 2**20
+"""Of one text. The tokeniser reads all of it, to keep `max_tokens` of it at most: 6 s of CPU and 2.4 GiB for 16 MiB
+(tokenizers 0.23.3, 2-core VM, 2026-11-21), while all others wait."""
+
 
 class Service:
     """One model instance: answers each batch of requests, one response per request."""
@@ -35,14 +39,15 @@ class Service:
         self._settings = Settings.of(values)
         self._model = model = kind(self._settings)
         meter = Meter(pb_utils, name, model.budget, model.runner.peak_bytes, lambda text: self._log("error", text))
-        meter.seconds = lambda: model.runner.seconds
-        batcher = Batcher(model.runner.launch, model.budget)
+        meter.seconds = lambda: model.runner.time.seconds
+        batcher = Batcher(model.runner.launch, model.budget, model.runner.streams)
         batcher.launched = meter.passed
         self._pipeline = Pipeline(model.encode, batcher, self._reply, meter)
         self._log(
             "info",
             f"{name}: {kind.__name__} on {self._settings.device} in {self._settings.dtype}, "
-            f"up to {model.max_tokens} tokens each and {model.budget} a pass, {model.runner.held_mib()} MiB held; "
+            f"up to {model.max_tokens} tokens each and {model.budget} a pass, "
+            f"streams {model.runner.streams}, {model.runner.held_mib()} MiB held; "
             f"{', '.join(model.notes)}",
         )
 
@@ -144,6 +149,8 @@ def _decode(name: str, array: np.ndarray) -> list[list[str]]:
 
 
 def _text(place: str, item: bytes | str) -> str:
+    if len(item) > MOST_TEXT_BYTES:
+        raise RequestError(f"{place} has {len(item)} bytes of at most {MOST_TEXT_BYTES}; shorten it")
     try:
         return item if isinstance(item, str) else bytes(item).decode("utf-8")
     except UnicodeDecodeError as error:

@@ -27,6 +27,8 @@ class Settings:
     """Longest sequence, special tokens included. 0: sentence_bert_config.json's max_seq_length, else 512."""
     max_batch_tokens: int = 16384
     """Tokens of one forward pass, none of them padding; bounds workspace memory and how long the GPU is held."""
+    streams: int = 1
+    """Full passes beside each other on a CUDA device, each with a workspace of its own (device.py)."""
     max_items: int = 1024
     """Texts (or passages) of one request, all rows together; more is INVALID_ARG."""
     default_task: str = ""
@@ -60,8 +62,8 @@ class Settings:
         _one_of("default_task", self.default_task, ("", *TASKS))
         if not re.fullmatch(r"cpu|cuda:\d+", self.device):
             raise CheckpointError(f"config.pbtxt: device is `{self.device}`; wanted `cpu` or `cuda:<index>`")
-        if self.max_items < 1 or self.max_batch_tokens < 1:
-            raise CheckpointError("config.pbtxt: max_items and max_batch_tokens must be at least 1")
+        if min(self.max_items, self.max_batch_tokens, self.streams) < 1:
+            raise CheckpointError("config.pbtxt: max_items, max_batch_tokens and streams must be at least 1")
 
 
 def _number(key: str, value: str) -> int:

@@ -7,7 +7,8 @@ for all its passages. What to put is asked of the tokenizer itself. Layouts:
     pair    <s> query </s> </s> passage </s>      the query cut to 3/4 of the limit first, then only the passage
 """
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -22,12 +23,16 @@ BATCH = ("encode_batch_fast", "encode_batch")
 # few hundred texts. A text of known words takes a third of the time (0.16 ms for 0.49 ms, 126 tokens, 40,000 different
 # words in all, tokenizers 0.23.3, 2-core VM, 2026-11-21); at 300 to 600 bytes a word these are at most 80 MB.
 REMEMBERED_WORDS = 131_072
+# What is with the library at once: an encoding takes some 150 bytes for each of its text until its ids are taken out.
+CHARACTERS_AT_ONCE = 2**21
 
 
 class Tokenizer:
     """The tokenizer of one checkpoint, held against the rows of its embedding table."""
 
     def __init__(self, directory: Path, rows: int) -> None:
+        # Texts are shared among all cores. An image may say "false", for programs that fork; this one does not.
+        os.environ["TOKENIZERS_PARALLELISM"] = "true"
         path = directory / "tokenizer.json"
         if not path.is_file():
             raise CheckpointError(f"{directory}: tokenizer.json is missing")
@@ -50,13 +55,17 @@ class Tokenizer:
 
     def contents(self, texts: Sequence[str]) -> list[Ids]:
         """Ids of each text without special tokens, uncut; the library lets go of the GIL meanwhile."""
-        return [_array(encoding.ids) for encoding in self._encode(list(texts), add_special_tokens=False)]
+        return [_array(ids) for ids in self._ids(texts)]
 
     def singles(self, texts: Sequence[str]) -> list[Ids]:
         """Ids of each text as the network reads it, but uncut; the library lets go of the GIL meanwhile."""
         first, last = self._single
-        encodings = self._encode(list(texts), add_special_tokens=False)
-        return [_array([first, *encoding.ids, last]) for encoding in encodings]
+        return [_array([first, *ids, last]) for ids in self._ids(texts)]
+
+    def _ids(self, texts: Sequence[str]) -> Iterator[list[int]]:
+        for part in parts(texts, CHARACTERS_AT_ONCE):
+            for encoding in self._encode(part, add_special_tokens=False):
+                yield encoding.ids
 
     def pair(self, query: Ids, passage: Ids, limit: int) -> Ids:
         """Query and passage as the network reads them, at most `limit` ids."""
@@ -72,6 +81,20 @@ class Tokenizer:
         """Refuses a tokenizer without the four special tokens of an XLM-RoBERTa pair."""
         if len(self._pair) != 4:
             raise CheckpointError(f"tokenizer.json: puts {len(self._pair)} special tokens around a pair; wanted 4")
+
+
+def parts(texts: Sequence[str], most: int) -> Iterator[list[str]]:
+    """All of `texts` in order, up to `most` characters at a time, one text at the least."""
+    part: list[str] = []
+    length = 0
+    for text in texts:
+        if part and length + len(text) > most:
+            yield part
+            part, length = [], 0
+        part.append(text)
+        length += len(text)
+    if part:
+        yield part
 
 
 def shortened(single: Ids, limit: int) -> Ids:
