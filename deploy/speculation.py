@@ -7,6 +7,8 @@ the headers of a local directory win. What a release and a path can do with them
 
 from __future__ import annotations
 
+import ast
+
 from deploy import memory
 from deploy.catalog import STORED
 from deploy.resolve import Served, Ways, precision_of
@@ -31,6 +33,18 @@ def drafted_tokens(speculative: Speculative | None) -> int:
     if isinstance(speculative, ReDrafter):
         return speculative.beams * speculative.tokens
     return speculative.tokens if speculative else 0
+
+
+def tree_of(choices: str) -> list[tuple[int, ...]] | None:
+    """The paths of a tree of choices (`[[0], [0, 0], [1]]`); None for what is no tree."""
+    try:
+        read = ast.literal_eval(choices)
+        paths = [tuple(path) for path in read]
+    except (ValueError, SyntaxError, TypeError):
+        return None
+    fine = bool(paths) and all(path and all(isinstance(step, int) and step >= 0 for step in path) for path in paths)
+    connected = fine and all(len(path) == 1 or path[:-1] in paths for path in paths)
+    return paths if connected and len(set(paths)) == len(paths) else None
 
 
 def eagle_elements(shape: Checkpoint) -> int:

@@ -9,6 +9,7 @@ import contextlib
 import os
 import signal
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 from rehearsal.places import RehearsalRefused
@@ -40,13 +41,23 @@ def make(number: int, name: str) -> list[Path]:
 
 
 def end_all(number: int, name: str) -> None:
-    """No process of the machine is left, killed without warning as by a power cut."""
-    end = time.monotonic() + END_SECONDS
+    """No process of the machine is left, killed without warning as by a power cut.
+
+    All stand still before the first one dies: a build that saw its container die would still write down why.
+    """
+    end, standing = time.monotonic() + END_SECONDS, set[int]()
+    while (moving := _pids(number, name) - standing) and time.monotonic() < end:
+        _send(signal.SIGSTOP, moving)
+        standing |= moving
     while (pids := _pids(number, name)) and time.monotonic() < end:
-        for pid in pids:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        _send(signal.SIGKILL, pids)
         time.sleep(0.02)
+
+
+def _send(number: signal.Signals, pids: Iterable[int]) -> None:
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
 
 
 def remove(number: int, name: str) -> None:

@@ -51,20 +51,26 @@ def pyinfra(
     process = _started(words)
     assert process.stdout is not None
     entered = began
-    for line in process.stdout:
-        run.output += line
-        if heard:
-            heard(line)
-        if tell and line.startswith("-->"):
-            print(f"  {time.monotonic() - began:6.1f} s  {line.strip()[4:]}", flush=True)
-        if strike and at and line.startswith(f"--> Starting operation: {at}"):
-            strike()
-            strike = None
-        if found := OPERATION.search(line):
-            now = time.monotonic()
-            run.stages[stage] = run.stages.get(stage, 0.0) + now - entered
-            stage, entered = found[1], now
-    process.stdout.close()
+    try:
+        for line in process.stdout:
+            run.output += line
+            if heard:
+                heard(line)
+            if tell and line.startswith("-->"):
+                print(f"  {time.monotonic() - began:6.1f} s  {line.strip()[4:]}", flush=True)
+            if strike and at and line.startswith(f"--> Starting operation: {at}"):
+                strike()
+                strike = None
+            if found := OPERATION.search(line):
+                now = time.monotonic()
+                run.stages[stage] = run.stages.get(stage, 0.0) + now - entered
+                stage, entered = found[1], now
+    except BaseException:
+        process.kill()  # or it would go on deploying under whoever comes next
+        process.wait()
+        raise
+    finally:
+        process.stdout.close()
     run.code = process.wait()
     run.seconds = time.monotonic() - began
     run.stages[stage] = run.stages.get(stage, 0.0) + time.monotonic() - entered

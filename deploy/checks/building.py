@@ -1,6 +1,7 @@
 """Whether an engine can be built where it is to be built: calibrating wants more memory than serving does.
 
-The engine itself may fit a card that its 16-bit checkpoint does not; then somebody with more memory has to build it.
+The engine itself may fit a card that its 16-bit checkpoint does not; then nobody can build it for that card, because a
+farm host builds on the same one (`deploy.engine.farm`). Host memory a farm host can have more of.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from deploy.budget import is_compiled
-from deploy.catalog import GPU, GPUS, PRECISIONS
+from deploy.catalog import GPU, PRECISIONS
 from deploy.engine.recipe import Recipe, recipes_of
 from deploy.engine.sizes import build_gpu_mib, build_host_mib
 from deploy.errors import Refusal
@@ -20,7 +21,7 @@ from deploy.surroundings import Surroundings
 
 
 def building_problems(host: Host, fleet: Fleet, surroundings: Surroundings) -> Iterator[Refusal]:
-    """A refusal for each engine of one host that neither it nor a farm host of the fleet has the memory to build."""
+    """A refusal for each engine of one host that neither it nor a farm host with its card has the memory to build."""
     row = release_row(host.release)
     trtllm = image_of(host, row).trtllm if row else ""
     for server in host.servers:
@@ -29,30 +30,29 @@ def building_problems(host: Host, fleet: Fleet, surroundings: Surroundings) -> I
             served = serve(model, surroundings)
             if served and gpu and server.gpus and trtllm and isinstance(model, LLM) and is_compiled(served, trtllm):
                 for recipe in recipes_of(served, server, trtllm):
-                    yield from _on_gpu(recipe, served, server, gpu, fleet)
+                    yield from _on_gpu(recipe, served, server, gpu)
                     yield from _on_host(recipe, served, server, host, fleet)
 
 
-def _on_gpu(recipe: Recipe, served: Served, server: Server, gpu: GPU, fleet: Fleet) -> Iterator[Refusal]:
+def _on_gpu(recipe: Recipe, served: Served, server: Server, gpu: GPU) -> Iterator[Refusal]:
     if not (PRECISIONS[recipe.precision].calibrated or recipe.kv_dtype in ("fp8", "int8")):
         return  # converted on the CPU; what the builder wants then is less than what is served
     wanted = build_gpu_mib(recipe, served)
-    farms = (GPUS.get(host.machine.gpu) for host in fleet.hosts if host.farm)
-    if wanted <= gpu.usable_mib or any(farm and farm.sm == gpu.sm and farm.usable_mib >= wanted for farm in farms):
+    if wanted <= gpu.usable_mib:
         return
     yield refuse(
         "build-beyond-gpu",
         f"{recipe.model}: building its engine takes {wanted:,} MiB of each GPU; {gpu.title} has {gpu.usable_mib:,}",
         where=model_at(server.name, served.model.name, "path"),
         seen=f"{recipe.precision} from 16-bit weights on {recipe.ways.world} GPU{'s' if recipe.ways.world > 1 else ''}",
-        wanted=f"GPUs of SM {gpu.sm} that hold {wanted:,} MiB each while it is converted",
-        attempt="more GPUs for this server, a farm host with larger ones, or a checkpoint published in this precision",
+        wanted=f"GPUs that hold {wanted:,} MiB each while it is converted; it has to be built on the card it serves on",
+        attempt="more GPUs for this server, or a checkpoint published in this precision",
     )
 
 
 def _on_host(recipe: Recipe, served: Served, server: Server, host: Host, fleet: Fleet) -> Iterator[Refusal]:
     wanted, declared = build_host_mib(recipe, served), host.machine.memory_mib
-    if not declared or wanted <= declared or any(one.farm for one in fleet.hosts):
+    if not declared or wanted <= declared or any(_builds_for(one, host, wanted) for one in fleet.hosts):
         return
     yield refuse(
         "build-beyond-host",
@@ -60,5 +60,13 @@ def _on_host(recipe: Recipe, served: Served, server: Server, host: Host, fleet: 
         where="machine.memory_mib",
         seen=f"{declared:,} MiB",
         wanted=f"{wanted:,} MiB, most of it the weights while they are converted",
-        attempt="a host with more memory, or a farm host that builds for this one",
+        attempt="a host with more memory, or a farm host with the same card, MIG cut and release",
     )
+
+
+def _builds_for(farm: Host, host: Host, memory_mib: int) -> bool:
+    """Whether a host is a farm host whose engines fit the other one, and has the memory."""
+    mine, row = release_row(farm.release), release_row(host.release)
+    alike = (farm.machine.gpu, farm.machine.mig) == (host.machine.gpu, host.machine.mig)
+    same = alike and mine is not None and row is not None and image_of(farm, mine) == image_of(host, row)
+    return farm.farm and same and (not farm.machine.memory_mib or farm.machine.memory_mib >= memory_mib)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from deploy.catalog.flags import build_flags
 from deploy.catalog.names import offer
 from deploy.checks.placed import Placed
+from deploy.checks.speculation import KEYS_SINCE, first_release
 from deploy.errors import Refusal
 from deploy.spec import LoRA
 from deploy.versions import at_least
@@ -45,9 +46,23 @@ def lora_problems(placed: Placed) -> Iterator[Refusal]:
             wanted="the engine path, where a request gives lora_task_id",
             attempt='path="engine", or a checkpoint with the adapter merged in',
         )
+    if placed.is_engine:
+        yield from _served(placed)
     yield from _adapters(placed, lora)
     yield from _modules(placed, lora)
     yield from _sizes(placed, lora)
+
+
+def _served(placed: Placed) -> Iterator[Refusal]:
+    if placed.trtllm and not at_least(placed.trtllm, KEYS_SINCE):
+        yield placed.no(
+            "lora-too-early",
+            f"the backend of TensorRT-LLM {placed.trtllm} loads no adapters by itself",
+            "lora",
+            seen=f"LoRA(…), {placed.release}",
+            wanted=f"TensorRT-LLM {KEYS_SINCE} or later",
+            attempt=f'release="{first_release(KEYS_SINCE)}", or a checkpoint with the adapter merged in',
+        )
 
 
 def _adapters(placed: Placed, lora: LoRA) -> Iterator[Refusal]:

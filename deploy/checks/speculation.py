@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ast
-import re
 from collections.abc import Iterator
 
 from deploy.catalog import ARCHITECTURES, CHECKPOINTS, RELEASES
@@ -13,7 +11,8 @@ from deploy.checks.placed import Placed
 from deploy.errors import Refusal
 from deploy.memory import kv_heads
 from deploy.spec import Draft, Eagle, Lookahead, Medusa, ReDrafter, Speculative
-from deploy.speculation import drafted_tokens
+from deploy.speculation import drafted_tokens, tree_of
+from deploy.versions import at_least
 
 MODES = {
     Draft: "draft_tokens_external",
@@ -35,7 +34,11 @@ ON_PYTORCH = (Draft, Eagle)
 LONGEST_CHAIN = 8
 """On the PyTorch path drafts are one chain: each further token is a further pass, and rarely kept."""
 
-NAMED_TREE = re.compile(r"mc_sim_\w+")
+KEYS_SINCE = "0.19"
+"""The backend before had none of the keys `lookahead_…` and `lora_prefetch_dir` (sources of v0.18.2 and v0.19.0)."""
+
+NAMED_TREE = "mc_sim_7b_63"
+"""What the backend takes where no tree is given (tensorrtllm_backend, docs/model_config.md); it reads no names."""
 
 
 def speculation_problems(placed: Placed) -> Iterator[Refusal]:
@@ -74,6 +77,15 @@ def _available(placed: Placed, speculative: Speculative) -> Iterator[Refusal]:
             wanted=f"one of {', '.join(table.choices)}",
             attempt=f'release="{_first_with(MODES[kind])}", or Draft(…), which every release has',
         )
+    if kind is Lookahead and placed.trtllm and not at_least(placed.trtllm, KEYS_SINCE):
+        yield placed.no(
+            "speculation-too-early",
+            f"the backend of TensorRT-LLM {placed.trtllm} cannot be told the sizes of a lookahead",
+            "speculative",
+            seen=f"{name}(…), {placed.release}",
+            wanted=f"TensorRT-LLM {KEYS_SINCE} or later",
+            attempt=f'release="{first_release(KEYS_SINCE)}", or Draft(…), which every release has',
+        )
     families = FAMILIES.get(kind, ())
     if families and placed.served.architecture.name not in families:
         yield placed.no(
@@ -84,6 +96,12 @@ def _available(placed: Placed, speculative: Speculative) -> Iterator[Refusal]:
             wanted="Draft(…) or Lookahead(), which any decoder can have",
             attempt="Lookahead(): it needs no other weights",
         )
+
+
+def first_release(trtllm: str) -> str:
+    """The oldest release on offer with this TensorRT-LLM or a later one."""
+    rows = (row for row in RELEASES.values() if row.offered and row.trtllm)
+    return min((row.name for row in rows if at_least(row.trtllm, trtllm)), default="26.07")
 
 
 def _first_with(mode: str) -> str:
@@ -126,18 +144,6 @@ def _numbers(placed: Placed, speculative: Speculative) -> Iterator[Refusal]:
         )
 
 
-def tree_of(choices: str) -> list[tuple[int, ...]] | None:
-    """The paths of a tree of choices (`[[0], [0, 0], [1]]`); None for what is no tree."""
-    try:
-        read = ast.literal_eval(choices)
-        paths = [tuple(path) for path in read]
-    except (ValueError, SyntaxError, TypeError):
-        return None
-    fine = bool(paths) and all(path and all(isinstance(step, int) and step >= 0 for step in path) for path in paths)
-    connected = fine and all(len(path) == 1 or path[:-1] in paths for path in paths)
-    return paths if connected and len(set(paths)) == len(paths) else None
-
-
 def _tree(placed: Placed, speculative: Speculative) -> Iterator[Refusal]:
     if not isinstance(speculative, (Medusa, Eagle)) or not speculative.choices:
         return
@@ -151,7 +157,7 @@ def _tree(placed: Placed, speculative: Speculative) -> Iterator[Refusal]:
             attempt="leave choices out, tokens=3",
         )
         return
-    if isinstance(speculative, Medusa) and NAMED_TREE.fullmatch(speculative.choices):
+    if isinstance(speculative, Medusa) and speculative.choices == NAMED_TREE:
         return
     paths = tree_of(speculative.choices)
     deepest = speculative.heads if isinstance(speculative, Medusa) else max(map(len, paths or [()]))

@@ -18,6 +18,7 @@ from deploy.memory import MIB, RESERVE_MIB
 from deploy.resolve import Served
 from deploy.slice import EngineSlice
 from deploy.spec import LLM, Eagle, Lookahead, LoRA, Medusa, ReDrafter
+from deploy.speculation import tree_of
 from deploy.versions import at_least
 
 CACHE = "/var/cache/enginehouse"
@@ -114,9 +115,9 @@ def _speculation(model: LLM) -> Parameters:
     """The run-time half of what the engine speculates with; a draft model has none but the model itself."""
     found = model.speculative
     if isinstance(found, Medusa):
-        return {"decoding_mode": "medusa"} | ({"medusa_choices": found.choices} if found.choices else {})
+        return {"decoding_mode": "medusa"} | _tree("medusa_choices", found.choices)
     if isinstance(found, Eagle):
-        return {"decoding_mode": "eagle"} | ({"eagle_choices": found.choices} if found.choices else {})
+        return {"decoding_mode": "eagle"} | _tree("eagle_choices", found.choices)
     if isinstance(found, ReDrafter):
         return {"decoding_mode": "redrafter"}
     if isinstance(found, Lookahead):
@@ -127,6 +128,15 @@ def _speculation(model: LLM) -> Parameters:
             "lookahead_verification_set_size": str(found.verification),
         }
     return {}
+
+
+def _tree(key: str, choices: str) -> Parameters:
+    """The tree as the backend reads it, `{0}, {0, 0}`: of brackets its C++ finds no path, warns, and takes its own.
+
+    Nothing for the name of that own tree, which it does not read either.
+    """
+    paths = tree_of(choices)
+    return {key: ", ".join("{" + ", ".join(map(str, path)) + "}" for path in paths)} if paths else {}
 
 
 def _lora(name: str, lora: LoRA | None) -> Parameters:

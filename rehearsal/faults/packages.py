@@ -14,6 +14,7 @@ for my $file (qw(/var/lib/dpkg/lock-frontend /var/lib/dpkg/lock /var/lib/apt/lis
     my $wanted = pack('s s x![l!] l! l! i', F_WRLCK, 0, 0, 0, 0);
     fcntl($handle, F_SETLKW, $wanted) or die "$file: $!";
 }
+open(my $held, '>', '/run/rehearsal-apt-lock.held'); close($held);
 sleep $ARGV[0];
 """
 NEEDED = "curl"
@@ -46,8 +47,10 @@ class AptLock(Fault):
         _remove_needed(machine)
         machine.put("/run/rehearsal-apt-lock.pl", HOLD)
         machine.run(
-            f"systemd-run --quiet --collect --unit={UNIT} perl /run/rehearsal-apt-lock.pl {self.seconds};"
-            f" sleep 0.5; systemctl is-active {UNIT}"
+            f"rm -f /run/rehearsal-apt-lock.held;"
+            f" systemd-run --quiet --collect --unit={UNIT} perl /run/rehearsal-apt-lock.pl {self.seconds};"
+            " for i in $(seq 100); do test ! -e /run/rehearsal-apt-lock.held || break; sleep 0.1; done;"
+            f" test -e /run/rehearsal-apt-lock.held && systemctl is-active {UNIT}"
         )
 
     def undo(self, machine: Machine) -> None:
@@ -81,8 +84,8 @@ class DpkgInterrupted(Fault):
         _remove_needed(machine)
         machine.run(
             f"{SLOW_PACKAGE} touch /run/{SLOW}; dpkg -i /tmp/{SLOW}.deb >/dev/null 2>&1 & dpkg=$!;"
-            f" for i in $(seq 100); do ! dpkg -s {SLOW} 2>/dev/null | grep -q half-conf || break; sleep 0.1; done;"
-            f" scripts=$(pgrep -P $dpkg); kill -9 $dpkg $scripts; rm -f /run/{SLOW};"
+            f" for i in $(seq 100); do dpkg -s {SLOW} 2>/dev/null | grep -q half-conf"
+            f" && scripts=$(pgrep -P $dpkg) && break; sleep 0.1; done; kill -9 $dpkg $scripts; rm -f /run/{SLOW};"
             ' test -n "$(ls -A /var/lib/dpkg/updates)"'
         )
 

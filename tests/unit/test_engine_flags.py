@@ -38,6 +38,7 @@ MODELS: dict[str, LLM] = {
     **{name: replace(PLAIN, speculative=one, max_batch_size=8) for name, one in SPECULATIONS.items()},
 }
 CASES = [("24.12", "finished"), *((release, name) for release in list(SIDES)[1:] for name in MODELS)]
+CASES.remove(("25.04", "lookahead"))  # its backend cannot be told the sizes
 
 
 def words(step: BuildStep) -> Iterator[tuple[str, list[str]]]:

@@ -78,8 +78,13 @@ def test_lookahead_says_its_three_sizes() -> None:
     ]  # fmt: skip
 
 
-def test_a_tree_of_one_s_own_is_passed_on() -> None:
-    assert told(speculative=Medusa(weights=HEAD, choices="[[0], [0, 0]]"))["medusa_choices"] == "[[0], [0, 0]]"
+def test_a_tree_of_one_s_own_is_written_as_the_backend_reads_it() -> None:
+    assert told(speculative=Medusa(weights=HEAD, choices="[[0], [0, 0]]"))["medusa_choices"] == "{0}, {0, 0}"
+    assert told(speculative=Eagle(weights=HEAD, choices="[[0], [1], [0, 2]]"))["eagle_choices"] == "{0}, {1}, {0, 2}"
+
+
+def test_the_backends_own_tree_is_not_named() -> None:
+    assert "medusa_choices" not in told(speculative=Medusa(weights=HEAD, choices="mc_sim_7b_63"))
 
 
 def test_adapters_get_their_caches() -> None:

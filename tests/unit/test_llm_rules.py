@@ -83,8 +83,8 @@ def test_nothing_is_refused(data: dict[str, Any]) -> None:
     assert [str(problem) for problem in refusals(**data)] == []
 
 
-def test_a_farm_with_larger_cards_builds_what_one_card_cannot() -> None:
-    """A 70B in four bits is served by one H100 and made on an H200 of two; SM 90 both."""
+def test_a_farm_with_larger_cards_does_not_build_for_smaller_ones() -> None:
+    """A 70B in four bits would be served by one H100; TensorRT's plans belong to the card they were made on."""
     model = replace(
         LLAMA,
         checkpoint="llama-3.1-70b-instruct",
@@ -95,7 +95,27 @@ def test_a_farm_with_larger_cards_builds_what_one_card_cannot() -> None:
     [serving] = sources("h100-01", **(served(model) | TRUST))
     [farm] = sources("farm-01", machine=Machine(os="ubuntu-24.04", gpu="h200-141"), servers=(), farm=True, **TRUST)
     assert [problem.kind for problem in refusals(serving)] == ["build-beyond-gpu"]
-    assert refusals(serving, farm) == []
+    assert [problem.kind for problem in refusals(serving, farm)] == ["build-beyond-gpu"]
+
+
+@pytest.mark.parametrize(
+    ("machine", "kinds"),
+    [
+        ({}, []),
+        ({"gpu": "l40s-48"}, ["build-beyond-host"]),
+        ({"memory_mib": 16_384}, ["build-beyond-host"]),
+        ({"mig": ("3g.40gb", "3g.40gb")}, ["build-beyond-host"]),
+    ],
+)
+def test_a_farm_with_the_same_card_and_more_host_memory_builds_what_a_host_cannot(
+    machine: dict[str, Any], kinds: list[str]
+) -> None:
+    model = replace(LLAMA, path="engine", precision="fp8", calibration=Calibration(directory="texts"))
+    small = Machine(os="ubuntu-24.04", gpu="h100-80", memory_mib=16_384)
+    [serving] = sources("h100-01", **(served(model) | TRUST | {"machine": small}))
+    farms = Machine(**({"os": "ubuntu-24.04", "gpu": "h100-80"} | machine))
+    [farm] = sources("farm-01", machine=farms, servers=(), farm=True, **TRUST)
+    assert [problem.kind for problem in refusals(serving, farm)] == kinds
 
 
 @pytest.mark.parametrize(("gpu", "remarks"), [("h100-80", 0), ("h100-pcie-80", 1), ("h100-nvl-94", 0), ("l40s-48", 1)])

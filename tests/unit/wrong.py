@@ -248,6 +248,9 @@ MODELS = {
     "a text fits what the encoder was trained for": Wrong(
         main(replace(RERANKER, max_tokens=514)), "beyond-positions", 'servers["main"].models["bge"].max_tokens'
     ),
+    "a pair leaves the passage a token": Wrong(
+        main(replace(RERANKER, max_tokens=16)), "below-one-pair", 'servers["main"].models["bge"].max_tokens'
+    ),
     "a prompt fits one iteration": Wrong(
         main(replace(GPT_OSS, max_seq_len=32_768)), "prompt-beyond-iteration", f"{GPT}.max_num_tokens"
     ),
@@ -255,6 +258,9 @@ MODELS = {
         main(replace(EMBEDDER, max_batch_tokens=256)),
         "batch-below-one-text",
         'servers["main"].models["nomic"].max_batch_tokens',
+    ),
+    "passes run beside each other in a few streams": Wrong(
+        main(replace(RERANKER, streams=0)), "streams-out-of-range", 'servers["main"].models["bge"].streams'
     ),
     "a task is one the family was trained with": Wrong(
         main(replace(EMBEDDER, default_task="search_documents")),
@@ -293,6 +299,9 @@ MODELS = {
 MEMORY = {
     "a GPU is not over-committed": Wrong(
         main(RERANKER, replace(LLAMA, kv_cache=KVCache(tokens=524_288))), "over-committed", 'servers["main"].models'
+    ),
+    "one stream less may be enough": Wrong(
+        main(RERANKER, replace(LLAMA, kv_cache=KVCache(tokens=446_464))), "over-committed", 'servers["main"].models'
     ),
     "a model too large for the card is refused": Wrong(
         machine(gpu="a100-40") | main(own_llm("LlamaForCausalLM", parameters=30_000_000_000)),

@@ -210,6 +210,12 @@ SPECULATION = {
     "choices are a tree": Wrong(
         engine(speculative=Medusa(weights=HEAD, choices="[[0], [1, 0]]")), "no-tree", f"{MODEL}.speculative.choices"
     ),
+    "a lookahead has sizes since 0.19": Wrong(
+        engine(speculative=Lookahead()) | {"release": "25.04"}, "speculation-too-early", f"{MODEL}.speculative"
+    ),
+    "a tree has one name": Wrong(
+        engine(speculative=Medusa(weights=HEAD, choices="mc_sim_vicuna")), "no-tree", f"{MODEL}.speculative.choices"
+    ),
     "a lookahead looks at something": Wrong(
         engine(speculative=Lookahead(window=1, ngram=1)), "drafts-nothing", f"{MODEL}.speculative.ngram"
     ),
@@ -269,6 +275,9 @@ ADAPTERS = {
         llama(lora=LoRA(adapters=(Adapter(name="a", task_id=1, weights=HEAD),))), "lora-path", f"{MODEL}.lora"
     ),
     "LoRA has adapters": Wrong(engine(lora=LoRA(adapters=())), "no-adapters", f"{MODEL}.lora.adapters"),
+    "adapters are loaded by themselves since 0.19": Wrong(
+        adapters() | {"release": "25.04"}, "lora-too-early", f"{MODEL}.lora"
+    ),
     "two adapters have two task ids": Wrong(
         adapters(Adapter(name="a", task_id=1, weights=HEAD), Adapter(name="b", task_id=1, weights=HEAD)),
         "duplicate-adapter-task-id",
