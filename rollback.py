@@ -1,4 +1,7 @@
-"""Put back the release that served before, on every server of the hosts named; run again, it goes forward again."""
+"""Put back the release that served before, on every server of the hosts named; run again, it goes forward again.
+
+After a run that stopped half way, name the hosts that did not go back (`--limit`).
+"""
 
 from pyinfra import host, inventory
 
@@ -16,4 +19,4 @@ for number, wave in enumerate(host.loop(plan.waves), start=1):
         traffic.drain(mine, name="Traffic | Drain")
         triton.back(mine, plan.digest)
         traffic.admit(mine, name="Traffic | Admit")
-    rollout.gate(wave, name=f"Gate | Wave {number} of {len(plan.waves)}")
+    rollout.gate(wave, attempt=rollout.ONLY_THE_REST, name=f"Gate | Wave {number} of {len(plan.waves)}")

@@ -101,8 +101,10 @@ class Follow(PyinfraCommand):
         """Its state once it has ended; None when it still runs after `seconds`."""
         began, told, next_line = time.monotonic(), "", 0.0
         while (elapsed := time.monotonic() - began) < self.seconds:
-            seen = UnitState.of(run(host, ask(self.unit), arguments))
-            if not seen.is_going:
+            lines = run(host, ask(self.unit), arguments)
+            seen = UnitState.of(lines)
+            # systemd says nothing while it starts itself anew, as an upgrade of it does: that is no end of the unit.
+            if not seen.is_going and any(line.startswith("ActiveState=") for line in lines):
                 return seen
             if seen.status and seen.status != told and elapsed >= next_line:
                 told = seen.status

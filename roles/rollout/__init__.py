@@ -18,19 +18,26 @@ from roles.steps import Refuse
 
 UNTOUCHED = "before the first change; every host serves what it served"
 BEGUN = "finished waves are done and stay so; on all other hosts nothing further happens"
+AGAIN = "mend it, or leave it out of the inventory, and run again: what is done is not done twice"
+ONLY_THE_REST = (
+    "mend it and name the hosts that did not go back (--limit): typed again for all, rollback.py brings the newer "
+    "release to those that did"
+)
+"""Going back twice is going forward."""
 
 
 @operation()
-def gate(wave: Collection[str], state_then: str = BEGUN) -> Generator[Refuse, None, None]:
+def gate(wave: Collection[str], state_then: str = BEGUN, attempt: str = AGAIN) -> Generator[Refuse, None, None]:
     """Nothing while every host of `wave` is still with us; else this host goes no further, and says who is missing.
 
-    `state_then` is what the message says of the fleet: `UNTOUCHED` at a gate that comes before anything acts.
+    `state_then` is what the message says of the fleet: `UNTOUCHED` at a gate that comes before anything acts; `attempt`
+    is what to type next.
     """
     missing = lost(state, wave)
     if not missing:
         host.noop("the wave is whole")
         return
-    yield Refuse(stopped(missing, len(wave), state_then))
+    yield Refuse(stopped(missing, len(wave), state_then, attempt))
 
 
 def lost(run: State, wave: Collection[str]) -> tuple[str, ...]:
@@ -39,7 +46,7 @@ def lost(run: State, wave: Collection[str]) -> tuple[str, ...]:
     return tuple(sorted(name for name in wave if name not in left))
 
 
-def stopped(missing: tuple[str, ...], size: int, state_then: str = BEGUN) -> Refusal:
+def stopped(missing: tuple[str, ...], size: int, state_then: str = BEGUN, attempt: str = AGAIN) -> Refusal:
     """What everyone who is left is told."""
     shown = ", ".join(missing[:8]) + (f" and {len(missing) - 8} more" if len(missing) > 8 else "")
     return Refusal(
@@ -48,7 +55,7 @@ def stopped(missing: tuple[str, ...], size: int, state_then: str = BEGUN) -> Ref
             "lost": shown,
             "means": "an operation failed there, or it could not be reached; its own lines are above",
         },
-        attempt="mend it, or leave it out of the inventory, and run again: what is done is not done twice",
+        attempt=attempt,
         state=state_then,
         kind="gate",
     )

@@ -98,7 +98,8 @@ def _swap(mine: Slice, server: ServerSlice, release: str, plan: str, settings: D
         if seen.enabled != "enabled":
             yield StringCommand(f"systemctl enable triton@{server.name}.service")
         if not seen.serves(release):
-            seconds, spare = swap_seconds(server, settings), _spare(mine, serving)
+            spare = _spare(mine, serving)
+            seconds = swap_seconds(server, settings, len(spare))
             yield from ask_for(server.name, release, plan, settings, seconds, instead_of=spare)
 
     return decide

@@ -8,6 +8,7 @@ import json
 import shlex
 import socket
 from collections.abc import Iterator, Sequence
+from secrets import token_hex
 
 from pyinfra import logger
 from pyinfra.api import Host, State
@@ -15,6 +16,7 @@ from pyinfra.api.arguments import ConnectorArguments
 from pyinfra.api.command import PyinfraCommand, StringCommand
 
 from deploy.errors import Refusal
+from deploy.files import ROOT
 from deploy.slice import ServerSlice
 from roles import places, units
 from roles.places import PROBES, PROGRAMS, RELEASES, UNITS
@@ -131,30 +133,65 @@ def ask_for(
 
     `instead_of`: servers that need not go on where this one does, and serve again where it does not.
     """
-    unit, directory = f"enginehouse-swap@{server}.service", places.server(server)
-    wanted = {"release": release, "plan": plan, "keep": settings.keep_releases, "who": who()}
+    asked = token_hex(8)
+    wanted = {"release": release, "plan": plan, "keep": settings.keep_releases, "who": who(), "asked": asked}
     wanted |= {"instead_of": list(instead_of)}
-    yield write(f"{directory}/wanted.json", json.dumps(wanted) + "\n")
-    yield StringCommand(units.start(unit))
-    yield units.Follow(
-        unit, f"server {server}", seconds, explain=lambda host, arguments: explain(host, arguments, server)
-    )
+    yield write(f"{places.server(server)}/wanted.json", json.dumps(wanted) + "\n")
+    yield StringCommand(units.start(f"enginehouse-swap@{server}.service"))
+    yield FollowSwap(server, release, asked, seconds)
 
 
-def explain(host: Host, arguments: ConnectorArguments, server: str) -> None:
-    """The host's verdict on a swap that did not succeed, as a person reads it."""
-    lines = units.run(host, f"cat {places.server(server)}/verdict.json 2>/dev/null || true", arguments)
-    try:
-        verdict = json.loads("\n".join(lines))
-    except ValueError:
-        verdict = {"sentence": "the swap ended without a verdict", "reason": f"journalctl -u enginehouse-swap@{server}"}
-    for line in [verdict["sentence"], *verdict["reason"].splitlines()]:
-        host.log_styled(f"{server}: {line}", fg="red", log_func=logger.error)
+class FollowSwap(units.Follow):
+    """Waits for the swap that was asked for, and for no other.
+
+    systemd starts nothing where a swap is under way already, asked for by another run or by one that was interrupted;
+    that one read what it was to do before we wrote ours. It is ours all the same where it brought the same release.
+    """
+
+    def __init__(self, server: str, release: str, asked: str, seconds: int) -> None:
+        super().__init__(f"enginehouse-swap@{server}.service", f"server {server}", seconds, explain=self._explain)
+        self.server, self.release, self.asked = server, release, asked
+
+    def execute(self, state: State, host: Host, connector_arguments: ConnectorArguments) -> bool:
+        """True once the release that was asked for serves."""
+        if not super().execute(state, host, connector_arguments):
+            return False
+        verdict = self._verdict(host, connector_arguments)
+        # A host whose programs are older says nothing of who asked.
+        if verdict["release"] == self.release or verdict.get("asked", self.asked) == self.asked:
+            return True
+        if not verdict["release"]:
+            self._explain(host, connector_arguments)
+            return False
+        for line in (
+            f"another swap was under way: it brought {verdict['release']}",
+            "  state   what it brought serves; this run's was not begun",
+            f"  try     see who works on this host (tail {ROOT}/history.jsonl), then run again",
+        ):
+            host.log_styled(f"{self.server}: {line}", fg="red", log_func=logger.error)
+        return False
+
+    def _verdict(self, host: Host, arguments: ConnectorArguments) -> dict[str, str]:
+        lines = units.run(host, f"cat {places.server(self.server)}/verdict.json 2>/dev/null || true", arguments)
+        try:
+            return {"release": "", "reason": "", **json.loads("\n".join(lines))}
+        except ValueError:
+            why = f"journalctl -u enginehouse-swap@{self.server}"
+            return {"release": "", "asked": "", "sentence": "the swap ended without a verdict", "reason": why}
+
+    def _explain(self, host: Host, arguments: ConnectorArguments) -> None:
+        """The host's verdict on a swap that did not succeed, as a person reads it."""
+        verdict = self._verdict(host, arguments)
+        for line in [verdict["sentence"], *verdict["reason"].splitlines()]:
+            host.log_styled(f"{self.server}: {line}", fg="red", log_func=logger.error)
 
 
-def swap_seconds(server: ServerSlice, settings: Defaults) -> int:
-    """How long a swap may take: stop and start, and both again to put back."""
-    return 2 * (server.start_seconds + unit_stop_seconds(server)) + settings.swap_margin_seconds
+def swap_seconds(server: ServerSlice, settings: Defaults, instead_of: int = 0) -> int:
+    """How long a swap may take: stop and start, both again to put back, and once for each server that makes room.
+
+    The plan knows those no more; they are given this server's times.
+    """
+    return (2 + instead_of) * (server.start_seconds + unit_stop_seconds(server)) + settings.swap_margin_seconds
 
 
 def who() -> str:

@@ -20,11 +20,13 @@ from rehearsal.services import Services
 from tests.rehearsal.operator import Operator, Run
 
 PLACES = Places(REPOSITORY / ".rehearsal" / "number-4", 4)
-# Whatever was written anywhere on the disk since; what logging in and looking around writes is not the deploy's.
+# Whatever was written anywhere on the disk since; what logging in and looking around writes is not the deploy's, nor
+# what Debian does at midnight.
 MARK = "touch /root/mark; sync; sleep 0.1"
 WRITTEN = (
     "find / /var/lib/docker /var/lib/enginehouse -xdev"
-    r" \( -path /var/log -o -path /var/lib/systemd -o -path /tmp -o -path /var/tmp \) -prune"
+    r" \( -path /var/log -o -path /var/lib/systemd -o -path /tmp -o -path /var/tmp"
+    r" -o -path /var/backups -o -path /var/lib/apt/daily_lock \) -prune"
     " -o -newer /root/mark ! -type d -print 2>/dev/null; true"
 )
 

@@ -185,4 +185,4 @@ def answers(one: Machine, prompt: str = "harbour lights ") -> bool:
 def restarted(one: Machine) -> str:
     """What the server's unit says after a restart that was tried."""
     one.run("systemctl restart triton@main.service", check=False, timeout=120)
-    return one.run("journalctl -q -o cat -n 40 -u triton@main.service").stdout
+    return one.run("journalctl --sync; journalctl -q -o cat -n 40 -u triton@main.service").stdout

@@ -13,7 +13,7 @@ from typing import Any
 
 from rehearsal.places import REPOSITORY
 
-RUN_SECONDS = 300
+RUN_SECONDS = 900
 Change = tuple[str, str]
 """An operation (pyinfra's hash of where it stands in the deploy, the same in every run) and a host."""
 

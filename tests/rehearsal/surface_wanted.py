@@ -71,7 +71,7 @@ NOT_ROOTS = (
 """Files of ours, beside the caches, that are not root's or that others may write."""
 LOCKED_OUT = """
 kept=/etc/enginehouse/undo/units-triton
-while [ ! -e $kept ]; do sleep 0.05; done
+while [ ! -e $kept ]; do sleep 0.01; done
 iptables -w -I INPUT -p tcp --dport 22 -m conntrack --ctstate NEW -j REJECT --reject-with tcp-reset
 while [ -e $kept ]; do sleep 0.1; done
 iptables -w -D INPUT -p tcp --dport 22 -m conntrack --ctstate NEW -j REJECT --reject-with tcp-reset

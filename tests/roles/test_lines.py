@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from types import SimpleNamespace
 from typing import Any
 
@@ -49,6 +50,25 @@ def test_a_command_that_failed_without_a_word_may_know_of_it_first(
 def test_a_command_that_said_why_it_failed_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lines, "until_lost", lambda _: pytest.fail("waited"))
     assert lines.told(lambda _: (False, ["said"]))(connector(is_active=True)) == (False, ["said"])
+
+
+def test_a_host_that_says_nothing_any_more_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: dict[Any, Any] = {}
+    sock = SimpleNamespace(setsockopt=lambda *option: asked.update({option[:2]: option[2]}))
+    transport = SimpleNamespace(set_keepalive=lambda seconds: asked.update({"alive": seconds}), sock=sock)
+    made = SimpleNamespace(client=None)
+
+    def connect(connector: Any) -> None:
+        connector.client = SimpleNamespace(get_transport=lambda: transport)
+
+    lines.kept_alive(connect)(made)
+    assert asked == {"alive": 15, (socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT): 120_000}
+    transport.sock = SimpleNamespace()  # the channel of a jump host has no such option
+    lines.kept_alive(connect)(made)
+
+
+def test_a_connection_that_was_not_made_is_left_to_pyinfra() -> None:
+    lines.kept_alive(lambda connector: None)(SimpleNamespace(client=None))
 
 
 def test_time_that_ran_out_stays_what_it_is() -> None:

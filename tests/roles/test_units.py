@@ -38,6 +38,12 @@ def test_progress_is_told_once_per_change() -> None:
     ]
 
 
+def test_a_unit_of_which_systemd_says_nothing_has_not_ended() -> None:
+    """While it starts itself anew, as an upgrade of it does."""
+    ran = follow("", "", "ActiveState=failed\nResult=exit-code")
+    assert ran.failed_hosts == ("host",)
+
+
 def test_a_unit_that_is_queued_has_not_ended() -> None:
     ran = follow("ActiveState=inactive\nJob=12", "ActiveState=failed\nResult=exit-code")
     assert ran.failed_hosts == ("host",)

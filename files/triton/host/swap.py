@@ -56,7 +56,7 @@ def swap(server: Server) -> int:
     fallback = before if before != target else server.release("previous")
     aside = server.in_its_way(target, wanted.get("instead_of", []))
     entry = {"when": now(), "who": wanted["who"], "server": server.name, "plan": wanted["plan"], "from": before}
-    entry |= {"release": target, "image": server.image_of(target)}
+    entry |= {"release": target, "image": server.image_of(target), "asked": wanted.get("asked", "")}
     try:
         bring(server, target, before, fallback, aside)
         result, reason, again = "serves", "", []

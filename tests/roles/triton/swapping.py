@@ -57,6 +57,7 @@ class FakeHost:
 
     def ask(self, release: str, keep: int = 3, instead_of: tuple[str, ...] = ()) -> int:
         wanted = {"release": release, "plan": "plan-1", "keep": keep, "who": "me@here", "instead_of": instead_of}
+        wanted |= {"asked": f"for {release}"}
         (self.root / "servers/main/wanted.json").write_text(json.dumps(wanted))
         return self.call("swap")
 

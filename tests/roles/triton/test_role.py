@@ -13,6 +13,7 @@ from roles import triton
 from roles.texts import Seen
 from roles.triton import operations
 from roles.triton.defaults import Defaults
+from roles.triton.flags import unit_stop_seconds
 from roles.triton.operations import texts
 from roles.triton.render import release_id, render
 from tests.roles.fake import Ran, run
@@ -51,6 +52,7 @@ STARTED = (
 def someone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who asks does not depend on who runs the tests."""
     monkeypatch.setattr(operations, "who", lambda: "me@here")
+    monkeypatch.setattr(operations, "token_hex", lambda _: "mine")
 
 
 def placed() -> str:
@@ -68,7 +70,8 @@ def serving(current: str = RELEASE, active: str = "active", enabled: str = "enab
 
 def told(seen: str = "", probed: str = "key=abc", served: str = "") -> dict[str, Any]:
     """A host's answers, by a piece of each question."""
-    return {'sha256sum < "$f"': seen, "nvidia-ctk --version": probed, 'echo "server=$s"': served}
+    answers = {'sha256sum < "$f"': seen, "nvidia-ctk --version": probed, 'echo "server=$s"': served}
+    return answers | {"/verdict.json": json.dumps({"release": RELEASE, "asked": "another's", "sentence": "it serves"})}
 
 
 def play(answers: dict[str, Any], **options: Any) -> Ran:
@@ -120,7 +123,7 @@ def test_a_release_is_on_the_disk_before_it_has_its_name_and_the_name_before_any
 def test_what_is_wanted_is_told_to_the_host_before_the_swap_begins() -> None:
     heard = [each for each in play(told()).shell["host"] if "wanted.json" in each.command]
     assert [json.loads(each.stdin) for each in heard] == [
-        {"release": RELEASE, "plan": "plan-1", "keep": 3, "who": "me@here", "instead_of": []}
+        {"release": RELEASE, "plan": "plan-1", "keep": 3, "who": "me@here", "asked": "mine", "instead_of": []}
     ]
 
 
@@ -176,6 +179,49 @@ def test_a_renamed_server_is_forgotten_only_after_the_swap() -> None:
 def test_the_host_is_told_whose_place_the_server_takes() -> None:
     heard = play(told(placed(), PROBED, f"release={RELEASE}{OLD}")).shell["host"]
     assert [json.loads(each.stdin)["instead_of"] for each in heard if "wanted.json" in each.command] == [["old"]]
+
+
+def test_a_swap_that_can_fail_is_given_the_time_the_old_servers_need_to_serve_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    given: list[int] = []  # decided twice: for the dry answer, then for the host
+
+    class FollowSwap(operations.FollowSwap):
+        def __init__(self, server: str, release: str, asked: str, seconds: int) -> None:
+            given.append(seconds)
+            super().__init__(server, release, asked, seconds)
+
+    monkeypatch.setattr(operations, "FollowSwap", FollowSwap)
+    for old in ("", OLD, OLD + OLD.replace("old", "older")):
+        play(told(placed(), PROBED, f"release={RELEASE}{old}"))
+    alone, one, two = sorted(set(given))
+    assert one - alone == two - one == MAIN.start_seconds + unit_stop_seconds(MAIN)
+
+
+OTHER = json.dumps({"release": "other-release", "asked": "another's", "sentence": "other-release serves"})
+
+
+def test_a_swap_of_another_run_is_not_taken_for_ours() -> None:
+    """systemd merges a start into the swap that runs; that one read what to do before we wrote ours."""
+    ran = play(told(placed(), PROBED, serving("old")) | {"/verdict.json": OTHER})
+    assert ran.failed_hosts == ("host",)
+    assert "main: another swap was under way: it brought other-release" in str(ran.told)
+
+
+def test_going_back_is_not_done_by_another_runs_swap() -> None:
+    """Which release it goes back to the host knows alone, so it is the question that is recognised."""
+    back = {asked: json.dumps({"release": "before", "asked": asked}) for asked in ("mine", "another's")}
+    failed = {
+        asked: run(lambda: triton.back(MINE, "plan-1"), answers=told(served=serving()) | {"/verdict.json": verdict})
+        for asked, verdict in back.items()
+    }
+    assert (failed["mine"].failed_hosts, failed["another's"].failed_hosts) == ((), ("host",))
+
+
+def test_a_swap_that_leaves_no_verdict_is_no_success() -> None:
+    ran = play(told(placed(), PROBED, serving("old")) | {"/verdict.json": ""})
+    assert ran.failed_hosts == ("host",)
+    assert ("main: the swap ended without a verdict" in str(ran.told), "another swap" in str(ran.told)) == (True, False)
 
 
 def test_a_swap_that_fails_leaves_the_old_server_all_it_has() -> None:

@@ -131,3 +131,11 @@ def test_old_releases_go_but_never_current_or_previous(machine: FakeHost) -> Non
     machine.ask("one")
     machine.ask("two", keep=0)
     assert sorted(path.name for path in (machine.root / "releases").iterdir()) == ["one", "two"]
+
+
+@pytest.mark.parametrize(("release", "brought"), [("two", "two"), ("previous", "one"), ("bad", "bad")])
+def test_the_verdict_says_whose_question_it_answers(machine: FakeHost, release: str, brought: str) -> None:
+    machine.ask("one")
+    machine.ask("two")
+    machine.ask(release)
+    assert (machine.verdict["asked"], machine.verdict["release"]) == (f"for {release}", brought)
