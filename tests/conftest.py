@@ -6,6 +6,7 @@ Modules of one rehearsal number (`xdist_group`) stay in one lane, in order. xdis
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import re
@@ -14,6 +15,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+with contextlib.suppress(ImportError):  # tests/smoke and those on a GPU do without
+    from hypothesis import settings
+
+    # How long an example takes is no promise of anybody's, and hypothesis says so only where it recognises a CI.
+    settings.register_profile("patient", deadline=None)
+    settings.load_profile("patient")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

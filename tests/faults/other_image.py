@@ -16,7 +16,7 @@ import pytest
 from rehearsal import registry, triton_image
 from rehearsal.services import Services
 
-EXTRA_MIB = 24
+EXTRA_MIB = 48
 
 
 def push(found: Services, folder: Path, state: Path) -> str:

@@ -25,12 +25,13 @@ PLACES = Places(REPOSITORY / ".rehearsal" / f"number-{NUMBER}", NUMBER)
 NAME, SERVED = "fault", "faults-served"
 INVENTORY = "tests/faults/inventories/plain.py"
 MARK = "touch /root/mark; sync; sleep 0.1"
-# What logging in and looking around writes is not the deploy's.
+# What logging in and looking around writes is not the deploy's, nor what Debian does at midnight (and at once when a
+# fault moves the clock past one).
 WRITTEN = (
     "find / /var/lib/enginehouse -xdev"
     r" \( -path /var/log -o -path /var/lib/systemd -o -path /tmp -o -path /var/tmp"
     r" -o -path /var/lib/enginehouse/metrics -o -path '*/servers/*/watch.json'"
-    r" -o -path /var/lib/enginehouse/cache \) -prune"
+    r" -o -path /var/backups -o -path /var/lib/apt/daily_lock -o -path /var/lib/enginehouse/cache \) -prune"
     " -o -newer /root/mark ! -type d -print 2>/dev/null; true"
 )
 SERVES = (

@@ -20,7 +20,7 @@ def test_a_disk_that_fills_up_ends_the_transfer_and_nothing_that_serves(scene: S
     fault = named("full-disk")
     try:
         scene.mark()
-        scene.one.limit_rate("40mbit")  # the disk is full before all is sent
+        scene.one.limit_rate("20mbit")  # the disk is full before all is sent
         with scene.polled() as polls:
             run, touched = scene.deploy(inventory=HEAVY, fault=fault), scene.touched()
         after = scene.one.run(f"ls {WEIGHTS}").stdout

@@ -180,7 +180,7 @@ class Ground:
     def look(self) -> Look:
         """What there is, once the server's start has ended one way or the other."""
         seen = Look()
-        for line in self.one.run(LOOK, timeout=300).stdout.splitlines():
+        for line in self.one.run(LOOK, timeout=600).stdout.splitlines():
             key, _, value = line.partition("=")
             if line.startswith("read "):
                 seen.reads.append(line)

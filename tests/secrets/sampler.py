@@ -30,6 +30,7 @@ class Sampler:
         self.forms = {text.encode(): name for text, name in asked["forms"].items()}
         self.machine, self.programs = asked["machine"].encode(), asked["programs"]
         self.mine, self.known = os.readlink("/proc/self/ns/pid"), dict[str, tuple[bytes, bytes]]()
+        self.spaces: dict[str, str] = {}
         self.sights: dict[tuple[str, ...], dict[str, str]] = {}
         self.cores: dict[str, set[str]] = {}
         self.starts: list[float] = []
@@ -40,14 +41,16 @@ class Sampler:
         self.starts.append(time.monotonic())
         there = [name for name in os.listdir("/proc") if name[0].isdigit()]
         for pid in there:
-            shown = read(f"/proc/{pid}/cmdline"), read(f"/proc/{pid}/environ")
             before = self.known.get(pid)
+            if before is None:  # asked first: one that ends while it is read would belong to nobody afterwards
+                self.spaces[pid] = link(f"/proc/{pid}/ns/pid")
+            shown = read(f"/proc/{pid}/cmdline"), read(f"/proc/{pid}/environ")
             if shown != before:
                 self.processes += before is None
                 self.known[pid] = shown
                 self._judge(pid, *shown)
         for gone in self.known.keys() - set(there):
-            del self.known[gone]
+            del self.known[gone], self.spaces[gone]
 
     def _judge(self, pid: str, argv: bytes, environment: bytes) -> None:
         for where, shown in (("argv", argv), ("environment", environment)):
@@ -61,7 +64,7 @@ class Sampler:
 
     def _saw(self, pid: str, where: str, name: str, variable: str) -> None:
         command = read(f"/proc/{pid}/comm").decode(errors="replace").strip()
-        side = "control" if link(f"/proc/{pid}/ns/pid") == self.mine else "host"
+        side = "control" if self.spaces[pid] == self.mine else "host"
         sight = {"pid": pid, "command": command, "side": side, "where": where, "variable": variable, "name": name}
         self.sights.setdefault(tuple(sight.values()), sight)
 
