@@ -1,11 +1,15 @@
 #!/usr/bin/python3
 """Checks a directory that rsync filled against its manifest, and publishes it by rename.
 
-    publish.py STAGING TARGET    expects STAGING/manifest.sha256
+    publish.py STAGING TARGET      expects STAGING/manifest.sha256
+    publish.py --before STAGING    before rsync continues what another run began
 
 Exit 1 names the first files that differ; nothing is published then, and they are removed: rsync would take one of the
 right size and time for the right one, and sends it anew now. Files that the manifest does not name (rsync's leftovers)
 are removed.
+
+Before rsync, files that differ are removed too, and that is all. A power cut leaves such files: ext4 writes a file's
+size and time before its content, and what was not written yet is read as zeros (seen with Debian 13's 6.12 kernel).
 """
 
 from __future__ import annotations
@@ -21,14 +25,12 @@ MANIFEST = "manifest.sha256"
 
 
 def main() -> int:
+    if sys.argv[1] == "--before":
+        differing(Path(sys.argv[2]))
+        return 0
     staging, target = Path(sys.argv[1]), Path(sys.argv[2])
-    sums = dict(line.split("  ", 1)[::-1] for line in (staging / MANIFEST).read_text().splitlines())
-    with ThreadPoolExecutor() as pool:
-        seen = dict(zip(sums, pool.map(lambda name: sha256(staging / name), sums), strict=True))
-    wrong = [name for name in sums if seen[name] != sums[name]]
+    sums, wrong = differing(staging)
     if wrong:
-        for name in wrong:
-            (staging / name).unlink(missing_ok=True)
         print(f"{len(wrong)} of {len(sums)} files do not match {MANIFEST}: {', '.join(wrong[:5])}", file=sys.stderr)
         return 1
     tidy(staging, set(sums) | {MANIFEST})
@@ -41,6 +43,17 @@ def main() -> int:
     staging.rename(target)
     flush(target.parent)
     return 0
+
+
+def differing(staging: Path) -> tuple[dict[str, str], list[str]]:
+    """The manifest's checksums by name, and the names of what was missing or had another; those files are gone."""
+    sums = dict(line.split("  ", 1)[::-1] for line in (staging / MANIFEST).read_text().splitlines())
+    with ThreadPoolExecutor() as pool:
+        seen = dict(zip(sums, pool.map(lambda name: sha256(staging / name), sums), strict=True))
+    wrong = [name for name in sums if seen[name] != sums[name]]
+    for name in wrong:
+        (staging / name).unlink(missing_ok=True)
+    return sums, wrong
 
 
 def sha256(path: Path) -> str:

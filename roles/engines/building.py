@@ -20,7 +20,7 @@ from roles.engines.defaults import Defaults
 from roles.engines.facts import BUILDS, BuildState, Present, build_unit
 from roles.engines.remote import Tell, read
 from roles.engines.repairing import SendRepairs, python_path
-from roles.rsync import RESUMING, TELLING, reach, transfer
+from roles.rsync import BY_CONTENT, RESUMING, TELLING, reach, transfer
 from roles.steps import write
 
 
@@ -141,7 +141,7 @@ class SendCalibration(PyinfraCommand):
         """True once everything is there."""
         host.run_shell_command(StringCommand("mkdir -p", shlex.quote(self.target)), **connector_arguments)
         how, there = reach(host, bool(connector_arguments.get("_sudo")), self.target)
-        argv = [*RESUMING, "--delete", *TELLING, *how, f"{self.source}/", there]
+        argv = [*RESUMING, BY_CONTENT, "--delete", *TELLING, *how, f"{self.source}/", there]
         return transfer(host, argv, "calibration texts", self.settings)
 
 

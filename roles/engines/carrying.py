@@ -15,7 +15,7 @@ from deploy.slice import EngineSlice
 from roles.engines.defaults import Defaults
 from roles.engines.keep import Kept
 from roles.places import PROGRAMS
-from roles.rsync import RESUMING, TELLING, reach, transfer
+from roles.rsync import BY_CONTENT, RESUMING, TELLING, reach, transfer
 
 
 class Carry(PyinfraCommand):
@@ -53,7 +53,8 @@ class Collect(Carry):
         if not self.kept.is_cached(self.engine):
             how, there = reach(host, bool(arguments.get("_sudo")), self.engine.path)
             staging = self.kept.staging(self.engine)
-            argv = [*RESUMING, "--exclude=.*", *TELLING, *how, there, f"{staging}/"]
+            begun = [BY_CONTENT] if any(staging.iterdir()) else []
+            argv = [*RESUMING, *begun, "--exclude=.*", *TELLING, *how, there, f"{staging}/"]
             if not transfer(host, argv, f"engine {self.engine.model}", self.settings):
                 return False
             self.kept.publish(self.engine)
@@ -71,12 +72,13 @@ class Fetch(Carry):
         path = self.engine.path
         parent, _, last = path.rpartition("/")
         incoming = f"{parent}/.{last}.incoming"
-        self._run(host, f"mkdir -p {shlex.quote(incoming)}", arguments)
+        i, p = shlex.quote(incoming), shlex.quote(path)
+        _, said = self._run(host, f"if test -e {i}; then echo begun; else mkdir -p {i}; fi", arguments)
+        begun = [BY_CONTENT] if "begun" in said else []
         how, there = reach(host, bool(arguments.get("_sudo")), incoming)
-        argv = [*RESUMING, "--delete", *TELLING, *how, f"{source}/", there]
+        argv = [*RESUMING, *begun, "--delete", *TELLING, *how, f"{source}/", there]
         if not transfer(host, argv, f"engine {self.engine.model}", self.settings):
             return False
-        i, p = shlex.quote(incoming), shlex.quote(path)
         checked, said = self._run(host, f"python3 {PROGRAMS}/engine.py verify {i} 2>&1", arguments)
         if not checked:
             self._run(host, f"rm -rf {i}", arguments)

@@ -92,8 +92,9 @@ class Send:
             yield Refuse(self._changed(source))
             return
         yield StringCommand("install -d -m 0755", QuoteString(self.staging))
-        yield Rsync(source, names, self.staging, self.weights.model, self.settings)
         yield write(f"{self.staging}/manifest.sha256", wanted)
+        yield StringCommand(f"python3 {PROGRAMS}/publish.py --before", QuoteString(self.staging))
+        yield Rsync(source, names, self.staging, self.weights.model, self.settings)
         yield StringCommand(f"python3 {PROGRAMS}/publish.py", QuoteString(self.staging), QuoteString(self.target))
 
     def _source(self) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -128,11 +129,35 @@ def test_an_engine_arrives_aside_is_checked_there_and_renamed(
     ran = carry(Fetch(an_engine(path=path), kept, KEEPING))
     told = [heard.command for heard in ran.shell["host"] if heard.executing][1:]  # after the question
     assert told == [
-        f"mkdir -p {incoming}",
+        f"if test -e {incoming}; then echo begun; else mkdir -p {incoming}; fi",
         f"python3 /usr/local/lib/enginehouse/engine.py verify {incoming} 2>&1",
         f"rm -rf {path} {path}.refused && sync {incoming}/engine.json && mv -T {incoming} {path}",
     ]
     assert names(Path(incoming)) == WHOLE
+
+
+def cut(whole: Path, half: Path) -> Path:
+    """A copy of a file as a power cut leaves it: size and time are right, the content was not written yet."""
+    half.write_bytes(bytes(whole.stat().st_size))
+    os.utime(half, ns=(whole.stat().st_atime_ns, whole.stat().st_mtime_ns))
+    return half
+
+
+def test_what_a_power_cut_left_on_a_host_is_sent_anew(there: EngineSlice, trust: EngineTrust, tmp_path: Path) -> None:
+    kept = Kept(None, trust)
+    carry(Collect(there, kept, KEEPING))
+    incoming = tmp_path / "host" / "new" / f".{there.fingerprint}.incoming"
+    incoming.mkdir(parents=True)
+    half = cut(kept.cached(there) / "rank0.engine", incoming / "rank0.engine")
+    carry(Fetch(an_engine(path=f"{tmp_path}/host/new/{there.fingerprint}"), kept, KEEPING), {"then echo begun": "begun"})
+    assert half.read_bytes() == b"engine"
+
+
+def test_what_a_power_cut_left_of_a_collected_copy_is_sent_anew(there: EngineSlice, trust: EngineTrust) -> None:
+    kept = Kept(None, trust)
+    cut(Path(there.path) / "rank0.engine", kept.staging(there) / "rank0.engine")
+    assert carry(Collect(there, kept, KEEPING)).failed_hosts == ()
+    assert (kept.cached(there) / "rank0.engine").read_bytes() == b"engine"
 
 
 def test_what_the_host_does_not_accept_is_not_published(there: EngineSlice, trust: EngineTrust, tmp_path: Path) -> None:

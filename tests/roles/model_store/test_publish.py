@@ -43,6 +43,22 @@ def test_what_does_not_match_is_named_and_sent_again(staging: Path, capsys: pyte
     assert capsys.readouterr().err == "1 of 1 files do not match manifest.sha256: model.safetensors\n"
 
 
+def test_what_a_power_cut_left_is_gone_before_rsync_takes_it_for_sent(
+    staging: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The right size, and zeros where nothing was written yet; another file had not even begun."""
+    (staging / "manifest.sha256").write_text(
+        "".join(f"{hashlib.sha256(b'tensors').hexdigest()}  {name}\n" for name in ("a", "b", "c"))
+    )
+    (staging / "a").write_bytes(bytes(7))
+    (staging / "b").write_bytes(b"tensors")
+    publish.sys.argv = ["publish.py", "--before", str(staging)]
+    assert publish.main() == 0
+    assert sorted(os.listdir(staging)) == [".rsync-partial", "b", "manifest.sha256", "model.safetensors"]
+    assert capsys.readouterr() == ("", "")
+    assert not staging.with_name("m").exists()
+
+
 def test_a_missing_file_is_named(staging: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (staging / "model.safetensors").unlink()
     assert call(staging) == 1
