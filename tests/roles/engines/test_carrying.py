@@ -149,7 +149,8 @@ def test_what_a_power_cut_left_on_a_host_is_sent_anew(there: EngineSlice, trust:
     incoming = tmp_path / "host" / "new" / f".{there.fingerprint}.incoming"
     incoming.mkdir(parents=True)
     half = cut(kept.cached(there) / "rank0.engine", incoming / "rank0.engine")
-    carry(Fetch(an_engine(path=f"{tmp_path}/host/new/{there.fingerprint}"), kept, KEEPING), {"then echo begun": "begun"})
+    engine = an_engine(path=f"{tmp_path}/host/new/{there.fingerprint}")
+    carry(Fetch(engine, kept, KEEPING), {"then echo begun": "begun"})
     assert half.read_bytes() == b"engine"
 
 
