@@ -9,7 +9,9 @@ from deploy.catalog.flags import build_flags
 from deploy.catalog.names import offer
 from deploy.checks.placed import Placed
 from deploy.checks.speculation import KEYS_SINCE, first_release
+from deploy.engine.recipe import ADAPTERS_ARE
 from deploy.errors import Refusal
+from deploy.resolve import precision_of
 from deploy.spec import LoRA
 from deploy.versions import at_least
 
@@ -48,6 +50,7 @@ def lora_problems(placed: Placed) -> Iterator[Refusal]:
         )
     if placed.is_engine:
         yield from _served(placed)
+        yield from _type(placed)
     yield from _adapters(placed, lora)
     yield from _modules(placed, lora)
     yield from _sizes(placed, lora)
@@ -62,6 +65,18 @@ def _served(placed: Placed) -> Iterator[Refusal]:
             seen=f"LoRA(…), {placed.release}",
             wanted=f"TensorRT-LLM {KEYS_SINCE} or later",
             attempt=f'release="{first_release(KEYS_SINCE)}", or a checkpoint with the adapter merged in',
+        )
+
+
+def _type(placed: Placed) -> Iterator[Refusal]:
+    if precision_of(placed.served) == "bfloat16" and placed.model.engine.checkpoint == "hub":
+        yield placed.no(
+            "lora-type",
+            "adapters are read as float16, and an engine of bfloat16 refuses them or answers as if there were none",
+            "precision",
+            seen=f'precision="{placed.model.precision}", which is bfloat16 here, with LoRA(…)',
+            wanted="an engine of the adapters' type (NVIDIA/TensorRT-LLM issue 2434, tensorrtllm_backend issue 791)",
+            attempt=f'precision="{ADAPTERS_ARE}", or a quantised one: what it leaves in 16 bit is then float16',
         )
 
 

@@ -127,7 +127,7 @@ def _quantize(recipe: Recipe, output: str, calibration: str) -> Making:
 def _with_heads(recipe: Recipe, heads: str, output: str) -> Making:
     """EAGLE's or Medusa's script, which converts the model too; `--dtype auto` is not in all its revisions."""
     assert recipe.beside, "heads without files passed the checks"
-    flags = [("--dtype", recipe.precision if recipe.is_plain else "bfloat16"), *_split(recipe)]
+    flags = [("--dtype", _heads_dtype(recipe)), *_split(recipe)]
     if recipe.precision in WEIGHT_ONLY:
         flags += [("--use_weight_only", ""), ("--weight_only_precision", WEIGHT_ONLY[recipe.precision])]
     if isinstance(recipe.speculative, Medusa):
@@ -155,6 +155,11 @@ def _depth(eagle: Eagle) -> int:
     return max(map(len, ast.literal_eval(eagle.choices))) if eagle.choices else EAGLE_LAYERS
 
 
+def _heads_dtype(recipe: Recipe) -> str:
+    """What the heads are held in, as the model is."""
+    return "bfloat16" if recipe.dtype == "auto" else recipe.dtype
+
+
 def _redrafter(recipe: Recipe, output: str, model: tuple[str, str]) -> Making:
     assert isinstance(recipe.speculative, ReDrafter) and recipe.beside, "ReDrafter without files passed the checks"
     return Making(
@@ -162,7 +167,7 @@ def _redrafter(recipe: Recipe, output: str, model: tuple[str, str]) -> Making:
         program="redrafter/convert_checkpoint.py",
         script=heads_path("redrafter"),
         flags=(
-            ("--dtype", recipe.precision if recipe.is_plain else "bfloat16"),
+            ("--dtype", _heads_dtype(recipe)),
             ("--tp_size", str(recipe.ways.tensor)),
             ("--redrafter_num_beams", str(recipe.speculative.beams)),
             ("--redrafter_draft_len_per_beam", str(recipe.speculative.tokens)),

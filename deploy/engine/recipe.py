@@ -18,6 +18,7 @@ from deploy.spec import LLM, Calibration, Draft, LoRA, ReDrafter, Server, Specul
 
 TARGET, DRAFT = "target", "draft"
 PLAIN = ("float16", "bfloat16")
+ADAPTERS_ARE = "float16"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,9 +67,13 @@ class Recipe:
 
     @property
     def dtype(self) -> str:
-        """What is not quantised is held in; ReDrafter's heads have to be of the same type, so it is said."""
+        """What is not quantised is held in; said where something beside the model has to be of the same type.
+
+        ReDrafter's heads are bfloat16. Adapters reach the engine as float16: the example that brings them into its form
+        writes bfloat16 as numpy's V2, which numpyUtils.cpp does not read.
+        """
         unsaid = "bfloat16" if isinstance(self.speculative, ReDrafter) else "auto"
-        return self.precision if self.is_plain else unsaid
+        return self.precision if self.is_plain else ADAPTERS_ARE if self.lora else unsaid
 
 
 def recipes_of(served: Served, server: Server, trtllm: str) -> tuple[Recipe, ...]:

@@ -15,6 +15,7 @@ from __future__ import annotations
 from pathlib import PurePosixPath
 from typing import Any, cast
 
+from deploy.engine.recipe import ADAPTERS_ARE
 from deploy.files import weights_path
 from deploy.slice import ModelSlice, ServerSlice
 from roles.texts import HERE
@@ -77,7 +78,7 @@ def conversions(model: ModelSlice) -> list[tuple[str, list[str]]]:
         adapters = zip(cast(list[dict[str, Any]], model.settings["adapters"]), model.adapters, strict=True)
         for adapter, weights in adapters:
             command = ["python3", f"{EXAMPLES}/hf_lora_convert.py", "-i", weights_path(weights)]
-            found.append((f"{prefetched}/{adapter['task_id']}", [*command, "--storage-type", "float16", "-o"]))
+            found.append((f"{prefetched}/{adapter['task_id']}", [*command, "--storage-type", ADAPTERS_ARE, "-o"]))
     return found
 
 

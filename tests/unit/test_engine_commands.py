@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from deploy.spec import (
+    LLM,
     Adapter,
     Draft,
     Eagle,
@@ -103,7 +104,21 @@ def test_adapters_logits_beams_and_options_are_built_in_by_these_flags() -> None
     compiled = Engine(
         max_input_len=4096, context_logits=True, generation_logits=True, options={"reduce_fusion": "enable"}
     )
-    same_as_golden("engines/llama.lora-logits.txt", commands(replace(PLAIN, lora=lora, engine=compiled)))
+    same_as_golden(
+        "engines/llama.lora-logits.txt", commands(replace(PLAIN, precision="float16", lora=lora, engine=compiled))
+    )
+
+
+def test_what_an_engine_with_adapters_holds_in_16_bit_is_of_their_type() -> None:
+    """Quantised weights leave the rest in 16 bit: of the checkpoint's type otherwise."""
+    lora = LoRA(adapters=(Adapter(name="sql", task_id=1, weights=ELSEWHERE),))
+    assert [typed(FP8), typed(replace(FP8, lora=lora))] == ["auto", "float16"]
+
+
+def typed(model: LLM) -> str:
+    """What the command that makes the checkpoint is told to hold the rest in."""
+    argv = engine(model).steps[0].argv
+    return argv[argv.index("--dtype") + 1]
 
 
 def test_an_int8_cache_is_never_read_in_pages() -> None:

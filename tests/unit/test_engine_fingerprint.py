@@ -19,7 +19,7 @@ from deploy.slice import EngineSlice
 from deploy.spec import Adapter, Draft, KVCache, LoRA, Machine, Release, Replay, Weights
 from deploy.surroundings import EngineRecord
 from tests.unit import given
-from tests.unit.engines import AROUND, CALIBRATION, ELSEWHERE, FP8, PLAIN, SMALL, TRUST, engine, engine_plan
+from tests.unit.engines import AROUND, CALIBRATION, ELSEWHERE, FP8, SMALL, TRUST, engine, engine_plan
 
 LORA = LoRA(adapters=(Adapter(name="sql", task_id=1, weights=ELSEWHERE),))
 FULL = engine(replace(FP8, speculative=Draft(checkpoint=SMALL, weights=ELSEWHERE), lora=LORA)).fields
@@ -127,7 +127,7 @@ def test_names_run_time_and_the_cards_memory_make_no_other_engine(model: Any, ch
 def test_one_more_adapter_of_the_same_modules_needs_no_rebuild() -> None:
     """Modules and rank are compiled in, adapters are not."""
     more = replace(LORA, adapters=(*LORA.adapters, Adapter(name="law", task_id=2, weights=ELSEWHERE)))
-    assert engine(replace(PLAIN, lora=more)).fingerprint == engine(replace(PLAIN, lora=LORA)).fingerprint
+    assert engine(replace(FP8, lora=more)).fingerprint == engine(replace(FP8, lora=LORA)).fingerprint
 
 
 def test_equal_inventories_give_equal_bytes() -> None:

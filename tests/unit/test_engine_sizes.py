@@ -60,7 +60,8 @@ def test_the_disk_holds_engines_and_the_largest_scratch_space() -> None:
 def test_everything_a_model_speculates_with_or_adapts_reaches_the_host() -> None:
     """Each in a directory of its own."""
     lora = LoRA(adapters=(Adapter(name="sql", task_id=1, weights=ELSEWHERE),))
-    model = replace(PLAIN, speculative=Draft(checkpoint=SMALL, weights=ELSEWHERE), lora=lora, max_batch_size=8)
+    draft = Draft(checkpoint=SMALL, weights=ELSEWHERE)
+    model = replace(PLAIN, precision="float16", speculative=draft, lora=lora, max_batch_size=8)
     assert [one.model for one in engine_plan(model).slices[0].weights] == ["llama", "llama-draft", "llama-lora-sql"]
 
 

@@ -57,6 +57,7 @@ FINE = {
         replace(
             MIXTRAL,
             path="engine",
+            precision="float16",
             lora=LoRA(adapters=(Adapter(name="a", task_id=1, weights=HEAD),), target_modules=("moe_gate", "attn_q")),
         ),
         gpu="h200-141",

@@ -80,7 +80,7 @@ def split_inventories(draw: st.DrawFn) -> dict[str, Any]:
     changes["kv_cache"] = KVCache(dtype="fp8" if fp8 else "auto", tokens=draw(st.none() | st.integers(8192, 600_000)))
     if compiled:
         changes |= {"path": "engine", "lora": draw(st.sampled_from([None, ADAPTERS]))}
-        changes |= {"precision": "fp8", "calibration": TEXTS} if fp8 else {}
+        changes |= {"precision": "fp8", "calibration": TEXTS} if fp8 else {"precision": "float16"}
     beside = [] if compiled and ways > 1 else draw(ENCODERS)
     data = main(*beside, replace(LLAMA, **changes), gpus=tuple(range(ways)))
     trust = {"engine_trust": EngineTrust(key="keys/engines")}

@@ -57,8 +57,9 @@ def options(**given: Any) -> dict[str, Any]:
 
 
 def adapters(*given: Adapter, **changes: Any) -> dict[str, Any]:
-    """The same engine with adapters."""
-    return engine(lora=LoRA(adapters=given or (Adapter(name="a", task_id=1, weights=HEAD),), **changes))
+    """The same engine with adapters, in their type."""
+    lora = LoRA(adapters=given or (Adapter(name="a", task_id=1, weights=HEAD),), **changes)
+    return engine(precision="float16", lora=lora)
 
 
 PRECISION = {
@@ -274,7 +275,12 @@ ADAPTERS = {
     "no request of llmapi can name an adapter": Wrong(
         llama(lora=LoRA(adapters=(Adapter(name="a", task_id=1, weights=HEAD),))), "lora-path", f"{MODEL}.lora"
     ),
-    "LoRA has adapters": Wrong(engine(lora=LoRA(adapters=())), "no-adapters", f"{MODEL}.lora.adapters"),
+    "an engine with adapters is of their type": Wrong(
+        engine(lora=LoRA(adapters=(Adapter(name="a", task_id=1, weights=HEAD),))), "lora-type", f"{MODEL}.precision"
+    ),
+    "LoRA has adapters": Wrong(
+        engine(precision="float16", lora=LoRA(adapters=())), "no-adapters", f"{MODEL}.lora.adapters"
+    ),
     "adapters are loaded by themselves since 0.19": Wrong(
         adapters() | {"release": "25.04"}, "lora-too-early", f"{MODEL}.lora"
     ),
