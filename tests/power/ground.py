@@ -11,7 +11,7 @@ from pathlib import Path
 
 from rehearsal import forks, machine, reader
 from rehearsal.machine import Machine
-from rehearsal.places import REPOSITORY, Places
+from rehearsal.places import REPOSITORY, Places, RehearsalRefused
 from roles.places import PROGRAMS, ROOT
 from roles.tar import tarred
 from roles.texts import shipped
@@ -23,6 +23,8 @@ NUMBER = 8
 PLACES = Places(REPOSITORY / ".rehearsal" / f"number-{NUMBER}", NUMBER)
 NAME, BARE, READY = "power", "power-bare", "power-ready"
 SEED = 20261121
+FIRST, CUTS = 2, 10
+# Numbers 0 and 1 are what the machine has before the first cut.
 PACKAGES = ("docker.io", "docker-cli", "iptables", "procps", "python3", "rsync")
 # Nothing of this is part of a cut, and under emulation it would cost most of every boot.
 QUIET = (
@@ -101,6 +103,8 @@ class Ground:
     seconds: dict[str, float] = field(default_factory=dict)
     lengths: dict[str, float] = field(default_factory=dict)
     """Of an undisturbed publish and swap beside each other: what the moments of the cuts are drawn from."""
+    lost: str = ""
+    """Why no further cut is tried."""
 
     def release(self, number: int) -> Release:
         """The server's release of that number."""
@@ -143,12 +147,13 @@ class Ground:
 
     def cut(self, number: int) -> Cut:
         """The plug was pulled in the middle of publishing and swapping in that number, and both were done again."""
+        assert not self.lost, f"not tried: {self.lost}"
         chance = random.Random(SEED + number)
         works = self.publish(number), self.swap(number)
         moments = [chance.uniform(0, self.lengths[each.name]) for each in works]
         self.begin(*((each, max(moments) - moment) for each, moment in zip(works, moments, strict=True)))
         time.sleep(max(moments))
-        self.one.power_cycle()
+        self.boot(number)
         after = self.look()
         has_it = any(each.startswith(f"{revision(number)} {self.manifest(number)} ") for each in after.revisions)
         serves = after.serves(self.release(number).id)
@@ -157,6 +162,14 @@ class Ground:
         end = self.look()
         self.one.run(f"rm -rf {ROOT}/weights/bulk/{revision(number - 1)}; sync")
         return Cut(number, *moments, after=self.words(after, number), end=self.words(end, number))
+
+    def boot(self, number: int) -> None:
+        """The plug was pulled, and the machine is up again. One that does not come is not waited for nine times."""
+        try:
+            self.one.power_cycle()
+        except RehearsalRefused:
+            self.lost = f"the machine did not come up after cut {number - FIRST + 1}; its own words are there"
+            raise
 
     def tell(self, cut: Cut) -> None:
         """One line about a cut, kept beside the machine."""

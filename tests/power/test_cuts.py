@@ -9,12 +9,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.power.ground import Cut, Ground, Words
+from tests.power.ground import CUTS, FIRST, Cut, Ground, Words
 
 pytestmark = [pytest.mark.faults, pytest.mark.xdist_group("number-8")]
-
-FIRST, CUTS = 2, 10
-# Numbers 0 and 1 are what the machine has before the first cut.
 
 
 @pytest.fixture(scope="module", params=range(FIRST, FIRST + CUTS), ids=lambda number: f"cut-{number - 1}")
