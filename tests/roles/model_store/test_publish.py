@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
 
+from roles.rsync import RESUMING
 from tests.roles.loading import program
 
 publish = program("model_store/publish.py")
@@ -57,6 +59,21 @@ def test_what_a_power_cut_left_is_gone_before_rsync_takes_it_for_sent(
     assert sorted(os.listdir(staging)) == [".rsync-partial", "b", "manifest.sha256", "model.safetensors"]
     assert capsys.readouterr() == ("", "")
     assert not staging.with_name("m").exists()
+
+
+def test_the_run_after_a_power_cut_publishes(staging: Path, tmp_path: Path) -> None:
+    """With the real rsync, which takes a file of the right size and time for sent."""
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "model.safetensors").write_bytes(b"tensors")
+    before = (source / "model.safetensors").stat()
+    (staging / "model.safetensors").write_bytes(bytes(7))
+    os.utime(staging / "model.safetensors", ns=(before.st_atime_ns, before.st_mtime_ns))
+    publish.sys.argv = ["publish.py", "--before", str(staging)]
+    publish.main()
+    subprocess.run([*RESUMING, f"{source}/", f"{staging}/"], check=True)
+    assert call(staging) == 0
+    assert (staging.with_name("m") / "model.safetensors").read_bytes() == b"tensors"
 
 
 def test_a_missing_file_is_named(staging: Path, capsys: pytest.CaptureFixture[str]) -> None:
