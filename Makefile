@@ -14,7 +14,7 @@ TORCH     := torch==2.13.0
 LANES     ?= -n 4 --dist loadgroup --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help plan deploy rehearse rehearse-qemu rehearse-down test faults unit lint lock clean rehearsal-packages
+.PHONY: help plan deploy rehearse rehearse-qemu rehearse-down test faults gpu measure unit lint lock clean rehearsal-packages
 
 help: ## what can be typed here
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 18
@@ -69,6 +69,18 @@ test: lint ## everything that proves the repository right, rehearsal machines in
 faults: $(TESTREADY) ## everything that goes wrong on a host, one thing after the other, on rehearsal machines
 	$(RUN)/python -m rehearsal requirements --install --tests --faults
 	$(RUN)/pytest -m faults $(LANES) $(PYTEST_ARGS)
+
+# The virtual environment above has torch for a CPU; a machine with a GPU has its own, so these two run PYTHON.
+gpu: ## the encoders' tests on this machine's GPU, with a PYTHON that has torch for it and requirements-test.lock
+	@$(PYTHON) -c 'import torch; raise SystemExit(not torch.cuda.is_available())' \
+	  || { echo "$(PYTHON) has no torch that sees a GPU here: nothing was tested. Try: make gpu PYTHON=/path/to/python"; exit 1; }
+	$(PYTHON) -m pytest -m gpu $(PYTEST_ARGS)
+
+# benchmarks/bring_triton.py is for machines without a package index. Nothing else may run beside it.
+measure: ## the README's table of encoders, the same beside a neighbour, and 200,000 mixed requests; 20 minutes of a GPU
+	$(PYTHON) -m benchmarks.encoders --seconds 1 --fp8
+	$(PYTHON) -m benchmarks.encoders --seconds 1 --without-naive --without-http --neighbour
+	$(PYTHON) -m benchmarks.soak
 
 lock: ## write requirements*.lock anew from pyproject.toml (hashes, no URLs, torch left out)
 	$(PYTHON) -m venv .cache/lock && .cache/lock/bin/pip install --quiet pip-tools
