@@ -6,12 +6,16 @@
 
 KEPT is JSON: {"weights": […], "engines": […], "images": […]} that the plan names, and "keep": how many others of each
 kind are left, the newest first. What the current or the previous release of any server uses stays, whatever KEPT says.
-While a server does not serve, or a swap was cut, everything stays: it may be needed to mend that. How many releases
-are kept is the swap's to count (triton_settings keep_releases); here only the cache of one that is gone goes.
+While a server does not serve, or a swap was cut, everything stays: it may be needed to mend that. What came within six
+hours stays too, and what a release that came within six hours uses: another run may have brought it for a swap that is
+still to come. How many releases are kept is the swap's to count (triton_settings keep_releases); here only the cache of
+one that is gone goes, and a directory that is no release any more.
 """
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 import os
 import re
@@ -29,6 +33,8 @@ MOUNTED = re.compile(r"source=([^,\s]+),")
 ASIDE = re.compile(r"^[0-9a-f]{16}\.(failed|refused)$")
 GIVEN_UP_SECONDS = 7 * 24 * 3600
 """A transfer of what no plan names any more is continued within days, or never."""
+FRESH_SECONDS = 6 * 3600
+"""From an image's pull or an engine's arrival to the swap that uses it hours pass: others build, waves wait."""
 ENGINE = re.compile(r"^[0-9a-f]{16}$")
 
 
@@ -43,13 +49,25 @@ class Spare:
 
 def main() -> int:
     verb, kept = sys.argv[1], json.loads(sys.argv[2])
-    if unsettled():
-        return 0
-    for spare in spares(kept):
-        print(f"{spare.what}: {spare.why}", flush=True)
-        if verb == "remove":
-            spare.remove()
+    with alone() if verb == "remove" else contextlib.nullcontext():
+        if unsettled():
+            return 0
+        for spare in spares(kept):
+            print(f"{spare.what}: {spare.why}", flush=True)
+            if verb == "remove":
+                spare.remove()
     return 0
+
+
+@contextlib.contextmanager
+def alone() -> Iterator[None]:
+    """No other run removes meanwhile: who comes second waits, and looks then at what is left."""
+    handle = os.open(ROOT, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
 
 
 def unsettled() -> bool:
@@ -71,19 +89,28 @@ def states(units: list[str]) -> list[str]:
 
 def spares(kept: dict) -> Iterator[Spare]:
     """Everything that may go."""
-    keep, served = kept["keep"], releases_that_served()
-    mounted = {path for release in served for path in mounts(release)}
+    keep, used = kept["keep"], releases_that_served() | releases_that_may_serve()
+    mounted = {path for release in used for path in mounts(release)}
     yield from left_behind()
     yield from directories("weights", {*kept["weights"], *mounted}, keep["weights"], lambda name: name[:1] != ".")
     yield from directories("engines", {*kept["engines"], *mounted}, keep["engines"], ENGINE.match)
     yield from directories("engines", set(), keep["failed"], ASIDE.match)
-    yield from images({*kept["images"], *map(image_of, served)}, keep["images"])
+    yield from images({*kept["images"], *map(image_of, used)}, keep["images"])
 
 
 def releases_that_served() -> set[Path]:
     """Those that `current` and `previous` of every server name."""
     links = [*ROOT.glob("servers/*/current"), *ROOT.glob("servers/*/previous")]
     return {link.resolve() for link in links if link.exists()}
+
+
+def releases_that_may_serve() -> set[Path]:
+    """Those that were asked for, or published, within six hours: their swap may be still to come."""
+    found = {path.parent for path in ROOT.glob("releases/[!.]*/server.json") if fresh(path.parent)}
+    for wanted in filter(fresh, ROOT.glob("servers/*/wanted.json")):
+        release = ROOT / "releases" / json.loads(wanted.read_text())["release"]
+        found |= {release} if (release / "server.json").exists() else set()
+    return {path.resolve() for path in found}
 
 
 def mounts(release: Path) -> set[str]:
@@ -97,25 +124,32 @@ def image_of(release: Path) -> str:
 
 def left_behind() -> Iterator[Spare]:
     """What an interrupted removal left, caches whose release is gone, transfers of engines that came another way."""
-    for path in sorted([*ROOT.glob("*/.*.removing"), *ROOT.glob("*/*/.*.removing")]):
+    for path in sorted(each for depth in ("", "*/", "*/*/") for each in ROOT.glob(f"{depth}.*.removing")):
         yield Spare(str(path), "an interrupted removal left it", lambda path=path: shutil.rmtree(path))
     for path in sorted(ROOT.glob("engines/*/.*.incoming")):
-        if path.with_name(path.name.strip(".").removesuffix(".incoming")).is_dir():
+        if path.with_name(path.name.strip(".").removesuffix(".incoming")).is_dir() and not arrived_lately(path):
             yield directory(path, "the engine is there")
     for path in sorted([*ROOT.glob("releases/.*.partial"), *ROOT.glob("weights/*/.*.partial")]):
         if time.time() - last_written(path) > GIVEN_UP_SECONDS:
             yield directory(path, "its transfer broke off, and nobody has continued it for a week")
-    for path in sorted(ROOT.glob("cache/*")):
+    linked = releases_that_served()
+    for path in sorted(path for path in ROOT.glob("releases/[!.]*") if path.is_dir()):
+        if not (path / "server.json").exists() and path.resolve() not in linked and not fresh(path):
+            yield directory(path, "half of a release: its removal was cut off")
+    for path in sorted(ROOT.glob("cache/[!.]*")):
         if not (ROOT / "releases" / path.name).exists():
             yield directory(path, "its release is gone")
 
 
 def directories(kind: str, used: set[str], keep: int, counts: Callable[[str], object]) -> Iterator[Spare]:
     """Of each model, directories that are not used, but for the newest."""
+    is_new = arrived_lately if kind == "engines" else fresh
     for model in sorted(path for path in ROOT.glob(f"{kind}/*") if path.is_dir()):
         idle = [path for path in model.iterdir() if path.is_dir() and str(path) not in used and counts(path.name)]
         for path in newest_first(idle)[keep:]:
-            yield directory(path, f"no planned, current or previous release uses it, and {keep} newer ones are kept")
+            if not is_new(path):
+                why = f"no planned, current or previous release uses it, and {keep} newer ones are kept"
+                yield directory(path, why)
 
 
 def images(used: set[str], keep: int) -> Iterator[Spare]:
@@ -127,6 +161,8 @@ def images(used: set[str], keep: int) -> Iterator[Spare]:
             idle.append(record)
     for record in newest_first(idle)[keep:]:
         reference = json.loads(record.read_text())["reference"]
+        if fresh(record) or states([f"enginehouse-pull@{record.stem}.service"])[0] == "activating":
+            continue
         yield Spare(f"image {reference}", "no planned, current or previous release uses it", forget(record, reference))
 
 
@@ -150,20 +186,43 @@ def newest_first(paths: list[Path]) -> list[Path]:
     return sorted(paths, key=lambda path: (-path.stat().st_mtime, path.name))
 
 
+def fresh(path: Path) -> bool:
+    """Whether it was written within six hours. A clock that was ahead makes it fresh for longer, never for less."""
+    return time.time() - path.stat().st_mtime < FRESH_SECONDS
+
+
+def arrived_lately(engine: Path) -> bool:
+    """The same of an engine. One that rsync brought has the time it was built; its rename is younger."""
+    return fresh(engine) or time.time() - engine.stat().st_ctime < FRESH_SECONDS
+
+
 def last_written(path: Path) -> float:
     """When anything in a directory last was."""
     return max(each.lstat().st_mtime for each in (path, *path.rglob("*")))
 
 
 def directory(path: Path, why: str) -> Spare:
-    """A directory to remove: renamed first, so that nobody finds half of one where a whole one was."""
+    """A directory to remove: renamed first, so that nobody finds half of one where a whole one was.
+
+    The new name is on the disk before the first file goes: after a power cut too.
+    """
 
     def remove() -> None:
         gone = path.with_name(f".{path.name}.removing")
         path.rename(gone)
+        flush(path.parent)
         shutil.rmtree(gone)
 
     return Spare(f"{path} ({mib(path):,} MiB)", why, remove)
+
+
+def flush(folder: Path) -> None:
+    """The directory's entries would survive a power cut now."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def mib(path: Path) -> int:

@@ -216,8 +216,7 @@ def once(hub: Hub, file: Wanted, path: Path, progress: Progress) -> str:
     if wrong:
         path.unlink(missing_ok=True)
         raise OSError(f"{file.path} does not have the hub's checksum")
-    if not path.exists():
-        path.touch()
+    path.touch()  # an empty one was never received
     return sha256.hexdigest()
 
 
@@ -257,6 +256,8 @@ def publish(staging: Path, target: Path, sums: dict[str, str]) -> None:
     (staging / MANIFEST).write_text(manifest)
     (staging / MANIFEST).chmod(0o644)
     staging.chmod(0o755)
+    if not (target / MANIFEST).exists():  # a half one, left by a cut removal; a whole one is another's, of just now
+        shutil.rmtree(target, ignore_errors=True)
     os.sync()
     staging.rename(target)
     os.sync()

@@ -13,6 +13,7 @@ nothing left to import.
 
 from __future__ import annotations
 
+import contextlib
 import fnmatch
 import glob
 import json
@@ -385,11 +386,23 @@ def run(*command: str) -> str:
 def empty(*paths: str) -> None:
     """The directories are gone; of one that is a mount point the content."""
     for path in paths:
+        if path == DATA and os.path.isdir(path):
+            set_aside(Path(path))
         if os.path.ismount(path):
             for each in Path(path).iterdir():
                 shutil.rmtree(each) if each.is_dir() and not each.is_symlink() else each.unlink()
         else:
             shutil.rmtree(path, ignore_errors=True)
+
+
+def set_aside(data: Path) -> None:
+    """Nothing of it has its name any more: a deploy after a removal that was cut takes nothing half for whole."""
+    for each in [path for path in data.iterdir() if path.is_dir() and not path.is_symlink() and path.name[0] != "."]:
+        gone = each.with_name(f".{each.name}.removing")
+        shutil.rmtree(gone, ignore_errors=True)
+        with contextlib.suppress(OSError):  # one that is mounted there has to keep its name
+            each.rename(gone)
+    os.sync()
 
 
 def remove_empty(*folders: Path) -> None:

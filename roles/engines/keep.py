@@ -78,14 +78,19 @@ class Kept:
         if problem := problem_of(staging, self.trust):
             shutil.rmtree(staging)
             raise self._not_as_signed(engine, problem)
-        shutil.rmtree(self.cached(engine), ignore_errors=True)
+        self._forget(engine)
         staging.rename(self.cached(engine))
 
     def check_again(self, engine: EngineSlice) -> None:
         """A cached copy that is no longer as signed is gone, and refused: the next run gets another one."""
         if problem := problem_of(self.cached(engine), self.trust):
-            shutil.rmtree(self.cached(engine), ignore_errors=True)
+            self._forget(engine)
             raise self._not_as_signed(engine, f"{problem}; it is removed")
+
+    def _forget(self, engine: EngineSlice) -> None:
+        """Its signature goes first: what is left of a removal that was cut is not believed."""
+        (self.cached(engine) / SIGNATURE).unlink(missing_ok=True)
+        shutil.rmtree(self.cached(engine), ignore_errors=True)
 
     def put_away(self, engine: EngineSlice) -> None:
         """The store has what the cache has."""

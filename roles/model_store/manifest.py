@@ -1,14 +1,18 @@
 """The sha256 of every file of a directory on the control machine: what the host must end up with.
 
 Hashing 40 GB takes minutes, so sums are remembered by path, size and modification time under ~/.cache/enginehouse.
+What cannot be read there is not remembered, and what cannot be written there is summed again by the next run.
 """
 
 from __future__ import annotations
 
+import contextlib
 import fnmatch
 import hashlib
 import json
+import os
 import re
+import tempfile
 from pathlib import Path
 
 from deploy.errors import Refusal
@@ -37,14 +41,37 @@ def chosen(directory: Path, patterns: tuple[str, ...]) -> list[str]:
 def manifest(directory: Path, names: list[str], memory: Path = MEMORY) -> str:
     """The text of manifest.sha256, as `sha256sum -c` reads it."""
     memory = memory.expanduser()
-    known: dict[str, str] = json.loads(memory.read_text()) if memory.exists() else {}
+    known = _remembered(memory)
     keys = {name: _key(directory / name) for name in names}
     missing = {key: name for name, key in keys.items() if key not in known}
     if missing:
         known |= {key: _sha256(directory / name) for key, name in missing.items()}
-        memory.parent.mkdir(parents=True, exist_ok=True)
-        memory.write_text(json.dumps(known))
+        _remember(memory, known)
     return "".join(f"{known[keys[name]]}  {name}\n" for name in names)
+
+
+def _remembered(memory: Path) -> dict[str, str]:
+    """The sums of earlier runs; none where a full disk or a power cut left half of the file."""
+    try:
+        known = json.loads(memory.read_text())
+    except (OSError, ValueError):
+        return {}
+    found = known.items() if isinstance(known, dict) else ()
+    return {key: digest for key, digest in found if isinstance(digest, str) and SHA256.fullmatch(digest)}
+
+
+def _remember(memory: Path, known: dict[str, str]) -> None:
+    """By rename, so that another run never reads half of it. A full disk costs the next run minutes, not this run."""
+    with contextlib.suppress(OSError):
+        memory.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=memory.parent, prefix=f".{memory.name}.")
+        try:
+            with os.fdopen(handle, "w") as new:
+                new.write(json.dumps(known))
+            os.replace(name, memory)
+        except OSError:
+            os.unlink(name)
+            raise
 
 
 def spoiled(directory: Path, names: list[str], memory: Path = MEMORY) -> list[str]:

@@ -85,14 +85,16 @@ class Publish(PyinfraCommand):
 def publishing(release: str) -> str:
     """The shell command that publishes a release out of the tar on its standard input.
 
-    Every file and directory is on the disk before the name says so, and the name is before anything points to it.
+    Every file and directory is on the disk before the name says so, and the name is before anything points to it. What
+    has the name and no server.json is half of a release, left by a removal that was cut off: it makes room.
     """
     target, staging = places.release(release), f"{RELEASES}/.{release}.partial"
     return (
         f"set -e; umask 022; rm -rf {staging}; mkdir -p {staging};"
         f" base64 -d | tar -xz --no-same-owner -C {staging}; test -f {staging}/server.json;"
         f" chown -R root:root {staging}; find {staging} -exec sync {{}} +;"
-        f" test -d {target} || mv -T {staging} {target}; sync {RELEASES}; rm -rf {staging}"
+        f" test -f {target}/server.json || {{ rm -rf {target}; mv -T {staging} {target}; }};"
+        f" sync {RELEASES}; rm -rf {staging}"
     )
 
 

@@ -18,6 +18,8 @@ from pathlib import Path
 
 ROOT = Path(os.environ.get("ENGINEHOUSE_ROOT", "/var/lib/enginehouse"))
 LAST_LINES = 20
+FRESH_SECONDS = 6 * 3600
+"""A release that was published within six hours may be another run's, whose swap is still to come."""
 
 
 class Stays(Exception):
@@ -138,17 +140,25 @@ class Server:
             os.fsync(history.fileno())
 
     def prune(self, keep: int) -> None:
-        """Of this server's releases that are neither current nor previous, the newest `keep` stay."""
-        kept = {self.release("current"), self.release("previous")}
-        old = []
+        """Of this server's releases that nobody serves, asks for or has just published, the newest `keep` stay."""
+        kept, old = {self.release("current"), self.release("previous"), self.asked_for()}, []
+        for left in [*(ROOT / "releases").glob(".*.removing"), *(ROOT / "cache").glob(".*.removing")]:
+            shutil.rmtree(left, ignore_errors=True)
         for path in (ROOT / "releases").iterdir():
             with contextlib.suppress(OSError, ValueError, KeyError):
                 server = json.loads((path / "server.json").read_text())["server"]
                 if server == self.name and path.name not in kept and not path.name.startswith("."):
                     old.append((path.stat().st_mtime, path))
-        for _, path in sorted(old, reverse=True)[keep:]:
-            shutil.rmtree(path)
-            shutil.rmtree(ROOT / "cache" / path.name, ignore_errors=True)
+        for written, path in sorted(old, reverse=True)[keep:]:
+            if time.time() - written > FRESH_SECONDS:
+                remove(path)
+                remove(ROOT / "cache" / path.name)
+
+    def asked_for(self) -> str:
+        """The release of the newest wish: another run may have written one while this swap was under way."""
+        with contextlib.suppress(OSError, ValueError, KeyError):
+            return str(json.loads(self.wanted_file.read_text())["release"])
+        return ""
 
 
 def taken(release: str) -> set[str]:
@@ -156,6 +166,19 @@ def taken(release: str) -> set[str]:
     line = ROOT / "releases" / release / "run"
     text = line.read_text() if release and line.exists() else ""
     return {*re.findall(r"--publish \S+:(\d+):\d+", text), *re.findall(r"--device (\S+)", text)}
+
+
+def remove(path: Path) -> None:
+    """The directory is gone. Cut off, it is gone from under its name all the same, and the next prune does the rest.
+
+    Another name first, and that on the disk: half of a release with its server.json would be taken for a whole one.
+    What cannot be removed stays: the release that serves serves all the same.
+    """
+    gone = path.with_name(f".{path.name}.removing")
+    with contextlib.suppress(OSError):
+        path.rename(gone)
+        flush(path.parent)
+        shutil.rmtree(gone)
 
 
 def write(path: Path, content: dict) -> None:

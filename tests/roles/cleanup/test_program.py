@@ -1,83 +1,12 @@
-"""The program that cleans up, on a directory of its own with a systemd and a Docker of a few lines."""
+"""The program that cleans up: what goes, and what stays because the plan or a release of the host uses it."""
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
-from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.roles.loading import program
-
-clean_up = program("cleanup/clean_up.py")
-KEEP = {"weights": 1, "engines": 1, "images": 0, "failed": 1}
-
-
-class Host:
-    """ROOT of a host with one server; ages are in steps, the larger the older."""
-
-    def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.root, self.monkeypatch = root, monkeypatch
-        self.active, self.swap, self.containers = "active", "inactive", ""
-        self.docker: list[list[str]] = []
-        for name in ("releases", "cache", "servers/main", "weights/llama", "engines/llama", "images"):
-            (root / name).mkdir(parents=True)
-        monkeypatch.setattr(clean_up, "ROOT", root)
-        monkeypatch.setattr(clean_up, "SETTINGS", root / "etc")
-        monkeypatch.setattr(clean_up.subprocess, "run", self._run)
-
-    def _run(self, command: list[str], **_: Any) -> subprocess.CompletedProcess[str]:
-        if command[0] == "systemctl":
-            return subprocess.CompletedProcess(command, 0, stdout=f"{self.active}\n{self.swap}\n")
-        self.docker.append(command)
-        return subprocess.CompletedProcess(command, 0, stdout=self.containers if command[1] == "ps" else "")
-
-    def make(self, path: str, age: int = 0) -> Path:
-        """A directory with a file in it, so old."""
-        made = self.root / path
-        made.mkdir(parents=True)
-        (made / "file").write_text("x")
-        os.utime(made, (1_000_000_000 - age, 1_000_000_000 - age))
-        return made
-
-    def release(self, name: str, age: int = 0, image: str = "new", uses: str = "") -> None:
-        """A published release that mounts `uses`."""
-        made = self.make(f"releases/{name}", age)
-        (made / "server.json").write_text(json.dumps({"server": "main", "image": {"pull_reference": image}}))
-        (made / "run").write_text(f"  --mount type=bind,source={self.root / uses},target=x,readonly\n" if uses else "")
-        os.utime(made, (1_000_000_000 - age, 1_000_000_000 - age))
-
-    def link(self, link: str, release: str) -> None:
-        """`current` or `previous` names it."""
-        (self.root / "servers/main" / link).symlink_to(f"../../releases/{release}")
-
-    def image(self, name: str) -> None:
-        """One this project pulled."""
-        (self.root / f"images/{name}.json").write_text(json.dumps({"reference": name}))
-
-    def call(self, verb: str = "remove", **kept: Any) -> None:
-        """The program, told to keep this."""
-        told = {"weights": [], "engines": [], "images": ["new"], "keep": KEEP} | kept
-        self.monkeypatch.setattr(clean_up.sys, "argv", ["clean_up.py", verb, json.dumps(told)])
-        assert clean_up.main() == 0
-
-    def has(self, folder: str) -> list[str]:
-        """Names in a folder."""
-        return sorted(path.name for path in (self.root / folder).iterdir())
-
-
-@pytest.fixture
-def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
-    """A host whose server serves `now`, and served `before` last."""
-    made = Host(tmp_path, monkeypatch)
-    made.release("now", 0)
-    made.release("before", 9, image="old")
-    made.link("current", "now")
-    made.link("previous", "before")
-    return made
+from tests.roles.cleanup.spares import Host
 
 
 def test_releases_are_the_swaps_to_count_and_only_the_cache_of_a_gone_one_goes(host: Host) -> None:
@@ -111,6 +40,7 @@ def test_engines_go_but_for_the_newest_and_a_failed_build_is_kept_to_look_at(hos
     host.make(f"engines/llama/{'d' * 16}.failed", 1)
     host.make(f"engines/llama/{'e' * 16}.refused", 2)
     host.make(f"engines/llama/.{'f' * 16}.staging", 3)
+    host.days_pass(2)
     host.call(engines=[str(host.root / "engines/llama" / ("c" * 16))])
     assert host.has("engines/llama") == [f".{'f' * 16}.staging", "a" * 16, "c" * 16, f"{'d' * 16}.failed"]
 
@@ -176,6 +106,7 @@ def test_a_transfer_of_an_engine_goes_once_the_engine_is_there(host: Host) -> No
     host.make(f"engines/llama/{'a' * 16}")
     host.make(f"engines/llama/.{'a' * 16}.incoming", 1)
     host.make(f"engines/llama/.{'b' * 16}.incoming", 1)
+    host.days_pass(2)
     host.call()
     assert host.has("engines/llama") == [f".{'b' * 16}.incoming", "a" * 16]
 
@@ -186,6 +117,7 @@ def test_engines_of_the_current_and_the_previous_release_stay_however_old(host: 
         host.make(f"engines/llama/{name * 16}", age)
     for release, name in (("now", "c"), ("before", "d")):
         (host.root / f"releases/{release}/run").write_text(f"source={host.root}/engines/llama/{name * 16},target=x")
+    host.days_pass(2)
     host.call()
     assert host.has("engines/llama") == ["a" * 16, "c" * 16, "d" * 16]
 

@@ -88,6 +88,20 @@ def test_a_store_gets_it_and_gives_it_back(
     assert (kept.has(there), names(kept.brought(there))) == (True, WHOLE)
 
 
+def test_a_cached_copy_whose_removal_was_cut_is_not_believed(
+    there: EngineSlice, trust: EngineTrust, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its record may be the last file to go; a host would be sent what is left."""
+    kept = Kept(None, trust)
+    carry(Collect(there, kept, KEEPING))
+    (kept.cached(there) / "rank0.engine").unlink()
+    with monkeypatch.context() as cut:
+        cut.setattr(shutil, "rmtree", lambda path, ignore_errors: None)
+        with pytest.raises(Refusal):
+            kept.check_again(there)
+    assert (names(kept.cached(there))[1:], kept.has(there)) == (["config.json", "engine.json"], False)
+
+
 RCLONE = """#!/bin/sh
 # In rclone's place: `lsf FILE`, `copy [--exclude=NAME] FROM/ TO/`.
 verb=$1; shift

@@ -91,6 +91,30 @@ def test_a_second_time_asks_nothing(web: Web, tmp_path: Path) -> None:
     assert (call(web, tmp_path), web.asked) == (0, [])
 
 
+def test_half_of_a_directory_without_its_manifest_makes_room(web: Web, tmp_path: Path) -> None:
+    """What a cut removal left; every fetch ended at it, with all files there."""
+    half = tmp_path / "weights/m"
+    half.mkdir(parents=True)
+    (half / "model.safetensors").write_bytes(LARGE[:3000])
+    (half / "left.safetensors").write_bytes(b"x")
+    assert (call(web, tmp_path), (half / "model.safetensors").read_bytes()) == (0, LARGE)
+    assert sorted(os.listdir(half)) == ["config.json", "manifest.sha256", "model.safetensors"]
+
+
+def test_what_another_published_meanwhile_is_not_removed(web: Web, tmp_path: Path) -> None:
+    (tmp_path / ".m.partial").mkdir()
+    (tmp_path / "m").mkdir()
+    (tmp_path / "m/manifest.sha256").write_text("theirs")
+    with pytest.raises(OSError, match="not empty"):
+        fetch.publish(tmp_path / ".m.partial", tmp_path / "m", {})
+    assert (tmp_path / "m/manifest.sha256").read_text() == "theirs"
+
+
+def test_an_empty_file_of_the_hub_is_published_too(web: Web, hub: FakeHub, tmp_path: Path) -> None:
+    hub.files["config.json"] = hub.content["config.json"] = b""
+    assert (call(web, tmp_path), (tmp_path / "weights/m/config.json").read_bytes()) == (0, b"")
+
+
 def test_half_a_file_is_continued_where_it_ended(web: Web, tmp_path: Path) -> None:
     staging = tmp_path / "weights/.m.partial"
     staging.mkdir(parents=True)

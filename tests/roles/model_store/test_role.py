@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
+import io
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -202,6 +205,42 @@ def test_a_file_that_changed_is_summed_again(source: WeightsSlice, tmp_path: Pat
     manifest.manifest(folder, ["model.safetensors"], memory)
     (folder / "model.safetensors").write_bytes(b"other tensors")
     assert manifest.manifest(folder, ["model.safetensors"], memory) != TENSORS
+
+
+@pytest.mark.parametrize("left", [b"", b'{"/a 1 2": "ab', b"\0" * 20, b"\xff\xfe", b"[1]", b"null", b'{"KEY": null}'])
+def test_a_memory_that_a_power_cut_or_a_full_disk_spoiled_is_begun_anew(
+    source: WeightsSlice, tmp_path: Path, left: bytes
+) -> None:
+    """It is only a cache: every later run failed at it."""
+    folder, memory = Path(source.directory), tmp_path / "m.json"
+    memory.write_bytes(left.replace(b"KEY", manifest._key(folder / "model.safetensors").encode()))
+    assert manifest.manifest(folder, ["model.safetensors"], memory) == TENSORS
+    assert list(json.loads(memory.read_text()).values()) == [TENSORS.split()[0]]
+
+
+def test_a_disk_without_room_for_the_memory_does_not_end_the_run(
+    source: WeightsSlice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was remembered before is, and nothing half is left beside it."""
+    memory = tmp_path / "cache" / "m.json"
+    memory.parent.mkdir()
+    memory.write_text("{}")
+
+    class Full(io.StringIO):
+        def write(self, text: str) -> int:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(manifest.os, "fdopen", lambda handle, mode: (os.close(handle), Full())[1])
+    assert manifest.manifest(Path(source.directory), ["model.safetensors"], memory) == TENSORS
+    assert (os.listdir(memory.parent), memory.read_text()) == (["m.json"], "{}")
+
+
+def test_what_is_remembered_is_not_summed_again(
+    source: WeightsSlice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    manifest.manifest(Path(source.directory), ["model.safetensors"], tmp_path / "m.json")
+    monkeypatch.setattr(manifest, "_sha256", lambda path: "summed again")
+    assert manifest.manifest(Path(source.directory), ["model.safetensors"], tmp_path / "m.json") == TENSORS
 
 
 def test_a_pickle_among_local_files_is_refused(source: WeightsSlice) -> None:

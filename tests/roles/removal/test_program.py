@@ -246,3 +246,31 @@ def test_a_second_time_there_is_nothing_left(host: Host) -> None:
     host.write("state/installed", "ii  base-files\nii  rsync\n")
     host.call()
     assert (host.call("list"), os.path.exists(host.root / "var/lib/enginehouse")) == ([], False)
+
+
+@pytest.mark.parametrize("mounted", [False, True])
+def test_a_removal_that_is_cut_leaves_nothing_half_under_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mounted: bool
+) -> None:
+    """An operator who deploys again instead would get what still has the file that says it is whole."""
+    data = tmp_path / "enginehouse"
+    for marker in ("releases/1/server.json", "weights/llama/r1/manifest.sha256", "repairs/1/python"):
+        (data / marker).parent.mkdir(parents=True)
+        (data / marker).touch()
+    (data / ".weights.removing/left").mkdir(parents=True)
+
+    def cut(path: Path | str, ignore_errors: bool = False) -> None:
+        if Path(path).name == "enginehouse" or not ignore_errors:
+            raise KeyboardInterrupt
+        removed(path, ignore_errors=True)
+
+    removed = take_off.shutil.rmtree
+    monkeypatch.setattr(take_off, "DATA", str(data))
+    monkeypatch.setattr(take_off.os.path, "ismount", lambda path: mounted)
+    with monkeypatch.context() as power:
+        power.setattr(take_off.shutil, "rmtree", cut)
+        with pytest.raises(KeyboardInterrupt):
+            take_off.empty(str(data))
+    assert sorted(os.listdir(data)) == [".releases.removing", ".repairs.removing", ".weights.removing"]
+    take_off.empty(str(data))
+    assert not data.exists() or not os.listdir(data)

@@ -1,0 +1,90 @@
+"""A host for clean_up.py: its folder, with a systemd and a Docker of a few lines."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.roles.loading import program
+
+clean_up = program("cleanup/clean_up.py")
+KEEP = {"weights": 1, "engines": 1, "images": 0, "failed": 1}
+
+
+class Host:
+    """ROOT of a host with one server; ages are in steps, the larger the older, and all of them are years old."""
+
+    def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.root, self.monkeypatch = root, monkeypatch
+        self.active, self.swap, self.pull, self.containers = "active", "inactive", "inactive", ""
+        self.docker: list[list[str]] = []
+        for name in ("releases", "cache", "servers/main", "weights/llama", "engines/llama", "images"):
+            (root / name).mkdir(parents=True)
+        monkeypatch.setattr(clean_up, "ROOT", root)
+        monkeypatch.setattr(clean_up, "SETTINGS", root / "etc")
+        monkeypatch.setattr(clean_up.subprocess, "run", self._run)
+
+    def _run(self, command: list[str], **_: Any) -> subprocess.CompletedProcess[str]:
+        if command[-1].startswith("enginehouse-pull@"):
+            return subprocess.CompletedProcess(command, 3, stdout=f"{self.pull}\n")
+        if command[0] == "systemctl":
+            return subprocess.CompletedProcess(command, 0, stdout=f"{self.active}\n{self.swap}\n")
+        self.docker.append(command)
+        return subprocess.CompletedProcess(command, 0, stdout=self.containers if command[1] == "ps" else "")
+
+    def make(self, path: str, age: int = 0) -> Path:
+        """A directory with a file in it, so old."""
+        made = self.root / path
+        made.mkdir(parents=True)
+        (made / "file").write_text("x")
+        os.utime(made, (1_000_000_000 - age, 1_000_000_000 - age))
+        return made
+
+    def release(self, name: str, age: int = 0, image: str = "new", uses: str = "") -> None:
+        """A published release that mounts `uses`."""
+        made = self.make(f"releases/{name}", age)
+        (made / "server.json").write_text(json.dumps({"server": "main", "image": {"pull_reference": image}}))
+        (made / "run").write_text(f"  --mount type=bind,source={self.root / uses},target=x,readonly\n" if uses else "")
+        os.utime(made, (1_000_000_000 - age, 1_000_000_000 - age))
+
+    def link(self, link: str, release: str) -> None:
+        """`current` or `previous` names it."""
+        (self.root / "servers/main" / link).symlink_to(f"../../releases/{release}")
+
+    def image(self, name: str) -> None:
+        """One this project pulled."""
+        record = self.root / f"images/{name}.json"
+        record.write_text(json.dumps({"reference": name}))
+        os.utime(record, (1_000_000_000, 1_000_000_000))
+
+    def wants(self, release: str, hours_ago: float = 0) -> None:
+        """A swap to it was asked for, so long ago."""
+        wanted = self.root / "servers/main/wanted.json"
+        wanted.write_text(json.dumps({"release": release}))
+        os.utime(wanted, (time.time() - hours_ago * 3600,) * 2)
+
+    def days_pass(self, days: int) -> None:
+        """What a test cannot make older (when a directory got its name) is so old now."""
+        began = time.time()
+        self.monkeypatch.setattr(clean_up.time, "time", lambda: began + days * 24 * 3600)
+
+    def call(self, verb: str = "remove", **kept: Any) -> None:
+        """The program, told to keep this."""
+        told = {"weights": [], "engines": [], "images": ["new"], "keep": KEEP} | kept
+        self.monkeypatch.setattr(clean_up.sys, "argv", ["clean_up.py", verb, json.dumps(told)])
+        assert clean_up.main() == 0
+
+    def has(self, folder: str) -> list[str]:
+        """Names in a folder."""
+        return sorted(path.name for path in (self.root / folder).iterdir())
+
+
+def now(path: Path) -> None:
+    """It was written just now."""
+    os.utime(path)

@@ -1,0 +1,130 @@
+"""The program that cleans up while other runs work on the host, and cut off in the middle."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.roles.cleanup.spares import Host, clean_up, now
+
+
+def test_what_another_run_has_just_brought_for_a_swap_to_come_stays(host: Host) -> None:
+    """Nothing on the host uses it yet; its own run has not come to its swap."""
+    for age, name in enumerate(("r3", "r2", "r1")):
+        now(host.make(f"weights/llama/{name}", age))
+    host.image("pulled")
+    now(host.root / "images/pulled.json")
+    host.call()
+    assert (host.has("weights/llama"), host.has("images")) == (["r1", "r2", "r3"], ["pulled.json"])
+
+
+def test_an_engine_that_has_just_arrived_stays_although_it_was_built_long_ago(host: Host) -> None:
+    """rsync keeps the time it was built; hours after it arrived it goes like any other."""
+    for age, name in enumerate("ab"):
+        host.make(f"engines/llama/{name * 16}", age)
+    host.make(f"engines/llama/.{'a' * 16}.incoming")
+    host.call()
+    assert host.has("engines/llama") == [f".{'a' * 16}.incoming", "a" * 16, "b" * 16]
+    host.days_pass(2)
+    host.call()
+    assert host.has("engines/llama") == ["a" * 16]
+
+
+def test_what_a_release_that_was_just_published_uses_stays_however_old(host: Host) -> None:
+    """Its run found weights and image on the host, so neither is fresh."""
+    for age, name in enumerate(("r2", "r1")):
+        host.make(f"weights/llama/{name}", age)
+    host.release("coming", image="long here", uses="weights/llama/r1")
+    now(host.root / "releases/coming")
+    host.image("long here")
+    host.call()
+    assert (host.has("weights/llama"), host.has("images")) == (["r1", "r2"], ["long here.json"])
+
+
+@pytest.mark.parametrize(("hours", "left"), [(1, ["r1", "r2"]), (30, ["r2"])])
+def test_what_a_release_that_was_just_asked_for_uses_stays(host: Host, hours: int, left: list[str]) -> None:
+    """An old one that an inventory names again. One that was asked for long ago did not serve, and nobody waits."""
+    for age, name in enumerate(("r2", "r1")):
+        host.make(f"weights/llama/{name}", age)
+    host.release("again", uses="weights/llama/r1")
+    host.wants("again", hours)
+    host.call()
+    assert host.has("weights/llama") == left
+
+
+@pytest.mark.parametrize("release", ["previous", "gone", ""])
+def test_a_wish_for_no_release_of_this_host_is_no_trouble(host: Host, release: str) -> None:
+    host.wants(release)
+    host.make("cache/gone")
+    host.call()
+    assert host.has("cache") == []
+
+
+def test_an_image_that_is_being_pulled_again_stays(host: Host) -> None:
+    """Its record is that of an earlier pull."""
+    host.image("older")
+    host.pull = "activating"
+    host.call()
+    assert host.has("images") == ["older.json"]
+
+
+def test_two_runs_do_not_remove_at_once(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second would stumble over what the first is just removing."""
+    seen: list[str] = []
+
+    def others(when: str) -> bool:
+        handle = os.open(host.root, os.O_RDONLY)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            seen.append(f"{when}: free")
+        except BlockingIOError:
+            seen.append(f"{when}: held")
+        os.close(handle)
+        return False
+
+    monkeypatch.setattr(clean_up, "unsettled", lambda: others("meanwhile"))
+    host.call()
+    others("after")
+    assert seen == ["meanwhile: held", "after: free"]
+
+
+@pytest.mark.parametrize("path", ["weights/llama/r1", f"engines/llama/{'b' * 16}", "cache/gone"])
+def test_a_removal_that_is_cut_leaves_nothing_half_under_its_name(
+    host: Host, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other name is on the disk before the first file goes, and the next run removes what is left."""
+    host.make("weights/llama/r2")
+    host.make(f"engines/llama/{'a' * 16}")
+    going, done = host.make(path, 1), list[str]()
+    host.days_pass(2)
+
+    def cut(gone: Path) -> None:
+        done.append(gone.name)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as power:
+        power.setattr(clean_up, "flush", lambda folder: done.append(f"{folder.name} {going.exists()}"))
+        power.setattr(clean_up.shutil, "rmtree", cut)
+        with pytest.raises(KeyboardInterrupt):
+            host.call()
+    assert done == [f"{going.parent.name} False", f".{going.name}.removing"]
+    host.call()
+    assert not any("removing" in name or name == going.name for name in host.has(str(Path(path).parent)))
+
+
+def test_half_of_a_release_goes_and_one_that_is_just_coming_stays(host: Host) -> None:
+    """As programs of an earlier version left it: the file that makes it a release is gone."""
+    host.make("releases/half")
+    now(host.make("releases/coming"))
+    host.call()
+    assert host.has("releases") == ["before", "coming", "now"]
+
+
+def test_what_a_cut_removal_of_everything_left_goes(host: Host) -> None:
+    """The operator deployed again instead of removing again."""
+    host.make(".weights.removing/llama/r1")
+    host.call()
+    assert not (host.root / ".weights.removing").exists()

@@ -1,0 +1,91 @@
+"""Old releases after a swap: which go, which another run may still want, and what a cut removal leaves."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.roles.triton.swapping import FakeHost, server
+
+OLD = ("a", "b", "c")
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeHost:
+    """A host that serves one, after a, b and c of long ago (c the oldest), each with a cache."""
+    made = FakeHost(tmp_path, monkeypatch)
+    for age, name in enumerate(OLD):
+        made.publish(name)
+        (tmp_path / "cache" / name).mkdir(parents=True)
+        os.utime(tmp_path / "releases" / name, (1_000_000_000 - age,) * 2)
+    made.publish("one")
+    return made
+
+
+def has(machine: FakeHost, folder: str = "releases") -> list[str]:
+    """Names in a folder."""
+    return sorted(path.name for path in (machine.root / folder).iterdir())
+
+
+def test_the_newest_stay_and_older_ones_go_with_their_caches(machine: FakeHost) -> None:
+    assert machine.ask("one", keep=1) == 0
+    assert (has(machine), has(machine, "cache")) == (["a", "one"], ["a"])
+
+
+def test_one_that_another_run_has_just_published_stays(machine: FakeHost) -> None:
+    machine.publish("theirs")
+    machine.ask("one", keep=0)
+    assert has(machine) == ["one", "theirs"]
+
+
+def test_one_that_was_asked_for_meanwhile_stays_however_old(machine: FakeHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their inventory names it again; their swap waits for the end of this one."""
+    over = server.Server.over
+
+    def another_asks(mine: object) -> None:
+        over(mine)
+        (machine.root / "servers/main/wanted.json").write_text('{"release": "c"}')
+
+    monkeypatch.setattr(server.Server, "over", another_asks)
+    machine.ask("one", keep=0)
+    assert has(machine) == ["c", "one"]
+
+
+def test_a_wish_that_cannot_be_read_is_none(machine: FakeHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine.ask("one")
+    (machine.root / "servers/main/wanted.json").write_text("")
+    server.Server("main").prune(0)
+    assert has(machine) == ["one"]
+
+
+def test_a_removal_that_is_cut_leaves_no_release_and_the_next_does_the_rest(
+    machine: FakeHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Half of one with its server.json would be swapped in, and never be sent again."""
+    done: list[str] = []
+
+    def cut(path: Path) -> None:
+        done.append(f"{path.name} without its name")
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as power:
+        power.setattr(server, "flush", lambda folder: done.append(f"{folder.name} on the disk"))
+        power.setattr(server.shutil, "rmtree", cut)
+        with pytest.raises(KeyboardInterrupt):
+            machine.ask("one", keep=2)
+    assert done[-2:] == ["releases on the disk", ".c.removing without its name"]
+    assert (has(machine), server.Server("main").has("c")) == ([".c.removing", "a", "b", "one"], False)
+    machine.ask("one", keep=2)
+    assert has(machine) == ["a", "b", "one"]
+
+
+def test_what_cannot_be_removed_does_not_make_a_swap_fail(machine: FakeHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuses(path: Path, ignore_errors: bool = False) -> None:
+        if not ignore_errors:
+            raise PermissionError(path)
+
+    monkeypatch.setattr(shutil, "rmtree", refuses)
+    assert (machine.ask("one", keep=0), machine.verdict["result"]) == (0, "serves")

@@ -1,0 +1,64 @@
+"""The command that publishes a release, run by a shell in a folder of the test."""
+
+from __future__ import annotations
+
+import base64
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from roles.places import RELEASES
+from roles.tar import tarred
+from roles.triton.operations import publishing
+
+FILES = {"server.json": b"{}", "models/chat/config.pbtxt": b"name"}
+
+
+@pytest.fixture
+def releases(tmp_path: Path) -> Path:
+    """Where they are published; nothing is given to root there."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/chown").symlink_to("/bin/true")
+    (tmp_path / "releases").mkdir()
+    return tmp_path / "releases"
+
+
+def publish(releases: Path, files: dict[str, bytes] = FILES) -> int:
+    """The command's exit status."""
+    command = publishing("r1").replace(RELEASES, str(releases))
+    sent = base64.encodebytes(tarred(files))
+    environment = os.environ | {"PATH": f"{releases.parent}/bin:{os.environ['PATH']}"}
+    return subprocess.run(["sh", "-c", command], input=sent, env=environment, check=False).returncode
+
+
+def has(releases: Path) -> list[str]:
+    """All files there are."""
+    return sorted(str(path.relative_to(releases)) for path in releases.rglob("*") if path.is_file())
+
+
+def test_a_release_is_published_whole_and_nothing_else_is_left(releases: Path) -> None:
+    assert (publish(releases), has(releases)) == (0, ["r1/models/chat/config.pbtxt", "r1/server.json"])
+
+
+def test_half_of_one_that_a_cut_removal_left_makes_room(releases: Path) -> None:
+    """It stayed half for ever: it was there, so nothing took its place, and no swap accepted it."""
+    (releases / "r1/models/chat").mkdir(parents=True)
+    (releases / "r1/models/chat/left").touch()
+    assert (publish(releases), has(releases)) == (0, ["r1/models/chat/config.pbtxt", "r1/server.json"])
+
+
+def test_one_that_another_run_has_published_meanwhile_is_left_alone(releases: Path) -> None:
+    (releases / "r1").mkdir()
+    (releases / "r1/server.json").write_text("theirs")
+    assert (publish(releases), has(releases)) == (0, ["r1/server.json"])
+    assert (releases / "r1/server.json").read_text() == "theirs"
+
+
+def test_half_of_one_that_cannot_be_removed_is_not_said_to_be_published(releases: Path) -> None:
+    (releases / "r1").mkdir()
+    remover = releases.parent / "bin/rm"
+    remover.write_text('#!/bin/sh\ncase "$*" in */r1) exit 1;; esac\nexec /bin/rm "$@"\n')
+    remover.chmod(0o755)
+    assert publish(releases) != 0
