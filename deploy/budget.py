@@ -132,11 +132,14 @@ def _llm_share(served: Served, model: LLM, ways: Ways, server: Server, trtllm: s
     per_token = memory.kv_bytes_per_token(served.shape, dtype, ways.tensor, ways.pipeline)
     per_token += speculation_kv_bytes(served, dtype, ways)
     tokens = model.kv_cache.tokens or 0
-    processes = memory.ENGINE_PROCESSES if is_compiled(served, trtllm) else memory.LLM_PROCESSES
+    compiled = is_compiled(served, trtllm)
+    processes = memory.ENGINE_PROCESSES if compiled else memory.LLM_PROCESSES
+    if compiled and served.draft:
+        processes += 1  # the C++ runtime holds one engine: with a draft each has a worker of its own
     share = MemorySlice(
         weights_mib=target_weights_mib(served, ways) + memory.mib(-(-speculation_bytes(served) // ways.tensor)),
         context_mib=processes * memory.CONTEXT_MIB,
-        workspace_mib=_workspace_mib(served, model, ways),
+        workspace_mib=_workspace_mib(served, model, ways) + (_draft_mib(served, model, ways) if compiled else 0),
         kv_cache_mib=memory.kv_cache_mib(tokens, per_token),
     )
     return Share(model=model.name, gpus=server.gpus, memory=share, kv_cache_tokens=tokens, kv_bytes_per_token=per_token)
@@ -149,6 +152,18 @@ def _workspace_mib(served: Served, model: LLM, ways: Ways) -> int:
         served.shape, max_num_tokens=model.max_num_tokens, max_batch_size=rows, tensor_parallel=ways.tensor
     )
     return workspace + (model.lora.gpu_mib if model.lora else 0)
+
+
+def _draft_mib(served: Served, model: LLM, ways: Ways) -> int:
+    """Activations, logits and runtime of the draft's own engine, built for as many tokens and rows as the target's."""
+    if not served.draft:
+        return 0
+    return memory.llm_workspace_mib(
+        served.draft,
+        max_num_tokens=model.max_num_tokens,
+        max_batch_size=model.max_batch_size,
+        tensor_parallel=ways.tensor,
+    )
 
 
 def host_mib(server: Server, served: Iterable[Served]) -> int:

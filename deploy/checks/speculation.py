@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from deploy.catalog import ARCHITECTURES, CHECKPOINTS, RELEASES
+from deploy.catalog import ARCHITECTURES, CHECKPOINTS, RELEASES, STORED, Architecture
 from deploy.catalog.flags import build_flags
 from deploy.catalog.names import offer
 from deploy.checks.placed import Placed
 from deploy.errors import Refusal
 from deploy.memory import kv_heads
-from deploy.spec import Draft, Eagle, Lookahead, Medusa, ReDrafter, Speculative
+from deploy.paths import choose_path
+from deploy.spec import Checkpoint, Draft, Eagle, Lookahead, Medusa, ReDrafter, Speculative
 from deploy.speculation import drafted_tokens, tree_of
 from deploy.versions import at_least
 
@@ -230,6 +231,8 @@ def _draft(placed: Placed, draft: Draft) -> Iterator[Refusal]:
             attempt=f"a checkpoint of {target.architecture}",
         )
         return
+    if placed.is_engine and placed.trtllm:
+        yield from _draft_engine(placed, shape, family)
     if shape.vocabulary != target.vocabulary:
         yield placed.no(
             "draft-vocabulary",
@@ -256,4 +259,28 @@ def _draft(placed: Placed, draft: Draft) -> Iterator[Refusal]:
             seen=f"tensor={placed.ways.tensor}, as for the target",
             wanted="a divisor or a multiple",
             attempt="another draft, or fewer GPUs",
+        )
+
+
+def _draft_engine(placed: Placed, shape: Checkpoint, family: Architecture) -> Iterator[Refusal]:
+    """A draft's engine is made by its target's commands: of an architecture and of weights that they read."""
+    target = placed.served.shape
+    choice = choose_path("engine", family, placed.trtllm)
+    if not choice.path:
+        yield placed.no(
+            choice.kind,
+            f"the draft: {choice.reason}",
+            "speculative.checkpoint",
+            seen=f"Draft(…) of {shape.architecture}, {placed.release}",
+            wanted="a draft that can be compiled too: on the engine path it has an engine of its own",
+            attempt=f'a checkpoint of {target.architecture}, or path="pytorch"',
+        )
+    elif shape.quantisation != target.quantisation and placed.model.engine.checkpoint == "hub":
+        yield placed.no(
+            "draft-stored-otherwise",
+            f"the draft is converted as its target is, and its weights are stored as {STORED[shape.quantisation]}",
+            "speculative.checkpoint",
+            seen=f"quantisation={shape.quantisation!r}, the target's {target.quantisation!r}",
+            wanted=f"weights stored as the target's are: {STORED[target.quantisation]}",
+            attempt="the draft's plain checkpoint" if shape.quantisation else "the draft published in GPTQ too",
         )

@@ -32,13 +32,29 @@ class Gap:
 
 def gaps_of(recipe: Recipe) -> Iterator[Gap]:
     """Every reason, coarse ones first: a split or a head that no script knows makes its flags moot."""
-    coarse = [*_experts(recipe), *_heads(recipe)] if not recipe.is_finished else []
+    coarse = [*_published(recipe), *_experts(recipe), *_heads(recipe)] if not recipe.is_finished else []
     yield from coarse
     if coarse:
         return
     for making in makings(recipe, "/checkpoint", "digest"):
         yield from _making(recipe, making)
     yield from _build(recipe)
+
+
+GPTQ_FAMILIES = ("llama", "qwen")
+"""Whose convert script knows `--weight_only_precision int4_gptq`, in every row; quantize.py has no such format."""
+
+
+def _published(recipe: Recipe) -> Iterator[Gap]:
+    if recipe.precision == "int4_gptq" and recipe.family not in GPTQ_FAMILIES:
+        yield Gap(
+            "gptq-family",
+            "checkpoint",
+            f"GPTQ weights are read by the convert scripts of {' and '.join(GPTQ_FAMILIES)} alone",
+            f"{recipe.architecture}, {recipe.role}",
+            "weights in 16 bit, which become int8 or int4 here",
+            f'the plain checkpoint and precision="int4_wo", or {OWN_CHECKPOINT}',
+        )
 
 
 def _experts(recipe: Recipe) -> Iterator[Gap]:

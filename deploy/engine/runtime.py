@@ -82,8 +82,13 @@ def _engine(
 
 def _draft(served: Served, model: LLM, share: Share, draft: EngineSlice, trtllm: str) -> Parameters:
     """A draft proposes what the target confirms: as many tokens of cache, no adapters, no grammar, no heads."""
-    # the decoder of tensorrt_llm_bls reads the draft's answer after the prompt's tokens itself
-    return _fill(_shared(served, model, share, draft, trtllm) | {"exclude_input_in_output": "true"}, trtllm)
+    own = {
+        # the decoder of tensorrt_llm_bls reads the draft's answer after the prompt's tokens itself
+        "exclude_input_in_output": "true",
+        # host memory is counted once, for the target: a draft computes a prompt again soon enough
+        "kv_cache_host_memory_bytes": "0",
+    }
+    return _fill(_shared(served, model, share, draft, trtllm) | own, trtllm)
 
 
 def _shared(served: Served, model: LLM, share: Share, engine: EngineSlice, trtllm: str) -> Parameters:

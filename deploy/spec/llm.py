@@ -176,6 +176,7 @@ class LLM:
 
     `max_seq_len` is prompt and answer together, `max_num_tokens` what one iteration takes. `chunked_prefill` is also
     called chunked context. `guided_decoding` lets a request ask for JSON, a regular expression or a grammar.
+    `max_batch_size` requests run at once and `max_queue_size` wait; what comes beyond is refused (UNAVAILABLE).
     """
 
     name: str

@@ -66,7 +66,14 @@ def _model(model: ModelSlice, trtllm: str, settings: Defaults) -> dict[str, byte
 
 def _llmapi(model: ModelSlice) -> dict[str, bytes]:
     return {
-        "config.pbtxt": rendered("llm.pbtxt.j2", name=model.name, decoupled=model.decoupled, **llmapi.TENSORS),
+        "config.pbtxt": rendered(
+            "llm.pbtxt.j2",
+            name=model.name,
+            decoupled=model.decoupled,
+            max_running=model.settings["max_batch_size"],
+            max_queue_size=model.max_queue_size,
+            **llmapi.TENSORS,
+        ),
         "1/model.yaml": _model_yaml(model),
         "1/model.py": (FILES / "llm" / "model.py").read_bytes(),
     }

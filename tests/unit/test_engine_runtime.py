@@ -114,5 +114,14 @@ def test_a_draft_model_has_an_engine_of_its_own_and_the_bls_model_knows_it() -> 
     ) == ("/engines/d", "llama_tensorrt_llm_draft")
 
 
+def test_a_draft_pins_no_host_memory_that_the_plan_has_not_counted() -> None:
+    """`host_mib` is counted once for every rank of a model, and its draft would pin as much again."""
+    draft = an_engine(Path("/engines/d"), "draft")
+    cache = KVCache(host_mib=2)
+    settings: Any = a_model(an_engine(ENGINE), WEIGHTS, draft=draft, speculative=a_draft(), kv_cache=cache).settings
+    told = [settings[role]["kv_cache_host_memory_bytes"] for role in ("tensorrt_llm", "tensorrt_llm_draft")]
+    assert told == ["2097152", "0"]
+
+
 def test_the_queue_is_what_the_inventory_says() -> None:
     assert told(part="queue", max_queue_size=9) == {"max_batch_size": 8, "max_queue_size": 9}

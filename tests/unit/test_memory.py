@@ -224,6 +224,17 @@ def test_a_draft_model_takes_weights_and_cache() -> None:
     assert (found.memory.weights_mib, found.kv_bytes_per_token) == (17_675, 163_840)
 
 
+def test_the_engine_of_a_draft_runs_beside_its_target_s() -> None:
+    """A process of 704 and a workspace of its own: 25,600 x 8,192 x 2 + 32 x 128,256 x 8 = 452,263,936 bytes.
+
+    Half more is 647 MiB, and 2,048 of runtime; the target, that scores 160 rows, has 3,387. PyTorch drafts in the
+    target's own process.
+    """
+    model = replace(LLAMA, speculative=Draft(checkpoint=ONE_B, weights=pinned("qwen3-8b")))
+    found = [share(replace(model, path=path)).memory for path in ("engine", "pytorch")]  # type: ignore[arg-type]
+    assert [(one.context_mib, one.workspace_mib) for one in found] == [(1_408, 3_387 + 2_695), (1_408, 3_387)]
+
+
 def test_an_eagle_head_takes_a_layer_of_cache_and_its_weights() -> None:
     """50,331,648 + 16,777,216 (attention) + 176,160,768 (inner) + 50,331,648 (projection) + 525,336,576 (output head).
 

@@ -74,6 +74,11 @@ PRECISION = {
     ),
     "NVFP4 is Blackwell's": Wrong(engine(precision="nvfp4", calibration=TEXTS), "wrong-sm", f"{MODEL}.precision"),
     "MXFP4 is served as shipped only": Wrong(engine(precision="mxfp4"), "stored-only", f"{MODEL}.precision"),
+    "GPTQ is of two families": Wrong(
+        engine(checkpoint=replace(ONE_B, architecture="Phi3ForCausalLM", quantisation="gptq")),
+        "gptq-family",
+        f"{MODEL}.checkpoint",
+    ),
     "GPTQ needs a GPTQ checkpoint": Wrong(engine(precision="int4_gptq"), "stored-only", f"{MODEL}.precision"),
     "the PyTorch backend quantises nothing": Wrong(
         llama(precision="fp8"), "pytorch-quantises-nothing", f"{MODEL}.precision"
@@ -259,6 +264,21 @@ SPECULATION = {
         llama(speculative=Eagle(weights=Weights.hub("someone/a-head", "main"), tokens=3)),
         "unpinned-weights",
         f"{MODEL}.speculative.weights.revision",
+    ),
+    "a draft of the engine path can be compiled too": Wrong(
+        engine(speculative=Draft(checkpoint=replace(ONE_B, architecture="GptOssForCausalLM"), weights=HEAD)),
+        "no-engine",
+        f"{MODEL}.speculative.checkpoint",
+    ),
+    "a draft is stored as its target is": Wrong(
+        engine(precision="int8_wo", speculative=Draft(checkpoint=replace(ONE_B, quantisation="fp8"), weights=HEAD)),
+        "draft-stored-otherwise",
+        f"{MODEL}.speculative.checkpoint",
+    ),
+    "the engine of a draft has to fit beside its target's": Wrong(
+        engine(speculative=Draft(checkpoint=ONE_B, weights=HEAD), kv_cache=KVCache(tokens=350_000)),
+        "over-committed",
+        'servers["main"].models',
     ),
     "a draft has to fit beside its target": Wrong(
         llama(

@@ -1,13 +1,21 @@
 """The LLM slot: the image's own `llmapi` model, with this release's newer Python packages put before the image's.
 
+Triton hands every request over at once and the image's model takes them all, so no queue of Triton's ever fills. Here
+`max_running` and `max_queue_size` of config.pbtxt are the most that may be unanswered; what comes beyond is refused as
+Triton refuses for the encoders: UNAVAILABLE.
+
 The model code must be of the same TensorRT-LLM version as the wheel, so it is taken from the image, not shipped here.
 `python/` of the release holds what repairs the image (see roles/repairs.py). PYTHONPATH names it too, for the
 worker processes; the Python backend's own interpreter may ignore that (seen on Triton 2.51), hence the lines below.
 """
 
 import importlib.util
+import itertools
+import json
 import os
 import sys
+
+import triton_python_backend_utils as pb_utils
 
 IMAGE_MODEL = os.environ.get("ENGINEHOUSE_LLMAPI", "/app/all_models/llmapi/tensorrt_llm/1")
 RELEASE_PACKAGES = os.path.join(os.environ.get("ENGINEHOUSE_RELEASE", "/nonexistent"), "python")
@@ -24,4 +32,95 @@ _module = importlib.util.module_from_spec(_spec)
 sys.modules[_spec.name] = _module
 _spec.loader.exec_module(_module)
 
-TritonPythonModel = _module.TritonPythonModel
+
+class Place:
+    """One request's place among the unanswered: free with its last response, or when nobody holds the request.
+
+    The image's model sends a request that was stopped by another no last response (1.0 to 1.2.1); it only drops it.
+    """
+
+    _numbers = itertools.count()
+
+    def __init__(self, taken):
+        self._taken, self._number = taken, next(self._numbers)
+        taken.add(self._number)
+
+    def leave(self):
+        """Free, from any thread and more than once; a set needs no lock for that, which `__del__` could not take."""
+        self._taken.discard(self._number)
+
+    __del__ = leave
+
+
+class Sender:
+    """A request's response sender; the place is free before the last response is on its way, for who waits for it."""
+
+    def __init__(self, sender, place):
+        self._sender, self._place = sender, place
+
+    def send(self, *given, **named):
+        """As Triton's: `response`, `flags`."""
+        flags = named.get("flags", given[1] if len(given) > 1 else 0)
+        if flags & pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL:
+            self._place.leave()
+        return self._sender.send(*given, **named)
+
+    def __getattr__(self, name):
+        return getattr(self._sender, name)
+
+
+class Admitted:
+    """A request with its place."""
+
+    def __init__(self, request, place):
+        self._request, self._place = request, place
+
+    def get_response_sender(self):
+        """Triton's own, watched for the last response."""
+        return Sender(self._request.get_response_sender(), self._place)
+
+    def __getattr__(self, name):
+        return getattr(self._request, name)
+
+
+class TritonPythonModel(_module.TritonPythonModel):
+    """The image's model behind a bound."""
+
+    def initialize(self, args):
+        """The bound is read before the minutes of loading begin."""
+        parameters = json.loads(args["model_config"])["parameters"]
+        self._running, self._waiting = (
+            int(parameters[key]["string_value"]) for key in ("max_running", "max_queue_size")
+        )
+        self._taken = set()
+        super().initialize(args)
+
+    def execute(self, requests):
+        """Triton calls this from one thread, so nobody enters between the look and the entering."""
+        admitted = []
+        for request in requests:
+            if len(self._taken) < self._running + self._waiting:
+                admitted.append(Admitted(request, Place(self._taken)))
+            elif _is_stop(request):
+                admitted.append(request)  # it waits for nothing, and makes room
+            else:
+                self._refuse(request)
+        return super().execute(admitted) if admitted else None
+
+    def _refuse(self, request):
+        message = (
+            f"Exceeds maximum queue size: {self._running} requests run and {self._waiting} wait at most, "
+            f"{len(self._taken)} are unanswered; send it again later"
+        )
+        error = pb_utils.TritonError(message, pb_utils.TritonError.UNAVAILABLE)
+        response = pb_utils.InferenceResponse(output_tensors=[], error=error)
+        try:
+            request.get_response_sender().send(response, flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
+        except Exception as trouble:  # a client that is gone must not fail the requests beside its own
+            pb_utils.Logger.log_error(f"a refusal could not be sent: {trouble}")
+
+
+def _is_stop(request):
+    """Whether it asks for another one, named by its id, to be stopped."""
+    tensor = pb_utils.get_input_tensor_by_name(request, "stop")
+    return tensor is not None and bool(tensor.as_numpy().any())
