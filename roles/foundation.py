@@ -14,6 +14,7 @@ from pyinfra.api.operation import OperationMeta
 
 from deploy.slice import Slice
 from roles import base, container_toolkit, docker, mig, model_store, nvidia_driver, registry, undo
+from roles.steps import ask
 
 
 class Serving(FactBase[list[str]]):
@@ -42,7 +43,7 @@ def apply(mine: Slice, drained: bool = False) -> list[OperationMeta]:
 
     Without `drained` it acts only where nothing serves, with it only where something does.
     """
-    if bool(host.get_fact(Serving)) != drained:
+    if bool(ask(host, Serving)) != drained:
         return []
     steps = base.apply(mine)
     undo.installed()  # Docker's settings, and changed units, can take the way in away

@@ -14,6 +14,7 @@ from pyinfra import host
 from deploy.slice import Slice
 from roles import engines, model_store, registry, undo
 from roles.foundation import Serving
+from roles.steps import ask
 
 
 def apply(mine: Slice, slices: Iterable[Slice]) -> None:
@@ -29,7 +30,7 @@ def build(mine: Slice, slices: Iterable[Slice]) -> None:
 
 
 def _fetched(mine: Slice) -> None:
-    if host.get_fact(Serving):
+    if ask(host, Serving):
         undo.installed()  # before units that serve are changed
         model_store.begin(mine)
         registry.begin(mine)

@@ -9,7 +9,9 @@ the truth.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Sequence
+import inspect
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -23,6 +25,39 @@ from roles import lines
 
 T = TypeVar("T")
 Command = str | PyinfraCommand
+ANSWER_SECONDS = 300
+"""How long a host may take to answer one question. All of ours end in seconds: what takes long is a unit (units.py)."""
+
+
+def ask(asked: Host, fact: type[FactBase[T]], **arguments: Any) -> T:
+    """What a fact says of a host. Where it says nothing in time that host alone fails, and this is the fact's default.
+
+    pyinfra would wait for ever: what hangs in the driver (state D) keeps its line alive, and all other hosts with it.
+    """
+    began = time.monotonic()
+    try:
+        return asked.get_fact(fact, _timeout=ANSWER_SECONDS, **arguments)
+    finally:  # it raises where no host is left
+        if has_failed(asked) and time.monotonic() - began >= ANSWER_SECONDS:
+            Refuse(_unanswered(fact, bool(asked.state.is_executing))).tell(asked)
+
+
+def has_failed(asked: Host) -> bool:
+    """Whether pyinfra has given this host up: what a question to it says then is a default, and nothing to act upon."""
+    return asked in asked.state.failed_hosts
+
+
+def _unanswered(fact: type[FactBase[Any]], executing: bool) -> Refusal:
+    about = (inspect.getdoc(fact) or "").partition("\n\n")[0].replace("\n", " ")
+    done = "steps that ended are done; nothing was changed for want of this answer"
+    return Refusal(
+        f"the host did not answer a question within {ANSWER_SECONDS} s",
+        facts={"asked": f"{fact.name}: {about}", "means": "a program that was to answer it hangs there"},
+        attempt="find it there with ps -eo pid,stat,args (state D ends with a reboot only), then run again",
+        state=done if executing else "nothing was changed on this host",
+        kind="unanswered",
+    )
+
 
 lines.mend()  # here, because every verb comes by
 
@@ -40,7 +75,7 @@ class Reading(Generic[T]):
         """The answer, no older than the last change made through it."""
         executing = bool(state.is_executing)
         if self._asked != executing:
-            self._answer = host.get_fact(self.fact, **self.arguments)
+            self._answer = ask(host, self.fact, **self.arguments)
             self._asked = executing
         return self._answer  # type: ignore[return-value]
 
@@ -68,7 +103,11 @@ def step(
     if not state.is_executing and any_changed([*after, *only_after]):
         yield "true"  # never run: in prepare it only says that there will be something to do
         return
-    commands = list(decide(reading.now()))
+    found = reading.now()
+    if has_failed(host):
+        yield from _stopped()
+        return
+    commands = list(decide(found))
     if not commands:
         host.noop("as wanted")
     for command in commands:
@@ -87,13 +126,26 @@ def check(
     if not state.is_executing and any_changed(after):
         host.noop("can only be said once the steps before it ran")
         return
-    problems = list(judge(reading.now()))
+    found = reading.now()
+    if has_failed(host):
+        yield from _stopped()
+        return
+    problems = list(judge(found))
     for problem in problems:
         if isinstance(problem, Refuse) and not state.is_executing:
             problem.tell(host)
         yield problem
     if not problems:
         host.noop("verified")
+
+
+def _stopped() -> Iterator[FunctionCommand]:
+    """Ends this host's step badly; why has been told. Acting on a default could stop what serves."""
+
+    def unanswered(state: State, host: Host) -> bool:
+        return False
+
+    yield FunctionCommand(unanswered, (), {})
 
 
 class Refuse(FunctionCommand):

@@ -37,7 +37,9 @@ DOCKER_BACK = (
 """Said while the old files are kept: which address docker0 has then."""
 KEPT = f"{SETTINGS}/undo"
 UNITS_SECONDS = 20
-"""How long a host goes on with changed units that nobody has confirmed."""
+"""How long a host goes on with changed units that nobody has confirmed, once the last of them is written."""
+MADE_WITHIN_SECONDS = 300
+"""How long a few small files may take to be written, over a slow line too; a silent one ends sooner (lines.py)."""
 RETRY_SECONDS = 2
 GRACE_SECONDS = 150
 """How long after its time the host may take to put everything back, its commands included."""
@@ -98,6 +100,7 @@ class Watched:
     """One kind of change that may shut us out: the files it changes, and what to run once they are put back.
 
     `after` stand between double quotes: what `$(…)` in them says is that of the moment when the files are kept.
+    `seconds` begin when the change is made, because a line or a host that is slow says nothing against the change.
     """
 
     name: str
@@ -106,15 +109,26 @@ class Watched:
     after: tuple[str, ...]
     seconds: int
     attempt: str
+    made_within: int = MADE_WITHIN_SECONDS
+    """How long making the change may take: where nobody says that it is made, the host waits this much longer."""
+
+    @property
+    def longest(self) -> int:
+        """After this long the host has begun to take back what nobody confirmed, wherever we were cut off."""
+        return self.made_within + self.seconds
 
     def around(self, commands: Iterable[Command], risky: str = "") -> Iterator[Command]:
         """`commands`, then `risky`, between keeping what is there now and confirming that we still get in."""
+        made = f"python3 -B {PROGRAM} watch {self.name} {self.seconds}"
+        changes = list(commands)
         yield self.keep()
-        yield f"python3 -B {PROGRAM} watch {self.name} {self.seconds}"
-        yield from commands
-        if risky:
-            yield Risk(self, risky)
-        yield Confirm(self)
+        if changes or risky:
+            yield f"python3 -B {PROGRAM} watch {self.name} {self.longest}"
+        yield from changes
+        # The host itself says when what is risky is done: we may be shut out by then.
+        risk = Risk(self, f"{risky} && {made}") if risky else None
+        yield risk or made
+        yield Confirm(self, risk)
 
     def keep(self) -> str:
         """The command that keeps what is there now; what an unconfirmed change has kept already stays as it is."""
@@ -130,15 +144,16 @@ class Risk(PyinfraCommand):
 
     def __init__(self, watched: Watched, command: str) -> None:
         super().__init__()
-        self.watched, self.command = watched, command
+        self.watched, self.command, self.is_lost = watched, command, False
 
     def __repr__(self) -> str:
         return f"risk {self.command}"
 
     def execute(self, state: State, host: Host, connector_arguments: ConnectorArguments) -> bool:
         """False only where it ended, and badly."""
-        arguments: ConnectorArguments = {**connector_arguments, "_timeout": self.watched.seconds}
+        arguments: ConnectorArguments = {**connector_arguments, "_timeout": self.watched.longest}
         done, said = over_a_new_connection(state, host, self.command, arguments)
+        self.is_lost = done is None
         if done is not False:
             return True
         for line in said:
@@ -152,37 +167,43 @@ class Risk(PyinfraCommand):
 class Confirm(PyinfraCommand):
     """A new connection says that it got in; or this host fails with what was taken back, once it has been."""
 
-    def __init__(self, watched: Watched) -> None:
+    def __init__(self, watched: Watched, risk: Risk | None = None) -> None:
         super().__init__()
-        self.watched = watched
+        self.watched, self.risk = watched, risk
+
+    @property
+    def within(self) -> int:
+        """How long it can be confirmed. Where we lost sight of what is risky, the host may be busy with it still."""
+        return self.watched.longest if self.risk and self.risk.is_lost else self.watched.seconds
 
     def __repr__(self) -> str:
         return f"confirm {self.watched.name} over a new connection"
 
     def execute(self, state: State, host: Host, connector_arguments: ConnectorArguments) -> bool:
         """True once it is confirmed."""
-        until = time.monotonic() + self.watched.seconds
-        while time.monotonic() < until:
-            confirm = f"python3 -B {PROGRAM} confirm {self.watched.name}"
-            if over_a_new_connection(state, host, confirm, connector_arguments)[0]:
+        until, told = time.monotonic() + self.within, dict[str, Any]()
+        while not told and time.monotonic() < until + GRACE_SECONDS:
+            done = None
+            if time.monotonic() < until:
+                confirm = f"python3 -B {PROGRAM} confirm {self.watched.name}"
+                done, _ = over_a_new_connection(state, host, confirm, connector_arguments)
+            if done:
                 return True
-            gevent.sleep(RETRY_SECONDS)
-        Refuse(self._refusal(self._taken_back(state, host, connector_arguments))).tell(host)
+            if done is False or time.monotonic() >= until:  # we got in, and there was nothing left to confirm
+                told = self._taken_back(state, host, connector_arguments)
+            if not told:
+                gevent.sleep(RETRY_SECONDS)
+        Refuse(self._refusal(told)).tell(host)
         return False
 
     def _taken_back(self, state: State, host: Host, arguments: ConnectorArguments) -> dict[str, Any]:
-        """What the host says it has put back; empty where it cannot be asked, however long one waits."""
-        until = time.monotonic() + GRACE_SECONDS
-        while time.monotonic() < until:
-            told = f"cat {KEPT}/{self.watched.name}.taken-back.json"
-            done, lines = over_a_new_connection(state, host, told, arguments)
-            if done:
-                return dict(json.loads("".join(lines)))
-            gevent.sleep(RETRY_SECONDS)
-        return {}
+        """What the host says it has put back; empty where it has not yet, or cannot be asked."""
+        told = f"cat {KEPT}/{self.watched.name}.taken-back.json"
+        done, lines = over_a_new_connection(state, host, told, arguments)
+        return dict(json.loads("".join(lines))) if done else {}
 
     def _refusal(self, told: dict[str, Any]) -> Refusal:
-        tried = f"a new SSH connection, again and again for {self.watched.seconds} s"
+        tried = f"a new SSH connection, again and again for {self.within} s"
         if not told:
             return Refusal(
                 f"{self.watched.what} shut this program out, and the host still does not answer",

@@ -2,7 +2,7 @@
 """The dead man's switch of a host: a change that may shut us out is taken back unless a new connection confirms it.
 
     undo.py save NAME [--after COMMAND]… PATH…   keeps what the paths hold now (a path that is not there counts too)
-    undo.py watch NAME SECONDS                   takes it all back after that long
+    undo.py watch NAME SECONDS                   takes it all back after that long; exit 1 where it has been already
     undo.py confirm NAME                         the change stays; exit 1 where it has been taken back already
     undo.py back NAME [WHY]                      takes it back now, runs each COMMAND, and writes NAME.taken-back.json
     undo.py boot                                 as `back`, for every change unconfirmed when the host went down
@@ -35,7 +35,7 @@ def main() -> int:
         if words.verb == "save":
             save(words.name, words.paths, words.after or [])
         elif words.verb == "watch":
-            watch(words.name, words.seconds)
+            return watch(words.name, words.seconds)
         elif words.verb == "confirm":
             return confirm(words.name)
         elif words.verb == "back":
@@ -86,13 +86,21 @@ def _keep(path: Path, copy: Path) -> dict[str, int | str]:
     return {"copy": copy.name, "mode": seen.st_mode & 0o7777, "owner": seen.st_uid, "group": seen.st_gid}
 
 
-def watch(name: str, seconds: int) -> None:
-    """The timer runs; one that ran before is started anew."""
+def watch(name: str, seconds: int) -> int:
+    """The timer runs; one that ran before is started anew. What no timer watches is taken back at once."""
+    if not (KEPT / name).is_dir():
+        print(f"{name}: it took so long to change that it was taken back meanwhile; run again", file=sys.stderr)
+        return 1
     unit = f"enginehouse-undo-{name}"
     _systemctl("stop", f"{unit}.timer")
     command = ["/usr/bin/python3", "-B", os.path.realpath(__file__), "back", name]
     timer = ["--quiet", "--collect", f"--unit={unit}", f"--on-active={seconds}", "--timer-property=AccuracySec=100ms"]
-    subprocess.run(["systemd-run", *timer, *command], check=True)
+    started = subprocess.run(["systemd-run", *timer, *command], check=False)
+    if started.returncode == 0:
+        return 0
+    back(name, "systemd-run started no timer to watch it")
+    print(f"{name}: systemd-run started no timer, so it was taken back; journalctl -b says why", file=sys.stderr)
+    return 1
 
 
 def confirm(name: str) -> int:

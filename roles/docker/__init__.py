@@ -40,7 +40,7 @@ def apply(mine: Slice) -> list[OperationMeta]:
         )
     run = step(
         look,
-        lambda seen: operations.run(seen, chosen),
+        lambda seen: operations.run(seen, wanted),
         after=before,
         name="Docker | Run the engine with these settings",
     )

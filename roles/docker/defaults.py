@@ -20,7 +20,7 @@ class Defaults:
     log_max_mib: int = 50
     log_files: int = 4
     confirm_seconds: int = 90
-    """Settings that no new SSH connection has confirmed after this long, restart included, are taken back."""
+    """Settings that no new SSH connection has confirmed this long after the restart are taken back."""
 
 
 def settings(host: Host) -> Defaults:

@@ -19,6 +19,9 @@ from roles.steps import Command, Refuse, write
 
 ENGINE = ("docker-ce", "docker-ce-cli", "containerd.io")
 DISTRIBUTION = ("docker.io", "containerd", "runc")
+STOP_SECONDS, START_SECONDS, STOP_MARGIN_SECONDS = 90, 60, 30
+"""What systemd gives docker.service to stop (its own default), what an engine takes to start, and what the end of a
+server takes beyond its `stop_seconds`, as in the TimeoutStopSec of its unit."""
 UNTOUCHED = "no package was installed by the docker role; its settings were not touched"
 
 
@@ -29,6 +32,8 @@ class Wanted:
     repository: apt.Repository | None
     packages: dict[str, str]
     data_root: str
+    restart_seconds: int
+    """An engine stops its containers first, and each has its time: the servers of this host the longest."""
     chosen: Defaults
     extra: Mapping[str, Any]
 
@@ -37,10 +42,12 @@ class Wanted:
         """From one host's slice. A declared data disk is the big disk, unless the inventory names another place."""
         disk = mine.data_disk()
         from_docker = mine.docker.source == "docker"
+        stops = (server.stop_seconds + STOP_MARGIN_SECONDS for server in mine.servers)
         return cls(
             repository=_repository(mine, chosen) if from_docker else None,
             packages=dict.fromkeys(ENGINE if from_docker else DISTRIBUTION[:1], ""),
             data_root=mine.docker.data_root or (f"{disk.mount}/docker" if disk else ""),
+            restart_seconds=max([STOP_SECONDS, *stops]) + START_SECONDS,
             chosen=chosen,
             extra=mine.docker.daemon,
         )
@@ -84,18 +91,19 @@ def daemon(seen: Seen, wanted: Wanted) -> Iterator[Command]:
     if new == current:
         return
     if seen.unit("docker.service").exists:
-        yield watched(wanted.chosen).keep()
+        yield watched(wanted).keep()
     yield write(paths.DAEMON, merge.as_file(new))
 
 
-def watched(chosen: Defaults) -> undo.Watched:
+def watched(wanted: Wanted) -> undo.Watched:
     """Settings of Docker as a change that may shut us out: a bridge on our network, rules it no longer makes."""
     return undo.Watched(
         name="docker",
         what="Docker's new settings",
         paths=(paths.DAEMON,),
         after=(undo.DOCKER_BACK,),
-        seconds=chosen.confirm_seconds,
+        seconds=wanted.chosen.confirm_seconds,
+        made_within=wanted.restart_seconds,
         attempt="correct `docker.daemon` in the inventory (bip, default-address-pools, iptables), then run again",
     )
 
@@ -121,7 +129,7 @@ def image_store(seen: Seen, wanted: Wanted) -> Iterator[Command]:
         yield write(paths.CONTAINERD, new)
 
 
-def run(seen: Seen, chosen: Defaults) -> Iterator[Command]:
+def run(seen: Seen, wanted: Wanted) -> Iterator[Command]:
     """Commands after which the engine runs with the settings on disk and starts at boot."""
     if not seen.unit("docker.service").exists:
         return
@@ -132,11 +140,11 @@ def run(seen: Seen, chosen: Defaults) -> Iterator[Command]:
     if seen.value("stale-docker") or seen.value("stale-containerd"):
         # Refused settings must not take a running engine down with them.
         yield f"dockerd --validate --config-file {paths.DAEMON} >/dev/null"
-        yield from watched(chosen).around([], risky=_brought("restart"))
+        yield from watched(wanted).around([], risky=_brought("restart"))
     elif not seen.unit("docker.service").runs:
-        yield from watched(chosen).around([], risky=_brought("start"))
+        yield from watched(wanted).around([], risky=_brought("start"))
     elif seen.value("unconfirmed"):
-        yield from watched(chosen).around(
+        yield from watched(wanted).around(
             []
         )  # a package's upgrade has restarted it with these settings, or a run was cut off
 

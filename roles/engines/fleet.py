@@ -20,6 +20,7 @@ from deploy.slice import EngineSlice, Slice
 from roles.engines.facts import Having, Present
 from roles.engines.intent import Intent, intend, order_of
 from roles.engines.keep import Kept
+from roles.steps import ask
 
 AT_ONCE = 32
 
@@ -68,7 +69,7 @@ class Board:
         paths = tuple(engine.path for engine in one.engines)
         models = tuple(dict.fromkeys(engine.model for engine in one.engines))
         with ctx_host.use(asked):
-            self._said[one.host] = asked.get_fact(Having, paths=paths, models=models) or Present()
+            self._said[one.host] = ask(asked, Having, paths=paths, models=models) or Present()
         self._asked[one.host] = bool(state.is_executing)
 
 

@@ -17,14 +17,19 @@ from deploy.slice import Slice
 from roles.preflight.defaults import settings
 from roles.preflight.facts import About, Login, MachineHost
 from roles.preflight.judge import judge, notes
-from roles.steps import Refuse
+from roles.steps import Refuse, ask, has_failed
 
 
 def confirm(mine: Slice, name: str = "Preflight | Confirm the machine") -> None:
     """The host is what its slice says. Reads only; refuses with every finding, or with what keeps it from reading."""
     chosen = settings(host)
-    _refuse_login(mine, host.get_fact(Login, _sudo=False), bool(host.data.get("_sudo") or state.config.SUDO))
-    seen = host.get_fact(MachineHost, about=About(mine, chosen.connect_seconds))
+    login = ask(host, Login, _sudo=False)
+    if has_failed(host):  # what it did not answer is no finding
+        return
+    _refuse_login(mine, login, bool(host.data.get("_sudo") or state.config.SUDO))
+    seen = ask(host, MachineHost, about=About(mine, chosen.connect_seconds))
+    if has_failed(host):
+        return
     findings = judge(seen, mine, chosen, time.time())
     for note in notes(seen, mine):
         host.log(f"{name}: {note}")

@@ -103,6 +103,8 @@ class Heard:
     stdin: str = ""
     sudo: bool = False
     executing: bool = False
+    seconds: int | None = None
+    """How long it may take; None is for ever."""
 
 
 class ScriptedConnector(FakeConnector):
@@ -125,7 +127,7 @@ class ScriptedConnector(FakeConnector):
         stdin = arguments.get("_stdin") or ""
         stdin = stdin if isinstance(stdin, str) else "".join(stdin)
         executing = bool(self.state.is_executing)
-        self.heard.append(Heard(text, stdin, bool(arguments.get("_sudo")), executing))
+        self.heard.append(Heard(text, stdin, bool(arguments.get("_sudo")), executing, arguments.get("_timeout")))
         return super().run_shell_command(command, print_output, print_input, **arguments)
 
     def _lookup_response(self, command_str: str):  # type: ignore[no-untyped-def]

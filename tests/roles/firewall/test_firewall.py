@@ -24,6 +24,7 @@ PUBLIC = replace(SERVER, address="10.0.0.5")
 LOADED = ["value\tloaded\tloaded", f"unit\tId={paths.UNIT_NAME}", "unit\tLoadState=loaded", "unit\tActiveState=active",
           "unit\tUnitFileState=enabled", "unit\t"]  # fmt: skip
 SSH = ["value\tssh-ports\t22", "value\tssh-ports\t2222"]
+LOADING = f"systemctl reload-or-restart {paths.UNIT_NAME} && python3 -B {undo.PROGRAM} watch firewall 30"
 TOOL = ["package\tnftables\t1.1.3-1\tii "]
 
 
@@ -67,12 +68,12 @@ def test_new_rules_are_kept_watched_written_loaded_and_confirmed_in_this_order()
     assert [command.split("\n")[0] for command in commands] == [
         "systemctl enable enginehouse-firewall.service",
         f'python3 -B {undo.PROGRAM} save firewall --after "bash {paths.PROGRAM} load" {paths.RULES}',
-        f"python3 -B {undo.PROGRAM} watch firewall 30",
+        f"python3 -B {undo.PROGRAM} watch firewall 330",
         "mkdir -p /etc/enginehouse && cat > /etc/enginehouse/firewall.nft.enginehouse-new"
         " && test $(stat -c %s /etc/enginehouse/firewall.nft.enginehouse-new ) = (its size) && chmod 0644 "
         "/etc/enginehouse/firewall.nft.enginehouse-new && sync /etc/enginehouse/firewall.nft.enginehouse-new && "
         "mv -T /etc/enginehouse/firewall.nft.enginehouse-new /etc/enginehouse/firewall.nft",
-        "risk systemctl reload-or-restart enginehouse-firewall.service",
+        f"risk {LOADING}",
         "confirm firewall over a new connection",
     ]
 
@@ -94,7 +95,7 @@ def test_rules_that_a_killed_run_left_unconfirmed_are_confirmed_before_the_host_
 
 def test_rules_somebody_flushed_are_loaded_again() -> None:
     rest = [*TOOL, *SSH, *LOADED[1:], *placed((paths.RULES, rules(declared(), (22, 2222))))]
-    assert "risk systemctl reload-or-restart enginehouse-firewall.service" in play(declared(), *rest).commands
+    assert f"risk {LOADING}" in play(declared(), *rest).commands
 
 
 def test_a_host_that_does_not_say_where_ssh_answers_gets_no_rules() -> None:
@@ -104,7 +105,8 @@ def test_a_host_that_does_not_say_where_ssh_answers_gets_no_rules() -> None:
 
 
 def test_a_host_that_shuts_us_out_fails_with_what_it_has_taken_back() -> None:
-    answers = {"cat /etc/enginehouse/undo": '{"why": "", "when": "05:52", "paths": ["/etc/x"], "said": []}'}
+    told = '{"why": "", "when": "05:52", "paths": ["/etc/x"], "said": []}'
+    answers = {"cat /etc/enginehouse/undo": told, "reload-or-restart": ""}
 
     def second(state: object, host: object, command: str, arguments: object) -> tuple[bool | None, list[str]]:
         return next(((True, text.split("\n")) for piece, text in answers.items() if piece in command), (None, []))

@@ -55,7 +55,7 @@ def test_one_that_may_have_to_serve_on_stays_watched() -> None:
 def test_other_times_are_written_and_the_running_timers_told() -> None:
     ran = play(placed(), DONE, data={"health_settings": {"watch_seconds": 15}})
     assert ran.would_change == ("Health | Install watchdog and GPU state",)
-    assert [command.splitlines()[0].split(" && ")[-1] for command in ran.commands[2:-1]] == [
+    assert [command.splitlines()[0].split(" && ")[-1] for command in ran.commands[2:-2]] == [
         "mv -T /etc/systemd/system/enginehouse-watch@.timer.enginehouse-new"
         " /etc/systemd/system/enginehouse-watch@.timer",
         "mv -T /etc/enginehouse/watch.json.enginehouse-new /etc/enginehouse/watch.json",

@@ -114,9 +114,9 @@ def test_a_bare_host_gets_these_commands() -> None:
 
 def test_a_release_is_on_the_disk_before_it_has_its_name_and_the_name_before_anything_points_to_it() -> None:
     staging, target = "/var/lib/enginehouse/releases/.r1.partial", "/var/lib/enginehouse/releases/r1"
-    synced, renamed, *_ = operations.publishing("r1").split("; ")[-4:]
-    assert synced == f"find {staging} -exec sync {{}} +"
-    assert renamed == f"test -d {target} || mv -T {staging} {target}"
+    synced, judged, renamed, *_ = operations.publishing("r1").split("; ")[-6:]
+    assert (synced, renamed) == (f"find {staging} -exec sync {{}} +", f"mv -T {staging} {target}")
+    assert judged == f"test -f {target}/server.json || {{ rm -rf {target}"
     assert "; sync /var/lib/enginehouse/releases; rm -rf" in operations.publishing("r1")
 
 
@@ -250,7 +250,7 @@ def test_units_that_were_there_change_under_the_dead_mans_switch() -> None:
     commands = [command.splitlines()[0] for command in play(told(old, PROBED, serving())).commands]
     assert [command.split(" ")[3] for command in commands[:2]] == ["save", "watch"]
     assert commands[2].endswith(f"{UNIT}.enginehouse-new {UNIT}")
-    assert commands[3:] == ["systemctl daemon-reload", "confirm units-triton over a new connection"]
+    assert [command.split(" ")[-1] for command in commands[3:]] == ["daemon-reload", "20", "connection"]
 
 
 def test_what_a_killed_run_left_unconfirmed_is_confirmed() -> None:

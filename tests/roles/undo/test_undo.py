@@ -23,9 +23,15 @@ def undo(tmp_path: Path) -> Ask:
         environment = os.environ | {"ENGINEHOUSE_UNDO": str(tmp_path / "undo"), "PATH": f"{tmp_path}:/usr/bin:/bin"}
         return subprocess.run([sys.executable, str(PROGRAM), *words], env=environment, capture_output=True, text=True)
 
-    (tmp_path / "systemctl").write_text("#!/bin/sh\n")
-    (tmp_path / "systemctl").chmod(0o755)
+    script(tmp_path / "systemctl", "")
+    script(tmp_path / "systemd-run", f'echo "$*" >>{tmp_path}/timers')
     return ask
+
+
+def script(path: Path, line: str) -> None:
+    """A stand-in for one of systemd's commands."""
+    path.write_text(f"#!/bin/sh\n{line}\n")
+    path.chmod(0o755)
 
 
 def test_a_changed_file_is_put_back_with_its_mode(undo: Ask, tmp_path: Path) -> None:
@@ -92,3 +98,34 @@ def test_a_boot_takes_back_everything_unconfirmed_without_the_commands(undo: Ask
     (tmp_path / "x").write_text("new")
     undo("boot")
     assert [path.name for path in (tmp_path / "x", tmp_path / "ran") if path.exists()] == []
+
+
+def test_a_change_is_watched_for_as_long_as_was_last_said(undo: Ask, tmp_path: Path) -> None:
+    undo("save", "x", str(tmp_path / "x"))
+    assert [undo("watch", "x", seconds).returncode for seconds in ("320", "20")] == [0, 0]
+    timers = (tmp_path / "timers").read_text().splitlines()
+    assert [word for line in timers for word in line.split() if word.startswith("--on-active")] == [
+        "--on-active=320",
+        "--on-active=20",
+    ]
+
+
+def test_a_change_that_was_taken_back_while_it_was_made_is_not_watched_as_if_it_were_there(
+    undo: Ask, tmp_path: Path
+) -> None:
+    undo("save", "x", str(tmp_path / "x"))
+    undo("back", "x")
+    ended = undo("watch", "x", "20")
+    assert (ended.returncode, "taken back meanwhile; run again" in ended.stderr) == (1, True)
+
+
+def test_a_change_that_no_timer_watches_is_taken_back_at_once(undo: Ask, tmp_path: Path) -> None:
+    """The timer before has been stopped by then."""
+    file = tmp_path / "x"
+    file.write_text("old")
+    undo("save", "x", str(file))
+    file.write_text("new")
+    script(tmp_path / "systemd-run", "exit 1")
+    ended = undo("watch", "x", "20")
+    assert (ended.returncode, file.read_text()) == (1, "old")
+    assert "no timer, so it was taken back" in ended.stderr

@@ -1,0 +1,131 @@
+"""A question that a host never answers: who is told what, and what is not done for want of the answer."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from pyinfra.api import FactBase
+from pyinfra.connectors.util import run_local_process
+
+from roles import foundation, preflight, steps
+from roles.steps import Reading, check, step
+from tests.roles.fake import Ran, Then, run
+from tests.roles.slices import a_slice
+
+ROLES = Path(__file__).parents[2] / "roles"
+
+
+class Board(FactBase[list[str]]):
+    """What the GPU says of itself.
+
+    More about it.
+    """
+
+    default = list
+
+    def command(self) -> str:
+        return "nvidia-smi"
+
+
+def hangs(_: str) -> str:
+    """pyinfra's own answer once the time is over, here at once."""
+    raise TimeoutError
+
+
+@pytest.fixture(autouse=True)
+def no_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(steps, "ANSWER_SECONDS", 0)
+
+
+def act(_: list[str]) -> Iterator[str]:
+    """On a default, which is what pyinfra goes on with, it would act."""
+    yield "systemctl stop triton@main"
+
+
+def story() -> None:
+    step(Reading(Board), act, name="Act")
+    step(Reading(Board), act, name="Act again")
+
+
+def played(answer: object, story: Callable[[], object] = story) -> Ran:
+    """One host that answers so, beside one that answers always."""
+    return run(story, hosts=("one", "two"), answers={"one": {"nvidia-smi": answer}, "two": {"nvidia-smi": "here"}})
+
+
+def test_a_host_that_answers_late_fails_alone_and_nothing_is_done_on_it() -> None:
+    for answer in (hangs, Then("here", {"success": False})):
+        ran = played(answer)
+        assert (ran.failed_hosts, ran.stopped) == (("one",), "")
+        assert [step.commands for step in ran.steps if step.host == "two"] == [("systemctl stop triton@main",)] * 2
+        assert "systemctl stop triton@main" not in [heard.command for heard in ran.shell["one"]]
+
+
+def test_one_that_hangs_once_we_act_is_left_as_it_is() -> None:
+    class Once:
+        asked = 0
+
+        def __call__(self, command: str) -> str:
+            self.asked += 1
+            return "here" if self.asked == 1 else hangs(command)
+
+    ran = played(Once(), lambda: step(Reading(Board), act, name="Act"))
+    assert (ran.failed_hosts, "systemctl stop triton@main" in [heard.command for heard in ran.shell["one"]]) == (
+        ("one",),
+        False,
+    )
+    assert "steps that ended are done; nothing was changed for want of this answer" in "\n".join(ran.told)
+
+
+def test_nothing_is_verified_that_was_not_answered() -> None:
+    judged: list[object] = []
+    played(hangs, lambda: check(Reading(Board), lambda seen: judged.append(seen) or (), name="Check"))  # type: ignore[func-returns-value]
+    assert [] not in judged
+
+
+def test_the_operator_is_told_which_question_which_host_and_what_to_do() -> None:
+    told = [line for line in played(hangs).told if line.startswith("[@fake/one]")]
+    text = "\n".join(told)
+    assert "[@fake/one] the host did not answer a question within 0 s" in text
+    assert "Board: What the GPU says of itself." in text and "More about it" not in text
+    assert "nothing was changed on this host" in text and "ps -eo pid,stat,args" in text
+
+
+def test_the_only_host_is_told_of_too() -> None:
+    """pyinfra ends the run there, with an exception."""
+    ran = run(story, answers={"nvidia-smi": hangs})
+    assert (ran.stopped, "did not answer a question" in "\n".join(ran.told)) == ("No hosts remaining!", True)
+
+
+def test_every_question_has_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(steps, "ANSWER_SECONDS", 300)
+    ran = run(lambda: step(Reading(Board), lambda _: [], name="Look"))
+    assert [heard.seconds for heard in ran.shell["host"]] == [300, 300]
+
+
+def test_no_role_asks_without_a_limit() -> None:
+    asking = [path for path in ROLES.rglob("*.py") if re.search(r"\bget_facts?\(", path.read_text())]
+    assert asking == [ROLES / "steps.py"]
+
+
+def test_what_a_host_does_not_answer_is_no_finding_of_preflight() -> None:
+    """A login that hangs is not one that asks for a password, which would end the run for every host."""
+    mine = a_slice()
+    answers = {"one": {"id -un": hangs}, "two": {"id -un": ["user=root", "uid=0"]}}
+    ran = run(lambda: preflight.confirm(mine), hosts=("one", "two"), answers=answers, dry=True)
+    assert ran.failed_hosts == ("one",)
+    assert "cannot become root" not in "\n".join(ran.told)
+
+
+def test_a_host_that_does_not_say_whether_it_serves_is_given_up() -> None:
+    answers = {"one": {"list-units": hangs}, "two": {}}
+    ran = run(lambda: steps.ask(steps.host, foundation.Serving), hosts=("one", "two"), answers=answers, dry=True)
+    assert ran.failed_hosts == ("one",)
+
+
+def test_pyinfra_ends_a_command_that_outlives_its_time() -> None:
+    """The connectors to this machine and over SSH read their commands with the same function."""
+    with pytest.raises(TimeoutError):
+        run_local_process("sleep 3", timeout=1)

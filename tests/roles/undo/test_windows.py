@@ -1,0 +1,122 @@
+"""When the time to confirm a change begins, and how long it can be confirmed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from hashlib import sha256
+from typing import Any
+from unittest import mock
+
+import pytest
+from pyinfra.api import FactBase
+
+from roles import undo
+from roles.docker.defaults import Defaults
+from roles.docker.operations import Wanted, watched
+from roles.steps import Reading, step
+from roles.texts import Text
+from tests.roles.fake import Ran, run
+from tests.roles.slices import SERVER, a_slice
+
+UNIT = Text("/etc/systemd/system/triton@.service", "new\n")
+DROP_IN = Text("/etc/systemd/system/triton@main.service.d/enginehouse.conf", "new\n")
+CHANGE = undo.Watched(name="x", what="the change", paths=("/etc/x",), after=(), seconds=20, attempt="", made_within=100)
+NOTE = '{"why": "", "when": "05:52", "paths": ["/etc/x"], "said": []}'
+Answer = tuple[bool | None, list[str]]
+
+
+def verbs(ran: Sequence[object]) -> list[str]:
+    """Each command in a few words: undo's verb with what follows, the path that is written, or the whole."""
+    lines = [str(command).split("\n")[0].removeprefix(f"python3 -B {undo.PROGRAM} ") for command in ran]
+    return [line.split()[-1] if line.startswith("mkdir") else line for line in lines]
+
+
+def test_the_time_to_confirm_units_begins_when_the_last_of_them_is_written_and_read() -> None:
+    """Until then a longer one runs, so that a run that is killed between two of them leaves nothing for good."""
+    seen = {UNIT.path: f"{sha256(b'old').hexdigest()} 644 root"}
+    commands = verbs(list(undo.put_watched("triton", (UNIT, DROP_IN), seen)))
+    assert commands[1:] == [
+        f"watch units-triton {undo.MADE_WITHIN_SECONDS + undo.UNITS_SECONDS}",
+        UNIT.path,
+        DROP_IN.path,
+        "systemctl daemon-reload",
+        f"watch units-triton {undo.UNITS_SECONDS}",
+        "confirm units-triton over a new connection",
+    ]
+
+
+def test_what_is_in_force_already_is_confirmed_in_the_time_for_that_alone() -> None:
+    assert verbs(list(CHANGE.around([])))[1:] == ["watch x 20", "confirm x over a new connection"]
+
+
+def test_the_host_itself_says_when_what_is_risky_is_done() -> None:
+    """Nobody else can be sure to reach it then; what fails is never said to be done."""
+    said = list(CHANGE.around([], risky="restart"))[2]
+    assert isinstance(said, undo.Risk)
+    assert said.command == f"restart && python3 -B {undo.PROGRAM} watch x 20"
+
+
+@pytest.mark.parametrize(("stops", "least"), [((), 90), ((10,), 90), ((90,), 120), ((30, 3600), 3630)])
+def test_an_engine_is_given_the_longest_drain_of_its_host_before_the_time_to_confirm(
+    stops: tuple[int, ...], least: int
+) -> None:
+    mine = a_slice(servers=tuple(replace(SERVER, stop_seconds=seconds) for seconds in stops))
+    change = watched(Wanted.of(mine, Defaults(confirm_seconds=25)))
+    assert (change.seconds, change.longest - change.seconds >= least + 30) == (25, True)
+
+
+class Nothing(FactBase[str]):
+    """Whatever it is, it wants the change."""
+
+    def command(self) -> str:
+        return "true"
+
+
+def confirmed(answer: Callable[[str, float], Answer]) -> Ran:
+    """The change on a host whose new connections say `answer` of a command, after that many seconds."""
+    clock = [0.0]
+
+    def second(state: object, host: object, command: str, arguments: dict[str, Any]) -> Answer:
+        clock[0] += 5
+        if "restart" in command and answer(command, clock[0])[0] is None:
+            clock[0] += 30  # longer than the time to confirm it
+        return answer(command, clock[0])
+
+    def passed(seconds: float) -> None:
+        clock[0] += seconds
+
+    def commands(_: str) -> Iterator[object]:
+        yield from CHANGE.around([], risky="restart")
+
+    with (
+        mock.patch.object(undo, "over_a_new_connection", second),
+        mock.patch.object(undo, "time", mock.Mock(wraps=time, monotonic=lambda: clock[0])),
+        mock.patch.object(undo, "gevent", mock.Mock(sleep=passed)),
+    ):
+        return run(lambda: step(Reading(Nothing), commands, name="Change"))
+
+
+def test_a_change_that_takes_longer_than_the_time_to_confirm_it_is_confirmed_when_we_get_in_again() -> None:
+    """The connection that made it was lost on the way, as a bridge that is made anew loses it."""
+    ran = confirmed(lambda command, now: (None, []) if "restart" in command or now < 90 else (True, []))
+    assert ran.failed_hosts == ()
+
+
+def test_what_the_host_has_taken_back_is_told_as_soon_as_we_get_in() -> None:
+    def answer(command: str, now: float) -> Answer:
+        if command.startswith("cat"):
+            return (True, [NOTE]) if now >= 60 else (None, [])
+        return (None, []) if "restart" in command or now < 60 else (False, [])
+
+    asked: list[float] = []
+    ran = confirmed(lambda command, now: (asked.append(now), answer(command, now))[1])
+    assert ran.failed_hosts == ("host",)
+    assert "the change shut this program out, and the host has taken them back" in "\n".join(ran.told)
+    assert max(asked) < 80
+
+
+def test_a_host_that_never_answers_again_is_given_up() -> None:
+    ran = confirmed(lambda command, now: (None, []))
+    assert "the host still does not answer" in "\n".join(ran.told)
