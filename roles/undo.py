@@ -123,7 +123,7 @@ class Watched:
         changes = list(commands)
         yield self.keep()
         if changes or risky:
-            yield f"python3 -B {PROGRAM} watch {self.name} {self.longest}"
+            yield f"python3 -B {PROGRAM} watch --making {self.name} {self.longest}"
         yield from changes
         # The host itself says when what is risky is done: we may be shut out by then.
         risk = Risk(self, f"{risky} && {made}") if risky else None
@@ -189,7 +189,7 @@ class Confirm(PyinfraCommand):
                 done, _ = over_a_new_connection(state, host, confirm, connector_arguments)
             if done:
                 return True
-            if done is False or time.monotonic() >= until:  # we got in, and there was nothing left to confirm
+            if done is False or time.monotonic() >= until:  # we got in, with nothing to confirm (yet)
                 told = self._taken_back(state, host, connector_arguments)
             if not told:
                 gevent.sleep(RETRY_SECONDS)

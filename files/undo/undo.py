@@ -2,8 +2,9 @@
 """The dead man's switch of a host: a change that may shut us out is taken back unless a new connection confirms it.
 
     undo.py save NAME [--after COMMAND]… PATH…   keeps what the paths hold now (a path that is not there counts too)
-    undo.py watch NAME SECONDS                   takes it all back after that long; exit 1 where it has been already
-    undo.py confirm NAME                         the change stays; exit 1 where it has been taken back already
+    undo.py watch [--making] NAME SECONDS        takes it all back after that long; exit 1 where it has been already
+    undo.py confirm NAME                         the change stays; exit 1 where it has been taken back already, or is
+                                                 not in force yet: `--making` was the last that was said of it
     undo.py back NAME [WHY]                      takes it back now, runs each COMMAND, and writes NAME.taken-back.json
     undo.py boot                                 as `back`, for every change unconfirmed when the host went down
 
@@ -24,6 +25,7 @@ import time
 from pathlib import Path
 
 KEPT = Path(os.environ.get("ENGINEHOUSE_UNDO", "/etc/enginehouse/undo"))
+MAKING = "making"
 COMMAND_SECONDS = 120
 
 
@@ -35,7 +37,7 @@ def main() -> int:
         if words.verb == "save":
             save(words.name, words.paths, words.after or [])
         elif words.verb == "watch":
-            return watch(words.name, words.seconds)
+            return watch(words.name, words.seconds, words.making)
         elif words.verb == "confirm":
             return confirm(words.name)
         elif words.verb == "back":
@@ -56,6 +58,7 @@ def _words() -> argparse.Namespace:
     watching = verbs.add_parser("watch")
     watching.add_argument("name")
     watching.add_argument("seconds", type=int)
+    watching.add_argument("--making", action="store_true")
     verbs.add_parser("confirm").add_argument("name")
     taking = verbs.add_parser("back")
     taking.add_argument("name")
@@ -86,11 +89,12 @@ def _keep(path: Path, copy: Path) -> dict[str, int | str]:
     return {"copy": copy.name, "mode": seen.st_mode & 0o7777, "owner": seen.st_uid, "group": seen.st_gid}
 
 
-def watch(name: str, seconds: int) -> int:
+def watch(name: str, seconds: int, making: bool) -> int:
     """The timer runs; one that ran before is started anew. What no timer watches is taken back at once."""
     if not (KEPT / name).is_dir():
         print(f"{name}: it took so long to change that it was taken back meanwhile; run again", file=sys.stderr)
         return 1
+    (KEPT / name / MAKING).touch() if making else (KEPT / name / MAKING).unlink(missing_ok=True)
     unit = f"enginehouse-undo-{name}"
     _systemctl("stop", f"{unit}.timer")
     command = ["/usr/bin/python3", "-B", os.path.realpath(__file__), "back", name]
@@ -104,9 +108,12 @@ def watch(name: str, seconds: int) -> int:
 
 
 def confirm(name: str) -> int:
-    """The change stays, or has been taken back before."""
+    """The change stays, or has been taken back before. Who gets in before it is in force has shown nothing."""
     if not (KEPT / name).is_dir():
         print(f"{name}: there is nothing to confirm; it was taken back, or never watched", file=sys.stderr)
+        return 1
+    if (KEPT / name / MAKING).exists():
+        print(f"{name}: it is still being made, so nothing can be said of it yet", file=sys.stderr)
         return 1
     _systemctl("stop", f"enginehouse-undo-{name}.timer")
     shutil.rmtree(KEPT / name)

@@ -68,7 +68,7 @@ def test_new_rules_are_kept_watched_written_loaded_and_confirmed_in_this_order()
     assert [command.split("\n")[0] for command in commands] == [
         "systemctl enable enginehouse-firewall.service",
         f'python3 -B {undo.PROGRAM} save firewall --after "bash {paths.PROGRAM} load" {paths.RULES}',
-        f"python3 -B {undo.PROGRAM} watch firewall 330",
+        f"python3 -B {undo.PROGRAM} watch --making firewall 330",
         "mkdir -p /etc/enginehouse && cat > /etc/enginehouse/firewall.nft.enginehouse-new"
         " && test $(stat -c %s /etc/enginehouse/firewall.nft.enginehouse-new ) = (its size) && chmod 0644 "
         "/etc/enginehouse/firewall.nft.enginehouse-new && sync /etc/enginehouse/firewall.nft.enginehouse-new && "

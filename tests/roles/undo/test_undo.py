@@ -110,6 +110,18 @@ def test_a_change_is_watched_for_as_long_as_was_last_said(undo: Ask, tmp_path: P
     ]
 
 
+def test_who_gets_in_before_the_change_is_in_force_confirms_nothing(undo: Ask, tmp_path: Path) -> None:
+    """As where the line to the host broke while its engine was still stopping."""
+    file = tmp_path / "x"
+    undo("save", "x", str(file))
+    file.write_text("new")
+    undo("watch", "--making", "x", "320")
+    early = undo("confirm", "x")
+    undo("watch", "x", "20")
+    assert (early.returncode, undo("confirm", "x").returncode) == (1, 0)
+    assert "it is still being made" in early.stderr
+
+
 def test_a_change_that_was_taken_back_while_it_was_made_is_not_watched_as_if_it_were_there(
     undo: Ask, tmp_path: Path
 ) -> None:

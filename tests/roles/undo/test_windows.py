@@ -38,7 +38,7 @@ def test_the_time_to_confirm_units_begins_when_the_last_of_them_is_written_and_r
     seen = {UNIT.path: f"{sha256(b'old').hexdigest()} 644 root"}
     commands = verbs(list(undo.put_watched("triton", (UNIT, DROP_IN), seen)))
     assert commands[1:] == [
-        f"watch units-triton {undo.MADE_WITHIN_SECONDS + undo.UNITS_SECONDS}",
+        f"watch --making units-triton {undo.MADE_WITHIN_SECONDS + undo.UNITS_SECONDS}",
         UNIT.path,
         DROP_IN.path,
         "systemctl daemon-reload",
