@@ -5,7 +5,7 @@
 
 Ready does not see every hang: a Python process that sleeps, an engine whose loop has died, both stay "ready". So a
 question is asked as prove.py asks it, with a time limit. What is not answered in time is one of two things, told apart
-by Triton's own statistics since the last look (answers of the model, and parts of answers it streamed):
+by what the model has answered since the last look (see `answered`):
 
     slow      they moved: somebody is being served, and our question waits its turn. Not a miss
     silent    they did not move: a miss. After `misses` of them in a row the unit is restarted through systemd
@@ -30,6 +30,11 @@ import prove  # beside this program
 
 ROOT = Path(os.environ.get("ENGINEHOUSE_ROOT", "/var/lib/enginehouse"))
 SETTINGS = Path(os.environ.get("ENGINEHOUSE_WATCH", "/etc/enginehouse/watch.json"))
+COUNTERS = {  # of files/triton/llm and files/triton/encoders, by kind of model
+    "llm": "enginehouse_llm_answers_total",
+    "embedder": "enginehouse_encoder_answers_total",
+    "reranker": "enginehouse_encoder_answers_total",
+}
 METRICS = (
     ("misses", "gauge", "Questions in a row that a model left unanswered while it answered nobody else."),
     ("misses_total", "counter", "All such questions."),
@@ -62,6 +67,7 @@ class Asker(prove.Triton):
     def __init__(self, served: dict, name: str, seconds: float) -> None:
         super().__init__(served, name)
         self.seconds = seconds
+        self.metrics = prove.Triton({**served, "http_port": served["metrics_port"]}, name)
 
     def ask(self, path: str, body: dict | None = None, headers: dict | None = None, seconds: float = 0):
         """As of prove.py; `seconds` is not asked for."""
@@ -99,21 +105,39 @@ def is_answered(asker: Asker, model: dict) -> bool:
 def answered(asker: Asker, model: dict) -> int | None:
     """How many answers, and parts of streamed answers, the model has given since it was loaded; None when unknown.
 
-    Of an engine's ensemble also its engine: the ensemble counts an answer when it ends, the engine every part. Requests
-    that came in, or were turned away from a full queue, move while everything hangs, and are not counted.
+    What moves while everything hangs must not count: requests that came in or were refused. Triton counts a request as
+    a success when `execute` returns (2.51 to 2.71), and our encoders and the LLM slot answer later from other threads:
+    there even our own unanswered question is one. So they count for themselves what they send. An engine's statistics
+    are right: its backend counts a request when it ends.
     """
-    names = [model["name"], *(name for name in model.get("loads", []) if name.endswith("_tensorrt_llm"))]
-    total = 0
     try:
-        for name in dict.fromkeys(names):
-            status, body = asker.ask(f"/v2/models/{name}/stats")
-            if status != 200:
-                return None
-            for each in json.loads(body)["model_stats"]:
-                total += int(each["inference_stats"]["success"]["count"])
-                total += sum(int(part["success"]["count"]) for part in each.get("response_stats", {}).values())
+        own = None if model.get("path") == "engine" else counted_by_model(asker, model)
+        return counted_by_triton(asker, model) if own is None else own
     except (OSError, ValueError, KeyError, TypeError):
         return None
+
+
+def counted_by_model(asker: Asker, model: dict) -> int | None:
+    """Its own metric. None of a release from before it had one, where a hang may pass for slow, as it did then."""
+    status, body = asker.metrics.ask("/metrics", seconds=asker.seconds)
+    if status != 200:
+        raise OSError(f"/metrics answers {status}")
+    metric = f'{COUNTERS[model["kind"]]}{{model="{model["name"]}"}} '
+    told = [line for line in body.decode().splitlines() if line.startswith(metric)]
+    return int(float(told[0].removeprefix(metric))) if told else None
+
+
+def counted_by_triton(asker: Asker, model: dict) -> int:
+    """By Triton's statistics; of an engine's ensemble also what its engine answered, parts where they are counted."""
+    names = [model["name"], *(name for name in model.get("loads", []) if name.endswith("_tensorrt_llm"))]
+    total = 0
+    for name in dict.fromkeys(names):
+        status, body = asker.ask(f"/v2/models/{name}/stats")
+        if status != 200:
+            raise OSError(f"the statistics of {name} answer {status}")
+        for each in json.loads(body)["model_stats"]:
+            total += int(each["inference_stats"]["success"]["count"])
+            total += sum(int(part["success"]["count"]) for part in each.get("response_stats", {}).values())
     return total
 
 

@@ -41,6 +41,10 @@ class InferenceResponse:
     output_tensors: list[Tensor]
     error: TritonError | None = None
 
+    def has_error(self) -> bool:
+        """Whether it is one."""
+        return self.error is not None
+
     def __getitem__(self, name: str) -> np.ndarray:
         return next(tensor.array for tensor in self.output_tensors if tensor.label == name)
 

@@ -196,10 +196,11 @@ def test_what_was_computed_is_published_as_metrics(nomic: Path, monkeypatch: pyt
     monkeypatch.setattr(triton, "MetricFamily", Family, raising=False)
     monkeypatch.setattr("encoders.metrics.EVERY_SECONDS", 0.0)
     embed = service(nomic, Embedder, max_batch_tokens="64")
-    embed.execute([texts(["the cat"] * 4), texts(["sea"])])
+    embed.execute([texts(["the cat"] * 4), texts(["sea"]), texts([b"\xff"])])
     embed.close()
     counts = {name.removeprefix("enginehouse_encoder_"): value for name, value in Family.made.items()}
     assert counts.pop("pass_seconds_total") > 0
+    assert counts["answers_total"] <= embed._pipeline._meter.answers == 2, "the third was refused"
     assert (counts["documents_total"], counts["tokens_total"], counts["passes_total"]) == (5.0, 74.0, 2.0)
     assert counts["queued_tokens"] == 0.0
 

@@ -39,6 +39,6 @@ Errors reach only the request that earned them: INVALID_ARG for what the client 
 memory ran out even for one sequence, or a thread died, or Triton's own queue (max_queue_size) is full, INTERNAL else.
 No message and no log line carries text of a request.
 
-Metrics beside Triton's own, label `model`: enginehouse_encoder_{documents,tokens,passes,pass_seconds}_total,
+Metrics beside Triton's own, label `model`: enginehouse_encoder_{answers,documents,tokens,passes,pass_seconds}_total,
 enginehouse_encoder_{queued_tokens,pass_fill,peak_memory_bytes} (metrics.py says what each is).
 """

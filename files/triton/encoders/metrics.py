@@ -2,6 +2,8 @@
 
 Every update crosses from this process to the server, so counts are kept here and sent together. On releases without
 custom metrics (before 23.05) nothing is published.
+
+`answers_total` is what the watchdog tells a hang by: Triton counts a request as answered once it is taken over.
 """
 
 import time
@@ -10,6 +12,7 @@ from typing import Any
 
 EVERY_SECONDS = 1.0
 COUNTERS = {
+    "answers_total": "Requests answered; those refused or failed are none",
     "documents_total": "Texts or passages computed",
     "tokens_total": "Tokens computed, special tokens included",
     "passes_total": "Forward passes",
@@ -26,7 +29,7 @@ class Meter:
     """Counts of one model instance."""
 
     def __init__(self, pb_utils: Any, model: str, budget: int, peak: Callable[[], int], note: Callable[[str], None]):
-        self.documents = self.tokens = self.passes = 0
+        self.documents = self.tokens = self.passes = self.answers = 0
         self.seconds: Callable[[], float] = lambda: 0.0
         self.note, self._budget, self._peak = note, budget, peak
         self._sent: dict[str, float] = dict.fromkeys(COUNTERS, 0.0)
@@ -37,6 +40,10 @@ class Meter:
     def passed(self, documents: int, tokens: int) -> None:
         """One more pass has been launched."""
         self.documents, self.tokens, self.passes = self.documents + documents, self.tokens + tokens, self.passes + 1
+
+    def answered(self) -> None:
+        """One more request has its results; called by the thread that replies, and by no other."""
+        self.answers += 1
 
     def publish(self, queued_tokens: int) -> None:
         """The server knows the counts, if the last time was long enough ago."""
@@ -54,6 +61,7 @@ class Meter:
 
     def _send(self, queued_tokens: int) -> None:
         counts = {
+            "answers_total": self.answers,
             "documents_total": self.documents,
             "tokens_total": self.tokens,
             "passes_total": self.passes,

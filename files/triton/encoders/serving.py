@@ -39,6 +39,7 @@ class Service:
         self._settings = Settings.of(values)
         self._model = model = kind(self._settings)
         meter = Meter(pb_utils, name, model.budget, model.runner.peak_bytes, lambda text: self._log("error", text))
+        self._answered = meter.answered
         meter.seconds = lambda: model.runner.time.seconds
         batcher = Batcher(model.runner.launch, model.budget, model.runner.streams)
         batcher.launched = meter.passed
@@ -104,7 +105,10 @@ class Service:
 
     def _reply(self, job: Job) -> None:
         try:
-            job.answered(self._response(job))
+            response = self._response(job)
+            if job.error is None:
+                self._answered()
+            job.answered(response)
         except Exception as error:  # a client that is gone must not end the thread that answers the others
             self._log("error", f"a response could not be sent, {_where(error)}")
 

@@ -26,11 +26,19 @@ from pathlib import Path
 SERVERS = Path(os.environ.get("ENGINEHOUSE_SERVERS", "/var/lib/enginehouse/servers"))
 RUNTIME = Path(os.environ.get("ENGINEHOUSE_RUNTIME", "/run/enginehouse"))
 ANSWER_SECONDS = 300
+LATE_SECONDS = 50
+"""For an answer when start_seconds are over: an engine gives two, and TimeoutStartSec is 120 s longer."""
+FULL = "Exceeds maximum queue size"
+"""So Triton refuses for a full queue, and the LLM slot (files/triton/llm) in the same words."""
 PROMPT = "The boiler of a steam engine"
 
 
 class NotServing(Exception):
     """Why this release is not taken into service."""
+
+
+class NoRoom(NotServing):
+    """Clients have filled the queue before us; who has clients serves."""
 
 
 def main() -> int:
@@ -59,9 +67,20 @@ def prove(triton: Triton, server: dict, seconds: dict[str, float]) -> None:
             triton.load(name)
             triton.wait_until_ready(name)
         say(f"asking {model['name']} ({number} of {len(server['models'])})")
-        QUESTIONS[model["kind"]](triton, model)
+        first_answer(triton, model)
         seconds[model["name"]] = round(time.monotonic() - began, 1)
     say("serving " + ", ".join(f"{name} ({time_taken} s)" for name, time_taken in seconds.items()))
+
+
+def first_answer(triton: Triton, model: dict) -> None:
+    """The model has answered its question, which is asked again while clients leave no room for it."""
+    while True:
+        try:
+            return QUESTIONS[model["kind"]](triton, model)
+        except NoRoom:
+            triton.pause(f"{model['name']} has a queue that clients keep full, and no room for its first question")
+        except OSError as error:
+            raise NotServing(f"{model['name']} does not answer its first question ({error})") from None
 
 
 class Triton:
@@ -110,8 +129,9 @@ class Triton:
             raise NotServing(f"{problem} within the time allowed (start_seconds)")
         time.sleep(1)
 
-    def ask(self, path: str, body: dict | None = None, headers: dict | None = None, seconds: float = ANSWER_SECONDS):
+    def ask(self, path: str, body: dict | None = None, headers: dict | None = None, seconds: float = 0):
         """Status and body of one request; any HTTP status is an answer, a broken line is an OSError."""
+        seconds = seconds or min(ANSWER_SECONDS, max(LATE_SECONDS, self.deadline - time.monotonic()))
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(
             self.base + path, data, {"Content-Type": "application/json", **(headers or {})}
@@ -169,7 +189,7 @@ def generates(triton: Triton, name: str, decoupled: bool, question: dict) -> Non
     parts = [json.loads(event) for event in (events or [answer.decode() or "{}"])] if status == 200 else []
     errors = [part["error"] for part in parts if "error" in part]
     if status != 200 or errors:
-        raise NotServing(f"{name} answers its first prompt with: {errors[0] if errors else told(answer)}")
+        raise refused(f"{name} answers its first prompt with: {errors[0] if errors else told(answer)}")
     if not any(part.get("text_output") for part in parts):
         raise NotServing(f"{name} answers its first prompt with nothing")
 
@@ -178,8 +198,13 @@ def outputs(triton: Triton, model: dict, verb: str, body: dict) -> dict[str, dic
     """The outputs of one request by name."""
     status, answer = triton.ask(f"/v2/models/{model['name']}/{verb}", body)
     if status != 200:
-        raise NotServing(f"{model['name']} answers its first request with {status}: {told(answer)}")
+        raise refused(f"{model['name']} answers its first request with {status}: {told(answer)}")
     return {each["name"]: each for each in json.loads(answer)["outputs"]}
+
+
+def refused(reason: str) -> NotServing:
+    """What a model's error comes to."""
+    return NoRoom(reason) if FULL in reason else NotServing(reason)
 
 
 def told(body: bytes) -> str:

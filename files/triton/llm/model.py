@@ -4,6 +4,9 @@ Triton hands every request over at once and the image's model takes them all, so
 `max_running` and `max_queue_size` of config.pbtxt are the most that may be unanswered; what comes beyond is refused as
 Triton refuses for the encoders: UNAVAILABLE.
 
+Triton also counts a request of such a model as answered once it is taken over, whatever becomes of it. So what is
+really sent is counted here, as the metric `enginehouse_llm_answers_total`; the watchdog tells a hang by it.
+
 The model code must be of the same TensorRT-LLM version as the wheel, so it is taken from the image, not shipped here.
 `python/` of the release holds what repairs the image (see roles/repairs.py). PYTHONPATH names it too, for the
 worker processes; the Python backend's own interpreter may ignore that (seen on Triton 2.51), hence the lines below.
@@ -14,6 +17,8 @@ import itertools
 import json
 import os
 import sys
+import threading
+import time
 
 import triton_python_backend_utils as pb_utils
 
@@ -52,32 +57,62 @@ class Place:
     __del__ = leave
 
 
+class Answers:
+    """How many answers, and parts of streamed ones, were sent; errors and refusals are none."""
+
+    def __init__(self, model):
+        self._unsaid, self._due, self._lock = 0, 0.0, threading.Lock()
+        self._family = self._metric = None
+        if hasattr(pb_utils, "MetricFamily"):
+            self._family = pb_utils.MetricFamily(  # kept: a metric dies with its family
+                name="enginehouse_llm_answers_total",
+                description="Answers, and parts of streamed answers, sent",
+                kind=pb_utils.MetricFamily.COUNTER,
+            )
+            self._metric = self._family.Metric(labels={"model": model})
+
+    def add(self, is_last):
+        """One more. Each update crosses to the server, so parts are told once a second, and with the last one."""
+        with self._lock:
+            self._unsaid += 1
+            now = time.monotonic()
+            if self._metric is None or (now < self._due and not is_last):
+                return
+            count, self._unsaid, self._due = self._unsaid, 0, now + 1
+        try:
+            self._metric.increment(count)
+        except Exception as trouble:  # no reason to keep an answer from a client
+            pb_utils.Logger.log_error(f"answers are not counted: {trouble}")
+
+
 class Sender:
     """A request's response sender; the place is free before the last response is on its way, for who waits for it."""
 
-    def __init__(self, sender, place):
-        self._sender, self._place = sender, place
+    def __init__(self, sender, place, answers):
+        self._sender, self._place, self._answers = sender, place, answers
 
-    def send(self, *given, **named):
-        """As Triton's: `response`, `flags`."""
-        flags = named.get("flags", given[1] if len(given) > 1 else 0)
-        if flags & pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL:
+    def send(self, response=None, flags=0):
+        """As Triton's."""
+        is_last = bool(flags & pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
+        if is_last:
             self._place.leave()
-        return self._sender.send(*given, **named)
+        if response is not None and not response.has_error():
+            self._answers.add(is_last)
+        return self._sender.send(response, flags)
 
     def __getattr__(self, name):
         return getattr(self._sender, name)
 
 
 class Admitted:
-    """A request with its place."""
+    """A request with its place, whose answers are counted."""
 
-    def __init__(self, request, place):
-        self._request, self._place = request, place
+    def __init__(self, request, place, answers):
+        self._request, self._place, self._answers = request, place, answers
 
     def get_response_sender(self):
-        """Triton's own, watched for the last response."""
-        return Sender(self._request.get_response_sender(), self._place)
+        """Triton's own, watched for answers and the last response."""
+        return Sender(self._request.get_response_sender(), self._place, self._answers)
 
     def __getattr__(self, name):
         return getattr(self._request, name)
@@ -92,17 +127,17 @@ class TritonPythonModel(_module.TritonPythonModel):
         self._running, self._waiting = (
             int(parameters[key]["string_value"]) for key in ("max_running", "max_queue_size")
         )
-        self._taken = set()
+        self._taken, self._answers = set(), Answers(args["model_name"])
         super().initialize(args)
 
     def execute(self, requests):
         """Triton calls this from one thread, so nobody enters between the look and the entering."""
         admitted = []
         for request in requests:
-            if len(self._taken) < self._running + self._waiting:
-                admitted.append(Admitted(request, Place(self._taken)))
-            elif _is_stop(request):
-                admitted.append(request)  # it waits for nothing, and makes room
+            if _is_stop(request):
+                admitted.append(request)  # it waits for nothing, makes room, and is no sign that the engine lives
+            elif len(self._taken) < self._running + self._waiting:
+                admitted.append(Admitted(request, Place(self._taken), self._answers))
             else:
                 self._refuse(request)
         return super().execute(admitted) if admitted else None

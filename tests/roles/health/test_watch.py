@@ -20,7 +20,8 @@ watch = program("health/watch.py")
 
 MODELS = (
     {"name": "embed", "kind": "embedder", "decoupled": False, "dimensions": 2},
-    {"name": "chat", "kind": "llm", "decoupled": True, "dimensions": 0, "loads": ["chat", "chat_tensorrt_llm"]},
+    {"name": "chat", "kind": "llm", "path": "engine", "decoupled": True, "loads": ["chat", "chat_tensorrt_llm"]},
+    {"name": "talk", "kind": "llm", "path": "pytorch", "decoupled": True, "loads": ["talk"]},
 )
 VECTOR: Answer = (200, {}, b'{"outputs": [{"name": "embeddings", "data": [0.6, 0.8]}]}')
 WORD: Answer = (200, {}, b'data: {"text_output": "turns"}\n\n')
@@ -34,6 +35,12 @@ def stats(count: int, parts: int = 0) -> Answer:
     """A model's statistics with so many answers, and so many parts of streamed ones."""
     told = {"inference_stats": {"success": {"count": count}}, "response_stats": {"0": {"success": {"count": parts}}}}
     return 200, {}, json.dumps({"model_stats": [told]}).encode()
+
+
+def counted(embed: int = 1, talk: int = 1) -> Answer:
+    """/metrics, with so many answers the models counted themselves."""
+    told = f'enginehouse_encoder_answers_total{{model="embed"}} {embed}.000000\n'
+    return 200, {}, f'{told}enginehouse_llm_answers_total{{model="talk"}} {talk}.000000\n'.encode()
 
 
 class Host:
@@ -59,15 +66,18 @@ class Host:
     def look(self, times: int = 1, **answers: Answer | Callable[[], Answer]) -> None:
         """The timer fires so often, while the models answer this (None of them: as they should)."""
         right = {"embed": VECTOR, "chat": WORD, "embed_stats": stats(1), "chat_stats": stats(1)} | answers
+        right |= {"talk": answers.get("talk", WORD), "talk_stats": answers.get("talk_stats", stats(1))}
+        right |= {"metrics": answers.get("metrics", counted()), "chat_tensorrt_llm_bls": WORD}
         right |= {"chat_tensorrt_llm_stats": answers.get("engine_stats", stats(1))}
 
         def answer(asked: Any) -> Answer:
-            name, verb = asked.path.split("/")[3:5]
+            name, verb = asked.path.split("/")[3:5] if asked.path != "/metrics" else ("metrics", "")
             found = right[f"{name}_stats" if verb == "stats" else name]
             return found() if callable(found) else found
 
         with serving(answer) as triton:
-            told = {"address": "127.0.0.1", "http_port": int(triton.address.rsplit(":", 1)[1])}
+            port = int(triton.address.rsplit(":", 1)[1])
+            told = {"address": "127.0.0.1", "http_port": port, "metrics_port": port}
             told |= {"restricted_header": "key", "start_seconds": 5, "models": MODELS}
             (self.root / "releases/r1/server.json").write_text(json.dumps(told))
             for _ in range(times):
@@ -112,10 +122,20 @@ def test_an_answer_in_between_starts_the_count_again(host: Host) -> None:
     assert (host.restarts, host.memory()["misses"], host.memory()["misses_total"]) == (0, 2, 4)
 
 
-def test_a_model_that_answers_others_is_slow_and_never_missing(host: Host) -> None:
+@pytest.mark.parametrize("model", ["embed", "talk"])
+def test_a_model_that_answers_others_is_slow_and_never_missing(host: Host, model: str) -> None:
     given = iter(range(1, 100))
-    host.look(6, embed=BUSY, embed_stats=lambda: stats(next(given)))
-    assert (host.restarts, host.memory()["slow"], host.memory()["misses_total"]) == (0, 1, 0)
+    host.look(6, metrics=lambda: counted(**{model: next(given)}), **{model: BUSY})
+    seen = host.memory(model)
+    assert (host.restarts, seen["slow"], seen["misses_total"]) == (0, 1, 0)
+
+
+@pytest.mark.parametrize("model", ["embed", "talk"])
+def test_a_request_that_triton_calls_a_success_and_nobody_answered_is_no_sign_of_life(host: Host, model: str) -> None:
+    """So it counts one that an encoder or the LLM slot took over, and one that was refused."""
+    taken = iter(range(1, 100))
+    host.look(3, **{model: BUSY, f"{model}_stats": lambda: stats(next(taken))})
+    assert (host.restarts, host.memory(model)["slow"]) == (1, 0)
 
 
 def test_a_streaming_engine_that_moves_is_slow_although_nothing_ends(host: Host) -> None:
@@ -131,13 +151,27 @@ def test_requests_that_only_come_in_are_no_sign_of_life(host: Host) -> None:
         told = {"inference_stats": {"success": {"count": 1}, "queue": {"count": next(coming)}}, "inference_count": 9}
         return 200, {}, json.dumps({"model_stats": [told]}).encode()
 
-    host.look(3, embed=BUSY, embed_stats=queued)
+    host.look(3, chat=BUSY, engine_stats=queued)
     assert host.restarts == 1
 
 
-def test_a_server_whose_statistics_do_not_answer_either_is_silent(host: Host) -> None:
-    host.look(3, embed=BUSY, embed_stats=(500, {}, b""))
+@pytest.mark.parametrize("silent", [{"embed": BUSY, "metrics": (500, {}, b"")}, {"chat": BUSY, "chat_stats": BUSY}])
+def test_a_server_whose_statistics_do_not_answer_either_is_silent(host: Host, silent: dict[str, Answer]) -> None:
+    host.look(3, **silent)
     assert host.restarts == 1
+
+
+def test_a_release_from_before_its_models_counted_is_judged_by_tritons_statistics(host: Host) -> None:
+    given = iter(range(1, 100))
+    host.look(6, embed=BUSY, metrics=(200, {}, b""), embed_stats=lambda: stats(next(given)))
+    assert (host.restarts, host.memory()["slow"]) == (0, 1)
+
+
+def test_a_full_queue_costs_a_look_one_question_and_no_wait(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Answer] = []
+    monkeypatch.setattr(prove.Triton, "pause", lambda *_: pytest.fail("the watchdog waited for room"))
+    host.look(1, talk=lambda: asked.append(BUSY) or BUSY)
+    assert (len(asked), host.memory("talk")["misses"]) == (1, 1)
 
 
 @pytest.mark.parametrize("unit", [{"ActiveState": "activating"}, {"ActiveState": "deactivating"}, {"Job": "77"}])

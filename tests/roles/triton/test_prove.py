@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.roles.loading import program
-from tests.roles.web import Answer, Web, serving
+from tests.roles.web import Answer, Asked, Web, serving
 
 prove = program("triton/host/prove.py")
 
@@ -37,14 +39,26 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "servers/main"
 
 
-def call(place: Path, answers: dict[str, Answer], **changes: Any) -> tuple[int, str, Web]:
+def call(
+    place: Path,
+    answers: dict[str, Answer],
+    changing: dict[str, Callable[[], Answer]] | None = None,
+    at_end: Callable[[], object] = lambda: None,
+    **changes: Any,
+) -> tuple[int, str, Web]:
     """Exit status, the reason written down, and what Triton was asked. Loads and readiness succeed unless said."""
-    with serving(lambda asked: answers.get(asked.path, (200, {}, b""))) as triton:
+
+    def answer(asked: Asked) -> Answer:
+        found = (changing or {}).get(asked.path)
+        return found() if found else answers.get(asked.path, (200, {}, b""))
+
+    with serving(answer) as triton:
         port = int(triton.address.rsplit(":", 1)[1])
         told = {"address": "127.0.0.1", "http_port": port, "restricted_header": "enginehouse-key", "start_seconds": 5}
         (place / "current/server.json").write_text(json.dumps({**told, "models": MODELS, **changes}))
         prove.sys.argv = ["prove.py", "main"]
         status = int(prove.main())
+        at_end()
     return status, json.loads((place / "proof.json").read_text())["reason"], triton
 
 
@@ -113,6 +127,53 @@ def test_only_loading_carries_the_key(place: Path) -> None:
 )
 def test_a_wrong_answer_is_not_taken_into_service(place: Path, path: str, answer: Answer, reason: str) -> None:
     assert call(place, RIGHT | {path: answer})[:2] == (1, reason)
+
+
+FULL_ENCODER: Answer = (503, {}, b'{"error": "[request id: <id_unknown>] Exceeds maximum queue size"}')
+FULL_LLM: Answer = (400, {}, b'data: {"error": "Exceeds maximum queue size: 2 requests run and 1 wait at most"}\n\n')
+FULL_MIDST: Answer = (200, {}, b'data: {"error": "in ensemble \'chat\', Exceeds maximum queue size"}\n\n')
+
+
+@pytest.mark.parametrize(
+    ("path", "full"),
+    [
+        ("/v2/models/embed/infer", FULL_ENCODER),
+        ("/v2/models/rank/infer", FULL_ENCODER),
+        ("/v2/models/chat/generate_stream", FULL_LLM),
+        ("/v2/models/chat/generate_stream", FULL_MIDST),
+    ],
+)
+def test_a_model_whose_queue_clients_have_filled_is_asked_until_there_is_room(
+    place: Path, path: str, full: Answer
+) -> None:
+    answers = iter([full, full, RIGHT[path]])
+    status, reason, triton = call(place, RIGHT, {path: lambda: next(answers)})
+    assert (status, reason) == (0, "")
+    assert [asked.path for asked in triton.asked].count(path) == 3
+
+
+def test_a_queue_that_stays_full_ends_at_the_time_allowed(place: Path) -> None:
+    status, reason, _ = call(place, RIGHT | {"/v2/models/chat/generate_stream": FULL_LLM}, start_seconds=0)
+    assert status == 1
+    assert reason == (
+        "chat has a queue that clients keep full, and no room for its first question"
+        " within the time allowed (start_seconds)"
+    )
+
+
+def test_a_first_question_that_is_not_answered_in_time_is_told(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prove, "LATE_SECONDS", 0.2)
+    over = threading.Event()
+
+    def hangs() -> Answer:
+        over.wait(20)
+        return RIGHT["/v2/models/embed/infer"]
+
+    try:
+        status, reason, _ = call(place, RIGHT, {"/v2/models/embed/infer": hangs}, over.set, start_seconds=0)
+    finally:
+        over.set()
+    assert (status, reason) == (1, "embed does not answer its first question (timed out)")
 
 
 def test_a_model_that_stays_unready_ends_at_the_time_allowed(place: Path) -> None:

@@ -1,0 +1,197 @@
+"""The watchdog beside the real Triton 2.51: a model that hangs is silent, whatever Triton counts meanwhile.
+
+The LLM slot runs with a stand-in for the image's model; the encoders are the shipped ones, on the CPU.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deploy.slice import ServerSlice
+from roles.triton.defaults import Defaults
+from roles.triton.render import render
+from tests.encoders import real_triton
+from tests.encoders.conftest import nomic
+from tests.roles.loading import program
+from tests.roles.triton.test_llm_slot import few
+from tests.roles.triton.test_render import server
+
+__all__ = ["nomic", "server"]  # fixtures
+pytestmark = pytest.mark.rehearsal
+prove = sys.modules["prove"] = program("triton/host/prove.py")
+watch = program("health/watch.py")
+
+NAME = "gpt-oss-20b"
+ENGINE = '''
+import os
+
+import numpy as np
+import triton_python_backend_utils as pb_utils
+
+FINAL = pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
+
+
+class TritonPythonModel:
+    """Answers at once; keeps every prompt that begins as the file `hangs` says; "go" answers what is kept."""
+
+    def initialize(self, args):
+        self.kept = []
+
+    def execute(self, requests):
+        for request in requests:
+            word = pb_utils.get_input_tensor_by_name(request, "text_input").as_numpy()[0].decode()
+            sender = request.get_response_sender()
+            if os.path.exists("HANGS") and word.startswith(open("HANGS").read()):
+                self.kept.append(sender)
+                continue
+            kept, self.kept = (self.kept, []) if word == "go" else ([], self.kept)
+            for each in [*kept, sender]:
+                if word == "part":
+                    each.send(self._said("part"))
+                    self.kept.append(each)
+                else:
+                    each.send(self._said("all"), FINAL)
+
+    def _said(self, word):
+        return pb_utils.InferenceResponse([pb_utils.Tensor("text_output", np.array([word.encode()], dtype=object))])
+'''
+STUCK = """
+import os, time
+from encoders.batching import Batcher
+
+_step = Batcher.step
+
+def step(self):
+    while os.path.exists("HANGS"):
+        time.sleep(0.05)
+    _step(self)
+
+Batcher.step = step
+"""
+
+
+class Watch:
+    """The watchdog's looks at one model of a running server."""
+
+    def __init__(self, triton: real_triton.Server, **model: Any) -> None:
+        self.http, self.model, self.seen = triton.http, model, watch.fresh({}, True)
+        http, metrics = (int(each.rsplit(":", 1)[1]) for each in (triton.http, triton.metrics))
+        told = {"address": "127.0.0.1", "http_port": http, "metrics_port": metrics}
+        self.asker = watch.Asker({**told, "restricted_header": "k", "start_seconds": 5}, "main", 1.0)
+
+    def look(self) -> tuple[int, int]:
+        """Misses in a row, and whether it is slow, after one more look."""
+        watch.look(self.asker, self.model, self.seen)
+        return self.seen["misses"], self.seen["slow"]
+
+    def settle(self) -> None:
+        """Some time passes: what was answered has been published, and is what the next look compares with."""
+        for _ in range(30):
+            before = watch.answered(self.asker, self.model)
+            time.sleep(1.5)
+            if before == watch.answered(self.asker, self.model) and before:
+                break
+        self.seen["answered"] = before
+
+    def triton_counts(self) -> int:
+        """What Triton itself calls a success."""
+        return int(watch.counted_by_triton(self.asker, self.model))
+
+    def client(self, word: str, decoupled: bool) -> int:
+        """The status a client of the LLM gets, who does not wait long."""
+        verb = "generate_stream" if decoupled else "generate"
+        body = json.dumps({"text_input": word, "stop": word == "go"}).encode()
+        try:
+            with urllib.request.urlopen(f"http://{self.http}/v2/models/{NAME}/{verb}", body, timeout=1) as answer:
+                answer.read()
+                return int(answer.status)
+        except urllib.error.HTTPError as error:
+            return error.code
+        except OSError:
+            return 0
+
+
+@contextmanager
+def an_llm(server: ServerSlice, work: Path, decoupled: bool) -> Iterator[Watch]:
+    """The LLM slot of a rendered release, with room for three."""
+    for path, content in render(few(server, decoupled), Defaults()).items():
+        if path.startswith("models/"):
+            (work / path).parent.mkdir(parents=True, exist_ok=True)
+            (work / path).write_bytes(content)
+    with real_triton.serving(work / "models", work) as triton:
+        watched = Watch(triton, name=NAME, kind="llm", path="pytorch", decoupled=decoupled)
+        yield watched
+        (work / "hangs").unlink(missing_ok=True)
+        watched.client("go", decoupled)  # a server with requests in it would not stop at once
+
+
+@pytest.fixture
+def hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The file that makes the models hang; the image's model is where the slot looks for it."""
+    (tmp_path / "image").mkdir()
+    (tmp_path / "image/model.py").write_text(ENGINE.replace("HANGS", str(tmp_path / "hangs")))
+    monkeypatch.setenv("ENGINEHOUSE_LLMAPI", str(tmp_path / "image"))
+    return tmp_path / "hangs"
+
+
+@pytest.mark.parametrize("decoupled", [True, False])
+def test_an_llm_whose_engine_hangs_is_silent_although_requests_come_in_and_are_refused(
+    server: ServerSlice, tmp_path: Path, hangs: Path, decoupled: bool
+) -> None:
+    with an_llm(server, tmp_path, decoupled) as watched:
+        assert watched.look() == (0, 0)
+        watched.settle()
+        hangs.write_text("")
+        before = watched.triton_counts()
+        assert watched.client("anybody's", decoupled) == 0
+        assert [watched.look() for _ in range(4)] == [(1, 0), (2, 0), (3, 0), (4, 0)]
+        assert watched.client("one too many", decoupled) >= 400  # three are kept; the last looks were refused too
+        assert watched.triton_counts() == before + 6
+        hangs.unlink()
+        assert watched.client("go", decoupled) == 200
+        assert watched.look() == (0, 0)
+
+
+@pytest.mark.parametrize("decoupled", [True, False])
+def test_an_llm_that_answers_another_or_a_part_to_another_is_slow(
+    server: ServerSlice, tmp_path: Path, hangs: Path, decoupled: bool
+) -> None:
+    with an_llm(server, tmp_path, decoupled) as watched:
+        assert watched.look() == (0, 0)
+        watched.settle()
+        hangs.write_text(prove.PROMPT)
+        watched.client("part" if decoupled else "another", decoupled)
+        assert [watched.look() for _ in range(2)] == [(0, 1), (1, 0)]
+
+
+def test_an_encoder_whose_device_hangs_is_silent_and_one_that_answered_another_is_slow(
+    nomic: Path, tmp_path: Path, hangs: Path
+) -> None:
+    parameters = {"model_path": str(nomic), "device": "cpu", "dtype": "fp32"}
+    limits = {"max_batch_size": 8, "max_queue_delay_microseconds": 0, "max_queue_size": 8}
+    limits |= {"default_timeout_microseconds": 0, "dimensions": 64}
+    real_triton.add_model(tmp_path / "models", "embedder", "embed", parameters=parameters, **limits)
+    with (tmp_path / "models/embed/1/model.py").open("a") as code:
+        code.write(STUCK.replace("HANGS", str(hangs)))
+    with real_triton.serving(tmp_path / "models", tmp_path) as triton:
+        watched = Watch(triton, name="embed", kind="embedder", decoupled=False, dimensions=64)
+        assert watched.look() == (0, 0)
+        watched.settle()
+        assert watch.is_answered(watched.asker, watched.model)  # somebody else's
+        time.sleep(2.5)  # so long a count may take to be published
+        hangs.write_text("")
+        before = watched.triton_counts()
+        assert [watched.look() for _ in range(3)] == [(0, 1), (1, 0), (2, 0)]
+        assert watched.triton_counts() > before
+        hangs.unlink()
+        assert watched.look() == (0, 0)
