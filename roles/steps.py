@@ -33,7 +33,10 @@ def ask(asked: Host, fact: type[FactBase[T]], **arguments: Any) -> T:
     """What a fact says of a host. Where it says nothing in time that host alone fails, and this is the fact's default.
 
     pyinfra would wait for ever: what hangs in the driver (state D) keeps its line alive, and all other hosts with it.
+    It also goes on preparing for a host that has failed; all others wait for that one, so it is asked nothing more.
     """
+    if has_failed(asked):
+        return fact.default()
     began = time.monotonic()
     try:
         return asked.get_fact(fact, _timeout=ANSWER_SECONDS, **arguments)

@@ -41,6 +41,9 @@ UNITS_SECONDS = 20
 MADE_WITHIN_SECONDS = 300
 """How long a few small files may take to be written, over a slow line too; a silent one ends sooner (lines.py)."""
 RETRY_SECONDS = 2
+CONNECTIONS = 5
+NEVER_CONNECTED = ["no new connection could be made to change it"]
+NO_LINE = (ConnectError, OSError, EOFError, SSHException)
 GRACE_SECONDS = 150
 """How long after its time the host may take to put everything back, its commands included."""
 
@@ -152,14 +155,19 @@ class Risk(PyinfraCommand):
     def execute(self, state: State, host: Host, connector_arguments: ConnectorArguments) -> bool:
         """False only where it ended, and badly."""
         arguments: ConnectorArguments = {**connector_arguments, "_timeout": self.watched.longest}
-        done, said = over_a_new_connection(state, host, self.command, arguments)
-        self.is_lost = done is None
-        if done is not False:
+        for _ in range(CONNECTIONS):
+            done, said = over_a_new_connection(state, host, self.command, arguments)
+            if done is not None or said != NEVER_CONNECTED:
+                break
+            gevent.sleep(RETRY_SECONDS)  # nothing was run: a server may turn one away that comes with many others
+        self.is_lost = done is None and said != NEVER_CONNECTED
+        if done or self.is_lost:
             return True
         for line in said:
             host.log_styled(line, fg="red", log_func=logger.error)
         back = f"python3 -B {PROGRAM} back {self.watched.name} 'the host would not have it'"
-        over_a_new_connection(state, host, back, connector_arguments)
+        if over_a_new_connection(state, host, back, connector_arguments)[0] is None:
+            host.run_shell_command(StringCommand(back), **_limited(connector_arguments))
         host.log_styled(f"{self.watched.what} were taken back", fg="red", log_func=logger.error)
         return False
 
@@ -225,20 +233,28 @@ class Confirm(PyinfraCommand):
 def over_a_new_connection(
     state: State, host: Host, command: str, arguments: ConnectorArguments
 ) -> tuple[bool | None, list[str]]:
-    """Whether a command ended well over a connection made for it, and what it said; None if there was no connection.
+    """Whether a command ended well over a connection made for it, and what it said; None if that is not known.
 
     A second connector of the host's own kind and settings: pyinfra's shares no socket, and knows no ControlMaster.
     """
     fresh = type(host.connector)(state, host)
     try:
-        fresh.connect()
-        done, output = fresh.run_shell_command(StringCommand(command), **arguments)
+        try:
+            fresh.connect()
+        except NO_LINE:
+            return None, NEVER_CONNECTED
+        done, output = fresh.run_shell_command(StringCommand(command), **_limited(arguments))
         if not done and lines.is_lost(fresh):
             return None, []
-    except (ConnectError, OSError, EOFError, SSHException):
+    except NO_LINE:
         return None, []
     finally:
         client = getattr(fresh, "client", None)
         if client is not None:
             client.close()
     return done, list(output.stdout_lines if done else output.stderr_lines)
+
+
+def _limited(arguments: ConnectorArguments) -> ConnectorArguments:
+    """With a time for the command's end where it has none: a host that hangs keeps its line alive."""
+    return arguments if arguments.get("_timeout") else {**arguments, "_timeout": GRACE_SECONDS}

@@ -20,6 +20,7 @@ from pyinfra.api.command import PyinfraCommand, StringCommand
 PROPERTIES = "ActiveState,SubState,Result,StatusText,Job,InvocationID"
 LONGEST_SILENCE_SECONDS = 30
 """What takes an hour tells of itself twice a minute; what takes seconds, each time it has something to say."""
+ASKED_SECONDS = 120
 KILLED = ("signal", "core-dump", "oom-kill", "timeout", "watchdog")
 NOTHING_LOST = "  state   nothing that serves was touched; the next run goes on from what is there"
 GOING = ("activating", "active", "reloading", "deactivating")
@@ -136,6 +137,12 @@ class Follow(PyinfraCommand):
 
 
 def run(host: Host, command: str, arguments: ConnectorArguments) -> list[str]:
-    """Standard output of a command that never fails, with the operation's own sudo settings."""
-    _, output = host.run_shell_command(StringCommand(command), **arguments)
+    """Standard output of a command that never fails, with the operation's own sudo settings.
+
+    Empty where it does not end: a host whose systemd hangs keeps its line alive, and whoever follows it has a time.
+    """
+    try:
+        _, output = host.run_shell_command(StringCommand(command), **{**arguments, "_timeout": ASKED_SECONDS})
+    except TimeoutError:
+        return []
     return list(output.stdout_lines)

@@ -125,7 +125,7 @@ def image_of(release: Path) -> str:
 def left_behind() -> Iterator[Spare]:
     """What an interrupted removal left, caches whose release is gone, transfers of engines that came another way."""
     for path in sorted(each for depth in ("", "*/", "*/*/") for each in ROOT.glob(f"{depth}.*.removing")):
-        yield Spare(str(path), "an interrupted removal left it", lambda path=path: shutil.rmtree(path))
+        yield Spare(str(path), "an interrupted removal left it", lambda path=path: forgotten(path))
     for path in sorted(ROOT.glob("engines/*/.*.incoming")):
         if path.with_name(path.name.strip(".").removesuffix(".incoming")).is_dir() and not arrived_lately(path):
             yield directory(path, "the engine is there")
@@ -211,9 +211,14 @@ def directory(path: Path, why: str) -> Spare:
         gone = path.with_name(f".{path.name}.removing")
         path.rename(gone)
         flush(path.parent)
-        shutil.rmtree(gone)
+        forgotten(gone)
 
     return Spare(f"{path} ({mib(path):,} MiB)", why, remove)
+
+
+def forgotten(path: Path) -> None:
+    """What can go of it has gone, the rest goes next time; a swap that ends meanwhile removes such leftovers too."""
+    shutil.rmtree(path, ignore_errors=True)
 
 
 def flush(folder: Path) -> None:

@@ -144,9 +144,9 @@ def run(seen: Seen, wanted: Wanted) -> Iterator[Command]:
     elif not seen.unit("docker.service").runs:
         yield from watched(wanted).around([], risky=_brought("start"))
     elif seen.value("unconfirmed"):
-        yield from watched(wanted).around(
-            []
-        )  # a package's upgrade has restarted it with these settings, or a run was cut off
+        # A package's upgrade has restarted it with these settings, or a run was cut off: one that is still starting is
+        # awaited, because who gets in before it has its settings has shown nothing.
+        yield from watched(wanted).around([], risky=_brought("start"))
 
 
 def _brought(verb: str) -> str:

@@ -19,7 +19,10 @@ from roles.turns import turn
 
 CACHE = Path("~/.cache/enginehouse/engines")
 SIGNATURE = "engine.json.sig"
-RSYNC = ["rsync", "--recursive", "--times", "--mkpath", "--partial-dir=.rsync-partial"]
+RSYNC = ["rsync", "--recursive", "--times", "--checksum", "--mkpath", "--partial-dir=.rsync-partial"]
+RCLONE = ["rclone", "copy", "--checksum"]
+"""By content: a power cut at either end leaves files of the right size and time with other bytes, and a store with one
+of those would be refused by every machine, for ever."""
 STATE = "nothing was sent to a host; what serves goes on"
 
 
@@ -110,7 +113,7 @@ class Kept:
         without = [f"--exclude={but}"] if but else []
         if self.store.kind == "directory":
             Path(target).mkdir(parents=True, exist_ok=True)
-        program = ["rclone", "copy"] if self.store.kind == "rclone" else RSYNC
+        program = RCLONE if self.store.kind == "rclone" else RSYNC
         done = _run([*program, *without, source, target])
         if done.returncode:
             raise self._store_refused(source, target, done.stderr)

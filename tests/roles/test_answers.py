@@ -105,6 +105,17 @@ def test_every_question_has_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [heard.seconds for heard in ran.shell["host"]] == [300, 300]
 
 
+def test_a_host_that_hangs_is_asked_once_because_all_others_wait() -> None:
+    ran = played(hangs)
+    assert len([heard for heard in ran.shell["one"] if "nvidia-smi" in heard.command]) == 1
+
+
+def test_what_fails_at_once_is_not_told_as_a_question_that_took_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(steps, "ANSWER_SECONDS", 300)
+    ran = played({"success": False})
+    assert (ran.failed_hosts, "did not answer a question" in "\n".join(ran.told)) == (("one",), False)
+
+
 def test_no_role_asks_without_a_limit() -> None:
     asking = [path for path in ROLES.rglob("*.py") if re.search(r"\bget_facts?\(", path.read_text())]
     assert asking == [ROLES / "steps.py"]

@@ -44,6 +44,17 @@ def test_a_unit_of_which_systemd_says_nothing_has_not_ended() -> None:
     assert ran.failed_hosts == ("host",)
 
 
+def test_a_host_that_hangs_while_it_is_asked_has_said_nothing() -> None:
+    """pyinfra raises so once the time of a command is over."""
+
+    def hangs(_: str) -> str:
+        raise TimeoutError
+
+    ran = follow(hangs, "ActiveState=inactive\nResult=success")
+    assert ran.failed_hosts == ()
+    assert {heard.seconds for heard in ran.shell["host"] if "systemctl show" in heard.command} == {120}
+
+
 def test_a_unit_that_is_queued_has_not_ended() -> None:
     ran = follow("ActiveState=inactive\nJob=12", "ActiveState=failed\nResult=exit-code")
     assert ran.failed_hosts == ("host",)

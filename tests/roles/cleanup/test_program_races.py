@@ -101,7 +101,7 @@ def test_a_removal_that_is_cut_leaves_nothing_half_under_its_name(
     going, done = host.make(path, 1), list[str]()
     host.days_pass(2)
 
-    def cut(gone: Path) -> None:
+    def cut(gone: Path, ignore_errors: bool) -> None:
         done.append(gone.name)
         raise KeyboardInterrupt
 

@@ -70,6 +70,16 @@ def test_a_collected_copy_that_differs_from_its_signature_is_thrown_away(
     assert any("the copy that arrived is not the engine that was signed" in line for line in ran.told)
 
 
+def test_what_a_power_cut_left_in_a_store_is_sent_anew(there: EngineSlice, trust: EngineTrust, tmp_path: Path) -> None:
+    """Its signature would make it count as stored, and every other machine would refuse it for ever."""
+    place = tmp_path / "store" / there.name
+    place.mkdir(parents=True)
+    kept = Kept(EngineStore.directory(str(tmp_path / "store")), trust)
+    half = cut(Path(there.path) / "rank0.engine", place / "rank0.engine")
+    carry(Collect(there, kept, KEEPING))
+    assert (kept.is_stored(there), half.read_bytes()) == (True, b"engine")
+
+
 @pytest.mark.parametrize("kind", ["directory", "rsync", "rclone"])
 def test_a_store_gets_it_and_gives_it_back(
     there: EngineSlice, trust: EngineTrust, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str

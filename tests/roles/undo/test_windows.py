@@ -15,6 +15,8 @@ from pyinfra.api import FactBase
 from roles import undo
 from roles.docker.defaults import Defaults
 from roles.docker.operations import Wanted, watched
+from roles.docker.operations import run as restarted
+from roles.seen import Seen, Unit
 from roles.steps import Reading, step
 from roles.texts import Text
 from tests.roles.fake import Ran, run
@@ -67,6 +69,13 @@ def test_an_engine_is_given_the_longest_drain_of_its_host_before_the_time_to_con
     assert (change.seconds, change.longest - change.seconds >= least + 30) == (25, True)
 
 
+def test_an_engine_that_still_starts_is_awaited_before_its_settings_are_confirmed() -> None:
+    """A run was killed while it restarted: docker0 may not have its new address yet, and we would get in all the same."""
+    starting = Seen(units={"docker.service": Unit("loaded", "activating", "enabled")}, values={"unconfirmed": "/etc/x"})
+    risk = [each for each in restarted(starting, Wanted.of(a_slice(), Defaults())) if isinstance(each, undo.Risk)]
+    assert [" start docker.service" in each.command for each in risk] == [True]
+
+
 class Nothing(FactBase[str]):
     """Whatever it is, it wants the change."""
 
@@ -115,6 +124,34 @@ def test_what_the_host_has_taken_back_is_told_as_soon_as_we_get_in() -> None:
     assert ran.failed_hosts == ("host",)
     assert "the change shut this program out, and the host has taken them back" in "\n".join(ran.told)
     assert max(asked) < 80
+
+
+def test_a_host_that_turns_one_connection_away_is_asked_again() -> None:
+    """As sshd does where many come at once; nothing was run there, so nothing is waited for."""
+    asked: list[str] = []
+
+    def answer(command: str, now: float) -> Answer:
+        asked.append(command)
+        return (None, undo.NEVER_CONNECTED) if now < 60 and "restart" in command else (True, [])
+
+    assert confirmed(answer).failed_hosts == ()
+    assert len([command for command in asked if command.endswith("confirm x")]) == 1
+
+
+def test_a_change_that_no_connection_could_make_is_not_told_as_one_that_shut_us_out() -> None:
+    ran = confirmed(lambda command, now: (None, undo.NEVER_CONNECTED))
+    text = "\n".join(ran.told)
+    assert ran.failed_hosts == ("host",)
+    assert "no new connection could be made to change it" in text and "shut this program out" not in text
+
+
+def test_no_command_over_a_new_connection_is_without_an_end() -> None:
+    """A host whose disk hangs takes the connection, and keeps it."""
+    assert [undo._limited(given).get("_timeout") for given in ({}, {"_timeout": None}, {"_timeout": 270})] == [
+        undo.GRACE_SECONDS,
+        undo.GRACE_SECONDS,
+        270,
+    ]
 
 
 def test_a_host_that_never_answers_again_is_given_up() -> None:
