@@ -70,7 +70,7 @@ def test_an_engine_is_given_the_longest_drain_of_its_host_before_the_time_to_con
 
 
 def test_an_engine_that_still_starts_is_awaited_before_its_settings_are_confirmed() -> None:
-    """A run was killed while it restarted: docker0 may not have its new address yet, and we would get in all the same."""
+    """A run was killed while it restarted: docker0 may not have its new address yet, and we get in all the same."""
     starting = Seen(units={"docker.service": Unit("loaded", "activating", "enabled")}, values={"unconfirmed": "/etc/x"})
     risk = [each for each in restarted(starting, Wanted.of(a_slice(), Defaults())) if isinstance(each, undo.Risk)]
     assert [" start docker.service" in each.command for each in risk] == [True]
