@@ -94,12 +94,12 @@ def test_what_is_no_hindrance_is_no_finding(changes: dict[str, str]) -> None:
     assert kinds(**changes) == []
 
 
-@pytest.mark.parametrize("image", [{"image": "present"}, {"pulling": "enginehouse-pull@1.service loaded activating"}])
 def test_what_a_slow_disk_could_not_count_in_time_is_no_lack_of_room() -> None:
     small = {"room": "/dev/vda1 90000 80000 10000 90% /", "docker-room": ""}
     assert [kinds(**small, **{"used-mib": told}) for told in ("unknown", "")] == [[], ["disk"]]
 
 
+@pytest.mark.parametrize("image", [{"image": "present"}, {"pulling": "enginehouse-pull@1.service loaded activating"}])
 @pytest.mark.parametrize(("free_mib", "found"), [(30_000, []), (29_000, ["disk"])])
 def test_room_for_an_image_that_came_already_is_not_asked_again(
     image: dict[str, str], free_mib: int, found: list[str]
