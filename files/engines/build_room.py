@@ -13,6 +13,7 @@ from pathlib import Path
 
 MIB = 1 << 20
 CGROUPS = Path("/proc")
+ANSWER_SECONDS = 60
 
 
 @dataclass(frozen=True)
@@ -128,10 +129,14 @@ def _owner(pid: str, process: str) -> str:
 def _asked(query: str) -> list[list[str]]:
     argv = ["nvidia-smi", query, "--format=csv,noheader,nounits"]
     try:
-        done = subprocess.run(argv, capture_output=True, text=True, check=False)
+        asked = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        told, wrong = asked.communicate(timeout=ANSWER_SECONDS)
     except OSError as missing:
         raise Unreadable(f"nvidia-smi is not on this host ({missing.strerror})") from None
-    if done.returncode:
-        said = (done.stdout + done.stderr).strip().splitlines()
-        raise Unreadable(said[0] if said else f"nvidia-smi ended with status {done.returncode}")
-    return [[cell.strip() for cell in line.split(", ")] for line in done.stdout.splitlines() if line.strip()]
+    except subprocess.TimeoutExpired:
+        asked.kill()  # and not awaited: after some faults it sleeps in the driver for ever
+        raise Unreadable(f"nvidia-smi says nothing within {ANSWER_SECONDS} s") from None
+    if asked.returncode:
+        said = (told + wrong).strip().splitlines()
+        raise Unreadable(said[0] if said else f"nvidia-smi ended with status {asked.returncode}")
+    return [[cell.strip() for cell in line.split(", ")] for line in told.splitlines() if line.strip()]

@@ -143,13 +143,15 @@ def read_gpus() -> list[dict[str, str]]:
 def queried(fields: tuple[str, ...]) -> list[dict[str, str]]:
     """The rows of one query; what was not asked for is "[N/A]"."""
     command = ["nvidia-smi", f"--query-gpu={','.join(fields)}", "--format=csv,noheader,nounits"]
+    asked = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
-        ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=ANSWER_SECONDS)
+        said, wrong = asked.communicate(timeout=ANSWER_SECONDS)
     except subprocess.TimeoutExpired:
+        asked.kill()  # and not awaited, as subprocess.run would: after some faults it sleeps in the driver for ever
         raise Silent(f"nothing within {ANSWER_SECONDS} s") from None
-    if ran.returncode:
-        raise Silent((ran.stdout + ran.stderr).strip().splitlines()[0] if ran.stdout + ran.stderr else "nothing")
-    rows = [map(str.strip, line.split(",")) for line in ran.stdout.splitlines()]
+    if asked.returncode:
+        raise Silent((said + wrong).strip().splitlines()[0] if said + wrong else "nothing")
+    rows = [map(str.strip, line.split(",")) for line in said.splitlines()]
     return [dict.fromkeys(FIELDS, "[N/A]") | dict(zip(fields, row, strict=False)) for row in rows]
 
 

@@ -187,10 +187,13 @@ class Watched:
         release = Path(os.readlink(self.place / "current")).name
         entry = {"when": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "who": "this host's watchdog"}
         entry |= {"server": self.name, "from": release, "release": release, "result": "restarted", "reason": reason}
-        with (ROOT / "history.jsonl").open("a") as history:
-            history.write(json.dumps(entry) + "\n")
-            history.flush()
-            os.fsync(history.fileno())
+        try:
+            with (ROOT / "history.jsonl").open("a") as history:
+                history.write(json.dumps(entry) + "\n")
+                history.flush()
+                os.fsync(history.fileno())
+        except OSError as problem:
+            warn(f"history.jsonl has no line of this: {problem}")
 
     def remembered(self, invocation: str, models: list[str]) -> dict:
         """What the last look left. Of another start only the totals count."""

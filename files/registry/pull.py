@@ -49,6 +49,7 @@ class Engine(http.client.HTTPConnection):
     def connect(self) -> None:
         """Use the socket instead of an address."""
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
         try:
             self.sock.connect(SOCKET)
         except OSError:

@@ -13,6 +13,7 @@ import re
 import shutil
 import socket
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -117,7 +118,9 @@ class Server:
             proof = json.loads((self.place / "proof.json").read_text())
             reason = proof["reason"] if proof["release"] == release else ""
         lines = ["journalctl", "-q", "-o", "cat", "-n", str(LAST_LINES), f"_SYSTEMD_INVOCATION_ID={invocation}"]
-        log = subprocess.run(lines, capture_output=True, text=True, check=False).stdout.strip() if invocation else ""
+        log = ""
+        if invocation:  # a container may print any bytes
+            log = subprocess.run(lines, capture_output=True, text=True, errors="replace", check=False).stdout.strip()
         said = "\n".join(f"  | {line.strip()[:200]}" for line in log.splitlines() if line[:1] not in "|+")
         return f"{reason or 'its unit did not become active'}\n{said}".strip()
 
@@ -133,11 +136,14 @@ class Server:
         return {each: found.get(each, "") for each in properties}
 
     def record(self, entry: dict) -> None:
-        """One line of history."""
-        with (ROOT / "history.jsonl").open("a") as history:
-            history.write(json.dumps(entry) + "\n")
-            history.flush()
-            os.fsync(history.fileno())
+        """One line of history. A full disk takes the line, and no server down."""
+        try:
+            with (ROOT / "history.jsonl").open("a") as history:
+                history.write(json.dumps(entry) + "\n")
+                history.flush()
+                os.fsync(history.fileno())
+        except OSError as problem:
+            print(f"history.jsonl has no line of this: {problem}", file=sys.stderr)
 
     def prune(self, keep: int) -> None:
         """Of this server's releases that nobody serves, asks for or has just published, the newest `keep` stay."""

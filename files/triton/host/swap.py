@@ -27,6 +27,9 @@ import time
 
 from server import Server, Stays, say, write  # beside this program
 
+TRY_AGAIN = 255
+"""Of an ExecCondition a failure, after which systemd tries again; 1 to 254 would skip the start, and nobody would."""
+
 
 def main() -> int:
     verb, name = sys.argv[1:]
@@ -38,7 +41,11 @@ def main() -> int:
             return swap(server)
         cut = server.swap_file.exists()
         if cut:
-            undo(server, running=verb == "undo")
+            try:
+                undo(server, running=verb == "undo")
+            except OSError as problem:
+                print(f"the cut swap could not be undone: {problem}", file=sys.stderr)
+                return TRY_AGAIN
         if verb == "recover":
             return 0 if server.release("current") else 1
         if cut and server.release("current"):
@@ -53,7 +60,8 @@ def swap(server: Server) -> int:
     (server.place / "verdict.json").unlink(missing_ok=True)
     wanted, began = json.loads(server.wanted_file.read_text()), time.monotonic()
     target, before = server.resolved(wanted["release"]), server.release("current")
-    fallback = before if before != target else server.release("previous")
+    # A release that served and is down stays what the next boot starts, where there is no other one to put back.
+    fallback = before if before != target else server.release("previous") or before
     aside = server.in_its_way(target, wanted.get("instead_of", []))
     entry = {"when": now(), "who": wanted["who"], "server": server.name, "plan": wanted["plan"], "from": before}
     entry |= {"release": target, "image": server.image_of(target), "asked": wanted.get("asked", "")}
@@ -63,7 +71,7 @@ def swap(server: Server) -> int:
         settle(server, target, before, aside, wanted["keep"])
     except Stays as problem:
         reason = str(problem)
-        result, again = put_back(server, fallback, aside)
+        result, again = put_back(server, target, fallback, aside)
     entry |= {"result": result, "seconds": round(time.monotonic() - began, 1), "reason": reason}
     server.record(entry)
     tell(server, entry, fallback, again)
@@ -101,7 +109,7 @@ def settle(server: Server, target: str, before: str, aside: list[Server], keep: 
     server.prune(keep)
 
 
-def put_back(server: Server, fallback: str, aside: list[Server]) -> tuple[str, list[str]]:
+def put_back(server: Server, target: str, fallback: str, aside: list[Server]) -> tuple[str, list[str]]:
     """What happened instead: "put back", or "stopped" where nothing served before or it does not start either.
 
     And a sentence for each of `aside`: whether it serves again.
@@ -114,7 +122,7 @@ def put_back(server: Server, fallback: str, aside: list[Server]) -> tuple[str, l
     aside = [each for each in aside if each.release("current")]
     start(aside)  # at once, and awaited later: were this killed meanwhile, nobody would come back for them
     result = "stopped"
-    if fallback and serves_again(server, fallback):
+    if fallback not in ("", target) and serves_again(server, fallback):
         result = "put back"
     told = {True: "serves again", False: "did not start again either"}
     return result, [f"server {each.name} {told[serves_again(each, each.release('current'))]}" for each in aside]
@@ -153,14 +161,16 @@ def undo(server: Server, running: bool) -> None:
     back = [f"{cut['from'] or 'nothing'} is put back"] if cut["from"] or not aside else []
     back += [f"server {each.name} is started again" for each in aside]
     sentence = "; ".join([f"the swap to {cut['to']} was cut before it ended", *back])
-    write(server.place / "verdict.json", {"result": "cut", "sentence": sentence, "reason": ""})
+    leave(server, {"result": "cut", "sentence": sentence, "reason": ""})
     print(sentence, file=sys.stderr)
 
 
 def tell(server: Server, entry: dict, fallback: str, again: list[str]) -> None:
     """The verdict, for whoever asked and for the unit's journal."""
     does_not = f"{entry['release']} does not serve"
-    lost = [*([f"{fallback} did not start again either"] if fallback else []), *again]
+    stays = "it stays the one that the next boot starts"
+    neither = stays if fallback == entry["release"] else f"{fallback} did not start again either"
+    lost = [*([neither] if fallback else []), *again]
     sentence = "; ".join(
         {
             "serves": [f"{entry['release']} serves"],
@@ -169,10 +179,18 @@ def tell(server: Server, entry: dict, fallback: str, again: list[str]) -> None:
             "stopped": [does_not, *(lost or ["nothing served before, so the server is stopped"])],
         }[entry["result"]]
     )
-    write(server.place / "verdict.json", entry | {"sentence": sentence})
+    leave(server, entry | {"sentence": sentence})
     print(sentence, file=sys.stderr)
     if entry["reason"]:
         print(entry["reason"], file=sys.stderr)
+
+
+def leave(server: Server, verdict: dict) -> None:
+    """The verdict is there for who asks; a full disk takes it, and nothing else."""
+    try:
+        write(server.place / "verdict.json", verdict)
+    except OSError as problem:
+        print(f"the verdict was not written: {problem}", file=sys.stderr)
 
 
 def now() -> str:

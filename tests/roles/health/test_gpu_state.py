@@ -141,6 +141,19 @@ UNKNOWN = """for field in {unknown}; do case "$*" in *$field*)
 """What nvidia-smi prints for the first field it does not know."""
 
 
+def test_a_tool_that_sleeps_in_the_driver_is_not_awaited(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing can kill it there; what waits for its end would hold the swap for hours."""
+    host.program("nvidia-smi", "exec sleep 5")
+    monkeypatch.setattr(gpu_state, "ANSWER_SECONDS", 0.2)
+    waited: list[object] = []
+    monkeypatch.setattr(gpu_state.subprocess.Popen, "kill", lambda process: waited.append(process))
+    assert host.call("gate", "main") == 1
+    assert "nothing within 0.2 s" in json.dumps(host.verdict)
+    (sleeping,) = waited
+    assert sleeping.poll() is None  # type: ignore[attr-defined]
+    sleeping.communicate()  # type: ignore[attr-defined]
+
+
 def test_a_driver_that_recommends_nothing_yet_is_asked_the_rest(host: Host) -> None:
     host.program("nvidia-smi", f'{UNKNOWN.format(unknown="gpu_recovery_action")}\necho "{REAL.removesuffix(", None")}"')
     assert host.call("gate", "main") == 0

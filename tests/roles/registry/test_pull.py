@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import socket
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
@@ -140,3 +141,16 @@ def test_an_engine_that_does_not_answer_is_said_in_words(
     monkeypatch.setattr(pull.sys, "argv", ["pull.py", str(tmp_path / "settings.json")])
     assert pull.main() == 1
     assert "journalctl -u docker.service" in capsys.readouterr().err
+
+
+def test_an_engine_that_hangs_is_not_waited_for_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes the connection, and says nothing."""
+    monkeypatch.setattr(pull, "SOCKET", str(tmp_path / "docker.sock"))
+    with socket.socket(socket.AF_UNIX) as hanging:
+        hanging.bind(str(tmp_path / "docker.sock"))
+        hanging.listen()
+        connection = pull.Engine("docker", timeout=0.2)
+        connection.request("GET", "/images/x/json")
+        with pytest.raises(TimeoutError):
+            connection.getresponse()
+        connection.close()

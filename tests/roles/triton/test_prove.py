@@ -248,3 +248,10 @@ def test_a_bls_model_that_says_nothing_is_not_served(place: Path) -> None:
     silent = ENGINE_RIGHT | {"/v2/models/llama_tensorrt_llm_bls/generate_stream": (200, {}, b"")}
     reason = call(place, silent, models=ENGINE)[1]
     assert reason == "llama_tensorrt_llm_bls answers its first prompt with nothing"
+
+
+def test_what_has_answered_serves_although_the_disk_is_full(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (place / "proof.json").mkdir()  # nothing can be written there
+    with pytest.raises(IsADirectoryError):
+        call(place, RIGHT)
+    assert "proof.json was not written" in capsys.readouterr().err

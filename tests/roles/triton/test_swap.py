@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.roles.triton.swapping import FakeHost, server
+from tests.roles.triton.swapping import FakeHost, server, swap
 
 
 @pytest.fixture
@@ -73,6 +73,59 @@ def test_asking_for_what_serves_stops_nothing(machine: FakeHost) -> None:
     machine.ask("one")
     machine.calls.clear()
     assert (machine.ask("one"), "stop" in machine.calls) == (0, False)
+
+
+def test_a_first_release_that_is_down_and_does_not_start_stays_what_the_next_boot_starts(machine: FakeHost) -> None:
+    """Its cause may be a GPU or a mount that a boot mends; nothing else could serve."""
+    machine.ask("one")
+    machine.units["triton@main.service"] = "failed"
+    machine.good.clear()
+    machine.calls.clear()
+    assert (machine.ask("one"), machine.links, machine.calls.count("start")) == (1, ("one", ""), 1)
+    assert machine.verdict["sentence"] == "one does not serve; it stays the one that the next boot starts"
+    assert machine.call("recover") == 0
+
+
+def test_a_cut_while_a_first_release_starts_again_leaves_it_to_the_boot(machine: FakeHost) -> None:
+    machine.ask("one")
+    machine.cut("one", "one")
+    assert (machine.call("recover"), machine.links) == (0, ("one", ""))
+
+
+def full(machine: FakeHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From now on no verdict fits on the disk, and no line of history."""
+
+    def write(path: Path, content: dict[str, object]) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(swap, "write", write)
+    (machine.root / "history.jsonl").unlink(missing_ok=True)
+    (machine.root / "history.jsonl").mkdir()
+
+
+def test_a_full_disk_takes_the_record_of_a_cut_swap_and_no_server_down(
+    machine: FakeHost, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    machine.ask("one")
+    machine.cut("one", "two")
+    full(machine, monkeypatch)
+    assert (machine.call("undo"), machine.links, machine.active) == (0, ("one", ""), "active")
+    assert "history.jsonl has no line of this" in (said := capsys.readouterr().err)
+    assert "the verdict was not written" in said
+
+
+def test_a_cut_swap_that_cannot_be_undone_is_tried_again_by_systemd(
+    machine: FakeHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """1 to 254 of an ExecCondition would skip the start, and nobody would start it then."""
+    machine.ask("one")
+    machine.cut("one", "two")
+
+    def point(one: object, link: str, release: str) -> None:
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr(server.Server, "point", point)
+    assert machine.call("recover") == 255
 
 
 def test_a_cut_swap_is_undone_before_the_unit_starts_at_boot(machine: FakeHost) -> None:
