@@ -1,4 +1,4 @@
-"""Ten times the power goes while weights are published, and while a release is published and swapped in.
+"""Ten times (CI: three) the power goes while weights are published, and while a release is published and swapped in.
 
 Both run beside each other on one machine, so that one cut hits both; each at a moment of its own, drawn (seeded) from
 the time it takes when nobody cuts it. Unsynced writes are lost: QEMU's process is killed, and the disk keeps what was
