@@ -44,6 +44,7 @@ def emptied() -> Iterator[None]:
     """No test finds another's memory or cap."""
     yield
     gc.collect()
+    torch._C._cuda_clearCublasWorkspaces()  # kept by stream for ever, and with them the graphs' pool they lie in
     torch.cuda.empty_cache()
     torch.cuda.set_per_process_memory_fraction(1.0)
 

@@ -1,4 +1,4 @@
-"""The three threads: answers through senders, in any order of arrival, and what happens when one of them ends."""
+"""The threads: answers through senders, in any order of arrival, and what happens when one of them ends."""
 
 import threading
 import time
@@ -143,13 +143,36 @@ def test_what_is_being_encoded_when_the_computing_thread_dies_is_answered_and_cl
     embed.execute([late])
     assert reached.wait(PATIENCE_SECONDS)
     monkeypatch.setattr(embed._pipeline._batcher, "step", die)  # the next look for arrivals, a second later at most
-    embed._pipeline._threads[1].join(PATIENCE_SECONDS)
+    (computing,) = embed._pipeline._stages[1][1]
+    computing.join(PATIENCE_SECONDS)
     go_on.set()
     assert late.sender.get().error.code == TritonError.UNAVAILABLE
     closing = threading.Thread(target=embed.close, daemon=True)
     closing.start()
     closing.join(PATIENCE_SECONDS)
     assert not closing.is_alive()
+
+
+def test_a_panic_of_the_tokeniser_fails_the_request_it_came_from_and_no_other(
+    embed: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class PanicException(BaseException):
+        """What tokenizers raises when its Rust code panics."""
+
+    encode = embed._pipeline._encode
+
+    def panics(jobs: Any) -> None:
+        if any("poison" in text for job in jobs for text in job.texts):
+            raise PanicException("index out of bounds")
+        encode(jobs)
+
+    monkeypatch.setattr(embed._pipeline, "_encode", panics)
+    bad, beside, after = sent("poison"), sent("paris"), sent("sea")
+    embed.execute([bad, beside])
+    embed.execute([after])
+    assert bad.sender.get().error.code == TritonError.INTERNAL
+    assert beside.sender.get().error is None and after.sender.get().error is None
+    assert embed.is_ready()
 
 
 def test_closing_answers_what_was_submitted(embed: Service) -> None:

@@ -1,4 +1,4 @@
-"""Text to ids: on every core, a bounded amount of text at a time, and what a pair leaves to the passage."""
+"""Text to ids: on several cores, a bounded amount of text at a time, and what a pair leaves to the passage."""
 
 import os
 import subprocess
@@ -17,10 +17,12 @@ from encoders.reranking import LEAST_TOKENS, Reranker
 from encoders.tokens import Tokenizer, parts
 from tests.encoders.checkpoints import on_cpu, unigram
 
-# Runs by itself, since the library starts its threads once for a process; prints how many encoding added.
+# Runs by itself, since the library starts its threads once for a process; prints how many encoding added where a process
+# may use so many cores.
 THREADS = """
 import os, sys
 from pathlib import Path
+os.sched_getaffinity = lambda _: range(int(sys.argv[2]))
 from encoders.tokens import Tokenizer
 tokenizer, before = Tokenizer(Path(sys.argv[1]), 1000), len(os.listdir("/proc/self/task"))
 tokenizer.singles(["the cat sat"] * 64)
@@ -36,13 +38,16 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_texts_are_shared_among_all_cores_in_a_container_that_says_otherwise(directory: Path) -> None:
+@pytest.mark.parametrize(("cores", "told", "threads"), [(3, {}, 3), (208, {}, 8), (208, {"RAYON_NUM_THREADS": "5"}, 5)])
+def test_texts_are_shared_among_cores_in_a_container_that_says_otherwise(
+    directory: Path, cores: int, told: dict[str, str], threads: int
+) -> None:
     paths = [str(Path(tokens.__file__).parents[1])]
-    environment = os.environ | {"TOKENIZERS_PARALLELISM": "false", "RAYON_NUM_THREADS": "5"}
-    environment |= {"PYTHONPATH": os.pathsep.join(paths)}
-    command = [sys.executable, "-c", THREADS, str(directory)]
-    told = subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout
-    assert int(told) == 5
+    environment = {name: value for name, value in os.environ.items() if name != "RAYON_NUM_THREADS"}
+    environment |= {"TOKENIZERS_PARALLELISM": "false", "PYTHONPATH": os.pathsep.join(paths)} | told
+    command = [sys.executable, "-c", THREADS, str(directory), str(cores)]
+    said = subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout
+    assert int(said) == threads
 
 
 @given(st.lists(st.text(max_size=12), max_size=20), st.integers(1, 30))
