@@ -89,10 +89,12 @@ def disk(seen: Seen, wanted: DataDisk) -> Iterator[Command]:
 
 
 def _is_adopted(row: dict[str, str], seen: Seen, wanted: DataDisk) -> bool:
+    kept = seen.value("fstab")
     return (
         row["LABEL"] == LABEL
         and row["MOUNTPOINT"] == wanted.mount
-        and seen.value("fstab").startswith(f"UUID={row['UUID']} ")
+        and kept.startswith(f"UUID={row['UUID']} ")
+        and not kept.endswith(" defaults,noatime,nofail,x-systemd.device-timeout=30s 0 2")  # Docker did not wait for it
     )
 
 
