@@ -89,12 +89,15 @@ def disk(seen: Seen, wanted: DataDisk) -> Iterator[Command]:
 
 
 def _is_adopted(row: dict[str, str], seen: Seen, wanted: DataDisk) -> bool:
-    kept = seen.value("fstab")
-    return (
-        row["LABEL"] == LABEL
-        and row["MOUNTPOINT"] == wanted.mount
-        and kept.startswith(f"UUID={row['UUID']} ")
-        and not kept.endswith(" defaults,noatime,nofail,x-systemd.device-timeout=30s 0 2")  # Docker did not wait for it
+    return row["LABEL"] == LABEL and row["MOUNTPOINT"] == wanted.mount and _is_kept(seen, f"UUID={row['UUID']} ")
+
+
+def _is_kept(seen: Seen, start: str) -> bool:
+    """Whether /etc/fstab names this disk, and no line of ours there is an earlier version's or a replaced disk's."""
+    lines = seen.value("fstab").splitlines()
+    ours = [line for line in lines if line.endswith(",nofail,x-systemd.device-timeout=30s 0 2")]
+    return any(line.startswith(start) for line in lines) and all(
+        line.startswith(start) and "x-systemd.before=docker.service" in line for line in ours
     )
 
 
@@ -116,6 +119,11 @@ def _problem(rows: list[dict[str, str]], seen: Seen, wanted: DataDisk) -> Refusa
 
 def _shadow(row: dict[str, str], seen: Seen, wanted: DataDisk) -> Refusal | None:
     """Mounting over files would hide them: weights and releases would be fetched a second time, unseen."""
+    source = next(iter(seen.value("mounted").split()), "")
+    if row["MOUNTPOINT"] != wanted.mount and source and source != f"/dev/{row['NAME']}":
+        facts = {"found": f"{source} is mounted there", "wanted": "nothing, or this disk"}
+        how = f"name {source} as the data disk; or stop the servers and umount {wanted.mount}, then run again"
+        return _refusal(wanted, f"cannot take the place of {source} at {wanted.mount}", facts, how)
     names = seen.value("in-the-way").split()
     ours = {path.rsplit("/", 1)[1] for path, _ in DIRECTORIES}
     if row["MOUNTPOINT"] == wanted.mount or not set(names) - ours - {"lost+found"}:

@@ -29,8 +29,8 @@ REMEMBERED_WORDS = 131_072
 # 126 tokens took 0.50 ms of CPU with 16 threads and 0.32 with 8, at 26,000 and 22,500 texts a second; through Triton
 # 128-token embeddings went from 14,070 to 14,730 a second (16 cores, H100 host, tokenizers 0.23.2, 2026-11-22).
 MOST_THREADS = 8
-# What is with the library at once: an encoding takes some 150 bytes for each of its text until its ids are taken out.
-CHARACTERS_AT_ONCE = 2**21
+# What a thread hands to the library at once: an encoding takes some 150 bytes for each character until its ids are out.
+CHARACTERS_AT_ONCE = 2**20
 
 
 class Tokenizer:
