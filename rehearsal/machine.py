@@ -20,7 +20,7 @@ from rehearsal import cgroups, forks, network, nspawn, requirements, ssh
 from rehearsal.hardware import Hardware, h100
 from rehearsal.places import Places, RehearsalRefused
 from rehearsal.rootfs import LOGIN_USER, remove_tree
-from rehearsal.waiting import greets, wait_for
+from rehearsal.waiting import NO_LOGIN, greets, wait_for
 
 BOOT_SECONDS = 60
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -120,8 +120,8 @@ class Machine:
         self._wait_for_another(before)
 
     def wait(self, seconds: float = BOOT_SECONDS) -> None:
-        """sshd of the machine greets; refuses with the end of the console log when it does not in time."""
-        wait_for(lambda: nspawn.leader_pid(self.directory) is not None and greets(self.address), seconds, self)
+        """Its users may log in; refuses with the end of the console log when they may not in time."""
+        wait_for(self._lets_in, seconds, self)
 
     def destroy(self) -> None:
         """The machine and all it wrote are gone; nothing is saved, so it is not asked to shut down."""
@@ -163,6 +163,12 @@ class Machine:
         """The machine's download rate is limited (`100mbit`), also after reboots; None lifts the limit."""
         forks.write_record(self.directory, self.record | {"rate": rate})
         network.limit_rate(network.Network(self.places.number).link(self.name), rate)
+
+    def _lets_in(self) -> bool:
+        """Whether a login would succeed: sshd greets before systemd-user-sessions admits anybody but root."""
+        with contextlib.suppress(RehearsalRefused):  # it went down again in between
+            return greets(self.address) and self.run(f"test ! -e {NO_LOGIN}", check=False).returncode == 0
+        return False
 
     def _wait_for_another(self, before: int | None) -> None:
         wait_for(lambda: nspawn.leader_pid(self.directory) not in (before, None), BOOT_SECONDS, self)

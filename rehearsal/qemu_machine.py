@@ -36,8 +36,8 @@ class QemuMachine(Machine):
             qemu.start(self.directory)
 
     def wait(self, seconds: float = BOOT_SECONDS) -> None:
-        """sshd of the machine greets; refuses with the end of the console log when it does not in time."""
-        wait_for(lambda: greets(self.address), seconds, self)
+        """As for every machine, with the patience that emulation wants."""
+        super().wait(seconds)
 
     def stop(self) -> None:
         """The machine is off after an orderly shutdown, or after the plug was pulled on one that would not end."""
@@ -75,6 +75,9 @@ class QemuMachine(Machine):
         if check and finished.returncode != 0:
             raise subprocess.CalledProcessError(finished.returncode, command, *texts)
         return subprocess.CompletedProcess(command, finished.returncode, *texts)
+
+    def _lets_in(self) -> bool:
+        return greets(self.address) and self._boot_id() != ""
 
     def _boot_id(self) -> str:
         with contextlib.suppress(subprocess.TimeoutExpired):

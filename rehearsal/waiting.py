@@ -19,10 +19,12 @@ from rehearsal.places import RehearsalRefused
 if TYPE_CHECKING:
     from rehearsal.machine import Machine
 
+NO_LOGIN = "/run/nologin"
+"""While a machine boots it turns away everybody but root (pam_nologin), also after its sshd has begun to greet."""
 ASKED = (
     "systemctl is-system-running; systemctl list-jobs --no-legend --plain | head -n 5;"
     " systemctl list-units --failed --no-legend --plain | head -n 5; systemctl is-active ssh systemd-networkd;"
-    " ip -br address; ss -Hltn | head -n 5"
+    f" ip -br address; ss -Hltn | head -n 5; ls {NO_LOGIN} 2>/dev/null"
 )
 ANSWER_SECONDS = 10
 

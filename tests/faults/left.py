@@ -27,7 +27,7 @@ docker run --detach --rm --name triton-old --label enginehouse.server=old --netw
 rm -f {DATA}/probes/*
 docker run --detach --rm --name enginehouse-probe-main --label io.enginehouse.probe=cuda --entrypoint sleep {IMAGE} 900
 bash {LIB}/prove-gpu-container 1 & proof=$!
-for i in $(seq 300); do ! docker inspect enginehouse-gpu-probe || break; sleep 0.1; done; kill -KILL $proof
+for i in $(seq 300); do ! docker container inspect enginehouse-gpu-probe || break; sleep 0.1; done; kill -KILL $proof
 """
 """A server whose unit is gone, a probe that hung, a probe whose program was killed."""
 

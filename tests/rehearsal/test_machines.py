@@ -179,6 +179,17 @@ def test_a_slow_boot_ends_with_a_network_too(d12: Machine) -> None:
         )
 
 
+def test_a_machine_that_is_up_lets_its_user_in(d12: Machine) -> None:
+    # sshd greets before systemd-user-sessions lifts /run/nologin; whoever came in between was turned away.
+    late = "/etc/systemd/system/systemd-user-sessions.service.d/late.conf"
+    d12.put(late, "[Service]\nExecStartPre=/bin/sleep 4\n")
+    try:
+        d12.power_cycle()
+        assert ssh(d12, "true").returncode == 0
+    finally:
+        d12.run(f"rm -r {late.rpartition('/')[0]}; systemctl daemon-reload")
+
+
 def test_a_machine_whose_plug_was_pulled_comes_back(d12: Machine) -> None:
     before = d12.run(BOOT_ID).stdout
     d12.power_cycle()
