@@ -12,6 +12,8 @@ TORCH     := torch==2.13.0
 # Machine tests wait a third of their time. Modules of one rehearsal number (its xdist_group) stay together, in order;
 # as collected, so that the four longest numbers begin first and none is left for the end.
 LANES     ?= -n 4 --dist loadgroup --no-loadscope-reorder
+# All machines of `make test` are one group; whatever needs none is done beside it. LANES=, PAIR=: one after the other.
+PAIR      ?= -n 2 --dist loadgroup
 
 .DEFAULT_GOAL := help
 .PHONY: help plan deploy rehearse rehearse-qemu rehearse-down test faults gpu measure unit lint lock clean rehearsal-packages
@@ -64,7 +66,7 @@ unit: $(TESTREADY) ## everything that needs neither machine nor network
 
 test: lint ## everything that proves the repository right, rehearsal machines included
 	$(RUN)/python -m rehearsal requirements --install --tests
-	$(RUN)/pytest -m "not faults" $(PYTEST_ARGS)
+	$(RUN)/pytest -m "not faults" $(PAIR) $(PYTEST_ARGS)
 
 faults: $(TESTREADY) ## everything that goes wrong on a host, one thing after the other, on rehearsal machines
 	$(RUN)/python -m rehearsal requirements --install --tests --faults

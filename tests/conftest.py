@@ -51,14 +51,15 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """With `--dist loadgroup`: the lane of a test is that of the group its module names."""
+    """With `--dist loadgroup`: the lane of a test is that of the group its module names, else that of its module."""
     if config.getvalue("dist") != "loadgroup":
         return None
     from xdist.scheduler import LoadScopeScheduling
 
     class Lanes(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            return group_of(config.rootpath / nodeid.partition("::")[0]) or nodeid
+            module = nodeid.partition("::")[0]
+            return group_of(config.rootpath / module) or module
 
     return Lanes(config, log)
 

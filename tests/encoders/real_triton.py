@@ -10,6 +10,7 @@ So the working directory holds numpy 1.26 and a link to every other package of t
 """
 
 import ctypes
+import fcntl
 import os
 import shutil
 import socket
@@ -55,11 +56,13 @@ def installation() -> Path:
         pytest.skip(f"Triton's Python stub needs libpython{PYTHON}.so.1.0: apt install libpython{PYTHON}")
     cache = Path(os.environ.get("ENGINEHOUSE_CACHE") or Path.home() / ".cache" / "enginehouse")
     home = cache / f"triton-stub-{PYTHON}"
-    if not home.exists():
-        cache.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=cache) as work:
-            _unpack(Path(work) / "home")
-            (Path(work) / "home").rename(home)
+    cache.mkdir(parents=True, exist_ok=True)
+    with (cache / f"{home.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # lanes of tests side by side: one makes it
+        if not home.exists():
+            with tempfile.TemporaryDirectory(dir=cache) as work:
+                _unpack(Path(work) / "home")
+                (Path(work) / "home").rename(home)
     return home
 
 

@@ -43,6 +43,8 @@ def test_a_group_that_has_to_be_computed_is_refused(tmp_path: Path) -> None:
         group_of(tmp_path / "test_x.py")
 
 
-def test_every_module_of_faults_names_its_group() -> None:
-    modules = [path for path in TESTS.rglob("test_*.py") if "pytest.mark.faults" in path.read_text("utf-8")]
+def test_every_module_that_has_machines_names_its_group() -> None:
+    faults = [path for path in TESTS.rglob("test_*.py") if "pytest.mark.faults" in path.read_text("utf-8")]
+    modules = [*faults, *(TESTS / "rehearsal").glob("test_*.py")]
+    assert len(modules) > 20
     assert [str(path) for path in modules if not group_of(path)] == []
