@@ -1,5 +1,5 @@
 # Every target installs what it needs first, so a fresh clone needs nothing but `make`, Python >= 3.11 and, for the
-# rehearsal, root on a Debian-family machine. INVENTORY, MACHINES, FAULT and PYTEST_ARGS may be set on the command line.
+# rehearsal, root on a Debian-family machine. INVENTORY, MACHINES, FAULT, LANES and PYTEST_ARGS may be set on the command line.
 
 PYTHON    ?= python3
 INVENTORY ?= inventories/h100.py
@@ -10,10 +10,10 @@ READY     := $(VENV)/.ready
 TESTREADY := $(VENV)/.ready-test
 TORCH     := torch==2.13.0
 # Machine tests wait a third of their time. Modules of one rehearsal number (its xdist_group) stay together, in order;
-# as collected, so that the four longest numbers begin first and none is left for the end.
-LANES     ?= -n 4 --dist loadgroup --no-loadscope-reorder
-# All machines of `make test` are one group; whatever needs none is done beside it. LANES=, PAIR=: one after the other.
-PAIR      ?= -n 2 --dist loadgroup
+# as collected, so that the longest numbers begin first and none is left for the end. LANES=: one after the other.
+GROUPS    := --dist loadgroup --no-loadscope-reorder
+test: LANES = -n 3 $(GROUPS)
+faults: LANES = -n 4 $(GROUPS)
 
 .DEFAULT_GOAL := help
 .PHONY: help plan deploy rehearse rehearse-qemu rehearse-down test faults gpu measure unit lint lock clean rehearsal-packages
@@ -66,9 +66,9 @@ unit: $(TESTREADY) ## everything that needs neither machine nor network
 
 test: lint ## everything that proves the repository right, rehearsal machines included
 	$(RUN)/python -m rehearsal requirements --install --tests
-	$(RUN)/pytest -m "not faults" $(PAIR) $(PYTEST_ARGS)
+	$(RUN)/pytest -m "not faults" $(LANES) $(PYTEST_ARGS)
 
-faults: $(TESTREADY) ## everything that goes wrong on a host, one thing after the other, on rehearsal machines
+faults: $(TESTREADY) ## everything that goes wrong on a host, on rehearsal machines
 	$(RUN)/python -m rehearsal requirements --install --tests --faults
 	$(RUN)/pytest -m faults $(LANES) $(PYTEST_ARGS)
 

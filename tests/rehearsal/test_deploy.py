@@ -12,7 +12,7 @@ from rehearsal.machine import Machine
 from tests.rehearsal.conftest import Before, Pair
 from tests.rehearsal.operator import Operator, Run
 
-pytestmark = [pytest.mark.rehearsal, pytest.mark.xdist_group("machines")]
+pytestmark = [pytest.mark.rehearsal, pytest.mark.xdist_group("number-4")]
 
 # What a dry run must announce, since nothing on a bare machine does it yet, and what the run may then find done.
 MAY_BE_DONE_BY_THEN = {

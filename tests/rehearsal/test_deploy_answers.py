@@ -24,7 +24,7 @@ from tests.encoders.reference import Mistakes
 from tests.rehearsal.conftest import Pair
 from tests.smoke import ask
 
-pytestmark = [pytest.mark.rehearsal, pytest.mark.xdist_group("machines")]
+pytestmark = [pytest.mark.rehearsal, pytest.mark.xdist_group("number-4")]
 
 PARAPHRASES = ("A man is eating food.", "A man eats something.")
 UNRELATED = "The stock market fell sharply on Monday."

@@ -15,7 +15,7 @@ from tests.rehearsal.operator import Operator, Run
 from tests.rehearsal.unloadable import TENSOR, make_unloadable
 from tests.smoke import ask
 
-pytestmark = [pytest.mark.rehearsal, pytest.mark.xdist_group("machines")]
+pytestmark = [pytest.mark.rehearsal, pytest.mark.xdist_group("number-4")]
 
 SERVER = "/var/lib/enginehouse/servers/main"
 READY_SECONDS = 120

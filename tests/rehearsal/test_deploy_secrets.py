@@ -16,7 +16,7 @@ from tests.rehearsal.conftest import Pair
 from tests.rehearsal.operator import Operator, Run
 from tests.secrets.forms import forms
 
-pytestmark = [pytest.mark.rehearsal, pytest.mark.xdist_group("machines")]
+pytestmark = [pytest.mark.rehearsal, pytest.mark.xdist_group("number-4")]
 
 PLACES_TO_LOOK = "/etc /var /run /root /home /tmp /opt /usr/local"
 # Files, then what is stored compressed or only in memory: the journal, every container and image as Docker tells it.

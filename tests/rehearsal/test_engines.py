@@ -33,7 +33,7 @@ from tests.rehearsal.engine_fleet import (
 )
 from tests.rehearsal.operator import Run
 
-pytestmark = [pytest.mark.rehearsal, pytest.mark.xdist_group("machines")]
+pytestmark = [pytest.mark.rehearsal, pytest.mark.xdist_group("number-5")]
 
 SLOW, GREEDY, ODD = "llama-slow", "llama-greedy", "llama-odd"
 SUMS = f"cd {ENGINES}/*/ && sha256sum engine.json engine.json.sig rank0.engine"

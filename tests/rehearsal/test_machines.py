@@ -17,7 +17,7 @@ from rehearsal.hardware import NO_GPU, h100
 from rehearsal.machine import Machine
 from rehearsal.places import REPOSITORY, Places, RehearsalRefused
 
-pytestmark = [pytest.mark.rehearsal, pytest.mark.xdist_group("machines")]
+pytestmark = [pytest.mark.rehearsal, pytest.mark.xdist_group("numbers-8-and-9")]
 
 PLACES = Places(REPOSITORY / ".rehearsal" / "number-9", 9)
 DEVICE = "/sys/bus/pci/devices/0000:01:00.0"

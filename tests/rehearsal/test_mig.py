@@ -16,7 +16,7 @@ from rehearsal.machine import Machine
 from rehearsal.places import REPOSITORY, Places
 from tests.rehearsal.operator import Operator, Run
 
-pytestmark = [pytest.mark.rehearsal, pytest.mark.xdist_group("machines")]
+pytestmark = [pytest.mark.rehearsal, pytest.mark.xdist_group("number-6")]
 
 PLACES = Places(REPOSITORY / ".rehearsal" / "number-6", 6)
 CUT, WHOLE = "tests/rehearsal/inventories/cut.py", "inventories/rehearsal.py"

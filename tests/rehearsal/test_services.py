@@ -21,7 +21,7 @@ from rehearsal.services import Services, services_down, services_up
 from rehearsal.triton_image import MANIFEST_TYPE, REPOSITORY
 from roles.model_store.manifest import spoiled
 
-pytestmark = [pytest.mark.rehearsal, pytest.mark.xdist_group("machines")]
+pytestmark = [pytest.mark.rehearsal, pytest.mark.xdist_group("numbers-8-and-9")]
 
 ADDRESS = "127.0.0.9"  # beside those of a rehearsal that may be running
 

@@ -25,7 +25,7 @@ from rehearsal.machine import Machine
 from rehearsal.places import REPOSITORY, Places
 from rehearsal.services import Services, services_down, services_up
 
-pytestmark = [pytest.mark.rehearsal, pytest.mark.xdist_group("machines")]
+pytestmark = [pytest.mark.rehearsal, pytest.mark.xdist_group("numbers-8-and-9")]
 
 PLACES = Places(REPOSITORY / ".rehearsal" / "number-8", 8)
 ASK_DRIVER = "nvidia-smi --query-gpu=name,driver_version,memory.total,compute_cap --format=csv,noheader,nounits"
