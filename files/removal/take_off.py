@@ -55,6 +55,7 @@ FAMILIES = {
     **{name: re.escape(name) for name in ("rsync", "systemd-timesyncd", "e2fsprogs", "xfsprogs", "python3")},
 }
 OWN_RULE = "enginehouse: no way out"
+FSTAB_END = "nofail,x-systemd.device-timeout=30s 0 2"
 Step = tuple[str, Callable[[], object]]
 
 
@@ -212,16 +213,20 @@ def apt_sources() -> Iterator[Step]:
 
 def disk() -> Iterator[Step]:
     """The data disk is no longer mounted; its file system stays, because what is on it may be somebody's by now."""
-    table = Path(f"{PREFIX}/etc/fstab")
-    lines = table.read_text().splitlines(keepends=True) if table.exists() else []
-    ours = [line for line in lines if "nofail,x-systemd.device-timeout=30s 0 2" in line and line.startswith("UUID=")]
-    for line in ours:
-        mount = line.split()[1]
+    table, mount = Path(f"{PREFIX}/etc/fstab"), "/var/lib/enginehouse"
+    # As adopt-disk wrote it, and nobody changed it since: the same options for another mount are somebody else's.
+    written = rf"UUID=[^ ]+ {re.escape(mount)} (ext4|xfs) defaults,noatime,(x-systemd[^ ]+,)?{FSTAB_END}\n?"
+    lines = table.read_bytes().splitlines(keepends=True) if table.exists() else []
+    ours = [line for line in lines if re.fullmatch(written.encode(), line)]
+    if ours:
 
-        def leave(line: str = line, mount: str = mount) -> None:
-            empty(f"{mount}/docker", f"{mount}/containerd", DATA)
+        def leave() -> None:
+            empty(f"{DATA}/docker", f"{DATA}/containerd", DATA)
             run("umount", mount)
-            table.write_text("".join(each for each in table.read_text().splitlines(keepends=True) if each != line))
+            new = table.with_name("fstab.enginehouse-new")
+            shutil.copy2(table, new)
+            new.write_bytes(b"".join(line for line in table.read_bytes().splitlines(keepends=True) if line not in ours))
+            new.rename(table)
 
         yield f"disk: {mount} is emptied of ours and unmounted; its file system stays", leave
 

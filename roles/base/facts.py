@@ -44,5 +44,8 @@ def _ask_disk(device: str, mount: str) -> list[str]:
         ask_value("signatures", f"wipefs --noheadings --output TYPE {disk}; blkid --probe {disk}"),
         ask_value("mounted", f"findmnt --noheadings --output SOURCE,FSTYPE --mountpoint {place}"),
         ask_value("fstab", f'grep -E "^[^#]*[[:space:]]{mount}[[:space:]]" /etc/fstab'),
-        ask_value("in-the-way", f"mountpoint -q {place} || ls -A {place} | head -n 5"),
+        ask_value(
+            "in-the-way",
+            f"mountpoint -q {place} || find {place} -xdev -mindepth 1 ! -type d -printf '%P\\n' | head -n 5",
+        ),
     ]

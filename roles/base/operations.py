@@ -23,6 +23,9 @@ LABEL = "enginehouse"
 
 _PROBED = {"FSTYPE": "TYPE", "LABEL": "LABEL", "UUID": "UUID"}
 """lsblk's names of what blkid found."""
+_BEFORE = "x-systemd.before=docker.service,x-systemd.before=containerd.service"
+_END = "nofail,x-systemd.device-timeout=30s 0 2"
+"""Options of the line that adopt-disk writes."""
 
 
 def programs() -> dict[str, str]:
@@ -89,16 +92,22 @@ def disk(seen: Seen, wanted: DataDisk) -> Iterator[Command]:
 
 
 def _is_adopted(row: dict[str, str], seen: Seen, wanted: DataDisk) -> bool:
-    return row["LABEL"] == LABEL and row["MOUNTPOINT"] == wanted.mount and _is_kept(seen, f"UUID={row['UUID']} ")
+    """Mounted, and kept in the one line that is ours today, or in one that somebody made of it."""
+    ours = f"UUID={row['UUID']} {wanted.mount} {wanted.file_system} defaults,noatime,{_BEFORE},{_END}"
+    kept = [line for line in seen.value("fstab").splitlines() if not _ours(line) or line == ours]
+    is_kept = len(kept) == len(seen.value("fstab").splitlines()) and any(_names(line, row, wanted) for line in kept)
+    return row["LABEL"] == LABEL and row["MOUNTPOINT"] == wanted.mount and is_kept
 
 
-def _is_kept(seen: Seen, start: str) -> bool:
-    """Whether /etc/fstab names this disk, and no line of ours there is an earlier version's or a replaced disk's."""
-    lines = seen.value("fstab").splitlines()
-    ours = [line for line in lines if line.endswith(",nofail,x-systemd.device-timeout=30s 0 2")]
-    return any(line.startswith(start) for line in lines) and all(
-        line.startswith(start) and "x-systemd.before=docker.service" in line for line in ours
-    )
+def _ours(line: str) -> bool:
+    """Whether adopt-disk wrote this line of /etc/fstab, this version's or an earlier one's, and nobody changed it."""
+    return bool(re.fullmatch(rf"UUID=[^ ]+ [^ ]+ (ext4|xfs) defaults,noatime,({_BEFORE},)?{_END}", line))
+
+
+def _names(line: str, row: dict[str, str], wanted: DataDisk) -> bool:
+    """Whether that line of /etc/fstab is for this disk, as adopt-disk tells it."""
+    spec = line.split()[0].replace('"', "")
+    return spec in {f"UUID={row['UUID'] or 'none'}", f"LABEL={LABEL}", wanted.device, f"/dev/{row['NAME']}"}
 
 
 def _problem(rows: list[dict[str, str]], seen: Seen, wanted: DataDisk) -> Refusal | None:
@@ -113,23 +122,34 @@ def _problem(rows: list[dict[str, str]], seen: Seen, wanted: DataDisk) -> Refusa
         return _refusal(wanted, "is read-only", facts, "attach it writable")
     if len(rows) > 1 or row["FSTYPE"] or row["MOUNTPOINT"] or seen.value("signatures"):
         how = f"if nothing on it is needed: wipefs --all {wanted.device}, then run again"
+        if row["MOUNTPOINT"] == wanted.mount:
+            how = "leave data_disk out of the inventory: what is mounted there is used as it is"
         return _refusal(wanted, "is not blank and was left alone", facts, how)
     return _shadow(row, seen, wanted)
 
 
 def _shadow(row: dict[str, str], seen: Seen, wanted: DataDisk) -> Refusal | None:
     """Mounting over files would hide them: weights and releases would be fetched a second time, unseen."""
+    lines = seen.value("fstab").splitlines()
+    other = next((line for line in lines if not _ours(line) and not _names(line, row, wanted)), "")
     source = next(iter(seen.value("mounted").split()), "")
-    if row["MOUNTPOINT"] != wanted.mount and source and source != f"/dev/{row['NAME']}":
-        facts = {"found": f"{source} is mounted there", "wanted": "nothing, or this disk"}
-        how = f"name {source} as the data disk; or stop the servers and umount {wanted.mount}, then run again"
-        return _refusal(wanted, f"cannot take the place of {source} at {wanted.mount}", facts, how)
-    names = seen.value("in-the-way").split()
-    ours = {path.rsplit("/", 1)[1] for path, _ in DIRECTORIES}
-    if row["MOUNTPOINT"] == wanted.mount or not set(names) - ours - {"lost+found"}:
+    if other or (row["MOUNTPOINT"] != wanted.mount and source and source != f"/dev/{row['NAME']}"):
+        found = [f"{source} is mounted there"] * bool(source) + [f"/etc/fstab: {other}"] * bool(other)
+        facts = {"found": "; ".join(found), "wanted": "nothing, or this disk"}
+        how = (
+            f"leave data_disk out of the inventory to use {source or 'that one'} as it is; or stop Docker and the"
+            f" servers, umount {wanted.mount}, take its line out of /etc/fstab, then run again"
+        )
+        what = f"cannot take the place of {source or other.split()[0]} at {wanted.mount}"
+        return _refusal(wanted, what, facts, how)
+    files = seen.value("in-the-way").splitlines()
+    if row["MOUNTPOINT"] == wanted.mount or not files:
         return None
-    facts = {"found": ", ".join(names), "wanted": "an empty directory"}
-    return _refusal(wanted, f"would hide the files in {wanted.mount}", facts, f"move them away from {wanted.mount}")
+    facts = {"found": ", ".join(files), "wanted": "nothing but empty directories"}
+    how = f"move them away from {wanted.mount}, then run again"
+    if any(name.startswith(("docker/", "containerd/")) for name in files):
+        how = f"Docker began a store there: systemctl stop docker.socket docker containerd, {how}"
+    return _refusal(wanted, f"would hide the files in {wanted.mount}", facts, how)
 
 
 def _refusal(wanted: DataDisk, what: str, facts: dict[str, str], attempt: str) -> Refusal:

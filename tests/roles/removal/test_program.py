@@ -274,3 +274,24 @@ def test_a_removal_that_is_cut_leaves_nothing_half_under_its_name(
     assert sorted(os.listdir(data)) == [".releases.removing", ".repairs.removing", ".weights.removing"]
     take_off.empty(str(data))
     assert not data.exists() or not os.listdir(data)
+
+
+DISK = "UUID=u-1 {} ext4 defaults,noatime,x-systemd.before=docker.service,nofail,x-systemd.device-timeout=30s 0 2"
+
+
+def test_the_data_disk_is_unmounted_and_its_line_goes(host: Host) -> None:
+    others = b"UUID=r / ext4 defaults 0 1\n# K\xf6ln\n"
+    table = host.write("etc/fstab")
+    table.write_bytes(others + DISK.format("/var/lib/enginehouse").encode() + b"\n")
+    host.write("var/lib/enginehouse/docker/layer")
+    assert any(line.startswith("disk: /var/lib/enginehouse is emptied") for line in host.call())
+    assert (table.read_bytes(), "umount /var/lib/enginehouse" in host.told) == (others, True)
+    assert not (host.root / "var/lib/enginehouse/docker").exists()
+
+
+@pytest.mark.parametrize("line", [DISK.format("/srv"), DISK.format("/var/lib/enginehouse").replace("noatime,", "")])
+def test_a_disk_whose_line_is_not_ours_stays_with_all_it_has(host: Host, line: str) -> None:
+    table, theirs = host.write("etc/fstab", f"{line}\n"), host.write("srv/docker/layer")
+    host.write("usr/local/lib/enginehouse/adopt-disk")
+    assert not any(said.startswith("disk:") for said in host.call())
+    assert (table.read_text(), theirs.exists(), "umount" in " ".join(host.told)) == (f"{line}\n", True, False)
