@@ -1,15 +1,17 @@
-"""The threads: answers through senders, in any order of arrival, and what happens when one of them ends."""
+"""The threads: answers through senders, in any order of arrival, and cancelled, held back, counted."""
 
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from encoders.embedding import Embedder
+from encoders.metrics import Meter
 from encoders.serving import Service
 from tests.encoders import fake_triton as triton
 from tests.encoders.fake_triton import InferenceResponse, Request, TritonError, strings
@@ -109,50 +111,6 @@ def test_a_reply_that_cannot_be_sent_does_not_keep_others_from_theirs(embed: Ser
     assert again.sender.get().error is None and here.sender.get().error is None
 
 
-def test_when_the_computing_thread_dies_the_model_is_not_ready_and_everyone_is_answered(
-    embed: Service, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def die() -> None:
-        raise SystemExit
-
-    monkeypatch.setattr(embed._pipeline._batcher, "step", die)
-    first, later = sent("the cat"), sent("paris")
-    embed.execute([first])
-    assert first.sender.get().error.code == TritonError.UNAVAILABLE
-    assert embed.is_ready() is False
-    embed.execute([later])
-    assert later.sender.get().error.code == TritonError.UNAVAILABLE
-
-
-def test_what_is_being_encoded_when_the_computing_thread_dies_is_answered_and_closing_ends(
-    embed: Service, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    encode, reached, go_on = embed._pipeline._encode, threading.Event(), threading.Event()
-
-    def slow(jobs: Any) -> None:
-        reached.set()
-        assert go_on.wait(PATIENCE_SECONDS)
-        encode(jobs)
-
-    def die() -> None:
-        raise SystemExit
-
-    embed.execute([sent("the cat")])
-    monkeypatch.setattr(embed._pipeline, "_encode", slow)
-    late = sent("paris")
-    embed.execute([late])
-    assert reached.wait(PATIENCE_SECONDS)
-    monkeypatch.setattr(embed._pipeline._batcher, "step", die)  # the next look for arrivals, a second later at most
-    (computing,) = embed._pipeline._stages[1][1]
-    computing.join(PATIENCE_SECONDS)
-    go_on.set()
-    assert late.sender.get().error.code == TritonError.UNAVAILABLE
-    closing = threading.Thread(target=embed.close, daemon=True)
-    closing.start()
-    closing.join(PATIENCE_SECONDS)
-    assert not closing.is_alive()
-
-
 def test_a_panic_of_the_tokeniser_fails_the_request_it_came_from_and_no_other(
     embed: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -244,3 +202,23 @@ def test_metrics_that_cannot_be_published_stop_nobody_and_are_told_once(
         assert embed.execute([texts([text])])[0].error is None
     embed.close()
     assert told == ["metrics are not published: RuntimeError: no shared memory left"]
+
+
+def test_a_count_that_could_not_be_published_once_makes_no_other_one_count_twice(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Once(Family):
+        fails = True
+
+        def increment(self, value: float) -> None:
+            if self.name.endswith("_tokens_total") and Once.fails:
+                Once.fails = False
+                raise RuntimeError("no shared memory left")
+            super().increment(value)
+
+    monkeypatch.setattr("encoders.metrics.EVERY_SECONDS", 0.0)
+    meter = Meter(SimpleNamespace(MetricFamily=Once), "some_model", 64, lambda: 0, lambda message: None)
+    meter.answers, meter.documents, meter.tokens = 5, 3, 12
+    meter.publish(0), meter.publish(0)
+    counts = {name.removeprefix("enginehouse_encoder_"): value for name, value in Family.made.items()}
+    assert (counts["answers_total"], counts["documents_total"], counts["tokens_total"]) == (5, 3, 12)

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 
-from .errors import RequestError
+from .errors import RequestError, stopped
 from .packing import Ids
 
 WINDOW = 2  # budgets
@@ -138,25 +138,32 @@ class Batcher:
             self._try_smaller(batch, tokens)
         except Exception as error:
             _fail(batch, error)
+        except BaseException:  # the thread ends, and `abandon` no longer sees this batch
+            _fail(batch, stopped())
+            raise
 
     def _try_smaller(self, batch: list[Slot], tokens: int) -> None:
-        while self._running:  # what is under way holds memory
-            self._deliver(*self._running.popleft())
-        if len(batch) == 1:
-            _fail(batch, RequestError("out of memory for a single sequence; send it again later", "UNAVAILABLE"))
-            return
         self._window = batch + self._window
         self._window_tokens += tokens
+        while self._running:  # what is under way holds memory
+            self._deliver(*self._running.popleft())
+        if len(batch) == 1:  # the next start drops it from the window
+            _fail(batch, RequestError("out of memory for a single sequence; send it again later", "UNAVAILABLE"))
+            return
         self._allowed, self._cautious = tokens // 2, self._window_tokens
 
     def _deliver(self, batch: list[Slot], running: Pass) -> None:
         try:
             results = running.wait()
+            sound = np.isfinite(results).reshape(len(results), -1).all(1)
+            delivered = list(zip(batch, results, sound, strict=True))
         except Exception as error:
             _fail(batch, error)
             return
-        sound = np.isfinite(results).reshape(len(results), -1).all(1)
-        for (job, index), result, good in zip(batch, results, sound, strict=True):
+        except BaseException:
+            _fail(batch, stopped())
+            raise
+        for (job, index), result, good in delivered:
             if not good:
                 _fail([(job, index)], ArithmeticError("a result is not finite"))
             elif job.error is None:

@@ -15,3 +15,8 @@ class RequestError(Exception):
     def __init__(self, message: str, code: str = "INVALID_ARG") -> None:
         super().__init__(message)
         self.code = code
+
+
+def stopped() -> RequestError:
+    """What a request is told that was with a thread which died."""
+    return RequestError("the model's worker has stopped; the server needs a restart", "UNAVAILABLE")

@@ -71,7 +71,7 @@ class Meter:
         for name, value in counts.items():
             if value > self._sent[name]:
                 self._metrics[name].increment(value - self._sent[name])
-        self._sent = counts
+                self._sent[name] = value
         self._metrics["queued_tokens"].set(queued_tokens)
         self._metrics["pass_fill"].set(tokens / (passes * self._budget) if passes else 0.0)
         self._metrics["peak_memory_bytes"].set(self._peak())

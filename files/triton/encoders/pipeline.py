@@ -5,24 +5,27 @@
     reply    results to tensors to clients
 
 Each stage takes what the one before left; a stage that is ahead blocks, until requests wait in Triton's own queue,
-which is bounded and answers UNAVAILABLE. All decisions are elsewhere; here are only threads and queues. A thread that
-dies answers everything it held, and the model is no longer ready.
+which is bounded and answers UNAVAILABLE. All decisions are elsewhere; here are only threads and queues. When a thread
+dies the model is no longer ready, and the others end; each answers what it held, and what nobody else is there for.
 """
 
 import queue
 import threading
+import time
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 
 from .batching import Batcher, Job
-from .errors import RequestError
+from .errors import stopped
 from .metrics import Meter
 
-AHEAD = 2  # budgets of encoded tokens that may wait for the device
+AHEAD = 2  # budgets of encoded tokens that may wait for the device, and a batch of Triton's for each encoder
 # While one takes ids out of what the tokeniser made, which needs the GIL, the tokeniser works for the other: 21,900 and
 # 26,000 texts of 126 tokens a second with one and two, the tokeniser alone with 16 threads (H100 host, 2026-11-22).
 ENCODERS = 2
 IDLE_SECONDS = 1.0
+CLOSE_SECONDS = 10.0  # after a thread has died: another may hang in the driver
 
 
 class Pipeline:
@@ -39,6 +42,8 @@ class Pipeline:
         self._refusing = threading.Lock()
         self._handed = 0  # tokens encoded and not yet with the batcher
         self.dead = False
+        self._died = 0.0
+        self._over: set[str] = set()  # stages nobody is in any more
         self._stages = (
             (self._raw, [self._started("encode", self._encoding) for _ in range(ENCODERS)]),
             (self._encoded, [self._started("compute", self._computing)]),
@@ -52,18 +57,20 @@ class Pipeline:
         self._put(self._raw, list(jobs))
 
     def close(self) -> None:
-        """Everything submitted has been replied to; the threads have ended."""
+        """Everything submitted has been replied to and the threads have ended; but for what hangs after a death."""
         for queued, threads in self._stages:
             for _ in threads:
                 self._put(queued, None)
             for thread in threads:
-                while thread.is_alive():
-                    if self.dead:
-                        return  # everything is answered, and a thread that waits for more has nobody to wake it
+                while thread.is_alive() and not self._is_hung():
                     thread.join(IDLE_SECONDS)
 
+    def _is_hung(self) -> bool:
+        """Whether the others have had their time to end since a thread died."""
+        return self.dead and time.monotonic() > self._died + CLOSE_SECONDS
+
     def _started(self, name: str, stage: Callable[[], None]) -> threading.Thread:
-        thread = threading.Thread(target=self._guarded, args=(stage,), name=name, daemon=True)
+        thread = threading.Thread(target=self._guarded, args=(name, stage), name=name, daemon=True)
         thread.start()
         return thread
 
@@ -79,41 +86,70 @@ class Pipeline:
         self._refuse(item or [])
 
     def _encoding(self) -> None:
-        while (jobs := self._raw.get()) is not None:
+        while not self.dead:
+            try:
+                jobs = self._raw.get(timeout=IDLE_SECONDS)
+            except queue.Empty:
+                continue
+            if jobs is None:
+                return
+            self._encode_batch(jobs)
+            del jobs  # else a thread that waits for more keeps them
+
+    def _encode_batch(self, jobs: list[Job]) -> None:
+        try:
             with self._room:
                 self._room.wait_for(
                     lambda: self.dead or self._handed + self._batcher.waiting < AHEAD * self._batcher.budget
                 )
-            good = [job for job in jobs if job.error is None]
-            self._encode_all(good)
+            self._encode_all([job for job in jobs if job.error is None])
             with self._room:
                 self._handed += _tokens(jobs)
-            self._put(self._encoded, jobs)
+        except BaseException:
+            self._refuse(jobs)
+            raise
+        self._put(self._encoded, jobs)
 
     def _encode_all(self, jobs: list[Job]) -> None:
         """Every job has its sequences or an error, of its own: what one of them cannot have, others still do."""
+        error = self._trouble_encoding(jobs)
+        if error is None:
+            return
+        # What the attempt made would be kept by its frames, through another attempt and until the error is told.
+        traceback.clear_frames(error.__traceback__)
+        if len(jobs) > 1:
+            del error
+            for job in jobs:
+                self._encode_all([job])
+        elif jobs:
+            jobs[0].error = jobs[0].error or error
+
+    def _trouble_encoding(self, jobs: list[Job]) -> Exception | None:
         try:
             self._encode(jobs)
+        except Exception as error:
+            return error
         except BaseException as error:  # a panic of the tokeniser's, which is written in Rust, is no Exception
-            if len(jobs) > 1:
-                for job in jobs:
-                    self._encode_all([job])
-            elif jobs:
-                jobs[0].error = error if isinstance(error, Exception) else RuntimeError(type(error).__name__)
+            return RuntimeError(type(error).__name__)
+        return None
 
     def _computing(self) -> None:
         batcher, closed = self._batcher, False
-        while not closed or batcher.busy:
+        while not self.dead and (not closed or batcher.busy):
             for jobs in self._arrivals(wait=not closed and not batcher.busy):
                 closed = closed or jobs is None
-                for job in jobs or ():
-                    batcher.add(job)
-                with self._room:
-                    self._handed -= _tokens(jobs or [])
+                self._add(jobs or [])
+                del jobs
             batcher.step()
             with self._room:
                 self._room.notify_all()
             self._meter.publish(batcher.waiting)
+
+    def _add(self, jobs: list[Job]) -> None:
+        for job in jobs:
+            self._batcher.add(job)
+        with self._room:
+            self._handed -= _tokens(jobs)
 
     def _arrivals(self, wait: bool) -> Iterator[list[Job] | None]:
         try:
@@ -124,28 +160,55 @@ class Pipeline:
             return
 
     def _replying(self) -> None:
-        while (job := self._finished.get()) is not None:
-            self._reply(job)
+        while not (self.dead and "compute" in self._over and self._finished.empty()):
+            try:
+                job = self._finished.get(timeout=IDLE_SECONDS)
+            except queue.Empty:
+                continue
+            if job is None:
+                return
+            self._reply_to(job)
+            del job
 
-    def _guarded(self, stage: Callable[[], None]) -> None:
+    def _reply_to(self, job: Job) -> None:
+        try:
+            self._reply(job)
+        except BaseException:
+            job.error = job.error or stopped()
+            self._finished.put(job)  # nothing may have been sent; where it was, Triton refuses a second answer
+            raise
+
+    def _guarded(self, name: str, stage: Callable[[], None]) -> None:
+        died = ""
         try:
             stage()
         except BaseException as error:
-            self.dead = True
-            with self._room:
-                self._room.notify_all()
-            self._meter.note(f"thread {threading.current_thread().name} died: {type(error).__name__}")
-            self._refuse([])
+            died, self._died, self.dead = type(error).__name__, self._died or time.monotonic(), True
+        finally:
+            self._over.add(name)
+            if self.dead:
+                with self._room:
+                    self._room.notify_all()
+                self._refuse([])
+            if died:
+                with suppress(Exception):
+                    self._meter.note(f"thread {name} died: {died}")
 
     def _refuse(self, jobs: Sequence[Job]) -> None:
-        """The jobs, and all that wait anywhere, are answered: nobody else will."""
+        """The jobs, and all that wait where nobody comes any more, are answered."""
         with self._refusing:
-            held = [*jobs, *self._batcher.abandon(), *_drained(self._raw), *_drained(self._encoded)]
+            held = [*jobs, *_drained(self._raw), *_drained(self._encoded)]
+            if "compute" in self._over:
+                held += self._batcher.abandon()
+            for job in held:
+                job.error = job.error or stopped()
+            if "reply" in self._over:
+                with suppress(queue.Empty):
+                    while True:
+                        held += [job for job in [self._finished.get_nowait()] if job]
         for job in held:
-            job.error = job.error or RequestError(
-                "the model's worker has stopped; the server needs a restart", "UNAVAILABLE"
-            )
-            self._reply(job)
+            with suppress(BaseException):
+                self._reply(job)
 
 
 def _drained(queued: "queue.Queue[list[Job] | None]") -> list[Job]:

@@ -106,9 +106,9 @@ class Service:
     def _reply(self, job: Job) -> None:
         try:
             response = self._response(job)
+            job.answered(response)
             if job.error is None:
                 self._answered()
-            job.answered(response)
         except Exception as error:  # a client that is gone must not end the thread that answers the others
             self._log("error", f"a response could not be sent, {_where(error)}")
 

@@ -39,7 +39,10 @@ class Tokenizer:
     def __init__(self, directory: Path, rows: int) -> None:
         # Texts are shared among cores. An image may say "false", for programs that fork; this one does not.
         os.environ["TOKENIZERS_PARALLELISM"] = "true"
-        os.environ.setdefault("RAYON_NUM_THREADS", str(min(MOST_THREADS, len(os.sched_getaffinity(0)))))
+        told = os.environ.get("RAYON_NUM_THREADS", "").strip()
+        is_number = told.isascii() and told.isdigit() and int(told) > 0  # else it would take every core
+        threads = int(told) if is_number else min(MOST_THREADS, len(os.sched_getaffinity(0)))
+        os.environ["RAYON_NUM_THREADS"] = str(threads)
         path = directory / "tokenizer.json"
         if not path.is_file():
             raise CheckpointError(f"{directory}: tokenizer.json is missing")

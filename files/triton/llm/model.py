@@ -96,9 +96,10 @@ class Sender:
         is_last = bool(flags & pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
         if is_last:
             self._place.leave()
-        if response is not None and not response.has_error():
+        is_answer = response is not None and not response.has_error()
+        self._sender.send(response, flags)
+        if is_answer:  # and on its way: one that cannot be sent is no sign of life
             self._answers.add(is_last)
-        return self._sender.send(response, flags)
 
     def __getattr__(self, name):
         return getattr(self._sender, name)

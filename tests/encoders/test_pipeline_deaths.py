@@ -1,0 +1,223 @@
+"""A thread of the pipeline dies: everybody is answered once, and the model is no longer ready."""
+
+import gc
+import threading
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from encoders.batching import Batcher, Job
+from encoders.embedding import Embedder
+from encoders.errors import RequestError
+from encoders.pipeline import Pipeline
+from encoders.serving import Service
+from tests.encoders.fake_triton import TritonError
+from tests.encoders.test_contract import service
+from tests.encoders.test_pipeline import PATIENCE_SECONDS, sent
+
+
+@pytest.fixture
+def embed(nomic: Path) -> Service:
+    """An embedder of this test's own, with passes of a few texts."""
+    return service(nomic, Embedder, max_batch_tokens="64")
+
+
+def die(*_: Any) -> Any:
+    raise SystemExit
+
+
+class Quiet:
+    """A meter that keeps what it is told, in the place of one that speaks to Triton."""
+
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+
+    def publish(self, waiting: int) -> None:
+        pass
+
+    def note(self, message: str) -> None:
+        self.notes.append(message)
+
+
+class Wait:
+    """A pass under way."""
+
+    def __init__(self, wait: Callable[[], Any]) -> None:
+        self.wait = wait
+
+
+def lengths(sequences: Any, beside: bool) -> Wait:
+    return Wait(lambda: np.array([len(ids) for ids in sequences], float))
+
+
+def rig(launch: Any = lengths, reply: Any = None, meter: Any = None) -> tuple[Pipeline, list[Job]]:
+    """A pipeline whose sequences are the texts' own, and whom it replied to in the end."""
+    replied: list[Job] = []
+
+    def keep(job: Job) -> None:
+        if reply:
+            reply(job)
+        replied.append(job)
+
+    def encode(jobs: Any) -> None:
+        for job in jobs:
+            job.expect([np.zeros(4, np.int32)])
+
+    return Pipeline(encode, Batcher(launch, 16), keep, meter or Quiet()), replied
+
+
+def answered(pipeline: Pipeline, replied: list[Job], count: int = 40) -> list[str]:
+    """What each of `count` jobs was told, once the pipeline is closed, and one that comes after a death."""
+    jobs = [Job() for _ in range(count)]
+    for at in range(0, count, 4):
+        pipeline.submit(jobs[at : at + 4])
+    pipeline.close()
+    late = [Job()] * pipeline.dead
+    if late:
+        pipeline.submit(late)
+    assert sorted(map(id, replied)) == sorted(map(id, jobs + late)), "each exactly once"
+    return [job.error.code if isinstance(job.error, RequestError) else str(job.error) for job in jobs + late]
+
+
+def broken_wait(sequences: Any, beside: bool) -> Wait:
+    return Wait(die)
+
+
+@pytest.mark.parametrize("launch", [die, broken_wait])
+def test_a_computing_thread_that_dies_with_a_pass_in_its_hand_answers_that_too(launch: Any) -> None:
+    pipeline, replied = rig(launch)
+    assert set(answered(pipeline, replied)) == {"UNAVAILABLE"} and pipeline.dead
+
+
+def test_results_nobody_can_read_fail_their_pass_and_no_thread() -> None:
+    pipeline, replied = rig(lambda sequences, beside: Wait(lambda: np.array([None] * len(sequences))))
+    assert all("isfinite" in told for told in answered(pipeline, replied)) and not pipeline.dead
+
+
+def test_a_reply_thread_that_dies_leaves_nobody_without_an_answer() -> None:
+    tried: list[Job] = []
+
+    def once(job: Job) -> None:
+        tried.append(job)
+        if len(tried) == 1:
+            raise SystemExit
+
+    pipeline, replied = rig(reply=once)
+    told = answered(pipeline, replied)
+    assert pipeline.dead and told[-1] == "UNAVAILABLE"
+
+
+def test_a_log_that_cannot_be_written_keeps_no_answer_back() -> None:
+    meter = Quiet()
+    meter.note = lambda message: 1 / 0  # type: ignore[method-assign]
+    pipeline, replied = rig(die, meter=meter)
+    assert set(answered(pipeline, replied)) == {"UNAVAILABLE"}
+
+
+def test_closing_waits_until_those_who_are_refused_have_their_answer() -> None:
+    pipeline, replied = rig(die, reply=lambda job: threading.Event().wait(0.02))
+    assert set(answered(pipeline, replied)) == {"UNAVAILABLE"}
+
+
+def test_a_death_is_told_by_the_name_of_its_thread() -> None:
+    meter = Quiet()
+    answered(*rig(die, meter=meter))
+    assert meter.notes == ["thread compute died: SystemExit"]
+
+
+def test_threads_that_wait_keep_nothing_of_what_was_answered() -> None:
+    pipeline, replied = rig()
+    jobs = [Job() for _ in range(8)]
+    kept = [weakref.ref(job) for job in jobs]
+    pipeline.submit(jobs[:4])
+    pipeline.submit(jobs[4:])
+    for _ in range(PATIENCE_SECONDS * 100):
+        if len(replied) == 8:
+            break
+        threading.Event().wait(0.01)
+    threading.Event().wait(0.1)
+    replied.clear(), jobs.clear()
+    gc.collect()
+    assert [ref() for ref in kept] == [None] * 8
+    pipeline.close()
+
+
+def test_what_an_attempt_to_encode_made_is_gone_when_the_next_begins(embed: Service) -> None:
+    made: list[weakref.ref[Any]] = []
+
+    def encode(jobs: Any) -> None:
+        assert [ref() for ref in made] == [None] * len(made), "an earlier attempt's"
+        large = np.zeros(1000)
+        made.append(weakref.ref(large))
+        raise MemoryError
+
+    embed._pipeline._encode = encode  # type: ignore[method-assign]
+    requests = [sent("the cat"), sent("sea"), sent("paris")]
+    embed.execute(requests)
+    codes = [request.sender.get().error.code for request in requests]
+    assert (codes, len(made)) == ([TritonError.INTERNAL] * 3, 4)
+
+
+def test_an_answer_that_could_not_be_sent_is_not_counted_as_one(embed: Service) -> None:
+    request = sent("the cat")
+    make = request.get_response_sender
+
+    def broken() -> Any:
+        sender = make()
+        sender.send = lambda response, flags: 1 / 0
+        return sender
+
+    request.get_response_sender = broken  # type: ignore[method-assign]
+    embed.execute([request])
+    embed.execute([good := sent("sea")])
+    good.sender.get()
+    embed.close()
+    assert embed._pipeline._meter.answers == 1
+
+
+def test_when_the_computing_thread_dies_the_model_is_not_ready_and_everyone_is_answered(
+    embed: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def die() -> None:
+        raise SystemExit
+
+    monkeypatch.setattr(embed._pipeline._batcher, "step", die)
+    first, later = sent("the cat"), sent("paris")
+    embed.execute([first])
+    assert first.sender.get().error.code == TritonError.UNAVAILABLE
+    assert embed.is_ready() is False
+    embed.execute([later])
+    assert later.sender.get().error.code == TritonError.UNAVAILABLE
+
+
+def test_what_is_being_encoded_when_the_computing_thread_dies_is_answered_and_closing_ends(
+    embed: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encode, reached, go_on = embed._pipeline._encode, threading.Event(), threading.Event()
+
+    def slow(jobs: Any) -> None:
+        reached.set()
+        assert go_on.wait(PATIENCE_SECONDS)
+        encode(jobs)
+
+    def die() -> None:
+        raise SystemExit
+
+    embed.execute([sent("the cat")])
+    monkeypatch.setattr(embed._pipeline, "_encode", slow)
+    late = sent("paris")
+    embed.execute([late])
+    assert reached.wait(PATIENCE_SECONDS)
+    monkeypatch.setattr(embed._pipeline._batcher, "step", die)  # the next look for arrivals, a second later at most
+    (computing,) = embed._pipeline._stages[1][1]
+    computing.join(PATIENCE_SECONDS)
+    go_on.set()
+    assert late.sender.get().error.code == TritonError.UNAVAILABLE
+    closing = threading.Thread(target=embed.close, daemon=True)
+    closing.start()
+    closing.join(PATIENCE_SECONDS)
+    assert not closing.is_alive()
