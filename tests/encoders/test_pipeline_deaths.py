@@ -5,6 +5,7 @@ import threading
 import weakref
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from encoders.embedding import Embedder
 from encoders.errors import RequestError
 from encoders.pipeline import Pipeline
 from encoders.serving import Service
+from tests.encoders import fake_triton as triton
 from tests.encoders.fake_triton import TritonError
 from tests.encoders.test_contract import service
 from tests.encoders.test_pipeline import PATIENCE_SECONDS, sent
@@ -160,6 +162,30 @@ def test_what_an_attempt_to_encode_made_is_gone_when_the_next_begins(embed: Serv
     embed.execute(requests)
     codes = [request.sender.get().error.code for request in requests]
     assert (codes, len(made)) == ([TritonError.INTERNAL] * 3, 4)
+
+
+def test_what_a_failed_pass_made_is_gone_once_it_was_told() -> None:
+    made: list[weakref.ref[Any]] = []
+
+    def launch(sequences: Any, beside: bool) -> Any:
+        large = np.zeros(1000)
+        made.append(weakref.ref(large))
+        raise ValueError(large.size)
+
+    gc.disable()
+    try:
+        pipeline, replied = rig(launch)
+        assert len(answered(pipeline, replied, 4)) == 4
+        assert {type(job.error) for job in replied} == {ValueError} and [ref() for ref in made] == [None] * len(made)
+    finally:
+        gc.enable()
+
+
+def test_a_logger_that_fails_ends_no_thread(embed: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(triton, "Logger", SimpleNamespace(log_error=lambda message: 1 / 0), raising=False)
+    embed._pipeline._batcher._launch = lambda sequences, beside: 1 / 0  # type: ignore[assignment]
+    embed.execute([request := sent("the cat")])
+    assert request.sender.get().error.code == TritonError.INTERNAL and embed.is_ready()
 
 
 def test_an_answer_that_could_not_be_sent_is_not_counted_as_one(embed: Service) -> None:

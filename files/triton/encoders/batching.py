@@ -7,6 +7,7 @@ with several streams computes one in each, and another waits behind each; of les
 together instead of one early. What a request gets does not depend on which others share its passes.
 """
 
+import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -110,14 +111,15 @@ class Batcher:
 
     def _widen(self) -> None:
         """A new window behind what is left of the old: that is taken first, and passes stay full."""
-        room, found = WINDOW * self.budget, []
-        while self._arrived and (not found or self._arrived[0].tokens <= room):
-            job = self._arrived.popleft()
+        room, old = WINDOW * self.budget, len(self._window)
+        while self._arrived and (len(self._window) == old or self._arrived[0].tokens <= room):
+            job = self._arrived[0]
+            self._window += [(job, index) for index in range(len(job.sequences))]
+            self._arrived.popleft()  # only now: what dies in between is still found by `abandon`
             room -= job.tokens
             self._arrived_tokens -= job.tokens
             self._window_tokens += job.tokens
-            found += [(job, index) for index in range(len(job.sequences))]
-        self._window += sorted(found, key=_length, reverse=True)
+        self._window[old:] = sorted(self._window[old:], key=_length, reverse=True)
 
     def _start(self) -> None:
         self._drop_unwanted()
@@ -215,6 +217,7 @@ def _is_cancelled(job: Job) -> bool:
 
 
 def _fail(batch: list[Slot], error: Exception) -> None:
+    traceback.clear_frames(error.__traceback__)  # they hold what the pass made, on the device, until the error is gone
     for job, _ in batch:
         if job.error is None:
             job.error = error

@@ -42,7 +42,7 @@ class Meter:
         self.documents, self.tokens, self.passes = self.documents + documents, self.tokens + tokens, self.passes + 1
 
     def answered(self) -> None:
-        """One more request has its results; called by the thread that replies, and by no other."""
+        """One more request has its results; called by the thread that replies, while there is one."""
         self.answers += 1
 
     def publish(self, queued_tokens: int) -> None:

@@ -42,7 +42,7 @@ class Pipeline:
         self._refusing = threading.Lock()
         self._handed = 0  # tokens encoded and not yet with the batcher
         self.dead = False
-        self._died = 0.0
+        self._moved = 0.0  # when a thread died, or somebody had an answer since
         self._over: set[str] = set()  # stages nobody is in any more
         self._stages = (
             (self._raw, [self._started("encode", self._encoding) for _ in range(ENCODERS)]),
@@ -66,8 +66,8 @@ class Pipeline:
                     thread.join(IDLE_SECONDS)
 
     def _is_hung(self) -> bool:
-        """Whether the others have had their time to end since a thread died."""
-        return self.dead and time.monotonic() > self._died + CLOSE_SECONDS
+        """Whether nobody was answered for so long after a death that nobody will be."""
+        return self.dead and time.monotonic() > self._moved + CLOSE_SECONDS
 
     def _started(self, name: str, stage: Callable[[], None]) -> threading.Thread:
         thread = threading.Thread(target=self._guarded, args=(name, stage), name=name, daemon=True)
@@ -173,6 +173,7 @@ class Pipeline:
     def _reply_to(self, job: Job) -> None:
         try:
             self._reply(job)
+            self._moved = time.monotonic()
         except BaseException:
             job.error = job.error or stopped()
             self._finished.put(job)  # nothing may have been sent; where it was, Triton refuses a second answer
@@ -183,7 +184,7 @@ class Pipeline:
         try:
             stage()
         except BaseException as error:
-            died, self._died, self.dead = type(error).__name__, self._died or time.monotonic(), True
+            died, self._moved, self.dead = type(error).__name__, time.monotonic(), True
         finally:
             self._over.add(name)
             if self.dead:
@@ -209,6 +210,7 @@ class Pipeline:
         for job in held:
             with suppress(BaseException):
                 self._reply(job)
+                self._moved = time.monotonic()
 
 
 def _drained(queued: "queue.Queue[list[Job] | None]") -> list[Job]:

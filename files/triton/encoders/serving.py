@@ -12,6 +12,7 @@ import json
 import threading
 import traceback
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -132,7 +133,8 @@ class Service:
     def _log(self, level: str, message: str) -> None:
         logger = getattr(self._pb, "Logger", None)
         if logger is not None:
-            getattr(logger, f"log_{level}")(message)
+            with suppress(Exception):  # what cannot be told must not end the thread that wanted to tell it
+                getattr(logger, f"log_{level}")(message)
 
 
 def _through(sender: Any, pb_utils: Any, job: Job) -> Callable[[Any], None]:
