@@ -48,9 +48,14 @@ class DockerHost(FactBase[Seen]):
 
 
 def _started_before(unit: str, path: str) -> str:
-    """Shell that prints "stale" when the running unit started before the file was last written (microseconds)."""
-    started = f'"$(systemctl show --timestamp=us --property=ActiveEnterTimestamp --value {unit})"'
+    """Shell that prints "stale" when the unit's process began before the file was last written (microseconds).
+
+    Its process, not the unit: settings are read at the beginning, and on a slow host an engine is "active" seconds
+    later. A server's own restart may have begun it, between the look at the file and its writing.
+    """
+    shown = f"systemctl show --timestamp=us --value {unit} --property"
+    began = f'"$(date -d "$({shown}=ExecMainStartTimestamp)" +%s%6N)"'
     return (
-        f"systemctl is-active --quiet {unit} && [ -f {path} ] &&"
-        f' [ "$(stat -c %.6Y {path} | tr -d .)" -gt "$(date -d {started} +%s%6N)" ] && echo stale'
+        f'[ "$({shown}=MainPID)" -gt 0 ] && [ -f {path} ] &&'
+        f' [ "$(stat -c %.6Y {path} | tr -d .)" -gt {began} ] && echo stale'
     )

@@ -1,0 +1,53 @@
+"""Whether an engine runs with the settings on disk: the role's own shell, with the words of systemd as a stub."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from roles.docker.facts import _started_before
+
+SYSTEMCTL = """#!/bin/sh
+case "$*" in
+  *MainPID*) echo {pid} ;;
+  *ExecMainStartTimestamp*) echo 'Sun 2026-11-22 12:00:{began} UTC' ;;
+  *ActiveEnterTimestamp*) echo 'Sun 2026-11-22 12:00:30.000000 UTC' ;;
+esac
+"""
+
+
+@pytest.mark.parametrize(
+    ("pid", "began", "written", "said"),
+    [
+        (7, "10.000000", 20.0, "stale\n"),  # it has read the old settings, and was active after the new ones were there
+        (7, "10.000000", 9.9, ""),
+        (7, "10.000001", 10.0, ""),
+        (7, "10.000000", 10.25, "stale\n"),
+        (0, "10.000000", 20.0, ""),  # it has ended: the next start reads them
+    ],
+)
+def test_an_engine_is_stale_whose_process_began_before_its_settings_were_written(
+    tmp_path: Path, pid: int, began: str, written: float, said: str
+) -> None:
+    stub, settings = tmp_path / "systemctl", tmp_path / "daemon.json"
+    stub.write_text(SYSTEMCTL.format(pid=pid, began=began))
+    stub.chmod(0o755)
+    settings.write_text("{}")
+    noon = 1795348800  # 2026-11-22 12:00:00 UTC
+    os.utime(settings, (noon + written, noon + written))
+    words = ["sh", "-c", _started_before("docker.service", str(settings)) + "; true"]
+    ran = subprocess.run(
+        words, env={"PATH": f"{tmp_path}:{os.environ['PATH']}"}, capture_output=True, text=True, check=True
+    )
+    assert ran.stdout == said
+
+
+def test_without_settings_nothing_is_stale(tmp_path: Path) -> None:
+    (tmp_path / "systemctl").write_text(SYSTEMCTL.format(pid=7, began="10.000000"))
+    (tmp_path / "systemctl").chmod(0o755)
+    words = ["sh", "-c", _started_before("docker.service", str(tmp_path / "none")) + "; true"]
+    environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    assert subprocess.run(words, env=environment, capture_output=True, text=True, check=True).stdout == ""
