@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tests.kills.moments import BEFORE, Moment, Timeline, drawn
+import pytest
+
+from tests.kills.moments import BEFORE, Moment, Timeline, drawn, tried
 
 TIMELINE = Timeline([(BEFORE, 0.0), ("Base | Install tools", 10.0), ("Triton | Swap", 60.0)], ended=100.0)
 
@@ -13,6 +15,17 @@ def test_every_part_of_the_run_has_one_moment() -> None:
 
 def test_the_moments_are_the_same_in_every_run() -> None:
     assert drawn(seed=1, count=3) == [0.0448, 0.6158, 0.9213]
+
+
+def test_of_all_moments_as_many_as_were_asked_for_are_tried_from_its_beginning_to_its_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    moments = drawn(seed=1, count=15)
+    assert tried(moments) == moments
+    monkeypatch.setenv("ENGINEHOUSE_KILLS", "8")
+    assert [moments.index(each) for each in tried(moments)] == [0, 1, 3, 5, 7, 9, 11, 13]
+    monkeypatch.setenv("ENGINEHOUSE_KILLS", "99")
+    assert tried(moments) == moments
 
 
 def test_a_moment_names_the_operation_in_progress_and_how_long_it_had_been() -> None:
