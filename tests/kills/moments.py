@@ -31,7 +31,7 @@ def drawn(seed: int, count: int) -> list[float]:
 def tried(fractions: list[float]) -> list[float]:
     """All of them, unless ENGINEHOUSE_KILLS says how many: that many, spread over the run (.ci/run)."""
     count = min(int(os.environ.get("ENGINEHOUSE_KILLS", len(fractions))), len(fractions))
-    return [fractions[index * len(fractions) // count] for index in range(count)]
+    return [fractions[index * (len(fractions) - 1) // max(count - 1, 1)] for index in range(count)]
 
 
 @dataclass(frozen=True)
