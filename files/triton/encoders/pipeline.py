@@ -208,7 +208,7 @@ class Pipeline:
                     while True:
                         held += [job for job in [self._finished.get_nowait()] if job]
         for job in held:
-            with suppress(BaseException):
+            with suppress(BaseException):  # the answer that killed a thread must not keep the others from theirs
                 self._reply(job)
                 self._moved = time.monotonic()
 
