@@ -158,8 +158,8 @@ def pin(inventory: str, data: tuple[str, ...]) -> None:
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def check(pasted: str, release: str, as_json: bool) -> None:
     """Judge a command line or a config.pbtxt word by word, and print the right one. Nothing is run."""
-    from deploy.check import check as check_text
-    from deploy.edge.paste import text_of
+    from deploy.edge.given_text import text_of
+    from deploy.paste import check as check_text
 
     with refusals_shown("", as_json):
         found = check_text(text_of(pasted), release)

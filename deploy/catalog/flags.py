@@ -2,7 +2,7 @@
 
 The rows are packaged data (`data/trtllm-flags.json`), read at the commits its `_meta.sources` name. Few releases were
 read at their very tag: the others fall between two rows, and `FlagTable.certain` keeps only what both sides of such a
-release have. Judging a command line is left to `deploy.check`, writing one to whoever builds engines.
+release have. Judging a command line is left to `deploy.paste`, writing one to whoever builds engines.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from deploy.catalog import ENGINE_ENDS_WITH, PRECISIONS
-from deploy.check.together import RIVALS
+from deploy.catalog.rivals import RIVALS
 from deploy.checks.placed import Placed
 from deploy.engine.gaps import Gap, gaps_of
 from deploy.engine.recipe import recipes_of

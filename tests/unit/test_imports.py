@@ -66,6 +66,11 @@ def test_only_the_edge_is_imported_by_the_edge() -> None:
     assert crossings(r"deploy/", r"deploy\.(edge|__main__)", *EDGE) == []
 
 
+def test_the_judge_of_pasted_text_and_the_checks_of_a_fleet_know_nothing_of_each_other() -> None:
+    """What both need is a fact of the catalog."""
+    assert crossings(r"deploy/paste/", r"deploy\.checks") + crossings(r"deploy/checks/", r"deploy\.paste") == []
+
+
 @pytest.mark.parametrize("call", [r"\bopen\(", r"\.read_text\(", r"\.write_text\(", r"date\.today\(", r"\.now\("])
 def test_decisions_open_no_file_and_read_no_clock(call: str) -> None:
     """What they need is handed in."""

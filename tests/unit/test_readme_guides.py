@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from deploy.check import check
-from deploy.check.findings import Finding
+from deploy.paste import check
+from deploy.paste.findings import Finding
 from tests.unit.pasted import ALL
 
 README = Path(__file__).parents[2] / "README.md"

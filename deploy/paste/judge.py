@@ -6,13 +6,13 @@ import json
 import re
 
 from deploy.catalog.names import FEW
-from deploy.check import clients, docker, engines, others, server
-from deploy.check.calls import call_of
-from deploy.check.findings import Call, Finding, Judge, Judged, masked, raws, several
-from deploy.check.model_config import is_model_config, judge_model_config
-from deploy.check.release import Target, target_named, target_of_image
-from deploy.check.report import Checked, Report
-from deploy.check.words import Pasted, pasted
+from deploy.paste import clients, docker, engines, others, server
+from deploy.paste.calls import call_of
+from deploy.paste.findings import Call, Finding, Judge, Judged, masked, raws, several
+from deploy.paste.model_config import is_model_config, judge_model_config
+from deploy.paste.release import Target, target_named, target_of_image
+from deploy.paste.report import Checked, Report
+from deploy.paste.words import Pasted, pasted
 
 JUDGES: dict[str, Judge] = {
     "trtllm-build": engines.judge_build,

@@ -1,6 +1,6 @@
 """Judges the flags of `trtllm-build`, `convert_checkpoint.py` and `quantize.py` against the catalog, one by one.
 
-Paths, parallelism and what an architecture can do are left to `deploy.check.engines`.
+Paths, parallelism and what an architecture can do are left to `deploy.paste.engines`.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from dataclasses import replace
 from deploy.catalog.flags import Flag, FlagTable
 from deploy.catalog.misquoted import DEPRECATED, ELSEWHERE, NEVER, REMOVED, RUN_TIME
 from deploy.catalog.verdicts import PREFIX, UNSURE, FlagVerdict, flag_verdict, value_verdict
-from deploy.check.findings import Judged, quoted, raws, several
-from deploy.check.options import Option, argparse_options
-from deploy.check.words import Word
+from deploy.paste.findings import Judged, quoted, raws, several
+from deploy.paste.options import Option, argparse_options
+from deploy.paste.words import Word
 
 HELP = ("-h", "--help")
 SEE_HELP = "ask the image itself: {program} --help"

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 
 from deploy.catalog.programs import CURL, GENAI_PERF_ENDPOINTS, HF_DOWNLOAD, HF_GONE, HF_VERBS
-from deploy.check.findings import HIDDEN, Call, Judged, is_secret, quoted, raws, several
-from deploy.check.near import near_miss
-from deploy.check.options import Option, mixed_options
-from deploy.check.release import Target
+from deploy.paste.findings import HIDDEN, Call, Judged, is_secret, quoted, raws, several
+from deploy.paste.near import near_miss
+from deploy.paste.options import Option, mixed_options
+from deploy.paste.release import Target
 
 URL = re.compile(r"(?P<start>(?:https?://)?(?P<host>[^/:\s]+)(?::(?P<port>\d+))?)(?P<path>/[^?#]*)?")
 MODEL = r"/v2/models/[^/]+(/versions/[^/]+)?"

@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from deploy.check.near import near_miss
-from deploy.check.words import Word
+from deploy.paste.near import near_miss
+from deploy.paste.words import Word
 
 NUMBER = re.compile(r"-\.?\d")
 

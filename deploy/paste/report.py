@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from deploy.check.findings import NEW_LINE, Finding
-from deploy.check.release import CHECKED, Target
 from deploy.errors import Refusal
+from deploy.paste.findings import NEW_LINE, Finding
+from deploy.paste.release import CHECKED, Target
 
 WIDTH = 78
 """A right command longer than this goes over several lines."""

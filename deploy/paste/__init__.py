@@ -4,7 +4,7 @@ text ─▶ words (as a shell would cut them) ─▶ one judge per program ─�
 Reading a file is left to `deploy/__main__.py`; whether an inventory can work is `deploy.checks`.
 """
 
-from deploy.check.judge import check
-from deploy.check.report import Report
+from deploy.paste.judge import check
+from deploy.paste.report import Report
 
 __all__ = ["Report", "check"]

@@ -3,15 +3,9 @@
 from __future__ import annotations
 
 from deploy.catalog.flags import BUILD, FlagTable
-from deploy.check.findings import Judged
-from deploy.check.options import Option
-
-RIVALS = (
-    ("--multiple_profiles", "enable", "--opt_num_tokens"),
-    ("--gather_context_logits", "", "--max_draft_len"),
-    ("--gather_all_token_logits", "", "--max_draft_len"),
-)
-"""A flag, the value that matters (any where empty), and the flag the builder refuses beside it."""
+from deploy.catalog.rivals import RIVALS
+from deploy.paste.findings import Judged
+from deploy.paste.options import Option
 
 
 def judge_together(judged: Judged, table: FlagTable, options: dict[str, Option]) -> None:

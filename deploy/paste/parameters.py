@@ -12,10 +12,10 @@ from deploy.catalog.runtime_keys import (
     choices_of,
     mandatory_keys,
 )
-from deploy.check.findings import Judged
-from deploy.check.near import near_miss
-from deploy.check.pbtxt import Field, Message
-from deploy.check.release import Target
+from deploy.paste.findings import Judged
+from deploy.paste.near import near_miss
+from deploy.paste.pbtxt import Field, Message
+from deploy.paste.release import Target
 
 
 def judge_parameters(judged: Judged, config: Message, target: Target) -> None:

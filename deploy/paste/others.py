@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 
 from deploy.catalog.releases import DEFAULT_RELEASE, RELEASES
-from deploy.check.findings import HIDDEN, Call, Judged, is_secret, raws, several
-from deploy.check.options import argparse_options
-from deploy.check.release import Target
 from deploy.guides import NAMES
+from deploy.paste.findings import HIDDEN, Call, Judged, is_secret, raws, several
+from deploy.paste.options import argparse_options
+from deploy.paste.release import Target
 
 COMMANDS = ("build", "refit", "prune", "bench", "eval", "serve")
 PIN = re.compile(r"(tensorrt[-_]llm|torch|transformers)==([\w.]+)")

@@ -10,13 +10,13 @@ from collections.abc import Sequence
 
 from deploy.catalog.programs import DOCKER_BUILD, DOCKER_EXEC, DOCKER_LOGIN, DOCKER_PULL, DOCKER_RUN
 from deploy.catalog.releases import DEFAULT_RELEASE, RELEASES
-from deploy.check.calls import call_of
-from deploy.check.findings import HIDDEN, NEW_LINE, Call, Judge, Judged, is_secret, raws
-from deploy.check.near import near_miss
-from deploy.check.options import Option, getopt_options, mixed_options
-from deploy.check.release import Target, target_of_image
-from deploy.check.words import Word
 from deploy.guides import NAMES, SETTINGS
+from deploy.paste.calls import call_of
+from deploy.paste.findings import HIDDEN, NEW_LINE, Call, Judge, Judged, is_secret, raws
+from deploy.paste.near import near_miss
+from deploy.paste.options import Option, getopt_options, mixed_options
+from deploy.paste.release import Target, target_of_image
+from deploy.paste.words import Word
 
 TRITON = "nvcr.io/nvidia/tritonserver"
 GPUS_BY_CDI = {"all": "nvidia.com/gpu=all"}

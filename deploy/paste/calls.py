@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from deploy.check.findings import Call
-from deploy.check.words import Word
+from deploy.paste.findings import Call
+from deploy.paste.words import Word
 
 ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 PYTHON = re.compile(r"python[\d.]*$")

@@ -10,11 +10,11 @@ import re
 from deploy.catalog.flags import engines_are_built_by
 from deploy.catalog.model_config import DATA_TYPES, FIELDS, KINDS, MESSAGES
 from deploy.catalog.names import nearest
-from deploy.check.engines import GPT_OSS
-from deploy.check.findings import Judged
-from deploy.check.parameters import judge_parameters
-from deploy.check.pbtxt import Message, Unreadable, Value, read, write
-from deploy.check.release import Target
+from deploy.paste.engines import GPT_OSS
+from deploy.paste.findings import Judged
+from deploy.paste.parameters import judge_parameters
+from deploy.paste.pbtxt import Message, Unreadable, Value, read, write
+from deploy.paste.release import Target
 
 LOOKS_LIKE = re.compile(
     rf"\s*(?:#[^\n]*\n\s*)*(?:{'|'.join(FIELDS['ModelConfig'])})\s*(?::|\{{|\[)(?!//)", re.MULTILINE

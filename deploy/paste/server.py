@@ -14,11 +14,11 @@ from deploy.catalog.programs import (
     server_options,
     since,
 )
-from deploy.check.findings import Call, Judged, quoted, raws, several
-from deploy.check.near import near_miss
-from deploy.check.options import Option, mixed_options
-from deploy.check.release import Target
-from deploy.check.words import Word
+from deploy.paste.findings import Call, Judged, quoted, raws, several
+from deploy.paste.near import near_miss
+from deploy.paste.options import Option, mixed_options
+from deploy.paste.release import Target
+from deploy.paste.words import Word
 
 GUESSED = {
     "--model-repo": "--model-repository",

@@ -11,8 +11,8 @@ import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from deploy.check.release import Target
-from deploy.check.words import Word
+from deploy.paste.release import Target
+from deploy.paste.words import Word
 
 SECRET_NAME = re.compile(r"(?:token|secret|password|passwd|api_?key|access_?key)$", re.IGNORECASE)
 SECRET_VALUE = re.compile(r"\b(hf_(?=[A-Za-z0-9]{8})|nvapi-|ghp_|sk-(?=\w{16}))[A-Za-z0-9_-]+")

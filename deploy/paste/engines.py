@@ -1,6 +1,6 @@
 """Judges the three programs that make engines as wholes: can they run in this release, on this model, from this path.
 
-Their flags are judged one by one in `deploy.check.trtllm`.
+Their flags are judged one by one in `deploy.paste.trtllm`.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from deploy.catalog.flags import (
     engines_are_built_by,
     quantize_flags,
 )
-from deploy.check.findings import Call, Judged, several
-from deploy.check.options import argparse_options
-from deploy.check.release import Target
-from deploy.check.together import judge_experts, judge_together
-from deploy.check.trtllm import judge_flags
+from deploy.paste.findings import Call, Judged, several
+from deploy.paste.options import argparse_options
+from deploy.paste.release import Target
+from deploy.paste.together import judge_experts, judge_together
+from deploy.paste.trtllm import judge_flags
 from deploy.versions import version
 
 GPT_OSS = re.compile(r"gpt[-_]?oss", re.IGNORECASE)

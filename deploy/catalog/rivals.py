@@ -1,0 +1,13 @@
+"""Flags of `trtllm-build` that exclude each other: each is right alone, and the build stops on the pair.
+
+Read in `build.py` of the releases whose flags are in `deploy.catalog.flags`.
+"""
+
+from __future__ import annotations
+
+RIVALS = (
+    ("--multiple_profiles", "enable", "--opt_num_tokens"),
+    ("--gather_context_logits", "", "--max_draft_len"),
+    ("--gather_all_token_logits", "", "--max_draft_len"),
+)
+"""A flag, the value that matters (any where empty), and the flag the builder refuses beside it."""
