@@ -2,7 +2,7 @@
 
 from pyinfra import host, inventory
 
-from deploy.__main__ import planned
+from deploy.edge.inventory import planned
 from roles import engines, foundation, preflight, removal, rollout, stage
 
 plan = planned(inventory, host)  # the plan that deploy.py has, so the engines it will look for

@@ -2,7 +2,7 @@
 
 from pyinfra import host, inventory
 
-from deploy.__main__ import planned
+from deploy.edge.inventory import planned
 from roles import cleanup, firewall, foundation, health, preflight, removal, rollout, stage, traffic, triton
 
 plan = planned(inventory, host)  # pure, and the same on every host

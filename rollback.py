@@ -5,7 +5,7 @@ After a run that stopped half way, name the hosts that did not go back (`--limit
 
 from pyinfra import host, inventory
 
-from deploy.__main__ import planned
+from deploy.edge.inventory import planned
 from roles import rollout, traffic, triton
 
 plan = planned(inventory, host)

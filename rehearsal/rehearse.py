@@ -183,7 +183,7 @@ def _downloads(one: machine.Machine) -> Table:
 
 
 def _endpoints(inventory: str) -> Table:
-    from deploy.__main__ import load_plan
+    from deploy.edge.inventory import load_plan
 
     plan = load_plan(inventory)
     table = Table(title="endpoints", title_justify="left")

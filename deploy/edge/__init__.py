@@ -1,4 +1,4 @@
-"""What `deploy/__main__.py` does with the outside world.
+"""What `deploy/` does with the outside world: inventories, files, the clock, a registry, a machine.
 
-Files, the clock, a registry, a machine. Nothing else in deploy/ touches it.
+Nothing else in deploy/ touches it.
 """

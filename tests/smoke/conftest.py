@@ -17,7 +17,7 @@ import tritonclient.grpc
 import tritonclient.http
 from testinfra.host import Host
 
-from deploy.__main__ import host_data, load_plan
+from deploy.edge.inventory import host_data, load_plan
 from deploy.errors import Refusal
 from deploy.plan import Plan
 from deploy.slice import ModelSlice, ServerSlice, Slice

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from deploy.__main__ import load_inventory
 from deploy.edge.ask import QUESTIONS, inventory_text, write_inventory
+from deploy.edge.inventory import load_inventory
 from deploy.errors import Refusal
 from deploy.fleet import Fleet
 from deploy.spec import Machine

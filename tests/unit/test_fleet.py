@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy.__main__ import load_inventory, override_data
+from deploy.edge.inventory import load_inventory, override_data
 from deploy.errors import Refusal, Refusals
 from deploy.fleet import Fleet
 from deploy.spec import Driver, Host, Rollout

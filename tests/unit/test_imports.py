@@ -52,8 +52,13 @@ def test_deploy_imports_nothing_that_acts() -> None:
 
 
 def test_only_errors_and_the_edge_import_pyinfra() -> None:
-    """The rest of deploy/ runs on a laptop without it."""
-    assert crossings(r"deploy/", r"pyinfra", "deploy/errors.py", "deploy/__main__.py") == []
+    """The rest of deploy/, the command `enginehouse` included, runs on a laptop without it."""
+    assert crossings(r"deploy/", r"pyinfra", "deploy/errors.py", "deploy/edge/inventory.py") == []
+
+
+def test_the_verbs_of_pyinfra_take_their_plan_from_the_edge() -> None:
+    """`deploy/__main__.py` holds the command line and nothing a deploy file needs."""
+    assert crossings(r"(deploy|rollback|build|remove)\.py|roles/|rehearsal/|tests/", r"deploy\.__main__") == []
 
 
 def test_only_the_edge_opens_files_or_talks_to_anybody() -> None:

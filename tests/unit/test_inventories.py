@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy.__main__ import load_inventory
+from deploy.edge.inventory import load_inventory
 from deploy.fleet import Fleet
 from deploy.plan import Plan, make_plan
 from deploy.report import plan_report

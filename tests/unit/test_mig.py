@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from deploy.__main__ import load_inventory
 from deploy.catalog import GPUS
 from deploy.catalog.mig import PROFILES, MigProfile, places, profiles_of
+from deploy.edge.inventory import load_inventory
 from deploy.fleet import Fleet
 from deploy.plan import Plan, make_plan
 from deploy.report import plan_report

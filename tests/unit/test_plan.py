@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy.__main__ import load_inventory, planned
+from deploy.edge.inventory import load_inventory, planned
 from deploy.errors import Refusal
 from deploy.fleet import Fleet
 from deploy.plan import make_plan

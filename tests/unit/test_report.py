@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rich.console import Console, RenderableType
 
-from deploy.__main__ import load_inventory
+from deploy.edge.inventory import load_inventory
 from deploy.fit import fit
 from deploy.fleet import Fleet
 from deploy.plan import make_plan

@@ -2,7 +2,7 @@
 
 from pyinfra import host, inventory
 
-from deploy.__main__ import planned
+from deploy.edge.inventory import planned
 from roles import firewall
 
 plan = planned(inventory, host)

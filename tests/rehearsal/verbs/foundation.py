@@ -2,7 +2,7 @@
 
 from pyinfra import host, inventory
 
-from deploy.__main__ import planned
+from deploy.edge.inventory import planned
 from roles import foundation
 
 foundation.apply(planned(inventory, host).for_host(host.name))
