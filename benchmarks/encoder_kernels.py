@@ -1,7 +1,7 @@
 """The encoders' passes alone, in this process, without Triton, text or transport: what the kernels could deliver.
 
-    python -m benchmarks.encoder_kernels                       both models, fp16, on cuda:0
-    python -m benchmarks.encoder_kernels --products fp8        with 8-bit products
+    PYTHONPATH=files python -m benchmarks.encoder_kernels                       both models, fp16, on cuda:0
+    PYTHONPATH=files python -m benchmarks.encoder_kernels --products fp8        with 8-bit products
 
 Random weights in the exact shapes, random token ids, two full passes under way for each stream as in the backend;
 medians of five runs after a warm one, the bf16 matrix product of benchmarks/limit.py before them in the same call. Last

@@ -142,7 +142,7 @@ def layer_elements(shape: Checkpoint) -> int:
 def encoder_workspace_mib(shape: Checkpoint, dtype: DType, max_batch_tokens: int, streams: int) -> int:
     """MiB an encoder's allocator holds besides the weights while a full batch runs in each of `streams`.
 
-    Source:  in bfloat16 the states are added up in float32 beside (files/triton/encoders/plain.py): 2 hidden x 4 bytes.
+    Source:  in bfloat16 the states are added up in float32 beside (files/encoders/plain.py): 2 hidden x 4 bytes.
     By hand: bge-reranker-large, 16,384 tokens, 1 stream: fp16 448 x 1.5 = 672, bf16 (448 + 128) x 1.5 = 864; 2: twice.
     """
     beside = 2 * shape.hidden * ELEMENT_BYTES["float32"] if dtype == "bfloat16" else 0

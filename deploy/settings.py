@@ -5,7 +5,7 @@ Rendering is the role's work.
 Only what the model and the release support is ever written: gpt-oss on Hopper gets no fp8 key/value cache, no block
 reuse and no chunked prefill. Keys: TensorRT-LLM triton_backend/all_models/llmapi (1.0 to 1.2.1) and
 tensorrt_llm/llmapi/llm_args.py of two revisions, one of the 1.0 and one of the 1.2 line (read 2026-11-21); encoder
-parameters: files/triton/encoders/settings.py. The engine path is told in `deploy.engine.runtime`.
+parameters: files/encoders/settings.py. The engine path is told in `deploy.engine.runtime`.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 `openai`: TensorRT-LLM 1.2.x imports `PartReasoningText`; the images 26.03 to 26.07 carry openai 1.107.3, which lacks
 it, so the LLM does not load (triton-inference-server/server PR #8896). openai 1.109.1 has it and asks for exactly the
 same other packages, so one pure-Python wheel repairs the image: fetched by the control machine's pip, pinned by hash,
-unpacked into `python/` of the release, which comes first on the Python path (files/triton/llm/model.py, launch.j2).
+unpacked into `python/` of the release, which comes first on the Python path (files/llm/llmapi.py, launch.j2).
 Why not EXECUTION_ENV_PATH: it brings a whole interpreter, and with it a second torch.
 """
 

@@ -1,7 +1,7 @@
 """Architectures by the class string of a checkpoint's config.json: who serves them, since when, which files they need.
 
 Sources, read 2026-11-20: TensorRT-LLM docs/source/models/supported-models.md (1.1 era) for `pytorch_since`; MODEL_MAP
-of tensorrt_llm/models/__init__.py for `engine`; files/triton/encoders of this repository for `python`. The engine
+of tensorrt_llm/models/__init__.py for `engine`; files/encoders of this repository for `python`. The engine
 path ends with 1.2.1: TensorRT-LLM PR 15767 and 15907 (July 2026) remove trtllm-build, the convert scripts and
 Triton's C++ backend.
 

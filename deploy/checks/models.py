@@ -21,7 +21,7 @@ MODEL_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,62}[A-Za-z0-9])?")
 FP8_FIRST_SM = 89
 MOST_STREAMS = 4
 LEAST_PAIR_TOKENS = 17
-"""Four special tokens, a query of up to three quarters, and one token of the passage (files/triton/encoders)."""
+"""Four special tokens, a query of up to three quarters, and one token of the passage (files/encoders)."""
 KINDS = {"llm": "LLM", "embedder": "Embedder", "reranker": "Reranker"}
 
 

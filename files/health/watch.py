@@ -30,7 +30,7 @@ import prove  # beside this program
 
 ROOT = Path(os.environ.get("ENGINEHOUSE_ROOT", "/var/lib/enginehouse"))
 SETTINGS = Path(os.environ.get("ENGINEHOUSE_WATCH", "/etc/enginehouse/watch.json"))
-COUNTERS = {  # of files/triton/llm and files/triton/encoders, by kind of model
+COUNTERS = {  # of files/llm and files/encoders, by kind of model
     "llm": "enginehouse_llm_answers_total",
     "embedder": "enginehouse_encoder_answers_total",
     "reranker": "enginehouse_encoder_answers_total",

@@ -23,7 +23,7 @@ from roles.triton import inflight
 from roles.triton.defaults import Defaults
 from roles.triton.templates import rendered
 
-SHIM = HERE / "files" / "triton" / "engine" / "model.py"
+SHIM = HERE / "files" / "llm" / "engine.py"
 EXAMPLES = "/app/examples"
 ENGINE_ROLES = ("tensorrt_llm_draft", "tensorrt_llm")
 PYTHON_ROLES = ("preprocessing", "postprocessing", "tensorrt_llm_bls")

@@ -28,7 +28,7 @@ from roles.triton.engine import conversions, engine_files, is_orchestrator, load
 from roles.triton.flags import HEADER, RESTRICTED, docker_stop_seconds, flags, rank_flags
 from roles.triton.templates import rendered
 
-FILES = HERE / "files" / "triton"
+FILES = HERE / "files"
 UID = 1000  # `triton-server` in NVIDIA's images
 NETWORK = "enginehouse"
 EXECUTABLE = ("run", "launch")
@@ -50,7 +50,7 @@ def release_id(server: ServerSlice, files: dict[str, bytes]) -> str:
     digest = hashlib.sha256()
     parts = sorted(files.items())
     parts += [(wheel.file, wheel.digest.encode()) for wheel in wheels(server.image.repairs)]
-    parts += [("unit", (FILES / "host" / "triton@.service").read_bytes())]
+    parts += [("unit", (FILES / "triton" / "host" / "triton@.service").read_bytes())]
     for path, content in parts:
         digest.update(f"{path}\0{len(content)}\0".encode() + content)
     return digest.hexdigest()[:16]
@@ -75,7 +75,7 @@ def _llmapi(model: ModelSlice) -> dict[str, bytes]:
             **llmapi.TENSORS,
         ),
         "1/model.yaml": _model_yaml(model),
-        "1/model.py": (FILES / "llm" / "model.py").read_bytes(),
+        "1/model.py": (FILES / "llm" / "llmapi.py").read_bytes(),
     }
 
 
@@ -83,7 +83,7 @@ def _encoder(model: ModelSlice) -> dict[str, bytes]:
     code = {f"1/encoders/{path.name}": path.read_bytes() for path in sorted((FILES / "encoders").glob("*.py"))}
     return {
         "config.pbtxt": _encoder_config(model),
-        "1/model.py": (FILES / model.kind / "model.py").read_bytes(),
+        "1/model.py": (FILES / "encoders" / "models" / f"{model.kind}.py").read_bytes(),
         **code,
     }
 

@@ -94,9 +94,9 @@ def add_model(repository: Path, kind: str, name: str, **variables: Any) -> None:
     """`repository` has the model `name`, as a release directory would: rendered config, model.py, the package."""
     version = repository / name / "1"
     version.mkdir(parents=True)
-    shutil.copy(ROOT / "files" / "triton" / kind / "model.py", version)
-    ignore = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(ROOT / "files" / "triton" / "encoders", version / "encoders", ignore=ignore)
+    shutil.copy(ROOT / "files" / "encoders" / "models" / f"{kind}.py", version / "model.py")
+    ignore = shutil.ignore_patterns("__pycache__", "models")
+    shutil.copytree(ROOT / "files" / "encoders", version / "encoders", ignore=ignore)
     loader = FileSystemLoader(ROOT / "templates" / "triton")
     template = Environment(loader=loader, undefined=StrictUndefined, autoescape=False).get_template(f"{kind}.pbtxt.j2")
     (repository / name / "config.pbtxt").write_text(template.render(name=name, **variables))

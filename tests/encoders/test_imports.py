@@ -4,7 +4,7 @@ import ast
 import sys
 from pathlib import Path
 
-PACKAGE = Path(__file__).parents[2] / "files" / "triton" / "encoders"
+PACKAGE = Path(__file__).parents[2] / "files" / "encoders"
 
 
 def test_only_torch_numpy_tokenizers_and_safetensors_are_imported() -> None:

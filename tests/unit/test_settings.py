@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -115,8 +114,6 @@ def test_an_encoder_on_the_cpu_is_told_so() -> None:
 @pytest.mark.parametrize("model", [EMBEDDER, RERANKER], ids=["embedder", "reranker"])
 def test_the_encoders_know_every_parameter(model: object) -> None:
     """Names and values pass the reader the served model itself uses."""
-    if "files/triton" not in " ".join(sys.path):
-        pytest.fail("pyproject.toml puts files/triton on the path")
     from encoders.settings import Settings
 
     assert Settings.of(settings(model)).max_tokens == 512

@@ -29,7 +29,7 @@ ANSWER_SECONDS = 300
 LATE_SECONDS = 50
 """For an answer when start_seconds are over: an engine gives two, and TimeoutStartSec is 120 s longer."""
 FULL = "Exceeds maximum queue size"
-"""So Triton refuses for a full queue, and the LLM slot (files/triton/llm) in the same words."""
+"""So Triton refuses for a full queue, and the LLM slot (files/llm/llmapi.py) in the same words."""
 PROMPT = "The boiler of a steam engine"
 
 

@@ -29,7 +29,7 @@ from tests.encoders import fake_triton, real_triton
 from tests.roles.triton.test_render import config, server
 
 __all__ = ["server"]  # a fixture: the one server of inventories/h100.py
-SLOT = Path(__file__).resolve().parents[3] / "files" / "triton" / "llm" / "model.py"
+SLOT = Path(__file__).resolve().parents[3] / "files" / "llm" / "llmapi.py"
 HOLDING = '''
 import json
 

@@ -1,7 +1,8 @@
 """Sentence embedder and passage reranker for Triton's Python backend: right first, then fast, and strict.
 
-Copied as `encoders/` beside each `model.py` into the model's version directory, which the Python backend puts on
-`sys.path`. Everything here but the two `model.py` runs without Triton. Imports torch, numpy, tokenizers and
+A release has a copy of this folder as `encoders/` in the version directory of every embedder and reranker, which the
+Python backend puts on `sys.path`; `model.py` beside it is that kind's file of `models/`. All else here runs without
+Triton. Imports torch, numpy, tokenizers and
 safetensors, and the Triton language where there is a GPU; never transformers, whose own `nomic_bert` builds another
 network from the same config without an error.
 
