@@ -1,6 +1,6 @@
 """The dead man's switch: what may shut us out is taken back by the host itself unless a new connection confirms it.
 
-The host keeps the old files first and starts a timer (files/undo/undo.py); then the change is made; then this program
+The host keeps the old files first and starts a timer (files/host/undo.py); then the change is made; then this program
 logs in anew and says that it got in. The connection that made the change proves nothing: rules for new connections
 leave an open one alone. So the confirmation comes over a second one, with a TCP handshake and a login of its own.
 """
@@ -12,6 +12,7 @@ import shlex
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import gevent
@@ -50,8 +51,10 @@ GRACE_SECONDS = 150
 
 def installed() -> OperationMeta:
     """The host has the switch, and what is left unconfirmed when it goes down is taken back at its next boot."""
-    programs = [shipped(f"files/undo/{name}", program(name), "0755") for name in ("undo.py", "docker-back.sh")]
-    switch = shipped(f"files/undo/{UNIT}", unit(UNIT))
+    programs = [
+        shipped(f"files/{name}", program(Path(name).name), "0755") for name in ("host/undo.py", "shell/docker-back.sh")
+    ]
+    switch = shipped(f"files/units/{UNIT}", unit(UNIT))
 
     def decide(seen: dict[str, str]) -> Iterator[Command]:
         unit_first = list(put([switch], seen))

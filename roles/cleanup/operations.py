@@ -16,7 +16,7 @@ from roles.texts import Text, shipped
 
 def texts() -> list[Text]:
     """The program."""
-    return [shipped("files/cleanup/clean_up.py", PROGRAM, "0755")]
+    return [shipped("files/host/clean_up.py", PROGRAM, "0755")]
 
 
 def kept(mine: Slice, chosen: Defaults) -> str:

@@ -12,7 +12,7 @@ from roles.container_toolkit.defaults import Defaults
 from roles.seen import Seen
 from roles.steps import Command, write
 
-FILES = Path(__file__).parents[2] / "files" / "container_toolkit"
+FILES = Path(__file__).parents[2] / "files" / "shell"
 
 
 def repository(mine: Slice, chosen: Defaults) -> apt.Repository:

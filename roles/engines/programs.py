@@ -5,16 +5,16 @@ from __future__ import annotations
 from deploy.spec import EngineTrust
 from roles.engines.trust import signers
 from roles.places import PROGRAMS, SETTINGS, UNITS
-from roles.texts import HERE, Text, shipped
+from roles.texts import Text, shipped
 
-SOURCE = "files/engines"
+SOURCE = "files/host"
+NAMES = ("build.py", "build_causes.py", "build_container.py", "build_flags.py", "build_result.py", "build_room.py")
 
 
 def texts(trust: EngineTrust) -> list[Text]:
-    """Every program of files/engines, the build's unit, and whose signatures this host believes."""
-    names = sorted(path.name for path in (HERE / SOURCE).iterdir())
+    """The programs that build and judge, the build's unit, and whose signatures this host believes."""
     return [
-        *(shipped(f"{SOURCE}/{name}", f"{PROGRAMS}/{name}", "0755") for name in names if name.endswith(".py")),
-        *(shipped(f"{SOURCE}/{name}", f"{UNITS}/{name}") for name in names if name.endswith(".service")),
+        *(shipped(f"{SOURCE}/{name}", f"{PROGRAMS}/{name}", "0755") for name in (*NAMES, "engine.py", "replay.py")),
+        shipped("files/units/enginehouse-build@.service", f"{UNITS}/enginehouse-build@.service"),
         Text(f"{SETTINGS}/engine_signers", signers(trust)),
     ]

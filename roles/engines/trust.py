@@ -19,7 +19,7 @@ from roles.texts import HERE
 
 NAMESPACE = "enginehouse-engine"
 PRINCIPAL = "enginehouse"
-VERIFY = HERE / "files" / "engines" / "engine.py"
+VERIFY = HERE / "files" / "host" / "engine.py"
 STATE = "the engine is built and not signed; what serves goes on"
 
 

@@ -21,8 +21,8 @@ def packages(seen: Seen) -> Iterator[Command]:
 
 def programs(seen: Seen) -> Iterator[Command]:
     """Commands that place the program and the unit, neither of which changes what answers."""
-    program = shipped("files/firewall/firewall.sh", paths.PROGRAM, "0755")
-    service = shipped(f"files/firewall/{paths.UNIT_NAME}", paths.UNIT)
+    program = shipped("files/shell/firewall.sh", paths.PROGRAM, "0755")
+    service = shipped(f"files/units/{paths.UNIT_NAME}", paths.UNIT)
     if not seen.holds(program.path, program.content):
         yield write(program.path, program.content, program.mode)
     if not seen.holds(service.path, service.content):

@@ -13,7 +13,7 @@ from deploy.spec import Firewall
 from roles.texts import HERE
 
 BRIDGE = "enginehouse0"
-"""Triton's containers are behind it (files/triton/host/prepare.sh)."""
+"""Triton's containers are behind it (files/shell/prepare.sh)."""
 
 
 class Networks(NamedTuple):

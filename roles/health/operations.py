@@ -29,9 +29,9 @@ def texts(mine: Slice, chosen: Defaults) -> list[Text]:
     programs = ("watch.py", "gpu_state.py")
     units = ("enginehouse-watch@.service", "enginehouse-gpu-state.service")
     return [
-        *(shipped(f"files/health/{name}", f"{PROGRAMS}/{name}", "0755") for name in programs),
-        *(shipped(f"files/health/{name}", f"{UNITS}/{name}") for name in units),
-        shipped("files/health/swap-gate.conf", GATE),
+        *(shipped(f"files/host/{name}", f"{PROGRAMS}/{name}", "0755") for name in programs),
+        *(shipped(f"files/units/{name}", f"{UNITS}/{name}") for name in units),
+        shipped("files/units/swap-gate.conf", GATE),
         Text(f"{UNITS}/enginehouse-watch@.timer", _timer("ask Triton server %i", chosen.watch_seconds)),
         Text(f"{UNITS}/{GPU_TIMER}", _timer("read the GPUs' state", chosen.gpu_state_seconds)),
         Text(f"{SETTINGS}/watch.json", _json({name: getattr(chosen, name) for name in _WATCH})),

@@ -15,7 +15,7 @@ from roles.mig.found import NEVER, OFF, ON, gpus, is_cut
 from roles.seen import Seen
 from roles.steps import Command, Refuse, write
 
-FILES = Path(__file__).parents[2] / "files" / "mig"
+FILES = Path(__file__).parents[2] / "files"
 PENDING = 75
 """Exit status of the program when only a reboot makes the mode effective; `reboot` sees to that."""
 
@@ -34,7 +34,7 @@ def settings(mine: Slice) -> str:
 def files(seen: Seen, mine: Slice) -> Iterator[Command]:
     """Commands that place the program, its settings and the unit that runs it at boot."""
     yield from _place(seen, settings(mine))
-    service = (FILES / paths.UNIT_NAME).read_text()
+    service = (FILES / "units" / paths.UNIT_NAME).read_text()
     if not seen.holds(paths.UNIT, service):
         yield write(paths.UNIT, service, then=f"systemctl daemon-reload && systemctl enable {paths.UNIT_NAME}")
     elif not seen.unit(paths.UNIT_NAME).starts_at_boot:
@@ -77,7 +77,7 @@ def reboot(seen: Seen, mine: Slice, chosen: Defaults) -> Iterator[Command]:
 
 
 def _place(seen: Seen, content: str) -> Iterator[Command]:
-    program = (FILES / "mig.py").read_text()
+    program = (FILES / "host" / "mig.py").read_text()
     if not seen.holds(paths.PROGRAM, program):
         yield write(paths.PROGRAM, program, mode="0755")
     if not seen.holds(paths.CUT, content):

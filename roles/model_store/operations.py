@@ -42,9 +42,9 @@ def texts(mine: Slice) -> list[Text]:
     fetched = [weights for weights in mine.weights if weights.fetch_on == "host"]
     ca = f"{SETTINGS}/hub-ca.crt" if mine.hub.ca_file else ""
     return [
-        shipped("files/model_store/publish.py", f"{PROGRAMS}/publish.py", "0755"),
-        shipped("files/model_store/fetch.py", f"{PROGRAMS}/fetch.py", "0755"),
-        shipped("files/model_store/enginehouse-weights@.service", f"{UNITS}/enginehouse-weights@.service"),
+        shipped("files/host/publish.py", f"{PROGRAMS}/publish.py", "0755"),
+        shipped("files/host/fetch.py", f"{PROGRAMS}/fetch.py", "0755"),
+        shipped("files/units/enginehouse-weights@.service", f"{UNITS}/enginehouse-weights@.service"),
         *([Text(ca, Path(mine.hub.ca_file).expanduser().read_text().rstrip("\n") + "\n")] if ca else []),
         *(Text(f"{SETTINGS}/weights/{each.model}.json", _settings(each, mine.hub, ca)) for each in fetched),
     ]

@@ -18,7 +18,7 @@ from roles.places import PROGRAMS
 from roles.seen import Seen
 from roles.steps import Command, write
 
-FILES = Path(__file__).parents[2] / "files" / "nvidia_driver"
+FILES = Path(__file__).parents[2] / "files"
 NO_NOUVEAU = "blacklist nouveau\noptions nouveau modeset=0\n"
 
 
@@ -110,7 +110,7 @@ def packages(seen: Seen, wanted: Wanted) -> Iterator[Command]:
 
 def _with_contrib(mine: Slice, packages: Mapping[str, str]) -> list[Command]:
     """The command that adds Debian's `contrib` where apt cannot resolve the packages without it."""
-    program, codename = (FILES / "enable-contrib").read_text(), SYSTEMS[mine.machine.os].codename
+    program, codename = (FILES / "shell" / "enable-contrib").read_text(), SYSTEMS[mine.machine.os].codename
     retry = f"{paths.CONTRIB} {codename} && {PROGRAMS}/patient-apt update"
     simulated = f"apt-get install --simulate --allow-change-held-packages {apt.specified(packages)} >/dev/null 2>&1"
     return [write(paths.CONTRIB, program, mode="0755"), f"{simulated} || {{ {retry}; }}"]
@@ -129,10 +129,10 @@ def hold(seen: Seen) -> Iterator[Command]:
 
 def persistence(seen: Seen) -> Iterator[Command]:
     """Commands that place the drop-in with persistence on and the program that reloads modules."""
-    program = (FILES / "reload-modules").read_text()
+    program = (FILES / "shell" / "reload-modules").read_text()
     if not seen.holds(paths.RELOAD, program):
         yield write(paths.RELOAD, program, mode="0755")
-    drop_in = (FILES / "persistenced.conf").read_text()
+    drop_in = (FILES / "units" / "persistenced.conf").read_text()
     if not seen.holds(paths.PERSISTENCE, drop_in):
         # It does not start while no driver is loaded; `persistenced` starts it when one is.
         restart = "systemctl daemon-reload && (systemctl try-restart nvidia-persistenced.service 2>/dev/null || true)"

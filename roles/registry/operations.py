@@ -30,8 +30,8 @@ def registry_of(reference: str) -> str:
 def texts(mine: Slice) -> list[Text]:
     """The pull's program, unit and settings, and the certificate of a private registry where Docker looks for it."""
     return [
-        shipped("files/registry/pull.py", f"{PROGRAMS}/pull.py", "0755"),
-        shipped("files/registry/enginehouse-pull@.service", f"{UNITS}/enginehouse-pull@.service"),
+        shipped("files/host/pull.py", f"{PROGRAMS}/pull.py", "0755"),
+        shipped("files/units/enginehouse-pull@.service", f"{UNITS}/enginehouse-pull@.service"),
         Text(f"{SETTINGS}/pull/{pull_id(mine.image)}.json", _settings(mine)),
         *_certificate(mine),
     ]

@@ -22,7 +22,7 @@ def remember() -> OperationMeta:
 
     def decide(is_there: bool) -> Iterator[StringCommand]:
         if not is_there:
-            yield StringCommand("bash -s", _stdin=(HERE / "files/removal/remember.sh").read_text())
+            yield StringCommand("bash -s", _stdin=(HERE / "files/shell/remember.sh").read_text())
 
     return step(Reading(Remembered), decide, name="Removal | Remember the host as it was")
 

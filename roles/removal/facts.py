@@ -7,7 +7,7 @@ from pyinfra.api import FactBase
 from roles.places import SETTINGS
 from roles.texts import HERE
 
-TAKE_OFF = HERE / "files/removal/take_off.py"
+TAKE_OFF = HERE / "files/host/take_off.py"
 
 
 class Remembered(FactBase[bool]):

@@ -1,7 +1,7 @@
 """Every Triton server of the host serves its planned release, proven by one real answer per model.
 
 A release is rendered here, published as an immutable directory, and taken into service by a transaction that lives on
-the host (files/triton/host/swap.py): stop, switch `current`, start, load in order, ask; or put back what served before.
+the host (files/host/swap.py): stop, switch `current`, start, load in order, ask; or put back what served before.
 pyinfra asks for it and waits. Where the planned release already serves, nothing happens. A server the plan no longer
 names is forgotten last: until every planned one serves, it may be what has to serve again.
 """

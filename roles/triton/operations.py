@@ -8,6 +8,7 @@ import json
 import shlex
 import socket
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from secrets import token_hex
 
 from pyinfra import logger
@@ -37,11 +38,11 @@ NOT_PUBLISHED = "  state   the release is not published; nothing that serves was
 def texts(servers: tuple[ServerSlice, ...]) -> list[Text]:
     """Programs, both unit templates, and each server's own times as a drop-in."""
     # server.py before swap.py, which imports it: a run that is killed in between leaves programs that go together.
-    programs = ("prove.py", "server.py", "swap.py", "prepare.sh", "cuda_probe.py")
+    programs = ("host/prove.py", "host/server.py", "host/swap.py", "shell/prepare.sh", "host/cuda_probe.py")
     return [
-        *(shipped(f"files/triton/host/{name}", f"{PROGRAMS}/{name}", "0755") for name in programs),
+        *(shipped(f"files/{name}", f"{PROGRAMS}/{Path(name).name}", "0755") for name in programs),
         *(
-            shipped(f"files/triton/host/{unit}", f"{UNITS}/{unit}")
+            shipped(f"files/units/{unit}", f"{UNITS}/{unit}")
             for unit in ("triton@.service", "enginehouse-swap@.service")
         ),
         *(Text(f"{UNITS}/triton@{each.name}.service.d/enginehouse.conf", _times(each)) for each in servers),

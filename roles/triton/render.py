@@ -50,7 +50,7 @@ def release_id(server: ServerSlice, files: dict[str, bytes]) -> str:
     digest = hashlib.sha256()
     parts = sorted(files.items())
     parts += [(wheel.file, wheel.digest.encode()) for wheel in wheels(server.image.repairs)]
-    parts += [("unit", (FILES / "triton" / "host" / "triton@.service").read_bytes())]
+    parts += [("unit", (FILES / "units" / "triton@.service").read_bytes())]
     for path, content in parts:
         digest.update(f"{path}\0{len(content)}\0".encode() + content)
     return digest.hexdigest()[:16]

@@ -250,7 +250,7 @@ def _prepare(ground: Ground, place: Path) -> None:
     one = ground.one
     one.run(f"systemctl mask {QUIET}; systemctl disable rehearsal-hardware")
     reader.bring(one)
-    publish = shipped("files/model_store/publish.py", f"{PROGRAMS}/publish.py", "0755")
+    publish = shipped("files/host/publish.py", f"{PROGRAMS}/publish.py", "0755")
     for text in (*texts((work.server(one.address),)), publish):
         one.put(text.path, text.content, int(text.mode, 8))
     copies = {str(path.relative_to(place)): path.read_bytes() for path in place.rglob("*.*")}

@@ -47,18 +47,18 @@ UPSTREAM = apt.Repository(
 
 
 def test_a_key_has_the_fingerprint_gpg_shows() -> None:
-    program = runpy.run_path(str(FILES / "base" / "fetch-apt-key"), run_name="program")
+    program = runpy.run_path(str(FILES / "host" / "fetch_apt_key.py"), run_name="program")
     assert program["fingerprint"](KEY.encode()) == FINGERPRINT
 
 
 def test_a_binary_key_has_the_same_fingerprint() -> None:
-    program = runpy.run_path(str(FILES / "base" / "fetch-apt-key"), run_name="program")
+    program = runpy.run_path(str(FILES / "host" / "fetch_apt_key.py"), run_name="program")
     assert program["fingerprint"](program["packets"](KEY.encode())) == FINGERPRINT
 
 
 @pytest.mark.parametrize("content", [b"", b"<html>not found</html>", b"-----BEGIN PGP PUBLIC KEY BLOCK-----\n\n"])
 def test_what_is_no_key_has_no_fingerprint(content: bytes) -> None:
-    program = runpy.run_path(str(FILES / "base" / "fetch-apt-key"), run_name="program")
+    program = runpy.run_path(str(FILES / "host" / "fetch_apt_key.py"), run_name="program")
     assert program["fingerprint"](content) == ""
 
 
@@ -127,5 +127,5 @@ def test_half_installed_packages_do_not_count() -> None:
 def test_contrib_is_added_to_debians_own_sources_alone(tmp_path: Path, name: str, before: str, after: str) -> None:
     (tmp_path / "sources.list.d").mkdir()
     (tmp_path / name).write_text(before)
-    subprocess.run([FILES / "nvidia_driver" / "enable-contrib", "bookworm", tmp_path], check=True)
+    subprocess.run([FILES / "shell" / "enable-contrib", "bookworm", tmp_path], check=True)
     assert (tmp_path / name).read_text() == after

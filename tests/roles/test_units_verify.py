@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-FILES = Path(__file__).resolve().parents[2] / "files"
-OURS = ("triton/host", "registry", "model_store", "health")
-UNITS = sorted(path for folder in OURS for path in (FILES / folder).glob("*.service"))
-HOLD_A_SECRET = ("registry/enginehouse-pull@", "model_store/enginehouse-weights@", "triton/host/triton@")
+FILES = Path(__file__).resolve().parents[2] / "files" / "units"
+UNITS = sorted(FILES.glob("*.service"))
+HOLD_A_SECRET = ("enginehouse-pull@", "enginehouse-weights@", "triton@")
 
 
 @pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="systemd-analyze is missing")
@@ -30,7 +29,7 @@ def test_a_unit_that_holds_a_secret_leaves_no_core(unit: str) -> None:
 
 @pytest.mark.parametrize(
     ("unit", "directory"),
-    [("registry/enginehouse-pull@", "registry"), ("model_store/enginehouse-weights@", "weights")],
+    [("enginehouse-pull@", "registry"), ("enginehouse-weights@", "weights")],
 )
 def test_systemd_itself_removes_the_secret_of_a_pull_and_of_a_fetch(unit: str, directory: str) -> None:
     """An ExecStopPost can be killed with the rest of its unit, and key or token would stay."""

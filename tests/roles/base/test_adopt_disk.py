@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-PROGRAM = Path(__file__).parents[3] / "files/base/adopt-disk"
+PROGRAM = Path(__file__).parents[3] / "files/shell/adopt-disk"
 OPTIONS = "defaults,noatime,x-systemd.before=docker.service,x-systemd.before=containerd.service,nofail"
 END = "x-systemd.device-timeout=30s 0 2"
 ROOT = "UUID=r-0 / ext4 errors=remount-ro 0 1"

@@ -13,7 +13,7 @@ import pytest
 
 from tests.roles.loading import program
 
-clean_up = program("cleanup/clean_up.py")
+clean_up = program("host/clean_up.py")
 KEEP = {"weights": 1, "engines": 1, "images": 0, "failed": 1}
 
 

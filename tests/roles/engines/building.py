@@ -21,7 +21,7 @@ from rehearsal import checkpoints, triton_image, triton_root
 from tests.roles.loading import FILES
 
 FINGERPRINT = "0123456789abcdef"
-ENGINES = FILES / "engines"
+ENGINES = FILES / "host"
 PART = "openai/types/responses/response_content_part_added_event.py"
 
 DOCKER = """\

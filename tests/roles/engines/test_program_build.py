@@ -213,7 +213,7 @@ def test_a_link_among_the_files_is_not_published(host: Host) -> None:
 
 
 def test_the_unit_runs_what_is_shipped() -> None:
-    unit = (ENGINES / "enginehouse-build@.service").read_text()
+    unit = (ENGINES.parent / "units/enginehouse-build@.service").read_text()
     assert "ExecStart=/usr/bin/python3 -B /usr/local/lib/enginehouse/build.py /etc/enginehouse/build/%i.json" in unit
 
 

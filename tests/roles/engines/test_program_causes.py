@@ -10,7 +10,7 @@ sys.dont_write_bytecode = True  # the role sends every file that lies beside the
 
 from tests.roles.loading import program  # noqa: E402
 
-causes, flags = program("engines/build_causes.py"), program("engines/build_flags.py")
+causes, flags = program("host/build_causes.py"), program("host/build_flags.py")
 
 HELP = """\
 usage: trtllm-build [-h] [--checkpoint_dir CHECKPOINT_DIR]

@@ -15,7 +15,7 @@ sys.dont_write_bytecode = True  # the role sends every file that lies beside the
 from tests.roles.engines.building import Host  # noqa: E402
 from tests.roles.loading import FILES, program  # noqa: E402
 
-flags = program("engines/build_flags.py")
+flags = program("host/build_flags.py")
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ sys.dont_write_bytecode = True  # the role sends every file that lies beside the
 
 from tests.roles.loading import program  # noqa: E402
 
-replay = program("engines/replay.py")
+replay = program("host/replay.py")
 
 
 class LLM:

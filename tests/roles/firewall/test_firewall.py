@@ -36,8 +36,8 @@ def declared(found: Firewall | None = DECLARED, **changes: Any) -> Slice:
 def placed(*extra: tuple[str, str]) -> list[str]:
     """Our program and unit as they are in the repository, and further files with their content."""
     files = [
-        (paths.PROGRAM, (ROOT / "files/firewall/firewall.sh").read_text()),
-        (paths.UNIT, (ROOT / f"files/firewall/{paths.UNIT_NAME}").read_text()),
+        (paths.PROGRAM, (ROOT / "files/shell/firewall.sh").read_text()),
+        (paths.UNIT, (ROOT / f"files/units/{paths.UNIT_NAME}").read_text()),
         *extra,
     ]
     return [f"file\t{path}\t{sha256(content.encode()).hexdigest()}" for path, content in files]
@@ -47,7 +47,9 @@ def play(mine: Slice, *seen: str, **how: Any) -> Ran:
     """The role on a host that shows `seen` and has the switch already."""
     programs = [(undo.PROGRAM, "undo.py", "755"), (undo.program("docker-back.sh"), "docker-back.sh", "755"),
                 (f"/etc/systemd/system/{undo.UNIT}", undo.UNIT, "644")]  # fmt: skip
-    digest = {name: sha256((ROOT / "files/undo" / name).read_bytes()).hexdigest() for _, name, _ in programs}
+    digest = {
+        name: sha256((next((ROOT / "files").glob(f"*/{name}"))).read_bytes()).hexdigest() for _, name, _ in programs
+    }
     switch = [f"{digest[name]} {mode} root {path}" for path, name, mode in programs]
     return run(lambda: firewall.apply(mine), answers={"dpkg-query": list(seen), "for f in": switch}, **how)
 

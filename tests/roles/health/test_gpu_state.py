@@ -14,7 +14,7 @@ from roles.health.operations import texts
 from tests.roles.loading import program
 from tests.roles.slices import a_slice
 
-gpu_state = program("health/gpu_state.py")
+gpu_state = program("host/gpu_state.py")
 
 REAL = "0, 00000000:00:06.0, 0, 0, 0, No, No, [N/A], None"
 """What an H100 80GB with driver 580.159.04 answers (2026-11-21)."""

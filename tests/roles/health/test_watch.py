@@ -15,8 +15,8 @@ import pytest
 from tests.roles.loading import program
 from tests.roles.web import Answer, serving
 
-prove = sys.modules["prove"] = program("triton/host/prove.py")
-watch = program("health/watch.py")
+prove = sys.modules["prove"] = program("host/prove.py")
+watch = program("host/watch.py")
 
 MODELS = (
     {"name": "embed", "kind": "embedder", "decoupled": False, "dimensions": 2},

@@ -28,8 +28,8 @@ from tests.roles.triton.test_render import server
 
 __all__ = ["nomic", "server"]  # fixtures
 pytestmark = pytest.mark.rehearsal
-prove = sys.modules["prove"] = program("triton/host/prove.py")
-watch = program("health/watch.py")
+prove = sys.modules["prove"] = program("host/prove.py")
+watch = program("host/watch.py")
 
 NAME, PATIENT = "gpt-oss-20b", 30.0
 ENGINE = '''

@@ -97,7 +97,7 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
         (tmp_path / name).chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     monkeypatch.setenv("STATE", str(tmp_path / "state"))
-    spec = importlib.util.spec_from_file_location("mig_program", ROOT / "files/mig/mig.py")
+    spec = importlib.util.spec_from_file_location("mig_program", ROOT / "files/host/mig.py")
     assert spec and spec.loader
     program = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(program)

@@ -14,7 +14,7 @@ import pytest
 from tests.roles.loading import program
 from tests.roles.web import Answer, Asked, Web, serving
 
-fetch = program("model_store/fetch.py")
+fetch = program("host/fetch.py")
 
 REVISION = "0123456789abcdef0123456789abcdef01234567"
 LARGE, SMALL = b"tensors" * 1000, b'{"hidden_size": 8}'

@@ -12,7 +12,7 @@ import pytest
 from roles.rsync import RESUMING
 from tests.roles.loading import program
 
-publish = program("model_store/publish.py")
+publish = program("host/publish.py")
 
 
 @pytest.fixture

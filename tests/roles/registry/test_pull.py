@@ -13,7 +13,7 @@ import pytest
 from tests.roles.loading import program
 from tests.roles.web import Answer, Asked, Web, serving
 
-pull = program("registry/pull.py")
+pull = program("host/pull.py")
 
 IMAGE = json.dumps({"Id": "sha256:1", "RepoDigests": ["nvcr.io/nvidia/tritonserver@sha256:2"]}).encode()
 DONE = b'{"status": "Download complete", "id": "a"}\n{"status": "Pull complete", "id": "a"}\n'

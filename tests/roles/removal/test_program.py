@@ -14,7 +14,7 @@ import pytest
 
 from tests.roles.loading import FILES, program
 
-take_off = program("removal/take_off.py")
+take_off = program("host/take_off.py")
 APT = """\
 case "$*" in
   *--simulate*autoremove*) cat "$STATE/unneeded" 2>/dev/null;;
@@ -65,7 +65,7 @@ class Host:
     def call(self, verb: str = "remove") -> list[str]:
         """What the program says."""
         environment = {"PATH": f"{self.root}/bin:/usr/bin:/bin", "ENGINEHOUSE_PREFIX": str(self.root)}
-        command = [sys.executable, "-B", str(FILES / "removal/take_off.py"), verb]
+        command = [sys.executable, "-B", str(FILES / "host/take_off.py"), verb]
         ran = subprocess.run(
             command, env=environment | {"STATE": str(self.state)}, capture_output=True, text=True, check=False
         )

@@ -11,8 +11,8 @@ import pytest
 
 from tests.roles.loading import program
 
-server = sys.modules["server"] = program("triton/host/server.py")
-swap = program("triton/host/swap.py")
+server = sys.modules["server"] = program("host/server.py")
+swap = program("host/swap.py")
 
 
 class FakeHost:

@@ -8,7 +8,7 @@ import pytest
 
 from tests.roles.loading import program
 
-probe = program("triton/host/cuda_probe.py")
+probe = program("host/cuda_probe.py")
 
 
 class FakeDriver:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-PREPARE = Path(__file__).resolve().parents[3] / "files" / "triton" / "host" / "prepare.sh"
+PREPARE = Path(__file__).resolve().parents[3] / "files" / "shell" / "prepare.sh"
 VERIFIER = """
 import sys
 print(*sys.argv[1:], file=open("{log}", "a"))

@@ -13,7 +13,7 @@ import pytest
 from tests.roles.loading import program
 from tests.roles.web import Answer, Asked, Web, serving
 
-prove = program("triton/host/prove.py")
+prove = program("host/prove.py")
 
 MODELS = (
     {"name": "embed", "kind": "embedder", "decoupled": False, "dimensions": 2},

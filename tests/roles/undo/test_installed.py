@@ -8,14 +8,17 @@ from pathlib import Path
 from roles import undo
 from tests.roles.fake import run
 
-FILES = Path(__file__).parents[3] / "files/undo"
+FILES = Path(__file__).parents[3] / "files"
 UNIT = (f"/etc/systemd/system/{undo.UNIT}", undo.UNIT, "644")
 PROGRAMS = [(undo.program(name), name, "755") for name in ("undo.py", "docker-back.sh")]
 
 
 def commands(*there: tuple[str, str, str]) -> list[str]:
     """What is done on a host that has these files: what is written, by its last word, and other commands whole."""
-    seen = [f"{sha256((FILES / name).read_bytes()).hexdigest()} {mode} root {path}" for path, name, mode in there]
+    seen = [
+        f"{sha256(next(FILES.glob(f'*/{name}')).read_bytes()).hexdigest()} {mode} root {path}"
+        for path, name, mode in there
+    ]
     ran = run(lambda: undo.installed(), answers={"for f in": seen}).commands
     return [line.split("\n")[0].split()[-1] if line.startswith("mkdir") else line for line in ran]
 

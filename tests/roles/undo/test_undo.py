@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 Ask = Callable[..., subprocess.CompletedProcess[str]]
-PROGRAM = Path(__file__).parents[3] / "files/undo/undo.py"
+PROGRAM = Path(__file__).parents[3] / "files/host/undo.py"
 
 
 @pytest.fixture
