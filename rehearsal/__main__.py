@@ -8,7 +8,7 @@ import time
 
 import click
 
-from rehearsal import faults, machine, requirements
+from rehearsal import faults, machines, requirements
 from rehearsal.apt_sources import CODENAMES
 from rehearsal.hardware import KINDS
 from rehearsal.places import Places, RehearsalRefused
@@ -38,7 +38,7 @@ def up(names: tuple[str, ...], debian: str | None, kind: str, gpu: str, install:
         chosen = [name for name in names or ("d13a",) if (debian or _release_of(name)) == release]
         if chosen:
             began = time.monotonic()
-            for one in machine.up(chosen, release, KINDS[gpu](), places=places, kind=kind):
+            for one in machines.up(chosen, release, KINDS[gpu](), places=places, kind=kind):
                 click.echo(f"{one.name}  {one.address}  Debian {one.debian}  {one.state}")
             click.echo(f"{time.monotonic() - began:.1f} s; ssh -F {places.ssh_config} {chosen[0]}")
 
@@ -46,13 +46,13 @@ def up(names: tuple[str, ...], debian: str | None, kind: str, gpu: str, install:
 @main.command()
 def down() -> None:
     """Remove every machine of this rehearsal, with bridge, rules and mounts; snapshots and the cache are kept."""
-    machine.down()
+    machines.down()
 
 
 @main.command()
 def status() -> None:
     """List the machines: name, address, release, state."""
-    for one in machine.machines():
+    for one in machines.known():
         click.echo(f"{one.name:12}{one.address:16}Debian {one.debian}  {one.kind}  {one.state}")
 
 
@@ -60,28 +60,28 @@ def status() -> None:
 @click.argument("name")
 def start(name: str) -> None:
     """Start a machine that is off."""
-    machine.machine(name).start()
+    machines.named(name).start()
 
 
 @main.command()
 @click.argument("name")
 def stop(name: str) -> None:
     """Shut a machine down in order."""
-    machine.machine(name).stop()
+    machines.named(name).stop()
 
 
 @main.command("power-cycle")
 @click.argument("name")
 def power_cycle(name: str) -> None:
     """Pull the plug of a machine and boot it again."""
-    machine.machine(name).power_cycle()
+    machines.named(name).power_cycle()
 
 
 @main.command()
 @click.argument("name")
 def reboot(name: str) -> None:
     """Reboot a machine from inside."""
-    machine.machine(name).reboot()
+    machines.named(name).reboot()
 
 
 @main.command()
@@ -89,7 +89,7 @@ def reboot(name: str) -> None:
 @click.argument("snapshot")
 def snapshot(name: str, snapshot: str) -> None:
     """Keep the state of a stopped machine under a name."""
-    click.echo(machine.snapshot(machine.machine(name), snapshot))
+    click.echo(machines.snapshot(machines.named(name), snapshot))
 
 
 @main.command()
@@ -97,7 +97,7 @@ def snapshot(name: str, snapshot: str) -> None:
 @click.argument("names", nargs=-1, required=True)
 def fork(snapshot: str, names: tuple[str, ...]) -> None:
     """Make and start machines from a snapshot."""
-    for one in machine.up(names, snapshot=snapshot):
+    for one in machines.up(names, snapshot=snapshot):
         click.echo(f"{one.name}  {one.address}  Debian {one.debian}  {one.state}")
 
 
@@ -106,14 +106,14 @@ def fork(snapshot: str, names: tuple[str, ...]) -> None:
 @click.argument("command", nargs=-1)
 def ssh(name: str, command: tuple[str, ...]) -> None:
     """Run a command in a machine over SSH, or open a shell."""
-    sys.exit(machine.machine(name).ssh(*command).returncode)
+    sys.exit(machines.named(name).ssh(*command).returncode)
 
 
 @main.command("ssh-config")
 def ssh_config() -> None:
     """Write the ssh_config that names the machines, and print its path and content."""
     places = Places.here()
-    machine.write_ssh_config(places)
+    machines.write_ssh_config(places)
     click.echo(f"# {places.ssh_config}\n{places.ssh_config.read_text()}", nl=False)
 
 
@@ -122,7 +122,7 @@ def ssh_config() -> None:
 @click.argument("rate")
 def limit(name: str, rate: str) -> None:
     """Limit a machine's downloads to RATE (100mbit); `none` lifts the limit."""
-    machine.machine(name).limit_rate(None if rate == "none" else rate)
+    machines.named(name).limit_rate(None if rate == "none" else rate)
 
 
 @main.command("requirements")
@@ -147,7 +147,7 @@ def requirements_(packages: bool, install: bool, tests: bool, faults: bool) -> N
 @click.option("--undo", is_flag=True, help="put right what a person would mend")
 def fault(name: str, machine_name: str, undo: bool) -> None:
     """Let something go wrong on a machine; `faults` lists what can."""
-    chosen, one = faults.fault(name), machine.machine(machine_name)
+    chosen, one = faults.fault(name), machines.named(machine_name)
     if undo:
         chosen.undo(one)
         click.echo(f"{one.name}: {chosen.name} is put right")

@@ -22,8 +22,9 @@ from typing import TypeVar
 from rich.console import Console
 from rich.table import Table
 
-from rehearsal import faults, machine, services
+from rehearsal import faults, machines, services
 from rehearsal.faults.fault import BEFORE, SERVING, Fault
+from rehearsal.machine import Machine
 from rehearsal.places import REPOSITORY, Places, RehearsalRefused
 from rehearsal.pyinfra_run import Run, pyinfra
 
@@ -58,7 +59,7 @@ def main() -> int:
 
 def take_down() -> int:
     """No machine, service, mount, rule or process of this rehearsal is left."""
-    machine.down()
+    machines.down()
     services.services_down()
     return 0
 
@@ -86,7 +87,7 @@ def rehearse(names: list[str], kind: str = "nspawn", inventory: str = INVENTORY)
 def rehearse_fault(names: list[str], fault: Fault) -> int:
     """Deploys while the fault strikes the first machine, shows what the operator sees, then mends it and runs again."""
     _prepare(names)
-    one = machine.machine(names[0])
+    one = machines.named(names[0])
     if fault.moment == SERVING and (first := pyinfra(INVENTORY, "deploy.py", "-y")).code:
         return _stop("the deploy before the fault ended with an error", first)
     console.rule(f"{fault.name}: {fault.summary}, {fault.moment}", align="left")
@@ -131,7 +132,7 @@ def _prepare(names: list[str], kind: str = "nspawn") -> None:
         for name in names:
             by_release.setdefault("12" if name.startswith("d12") else "13", []).append(name)
         for release, members in by_release.items():
-            for one in machine.up(members, release, kind=kind):
+            for one in machines.up(members, release, kind=kind):
                 console.print(f"{one.name}  {one.address}  Debian {one.debian}  answers over SSH")
         made.result()
     console.print(f"services of the rehearsal listen on {services.services_up().address}")
@@ -150,7 +151,7 @@ def _stop(why: str, run: Run) -> int:
 
 def _report(first: Run, again: Run, seconds: dict[str, float], inventory: str) -> None:
     console.print(_stage_table(first, again, seconds))
-    for one in machine.machines():
+    for one in machines.known():
         console.print(_downloads(one))
     console.print(_endpoints(inventory))
 
@@ -168,7 +169,7 @@ def _stage_table(first: Run, again: Run, seconds: dict[str, float]) -> Table:
     return table
 
 
-def _downloads(one: machine.Machine) -> Table:
+def _downloads(one: Machine) -> Table:
     """When image and weights were fetched, from the units' own clocks: they overlap each other and the installation."""
     table = Table(title=f"{one.name}: fetched on the host", title_justify="left")
     for column in ("unit", "from s", "to s"):

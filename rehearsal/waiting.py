@@ -11,13 +11,10 @@ import subprocess
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from rehearsal.network import Network
-from rehearsal.places import RehearsalRefused
-
-if TYPE_CHECKING:
-    from rehearsal.machine import Machine
+from rehearsal.places import Places, RehearsalRefused
 
 NO_LOGIN = "/run/nologin"
 """While a machine boots it turns away everybody but root (pam_nologin), also after its sshd has begun to greet."""
@@ -29,6 +26,30 @@ ASKED = (
 ANSWER_SECONDS = 10
 
 
+class Awaited(Protocol):
+    """What is asked of a machine that does not come; which kinds of machine there are is not known here."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+
+    @property
+    def places(self) -> Places:
+        """The rehearsal it is part of."""
+
+    @property
+    def directory(self) -> Path:
+        """Where its logs are."""
+
+    @property
+    def state(self) -> str:
+        """`running`, `starting` or `off`."""
+
+    def run(self, command: str, *, check: bool = True, timeout: float | None = 300
+            ) -> subprocess.CompletedProcess[str]:  # fmt: skip
+        """Runs a shell command inside."""
+
+
 def greets(address: str) -> bool:
     """Whether an SSH server says its first word there."""
     with contextlib.suppress(OSError), socket.create_connection((address, 22), timeout=1) as connection:
@@ -36,18 +57,18 @@ def greets(address: str) -> bool:
     return False
 
 
-def wait_for(is_so: Callable[[], bool], seconds: float, one: Machine) -> None:
+def wait_for(is_so: Callable[[], bool], seconds: float, machine: Awaited) -> None:
     """It is so, before that many seconds; refuses with all that can be seen of the machine otherwise."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if is_so():
             return
         time.sleep(0.05)
-    logs = [one.directory / "supervisor.log", one.directory / "console.log"]
+    logs = [machine.directory / "supervisor.log", machine.directory / "console.log"]
     raise RehearsalRefused(
-        f"{one.name} did not come to the wanted state within {seconds:.0f} s\n  state   {one.state}\n"
+        f"{machine.name} did not come to the wanted state within {seconds:.0f} s\n  state   {machine.state}\n"
         f"  said\n{_indented(line for log in logs for line in _last_lines(log))}\n"
-        f"  inside\n{_indented(_inside(one))}\n  cable   {_cable(one)}\n  logs    {logs[0]}, {logs[1]}"
+        f"  inside\n{_indented(_inside(machine))}\n  cable   {_cable(machine)}\n  logs    {logs[0]}, {logs[1]}"
     )
 
 
@@ -55,22 +76,22 @@ def _last_lines(log: Path) -> list[str]:
     return log.read_text(errors="replace").splitlines()[-5:] if log.exists() else []
 
 
-def _inside(one: Machine) -> list[str]:
+def _inside(machine: Awaited) -> list[str]:
     """What the machine says when it is asked without a network."""
-    if one.state != "running":
-        return [f"not asked: it is {one.state}"]
+    if machine.state != "running":
+        return [f"not asked: it is {machine.state}"]
     try:
-        return one.run(ASKED, check=False, timeout=ANSWER_SECONDS).stdout.splitlines()
+        return machine.run(ASKED, check=False, timeout=ANSWER_SECONDS).stdout.splitlines()
     except (RehearsalRefused, subprocess.SubprocessError, OSError) as problem:
         return [f"no answer: {problem}"]
 
 
-def _cable(one: Machine) -> str:
+def _cable(machine: Awaited) -> str:
     """The outer end of its cable and the bridge, as the kernel has them."""
-    network = Network(one.places.number)
+    network = Network(machine.places.number)
     shown = [
         subprocess.run(["ip", "-br", "link", "show", link], capture_output=True, text=True, check=False)
-        for link in (network.link(one.name), network.bridge)
+        for link in (network.link(machine.name), network.bridge)
     ]
     return "; ".join(" ".join((each.stdout or each.stderr).split()) for each in shown)
 

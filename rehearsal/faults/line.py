@@ -7,8 +7,9 @@ import sys
 import time
 from pathlib import Path
 
+from rehearsal import machines
 from rehearsal.faults.fault import Fault
-from rehearsal.machine import Machine, machine, write_ssh_config
+from rehearsal.machine import Machine
 from rehearsal.network import Network
 from rehearsal.places import REPOSITORY
 
@@ -75,7 +76,7 @@ class HostKeyChanged(Fault):
             f"[ ! -e {HOST_KEY}.before ] || {{ mv {HOST_KEY}.before {HOST_KEY};"
             f" mv {HOST_KEY}.pub.before {HOST_KEY}.pub; systemctl restart ssh.service; }}"
         )
-        write_ssh_config(machine.places)
+        machines.write_ssh_config(machine.places)
 
 
 class DnsGone(Fault):
@@ -116,7 +117,7 @@ def _command(pid: str) -> bytes:
 
 def watch(name: str, at_bytes: int) -> None:
     """Cuts the sessions of that machine once that many bytes were ever sent to it; gives up after minutes."""
-    one, end = machine(name), time.monotonic() + WATCH_SECONDS
+    one, end = machines.named(name), time.monotonic() + WATCH_SECONDS
     while time.monotonic() < end:
         if sent_bytes(one) >= at_bytes:
             return cut_sessions(one)

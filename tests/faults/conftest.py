@@ -12,7 +12,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from rehearsal import machine, requirements, services
+from rehearsal import machines, requirements, services
+from rehearsal.machine import Machine
 from rehearsal.places import RehearsalRefused
 from tests.faults.scene import NAME, NUMBER, PLACES, SERVED, Scene, fresh, healthy
 
@@ -49,7 +50,7 @@ def first_deploy() -> str:
         run = scene.deploy()
         assert run.code == 0, run.output[-4000:]
         scene.one.stop()
-        machine.snapshot(scene.one, SERVED)
+        machines.snapshot(scene.one, SERVED)
         scene.one.start()
     return SERVED
 
@@ -75,9 +76,9 @@ def _serving(first_deploy: str) -> Scene:
     return scene
 
 
-def _existing() -> machine.Machine:
+def _existing() -> Machine:
     try:
-        found = machine.machine(NAME, PLACES)
+        found = machines.named(NAME, PLACES)
     except RehearsalRefused:
         return fresh()
     services.services_up()
@@ -85,7 +86,7 @@ def _existing() -> machine.Machine:
     return found
 
 
-def _started() -> machine.Machine | None:
+def _started() -> Machine | None:
     """The machine as the test before left it; None where it left one that does not come up, so that only that test
     tells of it."""
     try:
@@ -95,6 +96,6 @@ def _started() -> machine.Machine | None:
 
 
 def _throw_away() -> None:
-    machine.down(PLACES)
+    machines.down(PLACES)
     services.services_down()
     shutil.rmtree(PLACES.snapshots / SERVED, ignore_errors=True)

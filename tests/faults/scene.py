@@ -12,7 +12,7 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from rehearsal import machine, services
+from rehearsal import machines, services
 from rehearsal.faults import fault
 from rehearsal.faults.fault import Fault
 from rehearsal.machine import Machine
@@ -157,8 +157,8 @@ def error_lines(run: Run) -> list[str]:
 def fresh(snapshot: str | None = None) -> Machine:
     """The machine, made anew: bare, or as it was when the snapshot was taken; its services are up."""
     with contextlib.suppress(Exception):
-        machine.machine(NAME, PLACES).destroy()
-    (one,) = machine.up([NAME], places=PLACES, snapshot=snapshot)
+        machines.named(NAME, PLACES).destroy()
+    (one,) = machines.up([NAME], places=PLACES, snapshot=snapshot)
     services.services_up()
     return one
 

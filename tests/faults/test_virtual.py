@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from rehearsal import machine, requirements, services
+from rehearsal import machines, requirements, services
 from tests.faults.scene import PLACES, Scene, named
 
 pytestmark = [pytest.mark.faults, pytest.mark.xdist_group("number-7")]
@@ -19,13 +19,13 @@ def virtual(rehearsal: None) -> Iterator[Scene]:
     """A bare machine with its own kernel, thrown away afterwards."""
     if lacking := [*requirements.missing(PLACES, "qemu"), *requirements.missing_packages(for_faults=True)]:
         pytest.skip(requirements.explain(lacking))
-    (one,) = machine.up([NAME], "12", places=PLACES, kind="qemu")
+    (one,) = machines.up([NAME], "12", places=PLACES, kind="qemu")
     services.services_up()
     try:
         yield Scene(one)
     finally:
         one.destroy()
-        machine.write_ssh_config(PLACES)
+        machines.write_ssh_config(PLACES)
 
 
 def test_a_clock_an_hour_ahead_is_refused_before_the_first_change(virtual: Scene) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from rehearsal import machine, requirements, services
+from rehearsal import machines, requirements, services
 from rehearsal.places import Places, cache
 from tests.kills.ground import Ground
 
@@ -31,5 +31,5 @@ def ground(request: pytest.FixtureRequest) -> Iterator[Ground]:
 
 
 def _throw_away(places: Places) -> None:
-    machine.down(places)
+    machines.down(places)
     services.services_down()

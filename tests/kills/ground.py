@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from rehearsal import machine, nspawn, services
+from rehearsal import machines, nspawn, services
 from rehearsal.machine import Machine
 from rehearsal.places import REPOSITORY, Places, RehearsalRefused
 from rehearsal.pyinfra_run import Run, pyinfra
@@ -46,10 +46,10 @@ class Ground:
     def bare(self) -> Machine:
         """The machine as it comes from the provider, and an operator who has never deployed from here."""
         with contextlib.suppress(Exception):
-            machine.machine(NAME, self.places).destroy()
+            machines.named(NAME, self.places).destroy()
         shutil.rmtree(self.home, ignore_errors=True)
         self.home.mkdir(parents=True)
-        (one,) = machine.up([NAME], places=self.places)
+        (one,) = machines.up([NAME], places=self.places)
         return one
 
     @property

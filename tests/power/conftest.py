@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from rehearsal import machine, requirements
+from rehearsal import machines, requirements
 from tests.power.ground import BARE, NUMBER, PLACES, READY, Ground, ready
 
 KEPT = bool(os.environ.get("ENGINEHOUSE_FAULTS_KEEP"))
@@ -34,6 +34,6 @@ def ground() -> Iterator[Ground]:
 
 
 def _throw_away() -> None:
-    machine.down(PLACES)
+    machines.down(PLACES)
     for name in (READY, BARE):
         shutil.rmtree(PLACES.snapshots / name, ignore_errors=True)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 
-from rehearsal import forks, machine, reader
+from rehearsal import forks, machines, reader
 from rehearsal.machine import Machine
 from rehearsal.places import REPOSITORY, Places, RehearsalRefused
 from roles.places import PROGRAMS, ROOT
@@ -226,11 +226,11 @@ def unpack(one: Machine, place: str, files: dict[str, bytes]) -> None:
 def ready() -> Ground:
     """The machine serves release 0 and has revision 0 of the many files; its state is kept as a snapshot."""
     with contextlib.suppress(Exception):
-        machine.machine(NAME, PLACES).destroy()
+        machines.named(NAME, PLACES).destroy()
     known = (PLACES.snapshots / READY).exists()
     if not known and not (PLACES.snapshots / BARE).exists():
         forks.virtual_snapshot(PLACES.snapshots / BARE, "13", PACKAGES)
-    (one,) = machine.up([NAME], "13", places=PLACES, kind="qemu", snapshot=READY if known else BARE)
+    (one,) = machines.up([NAME], "13", places=PLACES, kind="qemu", snapshot=READY if known else BARE)
     place = PLACES.root / "copies"
     ground = Ground(one, place / "bulk", work.bulk(place / "bulk"))
     (place / "small").mkdir(exist_ok=True)
@@ -238,7 +238,7 @@ def ready() -> Ground:
     if not known:
         _prepare(ground, place)
         one.stop()
-        machine.snapshot(one, READY)
+        machines.snapshot(one, READY)
         one.start()
     ground.look()
     ground.done(ground.swap(1), ground.publish(1))

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from rehearsal import machine, requirements
+from rehearsal import machines, requirements
 from rehearsal.machine import Machine
 from rehearsal.places import REPOSITORY, Places
 from rehearsal.services import Services
@@ -76,7 +76,7 @@ def bare(operator: Operator) -> Iterator[Pair]:
         pytest.skip(requirements.explain(lacking))
     _throw_away(operator)
     try:
-        (d12,), (d13,) = (machine.up([f"d{release}"], release, places=PLACES) for release in ("12", "13"))
+        (d12,), (d13,) = (machines.up([f"d{release}"], release, places=PLACES) for release in ("12", "13"))
         started = operator.python("-m", "rehearsal.services", "up")
         assert started.returncode == 0, started.stderr
         yield Pair(d12, d13, Services.of_json((PLACES.root / "services/services.json").read_text()))
@@ -108,5 +108,5 @@ def deployed(bare: Pair, first: Run) -> Pair:
 
 
 def _throw_away(operator: Operator) -> None:
-    machine.down(PLACES)
+    machines.down(PLACES)
     operator.python("-m", "rehearsal.services", "down")

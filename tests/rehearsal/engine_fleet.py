@@ -20,7 +20,7 @@ from pathlib import Path
 
 import tritonclient.grpc
 
-from rehearsal import machine
+from rehearsal import machines
 from rehearsal.hardware import h100, l40s
 from rehearsal.machine import Machine
 from rehearsal.places import REPOSITORY, Places
@@ -99,15 +99,15 @@ def fleet() -> Iterator[Fleet]:
     operator = _operator()
     _throw_away(operator)
     try:
-        (e1,) = machine.up(["e1"], "13", h100(), PLACES)
+        (e1,) = machines.up(["e1"], "13", h100(), PLACES)
         started = operator.python("-m", "rehearsal.services", "up")
         assert started.returncode == 0, started.stderr
         first = operator.pyinfra(inventory="tests/rehearsal/inventories/no_engine.py")
         assert first.code == 0, first.said[-4000:]
         e1.stop()
-        machine.snapshot(e1, "served")
-        e1, e2 = machine.up(["e1", "e2"], places=PLACES, snapshot="served")
-        (e3,) = machine.up(["e3"], hardware=l40s(), places=PLACES, snapshot="served")
+        machines.snapshot(e1, "served")
+        e1, e2 = machines.up(["e1", "e2"], places=PLACES, snapshot="served")
+        (e3,) = machines.up(["e3"], hardware=l40s(), places=PLACES, snapshot="served")
         services = Services.of_json((PLACES.root / "services/services.json").read_text())
         yield Fleet(operator, e1, e2, e3, services)
     finally:
@@ -123,7 +123,7 @@ def _operator() -> Operator:
 
 
 def _throw_away(operator: Operator) -> None:
-    machine.down(PLACES)
+    machines.down(PLACES)
     operator.python("-m", "rehearsal.services", "down")
     for left in ("snapshots", "engines"):
         shutil.rmtree(PLACES.root / left, ignore_errors=True)

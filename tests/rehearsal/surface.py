@@ -15,7 +15,7 @@ from urllib.request import Request, urlopen
 import tritonclient.grpc
 import tritonclient.http
 
-from rehearsal import machine
+from rehearsal import machines
 from rehearsal.machine import Machine
 from rehearsal.network import Network
 from rehearsal.places import REPOSITORY, Places
@@ -117,7 +117,7 @@ def surface() -> Iterator[Surface]:
     operator = _operator()
     _throw_away(operator)
     try:
-        (one,) = machine.up(["s13"], places=PLACES)
+        (one,) = machines.up(["s13"], places=PLACES)
         started = operator.python("-m", "rehearsal.services", "up")
         assert started.returncode == 0, started.stderr
         with environment(DECLARED):
@@ -146,5 +146,5 @@ def _operator() -> Operator:
 
 
 def _throw_away(operator: Operator) -> None:
-    machine.down(PLACES)
+    machines.down(PLACES)
     operator.python("-m", "rehearsal.services", "down")

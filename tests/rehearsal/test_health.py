@@ -16,7 +16,7 @@ from unittest import mock
 
 import pytest
 
-from rehearsal import machine, requirements
+from rehearsal import machines, requirements
 from rehearsal.machine import Machine
 from rehearsal.places import REPOSITORY, Places
 from tests.rehearsal.operator import Operator, Run
@@ -78,12 +78,12 @@ def story() -> Iterator[Story]:
         pytest.skip(requirements.explain(lacking))
     home = PLACES.root / "home"
     operator = Operator(PLACES.number, PLACES.root / "operator.log", home)
-    machine.down(PLACES)
+    machines.down(PLACES)
     shutil.rmtree(home, ignore_errors=True)
     home.mkdir(parents=True)
     operator.log.unlink(missing_ok=True)
     try:
-        (one,) = machine.up(["d13k"], "13", places=PLACES)
+        (one,) = machines.up(["d13k"], "13", places=PLACES)
         assert operator.python("-m", "rehearsal.services", "up").returncode == 0
         one.run("mkdir -p /etc/docker && cat >/etc/docker/daemon.json", input=FOREIGN)
         files = one.run(FILES).stdout.splitlines()
@@ -91,7 +91,7 @@ def story() -> Iterator[Story]:
         assert first.code == 0, first.said[-4000:]
         yield Story(one, operator, files, first)
     finally:
-        machine.down(PLACES)
+        machines.down(PLACES)
         operator.python("-m", "rehearsal.services", "down")
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from rehearsal import cgroups, machine, network, nspawn, requirements
+from rehearsal import cgroups, machines, network, nspawn, requirements
 from rehearsal.hardware import NO_GPU, h100
 from rehearsal.machine import Machine
 from rehearsal.places import REPOSITORY, Places, RehearsalRefused
@@ -47,20 +47,20 @@ def rehearsal() -> Iterator[None]:
 
 
 def _throw_away() -> None:
-    machine.down(PLACES)
+    machines.down(PLACES)
     subprocess.run(["rm", "-rf", str(PLACES.snapshots)], check=True)
 
 
 @pytest.fixture(scope="module")
 def d13(rehearsal: None) -> Machine:
     """A Debian 13 machine with an H100 that nouveau has taken at boot."""
-    return machine.up(["d13"], "13", h100(), PLACES)[0]
+    return machines.up(["d13"], "13", h100(), PLACES)[0]
 
 
 @pytest.fixture(scope="module")
 def d12(rehearsal: None) -> Machine:
     """A Debian 12 machine without a GPU."""
-    return machine.up(["d12"], "12", NO_GPU, PLACES)[0]
+    return machines.up(["d12"], "12", NO_GPU, PLACES)[0]
 
 
 def ssh(one: Machine, command: str, user: str = "operator") -> subprocess.CompletedProcess[str]:
@@ -98,7 +98,7 @@ def test_apt_reaches_the_debian_archive(d12: Machine) -> None:
 
 def test_up_leaves_a_running_machine_as_it_is(d13: Machine) -> None:
     before = d13.run(BOOT_ID).stdout
-    machine.up(["d13"], "13", h100(), PLACES)
+    machines.up(["d13"], "13", h100(), PLACES)
     assert d13.run(BOOT_ID).stdout == before
 
 
@@ -139,7 +139,7 @@ def test_a_machine_without_a_gpu_shows_none(d12: Machine) -> None:
 
 
 def test_the_driver_is_refused_while_nouveau_holds_the_gpu_and_loaded_after_a_reboot() -> None:
-    one = machine.up(["gpu"], "13", h100(), PLACES)[0]
+    one = machines.up(["gpu"], "13", h100(), PLACES)[0]
     one.run(INSTALL_MODULE)
     refused = one.run("modprobe nvidia", check=False)
     assert (refused.returncode, refused.stderr) == (1, "modprobe: ERROR: could not insert 'nvidia': No such device\n")
@@ -152,7 +152,7 @@ def test_the_driver_is_refused_while_nouveau_holds_the_gpu_and_loaded_after_a_re
 
 
 def test_a_driver_in_use_stays_loaded_until_it_is_let_go() -> None:
-    one = machine.up(["held"], "13", h100(nouveau=False), PLACES)[0]
+    one = machines.up(["held"], "13", h100(nouveau=False), PLACES)[0]
     one.run(INSTALL_MODULE + "modprobe nvidia; echo '1 tritonserver' > /run/rehearsal/nvidia-users")
     refused = one.run("rmmod nvidia", check=False)
     assert (refused.returncode, refused.stderr) == (1, "rmmod: ERROR: Module nvidia is in use\n")
@@ -204,22 +204,22 @@ def test_a_link_limit_outlives_a_reboot(d12: Machine) -> None:
 
 
 def test_a_machine_that_outlived_its_supervisor_is_ended_before_it_starts_again() -> None:
-    one = machine.up(["orphan"], "13", NO_GPU, PLACES)[0]
+    one = machines.up(["orphan"], "13", NO_GPU, PLACES)[0]
     supervisor, leader = nspawn.supervisor_pid(one.directory), nspawn.leader_pid(one.directory)
     assert supervisor and leader
     subprocess.run(["kill", "-KILL", str(supervisor)], check=True)
-    machine.up(["orphan"], "13", NO_GPU, PLACES)
+    machines.up(["orphan"], "13", NO_GPU, PLACES)
     assert nspawn.start_time(leader) is None
     assert one.state == "running"
 
 
 def test_forks_of_a_snapshot_run_docker_and_share_no_identity() -> None:
-    origin = machine.up(["origin"], "13", NO_GPU, PLACES)[0]
+    origin = machines.up(["origin"], "13", NO_GPU, PLACES)[0]
     origin.run("apt-get update && apt-get install --yes --no-install-recommends docker.io docker-cli")
     origin.run(TINY_IMAGE)
     origin.stop()
-    machine.snapshot(origin, "docker")
-    forks = machine.up(["forka", "forkb"], places=PLACES, snapshot="docker")
+    machines.snapshot(origin, "docker")
+    forks = machines.up(["forka", "forkb"], places=PLACES, snapshot="docker")
     assert [one.run("docker run --rm tiny /bin/echo hello").stdout for one in forks] == ["hello\n", "hello\n"]
     assert len({one.run("cat /etc/machine-id").stdout for one in forks}) == 2
     assert len({one.run("cat /etc/ssh/ssh_host_ed25519_key.pub").stdout for one in forks}) == 2
@@ -228,12 +228,12 @@ def test_forks_of_a_snapshot_run_docker_and_share_no_identity() -> None:
 
 def test_a_running_machine_is_not_snapshotted(d13: Machine) -> None:
     with pytest.raises(RehearsalRefused, match="d13 is running; a snapshot is taken of a machine that is off"):
-        machine.snapshot(d13, "never")
+        machines.snapshot(d13, "never")
 
 
 def test_a_bridge_of_another_rehearsal_is_left_alone(d13: Machine, tmp_path: Path) -> None:
     with pytest.raises(RehearsalRefused, match="the bridge rehearsal9 belongs to another rehearsal"):
-        machine.up(["d13"], places=Places(tmp_path, 9))
+        machines.up(["d13"], places=Places(tmp_path, 9))
 
 
 def test_a_bridge_whose_rehearsal_has_ended_without_down_is_taken_over(tmp_path: Path) -> None:
@@ -255,8 +255,8 @@ def test_a_bridge_where_a_service_still_listens_is_left_alone(tmp_path: Path) ->
 
 def test_down_leaves_nothing_behind() -> None:
     places = Places(REPOSITORY / ".rehearsal" / "number-8", 8)
-    machine.up(["gone"], "13", NO_GPU, places)
-    machine.down(places)
+    machines.up(["gone"], "13", NO_GPU, places)
+    machines.down(places)
     rules = subprocess.run(["iptables-save"], capture_output=True, text=True, check=True).stdout
     processes = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
     assert "REHEARSAL8" not in rules
@@ -264,5 +264,5 @@ def test_down_leaves_nothing_behind() -> None:
     assert str(places.root) not in Path("/proc/self/mounts").read_text()
     assert not Path("/sys/class/net/rehearsal8").exists()
     assert not any(group.exists() for group in cgroups.of_machine(8, "gone"))
-    assert machine.machines(places) == []
+    assert machines.known(places) == []
     assert network.Network(8).link("gone") == "vb-r8-gone"

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from rehearsal import machine, requirements
+from rehearsal import machines, requirements
 from rehearsal.machine import Machine
 from rehearsal.places import REPOSITORY, Places
 from tests.rehearsal.operator import Operator, Run
@@ -54,15 +54,15 @@ def cut() -> Iterator[Cut]:
         pytest.skip(requirements.explain(lacking))
     home = PLACES.root / "home"
     operator = Operator(PLACES.number, PLACES.root / "operator.log", home)
-    machine.down(PLACES)
+    machines.down(PLACES)
     home.mkdir(parents=True, exist_ok=True)
     try:
-        (one,) = machine.up(["d13m"], "13", places=PLACES)
+        (one,) = machines.up(["d13m"], "13", places=PLACES)
         assert operator.python("-m", "rehearsal.services", "up").returncode == 0
         dry = operator.pyinfra("--dry", inventory=CUT, verb=VERB)
         yield Cut(one, operator, dry, operator.pyinfra(inventory=CUT, verb=VERB))
     finally:
-        machine.down(PLACES)
+        machines.down(PLACES)
         operator.python("-m", "rehearsal.services", "down")
 
 

@@ -19,7 +19,7 @@ import pytest
 import tritonclient.grpc as grpc
 from tritonclient.utils import np_to_triton_dtype
 
-from rehearsal import machine, requirements
+from rehearsal import machines, requirements
 from rehearsal.hardware import h100
 from rehearsal.machine import Machine
 from rehearsal.places import REPOSITORY, Places
@@ -96,14 +96,14 @@ def journey() -> Iterator[Journey]:
         pytest.skip(requirements.explain(lacking))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ENGINEHOUSE_REHEARSAL_NUMBER", "8")
-        machine.down(PLACES)
-        bare = machine.up(["s13"], "13", h100(nouveau=False), PLACES)[0]
+        machines.down(PLACES)
+        bare = machines.up(["s13"], "13", h100(nouveau=False), PLACES)[0]
         made = Journey(bare, services_up())
         _drive(made)
         _serve(made)
         yield made
         services_down()
-        machine.down(PLACES)
+        machines.down(PLACES)
 
 
 def _drive(made: Journey) -> None:

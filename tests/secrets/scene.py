@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rehearsal import machine, services, ssh
+from rehearsal import machines, services, ssh
 from rehearsal.machine import Machine
 from rehearsal.places import REPOSITORY, Places
 from tests.rehearsal.operator import Operator
@@ -100,14 +100,14 @@ def raised() -> Scene:
     ssh.make_key(PLACES.root / "secrets/engine_key")
     hidden["signing key"] = _seed(PLACES.root / "secrets/engine_key")
     _lock_away(hidden["hub token"])
-    scene = Scene(machine.up([NAME], "13", places=PLACES)[0], _operator(hidden["registry key"]), forms(hidden), hidden)
+    scene = Scene(machines.up([NAME], "13", places=PLACES)[0], _operator(hidden["registry key"]), forms(hidden), hidden)
     services.services_up()
     return scene
 
 
 def throw_away() -> None:
     """No machine, service, secret or engine of this rehearsal is left."""
-    machine.down(PLACES)
+    machines.down(PLACES)
     services.services_down()
     for name in ("secrets", "engines", "snapshots", "home", "tmp"):
         shutil.rmtree(PLACES.root / name, ignore_errors=True)

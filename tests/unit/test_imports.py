@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import subprocess
 from collections.abc import Iterator
@@ -36,6 +37,41 @@ def imports(file: Path) -> Iterator[str]:
         elif isinstance(node, ast.ImportFrom):
             above = list(file.parts[: len(file.parts) - node.level]) if node.level else []
             yield ".".join([*above, *([node.module] if node.module else [])])
+
+
+@functools.cache
+def module_names() -> frozenset[str]:
+    """Every module of this repository, as an import names it."""
+    return frozenset(".".join(path.with_suffix("").parts).removesuffix(".__init__") for path in python_files())
+
+
+def imported_modules(file: Path) -> Iterator[str]:
+    """The modules of this repository that a file imports; `from a import b` names `a.b` where that is a module."""
+    known = module_names()
+    for node in ast.walk(ast.parse((ROOT / file).read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name in known)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+            yield from {name if name in known else node.module for name in names}
+
+
+def circle(arrows: dict[str, list[str]]) -> list[str]:
+    """The modules of one circle of imports, the first repeated at the end; empty if there is none."""
+    finished: set[str] = set()
+
+    def walk(module: str, path: list[str]) -> list[str]:
+        if module in path:
+            return [*path[path.index(module) :], module]
+        if module in finished:
+            return []
+        for target in arrows.get(module, []):
+            if way := walk(target, [*path, module]):
+                return way
+        finished.add(module)
+        return []
+
+    return next(filter(None, (walk(module, []) for module in arrows)), [])
 
 
 def crossings(pattern: str, forbidden: str, *except_in: str) -> list[str]:
@@ -103,6 +139,17 @@ def test_nothing_imports_the_rehearsal() -> None:
     """Production code does not know that it is being rehearsed."""
     allowed = ("rehearsal/", "tests/", "inventories/rehearsal")
     assert crossings(r"", r"rehearsal\b", *allowed) == []
+
+
+def test_modules_of_the_rehearsal_import_each_other_one_way() -> None:
+    """An import inside a function or for the type checker alone counts like any other."""
+    files = [file for file in python_files() if file.parts[0] == "rehearsal" and "llmapi" not in file.parts]
+    names = {file: ".".join(file.with_suffix("").parts).removesuffix(".__init__") for file in files}
+    assert circle({names[file]: sorted(imported_modules(file)) for file in files}) == []
+
+
+def test_a_circle_of_imports_is_told_by_its_modules() -> None:
+    assert circle({"a": ["b"], "b": ["c", "d"], "c": [], "d": ["b"]}) == ["b", "d", "b"]
 
 
 def test_production_code_does_not_mention_the_rehearsal() -> None:

@@ -1,0 +1,106 @@
+"""Rehearsal machines: which there are, and how they are made, forked from a snapshot, kept as one, and thrown away.
+
+A machine is a stack of read-only layers (a root file system from the cache, then snapshots) under a layer of its own,
+plus the few directories that must be plain ones. What makes it *this* machine (machine id, host keys, name, address)
+is written into its own layer when it is forked, so forks of one snapshot never share it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from rehearsal import forks, network, requirements, ssh
+from rehearsal.hardware import Hardware, h100
+from rehearsal.machine import Machine
+from rehearsal.places import Places, RehearsalRefused
+from rehearsal.qemu_machine import QemuMachine
+from rehearsal.rootfs import remove_tree
+
+
+def known(places: Places | None = None) -> list[Machine]:
+    """Every machine of the rehearsal, by name."""
+    places = places or Places.here()
+    return [_machine(path.parent.name, places) for path in sorted(places.machines.glob("*/machine.json"))]
+
+
+def _machine(name: str, places: Places) -> Machine:
+    """As its record says: sharing the outer kernel, or with one of its own."""
+    nspawn_machine = Machine(name, places)
+    return QemuMachine(name, places) if nspawn_machine.kind == "qemu" else nspawn_machine
+
+
+def named(name: str, places: Places | None = None) -> Machine:
+    """The machine of that name; refuses when there is none, naming those there are."""
+    candidates = {candidate.name: candidate for candidate in known(places)}
+    if name in candidates:
+        return candidates[name]
+    names = ", ".join(candidates) or "none"
+    raise RehearsalRefused(f"there is no machine {name}\n  known   {names}\n  try     python -m rehearsal up {name}")
+
+
+def up(
+    names: Sequence[str] = ("d13a",),
+    debian: str = "13",
+    hardware: Hardware | None = None,
+    places: Places | None = None,
+    snapshot: str | None = None,
+    kind: str = "nspawn",
+) -> list[Machine]:
+    """The named machines run and answer over SSH; those that did already are left as they are.
+
+    Refuses: what `requirements` finds missing on the outer machine; a bridge that belongs to another rehearsal.
+    """
+    places = places or Places.here()
+    requirements.require(places, kind)
+    with places.locked():
+        ssh.make_key(places.identity_file)
+        network.bring_up(places)
+        wanted = [_existing_or_new(name, debian, hardware or h100(), places, snapshot, kind) for name in names]
+        for one in wanted:
+            one.power_on()
+        write_ssh_config(places)
+    for one in wanted:
+        one.wait()
+    return wanted
+
+
+def down(places: Places | None = None) -> None:
+    """No machine, mount, rule or process of this rehearsal is left; snapshots and the cache are kept."""
+    places = places or Places.here()
+    with places.locked():
+        for one in known(places):
+            one.destroy()
+        # A machine whose making was interrupted has a directory but no record.
+        remove_tree(places.machines)
+        remove_tree(ssh.control_directory(places))
+        network.take_down(places)
+        write_ssh_config(places)
+
+
+def snapshot(source: Machine, name: str) -> Path:
+    """The stopped machine's present state is kept under `name` for forks; the machine itself goes on from it."""
+    if source.state != "off":
+        raise RehearsalRefused(
+            f"{source.name} is {source.state}; a snapshot is taken of a machine that is off\n"
+            f"  try     python -m rehearsal stop {source.name}"
+        )
+    take = forks.take_virtual_snapshot if source.kind == "qemu" else forks.take_snapshot
+    return take(source.directory, source.places.snapshots / name)
+
+
+def write_ssh_config(places: Places) -> None:
+    """ssh_config and known_hosts name the machines there are now."""
+    records = [one.record for one in known(places)]
+    ssh.write_config(places, [(str(r["name"]), str(r["address"]), str(r["host_key"])) for r in records])
+
+
+def _existing_or_new(
+    name: str, debian: str, hardware: Hardware, places: Places, snapshot: str | None, kind: str
+) -> Machine:
+    directory = Machine(name, places).directory
+    if not (directory / "machine.json").exists():
+        remove_tree(directory)
+        make = forks.fork_virtual if kind == "qemu" else forks.fork
+        make(directory, places, debian, hardware, snapshot)
+    return _machine(name, places)
