@@ -47,11 +47,18 @@ def address_of(text: str) -> tuple[IPv4Address | IPv6Address, int]:
 
 
 def _overlap(address: IPv4Address | IPv6Address, server: ServerSlice) -> bool:
-    """Whether a listener there keeps the server from listening; an address for all of them keeps every one."""
-    if address.is_unspecified or server.address in ("0.0.0.0", "::"):
-        return True
-    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
-    return str(mapped or address) == server.address
+    """True if a listener at `address` keeps the server from listening; a listener on every address always does.
+
+    Addresses are compared, never their text: Python 3.13 writes `::ffff:127.0.0.1` where 3.11 and 3.12 write
+    `::ffff:7f00:1`, and an inventory may write either.
+    """
+    taken, wanted = _unmapped(address), _unmapped(ip_address(server.address))
+    return taken.is_unspecified or wanted.is_unspecified or taken == wanted
+
+
+def _unmapped(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
+    """The IPv4 address that a mapped one (`::ffff:a.b.c.d`) stands for; any other address as it is."""
+    return (address.ipv4_mapped if isinstance(address, IPv6Address) else None) or address
 
 
 def reachable(seen: Seen, mine: Slice) -> Iterator[Refusal]:

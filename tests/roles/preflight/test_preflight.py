@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
+from ipaddress import ip_address
 from typing import Any
 
 import pytest
@@ -14,7 +16,7 @@ from roles import preflight
 from roles.preflight.defaults import Defaults
 from roles.preflight.facts import addresses
 from roles.preflight.judge import judge, notes
-from roles.preflight.network import address_of
+from roles.preflight.network import address_of, ports
 from roles.seen import Seen
 from tests.roles.fake import Ran, run
 from tests.roles.slices import a_slice
@@ -192,10 +194,21 @@ def test_nouveau_is_told_beforehand() -> None:
         ("0100007F:1F40", "127.0.0.1", 8000),
         ("00000000000000000000000001000000:0016", "::1", 22),
         ("0000000000000000FFFF00000100007F:1F40", "::ffff:7f00:1", 8000),
+        ("0000000000000000FFFF00000100007F:1F40", "::ffff:127.0.0.1", 8000),
     ],
 )
 def test_the_kernels_notation_of_addresses_is_read(text: str, address: str, port: int) -> None:
-    assert (str(address_of(text)[0]), address_of(text)[1]) == (address, port)
+    """Compared as addresses: Pythons from 3.13 on write a mapped one another way."""
+    assert address_of(text) == (ip_address(address), port)
+
+
+@pytest.mark.parametrize("written", ["::ffff:7f00:1", "::FFFF:127.0.0.1", "0:0:0:0:0:ffff:7f00:1", "127.0.0.1"])
+@pytest.mark.parametrize("listening", ["0100007F:1F40", "0000000000000000FFFF00000100007F:1F40"])
+def test_a_taken_port_is_seen_however_the_inventory_writes_the_address(written: str, listening: str) -> None:
+    mine = a_slice("debian-12")
+    mine = replace(mine, servers=tuple(replace(server, address=written) for server in mine.servers))
+    seen = Seen(values={**GOOD, "listening": listening})
+    assert [problem.kind for problem in ports(seen, mine)] == ["port-taken"]
 
 
 def test_canonical_drivers_need_no_address_of_nvidia() -> None:
