@@ -46,7 +46,9 @@ def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(prog="python -m benchmarks.encoders", description=__doc__.split("\n")[0])
     made.add_argument("--device", default="cuda:0")
     made.add_argument("--small", action="store_true", help="small random models and a few clients, for a CPU")
-    made.add_argument("--cases", nargs="*", default=[], choices=[*cases.SHAPES, []], help="all of them unless named")
+    made.add_argument(
+        "--cases", nargs="*", default=[], choices=[*cases.NAMED, []], help="those of the table unless named"
+    )
     made.add_argument("--runs", type=int, default=5)
     made.add_argument("--seconds", type=float, default=3.0, help="length of one run over gRPC; HTTP takes half of it")
     made.add_argument("--without-naive", action="store_true")

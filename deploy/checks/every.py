@@ -14,6 +14,7 @@ from deploy.checks.mig import mig_problems
 from deploy.checks.models import model_problems
 from deploy.checks.parallel import slow_links
 from deploy.checks.placed import Placed
+from deploy.checks.products import fp8_gains_and_costs
 from deploy.checks.release import ending_soon, release_problems
 from deploy.checks.rollout import no_hosts, rollout_problems
 from deploy.checks.secrets import secret_problems
@@ -78,5 +79,6 @@ def _host_notices(host: Host, surroundings: Surroundings) -> Iterator[str]:
     for server in host.servers:
         for model in server.models:
             served = serve(model, surroundings)
+            yield from fp8_gains_and_costs(model)
             if served and isinstance(model, LLM) and served.architecture.kind == "llm":
                 yield from slow_links(Placed.of(host, server, served, model))

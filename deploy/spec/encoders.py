@@ -17,8 +17,9 @@ DType = Literal["float16", "bfloat16", "float32"]
 class Encoder:
     """What embedder and reranker share. `device="cpu"` serves without a GPU (small models, development).
 
-    `products="fp8"` computes the dense layers in 8 bits, less exactly: bge-reranker-large ran 39 to 54 % faster on an
-    H100, nomic-embed-text-v2-moe 9 to 16 % (README). The server compares pooled states with the 16-bit ones as it
+    `products="fp8"` computes the dense layers in 8 bits, less exactly: bge-reranker-large ran 32 to 55 % faster on an
+    H100. nomic-embed-text-v2-moe ran 14 to 19 % faster in large passes and slower where the host's CPU is the limit
+    (README; figures in checks.products). The server compares pooled states with the 16-bit ones as it
     starts and refuses the model above 1 - cosine 0.01; how your own ranking fares is yours to measure. Experts, router
     and head stay as `dtype` says.
 

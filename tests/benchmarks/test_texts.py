@@ -5,7 +5,7 @@ from pathlib import Path
 
 from benchmarks import cases, words
 
-NAMES = list(cases.SHAPES)
+NAMES = list(cases.NAMED)
 
 
 def test_the_vocabulary_has_the_published_number_of_entries() -> None:
