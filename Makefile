@@ -79,7 +79,7 @@ gpu: ## the encoders' tests on this machine's GPU, with a PYTHON that has torch 
 	$(PYTHON) -m pytest -m gpu $(PYTEST_ARGS)
 
 # benchmarks/bring_triton.py is for machines without a package index. Nothing else may run beside it.
-measure: ## the README's table of encoders, the same beside a neighbour, and 200,000 mixed requests; 20 minutes of a GPU
+measure: ## the tables of benchmarks/README.md: encoders, the same beside a neighbour, and 200,000 mixed requests; 20 minutes of a GPU
 	$(PYTHON) -m benchmarks.encoders --seconds 1 --fp8
 	$(PYTHON) -m benchmarks.encoders --seconds 1 --without-naive --without-http --neighbour
 	$(PYTHON) -m benchmarks.soak

@@ -1,4 +1,4 @@
-"""The chart of the README: documents a second of the naive backend, of ours and of the physical limit, as SVG.
+"""The chart of benchmarks/README.md: documents a second of the naive backend, of ours and of the limit, as SVG.
 
     python -m benchmarks.chart benchmarks/results/h100.json docs.svg
 

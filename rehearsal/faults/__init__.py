@@ -49,7 +49,7 @@ def fault(name: str) -> Fault:
 
 
 def table() -> str:
-    """The README's table."""
+    """The table of rehearsal/README.md."""
     rows = [f"| `{each.name}`: {each.summary} | {each.happens} | {_seen(each)} |" for each in FAULTS.values()]
     return "\n".join(["| fault | what happens | what the operator sees, and does |", "| --- | --- | --- |", *rows])
 

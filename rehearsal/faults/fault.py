@@ -1,6 +1,6 @@
 """What a fault is: something that goes wrong on one machine, at one moment of a deploy, and can be put right again.
 
-The texts are the operator's: the README's table is made of them, and the tests hold every run to `says`.
+The texts are the operator's: the table of rehearsal/README.md is made of them, and the tests hold every run to `says`.
 """
 
 from __future__ import annotations

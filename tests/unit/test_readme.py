@@ -99,6 +99,7 @@ def test_the_table_of_what_fits_is_the_planners() -> None:
 
 @pytest.mark.parametrize("word", ["engine", "PyTorch", "vLLM"])
 def test_the_choice_of_a_path_is_explained(word: str) -> None:
-    """In a section of its own."""
-    section = README.read_text("utf-8").split("## Engine or PyTorch path, or vLLM?")[1].split("\n## ")[0]
+    """In a section of its own, beside the inventories."""
+    page = README.parent / "inventories/README.md"
+    section = page.read_text("utf-8").split("## Engine, PyTorch backend or vLLM")[1].split("\n## ")[0]
     assert word in section

@@ -1,0 +1,86 @@
+"""The table of knobs in roles/README.md is what the roles' `Defaults` say: name, value, unit and reason.
+
+`GOLDEN=write pytest tests/unit/test_knobs.py` writes it anew.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import os
+import re
+from dataclasses import fields
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "roles/README.md"
+BLOCK = re.compile(r"(?<=<!-- knobs: tests/unit/test_knobs.py writes this -->\n)(.*?)(?=<!-- end of knobs -->)", re.S)
+ROLES = sorted(file.parent.name for file in (ROOT / "roles").glob("*/defaults.py"))
+UNITS = {"seconds": "s", "hours": "h", "mib": "MiB", "percent": "%"}
+
+
+def table() -> str:
+    """The whole table in Markdown, one row a knob."""
+    head = "\n| role | knob | default | unit | why |\n| --- | --- | --- | --- | --- |\n"
+    return head + "".join(row(role, name, value, why) for role in ROLES for name, value, why in knobs(role)) + "\n"
+
+
+def row(role: str, name: str, value: object, why: str) -> str:
+    """One line of the table."""
+    unit = UNITS.get(name.rsplit("_", 1)[-1], "")
+    return f"| {role} | `{name}` | {shown(value)} | {unit} | {why.replace('|', chr(92) + '|')} |\n"
+
+
+def shown(value: object) -> str:
+    """A default as an inventory would write it, in code."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        return f"`{value}`" if not isinstance(value, str) else f'`"{value}"`'
+    return f"{value:,}"
+
+
+def knobs(role: str) -> list[tuple[str, Any, str]]:
+    """(name, default, reason) of every field of a role's `Defaults`, in its order."""
+    defaults = importlib.import_module(f"roles.{role}.defaults").Defaults()
+    why = reasons(ROOT / "roles" / role / "defaults.py")
+    return [(field.name, getattr(defaults, field.name), why.get(field.name, "")) for field in fields(defaults)]
+
+
+def reasons(file: Path) -> dict[str, str]:
+    """The string below each field of `Defaults`, on one line."""
+    body = next(
+        node.body
+        for node in ast.parse(file.read_text("utf-8")).body
+        if isinstance(node, ast.ClassDef) and node.name == "Defaults"
+    )
+    found = {}
+    for field, below in pairwise(body):
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and isinstance(below, ast.Expr):
+            assert isinstance(below.value, ast.Constant)
+            found[field.target.id] = " ".join(str(below.value.value).split())
+    return found
+
+
+def test_the_table_of_knobs_is_what_the_roles_say() -> None:
+    """To the letter."""
+    text = PAGE.read_text("utf-8")
+    if os.environ.get("GOLDEN") == "write":
+        PAGE.write_text(BLOCK.sub(lambda _: table(), text), "utf-8")
+    assert BLOCK.findall(PAGE.read_text("utf-8")) == [table()]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "line"),
+    [
+        ("keep_images", 0, "| cleanup | `keep_images` | 0 |  | why |\n"),
+        ("tmp_mib", 4096, "| cleanup | `tmp_mib` | 4,096 | MiB | why |\n"),
+        ("repository", "https://x", '| cleanup | `repository` | `"https://x"` |  | why |\n'),
+        ("check_network", True, "| cleanup | `check_network` | `True` |  | why |\n"),
+    ],
+)
+def test_a_knob_is_a_row_with_its_unit(name: str, value: object, line: str) -> None:
+    """The unit is what the name ends in."""
+    assert row("cleanup", name, value, "why") == line
