@@ -20,12 +20,18 @@ from deploy.fleet import Fleet
 REFUSED = 1
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Example: enginehouse plan inventories/h100.py",
+)
 def main() -> None:
     """Decide what every host is to become, without touching one."""
 
 
-@main.command()
+@main.command(
+    short_help="Print what every host is to become, and a digest of it.",
+    epilog="Example: enginehouse plan inventories/h100.py",
+)
 @click.argument("inventory")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 @click.option("--limit", multiple=True, help="Hosts, groups or patterns to show; the digest stays that of the whole.")
@@ -33,16 +39,19 @@ def main() -> None:
 def plan(inventory: str, as_json: bool, limit: tuple[str, ...], data: tuple[str, ...]) -> None:
     """Print the plan of INVENTORY and its digest, or every reason why there is none."""
     with refusals_shown(inventory, as_json):
-        made = load_plan(inventory, data, limit)
+        found = load_plan(inventory, data, limit)
         if as_json:
-            click.echo(json.dumps(made.to_json(), indent=2, ensure_ascii=False))
+            click.echo(json.dumps(found.to_json(), indent=2, ensure_ascii=False))
         else:
             from deploy.report import plan_report
 
-            show(plan_report(made))
+            show(plan_report(found))
 
 
-@main.command()
+@main.command(
+    short_help="Say how many tokens and users fit on a GPU beside models.",
+    epilog="Example: enginehouse fit h100 gpt-oss-20b bge-reranker-large",
+)
 @click.argument("gpu")
 @click.argument("models", nargs=-1, required=True)
 @click.option("--release", default="26.07", show_default=True)
@@ -61,7 +70,10 @@ def fit(gpu: str, models: tuple[str, ...], release: str, as_json: bool) -> None:
             show(fit_report(found))
 
 
-@main.command()
+@main.command(
+    short_help="Write the digest of the image into an inventory.",
+    epilog="Example: enginehouse pin inventories/h100.py",
+)
 @click.argument("inventory")
 @click.option("--data", multiple=True, help="KEY=VALUE above what the inventory says.")
 def pin(inventory: str, data: tuple[str, ...]) -> None:
@@ -69,11 +81,14 @@ def pin(inventory: str, data: tuple[str, ...]) -> None:
     from deploy.edge.pin import pinned, write_digest
 
     with refusals_shown(inventory, False):
-        made = load_plan(inventory, data)
-        click.echo(write_digest(Path(inventory), pinned(made)), nl=False)
+        found = load_plan(inventory, data)
+        click.echo(write_digest(Path(inventory), pinned(found)), nl=False)
 
 
-@main.command()
+@main.command(
+    short_help="Judge a pasted command, and print the right one.",
+    epilog="Example: enginehouse check 'trtllm-build --max_batchsize 64'",
+)
 @click.argument("pasted", metavar="TEXT_OR_FILE")
 @click.option("--release", default="", help="A release such as 26.07, or a TensorRT-LLM version; else the image's.")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
@@ -88,7 +103,10 @@ def check(pasted: str, release: str, as_json: bool) -> None:
         sys.exit(0 if found.is_fine else REFUSED)
 
 
-@main.command()
+@main.command(
+    short_help="Write an inventory for a machine, from its own answers.",
+    epilog="Example: enginehouse init ubuntu@203.0.113.7:2222",
+)
 @click.argument("target", metavar="USER@HOST")
 def init(target: str) -> None:
     """Ask a machine over ssh what it is, and write an inventory for it."""

@@ -79,6 +79,11 @@ def read_host(name: str, data: Mapping[str, Any], groups: tuple[str, ...] = ()) 
     return host, [*problems, *wrong, *translate(data, host)]
 
 
+def is_read(key: str) -> bool:
+    """True if this project reads the data key, and not pyinfra or an operator's own roles."""
+    return key in SPEC_KEYS or key in FLEET_KEYS or key.endswith("_settings")
+
+
 def _data_of(source: Any) -> dict[str, Any]:
     data = source.data
     return dict(data.dict() if hasattr(data, "dict") else data)

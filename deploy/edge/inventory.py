@@ -6,19 +6,23 @@ is imported only when an inventory is loaded.
 
 from __future__ import annotations
 
+import fnmatch
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from deploy.checks.rollout import no_hosts
 from deploy.edge.engine_inputs import input_problems
 from deploy.edge.engine_records import with_engines
+from deploy.edge.groups import contradictions, repeated_hosts, shape_problems
+from deploy.edge.inventory_file import confirm_is_python, missing, syntax_refusal
 from deploy.edge.local_weights import look_around
-from deploy.edge.mistakes import explained
-from deploy.errors import refuse_all
-from deploy.fleet import Fleet
+from deploy.edge.mistakes import connector_refusal, explained, no_host_in_limit
+from deploy.errors import Refusal, refuse_all
+from deploy.fleet import Fleet, is_read
 from deploy.plan import Plan, make_plan
-from deploy.refuse import refuse
 
 _plans: WeakKeyDictionary[Any, Plan] = WeakKeyDictionary()
 
@@ -30,40 +34,69 @@ def planned(inventory: Any, host: Any) -> Plan:
     """
     real = getattr(host, "inventory", inventory)
     if real not in _plans:
-        made = _plan_of(real)
-        refuse_all(input_problems(made.slices, Path.cwd()))
-        _plans[real] = made
+        plan = _plan_of(real)
+        refuse_all(input_problems(plan.slices, Path.cwd()))
+        _plans[real] = plan
     limited = getattr(getattr(real, "state", None), "limit_hosts", None)
-    return _plans[real].only(one.name for one in limited) if isinstance(limited, list) else _plans[real]
+    return _plans[real].only(host.name for host in limited) if isinstance(limited, list) else _plans[real]
 
 
 def _plan_of(inventory: Any) -> Plan:
     """The plan of an inventory in the surroundings of this machine."""
     fleet, root = Fleet.of(inventory), Path.cwd()
+    if hasattr(inventory, "get_group_data"):
+        fleet = replace(fleet, unread=(*fleet.unread, *contradictions(inventory, is_read)))
     return make_plan(fleet, with_engines(look_around(fleet, root), inventory, fleet, root))
 
 
 def load_inventory(file: str, data: dict[str, Any]) -> Any:
-    """pyinfra's own reading of an inventory: group data, host data, and `data` above both."""
+    """pyinfra's own reading of an inventory: group data, host data, and `data` above both.
+
+    Raises: a Refusal for a file that is no Python, ends with an exception, or holds what pyinfra stumbles over.
+    """
+    from pyinfra.api.exceptions import PyinfraError
     from pyinfra.api.state import State
     from pyinfra.context import ctx_state
     from pyinfra_cli.exceptions import UnexpectedExternalError
     from pyinfra_cli.inventory import make_inventory
 
-    if not Path(file).is_file():
-        raise refuse(
-            "no-inventory",
-            f"there is no inventory {file}",
-            where=file,
-            seen="no such file",
-            wanted="a Python file with hosts, such as inventories/h100.py",
-            attempt="enginehouse plan inventories/h100.py",
-        )
+    confirm_is_python(file)
     with ctx_state.use(State()):
         try:
+            _confirm_groups(file)
             return make_inventory(file, override_data=data, cwd=str(Path.cwd()))
         except UnexpectedExternalError as error:
-            raise explained(error.exception, file) from None
+            raise explained(error.exception, str(error.filename)) from None
+        except SyntaxError as error:  # of a file in group_data
+            raise syntax_refusal(error, str(error.filename)) from None
+        except Refusal:
+            raise
+        except (PyinfraError, ValueError) as error:  # ValueError: a connector's program printed no JSON
+            raise connector_refusal(error, file) from None
+
+
+def _confirm_groups(file: str) -> None:
+    """Nothing is returned. Raises: a Refusal for groups pyinfra cannot read or would read one of silently."""
+    from pyinfra_cli.util import exec_file
+
+    variables = exec_file(file, return_locals=True)
+    refuse_all(shape_problems(variables, file))
+    refuse_all(repeated_hosts(variables, is_read))
+
+
+def confirm_loads(file: str, data: Iterable[str] = (), limit: Iterable[str] = ()) -> None:
+    """Nothing is returned. Raises: a Refusal where pyinfra would print a traceback over an inventory file, or would
+    end well without a host.
+
+    What is no file (a host's name, `@local`, a module) is left to pyinfra.
+    """
+    if Path(file).exists():
+        inventory = load_inventory(file, override_data(data))
+        if not list(inventory):
+            raise no_hosts()
+        names_in(inventory, limit)
+    elif "/" in file.partition("@")[0] or file.endswith(".py"):
+        raise missing(file)
 
 
 def load_plan(file: str, data: Iterable[str] = (), limit: Iterable[str] = ()) -> Plan:
@@ -78,12 +111,22 @@ def host_data(file: str, data: Iterable[str] = ()) -> dict[str, dict[str, Any]]:
 
 
 def names_in(inventory: Any, limit: Iterable[str]) -> list[str]:
-    """Hosts of these groups, names or patterns, as pyinfra's `--limit` takes them; all without any."""
-    if not limit:
+    """Hosts of these groups, names or patterns, as pyinfra's `--limit` takes them; all without any.
+
+    Raises: a Refusal for a word of `limit` that matches no host.
+    """
+    words = tuple(limit)
+    if not words:
         return [host.name for host in inventory]
     from pyinfra_cli.cli import _apply_inventory_limit
 
-    return [host.name for host in _apply_inventory_limit(inventory, tuple(limit))]
+    hosts, groups = [host.name for host in inventory], [name for name in inventory.groups if inventory.groups[name]]
+    refuse_all(
+        no_host_in_limit(word, hosts, groups)
+        for word in words
+        if word not in groups and not fnmatch.filter(hosts, word)
+    )
+    return [host.name for host in _apply_inventory_limit(inventory, words)]
 
 
 def override_data(pairs: Iterable[str]) -> dict[str, Any]:

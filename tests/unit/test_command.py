@@ -9,6 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
+
+from deploy.__main__ import main
 
 ROOT = Path(__file__).parents[2]
 INVENTORY = "inventories/h100.py"
@@ -49,12 +52,13 @@ def test_refusals_are_json_too() -> None:
     assert [problem["kind"] for problem in json.loads(done.stdout)["refusals"]] == ["release-not-offered"]
 
 
-def test_limit_shows_some_hosts_under_the_same_digest() -> None:
-    """A pattern that matches nobody shows nobody."""
-    whole, none = (
-        json.loads(enginehouse("plan", INVENTORY, "--json", *more).stdout) for more in ([], ["--limit", "x*"])
-    )
-    assert (whole["digest"], list(none["hosts"])) == (none["digest"], [])
+def test_limit_shows_some_hosts_under_the_same_digest(tmp_path: Path) -> None:
+    """A pattern chooses among the hosts."""
+    text = (ROOT / INVENTORY).read_text().replace('["h100-01.example.internal"]', '["h100-01", "h100-02"]')
+    (tmp_path / "fleet.py").write_text(text)
+    plans = [enginehouse("plan", str(tmp_path / "fleet.py"), "--json", *more) for more in ([], ["--limit", "*-02"])]
+    whole, some = (json.loads(done.stdout) for done in plans)
+    assert (whole["digest"], list(some["hosts"])) == (some["digest"], ["h100-02"])
 
 
 def test_an_unexpected_plan_is_refused() -> None:
@@ -82,6 +86,22 @@ def test_the_verbs_are_listed() -> None:
     """And nothing that is not there yet."""
     text = enginehouse("--help").stdout
     assert [verb for verb in ("fit", "init", "pin", "plan") if f"  {verb} " in text] == ["fit", "init", "pin", "plan"]
+
+
+@pytest.mark.parametrize("verb", sorted(main.commands))
+def test_every_verb_has_an_example(verb: str) -> None:
+    """One line to paste, under its options."""
+    shown = CliRunner().invoke(main, [verb, "--help"]).output
+    assert [line.strip()[:20] for line in shown.splitlines() if "Example:" in line] == ["Example: enginehouse"]
+    assert f"Example: enginehouse {verb} " in shown
+
+
+def test_no_summary_of_a_verb_is_cut() -> None:
+    """In 80 columns, where click would end a long one with dots."""
+    lines = CliRunner().invoke(main, ["--help"], terminal_width=80).output.partition("Commands:")[2].splitlines()
+    summaries = [line.split(maxsplit=1) for line in lines if line.strip() and "Example" not in line]
+    assert [verb for verb, _ in summaries] == sorted(main.commands)
+    assert [summary for _, summary in summaries if summary.endswith(("...", "…"))] == []
 
 
 def pyinfra(directory: Path, *words: str) -> subprocess.CompletedProcess[str]:

@@ -1,0 +1,230 @@
+"""Files that are no inventory: each a whole message, from `enginehouse` and from pyinfra, and never a traceback."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from deploy.edge.inventory import load_inventory, load_plan, names_in
+from deploy.errors import Refusal
+
+ROOT = Path(__file__).parents[2]
+STATE = "  state   planning; no host was changed"
+GROUP = '(["h100-01.example.internal"], {"machine": Machine(…), "servers": (Server(…),)})'
+
+
+def refused(directory: Path, text: str, name: str = "fleet.py") -> str:
+    """The refusal of an inventory with this text, as printed; the directory of the test is left out."""
+    file = directory / name
+    file.write_text(text)
+    with pytest.raises(Refusal) as refusal:
+        load_inventory(str(file), {})
+    return str(refusal.value).replace(f"{directory}/", "")
+
+
+def test_an_unclosed_bracket_is_named_by_line_and_column(tmp_path: Path) -> None:
+    """Python knows where it was opened."""
+    assert refused(tmp_path, 'x = 1\nhosts = (["a"], {\n') == (
+        "fleet.py is not Python: '{' was never closed, line 2, column 17\n"
+        "  where   fleet.py:2:17\n"
+        '  seen    hosts = (["a"], {\n'
+        "  wanted  a line Python can read\n"
+        "  try     correct line 2, then: enginehouse plan fleet.py\n" + STATE
+    )
+
+
+def test_a_syntax_error_is_named_by_line_and_column(tmp_path: Path) -> None:
+    """With the line itself."""
+    assert refused(tmp_path, 'hosts = (["a"], dict(a=1 b=2))\n') == (
+        "fleet.py is not Python: invalid syntax. Perhaps you forgot a comma?, line 1, column 24\n"
+        "  where   fleet.py:1:24\n"
+        '  seen    hosts = (["a"], dict(a=1 b=2))\n'
+        "  wanted  a line Python can read\n"
+        "  try     correct line 1, then: enginehouse plan fleet.py\n" + STATE
+    )
+
+
+def test_a_syntax_error_beside_the_inventory_names_its_own_file(tmp_path: Path) -> None:
+    """`group_data/` is read with every inventory of its directory."""
+    (tmp_path / "group_data").mkdir()
+    (tmp_path / "group_data" / "all.py").write_text("release = (\n")
+    assert refused(tmp_path, 'hosts = ["a"]\n').startswith(
+        "group_data/all.py is not Python: '(' was never closed, line 1, column 11\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "kind", "first", "copy"),
+    [
+        ("fleet.yml", "# ours\nall:\n  hosts:\n", "YAML", "all:", "fleet.py"),
+        ("fleet.py", "all:\n  hosts:\n", "YAML", "all:", "fleet_hosts.py"),
+        ("hosts", "[h100]\nh100-01 ansible_user=ubuntu\n", "INI", "[h100]", "hosts.py"),
+        ("fleet.ini", "; ours\n[h100:children]\n", "INI", "[h100:children]", "fleet.py"),
+    ],
+)
+def test_an_inventory_of_ansible_is_told_from_python(
+    tmp_path: Path, name: str, text: str, kind: str, first: str, copy: str
+) -> None:
+    """By its name or by its first line."""
+    assert refused(tmp_path, text, name) == (
+        f"{name} is {kind}, and an inventory is Python\n"
+        f"  where   {name}\n"
+        f"  seen    {first}\n"
+        f"  wanted  h100 = {GROUP}\n"
+        f"  try     cp inventories/h100.py {copy}, and write your hosts there\n" + STATE
+    )
+
+
+def test_a_directory_is_no_inventory(tmp_path: Path) -> None:
+    """Its first Python file is offered."""
+    (tmp_path / "b.py").write_text("hosts = []")
+    with pytest.raises(Refusal) as refusal:
+        load_inventory(str(tmp_path), {})
+    assert str(refusal.value).replace(str(tmp_path), "fleets") == (
+        "fleets is a directory, and an inventory is one file\n"
+        "  where   fleets\n"
+        "  seen    a directory that holds b.py\n"
+        "  wanted  one Python file with hosts, such as inventories/h100.py\n"
+        "  try     enginehouse plan fleets/b.py\n" + STATE
+    )
+
+
+def test_what_is_no_text_is_no_inventory(tmp_path: Path) -> None:
+    """A binary file, for example."""
+    (tmp_path / "fleet.py").write_bytes(b"\xff\xfe")
+    with pytest.raises(Refusal) as refusal:
+        load_inventory(str(tmp_path / "fleet.py"), {})
+    assert str(refusal.value).replace(f"{tmp_path}/", "") == (
+        "fleet.py cannot be read as text\n"
+        "  where   fleet.py\n"
+        "  seen    bytes that are not UTF-8\n"
+        "  wanted  a Python file in UTF-8 that you may read\n"
+        "  try     enginehouse plan inventories/h100.py\n" + STATE
+    )
+
+
+def test_an_exception_is_named_by_line(tmp_path: Path) -> None:
+    """The line of the inventory, not of what it called."""
+    assert refused(tmp_path, "import os\nuser = os.environ['NO_SUCH_VARIABLE_HERE']\n") == (
+        "fleet.py is Python, and it ended with KeyError\n"
+        "  where   fleet.py:2\n"
+        "  seen    'NO_SUCH_VARIABLE_HERE'\n"
+        "  wanted  a file Python can run\n"
+        "  try     python fleet.py\n" + STATE
+    )
+
+
+def test_an_unknown_connector_is_offered_the_nearest(tmp_path: Path) -> None:
+    """With its place in the file."""
+    assert refused(tmp_path, 'hosts = ["a", "@docket/x"]\n') == (
+        "pyinfra has no connector @docket\n"
+        "  where   fleet.py:1:15\n"
+        "  seen    @docket/x\n"
+        "  wanted  a host's name or address, or a connector pyinfra has\n"
+        "  try     did you mean `@docker`?  known: @docker, @dockerssh, @local, @ssh, @terraform, @vagrant\n" + STATE
+    )
+
+
+def programs(directory: Path, monkeypatch: pytest.MonkeyPatch, **scripts: str) -> None:
+    """PATH is a directory with these shell scripts alone."""
+    for name, script in scripts.items():
+        (directory / name).write_text(f"#!/bin/sh\n{script}\n")
+        (directory / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(directory))
+
+
+TERRAFORM = "terraform output -json, in this directory; then name one of its keys: @terraform/KEY.value"
+
+
+@pytest.mark.parametrize(
+    ("script", "seen"),
+    [
+        ("echo '{}'", "No Terraform output with key: `ips`, valid keys:"),
+        (
+            "echo 'no state file' >&2; exit 1",
+            "Local command failed: terraform output -json · no state file",
+        ),
+        ("echo Initializing", "Expecting value: line 1 column 1 (char 0)"),
+    ],
+)
+def test_a_connector_without_an_answer_is_a_refusal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, seen: str
+) -> None:
+    """No data, no state, no JSON."""
+    programs(tmp_path, monkeypatch, terraform=script)
+    assert refused(tmp_path, 'hosts = ["@terraform/ips"]\n') == (
+        "@terraform/ips names no hosts here\n"
+        "  where   fleet.py:1:10\n"
+        f"  seen    {seen}\n"
+        "  wanted  a connector whose program answers in this directory with hosts\n"
+        f"  try     {TERRAFORM}\n" + STATE
+    )
+
+
+@pytest.mark.parametrize("connector", ["terraform", "vagrant"])
+def test_a_connector_without_its_program_is_a_refusal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, connector: str
+) -> None:
+    """The shell's own words say which program is missing."""
+    programs(tmp_path, monkeypatch)
+    assert f"{connector}: not found" in refused(tmp_path, f'hosts = ["@{connector}"]\n')
+
+
+def test_a_limit_that_matches_no_host_is_refused() -> None:
+    """It was an empty plan with a digest, and exit 0."""
+    with pytest.raises(Refusal) as refusal:
+        load_plan("inventories/h100.py", limit=["h100-02"])
+    assert str(refusal.value) == (
+        "--limit h100-02 matches no host of this inventory\n"
+        "  where   --limit h100-02\n"
+        "  seen    hosts h100-01.example.internal\n"
+        "  wanted  a host's name, a pattern such as 'h100-*', or a group: h100\n"
+        "  try     --limit h100\n" + STATE
+    )
+
+
+def test_a_limit_takes_names_patterns_and_groups() -> None:
+    """As pyinfra does."""
+    inventory = load_inventory("inventories/h100.py", {})
+    assert [names_in(inventory, [word]) for word in ("h100", "h100-*", "h100-01.example.internal")] == [
+        ["h100-01.example.internal"]
+    ] * 3
+
+
+def pyinfra(inventory: str | Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """`pyinfra INVENTORY deploy.py` in the repository, where it finds config.py."""
+    argv = [sys.executable, "-m", "pyinfra", str(inventory), "deploy.py", "-y", *words]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    return subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False, cwd=ROOT, env=environment)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('hosts = (["@fake/a"], {\n', "is not Python: '{' was never closed, line 1, column 23"),
+        ("import nowhere\n", "is Python, and it ended with ModuleNotFoundError"),
+        ("", "the inventory has no hosts"),
+    ],
+)
+def test_pyinfra_s_own_run_is_refused_before_it_begins(tmp_path: Path, text: str, message: str) -> None:
+    """One message and exit 1; it was a traceback, or a success over no host."""
+    (tmp_path / "fleet.py").write_text(text)
+    done = pyinfra(tmp_path / "fleet.py")
+    assert (done.returncode, message in done.stderr, "Traceback" in done.stderr) == (1, True, False)
+    assert STATE in done.stderr
+
+
+def test_pyinfra_s_own_run_is_refused_where_its_limit_matches_no_host() -> None:
+    """It ended with success."""
+    done = pyinfra("inventories/h100.py", "--limit", "h100-02")
+    assert (done.returncode, "--limit h100-02 matches no host of this inventory" in done.stderr) == (1, True)
+
+
+def test_pyinfra_s_own_run_is_refused_where_the_file_is_missing() -> None:
+    """It ended with success, over a host of that name that did not resolve."""
+    done = pyinfra("inventories/h1OO.py")
+    assert (done.returncode, "there is no inventory inventories/h1OO.py" in done.stderr) == (1, True)
