@@ -47,7 +47,7 @@ deploy: $(READY) ## bring the hosts of INVENTORY to their plan
 rehearsal-packages: $(READY)
 	$(RUN)/python -m rehearsal requirements --install
 
-rehearse: $(TESTREADY) rehearsal-packages ## boot MACHINES, deploy for real, smoke-test, print the endpoints; FAULT=name: with a fault
+rehearse: $(TESTREADY) rehearsal-packages ## boot MACHINES, deploy for real, smoke-test, print how to ask; FAULT=name: with a fault
 	$(RUN)/python -m rehearsal.rehearse $(MACHINES) $(if $(FAULT),--fault $(FAULT))
 
 rehearse-qemu: $(TESTREADY) ## the same on a machine with a kernel of its own, one small model: half an hour or more where KVM is not to be had

@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from deploy.edge.inventory import load_plan
+from deploy.edge.inventory import host_data, load_plan
 from deploy.edge.local_weights import look_around
 from deploy.errors import Refusal, Refusals
 from deploy.fleet import Fleet
@@ -115,6 +115,29 @@ def init(target: str) -> None:
     with refusals_shown("", False):
         file = write_inventory(Path("inventories"), target, inventory_text(target, ask(target)))
         click.echo(f"wrote {file}; read it, then: enginehouse plan {file}")
+
+
+@main.command(
+    short_help="Ask the served models a question each.",
+    epilog='Example: enginehouse ask inventories/h100.py gpt-oss-20b "Say hello."',
+)
+@click.argument("inventory")
+@click.argument("model", default="")
+@click.argument("texts", metavar="[TEXT]...", nargs=-1)
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@click.option("--limit", multiple=True, help="Hosts, groups or patterns to ask.")
+@click.option("--data", multiple=True, help="KEY=VALUE above what the inventory says.")
+def ask(
+    inventory: str, model: str, texts: tuple[str, ...], as_json: bool, limit: tuple[str, ...], data: tuple[str, ...]
+) -> None:
+    """Ask every model of INVENTORY, or MODEL, one question.
+
+    Prints the line that asks, to paste, and the answer. A reranker takes a query and passages.
+    """
+    from deploy.edge.ask_models import asked_in_turn
+
+    with refusals_shown(inventory, as_json):
+        asked_in_turn(load_plan(inventory, data, limit), host_data(inventory, data), model, texts, click.echo, as_json)
 
 
 class refusals_shown:

@@ -30,6 +30,16 @@ def ssh_config(hosts: Iterable[tuple[str, Mapping[str, Any]]], include: str = ""
     return "\n".join([*blocks, *([f"Match all\nInclude {include}\n"] if include else []), shared])
 
 
+def ssh_words(name: str, data: Mapping[str, Any]) -> list[str]:
+    """The ssh command that logs in to a host by the inventory's settings; the host's name is the last word."""
+    file = ["-F", str(data["ssh_config_file"])] if data.get("ssh_config_file") else []
+    settings = {word: str(data[key]) for key, word in OPTIONS.items() if data.get(key)}
+    if strict := STRICTNESS.get(str(data.get("ssh_strict_host_key_checking") or "")):
+        settings["StrictHostKeyChecking"] = strict
+    settings |= {"BatchMode": "yes", "ConnectTimeout": "10"}
+    return ["ssh", *file, *(word for pair in settings.items() for word in ("-o", "=".join(pair))), name]
+
+
 def _block(name: str, data: Mapping[str, Any]) -> str:
     lines = [f"Host {name}", *(f"  {word} {data[key]}" for key, word in OPTIONS.items() if data.get(key))]
     strict = STRICTNESS.get(str(data.get("ssh_strict_host_key_checking") or ""))

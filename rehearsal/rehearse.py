@@ -1,6 +1,6 @@
 """`make rehearse`: machines, services, the real deploy over SSH, the smoke tests, and where to ask.
 
-    python -m rehearsal.rehearse [MACHINE...]     up, deploy, deploy again, smoke-test, print the endpoints
+    python -m rehearsal.rehearse [MACHINE...]     up, deploy, deploy again, smoke-test, print how to ask
     python -m rehearsal.rehearse --fault NAME     something goes wrong in it, is mended, and it runs again
     python -m rehearsal.rehearse --kind qemu      the same on machines with a kernel of their own, with --inventory FILE
     python -m rehearsal.rehearse --down           everything of this rehearsal is gone; the cache is kept
@@ -81,7 +81,7 @@ def rehearse(names: list[str], kind: str = "nspawn", inventory: str = INVENTORY)
         console.print("the smoke tests found something; see above", style="red")
         return 1
     _report(first, again, seconds, inventory)
-    return 0
+    return _ask(inventory)
 
 
 def rehearse_fault(names: list[str], fault: Fault) -> int:
@@ -196,6 +196,22 @@ def _endpoints(inventory: str) -> Table:
             addresses = [f"{server.address}:{port}" for port in ports]
             table.add_row(name, server.name, "\n".join(model.name for model in server.models), *addresses)
     return table
+
+
+def _ask(inventory: str) -> int:
+    """The last lines of a rehearsal: for each model a line to paste, and the answer to it. 1 if a model gave none."""
+    from deploy.edge.ask_models import asked_in_turn
+    from deploy.edge.inventory import host_data, load_plan
+    from deploy.errors import Refusal
+
+    console.rule("ask: paste a line here, or type `.venv/bin/enginehouse ask --help`", align="left")
+    try:
+        # By print and not by the console, which would break a long line in two.
+        asked_in_turn(load_plan(inventory), host_data(inventory), "", (), lambda text: print(text, flush=True))
+    except Refusal as refused:
+        console.print(str(refused), style="red", markup=False)
+        return 1
+    return 0
 
 
 if __name__ == "__main__":

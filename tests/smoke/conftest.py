@@ -18,11 +18,12 @@ import tritonclient.http
 from testinfra.host import Host
 
 from deploy.edge.inventory import host_data, load_plan
+from deploy.edge.reach import Endpoint, reach
 from deploy.errors import Refusal
 from deploy.plan import Plan
 from deploy.slice import ModelSlice, ServerSlice, Slice
 from deploy.ssh_config import ssh_config as ssh_config_text
-from tests.smoke.reach import Endpoint, reach
+from deploy.ssh_config import ssh_words
 
 # pyinfra's command line patches sockets and threads when imported; gRPC's client needs the real ones.
 with mock.patch("gevent.monkey.patch_all"):
@@ -80,7 +81,7 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 
 @pytest.fixture(scope="session")
 def ssh_config(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The generated ssh_config that testinfra and the tunnels use: the inventory's own SSH settings, nothing else."""
+    """The generated ssh_config that testinfra uses: the inventory's own SSH settings, nothing else."""
     path = tmp_path_factory.mktemp("ssh") / "config"
     hosts = _data(request.config)
     files = {str(Path(data["ssh_config_file"]).resolve()) for data in hosts.values() if data.get("ssh_config_file")}
@@ -125,9 +126,9 @@ def machine(mine: Slice, ssh_config: Path) -> Host:
 
 
 @pytest.fixture(scope="session")
-def endpoint(mine: Slice, server: ServerSlice, ssh_config: Path) -> Iterator[Endpoint]:
+def endpoint(request: pytest.FixtureRequest, mine: Slice, server: ServerSlice) -> Iterator[Endpoint]:
     """Where this server answers: its address, or a tunnel where it listens on the host's loopback only."""
-    with reach(mine, server, ssh_config) as found:
+    with reach(server, ssh_words(mine.host, _data(request.config)[mine.host])) as found:
         yield found
 
 

@@ -14,18 +14,17 @@ import tritonclient.grpc
 import tritonclient.http
 from tritonclient.utils import InferenceServerException
 
+from deploy.edge.reach import Endpoint
+from deploy.questions import HARMONY, SAMPLES
 from deploy.slice import ModelSlice, ServerSlice
 from roles.triton.engine import load_order
 from tests.smoke.ask import embed, generate, rerank
-from tests.smoke.reach import Endpoint
 
 HTTP = tritonclient.http.InferenceServerClient
 GRPC = tritonclient.grpc.InferenceServerClient
 
-PARAPHRASES = ("A man is eating food.", "A man eats something.")
+PARAPHRASES = SAMPLES["embedder"]
 UNRELATED = ("A man is eating food.", "The stock market fell sharply on Monday.")
-HARMONY = "<|start|>user<|message|>{}<|end|><|start|>assistant"
-"""gpt-oss wants its own chat format; Triton applies no template, the client renders it (trtllm-triton facts §3)."""
 
 
 def for_kind(kind: str) -> Callable[[Callable[..., None]], Callable[..., None]]:

@@ -1,0 +1,131 @@
+"""What to ask a served model over HTTP, and the same as one line to paste into a shell.
+
+A question is decided from the plan alone. `deploy/edge/ask_models.py` sends it, `deploy/answers.py` reads the reply.
+Triton applies no chat template: an LLM completes the text it is given. gpt-oss wants its own format around the text.
+Sources: Triton's HTTP, generate and inference extensions; names of tensors: templates/triton/*.pbtxt.j2.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from ipaddress import ip_address
+
+from deploy.refuse import refuse
+from deploy.slice import ModelSlice
+
+ANSWER_TOKENS = 64
+HARMONY = "<|start|>user<|message|>{}<|end|><|start|>assistant"
+SAMPLES: Mapping[str, tuple[str, ...]] = {
+    "llm": ("Say hello.",),
+    "embedder": ("A man is eating food.", "A man eats something."),
+    "reranker": ("What is the capital of France?", "Paris is the capital of France.", "Bananas are yellow."),
+}
+"""What is asked where nobody gave a text, by kind of model."""
+CURL = ("curl", "-sS", "--connect-timeout", "10", "--max-time", "120")
+
+
+@dataclass(frozen=True)
+class Question:
+    """One request to one model: the path on its server, the JSON it is sent, and the texts in it."""
+
+    path: str
+    body: Mapping[str, object]
+    texts: tuple[str, ...]
+
+    @property
+    def is_stream(self) -> bool:
+        """True if the reply comes as events, a piece of text in each."""
+        return self.path.endswith("/generate_stream")
+
+    @property
+    def payload(self) -> str:
+        """The body as JSON on one line; readable where it can be encoded, else with escapes."""
+        text = json.dumps(self.body, ensure_ascii=False)
+        return text if _is_encodable(text) else json.dumps(self.body)
+
+
+@dataclass(frozen=True)
+class Command:
+    """A program, its arguments, and what it reads from standard input ("" for nothing)."""
+
+    argv: tuple[str, ...]
+    stdin: str = ""
+
+    @property
+    def line(self) -> str:
+        """The same as one line of shell."""
+        fed = f"printf %s {shlex.quote(self.stdin)} | " if self.stdin else ""
+        return fed + shlex.join(self.argv)
+
+
+def question(model: ModelSlice, texts: Sequence[str] = ()) -> Question:
+    """The question that puts `texts` to the model; without texts, the sample of its kind.
+
+    Raises `Refusal` if a reranker gets a query and no passage.
+    """
+    given = tuple(texts) or SAMPLES[model.kind]
+    if model.kind == "llm":
+        return _generation(model, " ".join(given))
+    if model.kind == "embedder":
+        return Question(f"/v2/models/{model.name}/infer", {"inputs": [_strings("texts", given)]}, given)
+    if len(given) < 2:
+        raise refuse(
+            "no-passage",
+            f"{model.name} is a reranker, and got a query without a passage",
+            where=model.name,
+            seen=repr(given[0]),
+            wanted="a query, then one or more passages it is scored against",
+            attempt=f"enginehouse ask INVENTORY {model.name} {shlex.quote(given[0])} 'a passage' 'another passage'",
+        )
+    inputs = [_strings("query", given[:1]), _strings("passages", given[1:])]
+    return Question(f"/v2/models/{model.name}/infer", {"inputs": inputs}, given)
+
+
+def command(asked: Question, address: str, port: int, ssh: Sequence[str] = ()) -> Command:
+    """curl that sends the question to address:port; with `ssh`, the words that log in to the host, curl runs there."""
+    url = f"http://{authority(address, port)}{asked.path}"
+    curl = (*CURL, *(["--no-buffer"] if asked.is_stream else []))
+    if not ssh:
+        return Command((*curl, "--data", asked.payload, url))
+    # The body comes from standard input, so that it is quoted for one shell and not for two.
+    return Command((*ssh, shlex.join((*curl, "--data", "@-", url))), asked.payload)
+
+
+def authority(address: str, port: int) -> str:
+    """`address:port` as a URL has it; an IPv6 address stands in brackets."""
+    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+
+
+def is_loopback(address: str) -> bool:
+    """True if only programs on the host itself can connect to the address."""
+    return ip_address(address).is_loopback
+
+
+def _generation(model: ModelSlice, text: str) -> Question:
+    """The two paths of an LLM differ in the names of what they take. One that is not decoupled cannot stream."""
+    prompt = HARMONY.format(text) if model.architecture.startswith("GptOss") else text
+    if model.path == "engine":
+        options: dict[str, object] = {"max_tokens": ANSWER_TOKENS, "stream": True}
+    else:
+        options = {"sampling_param_max_tokens": ANSWER_TOKENS, "sampling_param_exclude_input_from_output": True}
+        options["streaming"] = True
+    if not model.decoupled:
+        options = {name: value for name, value in options.items() if name not in ("stream", "streaming")}
+    verb = "generate_stream" if model.decoupled else "generate"
+    return Question(f"/v2/models/{model.name}/{verb}", {"text_input": prompt, **options}, (text,))
+
+
+def _strings(name: str, texts: Sequence[str]) -> dict[str, object]:
+    """A tensor of one row of texts."""
+    return {"name": name, "shape": [1, len(texts)], "datatype": "BYTES", "data": list(texts)}
+
+
+def _is_encodable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -1,0 +1,170 @@
+"""`enginehouse ask` against a server on loopback, with curl and a stand-in for ssh that runs its last argument here."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deploy.edge.ask_models import asked_in_turn, requests
+from deploy.edge.reach import address_of
+from deploy.errors import Refusal
+from deploy.plan import Plan
+from tests.unit.given import MAIN, plan, sources
+
+SSH = """#!/bin/sh
+test "$1" != -G || { echo "hostname 203.0.113.9"; exit; }
+for last; do :; done
+exec sh -c "$last"
+"""
+CLOSED = 65_009
+"""A port where nothing listens."""
+REPLIES = {
+    "bge": {"outputs": [{"name": "scores", "shape": [1, 2], "data": [0.75, 0.5]}]},
+    "nomic": {"outputs": [{"name": "embeddings", "shape": [1, 2, 2], "data": [1, 0, 1, 0]}]},
+    "gpt-oss-20b": {"text_output": "hello"},
+}
+
+
+class Triton(BaseHTTPRequestHandler):
+    """Replies by model, and keeps what it was sent."""
+
+    received: list[tuple[str, Any]]
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.received.append((self.path, body))
+        reply = json.dumps(REPLIES.get(self.path.split("/")[3], {})).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(reply)))
+        self.end_headers()
+        self.wfile.write(reply)
+
+    def log_message(self, *_: object) -> None:
+        """Nothing."""
+
+
+@pytest.fixture
+def received() -> list[tuple[str, Any]]:
+    """(path, body) of every request that came."""
+    return []
+
+
+@pytest.fixture
+def port(received: list[tuple[str, Any]]) -> Iterator[int]:
+    """Where the server listens on 127.0.0.1."""
+    handler = type("Handler", (Triton,), {"received": received})
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server.server_port
+        server.shutdown()
+
+
+@pytest.fixture(autouse=True)
+def ssh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The program called ssh in these tests."""
+    program = tmp_path / "ssh"
+    program.write_text(SSH)
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    return program
+
+
+def planned(port: int, *hosts: str, **changes: Any) -> Plan:
+    """A plan whose server listens at that port."""
+    return plan(*sources(*hosts, servers=(replace(MAIN, http_port=port, **changes),)))
+
+
+def asked(made: Plan, model: str = "", *texts: str, as_json: bool = False) -> str:
+    """What is printed."""
+    shown: list[str] = []
+    asked_in_turn(made, {}, model, texts, shown.append, as_json)
+    return "\n".join(shown)
+
+
+def test_every_model_is_asked_and_its_line_asks_again(port: int, received: list[Any]) -> None:
+    """What is printed, pasted whole into a shell with its remarks, sends the same requests."""
+    shown = asked(planned(port))
+    first = list(received)
+    assert len(first) == 3
+    subprocess.run(["sh", "-c", shown], check=True, stdout=subprocess.DEVNULL)
+    assert received[3:] == first
+    assert "# h100-01, server main: bge (reranker)\nprintf" in shown
+    assert "# 0.7500  Paris is the capital of France." in shown and "\n# hello\n" in shown
+
+
+@pytest.mark.parametrize("text", ["it's", 'say "hi"', "$HOME `id` \\n", "new\nline", "naïve 東京", "; exit 3"])
+def test_a_text_goes_through_both_shells_unchanged(port: int, received: list[Any], text: str) -> None:
+    asked(planned(port), "nomic", text, "b")
+    assert received[0][1]["inputs"][0]["data"] == [text, "b"]
+
+
+def test_json_has_the_request_and_the_answer(port: int) -> None:
+    (record,) = json.loads(asked(planned(port), "bge", "q", "a", "b", as_json=True))
+    assert record["answer"] == [0.75, 0.5] and record["path"] == "/v2/models/bge/infer"
+    assert record["line"].startswith("printf %s ") and record["body"]["inputs"][0]["data"] == ["q"]
+
+
+def test_an_address_is_asked_without_ssh(port: int) -> None:
+    made = planned(port, address="10.0.0.5", protection="firewall")
+    assert all(request.command.argv[0] == "curl" for request in requests(made, {}, "", ()))
+
+
+def test_a_server_on_every_address_is_asked_at_the_one_ssh_dials() -> None:
+    server = replace(plan().for_host("h100-01").servers[0], address="0.0.0.0")
+    assert address_of(server, ["ssh", "h100-01"]) == "203.0.113.9"
+
+
+def test_an_unknown_model_gets_the_near_name_and_keeps_the_text() -> None:
+    with pytest.raises(Refusal) as refused:
+        asked(planned(CLOSED), "gpt_oss", "it's me")
+    assert str(refused.value) == (
+        "no server of these hosts has a model called 'gpt_oss'\n"
+        "  seen    gpt_oss\n"
+        "  wanted  the name of a model, then the texts to ask it\n"
+        "  try     did you mean `gpt-oss-20b`?  known: bge, gpt-oss-20b, nomic  "
+        """enginehouse ask INVENTORY gpt-oss-20b 'it'"'"'s me'\n"""
+        "  state   asking; no host was changed"
+    )
+
+
+def test_a_server_that_is_down_is_asked_once() -> None:
+    """Three models, one refusal, and the line that shows why."""
+    with pytest.raises(Refusal) as refused:
+        asked(planned(CLOSED))
+    assert refused.value.kind == "server-silent"
+    assert refused.value.problem == f"server main of h100-01 does not answer at 127.0.0.1:{CLOSED}"
+    assert refused.value.facts["seen"].startswith("nothing listens there (curl: (7) ")
+    assert refused.value.attempt.endswith("h100-01 systemctl status triton@main")
+
+
+def test_every_host_that_ssh_cannot_reach_is_named(ssh: Path) -> None:
+    ssh.write_text("#!/bin/sh\necho 'Permission denied (publickey).' >&2\nexit 255\n")
+    with pytest.raises(Refusal) as refused:
+        asked(planned(CLOSED, "h100-01", "h100-02"))
+    assert "h100-01 does not let ssh in" in str(refused.value) and "h100-02 does not let ssh in" in str(refused.value)
+    assert "seen    Permission denied (publickey)." in str(refused.value)
+
+
+def test_a_host_without_curl_is_told_so(ssh: Path) -> None:
+    ssh.write_text("#!/bin/sh\nexit 127\n")
+    with pytest.raises(Refusal, match="h100-01 has no curl"):
+        asked(planned(CLOSED))
+
+
+def test_what_triton_says_of_a_model_is_shown_and_the_others_are_asked(
+    port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(REPLIES, "bge", {"error": "Request for unknown model: 'bge' is not found"})
+    shown: list[str] = []
+    with pytest.raises(Refusal) as refused:
+        asked_in_turn(planned(port), {}, "", (), shown.append)
+    assert refused.value.facts["seen"] == "Request for unknown model: 'bge' is not found" and len(shown) == 2
