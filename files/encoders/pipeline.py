@@ -27,6 +27,9 @@ ENCODERS = 2
 IDLE_SECONDS = 1.0
 CLOSE_SECONDS = 10.0  # after a thread has died: another may hang in the driver
 
+Stage = tuple[Callable[[], None], list[threading.Thread]]
+"""What tells one thread of a stage to end, and the stage's threads."""
+
 
 class Pipeline:
     """Jobs go in by `submit`; `reply` is called with each once it has results or an error."""
@@ -42,12 +45,16 @@ class Pipeline:
         self._refusing = threading.Lock()
         self._handed = 0  # tokens encoded and not yet with the batcher
         self.dead = False
+        """A thread died: what comes is answered as stopped."""
+        self.closed = False
+        """`close` has ended every thread: what comes is answered as stopped."""
+        self._closing = threading.Lock()
         self._moved = 0.0  # when a thread died, or somebody had an answer since
         self._over: set[str] = set()  # stages nobody is in any more
-        self._stages = (
-            (self._raw, [self._started("encode", self._encoding) for _ in range(ENCODERS)]),
-            (self._encoded, [self._started("compute", self._computing)]),
-            (self._finished, [self._started("reply", self._replying)]),
+        self._stages: tuple[Stage, ...] = (
+            (lambda: self._put(self._raw, None), [self._started("encode", self._encoding) for _ in range(ENCODERS)]),
+            (lambda: self._put(self._encoded, None), [self._started("compute", self._computing)]),
+            (lambda: self._finished.put(None), [self._started("reply", self._replying)]),
         )
 
     def submit(self, jobs: Sequence[Job]) -> None:
@@ -57,13 +64,16 @@ class Pipeline:
         self._put(self._raw, list(jobs))
 
     def close(self) -> None:
-        """Everything submitted has been replied to and the threads have ended; but for what hangs after a death."""
-        for queued, threads in self._stages:
-            for _ in threads:
-                self._put(queued, None)
-            for thread in threads:
-                while thread.is_alive() and not self._is_hung():
-                    thread.join(IDLE_SECONDS)
+        """Everything submitted has been replied to and the threads have ended; but for what hangs after a death.
+
+        May be called again, and by several threads at once: each returns when that is so.
+        """
+        with self._closing:
+            if not self.closed:
+                for end_one, threads in self._stages:
+                    _end(end_one, threads, self._is_hung)
+            self.closed = True
+            self._refuse([])  # what came beside, behind the last word to the first stage
 
     def _is_hung(self) -> bool:
         """Whether nobody was answered for so long after a death that nobody will be."""
@@ -75,12 +85,14 @@ class Pipeline:
         return thread
 
     def _put(self, queued: "queue.Queue[list[Job] | None]", item: list[Job] | None) -> None:
-        while not self.dead:
+        while not (self.dead or self.closed):
             try:
                 queued.put(item, timeout=IDLE_SECONDS)
             except queue.Full:
                 continue
-            if self.dead:  # since a moment ago: what was left in the queues may have been answered before this came
+            if (
+                self.dead or self.closed
+            ):  # since a moment ago: what was left in the queues may have been answered before this came
                 self._refuse([])
             return
         self._refuse(item or [])
@@ -211,6 +223,15 @@ class Pipeline:
             with suppress(BaseException):  # the answer that killed a thread must not keep the others from theirs
                 self._reply(job)
                 self._moved = time.monotonic()
+
+
+def _end(end_one: Callable[[], None], threads: Sequence[threading.Thread], is_hung: Callable[[], bool]) -> None:
+    """Every one of a stage's threads has been told to end and has, unless it hangs."""
+    for _ in threads:
+        end_one()
+    for thread in threads:
+        while thread.is_alive() and not is_hung():
+            thread.join(IDLE_SECONDS)
 
 
 def _drained(queued: "queue.Queue[list[Job] | None]") -> list[Job]:

@@ -55,10 +55,10 @@ class Service:
 
     def is_ready(self) -> bool:
         """False once the device has stopped computing or a thread has ended; Triton then reports not ready."""
-        return self._model.runner.is_well and not self._pipeline.dead
+        return self._model.runner.is_well and not (self._pipeline.dead or self._pipeline.closed)
 
     def close(self) -> None:
-        """Every request has been answered and the threads have ended."""
+        """Every request has been answered and the threads have ended; what comes later is refused. Repeatable."""
         self._pipeline.close()
 
     def execute(self, requests: Sequence[Any]) -> list[Any] | None:

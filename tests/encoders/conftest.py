@@ -1,6 +1,8 @@
 """Checkpoints and loaded models that several tests read; none of them writes to these."""
 
 import random
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,14 @@ from encoders.embedding import Embedder
 from encoders.reranking import Reranker
 from tests.encoders import checkpoints
 from tests.encoders.checkpoints import on_cpu
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_thread_is_left() -> Iterator[None]:
+    """Every pipeline was closed: a thread inside torch at the interpreter's end aborts the whole run (exit 134)."""
+    yield
+    left = [thread.name for thread in threading.enumerate() if thread.name in ("encode", "compute", "reply")]
+    assert left == [], "a test left a Service or Pipeline open: use `closing`"
 
 
 @pytest.fixture(scope="session")

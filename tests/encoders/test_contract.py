@@ -1,6 +1,7 @@
 """What clients may send and get, through both models' `execute` with a stand-in for Triton's module."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +21,24 @@ LONG = "river " * 900
 
 
 @pytest.fixture(scope="module")
-def embed(nomic: Path) -> Service:
+def embed(nomic: Path) -> Iterator[Service]:
     """The embedder as Triton would hold it."""
-    return service(nomic, Embedder, max_tokens="128", max_items="64")
+    with closing(service(nomic, Embedder, max_tokens="128", max_items="64")) as embed:
+        yield embed
 
 
 @pytest.fixture(scope="module")
-def rank(xlmr: Path) -> Service:
+def rank(xlmr: Path) -> Iterator[Service]:
     """The reranker as Triton would hold it."""
-    return service(xlmr, Reranker, max_tokens="128", max_items="64")
+    with closing(service(xlmr, Reranker, max_tokens="128", max_items="64")) as rank:
+        yield rank
+
+
+@pytest.fixture
+def serve() -> Iterator[Callable[..., Service]]:
+    """Services of a test's own, closed after it."""
+    with ExitStack() as closings:
+        yield lambda *what, **parameters: closings.enter_context(closing(service(*what, **parameters)))
 
 
 def service(directory: Path, kind: Any, **parameters: str) -> Service:
@@ -162,8 +172,8 @@ def test_a_request_cancelled_before_its_pass_is_answered_as_cancelled(embed: Ser
     assert got[1].error is None
 
 
-def test_a_request_cancelled_on_its_way_costs_no_further_pass(nomic: Path) -> None:
-    slow = service(nomic, Embedder, max_batch_tokens="8")
+def test_a_request_cancelled_on_its_way_costs_no_further_pass(serve: Callable[..., Service], nomic: Path) -> None:
+    slow = serve(nomic, Embedder, max_batch_tokens="8")
     answers: Iterator[bool] = iter([False, False, True])
     request = texts(["cat"] * 9)
     request.is_cancelled = lambda: next(answers)
@@ -198,8 +208,8 @@ def test_the_prefix_is_part_of_the_tokens(embed: Service) -> None:
     assert got["token_counts"].tolist() == [[len(tokenizer.encode("clustering: the cat").ids)]]
 
 
-def test_a_task_is_refused_where_the_family_has_no_prefixes(bert: Path) -> None:
-    (got,) = service(bert, Embedder).execute([texts(["cat"], task="search_query")])
+def test_a_task_is_refused_where_the_family_has_no_prefixes(serve: Callable[..., Service], bert: Path) -> None:
+    (got,) = serve(bert, Embedder).execute([texts(["cat"], task="search_query")])
     assert refusal(got) == "option `task`: this model was trained without prefixes"
 
 
@@ -225,16 +235,18 @@ def test_scores_are_logits_or_on_request_their_logistic_function(rank: Service) 
     np.testing.assert_allclose(squashed["scores"], 1 / (1 + np.exp(-raw["scores"])), atol=1e-6)
 
 
-def test_out_of_memory_halves_the_pass_until_it_fits(nomic: Path) -> None:
-    small = service(nomic, Embedder)
+def test_out_of_memory_halves_the_pass_until_it_fits(serve: Callable[..., Service], nomic: Path) -> None:
+    small = serve(nomic, Embedder)
     tokens = squeeze(small, most=300)
     (got,) = small.execute([texts(["the cat"] * 33)])
     assert got.error is None and np.isfinite(got["embeddings"]).all()
     assert tokens == [495, 240, 240, 15]
 
 
-def test_a_request_too_large_for_memory_alone_is_told_so_and_others_served(nomic: Path) -> None:
-    small = service(nomic, Embedder)
+def test_a_request_too_large_for_memory_alone_is_told_so_and_others_served(
+    serve: Callable[..., Service], nomic: Path
+) -> None:
+    small = serve(nomic, Embedder)
     squeeze(small, most=400)
     big, little = small.execute([texts([LONG]), texts(["cat"] * 3)])
     assert big.error is not None and big.error.code == TritonError.UNAVAILABLE
@@ -255,8 +267,8 @@ def squeeze(victim: Service, most: int) -> list[int]:
     return tokens
 
 
-def test_an_unforeseen_error_is_internal_and_logged_without_text(nomic: Path) -> None:
-    broken = service(nomic, Embedder)
+def test_an_unforeseen_error_is_internal_and_logged_without_text(serve: Callable[..., Service], nomic: Path) -> None:
+    broken = serve(nomic, Embedder)
 
     def forward(batch: Packed) -> torch.Tensor:
         raise ValueError("secret words of a prompt")
@@ -268,12 +280,14 @@ def test_an_unforeseen_error_is_internal_and_logged_without_text(nomic: Path) ->
     assert len(triton.Logger.lines) == 1 and "secret" not in triton.Logger.lines[0]
 
 
-def test_the_model_stays_ready_while_its_device_answers(nomic: Path) -> None:
-    assert service(nomic, Embedder).is_ready() is True
+def test_the_model_stays_ready_while_its_device_answers(serve: Callable[..., Service], nomic: Path) -> None:
+    assert serve(nomic, Embedder).is_ready() is True
 
 
-def test_the_model_is_not_ready_once_its_device_is_lost(nomic: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    lost = service(nomic, Embedder)
+def test_the_model_is_not_ready_once_its_device_is_lost(
+    serve: Callable[..., Service], nomic: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lost = serve(nomic, Embedder)
     monkeypatch.setattr(lost._model.runner, "_answers", lambda: False)
     lost._model.runner._network = None  # type: ignore[assignment]
     lost.execute([texts(["cat"])])

@@ -2,7 +2,9 @@
 
 import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -53,9 +55,10 @@ def sent(*items: str | bytes, **options: Any) -> Sent:
 
 
 @pytest.fixture
-def embed(nomic: Path) -> Service:
+def embed(nomic: Path) -> Iterator[Service]:
     """An embedder of this test's own, with passes of a few texts."""
-    return service(nomic, Embedder, max_batch_tokens="64")
+    with closing(service(nomic, Embedder, max_batch_tokens="64")) as embed:
+        yield embed
 
 
 def test_execute_returns_before_the_answers_and_each_goes_through_its_sender(embed: Service) -> None:

@@ -3,7 +3,8 @@
 import gc
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -23,9 +24,10 @@ from tests.encoders.test_pipeline import PATIENCE_SECONDS, sent
 
 
 @pytest.fixture
-def embed(nomic: Path) -> Service:
+def embed(nomic: Path) -> Iterator[Service]:
     """An embedder of this test's own, with passes of a few texts."""
-    return service(nomic, Embedder, max_batch_tokens="64")
+    with closing(service(nomic, Embedder, max_batch_tokens="64")) as embed:
+        yield embed
 
 
 def die(*_: Any) -> Any:
@@ -83,6 +85,31 @@ def answered(pipeline: Pipeline, replied: list[Job], count: int = 40) -> list[st
         pipeline.submit(late)
     assert sorted(map(id, replied)) == sorted(map(id, jobs + late)), "each exactly once"
     return [job.error.code if isinstance(job.error, RequestError) else str(job.error) for job in jobs + late]
+
+
+def test_closing_again_and_from_several_threads_returns_when_all_is_answered() -> None:
+    """The second close used to put a last word where nobody listens any more, and waited for ever."""
+    pipeline, replied = rig(reply=lambda job: threading.Event().wait(0.02))
+    jobs = [Job() for _ in range(20)]
+    pipeline.submit(jobs)
+    closers = [threading.Thread(target=pipeline.close, daemon=True) for _ in range(4)]
+    for closer in closers:
+        closer.start()
+    for closer in closers:
+        closer.join(PATIENCE_SECONDS)
+        assert not closer.is_alive() and len(replied) == len(jobs)
+    pipeline.close()
+
+
+def test_what_comes_after_closing_is_answered_as_stopped() -> None:
+    pipeline, replied = rig()
+    pipeline.close()
+    jobs = [Job() for _ in range(3)]
+    late = threading.Thread(target=lambda: [pipeline.submit([job]) for job in jobs], daemon=True)
+    late.start()
+    late.join(PATIENCE_SECONDS)
+    assert not late.is_alive() and [id(job) for job in replied] == [id(job) for job in jobs]
+    assert {job.error.code for job in jobs if isinstance(job.error, RequestError)} == {"UNAVAILABLE"}
 
 
 def broken_wait(sequences: Any, beside: bool) -> Wait:
