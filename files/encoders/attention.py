@@ -11,20 +11,19 @@ name here and tried by `choices` before it is used.
     sequences  one scaled_dot_product_attention per sequence: everywhere, and the only one on the CPU and in float32
 
 All but the first are functions of query, key and value [tokens, heads, head], int32 `starts` [sequences + 1] and the
-length of the longest sequence; `over` makes of each what the networks call.
+length of the longest sequence, and return [tokens, heads, head]; `over` makes of each what the networks call.
 """
 
 import importlib
 from collections.abc import Callable
 from itertools import pairwise
-from types import ModuleType
-from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from .packing import Packed
+from .plain import Steps
 
 Flash = Callable[[Tensor, Tensor, Tensor, Tensor, int], Tensor]
 Attention = Callable[..., Tensor]
@@ -32,12 +31,16 @@ Attention = Callable[..., Tensor]
 
 
 def own() -> Attention:
-    """The kernel of this package."""
-    return importlib.import_module(f"{__package__}.attention_kernels").attend
+    """`attention_kernels.attend`.
+
+    Raises: ImportError where the Triton language is not installed.
+    """
+    attend: Attention = importlib.import_module(f"{__package__}.attention_kernels").attend
+    return attend
 
 
-def over(run: Flash, steps: ModuleType | Any) -> Attention:
-    """`run` as the networks call it."""
+def over(run: Flash, steps: Steps) -> Attention:
+    """`run` as the networks call it: [tokens, 3 x hidden] to [tokens, hidden], with `output_scale` as e4m3."""
 
     def attend(qkv: Tensor, heads: int, batch: Packed, output_scale: float = 0.0) -> Tensor:
         q, k, v = qkv.view(len(qkv), 3, heads, -1).unbind(1)
@@ -48,7 +51,10 @@ def over(run: Flash, steps: ModuleType | Any) -> Attention:
 
 
 def sequences(query: Tensor, key: Tensor, value: Tensor, starts: Tensor, longest: int) -> Tensor:
-    """One sequence at a time; reads `starts` back to the host."""
+    """Attention of one sequence after the other; reads `starts` back to the host.
+
+    Shape: three times [tokens, heads, head] to one; starts: int32 [sequences + 1].
+    """
     out = torch.empty_like(query)
     ends = starts.tolist()
     for first, end in pairwise(ends):
@@ -59,23 +65,35 @@ def sequences(query: Tensor, key: Tensor, value: Tensor, starts: Tensor, longest
 
 
 def fa3() -> Flash:
-    """FlashAttention-3."""
+    """The function of FlashAttention-3.
+
+    Raises: ImportError where the package is not installed.
+    """
     return _flash(importlib.import_module("flash_attn_interface").flash_attn_varlen_func)
 
 
 def fa2() -> Flash:
-    """FlashAttention-2."""
+    """The function of FlashAttention-2.
+
+    Raises: ImportError where the package is not installed.
+    """
     return _flash(importlib.import_module("flash_attn").flash_attn_varlen_func)
 
 
 def varlen() -> Flash:
-    """torch's own; called with the arguments that all its releases share."""
+    """torch's public function; called with the arguments that all its releases share.
+
+    Raises: ImportError before torch 2.10.
+    """
     run = importlib.import_module("torch.nn.attention.varlen").varlen_attn
     return lambda q, k, v, starts, longest: run(q, k, v, starts, starts, longest, longest)
 
 
 def aten() -> Flash:
-    """The operator under torch's own."""
+    """The operator under torch's public function.
+
+    Raises: AttributeError where a torch release has no such operator.
+    """
     run = torch.ops.aten._flash_attention_forward
     return lambda q, k, v, starts, longest: run(q, k, v, starts, starts, longest, longest, 0.0, False, False)[0]
 
@@ -92,6 +110,9 @@ def _flash(run: Callable[..., Tensor | tuple[Tensor, ...]]) -> Flash:
 FLASH: dict[str, Callable[[], Flash]] = {"fa3": fa3, "varlen": varlen, "aten": aten, "fa2": fa2}
 
 
-def ways(steps: ModuleType | Any) -> dict[str, Callable[[], Attention]]:
-    """Everything but `sequences`, best first. Not measured: whether FlashAttention-3 beats `own` where it is there."""
+def ways(steps: Steps) -> dict[str, Callable[[], Attention]]:
+    """Every implementation but `sequences` by name, best first.
+
+    Not measured: whether FlashAttention-3 beats `own` where it is there.
+    """
     return {"own": own} | {name: lambda find=find: over(find(), steps) for name, find in FLASH.items()}

@@ -23,7 +23,10 @@ SPARE = 16
 
 
 def attend(qkv: Tensor, heads: int, batch: Packed, output_scale: float = 0.0) -> Tensor:
-    """Attention of [tokens, 3 x hidden], as [tokens, hidden]; with `output_scale` as e4m3."""
+    """Attention within each sequence of `batch`; with `output_scale` as e4m3.
+
+    Shape: queries, keys and values [tokens, 3 x hidden] to [tokens, hidden], `heads` side by side.
+    """
     tokens, width = qkv.shape
     head = width // (3 * heads)
     out = torch.empty((tokens, width // 3), dtype=FLOAT8 if output_scale else qkv.dtype, device=qkv.device)
@@ -77,7 +80,10 @@ def _attend(out, qkv, starts, tiles, count, programs, scale, factor,
 @triton.jit
 def _more(query, keys, begin, length, highest, weight, mixed, scale,
           HIDDEN: tl.constexpr, HEAD: tl.constexpr, BLOCK_N: tl.constexpr, MASKED: tl.constexpr):  # fmt: skip
-    """The softmax so far with the keys and values from `begin` on; `keys` are those of the first token."""
+    """The softmax so far with the keys and values from `begin` on; `keys` are those of the first token.
+
+    Shape: query [BLOCK_M, HEAD]; highest and weight [BLOCK_M], mixed [BLOCK_M, HEAD], given and returned.
+    """
     rows, columns = begin + tl.arange(0, BLOCK_N), tl.arange(0, HEAD)
     key_at = keys + rows[None, :] * (3 * HIDDEN) + columns[:, None]
     value_at = keys + HIDDEN + rows[:, None] * (3 * HIDDEN) + columns[None, :]

@@ -26,7 +26,7 @@ class Pass(Protocol):
     """A pass under way."""
 
     def wait(self) -> np.ndarray:
-        """One result per sequence, once computed."""
+        """One result per sequence, [sequences, …], once computed."""
 
 
 Launch = Callable[[Sequence[Ids], bool], Pass]
@@ -90,16 +90,21 @@ class Batcher:
         """The jobs that have neither all results nor an error; they are forgotten here."""
         slots = [*self._window, *(slot for batch, _ in self._running for slot in batch)]
         jobs = {id(job): job for job in [*self._arrived, *(job for job, _ in slots)] if job.error is None and job.left}
-        self._arrived.clear(), self._window.clear(), self._running.clear()
+        self._arrived.clear()
+        self._window.clear()
+        self._running.clear()
         return list(jobs.values())
 
     @property
     def busy(self) -> bool:
-        """Whether a step would do anything."""
+        """True if a step would do anything."""
         return bool(self._arrived or self._window or self._running)
 
     def step(self) -> None:
-        """The next pass is launched; or, with enough under way or none to launch, the oldest's results delivered."""
+        """The next pass is launched; or, with enough under way or none to launch, the oldest's results are delivered.
+
+        Raises: what ends a thread (SystemExit, a panic), once the jobs of its pass are answered as stopped.
+        """
         if self._arrived and self._window_tokens < self.budget:
             self._widen()
         enough = self._under_way if self._window_tokens >= self.budget else 2
@@ -194,7 +199,7 @@ def run(jobs: Iterable[Job], launch: Launch, budget: int) -> None:
 
 
 def cut(lengths: Iterable[int], budget: int) -> int:
-    """How many of `lengths`, in this order, the next pass takes: within `budget`, one at the least."""
+    """The number of `lengths`, in this order, that the next pass takes: within `budget`, at least 1."""
     taken = tokens = 0
     for length in lengths:
         tokens += length

@@ -40,9 +40,9 @@ class Shape:
 
 
 def shapes(s: Shape) -> Shapes:
-    """Every tensor of the checkpoint."""
+    """Name and shape of every tensor of the checkpoint."""
     at, h = f"{s.prefix}embeddings", s.hidden
-    found: Shapes = {
+    tensors: Shapes = {
         f"{at}.word_embeddings.weight": (s.vocabulary, h),
         f"{at}.position_embeddings.weight": (s.positions, h),
         f"{at}.token_type_embeddings.weight": (s.segments, h),
@@ -51,11 +51,11 @@ def shapes(s: Shape) -> Shapes:
     for index in range(s.layers):
         layer = f"{s.prefix}encoder.layer.{index}"
         for name in ("query", "key", "value"):
-            found |= pair(f"{layer}.attention.self.{name}", h, h)
-        found |= pair(f"{layer}.attention.output.dense", h, h) | pair(f"{layer}.attention.output.LayerNorm", h)
-        found |= pair(f"{layer}.intermediate.dense", s.inner, h) | pair(f"{layer}.output.dense", h, s.inner)
-        found |= pair(f"{layer}.output.LayerNorm", h)
-    return found | (pair("classifier.dense", h, h) | pair("classifier.out_proj", 1, h) if s.classifies else {})
+            tensors |= pair(f"{layer}.attention.self.{name}", h, h)
+        tensors |= pair(f"{layer}.attention.output.dense", h, h) | pair(f"{layer}.attention.output.LayerNorm", h)
+        tensors |= pair(f"{layer}.intermediate.dense", s.inner, h) | pair(f"{layer}.output.dense", h, s.inner)
+        tensors |= pair(f"{layer}.output.LayerNorm", h)
+    return tensors | (pair("classifier.dense", h, h) | pair("classifier.out_proj", 1, h) if s.classifies else {})
 
 
 class Trunk:
@@ -75,7 +75,7 @@ class Trunk:
         ]
 
     def __call__(self, batch: Packed, only_first: bool = False) -> Tensor:
-        """With `only_first` the state of each sequence's first token alone, [sequences, hidden].
+        """Hidden states [tokens, hidden]; with `only_first` those of each sequence's first token, [sequences, hidden].
 
         Nobody reads the others then, so the last layer computes them only as far as attention needs: at 128 tokens
         3 % less work, with the same result.
@@ -99,7 +99,10 @@ class Layer:
         self.norm2 = norm(weights, f"{at}.output.LayerNorm", shape.epsilon)
 
     def __call__(self, x: States, batch: Packed, rows: Tensor | None = None) -> States:
-        """The next states; of `rows` alone where they are given."""
+        """The next states; of `rows` alone where they are given.
+
+        Shape: [tokens, hidden] to the same; with `rows` [sequences] to [sequences, hidden].
+        """
         kernels = self.kernels
         output_scale = self.out.input_scale if rows is None else 0.0  # few rows: nothing to win
         mixed = kernels.attend(self.qkv(x.narrow), self.heads, batch, output_scale)
@@ -117,9 +120,10 @@ class Classifier:
         self.dense, self.score = weights.linear("classifier.dense"), weights.linear("classifier.out_proj")
 
     def __call__(self, states: Tensor) -> Tensor:
+        """One float32 logit per sequence: [sequences, hidden] to [sequences]."""
         return self.score(torch.tanh(self.dense(states.float()))).squeeze(-1)
 
 
 def firsts(batch: Packed) -> Tensor:
-    """Row of every sequence's first token; room without a sequence gives some row that nobody reads."""
+    """Row of every sequence's first token, [sequences]; room without a sequence gives some row that nobody reads."""
     return batch.starts[:-1].clamp(max=len(batch.ids) - 1)

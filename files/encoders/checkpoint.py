@@ -33,12 +33,15 @@ class Kind:
     float32: str = r"(?!)"
 
     def of(self, name: str) -> torch.dtype:
-        """The type the tensor `name` is served in."""
+        """The type that the tensor `name` has while it serves."""
         return torch.float32 if re.search(self.float32, name) else self.dtype
 
 
-def read_json(directory: Path, name: str) -> dict[str, Any]:
-    """The JSON object or array in `directory`/`name`."""
+def read_json(directory: Path, name: str) -> Any:
+    """The JSON object or array in `directory`/`name`.
+
+    Raises: CheckpointError where the file is missing or no JSON.
+    """
     try:
         return json.loads((directory / name).read_text("utf-8"))
     except FileNotFoundError:
@@ -50,7 +53,7 @@ def read_json(directory: Path, name: str) -> dict[str, Any]:
 def load_strictly(wanted: Mapping[str, tuple[int, ...]], directory: Path, kind: Kind) -> dict[str, torch.Tensor]:
     """The checkpoint's tensors on the host, of exactly the `wanted` names and shapes, of the types `kind` says.
 
-    Refuses: missing, unexpected or duplicate names, other shapes, integer weights, pickles.
+    Raises: CheckpointError for missing, unexpected or duplicate names, other shapes, integer weights, pickles.
     """
     loaded: dict[str, torch.Tensor] = {}
     for path in weight_files(directory):
@@ -69,14 +72,17 @@ def load_strictly(wanted: Mapping[str, tuple[int, ...]], directory: Path, kind: 
 
 
 def weight_files(directory: Path) -> list[Path]:
-    """The safetensors files of `directory`: the single one, or all that the index names."""
+    """The safetensors files of `directory`: the single file, or all that the index names.
+
+    Raises: CheckpointError where there is neither, or where the index names a file that is not there.
+    """
     single, index = directory / "model.safetensors", directory / "model.safetensors.index.json"
     if single.is_file():
         return [single]
     if not index.is_file():
         pickles = sorted(p.name for p in directory.glob("*") if p.suffix in (".bin", ".pt", ".pth", ".ckpt", ".pkl"))
-        found = f"found only a pickle, {pickles[0]}, which is never loaded" if pickles else "no weights found"
-        raise CheckpointError(f"{directory}: model.safetensors or its index is missing; {found}")
+        instead = f"found only a pickle, {pickles[0]}, which is never loaded" if pickles else "no weights found"
+        raise CheckpointError(f"{directory}: model.safetensors or its index is missing; {instead}")
     names = sorted(set(read_json(directory, index.name)["weight_map"].values()))
     for name in names:
         if Path(name).name != name or not name.endswith(".safetensors"):
@@ -96,9 +102,9 @@ def _tensors(path: Path) -> Iterator[tuple[str, tuple[int, ...], str, Any]]:
         raise CheckpointError(f"{path} cannot be read as safetensors: {error}") from None
 
 
-def _refuse_differences(directory: Path, wanted: set[str], found: set[str]) -> None:
+def _refuse_differences(directory: Path, wanted: set[str], stored: set[str]) -> None:
     parts = []
-    for word, names in (("missing", wanted - found), ("unexpected", found - wanted)):
+    for word, names in (("missing", wanted - stored), ("unexpected", stored - wanted)):
         if names:
             shown = ", ".join(sorted(names)[:4])
             parts.append(f"{len(names)} {word} ({shown}{', …' if len(names) > 4 else ''})")

@@ -7,7 +7,6 @@ the log says which was taken and what was passed over.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -23,6 +22,8 @@ MANY = 20_480
 """Rows of a trial: more tiles than a GPU has multiprocessors, so that programs that walk over tiles take several."""
 TWO_STEPS = linear.in_two_steps(plain.gelu_)
 THEN_TURNED = linear.then_turned(plain.rotate_)
+Agrees = Callable[[Any, str, torch.dtype], bool]
+"""True if a candidate computes on this device what the plain way does, in this type."""
 
 
 @dataclass
@@ -31,7 +32,7 @@ class Kernels:
 
     device: str = "cpu"
     dtype: torch.dtype = torch.float32
-    steps: ModuleType | Any = plain
+    steps: plain.Steps = plain
     attend: attention.Attention = SEQUENCES
     activated: linear.Activated = TWO_STEPS
     """GELU of a projection."""
@@ -50,20 +51,23 @@ class Kernels:
 
 
 def choose(device: str, dtype: torch.dtype, mixture: bool = True) -> Kernels:
-    """The best kernels that work on `device` for tensors of `dtype`."""
+    """The best kernels that work on `device` for tensors of `dtype`.
+
+    Raises: torch.OutOfMemoryError where a trial has no memory.
+    """
     kernels = Kernels(device, dtype)
     if device == "cpu":
         kernels.notes.append("plain steps")
         return kernels
     half = dtype != torch.float32
-    steps = _first(kernels, "steps", {"fused": fused}, plain, _steps_agree)
+    steps: plain.Steps = _first(kernels, "steps", {"fused": fused}, plain, _steps_agree)
     slow = attention.over(attention.sequences, steps)
     fast = attention.ways(steps) if half else {}
     kernels.attend = _first(kernels, "attention", fast, slow, _attention_agrees)
     own = _first(kernels, "products", {"own": own_products} if half else {}, None, _products_agree)
     kernels.product = own and own.product
-    one = {"in the product": linear.in_one_product} if half else {}
-    kernels.activated = _first(kernels, "gelu", one, linear.in_two_steps(steps.gelu_), _activated_agrees)
+    gelus = {"in the product": linear.in_one_product} if half else {}
+    kernels.activated = _first(kernels, "gelu", gelus, linear.in_two_steps(steps.gelu_), _activated_agrees)
     kernels.turned = linear.then_turned(steps.rotate_)
     if own:
         kernels.activated = linear.by_rows(kernels.activated, own.activated)
@@ -78,15 +82,21 @@ def choose(device: str, dtype: torch.dtype, mixture: bool = True) -> Kernels:
     return kernels
 
 
-def fused() -> ModuleType:
-    """The steps in the Triton language; its compiler is imported only here."""
+def fused() -> plain.Steps:
+    """The steps in the Triton language; its compiler is imported only here.
+
+    Raises: ImportError where the Triton language is not installed.
+    """
     from . import fused
 
     return fused
 
 
 def own_products() -> Any:
-    """Matrix products in the Triton language, for GPUs that bring operands by a unit of their own."""
+    """The module of matrix products in the Triton language, for GPUs that bring operands by a unit of their own.
+
+    Raises: ImportError without the Triton language, NotImplementedError before compute capability 9.0.
+    """
     from . import product_kernels
 
     _require_accelerator()
@@ -99,7 +109,10 @@ def _require_accelerator() -> None:
 
 
 def own_experts() -> tuple[Any, Any]:
-    """Routing and expert products in the Triton language, the products as in `own_products`."""
+    """Routing and expert products in the Triton language, the products as in `own_products`.
+
+    Raises: as `own_products`.
+    """
     from . import expert_kernels, expert_tiles
 
     _require_accelerator()
@@ -107,33 +120,43 @@ def own_experts() -> tuple[Any, Any]:
 
 
 def own_experts_by_pointers() -> tuple[Any, Any]:
-    """The same for every device and release that the Triton language knows."""
+    """Routing and expert products for every device and release that the Triton language knows.
+
+    Raises: ImportError where the Triton language is not installed.
+    """
     from . import expert_kernels
 
     return expert_kernels.route, expert_kernels.experts
 
 
 def grouped_mm() -> tuple[Any, Any]:
-    """torch's grouped product: public since 2.10, `torch._grouped_mm` before."""
+    """Routing, and expert products by torch's grouped product: public since 2.10, `torch._grouped_mm` before.
+
+    Raises: AttributeError where torch has neither.
+    """
     product = getattr(F, "grouped_mm", None) or torch._grouped_mm
     return routing.route, routing.grouped(product)
 
 
 def expert_ways(dtype: torch.dtype) -> dict[str, Callable[[], Any]]:
-    """Best first. The first is for 16 bits; torch's grouped product has a fast path for bfloat16 alone."""
+    """What finds routing and expert products, by name, best first.
+
+    The first is for 16 bits; torch's grouped product has a fast path for bfloat16 alone.
+    """
     tiles = {} if dtype == torch.float32 else {"own": own_experts}
     own = tiles | {"own by pointers": own_experts_by_pointers}
     return own | ({"grouped_mm": grouped_mm} if dtype == torch.bfloat16 else {})
 
 
-def _first(kernels: Kernels, what: str, ways: dict[str, Callable[[], Any]], last: Any, agrees: Callable) -> Any:
-    passed = []
+def _first(kernels: Kernels, what: str, ways: dict[str, Callable[[], Any]], last: Any, agrees: Agrees) -> Any:
+    """What the first of `ways` finds that agrees with the plain computation, else `last`; the log is told."""
+    passed: list[str] = []
     for name, find in ways.items():
         try:
-            found = find()
-            if agrees(found, kernels.device, kernels.dtype):
+            candidate = find()
+            if agrees(candidate, kernels.device, kernels.dtype):
                 kernels.notes.append(f"{what} {name}" + (f" (passed over: {'; '.join(passed)})" if passed else ""))
-                return found
+                return candidate
             passed.append(f"{name} disagrees")
         except torch.OutOfMemoryError:
             raise
@@ -143,11 +166,11 @@ def _first(kernels: Kernels, what: str, ways: dict[str, Callable[[], Any]], last
     return last
 
 
-def _steps_agree(steps: Any, device: str, dtype: torch.dtype) -> bool:
+def _steps_agree(steps: plain.Steps, device: str, dtype: torch.dtype) -> bool:
     x, y = _random(device, dtype, 5, 96), _random(device, dtype, 5, 96)
     norm = plain.Norm(x[0], y[0], 1e-5)
-    got, wanted = (each.add_norm(y, x[1], x, norm) for each in (steps, plain))
-    return all(_near(one, other) for one, other in zip(got, wanted, strict=True))
+    got, wanted = steps.add_norm(y, x[1], x, norm), plain.add_norm(y, x[1], x, norm)
+    return _near(got.narrow, wanted.narrow) and _near(got.wide, wanted.wide)
 
 
 def _attention_agrees(attend: attention.Attention, device: str, dtype: torch.dtype) -> bool:
@@ -159,16 +182,17 @@ def _attention_agrees(attend: attention.Attention, device: str, dtype: torch.dty
 
 
 def _products_agree(own: Any, device: str, dtype: torch.dtype) -> bool:
-    one = linear.Linear(_random(device, dtype, 384, 128), _random(device, dtype, 384))
+    projection = linear.Linear(_random(device, dtype, 384, 128), _random(device, dtype, 384))
     x, turns = _random(device, dtype, MANY, 128), _random(device, torch.float32, 80, 64)
     positions = torch.arange(MANY, device=device, dtype=torch.int32) % len(turns)
-    turned = _near(own.turned(x, one, positions, turns), THEN_TURNED(x, one, positions, turns))
-    return turned and _near(own.activated(x, one), TWO_STEPS(x, one))
+    turned = _near(own.turned(x, projection, positions, turns), THEN_TURNED(x, projection, positions, turns))
+    return turned and _near(own.activated(x, projection), TWO_STEPS(x, projection))
 
 
 def _activated_agrees(activated: linear.Activated, device: str, dtype: torch.dtype) -> bool:
-    x, one = _random(device, dtype, 32, 64), linear.Linear(_random(device, dtype, 128, 64), _random(device, dtype, 128))
-    return _near(activated(x, one), plain.gelu_(one(x)))
+    x = _random(device, dtype, 32, 64)
+    projection = linear.Linear(_random(device, dtype, 128, 64), _random(device, dtype, 128))
+    return _near(activated(x, projection), plain.gelu_(projection(x)))
 
 
 def _experts_agree(pair: tuple[Any, Any], device: str, dtype: torch.dtype) -> bool:
@@ -185,6 +209,7 @@ def _experts_agree(pair: tuple[Any, Any], device: str, dtype: torch.dtype) -> bo
 
 
 def _random(device: str, dtype: torch.dtype, *shape: int) -> Tensor:
+    """Normally distributed numbers of `shape`, the same on every device."""
     generator = torch.Generator().manual_seed(sum(shape))
     return torch.randn(shape, generator=generator).to(device, dtype)
 
@@ -194,4 +219,5 @@ def _near(got: Tensor, wanted: Tensor) -> bool:
 
 
 def _near_rows(got: Tensor, wanted: Tensor) -> Tensor:
+    """True for each row, bool [rows], that differs by at most 3 % of the largest value in `wanted`."""
     return ((got.float() - wanted.float()).abs() <= 0.03 * wanted.float().abs().max()).flatten(1).all(1)

@@ -20,12 +20,15 @@ ROUND = 64  # tokens of a pass on CUDA are a multiple: fewer shapes for cuBLAS t
 
 
 def claim(settings: Settings) -> None:
-    """The device exists and, with memory_mib, this process's allocations on it are capped; call before loading."""
+    """The device exists and, with memory_mib, this process's allocations on it are capped; call before loading.
+
+    Raises: CheckpointError where it does not exist or has less memory.
+    """
     if settings.device == "cpu":
         return
-    index, found = int(settings.device.removeprefix("cuda:")), torch.cuda.device_count()
-    if index >= found:
-        raise CheckpointError(f"config.pbtxt: device is {settings.device}; this process sees {found} CUDA devices")
+    index, count = int(settings.device.removeprefix("cuda:")), torch.cuda.device_count()
+    if index >= count:
+        raise CheckpointError(f"config.pbtxt: device is {settings.device}; this process sees {count} CUDA devices")
     torch.cuda.set_device(index)
     if settings.memory_mib:
         total = torch.cuda.get_device_properties(index).total_memory / MIB
@@ -67,18 +70,20 @@ class Runner:
 
     @property
     def streams(self) -> int:
-        """How many passes can run beside each other."""
+        """Number of passes that can run beside each other."""
         return max(1, len(self.lanes))
 
-    @torch.inference_mode()
     def launch(self, sequences: Sequence[Ids], beside: bool = False) -> "Running":
-        """A pass over `sequences`, under way; behind the one before, or `beside` it if there are streams for both."""
+        """A pass over `sequences`, under way; behind the pass before, or `beside` it if there are streams for both.
+
+        Raises: torch.OutOfMemoryError, and what the network raises; `is_well` then says if the device still computes.
+        """
         if beside and self.lanes:
             self._lane = (self._lane + 1) % len(self.lanes)
         lane = self.lanes[self._lane] if self.lanes else None
         room = smallest(lane.offered, sequences) if lane else None
         try:
-            with torch.cuda.stream(lane.stream) if lane else nullcontext():
+            with torch.inference_mode(), torch.cuda.stream(lane.stream) if lane else nullcontext():
                 here = room or form(sequences, ROUND if lane else 1)
                 row = self._row(sequences, here)  # before the pass, whose time is the device's alone
                 if lane and room:
@@ -92,6 +97,7 @@ class Runner:
             raise
 
     def __call__(self, sequences: Sequence[Ids]) -> np.ndarray:
+        """One float32 row (or number) per sequence, [sequences, …]; waits for the pass."""
         return self.launch(sequences).wait()
 
     def _eager(self, row: Tensor, room: Form) -> Tensor:
@@ -105,13 +111,14 @@ class Runner:
         row = torch.from_numpy(pack(sequences, room, family.padding_id, family.counted_from, family.uncounted))
         return row.pin_memory() if self._on_cuda else row
 
-    @torch.inference_mode()
     def warm_up(self, tokens: int, budget: int) -> int:
         """The budget of tokens one pass had memory for: `budget`, or halved until it fitted; small graphs captured.
 
         On CUDA the graphs hold the workspace of the widest pass from now on, so memory taken later by other processes
         cannot starve them; a pass of more short texts than any room has seats for takes memory of its own, and is cut
         until it has a room where there is none. On the CPU nothing is held, and one sequence is enough.
+
+        Raises: CheckpointError where one sequence of `tokens` tokens has no room.
         """
         if not self._on_cuda:
             self._fits(tokens, tokens)
@@ -130,8 +137,9 @@ class Runner:
         torch.cuda.empty_cache()  # what the widest pass took serves the graphs, whose pool is their own
         wanted = rooms(tokens, budget, small=not self._kernels.tiled)
         try:
-            for lane in self.lanes:
-                lane.capture(wanted, lambda room: self._row([stand_in(room.longest, self._family)], room))
+            with torch.inference_mode():
+                for lane in self.lanes:
+                    lane.capture(wanted, lambda room: self._row([stand_in(room.longest, self._family)], room))
         except torch.OutOfMemoryError:  # under a tight cap small passes run without graphs, slower and right
             for lane in self.lanes:
                 lane.clear()
@@ -142,8 +150,8 @@ class Runner:
             lengths = [tokens] * (budget // tokens) + ([budget % tokens] if budget % tokens else [])
             texts = [stand_in(n, self._family) for n in lengths]
             running = [self.launch(texts, True) for _ in range(2 * self.streams)]  # as many as later
-            for each in running:
-                each.wait()
+            for under_way in running:
+                under_way.wait()
         except torch.OutOfMemoryError:
             torch.cuda.empty_cache()
             return False
@@ -151,16 +159,16 @@ class Runner:
 
     def held_mib(self) -> int:
         """MiB of CUDA memory this process holds for weights and workspace; 0 on the CPU."""
-        return torch.cuda.memory_reserved(self._kernels.device) // MIB if self._on_cuda else 0
+        return int(torch.cuda.memory_reserved(self._kernels.device)) // MIB if self._on_cuda else 0
 
     def peak_bytes(self) -> int:
-        """The most this process's allocator ever held on the device."""
-        return torch.cuda.max_memory_reserved(self._kernels.device) if self._on_cuda else 0
+        """Bytes that this process's allocator held on the device at most."""
+        return int(torch.cuda.max_memory_reserved(self._kernels.device)) if self._on_cuda else 0
 
     def _answers(self) -> bool:
-        """Whether the device still computes; a CUDA context that met an illegal access never does again."""
+        """True if the device still computes; a CUDA context that met an illegal access never does again."""
         try:
-            return torch.ones(2, device=self._kernels.device).sum().item() == 2.0
+            return bool(torch.ones(2, device=self._kernels.device).sum().item() == 2.0)
         except RuntimeError:
             return False
 
@@ -183,7 +191,7 @@ class DeviceTime:
 
 
 def stand_in(tokens: int, family: Family, generator: np.random.Generator | None = None) -> Ids:
-    """A sequence of `tokens` tokens from all over the vocabulary, for passes nobody asked for."""
+    """Ids [tokens] of a sequence from all over the vocabulary, for passes nobody asked for."""
     ids = (generator or np.random.default_rng(0)).integers(0, family.vocabulary, tokens, dtype=np.int32)
     return np.where(ids == family.padding_id, (family.padding_id + 1) % family.vocabulary, ids).astype(np.int32)
 
@@ -206,7 +214,10 @@ class Running:
         self._ended.record()
 
     def wait(self) -> np.ndarray:
-        """One float32 row (or number) per sequence."""
+        """One float32 row (or number) per sequence, [sequences, …].
+
+        Raises: what the device reports; `is_well` of the runner then says if it still computes.
+        """
         runner = self._runner
         if runner._on_cuda:
             try:
@@ -215,4 +226,5 @@ class Running:
                 runner.is_well = runner._answers()
                 raise
             runner.time.add(self._began, self._ended)
-        return self._out[: self._count].numpy()
+        results: np.ndarray = self._out[: self._count].numpy()
+        return results

@@ -51,7 +51,10 @@ class Embedder:
         self.runner, self.budget, self.notes = start(settings, family, self.max_tokens, pool)
 
     def read(self, tensors: Sequence[list[list[str]]], shape: tuple[int, ...], parameters: str | None) -> EmbedJob:
-        """The job of one request, checked except for lengths; a RequestError where the client is mistaken."""
+        """The job of one request, checked except for lengths.
+
+        Raises: RequestError where the client is mistaken.
+        """
         options = parse(parameters, EmbedOptions)
         if options.task and not self._prefixes:
             raise RequestError("option `task`: this model was trained without prefixes")
@@ -84,7 +87,10 @@ class Embedder:
         job.expect([shortened(single, self.max_tokens) for single in singles])
 
     def answer(self, job: EmbedJob) -> dict[str, np.ndarray]:
-        """Output tensors of a job that was worked without error."""
+        """Output tensors of a job that was worked without error.
+
+        Shape: embeddings float32 [rows, texts, dimensions], token_counts int32 [rows, texts].
+        """
         width = job.options.dimensions or self.hidden
         vectors = np.array(job.results, dtype=np.float32).reshape(*job.shape, self.hidden)[..., :width]
         if job.options.normalize:

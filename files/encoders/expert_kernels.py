@@ -25,7 +25,11 @@ DOWN = {"BLOCK_N": 256, "BLOCK_K": 64, "num_warps": 8, "num_stages": 4}
 
 
 def route(x: Tensor, router: Tensor, chosen: int) -> Routing:
-    """Experts and softmax weights of every token, the likeliest first, and the slots grouped by expert."""
+    """Experts and softmax weights of every token, the likeliest first, and the slots grouped by expert.
+
+    Shape: x [tokens, hidden], router float32 [experts, hidden]; slots are tokens x chosen. `order` is longer:
+    each group begins at a multiple of BLOCK_M.
+    """
     tokens, hidden = x.shape
     count, blocks = len(router), triton.cdiv(tokens, ROUTED)
     weights = torch.empty(tokens * chosen, dtype=torch.float32, device=x.device)
@@ -46,7 +50,10 @@ def route(x: Tensor, router: Tensor, chosen: int) -> Routing:
 
 
 def experts(x: Tensor, routing: Routing, up: Tensor, down: Tensor) -> Tensor:
-    """Every slot's expert output times its routing weight; up and down are [experts, inner, hidden]."""
+    """Every slot's expert output times its routing weight.
+
+    Shape: x [tokens, hidden], up and down [experts, inner, hidden], to [slots, hidden].
+    """
     count, inner, hidden = up.shape
     slots = len(routing.weights)
     blocks = _grid(slots, count)
@@ -63,12 +70,12 @@ def experts(x: Tensor, routing: Routing, up: Tensor, down: Tensor) -> Tensor:
 
 
 def _grid(slots: int, count: int) -> int:
-    """The most blocks the groups of `slots` can fill, whatever the routing."""
+    """Number of blocks that the groups of `slots` fill at most, whatever the routing."""
     return slots // BLOCK_M + min(count, slots)
 
 
 def _even(inside: int, across: int, tile: dict[str, int]) -> bool:
-    """Whether tiles divide the matrices, so that no load needs a mask."""
+    """True if tiles divide the matrices, so that no load needs a mask."""
     return inside % tile["BLOCK_K"] == 0 and across % tile["BLOCK_N"] == 0
 
 

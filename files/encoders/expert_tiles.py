@@ -24,7 +24,10 @@ TILE_OF_FEW = {"BLOCK_N": 64, "BLOCK_K": 128, "num_warps": 4, "num_stages": 4}
 
 
 def experts(x: Tensor, routing: Routing, up: Tensor, down: Tensor) -> Tensor:
-    """Every slot's expert output times its routing weight; up and down are [experts, inner, hidden]."""
+    """Every slot's expert output times its routing weight.
+
+    Shape: x [tokens, hidden], up and down [experts, inner, hidden], to [slots, hidden].
+    """
     count, inner, hidden = up.shape
     slots = len(routing.weights)
     tile = TILE if len(x) > FEW_ROWS else TILE_OF_FEW

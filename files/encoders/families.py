@@ -55,7 +55,7 @@ class Network:
     head: bert.Classifier | None = None
 
     def __call__(self, batch: Packed) -> Tensor:
-        """One float32 logit per sequence, or without a head the hidden states."""
+        """One float32 logit per sequence, [sequences]; without a head the hidden states, [tokens, hidden]."""
         return self.trunk(batch) if self.head is None else self.head(self.trunk(batch, only_first=True))
 
 
@@ -78,22 +78,25 @@ class Family:
 
     @property
     def mixture(self) -> bool:
-        """Whether it has experts."""
+        """True if some of its layers have experts."""
         return isinstance(self.shape, nomic.Shape)
 
     def shapes(self) -> Shapes:
         """Names and shapes of every tensor of its checkpoint."""
-        return (nomic if self.mixture else bert).shapes(self.shape)
+        return nomic.shapes(self.shape) if isinstance(self.shape, nomic.Shape) else bert.shapes(self.shape)
 
 
 def choose(directory: Path, architectures: tuple[str, ...]) -> Family:
-    """The family of the checkpoint in `directory`, one of `architectures`; any other is refused by name."""
+    """The family of the checkpoint in `directory`, one of `architectures`.
+
+    Raises: CheckpointError for any other, by name, and for a setting that the networks here do not compute.
+    """
     config = read_json(directory, "config.json")
     named = config.get("architectures") or []
     if len(named) != 1 or named[0] not in architectures:
-        found = ", ".join(named) or "none"
+        shown = ", ".join(named) or "none"
         raise CheckpointError(
-            f"{directory}/config.json: architecture is {found}; this model serves {', '.join(architectures)}"
+            f"{directory}/config.json: architecture is {shown}; this model serves {', '.join(architectures)}"
         )
     build = _nomic if named[0] == "NomicBertModel" else _bert
     try:
@@ -103,7 +106,10 @@ def choose(directory: Path, architectures: tuple[str, ...]) -> Family:
 
 
 def load(family: Family, directory: Path, kernels: Kernels) -> Network:
-    """`family`'s network with the weights of `directory` on the kernels' device, in their type."""
+    """`family`'s network with the weights of `directory` on the kernels' device, in their type.
+
+    Raises: CheckpointError where the weights are not this network's, or where there is no memory for them.
+    """
     kind = Kind(kernels.dtype, (nomic.NomicMoe if family.mixture else bert.Trunk).FLOAT32)
     try:
         weights = Weights(load_strictly(family.shapes(), directory, kind), kernels.device)

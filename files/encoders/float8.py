@@ -43,21 +43,22 @@ class Float8Linear(Linear):
         """Of the projection after GELU, where there is one."""
 
     def __call__(self, x: Tensor) -> Tensor:
+        """The projection in 16 bits: [tokens, in] to [tokens, out]."""
         return self._product(x, self.bias)
 
     def bare(self, x: Tensor) -> Tensor:
-        """The product without the bias."""
+        """The product without the bias: [tokens, in] to [tokens, out]."""
         return self._product(x, None)
 
     def activated(self, x: Tensor, how: Activated) -> Tensor:
-        """GELU of the projection, in 8 bits for the next."""
+        """GELU of the projection, in 8 bits for the next: [tokens, in] to [tokens, out]."""
         if product := self._kernels.product:
             x = self._narrowed(x)
             return product(x, self.weight, self.bias, self._scale, gelu=True, output_scale=self.output_scale)
         return self._kernels.steps.to_float8(self(x), self.output_scale, gelu=True)
 
     def turned(self, x: Tensor, how: Turned, positions: Tensor, turns: Tensor) -> Tensor:
-        """The projection to queries, keys and values, the first two turned by their positions."""
+        """The projection to queries, keys and values, the first two turned: [tokens, in] to [tokens, 3 x hidden]."""
         if product := self._kernels.product:
             return product(self._narrowed(x), self.weight, self.bias, self._scale, positions=positions, turns=turns)
         qkv = self(x)
@@ -81,21 +82,22 @@ class Watched(Linear):
         self.wide, self.largest = wide, 0.0
 
     def __call__(self, x: Tensor) -> Tensor:
+        """The projection: [tokens, in] to [tokens, out]."""
         self._watch(x)
         return super().__call__(x)
 
     def bare(self, x: Tensor) -> Tensor:
-        """The product without the bias."""
+        """The product without the bias: [tokens, in] to [tokens, out]."""
         self._watch(x)
         return super().bare(x)
 
     def activated(self, x: Tensor, how: Activated) -> Tensor:
-        """GELU of the projection."""
+        """GELU of the projection: [tokens, in] to [tokens, out]."""
         self._watch(x)
         return super().activated(x, how)
 
     def turned(self, x: Tensor, how: Turned, positions: Tensor, turns: Tensor) -> Tensor:
-        """The projection to queries, keys and values, the first two turned."""
+        """The projection to queries, keys and values, the first two turned: [tokens, in] to [tokens, 3 x hidden]."""
         self._watch(x)
         return super().turned(x, how, positions, turns)
 
@@ -103,12 +105,21 @@ class Watched(Linear):
         self.largest = max(self.largest, float(x.abs().amax()))
 
 
-@torch.inference_mode()
 def narrow(trunk: Any, kernels: Kernels, pooled: Callable[[], np.ndarray]) -> float:
-    """`trunk` multiplies in 8 bits from now on; gives the worst 1 - cosine of `pooled`, its states over some sequences.
+    """The worst 1 - cosine of `pooled`, states [sequences, hidden] of `trunk`, which multiplies in 8 bits from now on.
 
-    Refuses: a difference above GATE.
+    Raises: CheckpointError for a difference above GATE.
     """
+    with torch.inference_mode():
+        worst = _narrowed(trunk, kernels, pooled)
+    if not worst <= GATE:
+        raise CheckpointError(
+            f"config.pbtxt: products is fp8; that moves states by 1 - cosine {worst:.4f}, above {GATE}; leave it out"
+        )
+    return worst
+
+
+def _narrowed(trunk: Any, kernels: Kernels, pooled: Callable[[], np.ndarray]) -> float:
     for holder, name in _places(trunk, Linear):
         setattr(holder, name, Watched(getattr(holder, name)))
     wanted = pooled()
@@ -118,12 +129,7 @@ def narrow(trunk: Any, kernels: Kernels, pooled: Callable[[], np.ndarray]) -> fl
     _hand_over(trunk)
     got = pooled()
     lengths = np.linalg.norm(got, axis=1) * np.linalg.norm(wanted, axis=1)
-    worst = float((1 - (got * wanted).sum(1) / lengths).max())
-    if not worst <= GATE:
-        raise CheckpointError(
-            f"config.pbtxt: products is fp8; that moves states by 1 - cosine {worst:.4f}, above {GATE}; leave it out"
-        )
-    return worst
+    return float((1 - (got * wanted).sum(1) / lengths).max())
 
 
 def _hand_over(trunk: Any) -> None:

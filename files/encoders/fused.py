@@ -17,6 +17,7 @@ FLOAT8 = torch.float8_e4m3fn
 
 
 def embed(ids: Tensor, positions: Tensor, word: Tensor, place: Tensor | None, segment: Tensor, norm: Norm) -> States:
+    """As plain.embed: ids and positions [tokens], tables [rows, hidden], to [tokens, hidden]."""
     hidden = word.shape[1]
     out = _room(len(ids), hidden, word, norm)
     table = word if place is None else place
@@ -28,6 +29,7 @@ def embed(ids: Tensor, positions: Tensor, word: Tensor, place: Tensor | None, se
 
 
 def add_norm(y: Tensor, bias: Tensor, x: Tensor, norm: Norm) -> States:
+    """As plain.add_norm: y [tokens x parts, hidden], bias [hidden], x [tokens, hidden], to [tokens, hidden]."""
     rows, hidden = x.shape
     out = _room(rows, hidden, y, norm)
     _add_norm[(rows,)](
@@ -38,6 +40,7 @@ def add_norm(y: Tensor, bias: Tensor, x: Tensor, norm: Norm) -> States:
 
 
 def _room(rows: int, hidden: int, like: Tensor, norm: Norm) -> States:
+    """Uninitialised states [rows, hidden] on the device of `like`, in the formats that `norm` writes."""
     narrow, wide = FLOAT8 if norm.output_scale else like.dtype, like.dtype
     if wide == torch.bfloat16:
         wide = torch.float32
@@ -54,11 +57,13 @@ def _kinds(out: States) -> dict[str, bool]:
 
 
 def gelu_(x: Tensor) -> Tensor:
+    """As plain.gelu_: any shape to the same; `x` is overwritten."""
     _gelu[(triton.cdiv(x.numel(), 4096),)](x, x, x.numel(), 1.0, FLOAT8=False, BLOCK=4096, num_warps=8)
     return x
 
 
 def rotate_(qkv: Tensor, positions: Tensor, turns: Tensor) -> None:
+    """As plain.rotate_: qkv [tokens, 3 x hidden] in place, positions [tokens], turns float32 [positions, head]."""
     head = turns.shape[1]
     heads = qkv.shape[1] // (3 * head)
     _rotate[(len(qkv),)](
@@ -68,6 +73,7 @@ def rotate_(qkv: Tensor, positions: Tensor, turns: Tensor) -> None:
 
 
 def mean(x: Tensor, starts: Tensor) -> Tensor:
+    """As plain.mean: x [tokens, hidden], starts [sequences + 1], to float32 [sequences, hidden]."""
     hidden = x.shape[1]
     out = torch.empty((len(starts) - 1, hidden), dtype=torch.float32, device=x.device)
     grid = (len(starts) - 1, triton.cdiv(hidden, POOLED_COLUMNS))
@@ -76,6 +82,7 @@ def mean(x: Tensor, starts: Tensor) -> Tensor:
 
 
 def to_float8(x: Tensor, scale: float, gelu: bool = False) -> Tensor:
+    """As plain.to_float8: any shape to the same, as e4m3."""
     out = torch.empty(x.shape, dtype=FLOAT8, device=x.device)
     grid = (triton.cdiv(x.numel(), 4096),)
     _gelu[grid](out, x, x.numel(), 1.0 / scale, FLOAT8=True, GELU=gelu, BLOCK=4096, num_warps=8)
@@ -102,7 +109,10 @@ def fast_gelu(x):
 
 @triton.jit
 def half_gelu(x):
-    """The same two values at a time in float16, given and returned; within 1e-3 and its rounding, in fewer steps."""
+    """GELU's tanh form of two values at a time in float16, given and returned, in fewer steps.
+
+    Within 1e-3 and its rounding.
+    """
     return tl.inline_asm_elementwise(
         """
         {

@@ -25,7 +25,7 @@ def rooms(longest: int, budget: int, small: bool = False) -> list[Form]:
 
 
 def smallest(offered: Sequence[Form], sequences: Sequence[Ids]) -> Form | None:
-    """The first room that holds `sequences` and whose rest can be filled; none if all are too small."""
+    """The first room that holds `sequences` and whose rest can be filled; None if all are too small."""
     tokens, longest = sum(map(len, sequences)), max(map(len, sequences))
     for room in offered:
         fillers = -(-(room.tokens - tokens) // room.longest)
@@ -47,7 +47,10 @@ class Graphs:
         self.offered: list[Form] = []
 
     def capture(self, wanted: Sequence[Form], example: Callable[[Form], Tensor]) -> None:
-        """Every room of `wanted` can be replayed; `example` is a packed row for one."""
+        """Every room of `wanted` can be replayed; `example` gives a packed row [room.size] for a room.
+
+        Raises: torch.OutOfMemoryError where the widest pass has no memory.
+        """
         with torch.cuda.stream(self.stream):
             rows = {room: example(room).to(self.stream.device) for room in wanted}
             for room, row in rows.items():  # first, so that nothing is loaded or compiled during a capture
@@ -69,7 +72,7 @@ class Graphs:
         self.offered = []
 
     def run(self, room: Form, row: Tensor) -> Tensor:
-        """The results of the pass `row`; overwritten by the next run."""
+        """The results of the pass `row` [room.size], [room.sequences, …]; overwritten by the next run."""
         graph, held, out = self._captured[room]
         held.copy_(row, non_blocking=True)
         graph.replay()

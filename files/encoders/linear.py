@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 
 class Linear:
-    """`x @ weight.T + bias`."""
+    """`x @ weight.T + bias`: weight [out, in], bias [out]."""
 
     input_scale = 0.0
     """Of the e4m3 inputs it takes; 0: its inputs have 16 bits or more."""
@@ -21,18 +21,19 @@ class Linear:
         self.weight, self.bias = weight, bias
 
     def __call__(self, x: Tensor) -> Tensor:
+        """The projection: [tokens, in] to [tokens, out]."""
         return F.linear(x, self.weight, self.bias)
 
     def bare(self, x: Tensor) -> Tensor:
-        """The product without the bias, for whoever adds it while adding something else."""
+        """The product [tokens, out] without the bias, for whoever adds it while adding something else."""
         return F.linear(x, self.weight)
 
     def activated(self, x: Tensor, how: "Activated") -> Tensor:
-        """GELU of the projection."""
+        """GELU of the projection: [tokens, in] to [tokens, out]."""
         return how(x, self)
 
     def turned(self, x: Tensor, how: "Turned", positions: Tensor, turns: Tensor) -> Tensor:
-        """The projection to queries, keys and values, the first two turned by their positions (plain.rotate_)."""
+        """Queries, keys and values [tokens, 3 x hidden], the first two turned by their positions (plain.rotate_)."""
         return how(x, self, positions, turns)
 
 
@@ -44,23 +45,27 @@ FEW_ROWS = 1024
 
 
 def by_rows(few: Callable[..., Tensor], many: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """One way for few rows, another for many."""
+    """A function that calls `few` for up to FEW_ROWS rows, [rows, in], and `many` for more."""
     return lambda x, *more: (few if len(x) <= FEW_ROWS else many)(x, *more)
 
 
 def in_two_steps(gelu_: Callable[[Tensor], Tensor]) -> Activated:
-    """GELU of the projection, in a pass of its own."""
+    """A function for GELU of the projection, in a pass of its own: [tokens, in] to [tokens, out]."""
     return lambda x, linear: gelu_(linear(x))
 
 
 def in_one_product() -> Activated:
-    """GELU inside cuBLAS's product. Its GELU is the tanh form, within 5e-4 of the other: below what fp16 resolves."""
+    """A function for GELU inside cuBLAS's product: [tokens, in] to [tokens, out].
+
+    Its GELU is the tanh form, within 5e-4 of the other: below what fp16 resolves.
+    Raises: AttributeError where a torch release has no such product.
+    """
     run = torch._addmm_activation
     return lambda x, linear: run(linear.bias, x, linear.weight.t(), use_gelu=True)
 
 
 def then_turned(rotate_: Callable[[Tensor, Tensor, Tensor], None]) -> Turned:
-    """The rotation in a pass of its own."""
+    """A function for the projection with the rotation in a pass of its own: [tokens, in] to [tokens, 3 x hidden]."""
 
     def run(x: Tensor, linear: Linear, positions: Tensor, turns: Tensor) -> Tensor:
         qkv = linear(x)

@@ -22,7 +22,10 @@ Finish = Callable[[Tensor, Packed], Tensor]
 def start(
     settings: Settings, family: Family, limit: int, finish: Callable[[Kernels], Finish]
 ) -> tuple[Runner, int, list[str]]:
-    """The runner, its budget of tokens, and what to tell the log; `limit` is the longest sequence."""
+    """The runner, its budget of tokens, and what to tell the log; `limit` is the longest sequence.
+
+    Raises: CheckpointError where weights, memory or the 8-bit products do not allow it.
+    """
     kernels = choose(settings.device, families.DTYPES[settings.dtype], family.mixture)
     network = families.load(family, Path(settings.model_path), kernels)
     if settings.products == "fp8":
@@ -33,7 +36,7 @@ def start(
 
 
 def calibration_states(network: Network, kernels: Kernels, family: Family, limit: int) -> np.ndarray:
-    """Mean states of some random sequences."""
+    """Mean states of some random sequences, float32 [sequences, hidden]."""
     trunk = Runner(network.trunk, kernels, family, lambda states, batch: kernels.steps.mean(states, batch.starts))
     generator = np.random.default_rng(1)
     rows = [stand_in(min(tokens, limit), family, generator) for tokens in CALIBRATION_TOKENS]

@@ -28,7 +28,9 @@ GAUGES = {
 class Meter:
     """Counts of one model instance."""
 
-    def __init__(self, pb_utils: Any, model: str, budget: int, peak: Callable[[], int], note: Callable[[str], None]):
+    def __init__(
+        self, pb_utils: Any, model: str, budget: int, peak: Callable[[], int], note: Callable[[str], None]
+    ) -> None:
         self.documents = self.tokens = self.passes = self.answers = 0
         self.seconds: Callable[[], float] = lambda: 0.0
         self.note, self._budget, self._peak = note, budget, peak
@@ -80,9 +82,9 @@ class Meter:
 def _metrics(pb_utils: Any, model: str) -> dict[str, Any]:
     family = pb_utils.MetricFamily
     kinds = dict.fromkeys(COUNTERS, family.COUNTER) | dict.fromkeys(GAUGES, family.GAUGE)
-    made = {}
+    metrics: dict[str, Any] = {}
     for name, description in (COUNTERS | GAUGES).items():
         of = family(name=f"enginehouse_encoder_{name}", description=description, kind=kinds[name])
-        made[name] = of.Metric(labels={"model": model})
-        made[f"{name} family"] = of  # a metric dies with its family
-    return made
+        metrics[name] = of.Metric(labels={"model": model})
+        metrics[f"{name} family"] = of  # a metric dies with its family
+    return metrics

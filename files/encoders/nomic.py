@@ -37,29 +37,33 @@ class Shape:
     """Longest sequence the rotation table is made for."""
 
     def mixes(self, layer: int) -> bool:
-        """Whether the layer with this index has experts."""
+        """True if the layer with this index has experts."""
         return layer % self.moe_every == 1
 
 
 def shapes(s: Shape) -> Shapes:
-    """Every tensor of the checkpoint. Expert e owns rows e * inner to (e + 1) * inner of w1 and of w2."""
+    """Name and shape of every tensor of the checkpoint.
+
+    Expert e owns rows e * inner to (e + 1) * inner of w1 and of w2.
+    """
     h = s.hidden
-    found: Shapes = {
+    tensors: Shapes = {
         "embeddings.word_embeddings.weight": (s.vocabulary, h),
         "embeddings.token_type_embeddings.weight": (s.segments, h),
         **pair("emb_ln", h),
     }
     for index in range(s.layers):
         layer = f"encoder.layers.{index}"
-        found |= pair(f"{layer}.attn.Wqkv", 3 * h, h) | pair(f"{layer}.attn.out_proj", h, h)
-        found |= pair(f"{layer}.norm1", h) | pair(f"{layer}.norm2", h)
+        tensors |= pair(f"{layer}.attn.Wqkv", 3 * h, h) | pair(f"{layer}.attn.out_proj", h, h)
+        tensors |= pair(f"{layer}.norm1", h) | pair(f"{layer}.norm2", h)
         if s.mixes(index):
-            found[f"{layer}.mlp.router.layer.weight"] = (s.experts, h)
-            found[f"{layer}.mlp.experts.mlp.w1"] = found[f"{layer}.mlp.experts.mlp.w2"] = (s.experts * s.inner, h)
-            found[f"{layer}.mlp.experts.bias"] = (h,)
+            tensors[f"{layer}.mlp.router.layer.weight"] = (s.experts, h)
+            for name in ("w1", "w2"):
+                tensors[f"{layer}.mlp.experts.mlp.{name}"] = (s.experts * s.inner, h)
+            tensors[f"{layer}.mlp.experts.bias"] = (h,)
         else:
-            found |= pair(f"{layer}.mlp.fc1", s.inner, h) | pair(f"{layer}.mlp.fc2", h, s.inner)
-    return found
+            tensors |= pair(f"{layer}.mlp.fc1", s.inner, h) | pair(f"{layer}.mlp.fc2", h, s.inner)
+    return tensors
 
 
 class NomicMoe:
@@ -77,6 +81,7 @@ class NomicMoe:
         self.layers = [Layer(shape, weights, index, turns, kernels) for index in range(shape.layers)]
 
     def __call__(self, batch: Packed) -> Tensor:
+        """Hidden states [tokens, hidden]."""
         x = self.kernels.steps.embed(batch.ids, batch.positions, self.word, None, self.segment, self.norm)
         for layer in self.layers:
             x = layer(x, batch)
@@ -96,12 +101,16 @@ class Layer:
         self.mlp = kind(shape, weights, f"{at}.mlp", kernels)
 
     def __call__(self, x: States, batch: Packed) -> States:
+        """The next states: [tokens, hidden] to the same."""
         mixed = self.mixed(x.narrow, batch)
         x = self.kernels.steps.add_norm(self.out.bare(mixed), self.out.bias, x.wide, self.norm1)
         return self.kernels.steps.add_norm(*self.mlp(x.narrow), x.wide, self.norm2)
 
     def mixed(self, x: Tensor, batch: Packed) -> Tensor:
-        """What attention makes of the states; in a function, so that queries, keys and values are held no longer."""
+        """What attention makes of the states: [tokens, hidden] to the same.
+
+        In a function, so that queries, keys and values are held no longer.
+        """
         qkv = self.qkv.turned(x, self.kernels.turned, batch.positions, self.turns)
         return self.kernels.attend(qkv, self.heads, batch, self.out.input_scale)
 
@@ -114,7 +123,7 @@ class Dense:
         self.up, self.down = weights.linear(f"{at}.fc1"), weights.linear(f"{at}.fc2")
 
     def __call__(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """What is to be added to `x`: one row for each token, and a bias."""
+        """What is to be added to `x` [tokens, hidden]: a row for each token, [tokens, hidden], and a bias [hidden]."""
         return self.down.bare(self.up.activated(x, self.kernels.activated)), self.down.bias
 
 
@@ -131,7 +140,10 @@ class Experts:
         self.up, self.down = (weights[f"{at}.experts.mlp.{name}"].view(cut) for name in ("w1", "w2"))
 
     def __call__(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """What is to be added to `x`: a row for each token and choice, and a bias."""
+        """What is to be added to `x` [tokens, hidden]: a row for each slot, and a bias.
+
+        Shape: [tokens x chosen, hidden] and [hidden].
+        """
         routing = self.kernels.route(x, self.router, self.chosen)
         return self.kernels.experts(x, routing, self.up, self.down), self.bias
 
@@ -139,6 +151,7 @@ class Experts:
 def side_by_side(qkv: Linear, heads: int) -> Linear:
     """The projection with values i and i + head / 2 of each query and key, which turn together, as 2i and 2i + 1.
 
+    Shape: weight [3 x hidden, hidden], bias [3 x hidden], as before.
     Products of queries and keys stay the same, and whoever turns them finds both in one place.
     """
     rows = torch.arange(len(qkv.weight), device=qkv.weight.device).view(3, heads, 2, -1)

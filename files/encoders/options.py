@@ -54,7 +54,10 @@ Options = TypeVar("Options", EmbedOptions, RerankOptions)
 
 
 def parse(raw: str | None, kind: type[Options]) -> Options:
-    """The options in `raw`, the JSON of a request's parameters; an unknown name or a wrong type is a RequestError."""
+    """The options in `raw`, the JSON of a request's parameters.
+
+    Raises: RequestError for an unknown name, a wrong type or a value out of range.
+    """
     given = {key: value for key, value in json.loads(raw or "{}").items() if key not in TRANSPORT}
     known = {field.name: field.type for field in fields(kind)}
     for name, value in given.items():

@@ -31,9 +31,10 @@ class Packed:
 
     @classmethod
     def over(cls, row: Tensor, room: "Form") -> "Packed":
-        """Views of the parts of `row`."""
+        """Views of the parts of `row`, int32 [room.size]."""
         parts = (room.tokens, room.tokens, room.sequences + 1, 1 + 2 * room.tiles)
-        return cls(*row.split(parts), room.longest)
+        ids, positions, starts, tiles = row.split(parts)
+        return cls(ids, positions, starts, tiles, room.longest)
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class Form:
 
     @property
     def tiles(self) -> int:
-        """The most runs of TILE tokens that so many sequences of so many tokens have."""
+        """Number of runs of TILE tokens that so many sequences of so many tokens have at most."""
         return self.tokens // TILE + self.sequences
 
     @property
@@ -64,7 +65,7 @@ def form(sequences: Sequence[Ids], multiple: int = 1) -> Form:
 
 
 def pack(sequences: Sequence[Ids], room: Form, filler: int, counted_from: int = 0, uncounted: int = -1) -> np.ndarray:
-    """The packed row of `sequences` in `room`; positions start at `counted_from`.
+    """The packed row of `sequences` in `room`, int32 [room.size]; positions start at `counted_from`.
 
     A token `uncounted` inside a text takes no position: XLM-RoBERTa counts around a literal <pad>, as in training,
     and gives it the position before the first.
@@ -93,6 +94,7 @@ def pack(sequences: Sequence[Ids], room: Form, filler: int, counted_from: int = 
 
 
 def _cut(sizes: np.ndarray, tiles: np.ndarray) -> int:
+    """Number of runs that sequences of `sizes` [sequences] have; sequence and run of each go into tiles [2, most]."""
     counts = -(-sizes // TILE)
     ends = counts.cumsum()
     total = int(ends[-1])

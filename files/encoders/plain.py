@@ -4,7 +4,7 @@ Everything is packed: sequences lie one after another in [tokens, hidden], and s
 starts[i + 1]. No padding exists, so none can leak into a result.
 """
 
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 
 class Norm(NamedTuple):
-    """A LayerNorm's weights."""
+    """A LayerNorm's weights, [hidden] each."""
 
     weight: Tensor
     bias: Tensor
@@ -34,13 +34,34 @@ class States(NamedTuple):
     wide: Tensor
 
     def rows(self, index: Tensor) -> "States":
-        """Those rows alone, for sums."""
+        """The rows `index` [rows] alone, for sums: [rows, hidden]."""
         wide = self.wide[index]
         return States(wide, wide)
 
 
+class Steps(Protocol):
+    """What this module and `fused` both offer; the functions here say what each returns."""
+
+    def embed(
+        self, ids: Tensor, positions: Tensor, word: Tensor, place: Tensor | None, segment: Tensor, norm: Norm
+    ) -> States: ...
+
+    def add_norm(self, y: Tensor, bias: Tensor, x: Tensor, norm: Norm) -> States: ...
+
+    def gelu_(self, x: Tensor) -> Tensor: ...
+
+    def rotate_(self, qkv: Tensor, positions: Tensor, turns: Tensor) -> None: ...
+
+    def mean(self, x: Tensor, starts: Tensor) -> Tensor: ...
+
+    def to_float8(self, x: Tensor, scale: float, gelu: bool = False) -> Tensor: ...
+
+
 def embed(ids: Tensor, positions: Tensor, word: Tensor, place: Tensor | None, segment: Tensor, norm: Norm) -> States:
-    """Word, position (where there is a table) and segment row of every token added up and normalised."""
+    """Word, position (where there is a table) and segment row of every token added up and normalised.
+
+    Shape: ids and positions [tokens], word and place [rows, hidden], segment [hidden], to [tokens, hidden].
+    """
     x = word[ids].float() + segment.float()
     if place is not None:
         x = x + place[positions].float()
@@ -50,21 +71,25 @@ def embed(ids: Tensor, positions: Tensor, word: Tensor, place: Tensor | None, se
 def add_norm(y: Tensor, bias: Tensor, x: Tensor, norm: Norm) -> States:
     """LayerNorm of `x + bias + y`; where `y` has several rows for each of `x` (one per expert), of their sum.
 
-    `x` is the wide half of some States.
+    Shape: y [tokens x parts, hidden], bias [hidden], x [tokens, hidden], to [tokens, hidden]; `x` is the wide half of
+    some States.
     """
     parts = y.view(len(x), -1, x.shape[1]).float().sum(1)
     return _states(_normalised(x.float() + parts + bias.float(), norm), y.dtype, norm)
 
 
 def gelu_(x: Tensor) -> Tensor:
-    """GELU by the error function, as all three families were trained; `x` is overwritten where that saves memory."""
+    """GELU by the error function, as all three families were trained: any shape to the same.
+
+    `x` is overwritten where that saves memory.
+    """
     return F.gelu(x, approximate="none")
 
 
 def rotate_(qkv: Tensor, positions: Tensor, turns: Tensor) -> None:
     """Queries and keys in `qkv` [tokens, 3 x hidden] are turned by their position, each head's value 2i with 2i + 1.
 
-    turns: cosines, then sines, of every position, float32 [positions, head].
+    Shape: positions [tokens]; turns float32 [positions, head]: cosines, then sines, of every position.
     """
     pairs = qkv[:, : qkv.shape[1] // 3 * 2].view(len(qkv), -1, turns.shape[1] // 2, 2)
     cosine, sine = turns[positions][:, None, :].chunk(2, dim=-1)
@@ -73,7 +98,7 @@ def rotate_(qkv: Tensor, positions: Tensor, turns: Tensor) -> None:
 
 
 def mean(x: Tensor, starts: Tensor) -> Tensor:
-    """The float32 mean of each sequence's rows."""
+    """The mean of each sequence's rows: [tokens, hidden] and starts [sequences + 1] to float32 [sequences, hidden]."""
     lengths = starts.diff()
     sums = x.new_zeros((len(lengths), x.shape[1]), dtype=torch.float32)
     rows = torch.repeat_interleave(torch.arange(len(lengths), device=x.device), lengths, output_size=len(x))
@@ -81,16 +106,21 @@ def mean(x: Tensor, starts: Tensor) -> Tensor:
 
 
 def to_float8(x: Tensor, scale: float, gelu: bool = False) -> Tensor:
-    """`x / scale`, after GELU if asked, as e4m3; what lies beyond its range becomes its largest value."""
+    """`x / scale`, after GELU if asked, as e4m3: any shape to the same.
+
+    What lies beyond its range becomes its largest value.
+    """
     value = F.gelu(x.float()) if gelu else x.float()
     return (value / scale).clamp(-448.0, 448.0).to(torch.float8_e4m3fn)
 
 
 def _normalised(x: Tensor, norm: Norm) -> Tensor:
+    """LayerNorm of every row: float32 [tokens, hidden] to the same."""
     return F.layer_norm(x, x.shape[-1:], norm.weight.float(), norm.bias.float(), norm.epsilon)
 
 
 def _states(x: Tensor, dtype: torch.dtype, norm: Norm) -> States:
+    """Float32 [tokens, hidden] as States of a network in `dtype`."""
     same = x.to(dtype)
     narrow = to_float8(x, norm.output_scale) if norm.output_scale else same
     return States(narrow, x if dtype == torch.bfloat16 else same)

@@ -33,7 +33,10 @@ def product(
     positions: Tensor | None = None,
     turns: Tensor | None = None,
 ) -> Tensor:
-    """`x @ weight.T * scale + bias`, [rows, columns], in bias's format, or as e4m3 divided by `output_scale`.
+    """`x @ weight.T * scale + bias` in bias's format, or as e4m3 divided by `output_scale`.
+
+    Shape: x [rows, inside], weight [columns, inside], bias [columns], to [rows, columns]; positions [rows], turns
+    float32 [positions, head].
 
     With `turns` the first two thirds of the columns, queries and keys, are turned as plain.rotate_ does.
     """
@@ -57,18 +60,18 @@ def product(
 
 
 def activated(x: Tensor, linear: Linear) -> Tensor:
-    """GELU of the projection; of its tanh form, see `linear.in_one_product`."""
+    """GELU of the projection, [tokens, in] to [tokens, out]; of its tanh form, see `linear.in_one_product`."""
     return product(x, linear.weight, linear.bias, gelu=True)
 
 
 def turned(x: Tensor, linear: Linear, positions: Tensor, turns: Tensor) -> Tensor:
-    """Queries, keys and values, the first two turned."""
+    """Queries, keys and values, the first two turned: [tokens, in] to [tokens, 3 x hidden]."""
     return product(x, linear.weight, linear.bias, positions=positions, turns=turns)
 
 
 def processors(device: torch.device) -> int:
-    """Multiprocessors of the device."""
-    return torch.cuda.get_device_properties(device).multi_processor_count
+    """Number of multiprocessors of the device."""
+    return int(torch.cuda.get_device_properties(device).multi_processor_count)
 
 
 @triton.jit
@@ -99,7 +102,10 @@ def _product(x_tiles, weight_tiles, out_tiles, bias, positions, turns, scale, fa
 @triton.jit
 def _turned(x, positions, turns, row, column, rows, columns,
             HEAD: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):  # fmt: skip
-    """Neighbouring columns 2i and 2i + 1 of each head turned by their row's position; the last third's stay."""
+    """`x` [BLOCK_M, BLOCK_N] with columns 2i and 2i + 1 of each head turned by their row's position.
+
+    The last third's columns stay.
+    """
     HALF: tl.constexpr = HEAD // 2
     down = row + tl.arange(0, BLOCK_M)
     position = tl.load(positions + down, mask=down < rows, other=0).to(tl.int64)

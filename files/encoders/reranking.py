@@ -52,7 +52,10 @@ class Reranker:
         )
 
     def read(self, tensors: Sequence[list[list[str]]], shape: tuple[int, ...], parameters: str | None) -> RerankJob:
-        """The job of one request, checked except for lengths; a RequestError where the client is mistaken."""
+        """The job of one request, checked except for lengths.
+
+        Raises: RequestError where the client is mistaken.
+        """
         options = parse(parameters, RerankOptions)
         queries, passages = tensors
         if len(queries) != len(passages) or any(len(row) != 1 for row in queries):
@@ -96,7 +99,10 @@ class Reranker:
         return None
 
     def answer(self, job: RerankJob) -> dict[str, np.ndarray]:
-        """Output tensors of a job that was worked without error."""
+        """Output tensors of a job that was worked without error.
+
+        Shape: scores float32 [rows, passages], token_counts int32 [rows, passages].
+        """
         scores = np.array(job.results, dtype=np.float32).reshape(job.shape)
         if not job.options.raw_scores:
             scores = (0.5 * (1 + np.tanh(0.5 * scores))).astype(np.float32)  # the logistic function, without overflow

@@ -18,15 +18,18 @@ class Routing(NamedTuple):
     weights: Tensor
     """float32 [slots]: the softmax over all experts, not renormalised."""
     experts: Tensor
-    """Expert of each slot."""
+    """[slots]: the expert of each."""
     order: Tensor
-    """Slots grouped by expert; in `expert_kernels` every group begins at a multiple of its block."""
+    """[slots], grouped by expert; in `expert_kernels` every group begins at a multiple of its block."""
     totals: Tensor
-    """Slots of each expert."""
+    """[experts]: the number of slots of each."""
 
 
 def route(x: Tensor, router: Tensor, chosen: int) -> Routing:
-    """Experts and softmax weights of every token in float32, the likeliest first."""
+    """Experts and softmax weights of every token in float32, the likeliest first.
+
+    Shape: x [tokens, hidden], router [experts, hidden]; slots are tokens x chosen.
+    """
     weights, experts = F.linear(x.float(), router).softmax(-1).topk(chosen)
     experts = experts.flatten()
     # one_hot rather than bincount, which reads its result back on CUDA
@@ -35,14 +38,20 @@ def route(x: Tensor, router: Tensor, chosen: int) -> Routing:
 
 
 def one_by_one(x: Tensor, routing: Routing, up: Tensor, down: Tensor) -> Tensor:
-    """Two products per expert; reads the totals back to the host once."""
+    """Every slot's weighted expert output by two products per expert; reads the totals back to the host once.
+
+    Shape: x [tokens, hidden], up and down [experts, inner, hidden], to [slots, hidden].
+    """
     parts = _gathered(x, routing).split(routing.totals.tolist())
     mixed = [F.gelu(part @ u.T) @ d for part, u, d in zip(parts, up, down, strict=True)]
     return _scattered(torch.cat(mixed), routing)
 
 
 def grouped(product: Callable[..., Tensor]) -> Callable[[Tensor, Routing, Tensor, Tensor], Tensor]:
-    """The same by `product`, torch's grouped_mm: one call for all experts, nothing read back; fast in bfloat16."""
+    """A function like `one_by_one` by `product`, torch's grouped_mm; fast in bfloat16.
+
+    One call for all experts, nothing read back.
+    """
 
     def run(x: Tensor, routing: Routing, up: Tensor, down: Tensor) -> Tensor:
         ends = routing.totals.cumsum(0).to(torch.int32)
@@ -53,10 +62,12 @@ def grouped(product: Callable[..., Tensor]) -> Callable[[Tensor, Routing, Tensor
 
 
 def _gathered(x: Tensor, routing: Routing) -> Tensor:
+    """The row of x [tokens, hidden] for each slot in `order`, [slots, hidden]."""
     return x[routing.order // (len(routing.order) // len(x))]
 
 
 def _scattered(mixed: Tensor, routing: Routing) -> Tensor:
+    """Rows [slots, hidden] in `order`, weighted and put back in slot order."""
     out = torch.empty_like(mixed)
     out[routing.order] = (mixed.float() * routing.weights[routing.order, None]).to(mixed.dtype)
     return out

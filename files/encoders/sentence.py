@@ -17,7 +17,10 @@ SWITCHES = {"cls_token": "cls", "mean_tokens": "mean"}
 
 
 def pooling_mode(directory: Path) -> str:
-    """`mean` or `cls`, as the checkpoint was trained; mean where it does not say."""
+    """`mean` or `cls`, as the checkpoint was trained; mean where it does not say.
+
+    Raises: CheckpointError for another pooling, or a step that is not served.
+    """
     if (directory / "modules.json").is_file():
         steps = [module["type"].rsplit(".", 1)[-1] for module in read_json(directory, "modules.json")]
         if other := [step for step in steps if step not in STEPS]:
@@ -32,11 +35,14 @@ def pooling_mode(directory: Path) -> str:
         raise CheckpointError(f"{path}: pooling is {' + '.join(map(str, modes))}; only mean or cls is served")
     if config.get("include_prompt", True) is False:
         raise CheckpointError(f"{path}: include_prompt is false; only pooling with the prefix is served")
-    return modes[0]
+    return str(modes[0])
 
 
 def token_limit(directory: Path, asked: int, capacity: int) -> int:
-    """Longest sequence in tokens: `asked`, or for 0 the checkpoint's own or 512; never above `capacity`."""
+    """Longest sequence in tokens: `asked`, or for 0 the checkpoint's own or 512; never above `capacity`.
+
+    Raises: CheckpointError where more is asked than the checkpoint has positions for.
+    """
     if asked > capacity:
         raise CheckpointError(f"config.pbtxt: max_tokens is {asked}; {directory} has positions for {capacity}")
     if asked:

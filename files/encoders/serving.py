@@ -13,16 +13,15 @@ import threading
 import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from .batching import Batcher, Job
-from .embedding import Embedder
+from .device import Runner
 from .errors import RequestError
 from .metrics import Meter
 from .pipeline import Pipeline
-from .reranking import Reranker
 from .settings import Settings
 
 MOST_TEXT_BYTES = 2**20
@@ -30,10 +29,28 @@ MOST_TEXT_BYTES = 2**20
 (tokenizers 0.23.3, 2-core VM, 2026-11-21), while all others wait."""
 
 
+class Model(Protocol):
+    """An embedder or a reranker. `Any` stands for the jobs that its own `read` makes: no other comes back to it."""
+
+    runner: Runner
+    budget: int
+    max_tokens: int
+    notes: list[str]
+
+    @property
+    def inputs(self) -> tuple[str, ...]: ...
+
+    def read(self, tensors: Sequence[list[list[str]]], shape: tuple[int, ...], parameters: str | None) -> Job: ...
+
+    def encode(self, jobs: Sequence[Any]) -> None: ...
+
+    def answer(self, job: Any) -> dict[str, np.ndarray]: ...
+
+
 class Service:
     """One model instance: answers each batch of requests, one response per request."""
 
-    def __init__(self, pb_utils: Any, arguments: dict[str, str], kind: Callable[[Settings], Embedder | Reranker]):
+    def __init__(self, pb_utils: Any, arguments: dict[str, str], kind: Callable[[Settings], Model]) -> None:
         name, config = arguments["model_name"], json.loads(arguments["model_config"])
         self._pb = pb_utils
         values = {key: value["string_value"] for key, value in config.get("parameters", {}).items()}
@@ -47,7 +64,7 @@ class Service:
         self._pipeline = Pipeline(model.encode, batcher, self._reply, meter)
         self._log(
             "info",
-            f"{name}: {kind.__name__} on {self._settings.device} in {self._settings.dtype}, "
+            f"{name}: {type(model).__name__} on {self._settings.device} in {self._settings.dtype}, "
             f"up to {model.max_tokens} tokens each and {model.budget} a pass, "
             f"streams {model.runner.streams}, {model.runner.held_mib()} MiB held; "
             f"{', '.join(model.notes)}",
@@ -64,10 +81,9 @@ class Service:
     def execute(self, requests: Sequence[Any]) -> list[Any] | None:
         """The responses in order; or None, and each goes through its request's sender as soon as it is there."""
         jobs = [self._read(request) for request in requests]
-        senders = [getattr(request, "get_response_sender", None) for request in requests]
-        if all(senders):
-            for job, sender in zip(jobs, senders, strict=True):
-                job.answered = _through(sender(), self._pb, job)
+        if all(hasattr(request, "get_response_sender") for request in requests):
+            for job, request in zip(jobs, requests, strict=True):
+                job.answered = _through(request.get_response_sender(), self._pb, job)
             self._pipeline.submit(jobs)
             return None
         return self._wait_for(jobs)
@@ -76,7 +92,7 @@ class Service:
         responses: dict[int, Any] = {}
         waits = [threading.Event() for _ in jobs]
         for job, wait in zip(jobs, waits, strict=True):
-            job.answered = lambda response, job=job, wait=wait: (responses.update({id(job): response}), wait.set())
+            job.answered = _kept(responses, id(job), wait)
         self._pipeline.submit(jobs)
         for wait in waits:
             wait.wait()
@@ -89,7 +105,7 @@ class Service:
             if items > self._settings.max_items:
                 raise RequestError(f"{items} items in one request; at most {self._settings.max_items}")
             tensors = [_decode(name, array) for name, array in zip(self._model.inputs, arrays, strict=True)]
-            job: Job = self._model.read(tensors, arrays[-1].shape, request.parameters())
+            job = self._model.read(tensors, arrays[-1].shape, request.parameters())
             job.is_cancelled = getattr(request, "is_cancelled", job.is_cancelled)  # stubs since 23.10 have it
             return job
         except Exception as error:
@@ -99,7 +115,7 @@ class Service:
         tensor = self._pb.get_input_tensor_by_name(request, name)
         if tensor is None:
             raise RequestError(f"input {name} is missing")
-        array = tensor.as_numpy()
+        array: np.ndarray = tensor.as_numpy()
         if array.ndim != 2:
             raise RequestError(f"input {name} has shape {list(array.shape)}; wanted [rows, items]")
         return array
@@ -137,8 +153,21 @@ class Service:
                 getattr(logger, f"log_{level}")(message)
 
 
+def _kept(responses: dict[int, Any], key: int, wait: threading.Event) -> Callable[[Any], None]:
+    """A function that keeps the response it is given under `key`, then sets `wait`."""
+
+    def keep(response: Any) -> None:
+        responses[key] = response
+        wait.set()
+
+    return keep
+
+
 def _through(sender: Any, pb_utils: Any, job: Job) -> Callable[[Any], None]:
-    """Sends the one response of `job`; cancellation is asked of the sender, since the request is gone by then."""
+    """A function that sends the one response of `job`.
+
+    Cancellation is asked of the sender, since the request is gone by then.
+    """
     job.is_cancelled = getattr(sender, "is_cancelled", job.is_cancelled)
     return lambda response: sender.send(response, flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
 

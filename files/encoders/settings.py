@@ -4,6 +4,7 @@ import difflib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from typing import Any
 
 from .errors import CheckpointError
 
@@ -40,7 +41,10 @@ class Settings:
 
     @classmethod
     def of(cls, parameters: Mapping[str, str]) -> "Settings":
-        """Settings from config.pbtxt's parameters; UPPER_CASE keys belong to Triton and are passed over."""
+        """Settings from config.pbtxt's parameters; UPPER_CASE keys belong to Triton and are passed over.
+
+        Raises: CheckpointError for an unknown name, a value out of range, or values that cannot go together.
+        """
         mine = {key: value for key, value in parameters.items() if not key.isupper()}
         known = {field.name: field.type for field in fields(cls)}
         for key in mine:
@@ -50,7 +54,8 @@ class Settings:
                 raise CheckpointError(f"config.pbtxt: unknown parameter `{key}`; {hint}")
         if not mine.get("model_path"):
             raise CheckpointError("config.pbtxt: parameter `model_path` is missing")
-        settings = cls(**{key: _number(key, value) if known[key] is int else value for key, value in mine.items()})
+        values: dict[str, Any] = {key: _number(key, text) if known[key] is int else text for key, text in mine.items()}
+        settings = cls(**values)
         settings._check()
         return settings
 

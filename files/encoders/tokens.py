@@ -34,14 +34,17 @@ CHARACTERS_AT_ONCE = 2**20
 
 
 class Tokenizer:
-    """The tokenizer of one checkpoint, held against the rows of its embedding table."""
+    """The tokenizer of one checkpoint, held against the rows of its embedding table.
+
+    Raises: CheckpointError where tokenizer.json is missing, unreadable, or of another network.
+    """
 
     def __init__(self, directory: Path, rows: int) -> None:
         # Texts are shared among cores. An image may say "false", for programs that fork; this one does not.
         os.environ["TOKENIZERS_PARALLELISM"] = "true"
-        told = os.environ.get("RAYON_NUM_THREADS", "").strip()
-        is_number = told.isascii() and told.isdigit() and int(told) > 0  # else it would take every core
-        threads = int(told) if is_number else min(MOST_THREADS, len(os.sched_getaffinity(0)))
+        wanted = os.environ.get("RAYON_NUM_THREADS", "").strip()
+        is_number = wanted.isascii() and wanted.isdigit() and int(wanted) > 0  # else it would take every core
+        threads = int(wanted) if is_number else min(MOST_THREADS, len(os.sched_getaffinity(0)))
         os.environ["RAYON_NUM_THREADS"] = str(threads)
         path = directory / "tokenizer.json"
         if not path.is_file():
@@ -64,11 +67,11 @@ class Tokenizer:
             raise CheckpointError(f"{path}: puts {len(self._single)} special tokens around a text; wanted 2")
 
     def contents(self, texts: Sequence[str]) -> list[Ids]:
-        """Ids of each text without special tokens, uncut; the library lets go of the GIL meanwhile."""
+        """Ids [tokens] of each text without special tokens, uncut; the library lets go of the GIL meanwhile."""
         return [_array(ids) for ids in self._ids(texts)]
 
     def singles(self, texts: Sequence[str]) -> list[Ids]:
-        """Ids of each text as the network reads it, but uncut; the library lets go of the GIL meanwhile."""
+        """Ids [tokens] of each text as the network reads it, but uncut; the library lets go of the GIL meanwhile."""
         first, last = self._single
         return [_array([first, *ids, last]) for ids in self._ids(texts)]
 
@@ -78,17 +81,20 @@ class Tokenizer:
                 yield encoding.ids
 
     def pair(self, query: Ids, passage: Ids, limit: int) -> Ids:
-        """Query and passage as the network reads them, at most `limit` ids."""
+        """Ids of query and passage as the network reads them, at most `limit`."""
         first, between, last = self._pair[:1], self._pair[1:3], self._pair[3:]
         query = query[: query_limit(limit)]
         return np.concatenate((first, query, between, passage[: limit - 4 - len(query)], last))
 
     def pair_length(self, query: Ids, passage: Ids) -> int:
-        """Ids of the pair if nothing were cut."""
+        """Number of ids of the pair if nothing were cut."""
         return len(query) + len(passage) + 4
 
     def require_pairs(self) -> None:
-        """Refuses a tokenizer without the four special tokens of an XLM-RoBERTa pair."""
+        """The tokenizer puts the four special tokens of an XLM-RoBERTa pair.
+
+        Raises: CheckpointError where it does not.
+        """
         if len(self._pair) != 4:
             raise CheckpointError(f"tokenizer.json: puts {len(self._pair)} special tokens around a pair; wanted 4")
 
@@ -108,7 +114,7 @@ def parts(texts: Sequence[str], most: int) -> Iterator[list[str]]:
 
 
 def shortened(single: Ids, limit: int) -> Ids:
-    """One text as the network reads it, at most `limit` ids; the special token after it stays."""
+    """Ids of one text as the network reads it, at most `limit`; the special token after it stays."""
     return single if len(single) <= limit else np.concatenate((single[: limit - 1], single[-1:]))
 
 

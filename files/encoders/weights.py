@@ -15,26 +15,36 @@ Shapes = dict[str, tuple[int, ...]]
 
 
 class Weights:
-    """Tensors by name, each handed out once."""
+    """Tensors by name; `[name]` hands a tensor out once, on the device.
+
+    Raises: KeyError for a name that is not there, or was handed out.
+    """
 
     def __init__(self, tensors: dict[str, Tensor], device: str) -> None:
         self._tensors, self._device = tensors, device
 
     def __getitem__(self, name: str) -> Tensor:
+        """The tensor `name` on the device, of any shape; it cannot be had again."""
         return self._tensors.pop(name).to(self._device)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._tensors)
 
     def linear(self, *names: str) -> Linear:
-        """The projections `names` side by side as one."""
+        """The projections `names` side by side as one: weights [out, in] to [sum of out, in].
+
+        Raises: KeyError as above.
+        """
         parts = [[self._tensors.pop(f"{name}.{kind}") for name in names] for kind in ("weight", "bias")]
         weight, bias = (torch.cat(part) if len(part) > 1 else part[0] for part in parts)
         return Linear(weight.to(self._device), bias.to(self._device))
 
 
 def norm(weights: Weights, name: str, epsilon: float) -> Norm:
-    """The LayerNorm `name`."""
+    """The LayerNorm `name`, [hidden].
+
+    Raises: KeyError for a name that is not there.
+    """
     return Norm(weights[f"{name}.weight"], weights[f"{name}.bias"], epsilon)
 
 

@@ -1,10 +1,27 @@
-"""What the package needs to run: nothing a Triton container lacks, and no Triton."""
+"""What the package needs to run (nothing a Triton container lacks, and no Triton), and what its functions say."""
 
 import ast
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 PACKAGE = Path(__file__).parents[2] / "files" / "encoders"
+
+
+def functions() -> Iterator[tuple[str, ast.FunctionDef]]:
+    """`module.function` and the function, for every function and method that is neither a kernel nor a protocol's."""
+    for path in sorted(PACKAGE.rglob("*.py")):
+        module = ast.parse(path.read_text())
+        classes = [node for node in module.body if isinstance(node, ast.ClassDef)]
+        methods = [node for made in classes if "Protocol" not in map(ast.unparse, made.bases) for node in made.body]
+        for node in [*module.body, *methods]:
+            if isinstance(node, ast.FunctionDef) and "triton.jit" not in map(ast.unparse, node.decorator_list):
+                yield f"{path.stem}.{node.name}", node
+
+
+def is_public(function: ast.FunctionDef) -> bool:
+    """True if callers outside its module read the docstring."""
+    return not function.name.startswith("_") or function.name in ("__call__", "__getitem__")
 
 
 def test_only_torch_numpy_tokenizers_and_safetensors_are_imported() -> None:
@@ -17,3 +34,38 @@ def test_only_torch_numpy_tokenizers_and_safetensors_are_imported() -> None:
             elif isinstance(node, ast.ImportFrom) and node.level == 0:
                 roots.add(str(node.module).split(".")[0])
     assert roots - sys.stdlib_module_names == {"torch", "numpy", "tokenizers", "safetensors", "triton"}
+
+
+def test_what_is_no_kernel_says_its_types() -> None:
+    """mypy is not strict in the modules of kernels, whose parameters cannot say a type."""
+    untyped = [
+        name
+        for name, function in functions()
+        if function.returns is None
+        or any(
+            parameter.annotation is None and parameter.arg not in ("self", "cls")
+            for parameter in [*function.args.args, *function.args.kwonlyargs]
+        )
+    ]
+    assert untyped == []
+
+
+def test_every_public_function_that_returns_a_tensor_says_its_shape() -> None:
+    """In brackets, or by saying that any shape comes back as the same."""
+    silent = []
+    for name, function in functions():
+        words = ast.get_docstring(function) or ""
+        gives_tensor = function.returns is not None and ast.unparse(function.returns) in ("Tensor", "States")
+        if is_public(function) and gives_tensor and not ("[" in words or "any shape" in words):
+            silent.append(name)
+    assert silent == []
+
+
+def test_every_public_function_that_raises_says_so() -> None:
+    """`Raises:` in its docstring; what a private function raises, its callers say."""
+    raising = [
+        (name, function)
+        for name, function in functions()
+        if is_public(function) and any(isinstance(node, ast.Raise) for node in ast.walk(function))
+    ]
+    assert [name for name, function in raising if "Raises:" not in (ast.get_docstring(function) or "")] == []

@@ -1,5 +1,7 @@
 """Triton Python backend of the reranker; all of it but the name of Triton's module is in `encoders`."""
 
+from typing import Any
+
 import triton_python_backend_utils as pb_utils
 
 from encoders.reranking import Reranker
@@ -13,7 +15,7 @@ class TritonPythonModel:
         """Weights are loaded and warm when this returns; Triton reports the model ready only then."""
         self._service = Service(pb_utils, args, Reranker)
 
-    def execute(self, requests: list) -> list | None:
+    def execute(self, requests: list[Any]) -> list[Any] | None:
         """One response per request: in order, or None and each by its sender."""
         return self._service.execute(requests)
 
