@@ -30,8 +30,15 @@ def mistyped(value: Any, hint: Any, where: str) -> Iterator[Refusal]:
         yield from _tuple(value, get_args(hint)[0], where)
     elif is_dataclass(hint):
         yield from _object(value, hint, where)
-    elif not isinstance(value, origin or hint) or (isinstance(value, bool) and hint is int):
+    elif not _is_of(value, origin or hint):
         yield _kind(value, (origin or hint).__name__, where)
+
+
+def _is_of(value: Any, wanted: type) -> bool:
+    """True if `value` may stand where `wanted` is annotated: 95 where a float is, never True where a number is."""
+    if wanted in (int, float) and isinstance(value, bool):
+        return False
+    return isinstance(value, (int, float) if wanted is float else wanted)
 
 
 def _union(value: Any, hint: Any, where: str) -> Iterator[Refusal]:

@@ -111,9 +111,9 @@ def replay_slice(served: Served) -> ReplaySlice | None:
         prompts=wanted.prompts,
         answers=wanted.answers,
         max_tokens=wanted.max_tokens,
-        equal_percent=wanted.equal_percent,
+        equal_percent=float(wanted.equal_percent),  # 95 and 95.0 are one plan
         tasks=wanted.tasks,
-        minimum_percent=wanted.minimum_percent,
+        minimum_percent=float(wanted.minimum_percent),
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from pyinfra.api.command import StringCommand
 
-from deploy.catalog.xids import STOPS, XIDS
+from deploy.catalog.xids import XIDS
 from deploy.slice import Slice
 from roles.health.defaults import Defaults
 from roles.health.facts import Going
@@ -50,7 +50,7 @@ def _timer(what: str, seconds: int) -> str:
 
 def _gpu_state(mine: Slice) -> dict[str, object]:
     rows = {
-        str(row.number): {"means": row.means, "remedy": row.remedy, "stops": row.remedy in STOPS}
+        str(row.number): {"means": row.means, "remedy": row.remedy, "stops": row.stops(mine.machine.gpus)}
         for row in XIDS.values()
     }
     return {"servers": {server.name: list(server.gpus) for server in mine.servers}, "xids": rows}

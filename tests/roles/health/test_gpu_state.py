@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy.catalog.xids import XIDS
+from deploy.slice import Slice
 from roles.health.defaults import Defaults
 from roles.health.operations import texts
 from tests.roles.loading import program
@@ -31,11 +31,15 @@ class Host:
         monkeypatch.setenv("PATH", f"{root / 'bin'}:/usr/bin:/bin")
         monkeypatch.setattr(gpu_state, "ROOT", root)
         monkeypatch.setattr(gpu_state, "SETTINGS", root / "gpu_state.json")
-        told = {text.path: text.content for text in texts(a_slice(), Defaults())}
-        (root / "gpu_state.json").write_text(told["/etc/enginehouse/gpu_state.json"])
+        self.knows(a_slice())
         self.says(REAL)
         self.journal()
         self.program("systemctl", "exit 0")
+
+    def knows(self, mine: Slice) -> None:
+        """What the role has written for this slice."""
+        contents = {text.path: text.content for text in texts(mine, Defaults())}
+        (self.root / "gpu_state.json").write_text(contents["/etc/enginehouse/gpu_state.json"])
 
     def program(self, name: str, script: str) -> None:
         """A program of that name, in the way of the real one."""
@@ -85,15 +89,33 @@ def test_an_xid_that_asks_for_a_boot_stops_the_swap_and_says_all(host: Host) -> 
     ]
 
 
-@pytest.mark.parametrize("number", [13, 31, 43, 63, 94, 999])
+@pytest.mark.parametrize("number", [13, 31, 43, 63, 92, 94, 121, 137, 154, 157, 160, 161, 999])
 def test_an_xid_of_an_application_or_an_unknown_one_stops_nothing(host: Host, number: int) -> None:
     host.journal(LINE.replace("79", str(number)))
     assert host.call("gate", "main") == 0
 
 
-@pytest.mark.parametrize("number", [48, 64, 74, 79, 95, 119, 120])
+@pytest.mark.parametrize("number", [46, 48, 54, 62, 64, 79, 95, 109, 110, 119, 120, 140, 143, 151, 156, 158])
 def test_an_xid_of_the_card_stops_the_swap(host: Host, number: int) -> None:
     host.journal(LINE.replace("79", str(number)))
+    assert host.call("gate", "main") == 1
+
+
+def test_a_failed_remap_asks_for_a_reset_first(host: Host) -> None:
+    """Another card is asked for only where nvidia-smi still says that the remap failed."""
+    host.journal(LINE.replace("79", "64"))
+    assert host.call("gate", "main") == 1
+    assert "nvidia-smi --gpu-reset -i 0" in host.verdict["reason"]
+    host.says(REAL.replace("No, No,", "No, Yes,"))
+    assert host.call("gate", "main") == 1
+    assert "another card" in host.verdict["reason"]
+
+
+@pytest.mark.parametrize("number", [74, 136, 144, 150, 155])
+def test_an_nvlink_error_stops_a_swap_only_where_there_is_a_second_gpu(host: Host, number: int) -> None:
+    host.journal(LINE.replace("79", str(number)))
+    assert host.call("gate", "main") == 0
+    host.knows(a_slice(machine={"gpus": 8}))
     assert host.call("gate", "main") == 1
 
 
@@ -194,7 +216,3 @@ def test_a_lost_gpu_is_a_metric_too(host: Host) -> None:
     host.says("GPU is lost", code=15)
     assert host.call("metrics") == 0
     assert "enginehouse_gpu_answers 0" in (host.root / "metrics/gpu.prom").read_text()
-
-
-def test_every_xid_of_the_catalogue_has_its_source() -> None:
-    assert [row.number for row in XIDS.values() if "2026-11-21" not in row.source] == []
