@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
+from deploy.catalog.releases import ENGINES_END
 from deploy.versions import version
 
 BUILD, CONVERT, QUANTIZE = "trtllm-build", "convert_checkpoint.py", "quantize.py"
@@ -94,7 +95,7 @@ class FlagTable:
 
     def names(self) -> dict[str, Flag]:
         """Every name and alias that may be typed."""
-        return {name: flag for flag in self.flags.values() for name in (flag.name, *flag.aliases)}
+        return {name: flag for flag in self.flags.values() for name in _words(flag)}
 
 
 def build_flags(trtllm: str) -> FlagTable:
@@ -122,13 +123,41 @@ def convert_script(trtllm: str, family: str) -> tuple[str, ...]:
 
 def engines_are_built_by(trtllm: str) -> bool:
     """Whether this version can build engines at all."""
-    return version(trtllm)[:2] < (1, 3)
+    return version(trtllm)[:2] < ENGINES_END
 
 
 def confidence_of(trtllm: str) -> tuple[str, str]:
     """The row that answers for a version, and how surely, in the data's own words; empty for a version unread."""
     found = _data()["_resolve"].get(".".join(str(part) for part in _three_numbers(trtllm)), {})
     return found.get("use") or "", found.get("confidence", "")
+
+
+def rows_with(program: str, name: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The rows, oldest first, whose `program` has the flag or alias `name`, and those whose program lacks it."""
+    kept: tuple[list[str], list[str]] = ([], [])
+    for row in _POSITIONS:
+        tables = [table[row] for table in _tables_of(program) if row in table]
+        if tables:
+            known = {word for table in tables for flag in _row({row: table}, row).values() for word in _words(flag)}
+            kept[name not in known].append(row)
+    return tuple(kept[0]), tuple(kept[1])
+
+
+def is_before(row: str, trtllm: str) -> bool:
+    """True if a row of the data stands before this TensorRT-LLM version."""
+    return _POSITIONS[row] < (*_three_numbers(trtllm), 0)
+
+
+def _tables_of(program: str) -> list[dict[str, Any]]:
+    if program == BUILD:
+        return [_data()]
+    if program == QUANTIZE:
+        return [_data()["_quantize.py"]]
+    return [_data()["_convert_checkpoint"][family] for family in FAMILIES]
+
+
+def _words(flag: Flag) -> tuple[str, ...]:
+    return (flag.name, *flag.aliases)
 
 
 def _table(program: str, trtllm: str, rows: dict[str, Any]) -> FlagTable:

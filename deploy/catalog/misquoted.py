@@ -27,6 +27,8 @@ class Misquoted:
 
 _CHECKPOINT = "parallelism is read from the checkpoint: give it to convert_checkpoint.py or quantize.py"
 
+_BUILD_PY = "it belonged to the build.py scripts of 0.5 to 0.7"
+
 _BUILD = (
     Misquoted(name="--tp_size", kind=ELSEWHERE, why=_CHECKPOINT),
     Misquoted(name="--pp_size", kind=ELSEWHERE, why=_CHECKPOINT),
@@ -62,6 +64,29 @@ _BUILD = (
         kind=REMOVED,
         why="since 0.15 an environment variable: BUILDER_FORCE_NUM_PROFILES",
     ),
+    Misquoted(
+        name="--use_custom_all_reduce",
+        kind=REMOVED,
+        why="gone since 0.13; how GPUs add up their results is chosen when the engine runs",
+    ),
+    Misquoted(
+        name="--context_fmha_fp32_acc",
+        kind=RUN_TIME,
+        why="gone from the build since 0.13; it is set when serving",
+        key="enable_context_fmha_fp32_acc",
+    ),
+    Misquoted(name="--use_gpt_attention_plugin", kind=REMOVED, why=_BUILD_PY, flag="--gpt_attention_plugin"),
+    Misquoted(name="--use_gemm_plugin", kind=REMOVED, why=_BUILD_PY, flag="--gemm_plugin"),
+    Misquoted(name="--enable_context_fmha", kind=REMOVED, why=_BUILD_PY + "; today's --context_fmha is on by default"),
+    Misquoted(name="--use_lookup_plugin", kind=REMOVED, why=_BUILD_PY),
+    Misquoted(name="--use_rmsnorm_plugin", kind=REMOVED, why=_BUILD_PY),
+    Misquoted(name="--world_size", kind=REMOVED, why=_BUILD_PY + "; " + _CHECKPOINT),
+    Misquoted(name="--parallel_build", kind=REMOVED, why=_BUILD_PY + "; --workers says how many ranks build at once"),
+    Misquoted(name="--use_weight_only", kind=ELSEWHERE, why="a flag of convert_checkpoint.py"),
+    Misquoted(name="--enable_fp8", kind=REMOVED, why=_BUILD_PY + "; quantize.py --qformat fp8 makes FP8 checkpoints"),
+    Misquoted(name="--fp8_kv_cache", kind=REMOVED, why=_BUILD_PY + "; quantize.py --kv_cache_dtype fp8"),
+    Misquoted(name="--model_dir", kind=ELSEWHERE, why="the build reads a converted checkpoint: --checkpoint_dir"),
+    Misquoted(name="--dtype", kind=ELSEWHERE, why="the precision is in the checkpoint: convert_checkpoint.py --dtype"),
     Misquoted(name="--auto_parallel", kind=REMOVED, why="automatic parallelism was removed before 1.2; " + _CHECKPOINT),
     Misquoted(name="--gpus_per_node", kind=REMOVED, why="it belonged to --auto_parallel, removed before 1.2"),
     Misquoted(name="--cluster_key", kind=REMOVED, why="it belonged to --auto_parallel, removed before 1.2"),

@@ -16,6 +16,59 @@ def nearest(word: str, known: Iterable[str]) -> str:
     return lowered[found[0]] if found else ""
 
 
+def slip_of(word: str, known: Iterable[str]) -> str:
+    """The name `word` is a slip of the pen for; empty where it is known itself, or may mean something else.
+
+    Dashes and underscores count as the same. Otherwise each part of the name has to be the part meant, but for two
+    letters of a long part: `--max_batchsize` is a slip for `--max_batch_size`, `--use_custom_all_reduce` is none for
+    `--use_fused_mlp`, and `--dp_size` is none for `--tp_size`.
+    """
+    names = list(known)
+    if word in names:
+        return ""
+    return next((name for name in names if _joined(name) == _joined(word)), "") or next(
+        (name for name in names if _is_slip(_parts(word), _parts(name))), ""
+    )
+
+
+def _parts(name: str) -> list[str]:
+    return name.lower().lstrip("-").replace("-", "_").replace(".", "_").split("_")
+
+
+def _joined(name: str) -> str:
+    return "".join(_parts(name))
+
+
+def _is_slip(typed: list[str], meant: list[str]) -> bool:
+    if len(typed) != len(meant):
+        return False
+    distances = [_letters_apart(*pair) for pair in zip(typed, meant, strict=True)]
+    if [part.rstrip("s") for part in typed] == [part.rstrip("s") for part in meant]:
+        return True
+    return 0 < sum(distances) <= 2 and all(
+        distance <= _allowed(part) for distance, part in zip(distances, meant, strict=True)
+    )
+
+
+def _allowed(part: str) -> int:
+    """Letters of a part that may differ: none in a short one, where a letter is another meaning (`tp`, `fp8`)."""
+    return 0 if len(part) < 4 or any(letter.isdigit() for letter in part) else 1 if len(part) < 6 else 2
+
+
+def _letters_apart(typed: str, meant: str) -> int:
+    """How many letters to insert, leave out, change or swap with their neighbour."""
+    rows = [list(range(len(meant) + 1))]
+    for row, letter in enumerate(typed, start=1):
+        rows.append([row])
+        for column, wanted in enumerate(meant, start=1):
+            cost = min(rows[row - 1][column], rows[row][column - 1]) + 1
+            cost = min(cost, rows[row - 1][column - 1] + (letter != wanted))
+            if row > 1 and column > 1 and (letter, typed[row - 2]) == (meant[column - 2], wanted):
+                cost = min(cost, rows[row - 2][column - 2] + 1)
+            rows[row].append(cost)
+    return rows[-1][-1]
+
+
 def offer(word: str, known: Iterable[str]) -> str:
     """What to type instead of `word`: the nearest name, and all names where they are few or none is near."""
     names = sorted(known)

@@ -12,7 +12,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from deploy.versions import version
+
 DEFAULT_RELEASE = "26.07"
+ENGINES_END = (1, 3)
+"""The first TensorRT-LLM that neither builds nor loads engines."""
 
 FLOOR_CUDA_12 = "525.60.13"
 FLOOR_CUDA_13 = "580.65.06"
@@ -128,3 +132,9 @@ RELEASES: dict[str, ReleaseRow] = {
     )
     for name, core, trtllm, cuda, driver, torch, size_gb, instead, defects in _MATRIX
 }
+
+OFFERED = tuple(row.name for row in RELEASES.values() if row.offered)
+"""The releases this project serves, oldest first."""
+LAST_WITH_ENGINES = max(row.name for row in RELEASES.values() if row.trtllm and version(row.trtllm) < ENGINES_END)
+"""The last release whose TensorRT-LLM builds and loads engines."""
+LAST_ENGINE_TRTLLM = RELEASES[LAST_WITH_ENGINES].trtllm

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from deploy.catalog.flags import Flag, FlagTable
-from deploy.catalog.misquoted import MISQUOTED, RUN_TIME, value_meant, why_not
-from deploy.catalog.names import nearest
+from deploy.catalog.flags import BUILD, CONVERT, QUANTIZE, Flag, FlagTable, is_before, rows_with
+from deploy.catalog.misquoted import ELSEWHERE, MISQUOTED, REMOVED, RUN_TIME, value_meant, why_not
+from deploy.catalog.names import nearest, slip_of
+from deploy.catalog.ranges import least
 from deploy.catalog.runtime_keys import RUNTIME_KEYS
 
 KNOWN, UNSURE, UNKNOWN, PREFIX = "known", "unsure", "unknown", "prefix"
@@ -61,6 +62,9 @@ def value_verdict(table: FlagTable, flag: Flag, value: str) -> ValueVerdict | No
     if flag.type in NUMBERS and not _reads_as(value, flag.type):
         digits = value.replace(",", "").replace("_", "")
         return ValueVerdict(why="", instead=digits if _reads_as(digits, flag.type) else None)
+    lowest = least(flag.name)
+    if lowest is not None and flag.type in NUMBERS and float(value) < lowest:
+        return ValueVerdict(why=f"the least is {lowest}", instead=_usual(flag))
     return None
 
 
@@ -69,11 +73,46 @@ def _guess(table: FlagTable, word: str) -> FlagVerdict:
     dashed = "--" + word.lstrip("-").replace("-", "_")
     if dashed in names:
         return FlagVerdict(kind=UNKNOWN, instead=dashed, why="these flags are written with underscores")
+    slip = slip_of(word, names)
+    if slip:
+        return FlagVerdict(kind=UNKNOWN, instead=slip)
+    known_once = _known_once(table, word) or _known_elsewhere(table, word)
+    if known_once:
+        return known_once
     longer = sorted(name for name in names if name.startswith(word)) if word.startswith("--") and len(word) > 2 else []
     if longer:
         why = f"argparse takes a beginning for the whole: {', '.join(longer)}"
         return FlagVerdict(kind=PREFIX, instead=longer[0] if len(longer) == 1 else "", why=why)
-    return FlagVerdict(kind=UNKNOWN, instead=nearest(word, names))
+    close = nearest(word, names)
+    return FlagVerdict(kind=UNKNOWN, why=f"the nearest name is {close}, which may mean something else" if close else "")
+
+
+def _known_once(table: FlagTable, word: str) -> FlagVerdict | None:
+    """A flag of an older or newer release, which no flag of this release replaces."""
+    rows, _ = rows_with(table.program, word)
+    if not rows:
+        return None
+    if is_before(rows[-1], table.trtllm):
+        return FlagVerdict(kind=REMOVED, why=f"TensorRT-LLM {_short(rows[-1])} was the last one read that had it")
+    return FlagVerdict(kind=UNKNOWN, why=f"TensorRT-LLM {_short(rows[0])} is the first one read that has it")
+
+
+def _known_elsewhere(table: FlagTable, word: str) -> FlagVerdict | None:
+    for program in (BUILD, CONVERT, QUANTIZE):
+        if program != table.program and rows_with(program, word)[0]:
+            return FlagVerdict(kind=ELSEWHERE, why=f"it is a flag of {program}")
+    return None
+
+
+def _short(row: str) -> str:
+    """A row of the data as a version: `0.13.0.dev2024090300` is 0.13, `0.18-0.21` is 0.21."""
+    numbers = row.rpartition("-")[2].split(".")
+    return ".".join(numbers[:2])
+
+
+def _usual(flag: Flag) -> str:
+    """The default as it is typed; empty, so that the flag is left out, where there is none."""
+    return "" if flag.required or flag.default in (None, "unset") else str(flag.default)
 
 
 def _nearest(value: str, flag: Flag, meant: str | None) -> str | None:

@@ -13,9 +13,43 @@ from deploy.paste.words import Word
 
 ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 PYTHON = re.compile(r"python[\d.]*$")
-PASSED_OVER = ("sudo", "exec", "time", "nohup", "env", "RUN", "command", "do", "then")
+SYNTAX = (
+    "do",
+    "then",
+    "else",
+    "if",
+    "elif",
+    "while",
+    "until",
+    "!",
+    "{",
+    "}",
+    "fi",
+    "done",
+    "esac",
+    "CMD",
+    "ENTRYPOINT",
+)
+KEYWORDS = (*SYNTAX, "exec", "time", "command", "builtin", "export", "local", "declare", "readonly")
+"""Words of the shell: a program may follow."""
+DOCKERFILE = ("RUN", "CMD", "ENTRYPOINT")
 MPIRUN = ("mpirun", "mpiexec")
 MPI_VALUES = ("-n", "-np", "--np", "--hostfile", "-hostfile", "-x", "-H", "--host", "--map-by", "--bind-to")
+WRAPPERS: dict[str, tuple[tuple[str, ...], int]] = {
+    **dict.fromkeys(MPIRUN, (MPI_VALUES, 0)),
+    "sudo": (("-u", "-g", "-h", "-p", "-C", "-T", "-U"), 0),
+    "env": (("-u", "--unset", "-C", "--chdir"), 0),
+    "nohup": ((), 0),
+    "setsid": ((), 0),
+    "timeout": (("-k", "-s", "--kill-after", "--signal"), 1),
+    "nice": (("-n", "--adjustment"), 0),
+    "ionice": (("-c", "-n"), 0),
+    "stdbuf": (("-i", "-o", "-e"), 0),
+    "taskset": ((), 1),
+    "numactl": (("-m", "-N", "-C", "-i", "-p"), 0),
+    "srun": (("-n", "-N", "-p", "-c", "-w", "-t", "-J", "-A", "--mpi", "--container-image", "--container-mounts"), 0),
+}
+"""Programs that start another one: their options with a value, and their own words before that program."""
 
 
 def call_of(words: Sequence[Word]) -> Call | None:
@@ -27,16 +61,12 @@ def call_of(words: Sequence[Word]) -> Call | None:
     if PYTHON.search(program):
         return _python(words, start)
     name = program.rpartition("/")[2]
-    if name.endswith(".py"):
-        return Call(
-            program=name,
-            script=program,
-            head=(words[start].raw,),
-            args=tuple(words[start + 1 :]),
-            before=tuple(words[:start]),
-        )
     return Call(
-        program=name, script="", head=(words[start].raw,), args=tuple(words[start + 1 :]), before=tuple(words[:start])
+        program=name,
+        script=program if name.endswith(".py") else "",
+        head=(words[start].raw,),
+        args=tuple(words[start + 1 :]),
+        before=tuple(words[:start]),
     )
 
 
@@ -45,23 +75,26 @@ def _first(words: Sequence[Word]) -> int:
     place = 0
     while place < len(words):
         text = words[place].text
-        if text.rpartition("/")[2] in MPIRUN:
-            place = _after_mpirun(words, place + 1)
-        elif text in PASSED_OVER or ASSIGNMENT.match(text) or (place and _is_wrapper_option(words, place)):
+        if text.rpartition("/")[2] in WRAPPERS:
+            place = _after_wrapper(words, place)
+        elif text in DOCKERFILE:
+            place += 1
+            while place < len(words) and words[place].text.startswith("--"):
+                place += 1
+        elif text in KEYWORDS or ASSIGNMENT.match(text):
             place += 1
         else:
             break
     return place
 
 
-def _is_wrapper_option(words: Sequence[Word], place: int) -> bool:
-    return words[place].text in ("-E", "-n") and words[place - 1].text == "sudo"
-
-
-def _after_mpirun(words: Sequence[Word], place: int) -> int:
+def _after_wrapper(words: Sequence[Word], place: int) -> int:
+    """Where the wrapped program, or what stands before it, begins."""
+    with_value, own_words = WRAPPERS[words[place].text.rpartition("/")[2]]
+    place += 1
     while place < len(words) and words[place].text.startswith("-"):
-        place += 2 if words[place].text in MPI_VALUES else 1
-    return place
+        place += 2 if words[place].text in with_value else 1
+    return place + own_words
 
 
 def _python(words: Sequence[Word], start: int) -> Call:

@@ -6,7 +6,7 @@ import re
 
 from deploy.catalog.programs import CURL, GENAI_PERF_ENDPOINTS, HF_DOWNLOAD, HF_GONE, HF_VERBS
 from deploy.paste.findings import HIDDEN, Call, Judged, is_secret, quoted, raws, several
-from deploy.paste.near import near_miss
+from deploy.paste.near import near_miss, nearest_path
 from deploy.paste.options import Option, mixed_options
 from deploy.paste.release import Target
 
@@ -112,7 +112,7 @@ def _no_openai(judged: Judged, url: str) -> None:
 
 
 def _unknown_path(judged: Judged, url: str, start: str, path: str) -> None:
-    near = near_miss(path, NAMED, cutoff=0.6)
+    near = nearest_path(path, NAMED)
     judged.add(
         "no-such-endpoint",
         f"Triton has no endpoint {path}",
@@ -234,7 +234,7 @@ def judge_nvidia_ctk(call: Call, _target: Target) -> Judged:
     """`nvidia-ctk …`: what it does to Docker's configuration."""
     judged = Judged(right=[*call.head, *raws(call.args)])
     words = [word.text for word in call.args]
-    verb = near_miss(words[0], ("runtime", "cdi", "config", "system", "hook", "info"), 0.7) if words else ""
+    verb = near_miss(words[0], ("runtime", "cdi", "config", "system", "hook", "info")) if words else ""
     if verb:
         judged.add(
             "unknown-option",

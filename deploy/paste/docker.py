@@ -9,16 +9,18 @@ import re
 from collections.abc import Sequence
 
 from deploy.catalog.programs import DOCKER_BUILD, DOCKER_EXEC, DOCKER_LOGIN, DOCKER_PULL, DOCKER_RUN
-from deploy.catalog.releases import DEFAULT_RELEASE, RELEASES
 from deploy.guides import NAMES, SETTINGS
 from deploy.paste.calls import call_of
 from deploy.paste.findings import HIDDEN, NEW_LINE, Call, Judge, Judged, is_secret, raws
+from deploy.paste.images import default_image, judge_image
 from deploy.paste.near import near_miss
 from deploy.paste.options import Option, getopt_options, mixed_options
-from deploy.paste.release import Target, target_of_image
-from deploy.paste.words import Word
+from deploy.paste.ports import judge_published
+from deploy.paste.release import Target, target_inside
+from deploy.paste.words import Word, varies
 
-TRITON = "nvcr.io/nvidia/tritonserver"
+IS_IMAGE_OR_OPTION = re.compile(r"-|[\w.-]+(?:/[\w./-]+|:[\w.-]+)|\$")
+"""How the word after a variable of options looks: another option, an image, or another variable."""
 GPUS_BY_CDI = {"all": "nvidia.com/gpu=all"}
 USER = "'$oauthtoken'"
 
@@ -41,24 +43,65 @@ def judge_docker(call: Call, target: Target, judge: Judge) -> Judged:
 
 def _run(args: Sequence[Word], judge: Judge, target: Target) -> Judged:
     judged = Judged()
-    options, left = getopt_options(args, DOCKER_RUN)
+    options, left = _run_words(args)
+    options = judge_published(judged, options)
     words = [" ".join(_run_option(judged, option, options)) for option in options]
     words = [word for word in words if word]
+    if not left and any(varies(option.name) for option in options):
+        judged.right = ["docker", "run", *words]
+        return judged
     if not left:
-        judged.add("no-image", "docker run names no image", seen="options only", wanted="an image", attempt=_image())
-        judged.right = ["docker", "run", *words, NEW_LINE, _image()]
+        nothing = "docker run names no image"
+        judged.add("no-image", nothing, seen="options only", wanted="an image", attempt=default_image())
+        judged.right = ["docker", "run", *words, NEW_LINE, default_image()]
         return judged
     image, inside = left[0], left[1:]
-    _judge_image(judged, image)
+    judge_image(judged, image)
+    if varies(image.raw):
+        judged.know(
+            "unseen-variable",
+            "which image a variable names was not seen",
+            seen=image.raw,
+            wanted="the image by its name",
+            attempt=f"--release says for which one to judge; here {target.in_words}",
+        )
     judged.right = ["docker", "run", *words, NEW_LINE, image.raw]
-    inner = call_of(inside)
+    entry = _entrypoint(options)
+    inner = call_of([*entry, *inside])
     if inner:
         _cuda_check(judged, image, inner)
-        found = judge(inner, target_of_image(image.text) or target)
+        beside = [value for option in options for value in option.values]
+        found = judge(inner, target_inside(image.text, beside, target))
         _shared_memory(judged, options, inner)
         right = judged.take(found)
-        judged.right = [*judged.right, *raws(inner.before), *right] if right else []
+        judged.right = [*judged.right, *raws(inner.before), *right[len(entry) :]] if right else []
+    _mend_image(judged, image)
     return judged
+
+
+def _run_words(args: Sequence[Word]) -> tuple[list[Option], list[Word]]:
+    """Options, and the words from the image on; a variable before the image may hold options."""
+    options, left = getopt_options(args, DOCKER_RUN)
+    while len(left) > 1 and left[0].varies and IS_IMAGE_OR_OPTION.match(left[1].text) and "/" not in left[0].raw:
+        held = Option(left[0].raw, (), (left[0].raw,))
+        more, left = getopt_options(left[1:], DOCKER_RUN)
+        options = [*options, held, *more]
+    return options, left
+
+
+def _entrypoint(options: list[Option]) -> list[Word]:
+    """The program that --entrypoint names, which stands before the words behind the image."""
+    named = [option.values[0] for option in options if option.name == "--entrypoint" and option.values]
+    return [entry for entry in named[-1:] if entry.text and not entry.varies]
+
+
+def _mend_image(judged: Judged, image: Word) -> None:
+    """Puts the image that holds the program in the place of one that does not, or that does not exist."""
+    wrong = ("image-without-tensorrt-llm", "unknown-release", "no-such-image")
+    finding = next((found for found in judged.findings if found.is_wrong and found.kind in wrong), None)
+    if finding:
+        instead = finding.attempt.split()[0]
+        judged.right = [instead if word == image.raw else word for word in judged.right]
 
 
 def _exec(args: Sequence[Word], judge: Judge, target: Target) -> Judged:
@@ -74,7 +117,7 @@ def _exec(args: Sequence[Word], judge: Judge, target: Target) -> Judged:
 
 
 def _run_option(judged: Judged, option: Option, options: list[Option]) -> list[str]:
-    near = near_miss(option.name, DOCKER_RUN)
+    near = "" if varies(option.name) else near_miss(option.name, DOCKER_RUN)
     if near:
         judged.add(
             "unknown-option",
@@ -154,41 +197,8 @@ def _cuda_check(judged: Judged, image: Word, inner: Call) -> None:
             "nvidia-smi in a small CUDA image passes with drivers too old for the image that will serve",
             seen=f"{image.text} nvidia-smi",
             wanted="a CUDA kernel, run inside the pinned image",
-            attempt=f"docker run --rm --device nvidia.com/gpu=all {_image()} python3 -c "
+            attempt=f"docker run --rm --device nvidia.com/gpu=all {default_image()} python3 -c "
             "'import torch; print(torch.ones(1).cuda())'",
-        )
-
-
-def _judge_image(judged: Judged, image: Word) -> None:
-    """Triton's image by release; other images are nobody's business here."""
-    if TRITON not in image.text or image.varies or "<" in image.text:
-        return
-    tag = image.text.partition("@")[0].partition(f"{TRITON}:")[2]
-    release = RELEASES.get(tag[:5])
-    if release is None:
-        near = near_miss(tag[:5], RELEASES, cutoff=0.5) if tag[:2].isdecimal() else ""
-        judged.add(
-            "unknown-release",
-            f"{image.text} names no release of the catalog" if tag else f"{TRITON} has no tag `latest`",
-            seen=image.text,
-            wanted="a release by name, from 24.04 to 26.07",
-            attempt=RELEASES[near].image if near else _image(),
-        )
-    elif "-trtllm-" in tag and not release.trtllm:
-        judged.add(
-            "no-such-image",
-            f"release {release.name} has no image with TensorRT-LLM",
-            seen=image.text,
-            wanted="a release that has one",
-            attempt=f"{_image()}  ({release.instead})",
-        )
-    elif not release.offered:
-        judged.know(
-            "old-release",
-            f"release {release.name} is not one this project serves: {release.instead}",
-            seen=f"{image.text}, TensorRT-LLM {release.trtllm or 'absent'}",
-            wanted="24.12, 25.04, 25.10, 26.02 or 26.07",
-            attempt=_image(),
         )
 
 
@@ -196,9 +206,9 @@ def _pull(args: Sequence[Word]) -> Judged:
     options, images = mixed_options(args, DOCKER_PULL)
     judged = Judged(right=["docker", "pull", *(raw for option in options for raw in option.raw)])
     for image in images:
-        _judge_image(judged, image)
+        judge_image(judged, image)
         wrong = any(finding.is_wrong for finding in judged.findings)
-        judged.right.append(_image() if wrong else image.raw)
+        judged.right.append(default_image() if wrong else image.raw)
     return judged
 
 
@@ -264,7 +274,3 @@ def _build(args: Sequence[Word]) -> Judged:
             judged.right += option.raw
     judged.right += raws(others)
     return judged
-
-
-def _image() -> str:
-    return RELEASES[DEFAULT_RELEASE].image

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import re
+from dataclasses import replace
 
 from deploy.catalog.names import FEW
 from deploy.paste import clients, docker, engines, others, server
-from deploy.paste.calls import call_of
+from deploy.paste.calls import DOCKERFILE, SYNTAX, call_of
 from deploy.paste.findings import Call, Finding, Judge, Judged, masked, raws, several
+from deploy.paste.images import judge_image, judge_inside
+from deploy.paste.json_file import judge_json
 from deploy.paste.model_config import is_model_config, judge_model_config
+from deploy.paste.pieces import Piece, pieces_of
 from deploy.paste.release import Target, target_named, target_of_image
 from deploy.paste.report import Checked, Report
-from deploy.paste.words import Pasted, pasted
+from deploy.paste.shells import SHELLS, judge_shell, text_place
+from deploy.paste.words import Pasted, pasted, varies, word
 
 JUDGES: dict[str, Judge] = {
     "trtllm-build": engines.judge_build,
@@ -36,6 +40,25 @@ JUDGES: dict[str, Judge] = {
     "inflight_batcher_llm_client.py": others.judge_batcher_client,
 }
 PROGRAM_NAME = re.compile(r"[\w./+-]{1,40}")
+SHELL_GROUP = re.compile(r"\s*\{\s+[\w./-]+(\s|$)")
+FILLED_LATER = ("trtllm-build", "convert_checkpoint.py", "quantize.py", "tritonserver", "trtllm-serve")
+OF_THE_SHELL = (
+    "echo",
+    "printf",
+    "cd",
+    "set",
+    "[",
+    "[[",
+    "test",
+    "true",
+    "for",
+    "case",
+    "trap",
+    "wait",
+    "shift",
+    "exit",
+)
+"""Programs that every script has and nobody needs to read were not judged."""
 ENGINE_PROGRAMS = ("trtllm-build", "convert_checkpoint.py", "quantize.py")
 KNOWN = ("docker run, login, pull, build", *JUDGES, "a config.pbtxt")
 BREAKS = {
@@ -58,13 +81,18 @@ def check(text: str, release: str = "") -> Report:
     target = target_named(release)
     if is_model_config(text):
         return Report(target=target, checked=(_file("config.pbtxt", judge_model_config(text, target), target),))
-    if text.lstrip().startswith("{"):
-        return Report(target=target, checked=(_file("JSON", _judge_json(text), target),))
+    if text.lstrip().startswith("{") and not SHELL_GROUP.match(text):
+        return Report(target=target, checked=(_file("JSON", judge_json(text, KNOWN), target),))
     checked: list[Checked] = []
     passed_over: list[str] = []
-    for line in pasted(text):
-        found, unknown = _judge_line(line, target, named=bool(release))
-        checked += found
+    for piece in pieces_of(text, target, named=bool(release)):
+        if piece.line is None:
+            known = _image(piece)
+            checked += known
+            passed_over += [] if known else [piece.target.image]
+            continue
+        judged, unknown = _judge_line(piece, piece.line, named=bool(release))
+        checked += judged
         passed_over += unknown
     if not checked:
         checked = [_nothing_known(text, passed_over, target)]
@@ -72,9 +100,22 @@ def check(text: str, release: str = "") -> Report:
     return Report(target=target, checked=tuple(checked), passed_over=_to_read(passed_over))
 
 
+def _image(piece: Piece) -> list[Checked]:
+    """The verdict on the image a stage or a container stands on, where it is one of Triton's or TensorRT-LLM's."""
+    judged = Judged()
+    judge_image(judged, word(piece.target.image))
+    wrong = next((finding for finding in judged.findings if finding.is_wrong), None)
+    head = "FROM" if piece.instruction == "FROM" else "image:"
+    judged.right = [head, wrong.attempt.split()[0] if wrong else piece.target.image]
+    if not judged.findings and target_of_image(piece.target.image) is None:
+        return []
+    where = f"line {piece.number}: {piece.instruction}"
+    return [Checked(where=where, target=piece.target, findings=tuple(judged.findings), right=tuple(judged.right))]
+
+
 def _to_read(programs: list[str]) -> tuple[str, ...]:
     """Each program once, in order, as many as are worth reading."""
-    names = [name for name in dict.fromkeys(programs) if PROGRAM_NAME.fullmatch(name)]
+    names = [name for name in dict.fromkeys(programs) if PROGRAM_NAME.fullmatch(name) and name not in OF_THE_SHELL]
     return tuple(names[:FEW])
 
 
@@ -88,44 +129,75 @@ def _file(where: str, judged: Judged, target: Target) -> Checked:
     )
 
 
-def _judge_line(line: Pasted, target: Target, *, named: bool) -> tuple[list[Checked], list[str]]:
+def _judge_line(piece: Piece, line: Pasted, *, named: bool) -> tuple[list[Checked], list[str]]:
     checked: list[Checked] = []
     unknown: list[str] = []
     for words in line.commands:
         call = call_of(words)
         if call is None:
             continue
-        judged = _judge(call, target, named=named)
+        judged = _judge(call, piece.target, named=named)
         if judged is None:
             unknown.append(masked(call.program))
             continue
         if not checked:
             judged.findings = _breaks(line) + judged.findings
-        judged.right = _with_wrappers(call, judged)
-        where = f"line {line.line}: {masked(call.program)}"
-        used = _target_of(call, target, named=named)
+        judged.right = _with_wrappers(call, judged, piece.instruction)
         checked.append(
-            Checked(where=where, target=used, findings=tuple(judged.findings), right=tuple(map(masked, judged.right)))
+            Checked(
+                where=f"line {line.line}: {masked(call.program)}",
+                target=_target_of(call, piece.target, named=named),
+                findings=tuple(judged.findings),
+                right=tuple(map(masked, judged.right)),
+            )
         )
     return checked, unknown
 
 
 def _judge(call: Call, target: Target, *, named: bool) -> Judged | None:
+    """The verdict of the judge that knows the program; None where none does."""
     if call.program == "docker":
-        return docker.judge_docker(call, target, lambda inner, own: _inner(inner, target if named else own))
+        return docker.judge_docker(call, target, lambda inner, own: _inner(inner, own, target, named=named))
+    if call.program in SHELLS and text_place(call) is not None:
+        judged = judge_shell(call, target, lambda inner, own: _inner(inner, own, own, named=named))
+        return judged if judged.findings or _knows_any(call) else None
     if call.program in JUDGES:
         judged = JUDGES[call.program](call, target)
     elif call.program.startswith("tensorrt_llm.commands."):
         judged = others.judge_module(call, target)
     else:
         return None
+    _unseen(judged, call)
+    judge_inside(judged, call, target)
     judged.findings = others.judge_ranks(call).findings + judged.findings
     return judged
 
 
-def _inner(call: Call, target: Target) -> Judged:
-    """The command inside a container; one nobody knows comes back as typed."""
-    return _judge(call, target, named=True) or Judged(right=[*call.head, *raws(call.args)])
+def _knows_any(call: Call) -> bool:
+    """True if the text a shell is handed starts a program that is known."""
+    place = text_place(call)
+    lines = pasted(call.args[place].text) if place is not None else []
+    inner = [call_of(words) for line in lines for words in line.commands]
+    return any(found is not None and found.program in JUDGES for found in inner)
+
+
+def _unseen(judged: Judged, call: Call) -> None:
+    """Says which words of a command are filled only when it runs."""
+    unseen = [word.raw for word in call.args if varies(word.raw)]
+    if unseen and call.program in FILLED_LATER:
+        judged.know(
+            "unseen-variable",
+            "what the shell puts in the place of a variable was not seen, and is not judged",
+            seen=" ".join(unseen[:FEW]),
+            wanted="the command with its variables filled",
+            attempt="paste what `set -x` prints when the command runs",
+        )
+
+
+def _inner(call: Call, own: Target, named_one: Target, *, named: bool) -> Judged:
+    """The command inside a container or a shell; one nobody knows comes back as typed."""
+    target = replace(named_one, image=own.image, beside=own.beside) if named else own
+    return _judge(call, target, named=named) or Judged(right=[*call.head, *raws(call.args)])
 
 
 def _target_of(call: Call, target: Target, *, named: bool) -> Target:
@@ -134,10 +206,10 @@ def _target_of(call: Call, target: Target, *, named: bool) -> Target:
     return next((own for word in call.args if (own := target_of_image(word.text))), target)
 
 
-def _with_wrappers(call: Call, judged: Judged) -> list[str]:
-    """`sudo` and the like again before the right command; Docker's RUN and a wrong mpirun do not come back."""
+def _with_wrappers(call: Call, judged: Judged, instruction: str) -> list[str]:
+    """`sudo` and the like again before the right command; the shell's words and a wrong mpirun do not come back."""
     before = raws(call.before)
-    if "RUN" in before and call.program in ENGINE_PROGRAMS:
+    if (instruction == "RUN" or "RUN" in before) and call.program in ENGINE_PROGRAMS:
         judged.add(
             "no-gpu-in-a-build",
             "an image build has no GPU, and an engine built there fits one architecture only",
@@ -145,7 +217,7 @@ def _with_wrappers(call: Call, judged: Judged) -> list[str]:
             wanted="the build on the GPU that will serve, kept by GPU, TensorRT-LLM and settings",
             attempt=f"docker run --device nvidia.com/gpu=all … {call.program} …",
         )
-    before = [word for word in before if word != "RUN"]
+    before = [raw for raw in before if raw not in (*SYNTAX, *DOCKERFILE)]
     if not judged.right:
         return []
     dropped = {"no-such-module", "ranks-do-not-match"} & {finding.kind for finding in judged.findings}
@@ -160,55 +232,14 @@ def _breaks(line: Pasted) -> list[Finding]:
     return judged.findings
 
 
-def _judge_json(text: str) -> Judged:
-    """A file of JSON: guides give an `executor_config`, which no server reads."""
-    judged = Judged()
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
-        judged.add(
-            "unreadable",
-            "the text begins like JSON and is none",
-            seen=text.strip().split("\n")[0][:60],
-            wanted=f"JSON, or one of: {several(KNOWN)}",
-            attempt="mend it and check again",
-        )
-        return judged
-    if isinstance(found, dict) and "executor_config" in found:
-        judged.add(
-            "read-by-nobody",
-            "no shipped server reads a JSON `executor_config`",
-            seen="executor_config",
-            wanted="keys of model.yaml of the llmapi model, or of trtllm-serve --config: YAML, without that level",
-            attempt="the same keys in model.yaml",
-        )
-        inner = found["executor_config"]
-        judged.right = _yaml(inner) if isinstance(inner, dict) else []
-        return judged
-    judged.know(
-        "unknown-file",
-        "nothing is known about this JSON",
-        seen=several(sorted(found)[:5]) if isinstance(found, dict) else "JSON",
-        wanted=f"one of: {several(KNOWN)}",
-        attempt="paste a command, or a config.pbtxt",
-    )
-    return judged
-
-
-def _yaml(values: dict[str, object], indent: str = "", depth: int = 0) -> list[str]:
-    lines: list[str] = []
-    for key, value in values.items():
-        if isinstance(value, dict) and depth < 5:
-            lines += [f"{indent}{key}:", *_yaml(value, indent + "  ", depth + 1)]
-        else:
-            lines.append(f"{indent}{key}: {json.dumps(value)}")
-    return lines
-
-
 def _why_nothing(text: str, programs: list[str]) -> str:
-    if text and len(text.split()) == 1 and ("/" in text or "." in text):
+    if _is_path(text):
         return f"{text} is no file that is there, and no program that is known"
     return f"nothing is known about {programs[0]}" if programs else "there is no command in this text"
+
+
+def _is_path(text: str) -> bool:
+    return len(text.split()) == 1 and ("/" in text or "." in text)
 
 
 def _nothing_known(text: str, programs: list[str], target: Target) -> Checked:
@@ -220,5 +251,6 @@ def _nothing_known(text: str, programs: list[str], target: Target) -> Checked:
         seen=programs[0] if programs else masked(first[:80]) or "(nothing)",
         wanted=f"one of: {several(KNOWN)}",
         attempt="enginehouse check 'trtllm-build --checkpoint_dir …'",
+        is_wrong=not programs or _is_path(first),
     )
     return Checked(where="the text", target=target, findings=tuple(judged.findings))

@@ -5,18 +5,15 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-CLOSE = 0.85
-"""One or two letters of a long name: `--model-repo` is a near miss of nothing, `--model-repositry` of one."""
+from deploy.catalog.names import slip_of
 
 
-def near_miss(word: str, known: Iterable[str], cutoff: float = CLOSE) -> str:
-    """The name `word` was meant to be; empty where it is itself known, or close to none."""
-    names = list(known)
-    if word in names or len(word) < 4:
-        return ""
-    dashed, underscored = (word[:2] + word[2:].replace(*pair) for pair in (("_", "-"), ("-", "_")))
-    for spelling in (dashed, underscored):
-        found = difflib.get_close_matches(spelling, names, n=1, cutoff=cutoff)
-        if found:
-            return found[0]
-    return ""
+def near_miss(word: str, known: Iterable[str]) -> str:
+    """The name `word` was meant to be; empty where it is itself known, or may mean something else."""
+    return slip_of(word, known)
+
+
+def nearest_path(path: str, known: Iterable[str], cutoff: float = 0.6) -> str:
+    """The known name most like `path` in its letters, where names are few and all of them known."""
+    close = difflib.get_close_matches(path, list(known), n=1, cutoff=cutoff)
+    return close[0] if close else ""

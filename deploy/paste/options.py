@@ -36,13 +36,16 @@ class Option:
 
 
 def argparse_options(args: Sequence[Word]) -> Iterator[Option]:
-    """Every `--name` with all words up to the next one; words before the first option come as options without name."""
+    """Every `--name` with all words up to the next one; words before the first option come as one without name."""
     position = 0
     while position < len(args):
         here = args[position]
         position += 1
         if not _is_option(here):
-            yield Option("", (here,), (here.raw,))
+            start = position - 1
+            while position < len(args) and not _is_option(args[position]):
+                position += 1
+            yield Option("", tuple(args[start:position]), tuple(word.raw for word in args[start:position]))
             continue
         name, equals, _ = here.text.partition("=")
         if equals:

@@ -6,41 +6,54 @@ import re
 
 from deploy.catalog.releases import DEFAULT_RELEASE, RELEASES
 from deploy.guides import NAMES
+from deploy.paste.calls import MPIRUN
 from deploy.paste.findings import HIDDEN, Call, Judged, is_secret, raws, several
 from deploy.paste.options import argparse_options
 from deploy.paste.release import Target
 
 COMMANDS = ("build", "refit", "prune", "bench", "eval", "serve")
-PIN = re.compile(r"(tensorrt[-_]llm|torch|transformers)==([\w.]+)")
+PINNED = ("tensorrt-llm", "torch", "transformers")
+PIN = re.compile(r"(?P<name>[A-Za-z0-9][\w.-]*)(?:\[[^\]]*\])?\s*={2,3}\s*(?P<version>[\w.+!*]+)\s*(?:;.*)?")
+"""A requirement that names one version, extras and markers included; names compare as pip normalises them."""
 NEWEST = RELEASES[DEFAULT_RELEASE].trtllm
 
 
 def judge_pip(call: Call, target: Target) -> Judged:
     """`pip install …` of what NVIDIA's image already carries."""
     judged = Judged(right=[*call.head, *raws(call.args)])
-    release = RELEASES.get(target.name) or RELEASES[DEFAULT_RELEASE]
+    if not any(word.text == "install" for word in call.args):
+        return judged
     for word in call.args:
-        found = PIN.search(word.text)
-        if found and found[1] in ("torch", "transformers"):
-            judged.add(
-                "torch-replaced",
-                f"{found[1]} {found[2]} takes the place of the one in the image, which its TensorRT-LLM needs",
-                seen=word.raw,
-                wanted=f"what release {release.name} brings: torch {release.torch} and its own transformers",
-                attempt=f"remove {word.raw}, or install it into an environment of its own",
-            )
-        elif found and found[2] != NEWEST:
-            judged.add(
-                "old-wheel",
-                f"TensorRT-LLM {found[2]} is not the newest stable one",
-                seen=word.raw,
-                wanted=f"tensorrt-llm=={NEWEST}, or the image of release {DEFAULT_RELEASE}, which has it",
-                attempt=f"docker pull {RELEASES[DEFAULT_RELEASE].image}",
-            )
-        judged.right = [raw for raw in judged.right if not (found and raw == word.raw)]
-    if len(judged.right) <= 2 and judged.findings:
+        pin = PIN.fullmatch(word.text)
+        name = re.sub(r"[-_.]+", "-", pin["name"]).lower() if pin else ""
+        if pin and name in PINNED and _is_wrong_pin(judged, name, pin["version"], word.raw, target):
+            judged.right = [raw for raw in judged.right if raw != word.raw]
+    left = [raw for raw in judged.right[len(call.head) :] if not raw.startswith("-") and raw != "install"]
+    if judged.findings and not left:
         judged.right = []
     return judged
+
+
+def _is_wrong_pin(judged: Judged, name: str, pinned: str, raw: str, target: Target) -> bool:
+    """Adds what a pin of this package breaks; True if it breaks something."""
+    release = RELEASES.get(target.name) or RELEASES[DEFAULT_RELEASE]
+    if name != "tensorrt-llm":
+        judged.add(
+            "torch-replaced",
+            f"{name} {pinned} takes the place of the one in the image, which its TensorRT-LLM needs",
+            seen=raw,
+            wanted=f"what release {release.name} brings: torch {release.torch} and its own transformers",
+            attempt=f"remove {raw}, or install it into an environment of its own",
+        )
+    elif pinned != NEWEST:
+        judged.add(
+            "old-wheel",
+            f"TensorRT-LLM {pinned} is not the newest stable one",
+            seen=raw,
+            wanted=f"tensorrt-llm=={NEWEST}, or the image of release {DEFAULT_RELEASE}, which has it",
+            attempt=f"docker pull {RELEASES[DEFAULT_RELEASE].image}",
+        )
+    return name != "tensorrt-llm" or pinned != NEWEST
 
 
 def judge_env(call: Call, _target: Target) -> Judged:
@@ -171,7 +184,9 @@ def judge_batcher_client(call: Call, _target: Target) -> Judged:
 def judge_ranks(call: Call) -> Judged:
     """`mpirun -n N …` where the program says how many ranks it wants."""
     judged = Judged()
-    words = [word.text for word in call.before]
+    before = [word.text for word in call.before]
+    place = next((at for at, word in enumerate(before) if word.rpartition("/")[2] in MPIRUN), len(before))
+    words = before[place:]
     count = next((words[at + 1] for at, word in enumerate(words[:-1]) if word in ("-n", "-np", "--np")), "")
     options = {option.name: option.value for option in argparse_options(call.args)}
     sizes = {name: options[name] for name in ("--tp_size", "--pp_size", "--cp_size") if name in options}

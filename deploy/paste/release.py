@@ -6,12 +6,14 @@ A container release (`26.07`) and a TensorRT-LLM version (`1.2.1`) both name a t
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from deploy.catalog.flags import confidence_of
 from deploy.catalog.names import offer
 from deploy.catalog.releases import DEFAULT_RELEASE, RELEASES
 from deploy.errors import Refusal
+from deploy.paste.words import Word
 
 TRITON_IMAGE = re.compile(r"(?:^|/)nvidia/tritonserver:(\d\d\.\d\d)(-[\w-]+)?")
 TRTLLM_IMAGE = re.compile(r"(?:^|/)nvidia/tensorrt-llm/release:v?([\d.]+)")
@@ -24,6 +26,10 @@ class Target:
 
     name: str
     trtllm: str
+    image: str = ""
+    """The image a command runs in, where the text names one."""
+    beside: tuple[Word, ...] = ()
+    """What else the container is told: mounts, variables."""
 
     @property
     def in_words(self) -> str:
@@ -46,6 +52,11 @@ def target_named(name: str) -> Target:
         state=CHECKED,
         kind="unknown-release",
     )
+
+
+def target_inside(image: str, beside: Sequence[Word], target: Target) -> Target:
+    """The target of what runs inside an image; `target` where the image's name says no release."""
+    return replace(target_of_image(image) or target, image=image, beside=tuple(beside))
 
 
 def target_of_image(reference: str) -> Target | None:

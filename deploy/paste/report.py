@@ -44,6 +44,12 @@ class Report:
         """Whether nothing is wrong."""
         return not any(finding.is_wrong for one in self.checked for finding in one.findings)
 
+    @property
+    def is_judged(self) -> bool:
+        """True if a program or a file was among the text that some judge knows."""
+        kinds = {finding.kind for part in self.checked for finding in part.findings}
+        return not kinds & {"unknown-program", "unknown-file"}
+
     def __str__(self) -> str:
         wrong = [_shown(one, finding) for one in self.checked for finding in one.findings if finding.is_wrong]
         notes = [_shown(one, finding) for one in self.checked for finding in one.findings if not finding.is_wrong]
@@ -57,8 +63,10 @@ class Report:
 
     def _summary(self, wrong: int) -> str:
         places = {one.target.in_words: None for one in self.checked} or {self.target.in_words: None}
-        said = {0: "nothing is wrong", 1: "1 thing is wrong"}.get(wrong, f"{wrong} things are wrong")
-        return f"{said}; judged for {' and '.join(places)}"
+        if not wrong and not self.is_judged:
+            return "nothing was judged"
+        count = {0: "nothing is wrong", 1: "1 thing is wrong"}.get(wrong, f"{wrong} things are wrong")
+        return f"{count}; judged for {' and '.join(places)}"
 
     def to_json(self) -> dict[str, object]:
         """The same for programs."""

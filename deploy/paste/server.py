@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 
 from deploy.catalog.names import nearest
 from deploy.catalog.programs import (
@@ -14,12 +15,16 @@ from deploy.catalog.programs import (
     server_options,
     since,
 )
+from deploy.catalog.ranges import least
 from deploy.paste.findings import Call, Judged, quoted, raws, several
 from deploy.paste.near import near_miss
 from deploy.paste.options import Option, mixed_options
+from deploy.paste.ports import HIGHEST, is_port, judge_ports
+from deploy.paste.ports import SERVICES as PORTS
 from deploy.paste.release import Target
 from deploy.paste.words import Word
 
+NUMBER = re.compile(r"-?\d+")
 GUESSED = {
     "--model-repo": "--model-repository",
     "--model_repo": "--model-repository",
@@ -39,9 +44,10 @@ def judge_tritonserver(call: Call, target: Target) -> Judged:
     options, stray = mixed_options(call.args, TRITONSERVER | dict.fromkeys(GUESSED, True))
     for option in options:
         judged.right += _option(judged, option, known, target)
-    _stray(judged, stray)
-    _loads(judged, options)
-    _repository(judged, options)
+    _stray(judged, stray, call.args)
+    _loads(judged, options, call.args)
+    _repository(judged, options, call.args)
+    judge_ports(judged, {option.name: option for option in options})
     return judged
 
 
@@ -52,8 +58,12 @@ def judge_trtllm_serve(call: Call, target: Target) -> Judged:
     judged.right += raws(others)
     for option in options:
         near = near_miss(option.name, TRTLLM_SERVE)
+        lowest = least(option.name)
         if near:
             _near(judged, "trtllm-serve", option, near)
+        if lowest is not None and NUMBER.fullmatch(option.value) and float(option.value) < lowest:
+            _bad_value(judged, option, f"a whole number, at least {lowest}", f"leave {option.name} out")
+            continue
         judged.right += [near, *raws(option.values)] if near else list(option.raw)
     return judged
 
@@ -117,9 +127,12 @@ def _value(judged: Judged, option: Option, known: Mapping[str, bool]) -> list[st
         near = nearest(option.value, choices) or choices[0]
         _bad_value(judged, option, f"one of {several(choices)}", f"{option.name}={near}")
         return [f"{option.name}={near}"]
+    if option.name in PORTS and not is_port(option.value):
+        _bad_value(judged, option, f"a port, 1 to {HIGHEST}", f"{option.name}={PORTS[option.name][2]}")
+        return [f"{option.name}={PORTS[option.name][2]}"]
     if option.name in TRITONSERVER_NUMBERS and not option.value.isdecimal():
-        _bad_value(judged, option, "a whole number", f"{option.name}=…")
-        return [f"{option.name}=…"]
+        _bad_value(judged, option, "a whole number", f"leave {option.name} out")
+        return []
     return list(option.raw)
 
 
@@ -144,7 +157,11 @@ def _near(judged: Judged, program: str, option: Option, near: str) -> None:
     )
 
 
-def _stray(judged: Judged, words: list[Word]) -> None:
+def _stray(judged: Judged, words: list[Word], args: Sequence[Word]) -> None:
+    """Words behind a variable stay: the variable may hold the option they belong to."""
+    if any(word.varies for word in args):
+        judged.right += raws(words)
+        return
     for word in words:
         judged.add(
             "stray-word",
@@ -155,11 +172,16 @@ def _stray(judged: Judged, words: list[Word]) -> None:
         )
 
 
-def _loads(judged: Judged, options: list[Option]) -> None:
+def _holds_more(args: Sequence[Word]) -> bool:
+    """True if a variable that stands alone may bring options."""
+    return any(word.varies and not word.raw.startswith("-") for word in args)
+
+
+def _loads(judged: Judged, options: list[Option], args: Sequence[Word]) -> None:
     """`--load-model` is for explicit mode, and `*` is all of it."""
     loads = [option for option in options if option.name == "--load-model"]
     modes = [option.value for option in options if option.name == "--model-control-mode"]
-    if loads and "explicit" not in modes and not any("$" in mode for mode in modes):
+    if loads and "explicit" not in modes and not any("$" in mode for mode in modes) and not _holds_more(args):
         judged.add(
             "load-without-explicit",
             "`--load-model` is taken in explicit mode only",
@@ -187,9 +209,9 @@ def _loads(judged: Judged, options: list[Option]) -> None:
         )
 
 
-def _repository(judged: Judged, options: list[Option]) -> None:
+def _repository(judged: Judged, options: list[Option], args: Sequence[Word]) -> None:
     given = {option.name for option in options}
-    if not given & {"--model-repository", "--model-store", "--help", *GUESSED}:
+    if not _holds_more(args) and not given & {"--model-repository", "--model-store", "--help", *GUESSED}:
         judged.add(
             "missing-flag",
             "tritonserver does not start without a model repository",

@@ -6,14 +6,48 @@ from deploy.catalog.flags import BUILD, FlagTable
 from deploy.catalog.rivals import RIVALS
 from deploy.paste.findings import Judged
 from deploy.paste.options import Option
+from deploy.paste.trtllm import HELP, may_hold_more
 
 
 def judge_together(judged: Judged, table: FlagTable, options: dict[str, Option]) -> None:
     """Adds what is wrong between the flags of a build, and mends its right words."""
+    _checkpoint(judged, table, options)
+    _input_fits(judged, options)
     _rivals(judged, options)
     _pairs(judged, options)
     _streaming(judged, table, options)
     _eagle_checkpoint(judged, options)
+
+
+def _checkpoint(judged: Judged, table: FlagTable, options: dict[str, Option]) -> None:
+    """A build reads a checkpoint, or for random weights the configuration of a model."""
+    if {"--checkpoint_dir", "--model_config", *HELP} & set(options) or may_hold_more(table, options.values()):
+        return
+    judged.add(
+        "missing-flag",
+        f"{BUILD} builds from a checkpoint, and the command names none",
+        seen="no --checkpoint_dir",
+        wanted="--checkpoint_dir: the directory that convert_checkpoint.py or quantize.py wrote",
+        attempt="--checkpoint_dir CHECKPOINT_DIR",
+    )
+    judged.right += ["--checkpoint_dir", "CHECKPOINT_DIR"]
+
+
+def _input_fits(judged: Judged, options: dict[str, Option]) -> None:
+    """The builder cuts a longer --max_input_len down to --max_seq_len, with a warning among thousands of lines."""
+    prompt = options.get("--max_input_len")
+    whole = options.get("--max_seq_len") or options.get("--max_decoder_seq_len")
+    if not prompt or not whole or not prompt.value.isdecimal() or not whole.value.isdecimal():
+        return
+    if 0 < int(whole.value) < int(prompt.value):
+        judged.add(
+            "input-longer-than-sequence",
+            f"prompts of {prompt.value} tokens do not fit: a sequence, prompt and answer together, has {whole.value}",
+            seen=f"--max_input_len {prompt.value} --max_seq_len {whole.value}",
+            wanted="--max_seq_len as long as the longest prompt and its answer together",
+            attempt=f"--max_input_len {whole.value}, or a longer --max_seq_len",
+        )
+        _replace(judged.right, "--max_input_len", whole.value)
 
 
 def judge_experts(judged: Judged, options: dict[str, Option]) -> None:

@@ -5,15 +5,16 @@ Paths, parallelism and what an architecture can do are left to `deploy.paste.eng
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from deploy.catalog.flags import Flag, FlagTable
 from deploy.catalog.misquoted import DEPRECATED, ELSEWHERE, NEVER, REMOVED, RUN_TIME
-from deploy.catalog.verdicts import PREFIX, UNSURE, FlagVerdict, flag_verdict, value_verdict
+from deploy.catalog.ranges import least
+from deploy.catalog.verdicts import NUMBERS, PREFIX, UNSURE, FlagVerdict, flag_verdict, value_verdict
 from deploy.paste.findings import Judged, quoted, raws, several
 from deploy.paste.options import Option, argparse_options
-from deploy.paste.words import Word
+from deploy.paste.words import Word, varies
 
 HELP = ("-h", "--help")
 SEE_HELP = "ask the image itself: {program} --help"
@@ -33,7 +34,7 @@ def _judge_option(judged: Judged, table: FlagTable, option: Option, options: lis
     """The words to type for one option, after what is wrong with it was added."""
     if not option.name:
         return _stray(judged, table, option.values)
-    if option.name in HELP:
+    if option.name in HELP or varies(option.name):
         return list(option.raw)
     verdict = flag_verdict(table, option.name)
     if verdict.flag is None:
@@ -66,6 +67,8 @@ def _right_values(judged: Judged, table: FlagTable, flag: Flag, option: Option) 
         )
         return [option.name, _example(flag)]
     known, extra = (option.values, ()) if flag.values == "+" else (option.values[:1], option.values[1:])
+    if any(value.varies for value in known):
+        return list(option.raw)
     fixed = [_right_value(judged, table, flag, option.name, value) for value in known]
     after = _stray(judged, table, extra)
     if "" in fixed:
@@ -78,7 +81,9 @@ def _right_value(judged: Judged, table: FlagTable, flag: Flag, name: str, value:
     verdict = None if value.varies else value_verdict(table, flag, value.text)
     if verdict is None:
         return value.raw
-    wanted = f"one of {several(flag.choices)}" if flag.choices else f"a number of type {flag.type}"
+    lowest = least(flag.name)
+    number = f"a number of type {flag.type}" + (f", at least {lowest}" if lowest is not None else "")
+    wanted = f"one of {several(flag.choices)}" if flag.choices else number
     instead = verdict.instead
     attempt = f"leave {name} out" if instead == "" else f"{name} {instead}" if instead else f"{name} {_example(flag)}"
     judged.add(
@@ -93,6 +98,8 @@ def _right_value(judged: Judged, table: FlagTable, flag: Flag, name: str, value:
 
 
 def _switch(judged: Judged, table: FlagTable, option: Option) -> list[str]:
+    if not option.is_attached and option.values and option.values[0].varies:
+        return list(option.raw)
     if option.is_attached or option.values:
         judged.add(
             "switch-with-value",
@@ -180,11 +187,15 @@ def _instead(table: FlagTable, option: Option, verdict: FlagVerdict, options: li
 
 
 def _stray(judged: Judged, table: FlagTable, words: Sequence[Word]) -> list[str]:
-    """Nothing to type for words that belong to no flag, unless a flag lost its dashes."""
-    if not words:
-        return []
+    """Nothing to type for words that belong to no flag, unless a flag lost its dashes.
+
+    Words from a variable on stay: the variable may hold the flag they belong to.
+    """
+    if not words or words[0].varies:
+        return raws(words)
     flag = table.find("--" + words[0].text.lstrip("-\u2013\u2014"))
     attempt = f"{flag.name} {' '.join(raws(words[1:]))}".strip() if flag else f"remove {words[0].raw}"
+    variable = next((place for place, word in enumerate(words) if word.varies), len(words))
     judged.add(
         "stray-word",
         f"`{words[0].text}` belongs to no flag of {table.program}",
@@ -192,11 +203,13 @@ def _stray(judged: Judged, table: FlagTable, words: Sequence[Word]) -> list[str]
         wanted="flags with two dashes, each followed by its value",
         attempt=attempt,
     )
-    return [flag.name, *raws(words[1:])] if flag else []
+    return [flag.name, *raws(words[1:])] if flag else raws(words[variable:])
 
 
 def _require(judged: Judged, table: FlagTable, options: list[Option]) -> None:
     given = {option.name for option in options}
+    if may_hold_more(table, options):
+        return
     for flag in table.flags.values():
         if flag.required and flag.name not in given and not given & set(HELP):
             judged.add(
@@ -209,10 +222,24 @@ def _require(judged: Judged, table: FlagTable, options: list[Option]) -> None:
             judged.right += [flag.name, _example(flag)]
 
 
+def may_hold_more(table: FlagTable, options: Iterable[Option]) -> bool:
+    """True if a variable among the words may bring flags that are not to be seen here."""
+    return any(varies(option.name) or any(value.varies for value in _beyond(table, option)) for option in options)
+
+
+def _beyond(table: FlagTable, option: Option) -> tuple[Word, ...]:
+    """The values of an option that are not the one value its flag takes."""
+    flag = table.find(option.name)
+    return option.values[1:] if flag and not flag.is_switch and flag.values != "+" else option.values
+
+
 def _example(flag: Flag) -> str:
     if flag.default not in (None, "unset", ""):
         return quoted(str(flag.default))
-    return flag.choices[0] if flag.choices else flag.name.removeprefix("--").upper()
+    if flag.choices:
+        return flag.choices[0]
+    name = flag.name.removeprefix("--").upper()
+    return f"<{name}>" if flag.type in NUMBERS else name
 
 
 def _row(table: FlagTable) -> str:

@@ -10,15 +10,31 @@ import re
 import shlex
 from dataclasses import dataclass
 
-PIECE = r"""'[^']*'|"(?:\\.|[^"\\])*"|\$\{[^}]*\}|\$\([^)]*\)|\\.|<[A-Za-z/][^<>|&;\n]*>|[^\s'"\\|&;<>]"""
+PIECE = (
+    r"""'[^']*'|"(?:\\.|[^"\\])*"|\$\{[^}]*\}|\$\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)|`[^`]*`|\\."""
+    r"""|<[A-Za-z/][^<>|&;\n]*>|[^\s'"\\|&;<>()]"""
+)
 TOKEN = re.compile(
     r"(?P<space>\s+)|(?P<comment>\#[^\n]*)"
-    r"|(?P<redirect>\d*(?:&?>{1,2}&?|<{2,3}|<(?![A-Za-z/][^<>|&;\n]*>))\s*(?:[^\s|&;<>]+)?)"
-    r"|(?P<operator>&&|\|\||[|&;])"
+    r"|(?P<redirect>\d*(?:&?>{1,2}&?|<{2,3}|<(?![A-Za-z/][^<>|&;\n]*>))\s*"
+    r"""(?:'[^']*'|"(?:\\.|[^"\\])*"|[^\s|&;<>()'"])*)"""
+    r"|(?P<operator>&&|\|\||[|&;()])"
     rf"|(?P<word>(?:{PIECE})+)|(?P<quote>['\"])|(?P<other>.)",
     re.DOTALL,
 )
+LITERAL = re.compile(r"""'[^']*'|\\.|(?P<quoted>"(?:\\.|[^"\\])*")""", re.DOTALL)
+"""What the shell takes as written, and a whole text in double quotes, so that a `'` in it opens nothing."""
+ESCAPED = re.compile(r"\\.", re.DOTALL)
+EXPANDS = re.compile(r"\$[\w{(@*#?!$-]|`")
 OPTION_LINE = re.compile(r"\s*--?[A-Za-z]")
+HERE = re.compile(r"(?<!<)<<-?\s*(['\"]?)([A-Za-z_]\w*)\1(?!<)")
+PROMPT = re.compile(r"\A\s*(?:\([\w.-]+\)\s*)?(?:[\w.-]+@[\w.-]+:\S*[#$]|\$)\s+")
+"""What a terminal writes before a command: `$ `, `user@host:/path$ `."""
+
+
+def varies(raw: str) -> bool:
+    """True if the shell puts something in the place of a part of this word."""
+    return bool(EXPANDS.search(LITERAL.sub(lambda match: ESCAPED.sub("", match["quoted"] or ""), raw)))
 
 
 @dataclass(frozen=True)
@@ -31,7 +47,7 @@ class Word:
     @property
     def varies(self) -> bool:
         """Whether the value is known only when it runs: a variable, or a hole to fill in."""
-        return ("$" in self.raw and not self.raw.startswith("'")) or "<" in self.raw or self.raw.startswith(("__", "…"))
+        return varies(self.raw) or "<" in self.raw or self.raw.startswith(("__", "…"))
 
 
 @dataclass(frozen=True)
@@ -41,6 +57,8 @@ class Pasted:
     line: int
     commands: tuple[tuple[Word, ...], ...]
     breaks: tuple[tuple[str, str], ...] = ()
+    operators: tuple[str, ...] = ()
+    """What stands between two commands: `&&`, `|`, `;`."""
 
 
 def word(raw: str) -> Word:
@@ -54,20 +72,33 @@ def word(raw: str) -> Word:
 
 def pasted(text: str) -> list[Pasted]:
     """Every command line of `text`, continuations joined; comments, blank lines and code fences are passed over."""
-    lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    lines = without_here_documents(text.replace("\r\n", "\n").replace("\r", "\n")).split("\n")
     found, position = [], 0
     while position < len(lines):
         if _says_nothing(lines[position]):
             position += 1
             continue
         joined, breaks, following = _joined(lines, position)
-        commands, stray = _cut(joined)
+        commands, operators, stray = _cut(joined)
         if stray:
             breaks.append(("open-quote", stray))
         if commands:
-            found.append(Pasted(position + 1, tuple(commands), tuple(breaks)))
+            found.append(Pasted(position + 1, tuple(commands), tuple(breaks), operators))
         position = following
     return found
+
+
+def without_here_documents(text: str) -> str:
+    """The text with the bodies of `<<EOF` emptied: what a command reads is not a command. Line numbers stay."""
+    lines, ends = text.split("\n"), list[str]()
+    for place, line in enumerate(lines):
+        if ends:
+            is_end = line.strip() == ends[0]
+            ends = ends[1:] if is_end else ends
+            lines[place] = ""
+        elif not line.lstrip().startswith("#"):
+            ends = [match[2] for match in HERE.finditer(line) if any(match[2] == row.strip() for row in lines[place:])]
+    return "\n".join(lines)
 
 
 def _says_nothing(line: str) -> bool:
@@ -80,7 +111,7 @@ def _joined(lines: list[str], start: int) -> tuple[str, list[tuple[str, str]], i
     breaks: list[tuple[str, str]] = []
     position = start
     while position < len(lines):
-        line = lines[position].removeprefix("$ ") if position == start else lines[position]
+        line = PROMPT.sub("", lines[position], count=1) if position == start else lines[position]
         position += 1
         if _quote_is_open("".join([*parts, line])) and any(_closes(one) for one in lines[position:]):
             parts.append(line + "\n")
@@ -132,17 +163,20 @@ def _tokens(text: str) -> list[tuple[str, str]]:
     return [(match.lastgroup or "quote", match.group()) for match in TOKEN.finditer(text)]
 
 
-def _cut(line: str) -> tuple[list[tuple[Word, ...]], str]:
-    """The commands between operators, and the text from a quote that never closes."""
+def _cut(line: str) -> tuple[list[tuple[Word, ...]], tuple[str, ...], str]:
+    """The commands, the operators between them, and the text from a quote that never closes."""
     commands: list[list[Word]] = [[]]
+    operators: list[str] = []
     stray = ""
     for kind, raw in _tokens(line):
         if kind == "comment":
             break
         if kind == "operator":
-            commands.append([])
+            operators += [raw] if commands[-1] else []
+            commands += [[]] if commands[-1] else []
         elif kind == "word":
             commands[-1].append(word(raw))
         elif kind == "quote":
             stray = stray or raw
-    return [tuple(one) for one in commands if one], stray
+    whole = [tuple(command) for command in commands if command]
+    return whole, tuple(operators[: max(len(whole) - 1, 0)]), stray

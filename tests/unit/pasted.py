@@ -163,7 +163,7 @@ trtllm-build --checkpoint_dir /engines/trt_ckpt/gpt-oss-20b --output_dir /engine
     "streaming llm is read and then refused": Case(
         "trtllm-build --checkpoint_dir c --streamingllm enable", ("flag-without-use",)
     ),
-    "a model class has file and name": Case("trtllm-build --model_cls_name Mine", ("missing-flag",)),
+    "a model class has file and name": Case("trtllm-build --checkpoint_dir c --model_cls_name Mine", ("missing-flag",)),
     "a right build is left alone": Case(
         "trtllm-build --checkpoint_dir ./ckpt --output_dir ./engine --gemm_plugin fp8 --max_batch_size=64 "
         "--max_seq_len 8192 --use_paged_context_fmha enable --workers 1"
@@ -392,7 +392,7 @@ OTHERS = {
 }""",
         ("read-by-nobody",),
     ),
-    "a program nobody knows": Case("kubectl apply -f triton.yaml", ("unknown-program",)),
+    "a program nobody knows": Case("kubectl apply -f triton.yaml"),
     "a text without a command": Case("# nothing here", ("unknown-program",)),
     "a quote that never closes": Case("trtllm-build --checkpoint_dir 'c --workers 1", ("open-quote",)),
 }
@@ -431,4 +431,163 @@ FILES = {
     ),
 }
 
-ALL = BUILDS | SCRIPTS | CONTAINERS | SERVERS | CLIENTS | OTHERS | FILES
+BELIEVED = {
+    "a batch below one builds nothing": Case(
+        "trtllm-build --checkpoint_dir c --max_batch_size -4 --max_num_tokens 0 --max_draft_len=-1 --max_beam_width=-2",
+        ("value-not-offered",) * 4,
+    ),
+    "a size below one is as wrong in a script": Case(
+        "python convert_checkpoint.py --model_dir m --output_dir c --tp_size 0 --workers -1", ("value-not-offered",) * 2
+    ),
+    "a size below one is as wrong when serving": Case(
+        "trtllm-serve m --tp_size 0 --max_batch_size=-3", ("value-not-offered",) * 2
+    ),
+    "a prompt is no longer than its sequence": Case(
+        "trtllm-build --checkpoint_dir c --max_input_len 8192 --max_seq_len 4096", ("input-longer-than-sequence",)
+    ),
+    "a build reads a checkpoint": Case("trtllm-build --output_dir e --gemm_plugin auto", ("missing-flag",)),
+    "a build of a configuration needs no checkpoint": Case("trtllm-build --model_config c.json --output_dir e"),
+    "two services do not share a port": Case(
+        "tritonserver --model-repository=/m --http-port 9000 --grpc-port=9000", ("same-port",)
+    ),
+    "a default port is taken too": Case("tritonserver --model-repository=/m --metrics-port=8001", ("same-port",)),
+    "a service that is off takes no port": Case(
+        "tritonserver --model-repository=/m --http-port=8001 --allow-grpc=false"
+    ),
+    "a port has five digits at most": Case(
+        "tritonserver --model-repository=/m --http-port=80000 --grpc-port=-1", ("value-not-offered",) * 2
+    ),
+    "a port is published once": Case(
+        "docker run -p 8000:8000 -p 8000:8001 -p 9000:8000/udp -p 9000:8000 nvcr.io/nvidia/tritonserver:26.07-py3",
+        ("same-port",),
+    ),
+    "an image without tensorrt-llm builds nothing": Case(
+        "docker run --rm nvcr.io/nvidia/tritonserver:26.07-py3 trtllm-build --checkpoint_dir c",
+        ("image-without-tensorrt-llm",),
+    ),
+    "an image without tensorrt-llm serves no engine": Case(
+        "docker run --shm-size 2g -v /srv/engines:/engines nvcr.io/nvidia/tritonserver:25.10-vllm-python-py3 "
+        "tritonserver --model-repository=/m",
+        ("image-without-tensorrt-llm",),
+    ),
+    "an image without tensorrt-llm may serve other models": Case(
+        "docker run --shm-size 2g nvcr.io/nvidia/tritonserver:26.07-py3 tritonserver --model-repository=/m"
+    ),
+    "a plain cuda image holds no server": Case(
+        "docker run --shm-size 2g nvidia/cuda:13.1.0-runtime-ubuntu24.04 tritonserver --model-repository=/m",
+        ("image-without-tensorrt-llm",),
+    ),
+    "a variable may hold flags": Case(
+        "trtllm-build --checkpoint_dir c ${extra_args} --max_batch_size $N $(cat flags) `nproc`"
+    ),
+    "a variable may hold the checkpoint": Case("trtllm-build ${ARGS} --gemm_plugin auto"),
+    "a flag beside a variable is still judged": Case(
+        'trtllm-build --checkpoint_dir "$CKPT" ${extra_args} --max_batchsize 8', ("unknown-flag",)
+    ),
+    "an echo beside a build changes nothing": Case(
+        'echo "building"\ntrtllm-build --checkpoint_dir c --workers 2 && echo done'
+    ),
+    "an echo alone is not judged": Case('echo "--max_batchsize 8"'),
+    "flags of 0.11 are not near names of today": Case(
+        "trtllm-build --checkpoint_dir c --use_custom_all_reduce disable --context_fmha_fp32_acc enable "
+        "--lookup_plugin float16 --pp_size 2",
+        ("removed-flag", "run-time-flag", "removed-flag", "elsewhere-flag"),
+    ),
+    "flags of 0.11 are right for 0.11": Case(
+        "trtllm-build --checkpoint_dir c --use_custom_all_reduce disable --context_fmha_fp32_acc enable", (), "0.11.0"
+    ),
+    "a flag of a later release is told its release": Case(
+        "trtllm-build --checkpoint_dir c --norm_quant_fusion enable", ("unknown-flag",), "0.11.0"
+    ),
+    "a name near to nothing is not replaced": Case(
+        "trtllm-build --checkpoint_dir c --use_graph_cache enable --max_tokens 8", ("unknown-flag", "unknown-flag")
+    ),
+    "a package is known by its whole name": Case(
+        "pip install sentence-transformers==3.0.1 torchvision==0.20 my_torch==1.0 transformers-stream==0.1"
+    ),
+    "a package is known however it is spelt": Case(
+        'pip3 install --no-cache-dir "Transformers[torch] == 4.44.0" \'torch===2.3.0; python_version > "3.9"\'',
+        ("torch-replaced", "torch-replaced"),
+    ),
+    "a dockerfile is judged for its own image": Case(
+        """ARG TAG=25.04-trtllm-python-py3
+FROM nvcr.io/nvidia/tritonserver:${TAG} AS base
+RUN apt-get update && apt-get install -y git \\
+    # tools for later
+
+    curl
+COPY . /app
+HEALTHCHECK CMD curl -f localhost:8000/v2/health/ready
+CMD ["tritonserver", "--model-repository=/models", "--allow-client-shm=true"]
+""",
+        ("unknown-option",),
+    ),
+    "a stage stands on the stage it names": Case(
+        """FROM nvcr.io/nvidia/tritonserver:24.12-py3 AS base
+FROM base
+RUN --mount=type=cache,target=/c pip install transformers==4.44.0 && \\
+    trtllm-build --checkpoint_dir c --max_output_len 8
+""",
+        ("torch-replaced", "removed-flag", "image-without-tensorrt-llm", "no-gpu-in-a-build"),
+    ),
+    "a dockerfile of an image that is not there": Case(
+        "# syntax=docker/dockerfile:1\nFROM nvcr.io/nvidia/tritonserver:26.13-trtllm-python-py3\nWORKDIR /w\n",
+        ("unknown-release",),
+    ),
+    "a right dockerfile is left alone": Case(
+        """FROM nvcr.io/nvidia/tritonserver:26.07-trtllm-python-py3
+ENV LOG=1
+RUN pip install --no-cache-dir sentence-transformers==3.0.1
+ENTRYPOINT ["tritonserver"]
+"""
+    ),
+    "a compose file is judged for its own image": Case(
+        """services:
+  triton:
+    image: nvcr.io/nvidia/tritonserver:25.04-trtllm-python-py3
+    command: >
+      tritonserver --model-repository=/models
+      --http-port=8000 --grpc-port=8000
+    ports:
+      - "8000:8000"
+  loki:
+    image: grafana/loki:3
+""",
+        ("same-port",),
+    ),
+    "a pod is judged for its own image": Case(
+        """apiVersion: v1
+kind: Pod
+spec:
+  containers:
+  - name: triton
+    image: nvcr.io/nvidia/tritonserver:24.10-py3
+    command: ["tritonserver"]
+    args:
+    - --model-repository=/engines
+    - --model-control-mode=manual
+    resources:
+      limits: {nvidia.com/gpu: 1}
+""",
+        ("value-not-offered", "image-without-tensorrt-llm"),
+    ),
+    "a shell inside a container is judged": Case(
+        "docker run --rm nvcr.io/nvidia/tritonserver:26.07-trtllm-python-py3 bash -lc "
+        '"cd /w && trtllm-build --checkpoint_dir c --max_batchsize 4 && ls"',
+        ("unknown-flag",),
+    ),
+    "wrappers are looked past": Case(
+        "sudo -u me nice -n 10 timeout -k 5 600 numactl -N 0 trtllm-build --checkpoint_dir c --max_batchsize 4",
+        ("unknown-flag",),
+    ),
+    "a prompt and a subshell are looked past": Case(
+        "root@host:/w# (cd x && trtllm-build --checkpoint_dir c --workers 2 2>&1 | tee log)\n"
+        "$ if [ ! -d e ]; then trtllm-build --checkpoint_dir c; fi"
+    ),
+    "what a command reads is no command": Case(
+        "cat > args.txt <<'EOF'\ntrtllm-build --max_batchsize 4\n  --bogus\nEOF\n"
+        "trtllm-build --checkpoint_dir c $(cat args.txt)"
+    ),
+}
+
+ALL = BUILDS | SCRIPTS | CONTAINERS | SERVERS | CLIENTS | OTHERS | FILES | BELIEVED

@@ -62,7 +62,8 @@ def test_an_unknown_release_is_offered_the_nearest() -> None:
 
 def test_a_command_in_a_container_is_judged_for_its_image() -> None:
     """Unless a release is named."""
-    text = "docker run nvcr.io/nvidia/tritonserver:25.04-trtllm-python-py3 trtllm-build --gemm_plugin nvfp4"
+    image = "nvcr.io/nvidia/tritonserver:25.04-trtllm-python-py3"
+    text = f"docker run {image} trtllm-build --checkpoint_dir c --gemm_plugin nvfp4"
     assert (check(text).is_fine, check(text, "26.07").is_fine) == (False, True)
 
 

@@ -17,17 +17,18 @@ from tests.unit.pasted import ALL
 
 VERSIONS = ("0.11.0", "0.16.0", "0.18.2", "1.0.0", "1.1.0", "1.2.1")
 SCRIPTS = {
-    "trtllm-build": "trtllm-build",
+    "trtllm-build": "trtllm-build --checkpoint_dir c",
     "convert_checkpoint.py": "python3 convert_checkpoint.py",
     "quantize.py": "python3 quantize.py",
 }
 ALONE_ONLY = (
     *("--multiple_profiles", "--opt_num_tokens", "--gather_context_logits", "--gather_all_token_logits"),
     *("--max_draft_len", "--model_cls_file", "--model_cls_name", "--streamingllm", "--speculative_decoding_mode"),
-    *("--tp_size", "--moe_tp_size", "--moe_ep_size"),
+    *("--tp_size", "--moe_tp_size", "--moe_ep_size", "--max_input_len", "--max_seq_len", "--max_decoder_seq_len"),
+    *("--checkpoint_dir", "--model_config"),
 )
 """Flags that may be wrong beside others, which is another promise."""
-NUMBERS = {"int": st.integers(0, 2**40).map(str), "float": st.floats(0, 1).map(str)}
+NUMBERS = {"int": st.integers(1, 2**40).map(str), "float": st.floats(0, 1).map(str)}
 PATHS = st.text(st.characters(codec="utf-8", exclude_categories=("C", "Z")), min_size=1).filter(
     lambda text: not text.startswith(("-", "#")) and "gpt" not in text.lower()
 )
@@ -71,6 +72,48 @@ def test_a_right_command_is_printed_as_it_was(command: tuple[str, str]) -> None:
     text, trtllm = command
     right = check(text, trtllm).checked[0].right_text
     assert shlex.split(right.replace("\\\n", " ")) == shlex.split(text.replace("\\\n", " "))
+
+
+VARIABLES = st.sampled_from(["$X", "${X}", '"$X"', "${X:-8}", "$(cat flags)", "`nproc`", "$@", '"${ARGS[@]}"'])
+
+
+@given(right_commands(), VARIABLES, st.integers(0, 40))
+def test_a_variable_anywhere_never_makes_a_right_command_wrong(
+    command: tuple[str, str], variable: str, place: int
+) -> None:
+    """It may hold any flag and any value; that it was not seen is said."""
+    text, trtllm = command
+    words = shlex.split(text.replace("\\\n", " "))
+    start = text.split().index("--checkpoint_dir") if "--checkpoint_dir" in text.split()[:2] else 2
+    at = start + place % max(len(words) - start + 1, 1)
+    for changed in ([*words[:at], None, *words[at:]], [*words[:at], None, *words[at + 1 :]]):
+        report = check(" ".join(variable if word is None else shlex.quote(word) for word in changed), trtllm)
+        kinds = [(finding.kind, finding.is_wrong) for part in report.checked for finding in part.findings]
+        assert kinds == [("unseen-variable", False)]
+
+
+@given(
+    right_commands(),
+    st.lists(
+        st.sampled_from(
+            [
+                *("--max_batchsize 4", "--max_batch_size -4", "--use_custom_all_reduce enable", "--max_seq_len many"),
+                *("--max_input_len 9000 --max_seq_len 10", "--gemm_plugin float8", "--max_output_len 5", "--world 2"),
+                *("stray", "--workers", "--tp_size 0", "--dtype fp16", "--qformat awq", "--opt_num_tokens -1"),
+            ]
+        ),
+        unique=True,
+        max_size=5,
+    ),
+)
+def test_what_it_offers_for_a_wrong_command_is_right_when_judged_again(
+    command: tuple[str, str], wrong: list[str]
+) -> None:
+    """Whatever is wrong together: nobody pastes the offer only to be told of the next mistake."""
+    text, trtllm = command
+    first = check(" ".join([text, *wrong]), trtllm).checked[0]
+    again = check(first.right_text, trtllm)
+    assert [finding.problem for part in again.checked for finding in part.findings if finding.is_wrong] == []
 
 
 @given(st.text())

@@ -1,0 +1,94 @@
+"""Reads the containers out of a compose file or a Kubernetes manifest: the image of each, and the command it runs.
+
+Only `image`, `entrypoint`, `command` and `args` are read, and only as people write them: on one line, as a list in
+brackets, as a list of lines, or folded. The rest of the file is not judged.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+KEY = re.compile(r"^(?P<indent>[ ]*)(?P<dash>-[ ]+)?(?P<key>image|entrypoint|command|args):(?:[ ]+(?P<value>.*))?$")
+IS_MANIFEST = re.compile(r"^\s*(?:services|apiVersion|kind|version|spec|containers|name):", re.MULTILINE)
+FOLDED = re.compile(r"[>|][-+]?$")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Container:
+    """One container; `words` is its command as a shell would read it, empty where the image's own runs."""
+
+    line: int
+    image: str
+    words: str
+
+
+def is_manifest(text: str) -> bool:
+    """True if text is YAML that says which image a container runs."""
+    return bool(IS_MANIFEST.search(text)) and bool(re.search(r"^\s*(?:-\s+)?image:\s*\S", text, re.MULTILINE))
+
+
+def containers(text: str) -> Iterator[Container]:
+    """Every container with an image, in order."""
+    lines = text.replace("\r\n", "\n").split("\n")
+    found: dict[str, tuple[int, str]] = {}
+    column = -1
+    for place, line in enumerate(lines):
+        key = KEY.match(line)
+        here = _column(line)
+        if (
+            found
+            and line.strip()
+            and not line.lstrip().startswith("#")
+            and (here < column or _starts_item(line, column))
+        ):
+            yield from _container(found)
+            found = {}
+        if key and (not found or here == column):
+            found[key["key"]] = (place, _value(lines, place, here, key["value"] or ""))
+            column = here
+    yield from _container(found)
+
+
+def _container(found: dict[str, tuple[int, str]]) -> Iterator[Container]:
+    if "image" in found:
+        words = " ".join(found[key][1] for key in ("entrypoint", "command", "args") if key in found)
+        yield Container(line=found["image"][0] + 1, image=found["image"][1], words=words)
+
+
+def _column(line: str) -> int:
+    """Where the key of a line begins, behind the dash of a list."""
+    return len(line) - len(line.lstrip(" -"))
+
+
+def _starts_item(line: str, column: int) -> bool:
+    """True if the line begins the next item of the list the container is in."""
+    return line.lstrip().startswith("- ") and _column(line) == column
+
+
+def _value(lines: list[str], place: int, column: int, written: str) -> str:
+    """What stands behind a key, as words of a shell."""
+    written = re.sub(r"\s+#.*$", "", written).strip()
+    if written.startswith("["):
+        return _listed(written.strip("[] ").split(","))
+    if written and not FOLDED.match(written):
+        return written.strip("\"'") if written[:1] == written[-1:] else written
+    block = []
+    for line in lines[place + 1 :]:
+        inside = len(line) - len(line.lstrip())
+        is_entry = line.lstrip().startswith("- ") and inside >= column - 2
+        if line.strip() and inside <= column and not is_entry:
+            break
+        block.append(line.strip())
+    block = [line for line in block if line and not line.startswith("#")]
+    if written:
+        return " ".join(block) if written.startswith(">") else "\n".join(block)
+    return _listed([line.removeprefix("- ") for line in block])
+
+
+def _listed(entries: list[str]) -> str:
+    """The entries of a list as words; `$VAR` and `$(VAR)` stay open to be filled."""
+    words = [entry.strip().strip("\"'") for entry in entries if entry.strip()]
+    return " ".join(word if "$" in word and " " not in word else shlex.quote(word) for word in words)

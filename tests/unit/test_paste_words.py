@@ -1,0 +1,41 @@
+"""How pasted text is cut: what a shell fills in, what a program reads, what a terminal wrote before a command."""
+
+from __future__ import annotations
+
+import pytest
+
+from deploy.paste.words import pasted, varies
+
+
+@pytest.mark.parametrize(
+    "raw",
+    ['"$X"', "--a=$X", '"it\'s $X"', '"it\'s" $X', "`x`", "$(x)", "'a'$X", "\"'$X'\"", "${X:-8}", '"${A[@]}"', "$@"],
+)
+def test_the_shell_fills_a_word_with_a_variable(raw: str) -> None:
+    """Also behind, between and inside quotes."""
+    assert varies(raw)
+
+
+@pytest.mark.parametrize("raw", ["'$X'", "--a='$'", "--a='$X'", r"\$X", "$", "a$", r'"a\$X"', "'`x`'", "plain"])
+def test_the_shell_takes_a_quoted_dollar_as_written(raw: str) -> None:
+    """So that its value is judged."""
+    assert not varies(raw)
+
+
+@pytest.mark.parametrize(
+    ("text", "commands"),
+    [
+        ("$ ls -l", [["ls", "-l"]]),
+        ("me@host:~/x$ ls", [["ls"]]),
+        ("(venv) root@host:/w# ls", [["ls"]]),
+        ("(cd x && ls) | wc", [["cd", "x"], ["ls"], ["wc"]]),
+        ("ls $(dirname $(pwd)) `date +%s`", [["ls", "$(dirname $(pwd))", "`date +%s`"]]),
+        ("cat <<EOF > f\nls\n--x\nEOF\nwc f", [["cat"], ["wc", "f"]]),
+        ("cat <<-'END'\n  ls\n  END\nwc", [["cat"], ["wc"]]),
+        ("cat <<< 'a word'\nwc", [["cat"], ["wc"]]),
+        ("echo 1 << 2\nls", [["echo", "1"], ["ls"]]),
+    ],
+)
+def test_commands_are_cut_as_a_terminal_shows_them(text: str, commands: list[list[str]]) -> None:
+    """Prompts, subshells, substitutions and here-documents."""
+    assert [[word.raw for word in command] for line in pasted(text) for command in line.commands] == commands
