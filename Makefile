@@ -16,10 +16,10 @@ export TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 # as collected, so that the longest numbers begin first and none is left for the end. LANES=: one after the other.
 GROUPS    := --dist loadgroup --no-loadscope-reorder
 test: LANES = -n 3 $(GROUPS)
-faults: LANES = -n 4 $(GROUPS)
+faults faults-share: LANES = -n 4 $(GROUPS)
 
 .DEFAULT_GOAL := help
-.PHONY: help plan deploy rehearse rehearse-qemu rehearse-down test faults gpu measure unit lint lock clean rehearsal-packages
+.PHONY: help plan deploy rehearse rehearse-qemu rehearse-down test faults faults-share gpu measure unit lint lock clean rehearsal-packages
 
 help: ## what can be typed here
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 18
@@ -72,6 +72,11 @@ test: lint ## everything that proves the repository right, rehearsal machines in
 faults: $(TESTREADY) ## everything that goes wrong on a host, on rehearsal machines
 	$(RUN)/python -m rehearsal requirements --install --tests --faults
 	$(RUN)/pytest -m faults $(LANES) $(PYTEST_ARGS)
+
+# A quarter of them by the commit's hash: ENGINEHOUSE_FAULTS_DRAW=hash tries another commit's share again (tests/draw.py).
+faults-share: $(TESTREADY) ## the share of the faults that this commit's hash draws: what CI runs
+	$(RUN)/python -m rehearsal requirements --install --tests --faults
+	ENGINEHOUSE_FAULTS_DRAW=$${ENGINEHOUSE_FAULTS_DRAW:-HEAD} $(RUN)/pytest -m faults $(LANES) $(PYTEST_ARGS)
 
 # The virtual environment above has torch for a CPU; a machine with a GPU has its own, so these two run PYTHON.
 gpu: ## the encoders' tests on this machine's GPU, with a PYTHON that has torch for it and requirements-test.lock

@@ -16,6 +16,8 @@ from typing import Any
 
 import pytest
 
+from tests import draw
+
 with contextlib.suppress(ImportError):  # tests/smoke and those on a GPU do without
     from hypothesis import settings
 
@@ -36,6 +38,35 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     """Smoke tests need a service to ask: without `--inventory` they are not collected."""
     in_smoke = collection_path.name == "smoke" and collection_path.parent.name == "tests"
     return True if in_smoke and not config.getoption("--inventory") else None
+
+
+def pytest_report_header() -> str | None:
+    """Which share of the faults is tried, where ENGINEHOUSE_FAULTS_DRAW says that it is one."""
+    return draw.words(commit) if (commit := _drawn()) else None
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """With ENGINEHOUSE_FAULTS_DRAW: of the tests marked `faults`, only those of the commit's share."""
+    if not (commit := _drawn()):
+        return
+    share = draw.share_of(commit)
+    left_out = [
+        item
+        for item in items
+        if item.get_closest_marker("faults")
+        and not draw.is_in(
+            share, item.nodeid.partition("::")[0], getattr(getattr(item, "callspec", None), "indices", {})
+        )
+    ]
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [item for item in items if item not in set(left_out)]
+
+
+def _drawn() -> str:
+    try:
+        return draw.commit()
+    except ValueError as problem:
+        raise pytest.UsageError(str(problem)) from None
 
 
 @pytest.hookimpl(wrapper=True)

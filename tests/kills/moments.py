@@ -28,12 +28,6 @@ def drawn(seed: int, count: int) -> list[float]:
     return [round((stratum + draw.random()) / count, 4) for stratum in range(count)]
 
 
-def tried(fractions: list[float]) -> list[float]:
-    """All of them, unless ENGINEHOUSE_KILLS says how many: that many, spread over the run (.ci/run)."""
-    count = min(int(os.environ.get("ENGINEHOUSE_KILLS", len(fractions))), len(fractions))
-    return [fractions[index * (len(fractions) - 1) // max(count - 1, 1)] for index in range(count)]
-
-
 @dataclass(frozen=True)
 class Moment:
     """So many seconds into the operation of that number (0: before the first), or as the next one begins."""

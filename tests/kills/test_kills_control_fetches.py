@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from tests.kills.ground import GOOD, Ground
-from tests.kills.moments import drawn, tried
+from tests.kills.moments import drawn
 
 NUMBER, INVENTORY = 4, "tests/kills/inventories/control_fetches.py"
 pytestmark = [pytest.mark.faults, pytest.mark.xdist_group("number-4")]
 
 
-@pytest.mark.parametrize("fraction", tried(drawn(seed=20261122, count=15)))
+@pytest.mark.parametrize("fraction", drawn(seed=20261122, count=15))
 def test_whatever_it_was_doing_a_plain_run_makes_it_good(ground: Ground, fraction: float) -> None:
     moment, one = ground.timeline.moment(fraction), ground.bare()
     killed = ground.killed(one, moment)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import random
 import time
 from dataclasses import dataclass, field
@@ -24,8 +23,8 @@ NUMBER = 8
 PLACES = Places(REPOSITORY / ".rehearsal" / f"number-{NUMBER}", NUMBER)
 NAME, BARE, READY = "power", "power-bare", "power-ready"
 SEED = 20261121
-# Numbers 0 and 1 are what the machine has before the first cut. Ten cuts, unless told: CI makes fewer (.ci/run).
-FIRST, CUTS = 2, int(os.environ.get("ENGINEHOUSE_CUTS", "10"))
+# Releases and revisions 0 and 1 are what the machine has before the first cut.
+FIRST, CUTS = 2, 10
 PACKAGES = ("docker.io", "docker-cli", "iptables", "procps", "python3", "rsync")
 # Nothing of this is part of a cut, and under emulation it would cost most of every boot.
 QUIET = (
@@ -104,6 +103,8 @@ class Ground:
     seconds: dict[str, float] = field(default_factory=dict)
     lengths: dict[str, float] = field(default_factory=dict)
     """Of an undisturbed publish and swap beside each other: what the moments of the cuts are drawn from."""
+    next: int = FIRST
+    """Number of the release and the revision that the next cut brings: one more than what is there."""
     lost: str = ""
     """Why no further cut is tried."""
 
@@ -146,15 +147,19 @@ class Ground:
             assert len(moments) == 2, f"{name} did not end\n{self.one.run(f'journalctl -b -u cut-{name} -n 30').stdout}"
             self.seconds[name] = float(moments[1]) - float(moments[0])
 
-    def cut(self, number: int) -> Cut:
-        """The plug was pulled in the middle of publishing and swapping in that number, and both were done again."""
+    def cut(self, ordinal: int) -> Cut:
+        """The plug was pulled in the middle of publishing and swapping in the next number, and both were done again.
+
+        The moments are the same for that cut whichever cuts were made before it.
+        """
         assert not self.lost, f"not tried: {self.lost}"
-        chance = random.Random(SEED + number)
+        number, self.next = self.next, self.next + 1
+        chance = random.Random(SEED + ordinal)
         works = self.publish(number), self.swap(number)
         moments = [chance.uniform(0, self.lengths[each.name]) for each in works]
         self.begin(*((each, max(moments) - moment) for each, moment in zip(works, moments, strict=True)))
         time.sleep(max(moments))
-        self.boot(number)
+        self.boot(ordinal)
         after = self.look()
         has_it = any(each.startswith(f"{revision(number)} {self.manifest(number)} ") for each in after.revisions)
         serves = after.serves(self.release(number).id)
@@ -162,14 +167,14 @@ class Ground:
         self.done(*([] if has_it else [works[0]]), *([] if serves else [works[1]]))
         end = self.look()
         self.one.run(f"rm -rf {ROOT}/weights/bulk/{revision(number - 1)}; sync")
-        return Cut(number, *moments, after=self.words(after, number), end=self.words(end, number))
+        return Cut(ordinal, *moments, after=self.words(after, number), end=self.words(end, number))
 
-    def boot(self, number: int) -> None:
+    def boot(self, ordinal: int) -> None:
         """The plug was pulled, and the machine is up again. One that does not come is not waited for nine times."""
         try:
             self.one.power_cycle()
         except RehearsalRefused:
-            self.lost = f"the machine did not come up after cut {number - FIRST + 1}; its own words are there"
+            self.lost = f"the machine did not come up after cut {ordinal}; its own words are there"
             raise
 
     def tell(self, cut: Cut) -> None:

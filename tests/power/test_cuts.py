@@ -1,4 +1,4 @@
-"""Ten times (CI: three) the power goes while weights are published, and while a release is published and swapped in.
+"""Ten times the power goes while weights are published, and while a release is published and swapped in.
 
 Both run beside each other on one machine, so that one cut hits both; each at a moment of its own, drawn (seeded) from
 the time it takes when nobody cuts it. Unsynced writes are lost: QEMU's process is killed, and the disk keeps what was
@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import pytest
 
-from tests.power.ground import CUTS, FIRST, Cut, Ground, Words
+from tests.power.ground import CUTS, Cut, Ground, Words
 
 pytestmark = [pytest.mark.faults, pytest.mark.xdist_group("number-8")]
 
 
-@pytest.fixture(scope="module", params=range(FIRST, FIRST + CUTS), ids=lambda number: f"cut-{number - 1}")
+@pytest.fixture(scope="module", params=range(1, CUTS + 1), ids=lambda ordinal: f"cut-{ordinal}")
 def cut(ground: Ground, request: pytest.FixtureRequest) -> Cut:
     """One of the ten."""
-    found = ground.cut(request.param)
-    ground.tell(found)
-    return found
+    cut = ground.cut(request.param)
+    ground.tell(cut)
+    return cut
 
 
 def test_a_publish_that_was_cut_left_nothing_or_all_of_it(cut: Cut) -> None:

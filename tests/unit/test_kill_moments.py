@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
-from tests.kills.moments import BEFORE, Moment, Timeline, drawn, tried
+from tests.kills.moments import BEFORE, Moment, Timeline, drawn
 
 TIMELINE = Timeline([(BEFORE, 0.0), ("Base | Install tools", 10.0), ("Triton | Swap", 60.0)], ended=100.0)
 
@@ -15,17 +13,6 @@ def test_every_part_of_the_run_has_one_moment() -> None:
 
 def test_the_moments_are_the_same_in_every_run() -> None:
     assert drawn(seed=1, count=3) == [0.0448, 0.6158, 0.9213]
-
-
-def test_of_all_moments_as_many_as_were_asked_for_are_tried_from_its_beginning_to_its_end(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    moments = drawn(seed=1, count=15)
-    assert tried(moments) == moments
-    monkeypatch.setenv("ENGINEHOUSE_KILLS", "8")
-    assert [moments.index(each) for each in tried(moments)] == [0, 2, 4, 6, 8, 10, 12, 14]
-    monkeypatch.setenv("ENGINEHOUSE_KILLS", "99")
-    assert tried(moments) == moments
 
 
 def test_a_moment_names_the_operation_in_progress_and_how_long_it_had_been() -> None:

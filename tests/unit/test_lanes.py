@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -29,7 +30,14 @@ def test_a_group_stays_in_one_lane(tmp_path: Path) -> None:
     for name, group in (("a", "number-1"), ("b", "number-1"), ("c", "number-2")):
         (tmp_path / f"test_{name}.py").write_text(MODULE.format(group=group))
     words = ["-m", "pytest", "-q", "-n", "2", "--dist", "loadgroup", "-p", "no:cacheprovider", "--rootdir=."]
-    ended = subprocess.run([sys.executable, *words], cwd=tmp_path, capture_output=True, text=True, check=False)
+    ended = subprocess.run(
+        [sys.executable, *words],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(TESTS.parent)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert ended.returncode == 0, ended.stdout + ended.stderr
     lanes = defaultdict(set)
     for line in (tmp_path / "lanes").read_text().splitlines():

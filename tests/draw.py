@@ -1,0 +1,155 @@
+"""Which share of the faults a CI run tries: drawn from the commit's hash, so that many commits together try them all.
+
+All faults take longer than a CI run may. They are dealt into SHARES hands of nearly equal length, each with a part of
+every long lane, so that what is dear to set up (a host deployed, a machine with a kernel of its own) is set up once.
+
+    make faults-share                                  the share of the commit that is checked out
+    ENGINEHOUSE_FAULTS_DRAW=abc1234 make faults-share  the share that a run of that commit tried
+    make faults                                        all of them
+    python -m tests.draw REPORT.xml                    minutes of each module in a run's --junitxml, for the table here
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from xml.etree import ElementTree
+
+ROOT = Path(__file__).parents[1]
+VARIABLE = "ENGINEHOUSE_FAULTS_DRAW"
+SHARES, LANES, BUDGET_MINUTES = 4, 4, 25
+DIGITS = 7  # of the hash: what is printed is enough to draw the same share again
+NO_COMMIT = "0" * DIGITS
+
+
+@dataclass(frozen=True)
+class Whole:
+    """A module whose tests share what they look at: all of it is in one share."""
+
+    lane: str
+    share: int
+    minutes: float
+
+
+@dataclass(frozen=True)
+class Dealt:
+    """A module of alike pieces, one for each value of a parameter: the n-th is in share n modulo SHARES."""
+
+    lane: str
+    parameter: str
+    pieces: int
+    setup_minutes: float
+    minutes: float
+
+
+# Minutes of a slow day beside three other lanes on 2 cores. Lanes are the modules' xdist groups.
+MODULES: dict[str, Whole | Dealt] = {
+    "tests/faults/test_bare.py": Whole("number-7", 0, 4),
+    "tests/faults/test_disks.py": Whole("number-7", 1, 4),
+    "tests/faults/test_ends.py": Whole("number-7", 0, 6),
+    "tests/faults/test_halves.py": Whole("number-7", 1, 8),
+    "tests/faults/test_hands.py": Whole("number-7", 2, 2),
+    "tests/faults/test_line.py": Whole("number-7", 2, 4),
+    "tests/faults/test_packages.py": Whole("number-7", 2, 4),
+    "tests/faults/test_partial.py": Whole("number-7", 3, 4),
+    "tests/faults/test_registry.py": Whole("number-7", 3, 5),
+    "tests/faults/test_virtual.py": Whole("number-7", 2, 5),
+    "tests/kills/test_kills_control_fetches.py": Dealt("number-4", "fraction", 15, 4, 4),
+    "tests/kills/test_kills_host_fetches.py": Dealt("number-1", "fraction", 15, 4, 4),
+    "tests/power/test_cuts.py": Dealt("number-8", "cut", 10, 8, 4),
+    "tests/rehearsal/test_health.py": Whole("number-3", 1, 8),
+    "tests/rehearsal/test_surface.py": Whole("number-2", 3, 9),
+    "tests/secrets/test_canaries.py": Whole("number-5", 0, 6),
+    "tests/secrets/test_naive.py": Whole("number-5", 0, 3),
+}
+
+
+def commit() -> str:
+    """The hash that ENGINEHOUSE_FAULTS_DRAW names, or that of the revision it names; empty where it is not set.
+
+    NO_COMMIT where HEAD is named and there is none, as in an unpacked archive. Raises ValueError where it is neither.
+    """
+    named = os.environ.get(VARIABLE, "")
+    if not named or re.fullmatch(f"[0-9a-f]{{{DIGITS},40}}", named):
+        return named
+    words = ["git", "rev-parse", "--verify", "--quiet", f"{named}^{{commit}}"]
+    answer = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+    if answer.returncode and named == "HEAD":
+        return NO_COMMIT
+    if answer.returncode:
+        raise ValueError(
+            f"{VARIABLE}={named} is neither a hash of {DIGITS} digits or more nor a commit git knows here\n"
+            f"  try     {VARIABLE}=0000000 make faults-share, or make faults for all of them"
+        )
+    return answer.stdout.strip()
+
+
+def share_of(commit: str) -> int:
+    """The number of the share that this commit's CI run tries."""
+    return int(commit[:DIGITS], 16) % SHARES
+
+
+def is_in(share: int, module: str, indices: dict[str, int]) -> bool:
+    """True if the test of that module with those indices of its parameters is in the share.
+
+    Raises KeyError for a module that the table lacks.
+    """
+    row = MODULES[module]
+    if isinstance(row, Whole):
+        return row.share == share
+    return indices[row.parameter] % SHARES == share
+
+
+def minutes_of(share: int) -> float:
+    """Minutes that a share takes by the table, with its lanes begun in the table's order as pytest begins them."""
+    lanes: dict[str, float] = defaultdict(float)
+    for row in MODULES.values():
+        if isinstance(row, Whole):
+            lanes[row.lane] += row.minutes if row.share == share else 0
+        else:
+            lanes[row.lane] += row.setup_minutes + row.minutes * len(range(share, row.pieces, SHARES))
+    workers = [0.0] * LANES
+    for minutes in lanes.values():
+        workers[workers.index(min(workers))] += minutes
+    return max(workers)
+
+
+def words(commit: str) -> str:
+    """What a run says of its draw, and how to draw the same again."""
+    share = share_of(commit)
+    names = []
+    for module, row in MODULES.items():
+        if isinstance(row, Dealt):
+            names.append(f"{len(range(share, row.pieces, SHARES))} of {row.pieces} of {Path(module).stem}")
+        elif row.share == share:
+            names.append(Path(module).stem)
+    origin = f"commit {commit[:DIGITS]}" if commit != NO_COMMIT else f"{NO_COMMIT}, as no commit is known here"
+    return (
+        f"faults drawn from {origin}: share {share + 1} of {SHARES}, {', '.join(names)}\n"
+        f"again: {VARIABLE}={commit[:DIGITS]} make faults-share; all: make faults"
+    )
+
+
+def recorded(report: Path) -> dict[str, float]:
+    """Minutes of each module in a junit report."""
+    seconds: dict[str, float] = defaultdict(float)
+    for case in ElementTree.parse(report).iter("testcase"):
+        seconds[case.attrib["classname"].replace(".", "/") + ".py"] += float(case.attrib["time"])
+    return {module: round(total / 60, 1) for module, total in sorted(seconds.items())}
+
+
+def main(arguments: Iterable[str]) -> None:
+    """Prints the minutes of each module in the reports named."""
+    for name in arguments:
+        for module, minutes in recorded(Path(name)).items():
+            print(f"{minutes:6.1f}  {module}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
