@@ -29,7 +29,8 @@ MANIFEST_TYPE = "application/vnd.docker.distribution.manifest.v2+json"
 STAND_INS = Path(__file__).parent / "llmapi"
 ENGINE_STAND_INS = Path(__file__).parent / "inflight"
 # The stand-in programs parse their command lines by the rows that the product's own catalog has.
-FLAGS = Path(__file__).parents[1] / "deploy/catalog/data/trtllm-flags.json"
+# Never the catalog's rows: an error in those is to be found by asking the image.
+FLAGS = STAND_INS / "upstream-flags.json"
 
 ENVIRONMENT = {
     "PATH": "/opt/tritonserver/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
@@ -56,7 +57,7 @@ CREATED = "2026-01-01T00:00:00Z"
 
 def image() -> Path:
     """A folder with `manifest.json` and every blob it names (`sha256-<hex>`), made unless the cache has it."""
-    key = digest_of(STAND_INS, ENGINE_STAND_INS, FLAGS, Path(__file__), base_layer().name)
+    key = digest_of(STAND_INS, ENGINE_STAND_INS, Path(__file__), base_layer().name)
     return made_once("image", key, _make_image)
 
 

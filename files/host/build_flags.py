@@ -48,7 +48,8 @@ def _named(names: str) -> dict[str, Flag]:
     parts = [part.strip() for part in re.split(r",\s*(?=-)", names)]
     value = parts[-1].partition(" ")[2].strip()
     braces = re.search(r"\{([^}]*)\}", value)
-    choices = tuple(each.strip() for each in braces[1].split(",")) if braces else ()
+    # trtllm-build of 1.2 lists `disable` twice.
+    choices = tuple(dict.fromkeys(each.strip() for each in braces[1].split(","))) if braces else ()
     flags = [part.partition(" ")[0] for part in parts]
     return {name: Flag(name, choices, not value) for name in flags if FLAG.match(name)}
 

@@ -1,6 +1,7 @@
-"""Parsers out of the catalog's own rows for TensorRT-LLM 1.2: same flags, defaults, choices, refusals and help text.
+"""Parsers with the flags, types, defaults and choices of TensorRT-LLM 1.2, and refusals as argparse words them.
 
-The rows lie beside this file in the image (`flags.json`, put there by rehearsal/triton_image.py).
+They are read from upstream's source by rehearsal/upstream_flags.py and lie beside this file in the image (`flags.json`,
+put there by rehearsal/triton_image.py). Where only a running TensorRT-LLM knows the choices, none are checked.
 """
 
 import argparse
@@ -9,29 +10,31 @@ from pathlib import Path
 
 ROWS = Path(__file__).with_name("flags.json")
 TYPES = {"str": str, "int": int, "float": float}
-GROUPS = {"plugin": "Plugin config arguments", "logits": "Logits arguments"}
+PLUGINS = "Plugin config arguments"
 # Parsed by a function in the real one, so that its help lists no choices.
-ENUMS = {"--kv_cache_type"}
+ENUMS = {"--kv_cache_type": ("continuous", "paged", "disabled")}
 
 
 def build_parser():
     """What `trtllm-build` takes."""
-    return parser("trtllm-build", _rows()["1.2"])
+    return parser("trtllm-build", _rows("1.2", "trtllm-build"))
 
 
 def plugin_names():
     """Settings of `plugin_config` in an engine's config.json."""
-    return [name.lstrip("-") for name, facts in _rows()["1.2"].items() if facts.get("kind") == "plugin"]
+    flags = _rows("1.2", "trtllm-build")
+    return [name.lstrip("-") for name, facts in flags.items() if facts.get("group") == PLUGINS]
 
 
 def convert_parser(family):
-    """What a convert script takes; its newest row that was read is 0.16's."""
-    return parser("convert_checkpoint.py", _rows()["_convert_checkpoint"][family]["0.16.0"])
+    """What a convert script takes; the newest that was read is of December 2024."""
+    rows = _rows("0.17.0.dev2024121700", f"convert_checkpoint.py of {family}")
+    return parser("convert_checkpoint.py", rows)
 
 
 def quantize_parser():
     """What quantize.py takes."""
-    return parser("quantize.py", _rows()["_quantize.py"]["1.2"])
+    return parser("quantize.py", _rows("1.2", "quantize.py"))
 
 
 def parser(program, rows):
@@ -39,22 +42,21 @@ def parser(program, rows):
     made = argparse.ArgumentParser(prog=program, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     groups = {}
     for name, facts in rows.items():
-        kind = facts.get("kind", "")
-        if kind in GROUPS and kind not in groups:
-            groups[kind] = made.add_argument_group(GROUPS[kind])
-        groups.get(kind, made).add_argument(name, *facts.get("aliases", ()), **_options(name, facts))
+        title = facts.get("group")
+        if title and title not in groups:
+            groups[title] = made.add_argument_group(title)
+        groups.get(title, made).add_argument(name, *facts.get("aliases", ()), **_options(name, facts))
     return made
 
 
 def _options(name, facts):
-    options = {"help": facts.get("note") or "(rehearsal stand-in)", "dest": name.lstrip("-").replace("-", "_")}
-    options["help"] = options["help"].replace("%", "%%")
+    options = {"help": "(rehearsal stand-in)", "dest": name.lstrip("-").replace("-", "_")}
     if facts["type"] == "flag":
-        return {**options, "action": "store_true", "default": bool(facts["default"])}
-    options["default"] = argparse.SUPPRESS if facts["default"] == "unset" else facts["default"]
+        return {**options, "action": "store_true", "default": bool(facts.get("default"))}
+    options["default"] = argparse.SUPPRESS if facts.get("suppressed") else facts.get("default")
     options["type"] = TYPES[facts["type"]]
     if name in ENUMS:
-        options["type"] = _one_of(facts["choices"])
+        options["type"] = _one_of(ENUMS[name])
     elif facts.get("choices"):
         options["choices"] = facts["choices"]
     return options | {key: facts[key] for key in ("nargs", "required") if facts.get(key)}
@@ -63,11 +65,11 @@ def _options(name, facts):
 def _one_of(names):
     def parse(value):
         if value.lower() not in names:
-            raise argparse.ArgumentTypeError(f"Invalid value '{value}'. Expected one of {names}")
+            raise argparse.ArgumentTypeError(f"Invalid value '{value}'. Expected one of {list(names)}")
         return value.lower()
 
     return parse
 
 
-def _rows():
-    return json.loads(ROWS.read_text())
+def _rows(release, program):
+    return json.loads(ROWS.read_text())[release][program]
