@@ -216,6 +216,11 @@ def test_the_refusal_on_the_first_page_is_a_kept_one() -> None:
     assert [block.text for block in shown] == [kept.rstrip("\n")]
 
 
+def test_as_many_refusals_are_kept_as_the_first_page_says() -> None:
+    """More than 200."""
+    assert len(list((ROOT / "tests/golden/refusals").glob("*.txt"))) > 200
+
+
 def test_the_recorded_run_shows_operations_that_exist() -> None:
     """Role and verb of every label stand in the code."""
     source = "".join(file.read_text("utf-8") for file in [ROOT / "deploy.py", *(ROOT / "roles").rglob("*.py")])
