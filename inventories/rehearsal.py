@@ -5,6 +5,7 @@ catalog (an older Triton core), mirrors of the three apt repositories, a private
 The files it reads were written when the rehearsal came up; they hold addresses and pins, and secrets only by path.
 """
 
+import ipaddress as _ipaddress
 import json as _json
 import os as _os
 from pathlib import Path as _Path
@@ -17,6 +18,7 @@ from deploy.spec import (
     Checkpoint,
     Embedder,
     EngineTrust,
+    Firewall,
     Hub,
     KVCache,
     Machine,
@@ -150,6 +152,11 @@ def _mirror(path: str) -> AptMirror:
     return AptMirror(url=f"{_services['apt_url']}/{path}", key_file=_services["apt_key_file"])
 
 
+def _network(address: str) -> str:
+    """The machines' own bridge: this computer's tests and questions come from there."""
+    return str(_ipaddress.ip_interface(f"{address}/24").network)
+
+
 def _data(machine: dict[str, str]) -> dict[str, object]:
     return {
         "ssh_config_file": str(_state / "ssh_config"),
@@ -177,11 +184,12 @@ def _data(machine: dict[str, str]) -> dict[str, object]:
                 name="main",
                 models=(_minilm, _nomic, _reranker, _llm, _llama),
                 address=machine["address"],
-                protection="firewall",  # the bridge is private to this computer
+                protection="firewall",
                 start_seconds=300,
                 stop_seconds=30,
             ),
         ),
+        "firewall": Firewall(allow=(_network(machine["address"]),)),
         "engine_trust": EngineTrust(key=str(_state / "secrets/engine_key")),
         "engines_settings": {"ledger": str(_state / "engines")},
         "rollout": Rollout(canary_hosts=2, wave_percent=100),

@@ -6,14 +6,16 @@ import ipaddress
 from collections.abc import Iterator
 
 from deploy.errors import Refusal
-from deploy.refuse import refuse
-from deploy.spec import Firewall, Host
+from deploy.refuse import refuse, server_at
+from deploy.spec import Firewall, Host, Server
 
 CONFIRM_SECONDS = (10, 600)
 
 
 def firewall_problems(host: Host) -> Iterator[Refusal]:
-    """Everything wrong with a host's firewall; nothing where none is declared."""
+    """Everything wrong with a host's firewall, and every public server that relies on one this host does not have."""
+    for server in host.servers:
+        yield from _protected(server, host.firewall)
     if host.firewall is None:
         return
     yield from _networks(host.firewall)
@@ -46,6 +48,54 @@ def firewall_problems(host: Host) -> Iterator[Refusal]:
             wanted=f"{low} to {high}",
             attempt="confirm_seconds=30, the default",
         )
+
+
+def _protected(server: Server, firewall: Firewall | None) -> Iterator[Refusal]:
+    """A refusal where `protection` is a word and nothing behind it.
+
+    A Firewall covers HTTP, gRPC and metrics of every server of its host (roles/firewall/rules.py), so being declared is
+    enough for "firewall"; "balancer" also wants the balancer's own addresses, and no whole network of clients.
+    """
+    if not server.protection or _is_loopback(server.address):
+        return
+    if firewall is None:
+        ports = f"{server.http_port}, {server.grpc_port} and {server.metrics_port}"
+        balancer = server.protection == "balancer"
+        example = "10.0.0.9/32" if balancer else "10.0.0.0/8"
+        whose = "the balancer's addresses" if balancer else "the networks of its clients"
+        yield refuse(
+            "protection-without-firewall",
+            f'server {server.name}: protection="{server.protection}" is a word, and nothing closes {server.address}',
+            where=server_at(server.name, "protection"),
+            seen=f"{server.protection!r}, and no firewall on this host",
+            wanted=f"a Firewall of this host, which covers ports {ports}; its `allow` holds {whose}",
+            attempt=f'"firewall": Firewall(allow=("{example}",)); or address="127.0.0.1"',
+        )
+    elif server.protection == "balancer" and (wide := [name for name in firewall.allow if _is_wide(name)]):
+        yield refuse(
+            "balancer-not-named",
+            f'server {server.name}: protection="balancer", and the firewall also lets whole networks past the balancer',
+            where="firewall.allow",
+            seen=", ".join(wide),
+            wanted="the addresses the balancer connects from, one by one: a /32 each, or a /128 for IPv6",
+            attempt='allow=("10.0.0.5/32", "10.0.0.6/32"); where clients come themselves, protection="firewall"',
+        )
+
+
+def _is_loopback(address: str) -> bool:
+    """True for a loopback address, and for what is no address: that is told elsewhere."""
+    try:
+        return ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        return True
+
+
+def _is_wide(written: str) -> bool:
+    """True for a network of more than one address; what is no network is told elsewhere."""
+    try:
+        return ipaddress.ip_network(written).num_addresses > 1
+    except ValueError:
+        return False
 
 
 def _networks(firewall: Firewall) -> Iterator[Refusal]:

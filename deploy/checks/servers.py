@@ -131,8 +131,8 @@ def _address(server: Server) -> Iterator[Refusal]:
             f"server {server.name} would answer anyone who reaches {server.address}: Triton asks nobody for a password",
             where=place,
             seen=f"{server.address!r}, protection={server.protection!r}",
-            wanted="loopback, or a word on what stands in front",
-            attempt='address="127.0.0.1", or protection="balancer" or "firewall" once there is one',
+            wanted='loopback, or protection="firewall" or "balancer" with a Firewall on this host',
+            attempt='address="127.0.0.1"; or protection="firewall" and "firewall": Firewall(allow=("10.0.0.0/8",))',
         )
 
 

@@ -16,7 +16,11 @@ Model = LLM | Embedder | Reranker
 
 @dataclass(frozen=True, kw_only=True)
 class Server:
-    """One Triton: GPUs, ports, address, models. `protection` names what guards an address that is not loopback."""
+    """One Triton: GPUs, ports, address, models. `protection` says who may reach an address that is not loopback.
+
+    Both words want a `Firewall` on the host. "firewall": clients come from the networks its `allow` names. "balancer":
+    `allow` names the balancer's own addresses and nothing else, so that no client goes around the balancer.
+    """
 
     name: str
     models: tuple[Model, ...]

@@ -1,4 +1,4 @@
-"""Every wrong inventory of tests.unit.wrong and wrong_llm is refused before anything is touched: messages whole."""
+"""Every wrong inventory of the tables tests.unit.wrong* is refused before anything is touched: messages whole."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import re
 
 import pytest
 
-from tests.unit import wrong, wrong_llm
+from tests.unit import wrong, wrong_believed, wrong_llm
 from tests.unit.given import refusals
 from tests.unit.golden import DIRECTORY, same_as_golden
 from tests.unit.wrong import Wrong
 
-ALL = {**wrong.ALL, **wrong_llm.ALL}
+ALL = {**wrong.ALL, **wrong_llm.ALL, **wrong_believed.ALL}
 
 CASES = pytest.mark.parametrize(("promise", "wrong"), ALL.items(), ids=[name.replace(" ", "_") for name in ALL])
 

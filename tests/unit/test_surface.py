@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from deploy.spec import Firewall, KVCache
 from tests.unit.given import LLAMA, main, plan
 
@@ -23,6 +25,20 @@ def test_a_firewall_is_part_of_the_digest() -> None:
 def test_an_undeclared_firewall_changes_no_digest() -> None:
     """Inventories older than the firewall keep the digests people approved."""
     assert "firewall" not in plan().slices[0].to_json()
+
+
+@pytest.mark.parametrize(
+    ("protection", "allow"), [("firewall", "10.0.0.0/8"), ("balancer", "10.0.0.9/32"), ("balancer", "fd00::9")]
+)
+def test_a_public_address_behind_a_firewall_of_its_host_is_planned(protection: str, allow: str) -> None:
+    """The word, and what it stands for."""
+    data = main(address="10.0.0.5", protection=protection)
+    assert plan(**data, firewall=Firewall(allow=(allow,))).slices[0].servers[0].address == "10.0.0.5"
+
+
+def test_a_loopback_address_needs_no_firewall_whatever_its_protection() -> None:
+    """Nobody outside reaches it."""
+    assert plan(**main(protection="balancer")).slices[0].firewall is None
 
 
 def test_tenants_kept_apart_reuse_no_blocks() -> None:

@@ -30,9 +30,11 @@ def _change(data, state):
     models = tuple(each for each in server.models if each.name in _SERVED)
     verbose = int(os.environ.get("SURFACE_VERBOSE", "0"))
     bip = os.environ.get("SURFACE_BIP")
+    firewall = _firewall()
+    server = server if firewall else replace(server, address="127.0.0.1", protection="")
     return {
         "servers": (replace(server, models=models, log_verbose=verbose),),
-        "firewall": _firewall(),
+        "firewall": firewall,
         "docker": Docker(daemon={"bip": bip} if bip else {}),
         "docker_settings": {"confirm_seconds": 25},
     }
