@@ -11,6 +11,7 @@ from dataclasses import MISSING, dataclass, fields
 from typing import Any, get_type_hints
 
 from deploy.catalog.names import offer
+from deploy.checks.secrets import typed_out_problems
 from deploy.checks.types import mistyped
 from deploy.errors import Refusal
 from deploy.guides import translate
@@ -76,7 +77,10 @@ def read_host(name: str, data: Mapping[str, Any], groups: tuple[str, ...] = ()) 
     hints = get_type_hints(Host)
     wrong = [problem for key, value in values.items() for problem in mistyped(value, hints[key], key)]
     host = None if wrong or _missing_keys(values) else Host(name=name, groups=groups, **values)
-    return host, [*problems, *wrong, *translate(data, host)]
+    typed = typed_out_problems({key: value for key, value in data.items() if key in (*SPEC_KEYS, *ROLE_KEYS)})
+    places = {problem.facts["where"] for problem in wrong}  # a secret where a Secret belongs is refused as that alone
+    typed_out = [problem for problem in typed if problem.facts["where"] not in places]
+    return host, [*problems, *wrong, *typed_out, *translate(data, host)]
 
 
 def is_read(key: str) -> bool:

@@ -9,12 +9,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from deploy.errors import PLANNING, Refusal
+from deploy.typed_out import without_secrets
 
 
 def refuse(kind: str, problem: str, *, where: str, seen: str, wanted: str, attempt: str) -> Refusal:
-    """A refusal of the planning stage, its four parts filled."""
+    """A refusal of the planning stage, its four parts filled; a secret typed into the inventory is masked in each."""
     facts = {"where": where, "seen": seen, "wanted": wanted}
-    return Refusal(problem, facts=facts, attempt=attempt, state=PLANNING, kind=kind)
+    return Refusal(
+        without_secrets(problem),
+        facts={name: without_secrets(text) for name, text in facts.items()},
+        attempt=without_secrets(attempt),
+        state=PLANNING,
+        kind=kind,
+    )
 
 
 def together(found: Iterable[tuple[str, Refusal]]) -> list[Refusal]:

@@ -75,16 +75,7 @@ def _untrusted(host: Host, compiled: list[tuple[Server, LLM]]) -> Refusal:
 
 
 def _trust(trust: EngineTrust) -> Iterator[Refusal]:
-    if "PRIVATE KEY" in trust.key:
-        yield refuse(
-            "literal-secret",
-            "`engine_trust.key` holds the private key itself; an inventory only says where it lies",
-            where="engine_trust.key",
-            seen=f"{len(trust.key)} characters, not shown",
-            wanted="the path of a key file on this machine",
-            attempt='EngineTrust(key="keys/engines"); this key is in a file now, so make a new one',
-        )
-    elif not trust.key:
+    if not trust.key:
         yield refuse(
             "no-signing-key",
             "engines are signed with no key",
@@ -108,12 +99,11 @@ def _trust(trust: EngineTrust) -> Iterator[Refusal]:
 def _store(store: EngineStore) -> Iterator[Refusal]:
     pattern, example = PLACES[store.kind]
     if "://" in store.place or not pattern.fullmatch(store.place):
-        shown = re.sub(r"//[^/@]*@", "//(not shown)@", store.place)
         yield refuse(
             "no-engine-store",
-            f"{shown!r} is no place for engines that {store.kind} could reach",
+            f"{store.place!r} is no place for engines that {store.kind} could reach",
             where="engine_store",
-            seen=f"EngineStore.{store.kind}({shown!r})",
+            seen=f"EngineStore.{store.kind}({store.place!r})",
             wanted="a directory, host:path, or remote:bucket/path; credentials stay in ssh's and rclone's own files",
             attempt=example,
         )

@@ -48,7 +48,7 @@ def test_there_are_many_more_than_thirty() -> None:
     assert len(ALL) >= 100
 
 
-@pytest.mark.parametrize("word", ["invalid", "failed to", "Traceback", "hf_abcdef"])
+@pytest.mark.parametrize("word", ["invalid", "failed to", "Traceback", "hf_abcdef", wrong_believed.SECRET])
 def test_no_message_says(word: str) -> None:
     """Words that blame or say nothing, and the secret itself."""
     texts = [str(problem) for wrong in ALL.values() for problem in refusals(**wrong.data)]

@@ -5,8 +5,10 @@ A table like the one of tests.unit.wrong, kept apart because these are about wha
 
 from __future__ import annotations
 
-from deploy.spec import Firewall
-from tests.unit.given import main
+from dataclasses import replace
+
+from deploy.spec import AptMirror, Docker, EngineStore, Firewall, Hub, Mirrors, Secret, Weights
+from tests.unit.given import GPT_OSS, main
 from tests.unit.wrong import Wrong
 
 PROTECTION = {
@@ -24,4 +26,56 @@ PROTECTION = {
     ),
 }
 
-ALL = PROTECTION
+SECRET = "canary4711canary"
+PROXY = f"http://builder:{SECRET}@proxy.example:3128"
+
+SECRETS = {
+    "a token in the hub's URL is a secret": Wrong(
+        {"hub": Hub(endpoint=f"https://user:{SECRET}@hub.example")}, "literal-secret", "hub.endpoint"
+    ),
+    "a token in a query is a secret": Wrong(
+        {"hub": Hub(endpoint=f"https://hub.example/api?token={SECRET}")}, "literal-secret", "hub.endpoint"
+    ),
+    "a token as the user of a URL is a secret": Wrong(
+        {"mirrors": Mirrors(docker=AptMirror(url=f"https://{SECRET}@apt.example/docker", key_file="keys/docker.asc"))},
+        "literal-secret",
+        "mirrors.docker.url",
+    ),
+    "a proxy's password is a secret": Wrong(
+        {"docker": Docker(daemon={"proxies": {"https-proxy": PROXY}})},
+        "literal-secret",
+        'docker.daemon["proxies"]["https-proxy"]',
+    ),
+    "a registry mirror's password is a secret": Wrong(
+        {"docker": Docker(daemon={"registry-mirrors": [f"https://user:{SECRET}@mirror.example"]})},
+        "literal-secret",
+        'docker.daemon["registry-mirrors"][0]',
+    ),
+    "a log driver's token is a secret": Wrong(
+        {"docker": Docker(daemon={"log-opts": {"splunk-token": SECRET}})},
+        "literal-secret",
+        'docker.daemon["log-opts"]["splunk-token"]',
+    ),
+    "a role's settings hold no secret either": Wrong(
+        {"docker_settings": {"repository": f"https://user:{SECRET}@apt.example"}},
+        "literal-secret",
+        'docker_settings["repository"]',
+    ),
+    "a stored engine's place holds no secret": Wrong(
+        {"engine_store": EngineStore.directory(f"/mnt/engines?password={SECRET}")},
+        "literal-secret",
+        "engine_store.place",
+    ),
+    "a model's own fields hold no secret": Wrong(
+        main(replace(GPT_OSS, weights=Weights.local(f"https://user:{SECRET}@hub.example/weights"))),
+        "literal-secret",
+        'servers["main"].models["gpt-oss-20b"].weights.directory',
+    ),
+    "a command that reads a secret holds none": Wrong(
+        {"hub": Hub(token=Secret.command("curl", f"https://user:{SECRET}@vault.example"))},
+        "literal-secret",
+        "hub.token",
+    ),
+}
+
+ALL = PROTECTION | SECRETS
