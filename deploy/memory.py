@@ -92,13 +92,32 @@ def weights_bytes(shape: Checkpoint, precision: str) -> int:
 def split_bytes(shape: Checkpoint, size_bytes: int, tensor_parallel: int, pipeline_parallel: int) -> int:
     """The share of the fullest GPU: every tensor cut `tensor_parallel` ways, whole layers to each pipeline stage.
 
-    Shape:   a stage has at most ceil(layers / pipeline) layers; the first holds the table, the last the head.
+    Shape:   a stage has at most ceil(layers / pipeline) layers; the first holds the table, the last the head. What
+             every GPU of a tensor-parallel group holds whole is added to its share.
     """
+    most_layers = -(-shape.layers // pipeline_parallel)
+    whole = size_bytes * replicated_elements(shape, most_layers) // shape.parameters
     if pipeline_parallel == 1:
-        return -(-size_bytes // tensor_parallel)
+        return -(-(size_bytes - whole) // tensor_parallel) + whole
     outer = 2 * outer_elements(shape)
-    layers = (size_bytes - outer) * -(-shape.layers // pipeline_parallel)
-    return -(-(-(-layers // shape.layers) + outer // 2) // tensor_parallel)
+    layers = -(-(size_bytes - outer) * most_layers // shape.layers)
+    return -(-(layers + outer // 2 - whole) // tensor_parallel) + whole
+
+
+def replicated_elements(shape: Checkpoint, layers: int) -> int:
+    """Parameters of `layers` layers that tensor parallelism does not cut: the projections into a latent.
+
+    Shape:   layers x hidden x (q_lora_rank + kv_lora_rank + qk_rope_head_dim); 0 without latent attention.
+    By hand: DeepSeek-V3: 61 x 7,168 x (1,536 + 512 + 64) = 923,467,776.
+    """
+    if not shape.kv_lora_rank:
+        return 0
+    return layers * shape.hidden * (shape.q_lora_rank + latent_elements(shape))
+
+
+def latent_elements(shape: Checkpoint) -> int:
+    """Elements one token keeps in one layer under multi-head latent attention; 0 for every other."""
+    return shape.kv_lora_rank + shape.qk_rope_head_dim if shape.kv_lora_rank else 0
 
 
 def llm_weights_mib(
@@ -130,13 +149,22 @@ def layer_elements(shape: Checkpoint) -> int:
     Shape:   3 hidden (in, normed, out) + (heads + 2 kv_heads) x head_dim (q, k, v) + 2 intermediate (before and after
              the activation); with experts each of the chosen ones has 2 hidden (in, out) and 3 intermediate (gate,
              up, product).
+             Latent attention: heads x (2 x (head_dim + qk_rope_head_dim) + head_dim) and the latent itself.
     By hand: XLM-R-large: 3x1024 + 48x64 + 2x4096 = 14,336; over 16,384 tokens in fp16: 448 MiB (449 measured).
+             DeepSeek-V3: 3x7168 + 128x(2x192 + 128) + 576 + 8x(2x7168 + 3x2048) = 251,456; not measured.
     """
-    attention = 3 * shape.hidden + (shape.heads + 2 * kv_heads(shape)) * head_dim(shape)
+    attention = 3 * shape.hidden + attention_elements(shape)
     inner = shape.intermediate or 4 * shape.hidden
     if shape.experts:
         return attention + shape.active_experts * (2 * shape.hidden + 3 * inner)
     return attention + 2 * inner
+
+
+def attention_elements(shape: Checkpoint) -> int:
+    """Elements of queries, keys and values of one token in one layer, all heads, and of the latent they come from."""
+    if not shape.kv_lora_rank:
+        return (shape.heads + 2 * kv_heads(shape)) * head_dim(shape)
+    return shape.heads * (3 * head_dim(shape) + 2 * shape.qk_rope_head_dim) + latent_elements(shape)
 
 
 def encoder_workspace_mib(shape: Checkpoint, dtype: DType, max_batch_tokens: int, streams: int) -> int:
@@ -165,15 +193,20 @@ def llm_workspace_mib(shape: Checkpoint, *, max_num_tokens: int, max_batch_size:
 
 
 def kv_bytes_per_token(shape: Checkpoint, kv_dtype: str, tensor_parallel: int = 1, pipeline_parallel: int = 1) -> int:
-    """Bytes of key/value cache one token takes on the fullest GPU; every layer counted as full attention.
+    """Bytes of key/value cache one token takes on the fullest GPU; every layer counted as attention over all tokens.
 
     Shape:   2 (K, V) x ceil(layers / pipeline) x ceil(kv_heads / tensor) x head_dim x element; `auto` is 16 bit. Fewer
-             heads than GPUs are copied, so a GPU never has less than one.
+             heads than GPUs are copied, so a GPU never has less than one. Under latent attention: ceil(layers /
+             pipeline) x (kv_lora_rank + qk_rope_head_dim) x element, whole on every GPU of a tensor-parallel group
+             (one head, no values: `SELFKONLY` in TensorRT-LLM's resource_manager.py, read 2026-11-22).
     By hand: gpt-oss-20b: 2 x 24 x 8 x 64 x 2 = 49,152. Llama-3.1-70B, fp8: 2 x 80 x 8 x 128 = 163,840.
-             Windowed layers may need less; the planner does not count on it.
+             DeepSeek-V3, R1, Kimi-K2, whatever `tensor`: 61 x (512 + 64) x 2 = 70,272.
+             Windowed layers (gpt-oss, Gemma 2) may need less; the planner does not count on it.
     """
     element = ELEMENT_BYTES.get(kv_dtype, 2)
     layers = -(-shape.layers // pipeline_parallel)
+    if shape.kv_lora_rank:
+        return layers * latent_elements(shape) * element
     return 2 * layers * -(-kv_heads(shape) // tensor_parallel) * head_dim(shape) * element
 
 

@@ -72,6 +72,8 @@ class Architecture:
     chunked_prefill: bool = True
     reserved_positions: int = 0
     """Rows of the position table that no token can have (RoBERTa starts counting at padding index + 1)."""
+    latent_cache: bool = False
+    """Multi-head latent attention: one latent a token and layer, the same on every GPU of a tensor-parallel group."""
     note: str = ""
 
 
@@ -96,7 +98,7 @@ _LLMS = (
     Architecture(name="Qwen3MoeForCausalLM", kind="llm", pytorch_since="1.0.0", engine=True, engine_since="1.0.0"),
     Architecture(name="Phi3ForCausalLM", kind="llm", pytorch_since="1.1.0", engine=True),
     Architecture(name="NemotronForCausalLM", kind="llm", pytorch_since="1.1.0", engine=True),
-    Architecture(name="DeepseekV3ForCausalLM", kind="llm", pytorch_since="1.1.0"),
+    Architecture(name="DeepseekV3ForCausalLM", kind="llm", pytorch_since="1.1.0", latent_cache=True),
     Architecture(name="GemmaForCausalLM", kind="llm", engine=True),
     Architecture(name="Gemma2ForCausalLM", kind="llm", engine=True),
     Architecture(name="GPT2LMHeadModel", kind="llm", engine=True),
@@ -143,6 +145,27 @@ _ENCODER_DECODER = (
     "WhisperForConditionalGeneration",
 )
 
+_STATES = "states of a fixed size for each sequence beside the keys and values of some layers"
+_UNCOUNTED = {
+    "BambaForCausalLM": _STATES,
+    "DeepseekV2ForCausalLM": "a latent for each token, as the engine path keeps it",
+    "DeepseekV32ForCausalLM": "keys of an indexer beside the latent",
+    "FalconH1ForCausalLM": _STATES,
+    "FalconMambaForCausalLM": "states of a fixed size for each sequence",
+    "GraniteMoeHybridForCausalLM": _STATES,
+    "JambaForCausalLM": _STATES,
+    "KimiLinearForCausalLM": "states of linear attention beside the latent of some layers",
+    "MambaForCausalLM": "states of a fixed size for each sequence",
+    "Mamba2ForCausalLM": "states of a fixed size for each sequence",
+    "MiniMaxM1ForCausalLM": "states of linear attention beside the keys and values of some layers",
+    "NemotronHForCausalLM": _STATES,
+    "Qwen3NextForCausalLM": "states of linear attention beside the keys and values of some layers",
+    "RecurrentGemmaForCausalLM": "recurrent states beside windows of keys and values",
+    "Zamba2ForCausalLM": _STATES,
+}
+"""Decoders whose cache is not keys and values of every layer, and what it is: none of this is counted here, and the
+names are near to ones that are."""
+
 ARCHITECTURES: dict[str, Architecture] = {
     row.name: row
     for row in (
@@ -150,5 +173,6 @@ ARCHITECTURES: dict[str, Architecture] = {
         *_ENCODERS,
         *(Architecture(name=name, kind="multi-modal") for name in _MULTI_MODAL),
         *(Architecture(name=name, kind="encoder-decoder") for name in _ENCODER_DECODER),
+        *(Architecture(name=name, kind="unserved", note=note) for name, note in _UNCOUNTED.items()),
     )
 }

@@ -107,6 +107,16 @@ def _unknown(server: Server, model: Model) -> Iterator[Refusal]:
 def _servable(host: Host, server: Server, served: Served) -> Iterator[Refusal]:
     model, architecture = served.model, served.architecture
     place = model_at(server.name, model.name, "checkpoint")
+    if architecture.kind == "unserved":
+        yield refuse(
+            "unknown-cache",
+            f"{model.name}: {architecture.name} is unknown to the planner, which cannot count its cache",
+            where=place,
+            seen=f"{architecture.name}: {architecture.note}",
+            wanted="keys and values of every layer, or DeepSeek-V3's latent with its sizes",
+            attempt="serve it with another project, or another model here; a near name would be counted wrongly",
+        )
+        return
     if architecture.kind not in KINDS:
         article = "a" if architecture.kind == "multi-modal" else "an"
         yield refuse(

@@ -79,5 +79,11 @@ class Checkpoint:
     """Experts one token goes through, where there are `experts`."""
     quantisation: Literal["", "mxfp4", "fp8", "nvfp4", "gptq"] = ""
     """How the weights are stored; empty where they are plain 16- or 32-bit numbers."""
+    kv_lora_rank: int = 0
+    """Multi-head latent attention (DeepSeek, Kimi): elements of the latent that is kept instead of keys and values."""
+    qk_rope_head_dim: int = 0
+    """The latent's part beside it that carries positions; `head_dim` is then the config's `v_head_dim`."""
+    q_lora_rank: int = 0
+    """0 where the config says null."""
     weights_mib: int = 0
     """MiB the weights take in GPU memory where `parameters x element size` does not say it (quantised as shipped)."""

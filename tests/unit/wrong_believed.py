@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from deploy.spec import AptMirror, Docker, EngineStore, Firewall, Hub, Mirrors, Secret, Weights
-from tests.unit.given import GPT_OSS, main
-from tests.unit.wrong import Wrong
+from deploy.spec import AptMirror, Docker, Draft, EngineStore, Firewall, Hub, Mirrors, Secret, Weights
+from tests.unit.given import GPT_OSS, LLAMA, main
+from tests.unit.wrong import Wrong, own, own_llm
+
+OTHER = Weights.hub("example/other", "b" * 40)
 
 PROTECTION = {
     "the word firewall closes nothing": Wrong(
@@ -78,4 +80,21 @@ SECRETS = {
     ),
 }
 
-ALL = PROTECTION | SECRETS
+MINE = 'servers["main"].models["mine"].checkpoint'
+
+CACHES = {
+    "DeepSeek's cache is a latent of some size": Wrong(main(own_llm("DeepseekV3ForCausalLM")), "unknown-cache", MINE),
+    "a Llama has no latent": Wrong(
+        main(own_llm("LlamaForCausalLM", kv_lora_rank=512, qk_rope_head_dim=64)), "unknown-cache", MINE
+    ),
+    "a draft's latent has a size too": Wrong(
+        main(replace(LLAMA, speculative=Draft(checkpoint=own("DeepseekV3ForCausalLM"), weights=OTHER))),
+        "unknown-cache",
+        'servers["main"].models["llama"].speculative.checkpoint',
+    ),
+    "a hybrid is no near name of a decoder": Wrong(main(own_llm("NemotronHForCausalLM")), "unknown-cache", MINE),
+    "a model with linear attention is unknown": Wrong(main(own_llm("Qwen3NextForCausalLM")), "unknown-cache", MINE),
+    "an indexer's cache is unknown": Wrong(main(own_llm("DeepseekV32ForCausalLM")), "unknown-cache", MINE),
+}
+
+ALL = PROTECTION | SECRETS | CACHES
