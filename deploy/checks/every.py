@@ -16,6 +16,7 @@ from deploy.checks.parallel import slow_links
 from deploy.checks.placed import Placed
 from deploy.checks.products import fp8_gains_and_costs
 from deploy.checks.release import ending_soon, release_problems
+from deploy.checks.repositories import repository_notices, repository_problems
 from deploy.checks.rollout import no_hosts, rollout_problems
 from deploy.checks.secrets import secret_problems
 from deploy.checks.servers import server_problems
@@ -54,6 +55,7 @@ def host_problems(host: Host, surroundings: Surroundings) -> Iterator[Refusal]:
     yield from tenant_problems(host)
     yield from model_problems(host, surroundings)
     yield from weights_problems(host, surroundings)
+    yield from repository_problems(host)
     yield from engine_host_problems(host, surroundings)
     yield from memory_problems(host, surroundings)
     yield from disk_problems(host, surroundings)
@@ -76,6 +78,7 @@ def _host_notices(host: Host, surroundings: Surroundings) -> Iterator[str]:
         )
     if row and not image_of(host, row).digest:
         yield "the image is not pinned: `enginehouse pin INVENTORY` asks the registry and writes its digest"
+    yield from repository_notices(host, surroundings)
     for server in host.servers:
         for model in server.models:
             served = serve(model, surroundings)

@@ -26,6 +26,9 @@ def pinned(checkpoint: str, **changes: Any) -> Weights:
     return replace(Weights.hub(row.repository, row.revision), **changes)
 
 
+OWN = Weights.hub("example/mine", "b" * 40)
+"""A repository nobody knows: what a checkpoint with numbers of its own comes from."""
+
 GPT_OSS = LLM(name="gpt-oss-20b", checkpoint="gpt-oss-20b", weights=pinned("gpt-oss-20b"))
 LLAMA = LLM(name="llama", checkpoint="llama-3.1-8b-instruct", weights=pinned("llama-3.1-8b-instruct"))
 ONE_B = Checkpoint(

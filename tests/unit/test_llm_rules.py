@@ -27,7 +27,7 @@ from deploy.spec import (
     Server,
     one_per_gpu,
 )
-from tests.unit.given import LLAMA, MACHINE, ONE_B, plan, refusals, sources
+from tests.unit.given import LLAMA, MACHINE, ONE_B, OWN, pinned, plan, refusals, sources
 from tests.unit.wrong_llm import HEAD, MIXTRAL, TEXTS, TRUST, adapters, engine, llama, served
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGJ1aWxkIGZhcm0ga2V5IGZvciB0ZXN0cyBvbmx5 build farm"
@@ -38,12 +38,12 @@ FINE = {
     ),
     "AWQ on an L40S": engine("l40s-48", precision="int4_awq", calibration=TEXTS),
     "weight-only needs no texts": engine(precision="int8_wo"),
-    "a GPTQ checkpoint as it is": engine(checkpoint=replace(ONE_B, quantisation="gptq")),
-    "fp8 weights as published on the PyTorch path": llama(checkpoint=replace(ONE_B, quantisation="fp8")),
+    "a GPTQ checkpoint as it is": engine(checkpoint=replace(ONE_B, quantisation="gptq"), weights=OWN),
+    "fp8 weights as published on the PyTorch path": llama(checkpoint=replace(ONE_B, quantisation="fp8"), weights=OWN),
     "a finished checkpoint on 24.12": engine(engine=Engine(checkpoint="trtllm")) | {"release": "24.12"},
     "an engine of two stages": engine(gpus=2, parallel=Parallel(pipeline=2)),
     "experts dealt out": served(replace(MIXTRAL, parallel=Parallel(expert=4)), gpus=4),
-    "fewer key/value heads than GPUs": llama(gpus=8, checkpoint=replace(ONE_B, heads=32, kv_heads=4)),
+    "fewer key/value heads than GPUs": llama(gpus=8, checkpoint=replace(ONE_B, heads=32, kv_heads=4), weights=OWN),
     "a draft model on one GPU": engine(speculative=Draft(checkpoint=ONE_B, weights=HEAD)),
     "a draft model on PyTorch": llama(gpus=4, speculative=Draft(checkpoint=ONE_B, weights=HEAD)),
     "EAGLE-3 on PyTorch": llama(speculative=Eagle(weights=HEAD, tokens=3)),
@@ -89,6 +89,7 @@ def test_a_farm_with_larger_cards_does_not_build_for_smaller_ones() -> None:
     model = replace(
         LLAMA,
         checkpoint="llama-3.1-70b-instruct",
+        weights=pinned("llama-3.1-70b-instruct"),
         path="engine",
         precision="int4_awq",
         calibration=Calibration(directory="texts"),

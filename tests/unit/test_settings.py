@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from deploy.spec import Draft, Eagle, KVCache, Parallel, Weights
-from tests.unit.given import EMBEDDER, GPT_OSS, LLAMA, MACHINE, ONE_B, RERANKER, main, pinned, plan
+from tests.unit.given import EMBEDDER, GPT_OSS, LLAMA, MACHINE, ONE_B, OWN, RERANKER, main, pinned, plan
 
 WEIGHTS = "/var/lib/enginehouse/weights"
 
@@ -175,7 +175,7 @@ def test_the_backend_is_asked_for_clients_as_often_as_was_said() -> None:
         replace(GPT_OSS, moe_backend="TRITON"),
         replace(LLAMA, kv_cache=KVCache(host_mib=1024), scheduler="max_utilization", precision="float16"),
         replace(LLAMA, speculative=Eagle(weights=pinned("qwen3-8b"), tokens=3)),
-        replace(LLAMA, speculative=Draft(checkpoint=ONE_B, weights=pinned("qwen3-8b"))),
+        replace(LLAMA, speculative=Draft(checkpoint=ONE_B, weights=OWN)),
     ],
 )
 def test_the_llm_of_the_image_knows_every_argument(model: object) -> None:

@@ -28,7 +28,7 @@ from deploy.spec import (
     Toolkit,
     Weights,
 )
-from tests.unit.given import EMBEDDER, GPT_OSS, LLAMA, MACHINE, MAIN, RERANKER, main, pinned
+from tests.unit.given import EMBEDDER, GPT_OSS, LLAMA, MACHINE, MAIN, OWN, RERANKER, main, pinned
 
 A_COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
@@ -63,7 +63,7 @@ def own(architecture: str, **changes: Any) -> Checkpoint:
 
 def own_llm(architecture: str, **changes: Any) -> LLM:
     """An LLM with a checkpoint of one's own."""
-    return replace(LLAMA, name="mine", checkpoint=own(architecture, **changes))
+    return replace(LLAMA, name="mine", checkpoint=own(architecture, **changes), weights=OWN)
 
 
 def with_files(*files: str) -> LLM:

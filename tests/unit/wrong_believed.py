@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from deploy.catalog import CHECKPOINTS
 from deploy.spec import AptMirror, Docker, Draft, EngineStore, Firewall, Hub, Mirrors, Secret, Weights
-from tests.unit.given import GPT_OSS, LLAMA, main
+from tests.unit.given import GPT_OSS, LLAMA, main, pinned
 from tests.unit.wrong import Wrong, own, own_llm
 
 OTHER = Weights.hub("example/other", "b" * 40)
@@ -97,4 +98,29 @@ CACHES = {
     "an indexer's cache is unknown": Wrong(main(own_llm("DeepseekV32ForCausalLM")), "unknown-cache", MINE),
 }
 
-ALL = PROTECTION | SECRETS | CACHES
+BIG = CHECKPOINTS["gpt-oss-120b"].shape
+
+REPOSITORIES = {
+    "a checkpoint is that of its repository": Wrong(
+        main(replace(GPT_OSS, weights=pinned("gpt-oss-120b"))),
+        "repository-of-another-checkpoint",
+        'servers["main"].models["gpt-oss-20b"].weights.repository',
+    ),
+    "a mirror's name says what it holds": Wrong(
+        main(replace(GPT_OSS, weights=pinned("gpt-oss-120b", repository="mirror/GPT-OSS-120B-bf16"))),
+        "repository-of-another-checkpoint",
+        'servers["main"].models["gpt-oss-20b"].weights.repository',
+    ),
+    "a draft is that of its repository too": Wrong(
+        main(replace(LLAMA, speculative=Draft(checkpoint="qwen3-8b", weights=pinned("gpt-oss-20b")))),
+        "repository-of-another-checkpoint",
+        'servers["main"].models["llama"].speculative.weights.repository',
+    ),
+    "numbers typed for a known repository are its own": Wrong(
+        main(replace(GPT_OSS, checkpoint=replace(BIG, layers=24, experts=32), weights=pinned("gpt-oss-120b"))),
+        "numbers-of-another-checkpoint",
+        'servers["main"].models["gpt-oss-20b"].checkpoint',
+    ),
+}
+
+ALL = PROTECTION | SECRETS | CACHES | REPOSITORIES

@@ -26,7 +26,7 @@ from deploy.spec import (
     Replay,
     Weights,
 )
-from tests.unit.given import GPT_OSS, LLAMA, MACHINE, MAIN, ONE_B, RERANKER, main, pinned
+from tests.unit.given import GPT_OSS, LLAMA, MACHINE, MAIN, ONE_B, OWN, RERANKER, main, pinned
 from tests.unit.wrong import A_COMMIT, Wrong
 
 HEAD = Weights.hub("someone/a-head", A_COMMIT)
@@ -75,7 +75,7 @@ PRECISION = {
     "NVFP4 is Blackwell's": Wrong(engine(precision="nvfp4", calibration=TEXTS), "wrong-sm", f"{MODEL}.precision"),
     "MXFP4 is served as shipped only": Wrong(engine(precision="mxfp4"), "stored-only", f"{MODEL}.precision"),
     "GPTQ is of two families": Wrong(
-        engine(checkpoint=replace(ONE_B, architecture="Phi3ForCausalLM", quantisation="gptq")),
+        engine(checkpoint=replace(ONE_B, architecture="Phi3ForCausalLM", quantisation="gptq"), weights=OWN),
         "gptq-family",
         f"{MODEL}.checkpoint",
     ),
@@ -89,7 +89,9 @@ PRECISION = {
         'servers["main"].models["gpt-oss-20b"].precision',
     ),
     "an engine is made from plain weights": Wrong(
-        engine(checkpoint=replace(ONE_B, quantisation="fp8")), "engine-of-quantised-weights", f"{MODEL}.checkpoint"
+        engine(checkpoint=replace(ONE_B, quantisation="fp8"), weights=OWN),
+        "engine-of-quantised-weights",
+        f"{MODEL}.checkpoint",
     ),
     "fp8 is calibrated with local texts": Wrong(engine(precision="fp8"), "no-calibration", f"{MODEL}.calibration"),
     "AWQ is calibrated with local texts": Wrong(
@@ -142,12 +144,12 @@ PARALLEL = {
         llama(gpus=4, parallel=Parallel(expert=2)), "experts-of-dense-model", f"{MODEL}.parallel.expert"
     ),
     "key/value heads are copied evenly or not at all": Wrong(
-        served(replace(LLAMA, checkpoint=replace(ONE_B, heads=24, kv_heads=6)), gpus=4),
+        served(replace(LLAMA, checkpoint=replace(ONE_B, heads=24, kv_heads=6), weights=OWN), gpus=4),
         "uneven-split",
         'servers["main"].gpus',
     ),
     "a stage has a layer": Wrong(
-        served(replace(LLAMA, checkpoint=replace(ONE_B, layers=3), parallel=Parallel(pipeline=4)), gpus=4),
+        served(replace(LLAMA, checkpoint=replace(ONE_B, layers=3), weights=OWN, parallel=Parallel(pipeline=4)), gpus=4),
         "pipeline-beyond-layers",
         f"{MODEL}.parallel.pipeline",
     ),
