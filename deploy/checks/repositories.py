@@ -49,10 +49,10 @@ def repository_notices(host: Host, surroundings: Surroundings) -> Iterator[str]:
         for source in sources(model):
             known, weights = _declared(source), source.weights
             local = surroundings.local.get(weights.directory)
-            if known and weights.repository and not held_by(weights.repository):
+            if known and weights.repository and not _is_named(weights.repository, known):
                 yield (
                     f"{model.name}: nothing here knows {weights.repository}; its memory is counted as {known.name}, "
-                    "which is right only for a copy or a fine-tune of it"
+                    "which is right only for a copy or a fine-tune of it in the same precision"
                 )
             if known and local and _apart(local.stored_bytes, known.published_bytes):
                 yield (
@@ -77,6 +77,12 @@ def held_by(repository: str) -> list[KnownCheckpoint]:
                for row in CHECKPOINTS.values()}  # fmt: skip
     longest = max(lengths.values(), default=0)
     return [CHECKPOINTS[name] for name, length in lengths.items() if length == longest and longest]
+
+
+def _is_named(repository: str, known: KnownCheckpoint) -> bool:
+    """True if the last part of the repository is the checkpoint's name and nothing more: a suffix may be a precision."""
+    own = (known.name, known.repository.rsplit("/", 1)[-1])
+    return _words(repository.rsplit("/", 1)[-1]) in [_words(name) for name in own]
 
 
 def _carried(words: list[str], name: str) -> int:

@@ -31,17 +31,18 @@ def test_a_repository_holds_what_its_name_says(repository: str, names: list[str]
     assert [row.name for row in held_by(repository)] == names
 
 
-@pytest.mark.parametrize("repository", ["mirror/gpt-oss-20b", "unsloth/gpt-oss-20b-BF16"])
+@pytest.mark.parametrize("repository", ["mirror/gpt-oss-20b", "mirror/GPT_OSS_20b"])
 def test_a_mirror_that_keeps_the_name_is_planned_without_a_word(repository: str) -> None:
     """Under any owner."""
     assert not _about_memory(replace(GPT_OSS, weights=pinned("gpt-oss-20b", repository=repository)))
 
 
-def test_a_name_of_ones_own_is_planned_and_said() -> None:
-    """A fine-tune has the shape of its base; only its owner knows of which."""
-    assert _about_memory(replace(GPT_OSS, weights=OWN)) == [
-        "gpt-oss-20b: nothing here knows example/mine; its memory is counted as gpt-oss-20b, which is right only for a "
-        "copy or a fine-tune of it"
+@pytest.mark.parametrize("repository", ["example/mine", "unsloth/gpt-oss-20b-BF16"])
+def test_another_name_is_planned_and_said(repository: str) -> None:
+    """A fine-tune has the shape of its base, a suffix may be another precision; only its owner knows."""
+    assert _about_memory(replace(GPT_OSS, weights=pinned("gpt-oss-20b", repository=repository))) == [
+        f"gpt-oss-20b: nothing here knows {repository}; its memory is counted as gpt-oss-20b, which is right only for a "
+        "copy or a fine-tune of it in the same precision"
     ]
 
 
