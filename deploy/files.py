@@ -6,6 +6,7 @@ Fetching is a role's work.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from deploy import memory
 from deploy.catalog import ARCHITECTURES, CHECKPOINTS
@@ -46,6 +47,7 @@ def weights_of(served: Served) -> WeightsSlice:
     model = served.model
     finished = isinstance(model, LLM) and model.engine.checkpoint == "trtllm"
     return _slice(
+        served,
         model.name,
         model.weights,
         revision=served.local.revision if served.local else "",
@@ -62,6 +64,7 @@ def beside_of(served: Served) -> WeightsSlice | None:
     local = served.speculation_local
     draft = ARCHITECTURES.get(served.draft.architecture) if served.draft else None
     return _slice(
+        served,
         f"{served.model.name}-{_BESIDE[type(speculative)]}",
         speculative.weights,
         revision=local.revision if local else "",
@@ -103,8 +106,28 @@ def disk_needed_mib(image: ImageSlice, weights: Iterable[WeightsSlice], engines:
     return IMAGE_UNPACK_FACTOR * image.size_mib + files + scratch + HEADROOM_MIB
 
 
-def _slice(model: str, weights: Weights, *, revision: str, files: tuple[str, ...], size_bytes: int) -> WeightsSlice:
-    return WeightsSlice(
+def shared_directories(served: Iterable[Served]) -> dict[WeightsSlice, str]:
+    """The directory of each set of files of one host, by the files without a name: the first model's that has them.
+
+    The first and not the last, so that a model added below those that serve moves none of their files.
+    """
+    directories: dict[WeightsSlice, str] = {}
+    for model in served:
+        for weights in all_weights_of(model):
+            directories.setdefault(_unnamed(weights), weights.model)
+    return directories
+
+
+def _unnamed(weights: WeightsSlice) -> WeightsSlice:
+    """The files without the model's name and without their size, which is the same for the same files."""
+    return replace(weights, model="", size_mib=0)
+
+
+def _slice(
+    served: Served, model: str, weights: Weights, *, revision: str, files: tuple[str, ...], size_bytes: int
+) -> WeightsSlice:
+    """The files in a directory of the model's name, or in that of the first model of the host with the same files."""
+    own = WeightsSlice(
         model=model,
         repository=weights.repository,
         revision=weights.revision or revision,
@@ -113,12 +136,14 @@ def _slice(model: str, weights: Weights, *, revision: str, files: tuple[str, ...
         files=weights.files or files,
         size_mib=memory.mib(size_bytes),
     )
+    return replace(own, model=served.directories.get(_unnamed(own), model))
 
 
 def _adapter(served: Served, lora: LoRA, adapter: Adapter) -> WeightsSlice:
     """Shape: 2 matrices of rank x hidden in 16 bit for each module of each layer; a little more where it is wider."""
     size = 4 * lora.max_rank * served.shape.hidden * len(lora.target_modules) * served.shape.layers
     return _slice(
+        served,
         f"{served.model.name}-lora-{adapter.name}",
         adapter.weights,
         revision=adapter.weights.revision,

@@ -106,7 +106,10 @@ def host_slice(host: Host, surroundings: Surroundings) -> Slice:
     image, gpu = image_of(host, row), GPUS[host.machine.gpu]
     servers = tuple(server_slice(server, host, image, surroundings) for server in host.servers)
     weights = distinct(
-        weights for server in host.servers for one in served_by(server, surroundings) for weights in all_weights_of(one)
+        weights
+        for server in host.servers
+        for model in served_by(server, host, surroundings)
+        for weights in all_weights_of(model)
     )
     engines = distinct_engines(engine for server in servers for model in server.models for engine in model.engines)
     return Slice(

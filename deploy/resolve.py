@@ -5,7 +5,8 @@ Gives None for what is unknown; saying so is left to `deploy.checks`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 from deploy.catalog import (
     ARCHITECTURES,
@@ -19,7 +20,7 @@ from deploy.catalog import (
     ReleaseRow,
 )
 from deploy.catalog.mig import PROFILES, rank
-from deploy.slice import ImageSlice
+from deploy.slice import ImageSlice, WeightsSlice
 from deploy.spec import LLM, Checkpoint, Draft, Encoder, Host, Lookahead, Model, Release, Server, Weights
 from deploy.surroundings import LocalWeights, Surroundings
 
@@ -37,6 +38,8 @@ class Served:
     """The shape of the model that drafts, where one does."""
     speculation_local: LocalWeights | None = None
     """The headers of a draft's or a head's local directory."""
+    directories: Mapping[WeightsSlice, str] = field(default_factory=dict)
+    """The directory on the host of files that several models of it share, by these files under no model's name."""
 
     @property
     def is_encoder(self) -> bool:

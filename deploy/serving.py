@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
+
 from deploy.budget import Share, reuses_blocks, server_budget
 from deploy.devices import device_name
 from deploy.engine.engines import engines_of
 from deploy.engine.runtime import runtime_settings
-from deploy.files import adapters_of, weights_of, weights_path
+from deploy.files import adapters_of, shared_directories, weights_of, weights_path
 from deploy.memory import SERVER_MIB
 from deploy.paths import choose_path
 from deploy.resolve import Served, gpu_of, kv_dtype_of, precision_of, serve
@@ -21,7 +24,7 @@ def server_slice(server: Server, host: Host, image: ImageSlice, surroundings: Su
 
     Encoders first, then LLMs, last the one whose cache takes what is left.
     """
-    served = sorted(served_by(server, surroundings), key=_load_order)
+    served = sorted(served_by(server, host, surroundings), key=_load_order)
     gpu = gpu_of(host, server)
     assert gpu, "an unknown MIG profile passed the checks"
     budget = server_budget(server, served, gpu, image.trtllm)
@@ -101,8 +104,16 @@ def _load_order(served: Served) -> tuple[bool, bool]:
     return isinstance(model, LLM), isinstance(model, LLM) and model.kv_cache.tokens is None
 
 
-def served_by(server: Server, surroundings: Surroundings) -> list[Served]:
-    """The models of a server with all that is known about them, in the inventory's order."""
-    found = [serve(model, surroundings) for model in server.models]
-    assert all(found), "an unknown checkpoint passed the checks"
-    return [one for one in found if one]
+def served_by(server: Server, host: Host, surroundings: Surroundings) -> list[Served]:
+    """The models of a server with all that is known about them, in the inventory's order.
+
+    Files that several models of the host are made of have one directory, and are fetched once.
+    """
+    directories = shared_directories(_known(host.servers, surroundings))
+    return [replace(model, directories=directories) for model in _known((server,), surroundings)]
+
+
+def _known(servers: Iterable[Server], surroundings: Surroundings) -> list[Served]:
+    models = [serve(model, surroundings) for server in servers for model in server.models]
+    assert all(models), "an unknown checkpoint passed the checks"
+    return [model for model in models if model]

@@ -2,8 +2,8 @@
 
 An engine is compiled for its lengths, and one for 131,072 tokens wastes cache on every short request. So two servers,
 each with an engine of its own name, and whoever routes requests (a gateway) chooses by the length of the prompt. Two
-engines in one server would want Triton's orchestrator mode, which is refused here with its limits. The checkpoint lies
-on the disk under both names.
+engines in one server would want Triton's orchestrator mode, which is refused here with its limits. The checkpoint is
+fetched once: both engines are built from the directory of the first.
 """
 
 from dataclasses import replace

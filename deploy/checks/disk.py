@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from deploy.budget import is_compiled
 from deploy.engine.recipe import recipes_of
 from deploy.engine.sizes import engine_mib, scratch_mib
 from deploy.errors import Refusal
-from deploy.files import HEADROOM_MIB, IMAGE_UNPACK_FACTOR, all_weights_of, disk_needed_mib
+from deploy.files import HEADROOM_MIB, IMAGE_UNPACK_FACTOR, all_weights_of, disk_needed_mib, shared_directories
 from deploy.refuse import refuse
 from deploy.resolve import image_of, release_row, serve
 from deploy.spec import LLM, Host
@@ -22,7 +23,10 @@ def disk_problems(host: Host, surroundings: Surroundings) -> Iterator[Refusal]:
         return
     image = image_of(host, row)
     served = [(server, serve(model, surroundings)) for server in host.servers for model in server.models]
-    found = [weights for _server, one in served if one for weights in all_weights_of(one)]
+    directories = shared_directories(one for _server, one in served if one)
+    found = [
+        weights for _server, one in served if one for weights in all_weights_of(replace(one, directories=directories))
+    ]
     weights = list({(one.model, one.revision): one for one in found}.values())
     engines = {
         recipe.model: (engine_mib(recipe, one), scratch_mib(recipe, one))

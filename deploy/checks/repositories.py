@@ -80,7 +80,7 @@ def held_by(repository: str) -> list[KnownCheckpoint]:
 
 
 def _is_named(repository: str, known: KnownCheckpoint) -> bool:
-    """True if the last part of the repository is the checkpoint's name and nothing more: a suffix may be a precision."""
+    """True if the last part of the repository is the checkpoint's name alone: a suffix may be another precision."""
     own = (known.name, known.repository.rsplit("/", 1)[-1])
     return _words(repository.rsplit("/", 1)[-1]) in [_words(name) for name in own]
 

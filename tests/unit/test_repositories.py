@@ -40,10 +40,11 @@ def test_a_mirror_that_keeps_the_name_is_planned_without_a_word(repository: str)
 @pytest.mark.parametrize("repository", ["example/mine", "unsloth/gpt-oss-20b-BF16"])
 def test_another_name_is_planned_and_said(repository: str) -> None:
     """A fine-tune has the shape of its base, a suffix may be another precision; only its owner knows."""
-    assert _about_memory(replace(GPT_OSS, weights=pinned("gpt-oss-20b", repository=repository))) == [
-        f"gpt-oss-20b: nothing here knows {repository}; its memory is counted as gpt-oss-20b, which is right only for a "
-        "copy or a fine-tune of it in the same precision"
-    ]
+    (note,) = _about_memory(replace(GPT_OSS, weights=pinned("gpt-oss-20b", repository=repository)))
+    assert note == (
+        f"gpt-oss-20b: nothing here knows {repository}; its memory is counted as gpt-oss-20b, which is right only for "
+        "a copy or a fine-tune of it in the same precision"
+    )
 
 
 def test_numbers_of_ones_own_are_believed_for_a_repository_nobody_knows() -> None:

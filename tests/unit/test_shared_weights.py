@@ -1,0 +1,51 @@
+"""One checkpoint that several models of a host are made of is fetched once, into one directory."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from deploy.slice import Slice
+from deploy.spec import LLM, Draft
+from tests.unit.given import LLAMA, MACHINE, MAIN, ONE_B, OWN, plan
+
+LONG = replace(LLAMA, name="llama-128k", max_seq_len=131_072, chunked_prefill=True, max_batch_size=4)
+BESIDE = {"gpus": (1,), "http_port": 8010, "grpc_port": 8011, "metrics_port": 8012}
+TWO_GPUS = replace(MACHINE, gpus=2)
+
+
+def two_servers(first: LLM, second: LLM) -> Slice:
+    """The slice of a host whose two servers serve these models, one each."""
+    servers = (replace(MAIN, models=(first,)), replace(MAIN, name="long", models=(second,), **BESIDE))  # type: ignore[arg-type]  # fields by name
+    return plan(machine=TWO_GPUS, servers=servers).slices[0]
+
+
+def test_one_checkpoint_under_two_names_is_fetched_once() -> None:
+    """In the directory of the first; both servers read it there, and the disk holds it once."""
+    mine = two_servers(LLAMA, LONG)
+    alone = plan(machine=TWO_GPUS, servers=(replace(MAIN, models=(LLAMA,)),)).slices[0]
+    assert [weights.model for weights in mine.weights] == ["llama"]
+    assert [server.models[0].weights for server in mine.servers] == [*mine.weights, *mine.weights]
+    assert mine.disk_needed_mib == alone.disk_needed_mib
+
+
+def test_one_repository_at_two_commits_is_fetched_twice() -> None:
+    """Other files: a directory each."""
+    mine = two_servers(LLAMA, replace(LONG, weights=replace(LONG.weights, revision="b" * 40)))
+    assert [weights.model for weights in mine.weights] == ["llama", "llama-128k"]
+
+
+def test_a_model_alone_keeps_the_directory_of_its_name() -> None:
+    """So a host that serves it already fetches nothing."""
+    assert [weights.model for weights in plan(servers=(replace(MAIN, models=(LONG,)),)).slices[0].weights] == [
+        LONG.name
+    ]
+
+
+def test_a_draft_that_another_server_serves_is_fetched_once() -> None:
+    """The target's settings name the directory of the model that is served."""
+    small = replace(LLAMA, name="small", checkpoint=ONE_B, weights=OWN)
+    mine = two_servers(small, replace(LLAMA, speculative=Draft(checkpoint=ONE_B, weights=OWN)))
+    settings = mine.servers[1].models[0].settings["speculative_config"]
+    assert [weights.model for weights in mine.weights] == ["small", "llama"]
+    assert isinstance(settings, dict)
+    assert settings["speculative_model_dir"] == f"/var/lib/enginehouse/weights/small/{OWN.revision}"
