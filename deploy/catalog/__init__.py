@@ -11,7 +11,7 @@ from deploy.catalog.gpus import GPU, GPUS
 from deploy.catalog.names import nearest
 from deploy.catalog.precisions import KV_FIRST_SM, PRECISIONS, STORED, PrecisionRow
 from deploy.catalog.releases import DEFAULT_RELEASE, RELEASES, Defect, ReleaseRow
-from deploy.catalog.systems import DOCKER_SOURCES, SYSTEMS, TOOLKIT_FLOOR, System
+from deploy.catalog.systems import DOCKER_FLOOR, DOCKER_SOURCES, SYSTEMS, TOOLKIT_FLOOR, System
 
 READ_ON = "2026-11-20"
 
@@ -20,6 +20,7 @@ __all__ = [
     "BRANCH_WARNING_DAYS",
     "CHECKPOINTS",
     "DEFAULT_RELEASE",
+    "DOCKER_FLOOR",
     "DOCKER_SOURCES",
     "DRIVER_BRANCHES",
     "ENGINE_ENDS_WITH",

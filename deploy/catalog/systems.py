@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 TOOLKIT_FLOOR = "1.19.1"
+DOCKER_FLOOR = "26.1"
+"""The first Docker that reads CDI schema 0.7.0, which the container toolkit writes since 1.19."""
 
 DOCKER_SOURCES = {"docker": "Docker's own repository", "distribution": "the package of the OS"}
 

@@ -14,13 +14,13 @@ FOREIGN_KEYS = {"max-concurrent-downloads": 5, "features": {"buildkit": True}, "
 
 
 class ForeignDocker(Fault):
-    """The distribution's engine, where the inventory asks for Docker's."""
+    """The distribution's Docker, where the inventory asks for Docker's own."""
 
     name = "foreign-docker"
-    summary = "another Docker engine was installed by hand"
-    happens = "the host fails before that role's first change: replacing the engine would stop its containers"
-    says = "another Docker engine is installed: docker.io"
-    then = 'keep it (`source="distribution"`) or purge it, run again'
+    summary = "another Docker was installed by hand"
+    happens = "refused before the first change: replacing that Docker would stop its containers"
+    says = "another Docker is installed: docker.io"
+    then = 'purge it, or keep it (`source="distribution"`) where the message offers that; run again'
 
     def apply(self, machine: Machine) -> None:
         machine.run("apt-get update -qq && apt-get install -y -qq --no-install-recommends docker.io >/dev/null")

@@ -1,7 +1,8 @@
 """The Docker engine: able to inject GPUs by CDI, its logs bounded, its data on the big disk, its settings merged.
 
 Everything is in place before the engine first starts, so a fresh host never restarts it. A host that already runs one
-gets a restart only when the merged settings differ; whether that may happen now is decided by who calls this.
+gets a restart only when the merged settings differ; whether that may happen now is decided by who calls this. That no
+other Docker is in its place, preflight has judged (roles/preflight/docker.py).
 """
 
 from __future__ import annotations
@@ -22,7 +23,6 @@ def apply(mine: Slice) -> list[OperationMeta]:
     chosen = settings(host)
     wanted = operations.Wanted.of(mine, chosen)
     look = Reading(DockerHost, {"repository": wanted.repository})
-    check(look, lambda seen: verify.obstacles(seen, wanted), name="Docker | Confirm that nothing is in the way")
     known = step(look, lambda seen: operations.repository(seen, wanted), name="Docker | Know the repository")
     daemon = step(look, lambda seen: operations.daemon(seen, wanted), name="Docker | Merge daemon.json")
     packages = step(

@@ -17,7 +17,6 @@ PACKAGES = (
     "docker-cli",
     "containerd",
     "runc",
-    "podman-docker",
 )
 
 

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from deploy.errors import Refusal
 from deploy.versions import at_least
 from roles.docker.defaults import Defaults
-from roles.docker.operations import Wanted
 from roles.seen import Seen
 from roles.steps import Command, Refuse
 
@@ -19,13 +18,6 @@ def engine_version(seen: Seen) -> str:
     return found.group(1) if found else ""
 
 
-def obstacles(seen: Seen, wanted: Wanted) -> Iterator[Command]:
-    """A refusal where another engine is in the wanted one's place: replacing it would stop its containers."""
-    for package in ("docker-ce", "docker.io"):
-        if package in seen.packages and package not in wanted.packages:
-            yield Refuse(_foreign_engine(package, seen))
-
-
 def judge(seen: Seen, chosen: Defaults) -> Iterator[Command]:
     """Nothing when the engine runs and reads the toolkit's CDI schema; otherwise a refusal."""
     found = engine_version(seen)
@@ -33,17 +25,6 @@ def judge(seen: Seen, chosen: Defaults) -> Iterator[Command]:
         yield Refuse(_too_old(found or "no engine", chosen))
     elif not seen.unit("docker.service").runs:
         yield Refuse(_down(seen))
-
-
-def _foreign_engine(package: str, seen: Seen) -> Refusal:
-    source = "distribution" if package == "docker.io" else "docker"
-    return Refusal(
-        f"another Docker engine is installed: {package}",
-        facts={"found": f"{package} {seen.packages[package].version}", "means": "its containers would be stopped"},
-        attempt=f'docker = Docker(source="{source}") to keep it, or apt-get purge {package} and run again',
-        state="the docker role has changed nothing",
-        kind="foreign-docker",
-    )
 
 
 def _too_old(found: str, chosen: Defaults) -> Refusal:

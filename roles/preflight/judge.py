@@ -10,6 +10,7 @@ from deploy.files import IMAGE_UNPACK_FACTOR
 from deploy.slice import Slice
 from deploy.versions import at_least
 from roles.preflight.defaults import Defaults
+from roles.preflight.docker import foreign_docker
 from roles.preflight.network import ports, reachable
 from roles.seen import Seen
 
@@ -25,6 +26,7 @@ def judge(seen: Seen, mine: Slice, chosen: Defaults, control_seconds: float) -> 
         *room(seen, mine, chosen),
         *clock(seen, mine, chosen, control_seconds),
         *driver(seen, mine),
+        *foreign_docker(seen, mine),
         *ports(seen, mine),
         *(reachable(seen, mine) if chosen.check_network else ()),
     ]

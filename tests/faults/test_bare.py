@@ -20,12 +20,12 @@ def runfile(bare: Scene) -> tuple[Run, list[str]]:
 
 
 @pytest.fixture(scope="module")
-def engine(bare: Scene, runfile: tuple[Run, list[str]]) -> tuple[Run, str]:
-    """A run against the distribution's engine, and that engine's packages after it."""
+def docker(bare: Scene, runfile: tuple[Run, list[str]]) -> tuple[Run, str]:
+    """A run against the distribution's Docker; the Docker packages after it, and what apt knows of this project's."""
     with (fault := named("foreign-docker")).on(bare.one):
         run = bare.deploy(fault=fault)
-        installed = r"dpkg-query -W -f '${db:Status-Abbrev}${Package}\n' docker.io docker-ce | grep ^ii; true"
-        return run, bare.one.run(installed).stdout
+        installed = r"dpkg-query -W -f '${db:Status-Abbrev}${Package}\n' docker.io docker-ce | grep ^ii"
+        return run, bare.one.run(f"{installed}; ls /etc/apt/sources.list.d | grep enginehouse; true").stdout
 
 
 def test_a_driver_from_the_runfile_is_refused(runfile: tuple[Run, list[str]]) -> None:
@@ -41,13 +41,13 @@ def test_and_nothing_was_touched_as_the_message_says(runfile: tuple[Run, list[st
     assert written == []
 
 
-def test_another_engine_is_refused_and_stays(engine: tuple[Run, str]) -> None:
-    run, packages = engine
+def test_another_docker_is_refused_before_the_first_change_and_stays(docker: tuple[Run, str]) -> None:
+    run, left = docker
     assert run.code == 1
-    assert "another Docker engine is installed: docker.io" in run.output
-    assert "state  the docker role has changed nothing" in run.output
-    assert packages == "ii docker.io\n"
+    assert "fault: another Docker is installed: docker.io" in run.output
+    assert "state   preflight; no host was changed" in run.output
+    assert left == "ii docker.io\n"
 
 
-def test_without_both_a_plain_run_deploys(bare: Scene, engine: tuple[Run, str]) -> None:
+def test_without_both_a_plain_run_deploys(bare: Scene, docker: tuple[Run, str]) -> None:
     assert bare.ends_well() == WELL

@@ -1,0 +1,85 @@
+"""A Docker that others installed, found before the first change: the role's own packages would replace it. Pure.
+
+Found later, it would be found after the driver was installed and the host rebooted. A host that has the wanted package
+already is not asked: nothing is replaced there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from deploy.catalog import DOCKER_FLOOR, SYSTEMS
+from deploy.errors import PREFLIGHT, Refusal
+from deploy.slice import Slice
+from deploy.versions import at_least
+from roles.seen import Seen, ask_packages, ask_value
+
+WANTED = {"docker": "docker-ce", "distribution": "docker.io"}
+"""The package behind each `Docker(source=…)`."""
+
+PACKAGES = ("docker-ce", "docker.io", "docker-engine", "moby-engine", "podman-docker")
+TOGETHER = {"docker-ce": "docker-ce docker-ce-cli containerd.io", "moby-engine": "moby-engine moby-cli"}
+"""What has to be purged with a package, where that is more than the package."""
+
+
+def questions() -> list[str]:
+    """What is asked of a host: packages, a snap, a dockerd that belongs to no package."""
+    stray = 'd=$(command -v dockerd) && ! dpkg -S "$(readlink -f "$d")" >/dev/null && echo "$d"'
+    return [
+        ask_packages(*PACKAGES),
+        ask_value("snap-docker", "[ -e /snap/docker/current ] && basename $(readlink /snap/docker/current)"),
+        ask_value("stray-docker", stray),
+    ]
+
+
+def foreign_docker(seen: Seen, mine: Slice) -> Iterator[Refusal]:
+    """A finding for each Docker, or what calls itself one, that the wanted package would replace or run beside."""
+    wanted = WANTED[mine.docker.source]
+    if wanted in seen.packages:
+        return
+    for package in PACKAGES:
+        if package in seen.packages:
+            yield _finding(mine, package, f"{package} {seen.packages[package].version}", _instead(package, seen, mine))
+    if revision := seen.value("snap-docker"):
+        yield _finding(mine, "the snap docker", f"revision {revision}", _remove("snap remove docker"))
+    elif path := seen.value("stray-docker"):
+        attempt = _remove(f"systemctl disable --now docker.service docker.socket; rm {path}")
+        yield _finding(mine, path, f"{path}, which no package installed", attempt)
+
+
+def _finding(mine: Slice, what: str, found: str, attempt: str) -> Refusal:
+    stopped = "its containers would be stopped, and its images lie where the new Docker does not look"
+    replaced = "Docker's packages would take the docker command away from Podman"
+    return Refusal(
+        f"{mine.host}: another Docker is installed: {what}",
+        facts={
+            "found": found,
+            "wanted": f"{WANTED[mine.docker.source]}, or no Docker yet",
+            "means": replaced if what == "podman-docker" else stopped,
+        },
+        attempt=attempt,
+        state=PREFLIGHT,
+        kind="foreign-docker",
+    )
+
+
+def _instead(package: str, seen: Seen, mine: Slice) -> str:
+    """What to type: to keep it, where this project could run with it; to remove it."""
+    removal = _remove(f"apt-get purge {TOGETHER.get(package, package)}")
+    if package == "docker-ce":
+        return f'docker = Docker(source="docker") keeps it; or {removal}'
+    if package != "docker.io":
+        return removal
+    system, found = SYSTEMS[mine.machine.os], seen.packages[package].version.partition("~")[0].partition("+")[0]
+    if not system.has_cdi:
+        return (
+            f"{removal}; docker.io {system.distribution_docker} of {system.name} cannot attach a GPU, so it cannot stay"
+        )
+    if at_least(found, DOCKER_FLOOR):
+        return f'docker = Docker(source="distribution") keeps it; or {removal}'
+    newer = f"apt-get install docker.io on the host brings {system.distribution_docker}, which"
+    return f'{newer} docker = Docker(source="distribution") keeps; or {removal}'
+
+
+def _remove(command: str) -> str:
+    return f"{command} on the host, and run again"
