@@ -18,6 +18,7 @@ from deploy.edge.ask_models import asked_in_turn, requests
 from deploy.edge.reach import address_of
 from deploy.errors import Refusal
 from deploy.plan import Plan
+from deploy.spec import Firewall
 from tests.unit.given import MAIN, plan, sources
 
 SSH = """#!/bin/sh
@@ -114,7 +115,8 @@ def test_json_has_the_request_and_the_answer(port: int) -> None:
 
 
 def test_an_address_is_asked_without_ssh(port: int) -> None:
-    made = planned(port, address="10.0.0.5", protection="firewall")
+    server = replace(MAIN, http_port=port, address="10.0.0.5", protection="firewall")
+    made = plan(servers=(server,), firewall=Firewall(allow=("10.0.0.0/8",)))
     assert all(request.command.argv[0] == "curl" for request in requests(made, {}, "", ()))
 
 
