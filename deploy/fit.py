@@ -14,7 +14,7 @@ from deploy.catalog import ARCHITECTURES, CHECKPOINTS, GPUS
 from deploy.fleet import Fleet
 from deploy.plan import Plan, make_plan
 from deploy.resolve import Served, serve
-from deploy.spec import LLM, Embedder, EngineTrust, Host, Machine, Model, Reranker, Server, Weights
+from deploy.spec import LLM, Embedder, EngineTrust, Host, Machine, Model, Replay, Reranker, Server, Weights
 from deploy.surroundings import Surroundings
 
 LENGTHS = (2048, 8192, 32_768, 131_072)
@@ -46,7 +46,7 @@ def fit(gpu: str, models: Iterable[str], release: str, surroundings: Surrounding
 
 def fit_of(gpu: str, models: tuple[Model, ...], release: str, surroundings: Surroundings) -> Fit:
     """Models on one card, as an inventory declares them; whoever would sign their engines is taken for granted."""
-    server = Server(name="fit", models=models)
+    server = Server(name="fit", models=tuple(_without_judging(model) for model in models))
     host = Host(
         name=gpu,
         machine=Machine(os="ubuntu-24.04", gpu=gpu),
@@ -64,6 +64,13 @@ def fit_of(gpu: str, models: tuple[Model, ...], release: str, surroundings: Surr
     users = {length: _tokens_left(server, served, gpu, length, trtllm) // length for length in lengths}
     cache_tokens = _tokens_left(server, served, gpu, 0, trtllm)
     return Fit(plan=plan, llm=llm.model.name, cache_tokens=cache_tokens, users=users)
+
+
+def _without_judging(model: Model) -> Model:
+    """The model as an inventory declares it; where that says nothing of judging its engine, a fit builds none."""
+    if not isinstance(model, LLM) or model.replay:
+        return model
+    return replace(model, replay=Replay.none(reason="a fit builds no engine"))
 
 
 def _tokens_left(server: Server, served: list[Served], gpu: str, length: int, trtllm: str) -> int:

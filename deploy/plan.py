@@ -5,18 +5,19 @@ Pure: same fleet and surroundings, same plan.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from deploy.catalog import GPUS, SYSTEMS
 from deploy.checks.every import judge, notices
+from deploy.checks.replay import undeclared
 from deploy.digest import digest
 from deploy.engine.changes import why_built
 from deploy.engine.farm import farmed
 from deploy.errors import Refusal, refuse_all
 from deploy.files import all_weights_of, disk_needed_mib
 from deploy.fleet import Fleet
-from deploy.refuse import refuse
+from deploy.refuse import model_at, refuse, together
 from deploy.resolve import image_of, release_row
 from deploy.serving import served_by, server_slice
 from deploy.slice import DriverSlice, EngineSlice, Slice, WeightsSlice
@@ -93,10 +94,39 @@ def make_plan(fleet: Fleet, surroundings: Surroundings) -> Plan:
         changes={engine.fingerprint: why_built(engine, surroundings.engines) for engine in engines},
         waves=waves((one.host for one in slices), fleet.rollout),
         digest=digest(slices),
-        warnings=tuple(notices(fleet, surroundings)),
+        warnings=(*notices(fleet, surroundings), *unjudged_notices(engines)),
     )
-    refuse_all(unexpected(plan, fleet.expect))
+    refuse_all([*newly_unjudged(slices, surroundings), *unexpected(plan, fleet.expect)])
     return plan
+
+
+def newly_unjudged(slices: Iterable[Slice], surroundings: Surroundings) -> list[Refusal]:
+    """A refusal for each engine without a replay or a reason, unless this very engine was signed before.
+
+    An engine that an earlier version signed stays: it is neither built nor judged again.
+    """
+    signed = {record.fingerprint for record in surroundings.engines}
+    found = [
+        (one.host, undeclared(model.name, model_at(server.name, model.name, "replay")))
+        for one in slices
+        for server in one.servers
+        for model in server.models
+        for engine in model.engines
+        if engine.says_nothing_of_judging and engine.fingerprint not in signed
+    ]
+    return together(found)
+
+
+def unjudged_notices(engines: Iterable[EngineSlice]) -> Iterator[str]:
+    """A sentence for each engine whose answers nobody compares."""
+    for engine in engines:
+        if engine.unjudged:
+            yield f"{engine.model}: its engine is signed unjudged, by the inventory's choice: {engine.unjudged}"
+        elif engine.says_nothing_of_judging:
+            yield (
+                f"{engine.model}: its engine was signed before and nobody compared its answers; the next one wants "
+                'Replay(…) or Replay.none(reason="…")'
+            )
 
 
 def host_slice(host: Host, surroundings: Surroundings) -> Slice:

@@ -74,4 +74,6 @@ def _facts(engine: EngineSlice, change: str) -> Table:
     if engine.replay:
         replay = engine.replay
         table.add_row("  trust", f"signed once {replay.equal_percent:g} % of the tokens for {replay.prompts} are equal")
+    elif engine.unjudged:
+        table.add_row("  trust", f"signed unjudged, by choice: {engine.unjudged}")
     return table

@@ -125,6 +125,13 @@ class EngineSlice:
     """Free MiB the build wants on each of its GPUs."""
     host_mib: int
     replay: ReplaySlice | None = None
+    unjudged: str = ""
+    """Why the engine is signed although nobody compares its answers; the inventory's own words."""
+
+    @property
+    def says_nothing_of_judging(self) -> bool:
+        """True if neither a replay nor a reason for none is declared; a draft needs neither, its target confirms it."""
+        return self.role != "draft" and self.replay is None and not self.unjudged
 
     @property
     def world_size(self) -> int:
@@ -234,10 +241,15 @@ class Slice:
 
     def to_json(self) -> dict[str, object]:
         """Plain dictionaries and lists, secrets as their sources only."""
-        told = asdict(self)
+        plain = asdict(self)
+        # What is not declared is not said: the digests of older inventories stay what they were.
         if self.firewall is None:
-            del told["firewall"]  # undeclared is unsaid: the digests of older inventories stay what they were
-        return told
+            del plain["firewall"]
+        models = [model for server in plain["servers"] for model in server["models"]]
+        for engine in (*plain["engines"], *(engine for model in models for engine in model["engines"])):
+            if not engine["unjudged"]:
+                del engine["unjudged"]
+        return plain
 
     def data_disk(self) -> DataDisk | None:
         """The declared blank disk, if any."""

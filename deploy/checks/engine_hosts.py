@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from deploy.budget import host_mib, is_compiled
+from deploy.checks.replay import undeclared
 from deploy.errors import Refusal
 from deploy.refuse import model_at, refuse
 from deploy.resolve import image_of, release_row, serve, ways_of
@@ -38,6 +39,7 @@ def engine_host_problems(host: Host, surroundings: Surroundings) -> Iterator[Ref
     if host.engine_store:
         yield from _store(host.engine_store)
     yield from _one_name(compiled)
+    yield from _unjudged(compiled, surroundings)
     yield from _host_memory(host, surroundings)
 
 
@@ -107,6 +109,17 @@ def _store(store: EngineStore) -> Iterator[Refusal]:
             wanted="a directory, host:path, or remote:bucket/path; credentials stay in ssh's and rclone's own files",
             attempt=example,
         )
+
+
+def _unjudged(compiled: list[tuple[Server, LLM]], surroundings: Surroundings) -> Iterator[Refusal]:
+    """A refusal for each model without a replay, unless an engine of its name was signed before this was asked.
+
+    Whether that one is the planned one is seen when the plan is made (`deploy.plan.newly_unjudged`).
+    """
+    signed = {record.model for record in surroundings.engines}
+    for server, model in compiled:
+        if model.replay is None and model.name not in signed:
+            yield undeclared(model.name, model_at(server.name, model.name, "replay"))
 
 
 def _one_name(compiled: list[tuple[Server, LLM]]) -> Iterator[Refusal]:

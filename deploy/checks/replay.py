@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from deploy.checks.placed import Placed
 from deploy.errors import Refusal
 from deploy.paths import has_pytorch
+from deploy.refuse import refuse
 from deploy.spec import Replay
 
 
@@ -14,6 +15,9 @@ def replay_problems(placed: Placed) -> Iterator[Refusal]:
     """Everything wrong with one LLM's replay; that its files exist is the edge's matter."""
     replay, model = placed.model.replay, placed.model
     if replay is None:
+        return
+    if not replay.judged:
+        yield from _none(placed, replay)
         return
     if not placed.is_engine:
         yield placed.no(
@@ -32,7 +36,7 @@ def replay_problems(placed: Placed) -> Iterator[Refusal]:
             "replay.prompts",
             seen="''",
             wanted='a file of JSON lines, {"prompt": …} each, on this machine',
-            attempt='Replay(prompts="replay/prompts.jsonl")',
+            attempt='Replay(prompts="replay/prompts.jsonl"), or Replay.none(reason="…") to sign it unjudged',
         )
     yield from _reference(placed, replay)
     if not 1 <= replay.max_tokens < model.max_seq_len:
@@ -63,6 +67,40 @@ def replay_problems(placed: Placed) -> Iterator[Refusal]:
             seen=f"tasks={replay.tasks!r}, minimum_percent={replay.minimum_percent}",
             wanted="both, or neither",
             attempt='Replay(…, tasks="replay/tasks.jsonl", minimum_percent=80.0)',
+        )
+
+
+def undeclared(engine: str, where: str) -> Refusal:
+    """The refusal of an engine that would be signed although nobody says whether, or why not, it is judged."""
+    return refuse(
+        "unjudged-engine",
+        f"{engine}: its engine would be signed without anybody having compared its answers",
+        where=where,
+        seen="replay=None",
+        wanted="prompts to compare it by, or your reason for signing it as it comes out of the build",
+        attempt='Replay(prompts="replay/prompts.jsonl"), or Replay.none(reason="…"): plan and signature show it',
+    )
+
+
+def _none(placed: Placed, replay: Replay) -> Iterator[Refusal]:
+    """`Replay.none` says why, and nothing of a replay. On the PyTorch path it says nothing that is not so."""
+    if not replay.reason.strip():
+        yield placed.no(
+            "no-reason",
+            "nobody is to judge its engine, and nobody says why",
+            "replay.reason",
+            seen=repr(replay.reason),
+            wanted="the reason, in words a colleague would accept: the plan and the engine's signature show it",
+            attempt='Replay.none(reason="judged by our own evaluation before the release")',
+        )
+    if replay != Replay.none(reason=replay.reason):
+        yield placed.no(
+            "replay-and-none",
+            "a replay that nobody judges has no prompts, answers, tasks or shares",
+            "replay",
+            seen="judged=False beside other fields",
+            wanted="Replay(prompts=…), or Replay.none(reason=…)",
+            attempt='Replay.none(reason="…")',
         )
 
 

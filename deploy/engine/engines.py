@@ -77,6 +77,7 @@ def engine_slice(
         gpu_mib=build_gpu_mib(recipe, served),
         host_mib=build_host_mib(recipe, served),
         replay=replay_slice(served) if recipe.role != DRAFT else None,
+        unjudged=unjudged(served) if recipe.role != DRAFT else "",
     )
 
 
@@ -102,10 +103,9 @@ def read_by(recipe: Recipe) -> tuple[WeightsSlice, ...]:
 
 
 def replay_slice(served: Served) -> ReplaySlice | None:
-    """What the engine is asked before it is signed."""
-    model = served.model
-    wanted: Replay | None = model.replay if isinstance(model, LLM) else None
-    if wanted is None:
+    """What the engine is asked before it is signed; None where the inventory has nobody judge it."""
+    wanted = _replay(served)
+    if wanted is None or not wanted.judged:
         return None
     return ReplaySlice(
         prompts=wanted.prompts,
@@ -115,6 +115,16 @@ def replay_slice(served: Served) -> ReplaySlice | None:
         tasks=wanted.tasks,
         minimum_percent=float(wanted.minimum_percent),
     )
+
+
+def unjudged(served: Served) -> str:
+    """Why nobody judges the engine's answers, in the inventory's words; empty where somebody does."""
+    wanted = _replay(served)
+    return wanted.reason if wanted and not wanted.judged else ""
+
+
+def _replay(served: Served) -> Replay | None:
+    return served.model.replay if isinstance(served.model, LLM) else None
 
 
 def _checkpoint_name(recipe: Recipe, served: Served) -> str:

@@ -160,14 +160,25 @@ class Replay:
     `answers` holds `{"prompt", "tokens"}` per line; empty: the checkpoint itself answers first, through the PyTorch
     backend of the same image. At least `equal_percent` of all tokens have to be equal. `tasks` holds `{"prompt",
     "expected"}` (a regular expression), of which `minimum_percent` have to be met.
+
+    Every compiled LLM has one, or says why it has none: `Replay.none(reason="…")` is in the plan, and signed with the
+    engine.
     """
 
-    prompts: str
+    prompts: str = ""
     answers: str = ""
     max_tokens: int = 64
     equal_percent: float = 90.0
     tasks: str = ""
     minimum_percent: float = 0.0
+    judged: bool = True
+    reason: str = ""
+    """Why nobody judges; of `Replay.none` alone."""
+
+    @classmethod
+    def none(cls, *, reason: str) -> Replay:
+        """The engine is signed without anybody having compared its answers; `reason` says why that is right here."""
+        return cls(judged=False, reason=reason)
 
 
 @dataclass(frozen=True, kw_only=True)

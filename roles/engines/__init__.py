@@ -25,7 +25,7 @@ from roles.engines.intent import Intent, builders, order_of
 from roles.engines.keep import Kept
 from roles.engines.programs import texts
 from roles.engines.recording import Record
-from roles.engines.signing import Sign
+from roles.engines.signing import Sign, undeclared
 from roles.engines.trust import unusable
 from roles.settings import overridden
 from roles.steps import Refuse, step
@@ -100,6 +100,9 @@ class _Work:
         if run_state.is_executing and intent.is_new():
             self.board.promised[engine.fingerprint] = intent.source
         if not intent.builds(self.name):
+            return
+        if engine.says_nothing_of_judging:
+            yield Refuse(undeclared(engine))
             return
         if problem := unusable(self.trust):
             yield Refuse(problem)

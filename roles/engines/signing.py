@@ -50,8 +50,19 @@ class Sign(PyinfraCommand):
             if not verdict.is_good:
                 raise replay.regression(f"engine {self.engine.model} ({self.engine.fingerprint})", verdict)
             host.log(f"engine {self.engine.model}: {verdict.sentence}", log_func=logger.info)
+        elif self.engine.says_nothing_of_judging:
+            raise undeclared(self.engine)
+        elif self.engine.unjudged:
+            told = self._with_reason(host, arguments, json.loads(told))
+            host.log(f"engine {self.engine.model}: signed unjudged: {self.engine.unjudged}", log_func=logger.info)
         replace(host, f"{self.engine.path}/engine.json.sig", sign(told, self.trust), arguments)
         self._require_accepted(host, arguments)
+
+    def _with_reason(self, host: Host, arguments: ConnectorArguments, record: dict[str, Any]) -> bytes:
+        """The record with the reason for which nobody judged it, on the host too: what is signed says so for ever."""
+        text = json.dumps(record | {"unjudged": self.engine.unjudged}, indent=2, sort_keys=True) + "\n"
+        replace(host, f"{self.engine.path}/engine.json", text.encode(), arguments)
+        return text.encode()
 
     def _require_accepted(self, host: Host, arguments: ConnectorArguments) -> None:
         """The host's own check has the last word; a signature it does not accept is taken away again."""
@@ -92,6 +103,21 @@ class Sign(PyinfraCommand):
             state=STATE,
             kind="engine-not-signed",
         )
+
+
+def undeclared(engine: EngineSlice) -> Refusal:
+    """The refusal of an engine that would be built and signed although nobody says whether it is judged.
+
+    The plan lets it pass because the same engine was signed before; that one, or its signature, is gone.
+    """
+    return Refusal(
+        f"engine {engine.model} ({engine.fingerprint}): what was signed before is gone, "
+        "and nobody would judge a new one",
+        facts={"found": "replay=None in the inventory", "wanted": "prompts to judge it by, or a reason for none"},
+        attempt='Replay(prompts="replay/prompts.jsonl"), or Replay.none(reason="…"), then run again',
+        state="nothing was built or signed; what serves goes on",
+        kind="unjudged-engine",
+    )
 
 
 def _plain(fields: object) -> object:

@@ -11,7 +11,7 @@ from deploy.checks.every import judge
 from deploy.errors import Refusal
 from deploy.fleet import Fleet
 from deploy.plan import Plan, make_plan
-from deploy.spec import LLM, Checkpoint, Embedder, Machine, Reranker, Server, Weights
+from deploy.spec import LLM, Checkpoint, Embedder, Machine, Replay, Reranker, Server, Weights
 from deploy.surroundings import Surroundings
 
 TODAY = date(2026, 11, 21)
@@ -30,7 +30,13 @@ OWN = Weights.hub("example/mine", "b" * 40)
 """A repository nobody knows: what a checkpoint with numbers of its own comes from."""
 
 GPT_OSS = LLM(name="gpt-oss-20b", checkpoint="gpt-oss-20b", weights=pinned("gpt-oss-20b"))
-LLAMA = LLM(name="llama", checkpoint="llama-3.1-8b-instruct", weights=pinned("llama-3.1-8b-instruct"))
+UNJUDGED = Replay.none(reason="no test of a plan builds an engine")
+LLAMA = LLM(
+    name="llama",
+    checkpoint="llama-3.1-8b-instruct",
+    weights=pinned("llama-3.1-8b-instruct"),
+    replay=UNJUDGED,
+)
 ONE_B = Checkpoint(
     architecture="LlamaForCausalLM",
     parameters=1_235_814_400,

@@ -8,7 +8,19 @@ from __future__ import annotations
 from dataclasses import replace
 
 from deploy.catalog import CHECKPOINTS
-from deploy.spec import AptMirror, Docker, Draft, EngineStore, Firewall, Hub, Mirrors, Secret, Weights
+from deploy.spec import (
+    AptMirror,
+    Docker,
+    Draft,
+    EngineStore,
+    EngineTrust,
+    Firewall,
+    Hub,
+    Mirrors,
+    Replay,
+    Secret,
+    Weights,
+)
 from tests.unit.given import GPT_OSS, LLAMA, main, pinned
 from tests.unit.wrong import Wrong, own, own_llm
 
@@ -123,4 +135,23 @@ REPOSITORIES = {
     ),
 }
 
-ALL = PROTECTION | SECRETS | CACHES | REPOSITORIES
+ENGINE = replace(LLAMA, path="engine", replay=None)
+TRUST = {"engine_trust": EngineTrust(key="keys/engines")}
+
+JUDGING = {
+    "an engine is judged, or somebody says why not": Wrong(
+        main(ENGINE) | TRUST, "unjudged-engine", 'servers["main"].models["llama"].replay'
+    ),
+    "a reason has words": Wrong(
+        main(replace(ENGINE, replay=Replay.none(reason=" "))) | TRUST,
+        "no-reason",
+        'servers["main"].models["llama"].replay.reason',
+    ),
+    "what nobody judges has no prompts": Wrong(
+        main(replace(ENGINE, replay=Replay(prompts="p.jsonl", judged=False, reason="we know it"))) | TRUST,
+        "replay-and-none",
+        'servers["main"].models["llama"].replay',
+    ),
+}
+
+ALL = JUDGING | PROTECTION | SECRETS | CACHES | REPOSITORIES

@@ -16,6 +16,7 @@ WEIGHTS = WeightsSlice(
 )
 FINGERPRINT = "3f9c" * 4
 PATH = f"/var/lib/enginehouse/engines/llama/{FINGERPRINT}"
+UNJUDGED = "a test compares no answers"
 UNIT = "enginehouse-build@llama.service"
 
 
@@ -46,6 +47,7 @@ def an_engine(fingerprint: str = FINGERPRINT, sm: str = "90", **changes: Any) ->
         scratch_mib=200,
         gpu_mib=300,
         host_mib=400,
+        unjudged="" if changes.get("replay") else UNJUDGED,
     )
     return replace(whole, **changes)
 

@@ -97,6 +97,21 @@ def test_a_host_that_has_everything_changes_nothing(trust: EngineTrust) -> None:
     assert (ran.changed, ran.would_change, len(ran.operations)) == ((), (), 6)
 
 
+def test_an_engine_that_was_signed_unjudged_before_stays_as_it_is(trust: EngineTrust) -> None:
+    """A host deployed to before anybody was asked for a reason: nothing is built, judged or signed again."""
+    record(trust)
+    ran = play(slices(trust, engine=an_engine(unjudged="")), {"host": saying(SIGNED)})
+    assert (ran.changed, ran.failed_hosts) == ((), ())
+
+
+def test_one_that_is_gone_is_not_built_without_a_word_on_judging(trust: EngineTrust) -> None:
+    """Refused before an hour of building, not after it."""
+    ran = play(slices(trust, engine=an_engine(unjudged="")), {"host": saying()}, files="")
+    assert ran.failed_hosts == ("host",)
+    assert START not in ran.commands
+    assert any("what was signed before is gone, and nobody would judge a new one" in line for line in ran.told)
+
+
 def test_a_finished_host_is_asked_two_questions_a_phase(trust: EngineTrust) -> None:
     record(trust)
     ran = play(slices(trust), {"host": saying(SIGNED)})

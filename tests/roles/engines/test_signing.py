@@ -17,7 +17,7 @@ from roles.engines import trust as signatures
 from roles.engines.facts import Having
 from roles.engines.signing import Sign
 from roles.steps import Reading, step
-from tests.roles.engines.samples import FINGERPRINT, a_replay, an_engine
+from tests.roles.engines.samples import FINGERPRINT, UNJUDGED, a_replay, an_engine
 from tests.roles.fake import Ran, run
 
 
@@ -97,6 +97,23 @@ def test_a_record_of_other_fields_is_not_signed(trust: EngineTrust, tmp_path: Pa
     ran = signing(an_engine(), trust, built(tmp_path, an_engine(), fields={"max_batch_size": 64}))
     assert ran.failed_hosts == ("host",)
     assert any("says in its engine.json that it is another one" in line for line in ran.told)
+
+
+def test_a_reason_for_judging_nothing_is_signed_with_the_engine(trust: EngineTrust, tmp_path: Path) -> None:
+    """The record says it for ever; the ledger has a copy."""
+    ran = signing(an_engine(), trust, built(tmp_path, an_engine()))
+    sent = next(heard.stdin for heard in ran.shell["host"] if "engine.json.enginehouse-new" in heard.command)
+    record = json.loads(base64.b64decode(sent))
+    assert (record["unjudged"], record["fingerprint"]) == (UNJUDGED, FINGERPRINT)
+    assert f"[@fake/host] engine llama: signed unjudged: {UNJUDGED}" in ran.told
+
+
+def test_an_engine_nobody_says_anything_about_is_not_signed(trust: EngineTrust, tmp_path: Path) -> None:
+    """It was signed before, and its signature is gone."""
+    ran = signing(an_engine(unjudged=""), trust, built(tmp_path, an_engine()))
+    assert ran.failed_hosts == ("host",)
+    assert not any("engine.json.sig" in heard.command for heard in ran.shell["host"])
+    assert any("what was signed before is gone, and nobody would judge a new one" in line for line in ran.told)
 
 
 def test_good_answers_are_told_in_one_line(trust: EngineTrust, tmp_path: Path) -> None:
