@@ -1,6 +1,6 @@
-"""What a host needs before it can serve: tools, driver, MIG, engine, toolkit. In this order, told apart by who serves.
+"""What a host needs before it can serve: tools, driver, MIG, Docker, toolkit. In this order, told apart by who serves.
 
-Everything in here may interrupt a container: a driver is reloaded, the engine restarted, the host rebooted. So
+Everything in here may interrupt a container: a driver is reloaded, Docker restarted, the host rebooted. So
 `deploy.py` calls it twice. Before the waves it acts on hosts where nothing serves; inside a wave, after the drain, on
 those where something does. One question per call tells which it is. Long downloads are started on the way, as soon as
 the host can run them; `stage` awaits them.
@@ -20,8 +20,8 @@ from roles.steps import ask
 class Serving(FactBase[list[str]]):
     """The `triton@` units of this host that serve, or are about to.
 
-    One that keeps trying to start while the engine is down is not about to: were it counted, what mends the engine
-    would wait for a drained host, and the run would end before that, at the image it cannot ask the engine for.
+    One that keeps trying to start while Docker is down is not about to: were it counted, what mends Docker
+    would wait for a drained host, and the run would end before that, at the image it cannot ask Docker for.
     """
 
     default = list
@@ -39,7 +39,7 @@ class Serving(FactBase[list[str]]):
 
 
 def apply(mine: Slice, drained: bool = False) -> list[OperationMeta]:
-    """The host has driver, engine and toolkit. Returns the steps, none where the other call acts.
+    """The host has driver, Docker and toolkit. Returns the steps, none where the other call acts.
 
     Without `drained` it acts only where nothing serves, with it only where something does.
     """
@@ -53,7 +53,7 @@ def apply(mine: Slice, drained: bool = False) -> list[OperationMeta]:
     driver += mig.apply(mine, below=driver)  # a reload of the driver loses the cut; CDI describes it later
     if not drained:
         model_store.begin(mine)  # a reboot ended the fetch: it goes on where it was; without one this does nothing
-    engine = docker.apply(mine)
+    daemon = docker.apply(mine)
     if not drained:
         registry.begin(mine)
-    return [*steps, *driver, *engine, *container_toolkit.apply(mine, below=[*driver, *engine])]
+    return [*steps, *driver, *daemon, *container_toolkit.apply(mine, below=[*driver, *daemon])]

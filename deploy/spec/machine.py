@@ -48,7 +48,7 @@ class Driver:
 
 @dataclass(frozen=True, kw_only=True)
 class Docker:
-    """The engine. `source="docker"` is Docker's own repository, `"distribution"` the OS package where it knows CDI."""
+    """Docker. `source="docker"` is Docker's own repository, `"distribution"` the OS package where it knows CDI."""
 
     source: Literal["docker", "distribution"] = "docker"
     data_root: str = ""

@@ -50,9 +50,7 @@ class EditedDaemon(Fault):
 
     name = "edited-daemon-json"
     summary = "daemon.json was edited by hand: foreign keys in, ours out"
-    happens = (
-        "ours are merged in, foreign ones stay; the engine restarts between drain and admit, then everything serves"
-    )
+    happens = "ours are merged in, foreign ones stay; Docker restarts between drain and admit, then everything serves"
     says = "Merge daemon.json"
     then = "nothing to do"
     moment = SERVING

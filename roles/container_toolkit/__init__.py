@@ -1,7 +1,7 @@
 """NVIDIA Container Toolkit: four packages of one version, a CDI specification of the loaded driver, and the proof.
 
 GPUs are attached by CDI alone (`--device nvidia.com/gpu=…`), so no runtime is registered with Docker. Comes after
-driver and engine: the specification describes the one, the proof needs the other.
+driver and Docker: the specification describes the one, the proof needs the other.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from roles.steps import Reading, check, step
 
 
 def apply(mine: Slice, below: list[OperationMeta] | None = None) -> list[OperationMeta]:
-    """Containers see every GPU, proven for these versions. `below`: steps of driver and engine. Returns the steps."""
+    """Containers see every GPU, proven for these versions. `below`: steps of driver and Docker. Returns the steps."""
     repository = operations.repository(mine, settings(host))
     look = Reading(ToolkitHost, {"repository": repository})
     under = list(below or ())

@@ -1,6 +1,6 @@
-"""The Docker engine: able to inject GPUs by CDI, its logs bounded, its data on the big disk, its settings merged.
+"""The Docker daemon: able to inject GPUs by CDI, its logs bounded, its data on the big disk, its settings merged.
 
-Everything is in place before the engine first starts, so a fresh host never restarts it. A host that already runs one
+Everything is in place before the daemon first starts, so a fresh host never restarts it. A host that already runs one
 gets a restart only when the merged settings differ; whether that may happen now is decided by who calls this. That no
 other Docker is in its place, preflight has judged (roles/preflight/docker.py).
 """
@@ -19,15 +19,13 @@ from roles.steps import Reading, check, step
 
 
 def apply(mine: Slice) -> list[OperationMeta]:
-    """The engine runs with the merged settings, starts at boot and stays at its version. Returns the steps."""
+    """The daemon runs with the merged settings, starts at boot and stays at its version. Returns the steps."""
     chosen = settings(host)
     wanted = operations.Wanted.of(mine, chosen)
     look = Reading(DockerHost, {"repository": wanted.repository})
     known = step(look, lambda seen: operations.repository(seen, wanted), name="Docker | Know the repository")
     daemon = step(look, lambda seen: operations.daemon(seen, wanted), name="Docker | Merge daemon.json")
-    packages = step(
-        look, lambda seen: operations.packages(seen, wanted), after=[known], name="Docker | Install the engine"
-    )
+    packages = step(look, lambda seen: operations.packages(seen, wanted), after=[known], name="Docker | Install Docker")
     before = [packages, daemon]
     if wanted.data_root:
         before.append(
@@ -42,10 +40,10 @@ def apply(mine: Slice) -> list[OperationMeta]:
         look,
         lambda seen: operations.run(seen, wanted),
         after=before,
-        name="Docker | Run the engine with these settings",
+        name="Docker | Run the daemon with these settings",
     )
     hold = step(look, operations.hold_packages, after=[packages], name="Docker | Hold the version")
     files = operations.guards()
     guard = step(look, lambda seen: write_missing(files, seen), name="Docker | Keep upgrades and needrestart away")
-    checked = check(look, lambda seen: verify.judge(seen, chosen), after=[run], name="Docker | Verify the engine")
+    checked = check(look, lambda seen: verify.judge(seen, chosen), after=[run], name="Docker | Verify the daemon")
     return [known, *before, run, hold, guard, checked]

@@ -17,7 +17,7 @@ class Defaults:
     repository: str = "https://download.docker.com/linux"
     key_fingerprint: str = "9DC858229FC7DD38854AE2D88D81803C0EBFCD88"
     engine_floor: str = DOCKER_FLOOR
-    """The first engine that reads CDI schema 0.7.0, which the container toolkit writes since 1.19."""
+    """The first Docker that reads CDI schema 0.7.0, which the container toolkit writes since 1.19."""
     log_max_mib: int = 50
     log_files: int = 4
     confirm_seconds: int = 90

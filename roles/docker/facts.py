@@ -21,7 +21,7 @@ PACKAGES = (
 
 
 class DockerHost(FactBase[Seen]):
-    """Packages, repository, both configuration files in full, and whether the engine is older than them."""
+    """Packages, repository, both configuration files in full, and whether the daemon is older than them."""
 
     default = Seen
 
@@ -34,9 +34,9 @@ class DockerHost(FactBase[Seen]):
             ask_units("docker.service", "docker.socket", "containerd.service"),
             ask_value("daemon", f"base64 -w0 {paths.DAEMON}"),
             ask_value("containerd", f"base64 -w0 {paths.CONTAINERD}"),
-            ask_value("engine", "dockerd --version"),
+            ask_value("docker", "dockerd --version"),
             ask_value("unconfirmed", f"ls {KEPT}/docker"),
-            # An engine that started before its settings were written runs without them: a run that was cut off.
+            # A daemon that started before its settings were written runs without them: a run that was cut off.
             ask_value("stale-docker", _started_before("docker.service", paths.DAEMON)),
             ask_value("stale-containerd", _started_before("containerd.service", paths.CONTAINERD)),
         )
@@ -49,7 +49,7 @@ class DockerHost(FactBase[Seen]):
 def _started_before(unit: str, path: str) -> str:
     """Shell that prints "stale" when the unit's process began before the file was last written (microseconds).
 
-    Its process, not the unit: settings are read at the beginning, and on a slow host an engine is "active" seconds
+    Its process, not the unit: settings are read at the beginning, and on a slow host a daemon is "active" seconds
     later. A server's own restart may have begun it, between the look at the file and its writing.
     """
     shown = f"systemctl show --timestamp=us --value {unit} --property"

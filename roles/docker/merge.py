@@ -14,11 +14,11 @@ def own_keys(current: Mapping[str, Any], chosen: Defaults, data_root: str, extra
     """The keys this project sets, given what is there; `extra` is the inventory's and wins.
 
     A log driver that somebody chose is left to them, except that json-file, Docker's unbounded default, gets bounds.
-    Open files are no key of ours: engine 29 lowered them for every container, and ours asks for what it needs itself.
+    Open files are no key of ours: Docker 29 lowered them for every container, and ours asks for what it needs itself.
     """
     keys: dict[str, Any] = {"features": {"cdi": True}}
     bounds = {"max-size": f"{chosen.log_max_mib}m", "max-file": str(chosen.log_files)}
-    # Options without a driver are those of json-file, the default; `local` knows fewer and the engine would not start.
+    # Options without a driver are those of json-file, the default; `local` knows fewer and the daemon would not start.
     driver = current.get("log-driver") or ("json-file" if current.get("log-opts") else None)
     if driver is None:
         keys |= {"log-driver": "local", "log-opts": bounds}

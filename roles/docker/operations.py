@@ -17,10 +17,10 @@ from roles.docker.defaults import Defaults
 from roles.seen import Seen
 from roles.steps import Command, Refuse, write
 
-ENGINE = ("docker-ce", "docker-ce-cli", "containerd.io")
+OF_DOCKER = ("docker-ce", "docker-ce-cli", "containerd.io")
 DISTRIBUTION = ("docker.io", "containerd", "runc")
 STOP_SECONDS, START_SECONDS, STOP_MARGIN_SECONDS = 90, 60, 30
-"""What systemd gives docker.service to stop (its own default), what an engine takes to start, and what the end of a
+"""What systemd gives docker.service to stop (its own default), what the daemon takes to start, and what the end of a
 server takes beyond its `stop_seconds`, as in the TimeoutStopSec of its unit."""
 UNTOUCHED = "no package was installed by the docker role; its settings were not touched"
 
@@ -33,7 +33,7 @@ class Wanted:
     packages: dict[str, str]
     data_root: str
     restart_seconds: int
-    """An engine stops its containers first, and each has its time: the servers of this host the longest."""
+    """The daemon stops its containers first, and each has its time: the servers of this host the longest."""
     chosen: Defaults
     extra: Mapping[str, Any]
 
@@ -45,7 +45,7 @@ class Wanted:
         stops = (server.stop_seconds + STOP_MARGIN_SECONDS for server in mine.servers)
         return cls(
             repository=_repository(mine, chosen) if from_docker else None,
-            packages=dict.fromkeys(ENGINE if from_docker else DISTRIBUTION[:1], ""),
+            packages=dict.fromkeys(OF_DOCKER if from_docker else DISTRIBUTION[:1], ""),
             data_root=mine.docker.data_root or (f"{disk.mount}/docker" if disk else ""),
             restart_seconds=max([STOP_SECONDS, *stops]) + START_SECONDS,
             chosen=chosen,
@@ -72,7 +72,7 @@ def repository(seen: Seen, wanted: Wanted) -> Iterator[Command]:
 
 
 def packages(seen: Seen, wanted: Wanted) -> Iterator[Command]:
-    """Commands that install the engine."""
+    """Commands that install Docker."""
     yield from apt.install(
         wanted.packages, seen.packages, repository=wanted.repository.name if wanted.repository else "", recommends=False
     )
@@ -121,7 +121,7 @@ def _unreadable(error: Exception) -> Refusal:
 def image_store(seen: Seen, wanted: Wanted) -> Iterator[Command]:
     """The command that moves containerd's root beside the data root.
 
-    Engine 29 keeps images in containerd on fresh hosts, older ones under the data root: 15 GB each, so both are moved.
+    Docker 29 keeps images in containerd on fresh hosts, older ones under the data root: 15 GB each, so both are moved.
     """
     config = b64decode(seen.value("containerd")).decode()
     new = merge.with_root(config, f"{wanted.data_root.rstrip('/').rsplit('/', 1)[0]}/containerd")
@@ -130,7 +130,7 @@ def image_store(seen: Seen, wanted: Wanted) -> Iterator[Command]:
 
 
 def run(seen: Seen, wanted: Wanted) -> Iterator[Command]:
-    """Commands after which the engine runs with the settings on disk and starts at boot."""
+    """Commands after which the daemon runs with the settings on disk and starts at boot."""
     if not seen.unit("docker.service").exists:
         return
     if not seen.unit("docker.service").starts_at_boot:
@@ -138,7 +138,7 @@ def run(seen: Seen, wanted: Wanted) -> Iterator[Command]:
     if seen.value("stale-containerd"):
         yield "systemctl restart containerd.service"
     if seen.value("stale-docker") or seen.value("stale-containerd"):
-        # Refused settings must not take a running engine down with them.
+        # Refused settings must not take a running daemon down with them.
         yield f"dockerd --validate --config-file {paths.DAEMON} >/dev/null"
         yield from watched(wanted).around([], risky=_brought("restart"))
     elif not seen.unit("docker.service").runs:
@@ -150,7 +150,7 @@ def run(seen: Seen, wanted: Wanted) -> Iterator[Command]:
 
 
 def _brought(verb: str) -> str:
-    """Starts or restarts the engine, also after it failed so often that systemd had given it up; else shows its log."""
+    """Starts or restarts the daemon, also after it failed so often that systemd had given it up; else shows its log."""
     forgiven = "systemctl reset-failed docker.service docker.socket 2>/dev/null"
     shown = "{ journalctl -u docker.service -n 15 -o cat >&2; false; }"
     return f"{{ {forgiven}; systemctl {verb} docker.service || {shown}; }}"
@@ -158,9 +158,9 @@ def _brought(verb: str) -> str:
 
 def hold_packages(seen: Seen) -> Iterator[Command]:
     """The command that holds what is not held yet."""
-    yield from apt.hold((*ENGINE, *DISTRIBUTION), seen.packages)
+    yield from apt.hold((*OF_DOCKER, *DISTRIBUTION), seen.packages)
 
 
 def guards() -> dict[str, str]:
-    """Settings that keep unattended-upgrades and needrestart off the engine: path, content."""
+    """Settings that keep unattended-upgrades and needrestart off Docker: path, content."""
     return {paths.UPGRADES: paths.UPGRADES_CONTENT, paths.NEEDRESTART: paths.NEEDRESTART_CONTENT}

@@ -12,7 +12,7 @@ from roles.units import UnitState, ask
 
 @dataclass(frozen=True)
 class PullState:
-    """Whether the engine has the image, and what its unit does. A host without Docker has no image."""
+    """Whether Docker has the image, and what its unit does. A host without Docker has no image."""
 
     has_image: bool = False
     unit: UnitState = field(default_factory=UnitState)
@@ -24,7 +24,7 @@ class PullState:
 
 
 class Pull(FactBase[PullState]):
-    """Asks the engine for the image under the very reference it is pulled by, and systemd for the unit."""
+    """Asks Docker for the image under the very reference it is pulled by, and systemd for the unit."""
 
     def command(self, reference: str, unit: str) -> str:
         image = f"docker image inspect -f 'image={{{{.Id}}}}' {shlex.quote(reference)} 2>/dev/null || true"

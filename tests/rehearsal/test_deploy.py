@@ -19,7 +19,7 @@ MAY_BE_DONE_BY_THEN = {
     "Base | Keep the clock": "the package starts its service when it is installed",
     "Driver | Load the modules": "the reboot loads them",
     "Driver | Run the persistence daemon": "the package starts its service when it is installed",
-    "Docker | Run the engine with these settings": "the package starts it, with the settings written before",
+    "Docker | Run the daemon with these settings": "the package starts it, with the settings written before",
     "Toolkit | Describe the GPUs for CDI": "the package's own unit does it when it is installed",
     "Model store | Install the fetch": "asked again after the reboot",
     "Model store | Start fetching weights": "asked again after the reboot",
