@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -40,15 +41,17 @@ class Run:
 
 def pyinfra(
     *words: str, log: Path | None = None, tell: bool = True, at: str = "", strike: Callable[[], None] | None = None,
-    heard: Callable[[str], None] | None = None,
+    heard: Callable[[str], None] | None = None, checkout: Path = REPOSITORY,
 ) -> Run:  # fmt: skip
-    """Runs pyinfra with these words in the repository; its output goes to `log` and, told or when it fails, to us.
+    """Runs pyinfra with these words in the repository, or in another checkout of it.
+
+    Its output goes to `log` and, told or when it fails, to us.
 
     `strike` is called once, when the first operation begins whose label starts with `at`, and the run goes on.
     `heard` is called with every line as it comes.
     """
     run, stage, began = Run(), "Prepare", time.monotonic()
-    process = _started(words)
+    process = _started(words, checkout)
     assert process.stdout is not None
     entered = began
     try:
@@ -87,10 +90,12 @@ def control_pid(places: Places) -> int | None:
     return int(number) if number and command.exists() and b"pyinfra" in command.read_bytes() else None
 
 
-def _started(words: tuple[str, ...]) -> subprocess.Popen[str]:
+def _started(words: tuple[str, ...], checkout: Path) -> subprocess.Popen[str]:
     program = str(Path(sys.executable).with_name("pyinfra"))
+    # The packages of that checkout, and not those the virtual environment was made with.
+    environment = os.environ | ({"PYTHONPATH": str(checkout)} if checkout != REPOSITORY else {})
     process = subprocess.Popen(
-        [program, *words], cwd=REPOSITORY, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        [program, *words], cwd=checkout, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
     (Places.here().root / "control.pid").write_text(f"{process.pid}\n")
     return process

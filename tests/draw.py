@@ -51,6 +51,7 @@ class Dealt:
 # Minutes of a slow day beside three other lanes on 2 cores. Lanes are the modules' xdist groups.
 MODULES: dict[str, Whole | Dealt] = {
     "tests/faults/test_bare.py": Whole("number-7", 0, 4),
+    "tests/faults/test_before.py": Whole("number-7", 3, 5),
     "tests/faults/test_disks.py": Whole("number-7", 1, 4),
     "tests/faults/test_ends.py": Whole("number-7", 0, 6),
     "tests/faults/test_halves.py": Whole("number-7", 1, 8),

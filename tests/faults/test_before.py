@@ -1,0 +1,90 @@
+"""A host that the version before this one deployed is brought over by a plain run, and can go back.
+
+The version before is this repository's own history: its code is unpacked beside, and deploys to the same machine.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import tarfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from rehearsal.places import REPOSITORY
+from rehearsal.pyinfra_run import Run, pyinfra
+from tests.faults.scene import INVENTORY, NAME, PLACES, Scene, answers, fresh, until
+
+pytestmark = [pytest.mark.faults, pytest.mark.xdist_group("number-7")]
+
+BEFORE = "d5cd8369152dced685460d1d59f1c4fe419e60a5"
+WEIGHTS = "find /var/lib/enginehouse/weights -type f -printf '%p %i\\n' | sort"
+HISTORY = "cat /var/lib/enginehouse/history.jsonl"
+
+
+@dataclass(frozen=True)
+class Brought:
+    """The host before and after the plain run that brought it over."""
+
+    scene: Scene
+    old_release: str
+    old_weights: str
+    run: Run
+    swaps: list[dict[str, str]]
+    """What the host's history has since."""
+
+
+def unpacked(commit: str, directory: Path) -> Path:
+    """A checkout of that commit that shares this one's rehearsal. Fails where the clone does not have the commit."""
+    archive = subprocess.run(["git", "archive", commit], cwd=REPOSITORY, capture_output=True, check=False)
+    if archive.returncode:
+        pytest.fail(
+            f"the version before, commit {commit[:7]}, is not in this clone: no host of it can be brought over\n"
+            f"  said    {archive.stderr.decode().strip()}\n  try     git fetch --unshallow, then run again"
+        )
+    with tarfile.open(fileobj=io.BytesIO(archive.stdout)) as files:
+        files.extractall(directory, filter="data")
+    (directory / ".rehearsal").symlink_to(REPOSITORY / ".rehearsal")
+    return directory
+
+
+@pytest.fixture(scope="module")
+def brought(rehearsal: None, tmp_path_factory: pytest.TempPathFactory) -> Brought:
+    """A bare machine, deployed by the version before, then by this one."""
+    checkout = unpacked(BEFORE, tmp_path_factory.mktemp("before"))
+    scene = Scene(fresh())
+    first = pyinfra(INVENTORY, "deploy.py", "-y", tell=False, checkout=checkout)
+    (PLACES.root / "before.log").write_text(first.output)
+    assert first.code == 0, first.output[-4000:]
+    assert answers(scene.one)
+    old_release, old_weights = scene.current(), scene.says(WEIGHTS)
+    known = len(scene.says(HISTORY).splitlines())
+    run = scene.deploy()
+    swaps = [json.loads(line) for line in scene.says(HISTORY).splitlines()[known:]]
+    return Brought(scene, old_release, old_weights, run, swaps)
+
+
+def test_a_plain_run_brings_it_over_with_one_swap(brought: Brought) -> None:
+    assert brought.run.code == 0, brought.run.output[-4000:]
+    assert [(swap["result"], swap["from"]) for swap in brought.swaps] == [("serves", brought.old_release)]
+    assert until(lambda: answers(brought.scene.one), 60)
+
+
+def test_it_loses_no_weights_and_fetches_none_again(brought: Brought) -> None:
+    assert brought.old_weights and brought.scene.says(WEIGHTS) == brought.old_weights
+
+
+def test_nothing_is_left_to_do_after_it(brought: Brought) -> None:
+    again = brought.scene.deploy()
+    assert again.is_silent, again.output[-4000:]
+
+
+def test_the_release_before_is_still_there_and_rollback_serves_it(brought: Brought) -> None:
+    run = pyinfra(INVENTORY, "rollback.py", "-y", "--limit", NAME, tell=False)
+    assert run.code == 0, run.output[-4000:]
+    served = brought.scene.current(), until(lambda: answers(brought.scene.one), 60)
+    assert served == (brought.old_release, True)
+    assert brought.scene.deploy().code == 0
