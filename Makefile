@@ -5,6 +5,7 @@
 PYTHON    ?= python3
 INVENTORY ?= inventories/h100.py
 MACHINES  ?= d13a
+OTHER     ?= python3.13
 VENV      := .venv
 RUN       := $(VENV)/bin
 READY     := $(VENV)/.ready
@@ -19,7 +20,7 @@ test: LANES = -n 3 $(GROUPS)
 faults faults-share: LANES = -n 4 $(GROUPS)
 
 .DEFAULT_GOAL := help
-.PHONY: help plan deploy rehearse rehearse-qemu rehearse-down test faults faults-share gpu measure unit lint lock clean rehearsal-packages
+.PHONY: help plan deploy rehearse rehearse-qemu rehearse-down test faults faults-share gpu measure unit unit-python lint lock clean rehearsal-packages
 
 help: ## what can be typed here
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 18
@@ -64,6 +65,15 @@ lint: $(TESTREADY) ## what a reviewer would check first
 
 unit: $(TESTREADY) ## everything that needs neither machine nor network
 	$(RUN)/pytest -m "not rehearsal and not faults" $(PYTEST_ARGS)
+
+# No torch: the encoders' tests and the benchmarks' need it, and the image they run in has a Python of its own.
+unit-python: ## tests of decisions, roles and host programs with another Python: make unit-python OTHER=python3.13
+	@command -v $(OTHER) >/dev/null || { echo "there is no $(OTHER) here. Try: make unit-python OTHER=/path/to/python3"; exit 1; }
+	$(OTHER) -m venv .cache/unit-$(notdir $(OTHER))
+	.cache/unit-$(notdir $(OTHER))/bin/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	.cache/unit-$(notdir $(OTHER))/bin/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-test.lock
+	.cache/unit-$(notdir $(OTHER))/bin/python -m pytest -m "not rehearsal and not faults" -p no:cacheprovider \
+	  tests/unit tests/roles $(PYTEST_ARGS)
 
 test: lint ## everything that proves the repository right, rehearsal machines included
 	$(RUN)/python -m rehearsal requirements --install --tests

@@ -38,8 +38,8 @@ def up(names: tuple[str, ...], debian: str | None, kind: str, gpu: str, install:
         chosen = [name for name in names or ("d13a",) if (debian or _release_of(name)) == release]
         if chosen:
             began = time.monotonic()
-            for one in machines.up(chosen, release, KINDS[gpu](), places=places, kind=kind):
-                click.echo(f"{one.name}  {one.address}  Debian {one.debian}  {one.state}")
+            for machine in machines.up(chosen, release, KINDS[gpu](), places=places, kind=kind):
+                click.echo(f"{machine.name}  {machine.address}  Debian {machine.debian}  {machine.state}")
             click.echo(f"{time.monotonic() - began:.1f} s; ssh -F {places.ssh_config} {chosen[0]}")
 
 
@@ -52,8 +52,8 @@ def down() -> None:
 @main.command()
 def status() -> None:
     """List the machines: name, address, release, state."""
-    for one in machines.known():
-        click.echo(f"{one.name:12}{one.address:16}Debian {one.debian}  {one.kind}  {one.state}")
+    for machine in machines.known():
+        click.echo(f"{machine.name:12}{machine.address:16}Debian {machine.debian}  {machine.kind}  {machine.state}")
 
 
 @main.command()
@@ -97,8 +97,8 @@ def snapshot(name: str, snapshot: str) -> None:
 @click.argument("names", nargs=-1, required=True)
 def fork(snapshot: str, names: tuple[str, ...]) -> None:
     """Make and start machines from a snapshot."""
-    for one in machines.up(names, snapshot=snapshot):
-        click.echo(f"{one.name}  {one.address}  Debian {one.debian}  {one.state}")
+    for machine in machines.up(names, snapshot=snapshot):
+        click.echo(f"{machine.name}  {machine.address}  Debian {machine.debian}  {machine.state}")
 
 
 @main.command(context_settings={"ignore_unknown_options": True})
@@ -147,20 +147,20 @@ def requirements_(packages: bool, install: bool, tests: bool, faults: bool) -> N
 @click.option("--undo", is_flag=True, help="put right what a person would mend")
 def fault(name: str, machine_name: str, undo: bool) -> None:
     """Let something go wrong on a machine; `faults` lists what can."""
-    chosen, one = faults.fault(name), machines.named(machine_name)
+    chosen, machine = faults.fault(name), machines.named(machine_name)
     if undo:
-        chosen.undo(one)
-        click.echo(f"{one.name}: {chosen.name} is put right")
+        chosen.undo(machine)
+        click.echo(f"{machine.name}: {chosen.name} is put right")
         return
-    chosen.strike(one)
-    click.echo(f"{one.name}: {chosen.summary}\n  then    {chosen.happens}")
+    chosen.strike(machine)
+    click.echo(f"{machine.name}: {chosen.summary}\n  then    {chosen.happens}")
 
 
 @main.command("faults")
 def faults_() -> None:
     """List what can go wrong, and when in a deploy `make rehearse FAULT=…` lets it."""
-    for each in faults.FAULTS.values():
-        click.echo(f"{each.name:20}{each.summary}\n{'':20}at      {each.moment}; on {' and '.join(each.kinds)}")
+    for kind in faults.FAULTS.values():
+        click.echo(f"{kind.name:20}{kind.summary}\n{'':20}at      {kind.moment}; on {' and '.join(kind.kinds)}")
 
 
 def _release_of(name: str) -> str:

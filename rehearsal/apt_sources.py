@@ -48,8 +48,8 @@ def debian_sources(debian: str) -> list[Source]:
     Refuses: when apt here names no Debian archive (an Ubuntu outer machine) and ENGINEHOUSE_DEBIAN_MIRROR is not set.
     """
     mirror = os.environ.get("ENGINEHOUSE_DEBIAN_MIRROR")
-    found = [Source((mirror,), ("stable",), ("main",))] if mirror else outer_sources()
-    translated = [told for source in found if (told := for_release(source, CODENAMES[debian]))]
+    sources = [Source((mirror,), ("stable",), ("main",))] if mirror else outer_sources()
+    translated = [translation for source in sources if (translation := for_release(source, CODENAMES[debian]))]
     if not translated:
         raise RehearsalRefused(
             "apt on this machine names no Debian archive to make a machine from\n"
@@ -81,25 +81,25 @@ def for_release(source: Source, codename: str) -> Source | None:
 
 def parse_one_line(text: str) -> list[Source]:
     """Sources of a `sources.list`, `deb [options] URI suite component…` one per line."""
-    found = []
+    sources = []
     for line in text.splitlines():
         match = re.match(r"^\s*deb\s+(?:\[(?P<options>[^\]]*)\]\s*)?(?P<rest>[^#]+)", line)
         if match and len(words := match["rest"].split()) >= 2:
             signed = re.search(r"signed-by=(\S+)", match["options"] or "")
-            found.append(Source((words[0],), (words[1],), tuple(words[2:]), signed[1] if signed else ""))
-    return found
+            sources.append(Source((words[0],), (words[1],), tuple(words[2:]), signed[1] if signed else ""))
+    return sources
 
 
 def parse_deb822(text: str) -> list[Source]:
     """Sources of a `.sources` file; disabled paragraphs and pure `deb-src` ones are left out."""
-    found = []
+    sources = []
     for paragraph in re.split(r"\n\s*\n", text):
         fields = _fields(paragraph)
         wanted = "deb" in fields.get("types", "").split() and fields.get("enabled", "yes").lower() != "no"
         if wanted and "uris" in fields and "suites" in fields:
             uris, suites, components = (tuple(fields.get(key, "").split()) for key in ("uris", "suites", "components"))
-            found.append(Source(uris, suites, components, fields.get("signed-by", "")))
-    return found
+            sources.append(Source(uris, suites, components, fields.get("signed-by", "")))
+    return sources
 
 
 def _fields(paragraph: str) -> dict[str, str]:

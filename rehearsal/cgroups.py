@@ -90,13 +90,13 @@ def limit_disk(number: int, name: str, device: str, bytes_per_second: int) -> No
 
 def _disk_group(number: int, name: str) -> Path:
     mounts = [line.split() for line in Path("/proc/self/mounts").read_text().splitlines()]
-    found = [Path(words[1]) for words in mounts if words[2] == "cgroup" and "blkio" in words[3].split(",")]
-    if not found:
+    mounted = [Path(words[1]) for words in mounts if words[2] == "cgroup" and "blkio" in words[3].split(",")]
+    if not mounted:
         raise RehearsalRefused(
             "this computer has no control group of version 1 for disks, so a machine without a kernel of its own"
             " cannot have a slow one\n  try     python -m rehearsal up v13a --kind qemu"
         )
-    return found[0] / f"rehearsal{number}-{name}"
+    return mounted[0] / f"rehearsal{number}-{name}"
 
 
 def _move(pids: set[int], group: Path) -> None:
@@ -106,9 +106,9 @@ def _move(pids: set[int], group: Path) -> None:
 
 
 def _pids(number: int, name: str) -> set[int]:
-    found: set[int] = set()
+    pids: set[int] = set()
     for group in of_machine(number, name):
         for path, _, _ in os.walk(group):
             with contextlib.suppress(OSError):
-                found.update(int(word) for word in (Path(path) / "cgroup.procs").read_text().split())
-    return found
+                pids.update(int(word) for word in (Path(path) / "cgroup.procs").read_text().split())
+    return pids

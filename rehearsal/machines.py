@@ -57,11 +57,11 @@ def up(
         ssh.make_key(places.identity_file)
         network.bring_up(places)
         wanted = [_existing_or_new(name, debian, hardware or h100(), places, snapshot, kind) for name in names]
-        for one in wanted:
-            one.power_on()
+        for machine in wanted:
+            machine.power_on()
         write_ssh_config(places)
-    for one in wanted:
-        one.wait()
+    for machine in wanted:
+        machine.wait()
     return wanted
 
 
@@ -69,8 +69,8 @@ def down(places: Places | None = None) -> None:
     """No machine, mount, rule or process of this rehearsal is left; snapshots and the cache are kept."""
     places = places or Places.here()
     with places.locked():
-        for one in known(places):
-            one.destroy()
+        for machine in known(places):
+            machine.destroy()
         # A machine whose making was interrupted has a directory but no record.
         remove_tree(places.machines)
         remove_tree(ssh.control_directory(places))
@@ -91,7 +91,7 @@ def snapshot(source: Machine, name: str) -> Path:
 
 def write_ssh_config(places: Places) -> None:
     """ssh_config and known_hosts name the machines there are now."""
-    records = [one.record for one in known(places)]
+    records = [machine.record for machine in known(places)]
     ssh.write_config(places, [(str(r["name"]), str(r["address"]), str(r["host_key"])) for r in records])
 
 

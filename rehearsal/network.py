@@ -102,8 +102,8 @@ def resolvers() -> list[str]:
     """Name servers a machine can reach; a loopback resolver of the outer machine is replaced by the ones behind it."""
     for path in (Path("/etc/resolv.conf"), Path("/run/systemd/resolve/resolv.conf")):
         words = [line.split() for line in path.read_text().splitlines()] if path.exists() else []
-        found = [word[1] for word in words if len(word) > 1 and word[0] == "nameserver"]
-        if reachable := [server for server in found if not server.startswith("127.") and server != "::1"]:
+        addresses = [word[1] for word in words if len(word) > 1 and word[0] == "nameserver"]
+        if reachable := [server for server in addresses if not server.startswith("127.") and server != "::1"]:
             return reachable
     return []
 

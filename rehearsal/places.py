@@ -30,12 +30,12 @@ class Places:
     @classmethod
     def here(cls) -> Places:
         """The rehearsal of this checkout; two at once on one machine take different ENGINEHOUSE_REHEARSAL_NUMBERs."""
-        said = os.environ.get("ENGINEHOUSE_REHEARSAL_NUMBER", "0")
-        if said not in map(str, NUMBERS):
+        wanted = os.environ.get("ENGINEHOUSE_REHEARSAL_NUMBER", "0")
+        if wanted not in map(str, NUMBERS):
             raise RehearsalRefused(
-                f"ENGINEHOUSE_REHEARSAL_NUMBER is {said!r}\n  wanted  0 to 9\n  state   nothing was started"
+                f"ENGINEHOUSE_REHEARSAL_NUMBER is {wanted!r}\n  wanted  0 to 9\n  state   nothing was started"
             )
-        number = int(said)
+        number = int(wanted)
         return cls(REPOSITORY / ".rehearsal" if number == 0 else REPOSITORY / ".rehearsal" / f"number-{number}", number)
 
     @property

@@ -96,8 +96,10 @@ class Process:
 def _detached(command: list[str], log: Path) -> int:
     """Number of a process that is nobody's child here: a shell starts it, tells its number and ends."""
     shell = ["sh", "-c", '"$@" </dev/null >>"$0" 2>&1 & echo $!', str(log), *command]
-    told = subprocess.run(shell, cwd=REPOSITORY, start_new_session=True, check=True, stdout=subprocess.PIPE, text=True)
-    return int(told.stdout)
+    started = subprocess.run(
+        shell, cwd=REPOSITORY, start_new_session=True, check=True, stdout=subprocess.PIPE, text=True
+    )
+    return int(started.stdout)
 
 
 def _started_at(pid: int) -> str:

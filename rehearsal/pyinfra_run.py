@@ -29,8 +29,8 @@ class Run:
     @property
     def totals(self) -> dict[str, int]:
         """The line "Grand total": operations that ran, changed, failed, changed nothing."""
-        found = TOTAL.search(self.output)
-        counts = [int(word) if word.isdigit() else 0 for word in found.groups()] if found else [0] * 4
+        total = TOTAL.search(self.output)
+        counts = [int(word) if word.isdigit() else 0 for word in total.groups()] if total else [0] * 4
         return dict(zip(("hosts", "success", "error", "no_change"), counts, strict=True))
 
     @property
@@ -64,10 +64,10 @@ def pyinfra(
             if strike and at and line.startswith(f"--> Starting operation: {at}"):
                 strike()
                 strike = None
-            if found := OPERATION.search(line):
+            if operation := OPERATION.search(line):
                 now = time.monotonic()
                 run.stages[stage] = run.stages.get(stage, 0.0) + now - entered
-                stage, entered = found[1], now
+                stage, entered = operation[1], now
     except BaseException:
         process.kill()  # or it would go on deploying under whoever comes next
         process.wait()

@@ -96,11 +96,13 @@ def ask(directory: Path, command: str, **arguments: Any) -> Any:
             line.settimeout(ANSWER_SECONDS)
             line.connect(f"/proc/self/fd/{opened}/qmp")
             stream = line.makefile("rw")
-            for each in ({"execute": "qmp_capabilities"}, {"execute": command, "arguments": arguments}):
-                stream.write(json.dumps(each) + "\n")
+            for request in ({"execute": "qmp_capabilities"}, {"execute": command, "arguments": arguments}):
+                stream.write(json.dumps(request) + "\n")
                 stream.flush()
                 # Greetings and events come in between.
-                answer = next(told for told in map(json.loads, stream) if "return" in told or "error" in told)
+                answer = next(
+                    message for message in map(json.loads, stream) if "return" in message or "error" in message
+                )
     finally:
         os.close(opened)
     if "error" in answer:

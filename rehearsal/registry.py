@@ -75,8 +75,8 @@ class Faults:
         """Bytes a second and bytes in all that the answer to this request gets; 0 is no bound."""
         if "/blobs/" not in path:
             return 0, 0
-        said = (file.read_text() if file.exists() else "" for file in (self.slow, self.cut))
-        per_second, in_all = (int(text or 0) for text in said)
+        texts = (file.read_text() if file.exists() else "" for file in (self.slow, self.cut))
+        per_second, in_all = (int(text or 0) for text in texts)
         return per_second, in_all
 
     def has_no_access(self, authorization: str) -> bool:

@@ -91,18 +91,21 @@ def missing_packages(for_tests: bool = False, for_faults: bool = False) -> list[
 
 def explain(lacking: list[Missing]) -> str:
     """The list as a message: what is missing, and the one command that brings what packages bring."""
-    lines = ["this machine cannot host rehearsal machines yet", *(f"  missing {one.what}" for one in lacking)]
-    wanted = sorted({one.package for one in lacking if one.package})
+    lines = [
+        "this machine cannot host rehearsal machines yet",
+        *(f"  missing {requirement.what}" for requirement in lacking),
+    ]
+    wanted = sorted({requirement.package for requirement in lacking if requirement.package})
     if wanted:
         lines.append(f"  try     apt-get install {' '.join(wanted)}   (or `python -m rehearsal up --install`)")
-    if any(not one.package for one in lacking):
+    if any(not requirement.package for requirement in lacking):
         lines.append("  means   no package brings the rest: use a Linux VM where you are root")
     return "\n".join([*lines, "  state   nothing was started"])
 
 
 def install(lacking: list[Missing]) -> None:
     """The packages among what is missing are installed, where the outer machine is of Debian's family."""
-    wanted = sorted({one.package for one in lacking if one.package})
+    wanted = sorted({requirement.package for requirement in lacking if requirement.package})
     if wanted and shutil.which("apt-get"):
         environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
         subprocess.run(["apt-get", "update"], check=True, env=environment)

@@ -77,9 +77,9 @@ def services_up(address: str | None = None) -> Services:
         certificate(folder, list(SERVICE_NAMES), [chosen, "127.0.0.1"])
         started = {process.name for process in _processes(places, chosen, served) if process.start()}
         _fill_registry(places, served.image, renewed=DAEMON in started)
-        told = _describe(places, chosen, served)
-        _write_private(folder / "services.json", told.to_json())
-        return told
+        services = _describe(places, chosen, served)
+        _write_private(folder / "services.json", services.to_json())
+        return services
 
 
 def prepare() -> None:
@@ -94,8 +94,8 @@ def packages() -> list[str]:
 
 
 def _refuse_missing_programs() -> None:
-    found = {name for name in SERVICE_PROGRAMS if shutil.which(name) or Path(name).is_file()}
-    lacking = {package for name, package in SERVICE_PROGRAMS.items() if name not in found}
+    present = {name for name in SERVICE_PROGRAMS if shutil.which(name) or Path(name).is_file()}
+    lacking = {package for name, package in SERVICE_PROGRAMS.items() if name not in present}
     if lacking:
         raise RehearsalRefused(
             f"this machine lacks what the rehearsal's services are made with: {', '.join(sorted(lacking))}\n"
@@ -268,8 +268,9 @@ def main() -> int:
     chosen = parser.parse_args()
     try:
         if chosen.verb == "up":
-            told = services_up(chosen.address)
-            print(f"{told.apt_url}\n{told.image}\n{told.image_digest}\n{told.hub_url}\nlisten on {told.address}")
+            services = services_up(chosen.address)
+            print(services.apt_url, services.image, services.image_digest, services.hub_url, sep="\n")
+            print(f"listen on {services.address}")
         elif chosen.verb == "down":
             services_down()
         elif chosen.verb == "fault":

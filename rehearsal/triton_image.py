@@ -200,7 +200,7 @@ def _ask(connection: http.client.HTTPConnection, method: str, path: str, headers
          body: bytes | io.BufferedReader, wanted: int) -> str:  # fmt: skip
     connection.request(method, path, body, headers)
     answer = connection.getresponse()
-    said = answer.read().decode(errors="replace")
+    body_text = answer.read().decode(errors="replace")
     if answer.status != wanted:
-        raise RuntimeError(f"the registry answered {answer.status} to {method} {path}: {said[:200]}")
+        raise RuntimeError(f"the registry answered {answer.status} to {method} {path}: {body_text[:200]}")
     return answer.getheader("Location", "")

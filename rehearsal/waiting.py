@@ -93,7 +93,7 @@ def _cable(machine: Awaited) -> str:
         subprocess.run(["ip", "-br", "link", "show", link], capture_output=True, text=True, check=False)
         for link in (network.link(machine.name), network.bridge)
     ]
-    return "; ".join(" ".join((each.stdout or each.stderr).split()) for each in shown)
+    return "; ".join(" ".join((shown_link.stdout or shown_link.stderr).split()) for shown_link in shown)
 
 
 def _indented(lines: Iterable[str]) -> str:

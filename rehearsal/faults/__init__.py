@@ -50,7 +50,7 @@ def fault(name: str) -> Fault:
 
 def table() -> str:
     """The table of rehearsal/README.md."""
-    rows = [f"| `{each.name}`: {each.summary} | {each.happens} | {_seen(each)} |" for each in FAULTS.values()]
+    rows = [f"| `{kind.name}`: {kind.summary} | {kind.happens} | {_seen(kind)} |" for kind in FAULTS.values()]
     return "\n".join(["| fault | what happens | what the operator sees, and does |", "| --- | --- | --- |", *rows])
 
 

@@ -56,10 +56,10 @@ class EditedDaemon(Fault):
     moment = SERVING
 
     def apply(self, machine: Machine) -> None:
-        found = json.loads(machine.run(f"cat {DAEMON}").stdout)
-        machine.put(f"{DAEMON}.before", json.dumps(found, indent=4) + "\n")
-        found.pop("features", None)
-        machine.put(DAEMON, json.dumps(found | FOREIGN_KEYS, indent=4) + "\n")
+        settings = json.loads(machine.run(f"cat {DAEMON}").stdout)
+        machine.put(f"{DAEMON}.before", json.dumps(settings, indent=4) + "\n")
+        settings.pop("features", None)
+        machine.put(DAEMON, json.dumps(settings | FOREIGN_KEYS, indent=4) + "\n")
 
     def undo(self, machine: Machine) -> None:
         machine.run(f"rm -f {DAEMON}.before")

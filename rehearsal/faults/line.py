@@ -99,15 +99,15 @@ class DnsGone(Fault):
         )
 
 
-def sent_bytes(one: Machine) -> int:
+def sent_bytes(machine: Machine) -> int:
     """Bytes the machine has received over its cable since it was plugged in."""
-    link = Network(one.places.number).link(one.name)
+    link = Network(machine.places.number).link(machine.name)
     return int(Path(f"/sys/class/net/{link}/statistics/tx_bytes").read_text())
 
 
-def cut_sessions(one: Machine) -> None:
+def cut_sessions(machine: Machine) -> None:
     """Every SSH session of the machine is dead; sshd itself goes on."""
-    one.run(SESSIONS)
+    machine.run(SESSIONS)
 
 
 def _command(pid: str) -> bytes:
@@ -117,10 +117,10 @@ def _command(pid: str) -> bytes:
 
 def watch(name: str, at_bytes: int) -> None:
     """Cuts the sessions of that machine once that many bytes were ever sent to it; gives up after minutes."""
-    one, end = machines.named(name), time.monotonic() + WATCH_SECONDS
+    machine, end = machines.named(name), time.monotonic() + WATCH_SECONDS
     while time.monotonic() < end:
-        if sent_bytes(one) >= at_bytes:
-            return cut_sessions(one)
+        if sent_bytes(machine) >= at_bytes:
+            return cut_sessions(machine)
         time.sleep(0.01)
 
 

@@ -30,6 +30,6 @@ cd /; rm -rf "$made"
 """
 
 
-def bring(one: Machine) -> None:
+def bring(machine: Machine) -> None:
     """The machine's Docker has the image."""
-    one.run(MAKE, input=PROGRAM.read_bytes())
+    machine.run(MAKE, input=PROGRAM.read_bytes())

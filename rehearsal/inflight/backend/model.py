@@ -38,7 +38,7 @@ class TritonPythonModel:
         """Load the engine, or refuse as the real one refuses."""
         configuration = json.loads(args["model_config"])
         self.decoupled = pb_utils.using_decoupled_model_transaction_policy(configuration)
-        self.outputs = {each["name"] for each in configuration["output"]}
+        self.outputs = {output["name"] for output in configuration["output"]}
         try:
             self.engine = Engine({key: value["string_value"] for key, value in configuration["parameters"].items()})
         except Refused as problem:
@@ -124,7 +124,7 @@ class TritonPythonModel:
             name: words(found[row]) if (found := array(request, f"{name}_list")) is not None and found.size else []
             for name in ("stop_words", "bad_words")
         }
-        ids = [int(one) for one in array(request, "input_ids")[row][:length]]
+        ids = [int(token) for token in array(request, "input_ids")[row][:length]]
         seed = int(scalar(request, "seed", scalar(request, "random_seed", 0, row), row))
         least = int(scalar(request, "min_tokens", scalar(request, "min_length", 0, row), row))
         return Asked(ids, count, seed, int(scalar(request, "end_id", -1, row)), least, **lists)
@@ -171,30 +171,30 @@ class TritonPythonModel:
     def _response(self, request, beams, place, asked, began, generated=1):
         row, sequence, _ = place
         shape = (1, len(beams), generated)
-        found = {
+        outputs = {
             "output_ids": np.array([beams], np.int32),
             "sequence_length": np.array([[len(beam) for beam in beams]], np.int32),
             "batch_index": np.array([[row]], np.int32),
             "sequence_index": np.array([[sequence]], np.int32),
         }
         if scalar(request, "return_log_probs", False, row):
-            found["cum_log_probs"] = np.full((1, len(beams)), LOG_PROBABILITY * generated, np.float32)
-            found["output_log_probs"] = np.full(shape, LOG_PROBABILITY, np.float32)
+            outputs["cum_log_probs"] = np.full((1, len(beams)), LOG_PROBABILITY * generated, np.float32)
+            outputs["output_log_probs"] = np.full(shape, LOG_PROBABILITY, np.float32)
         if scalar(request, "return_context_logits", False, row):
-            found["context_logits"] = one_hot([asked.ids], self.engine.vocabulary)
+            outputs["context_logits"] = one_hot([asked.ids], self.engine.vocabulary)
         if scalar(request, "return_generation_logits", False, row):
             ends = [beam[-generated:] if generated else [] for beam in beams]
-            found["generation_logits"] = one_hot([ends], self.engine.vocabulary)
+            outputs["generation_logits"] = one_hot([ends], self.engine.vocabulary)
         if scalar(request, "return_perf_metrics", False, row):
-            found |= {name: np.array([[began if name == TIMES[0] else time.time_ns()]], np.int64) for name in TIMES}
-            found |= {name: np.zeros((1, 1), np.int32) for name in COUNTS}
-            found["acceptance_rate"] = np.zeros((1, 1), np.float32)
+            outputs |= {name: np.array([[began if name == TIMES[0] else time.time_ns()]], np.int64) for name in TIMES}
+            outputs |= {name: np.zeros((1, 1), np.int32) for name in COUNTS}
+            outputs["acceptance_rate"] = np.zeros((1, 1), np.float32)
         if scalar(request, "return_num_input_tokens", False, row):
-            found["num_input_tokens"] = np.array([[len(asked.ids)]], np.int32)
+            outputs["num_input_tokens"] = np.array([[len(asked.ids)]], np.int32)
         if scalar(request, "return_num_output_tokens", False, row):
-            found["num_output_tokens"] = np.array([[generated]], np.int32)
+            outputs["num_output_tokens"] = np.array([[generated]], np.int32)
         wanted = {name for name in request.requested_output_names() if name in self.outputs}
-        return pb_utils.InferenceResponse([pb_utils.Tensor(name, found[name]) for name in found if name in wanted])
+        return pb_utils.InferenceResponse([pb_utils.Tensor(name, outputs[name]) for name in outputs if name in wanted])
 
     def finalize(self):
         """Say goodbye in the log, so that a clean stop can be told from a killed process."""
@@ -221,8 +221,8 @@ def array(request, name):
 
 def scalar(request, name, otherwise, row=0):
     """One row's value of an input that has one a row."""
-    found = array(request, name)
-    return otherwise if found is None or not found.size else found.reshape(-1)[row]
+    values = array(request, name)
+    return otherwise if values is None or not values.size else values.reshape(-1)[row]
 
 
 def one_hot(ids, vocabulary):

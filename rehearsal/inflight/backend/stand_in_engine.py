@@ -104,11 +104,11 @@ class Engine:
         here = int(os.environ.get("OMPI_COMM_WORLD_SIZE", "1"))
         if ranks != here:
             raise Refused(f"mpiSize == tp * pp does not hold: the engine has {ranks} ranks and MPI has {here}")
-        found = []
+        headers = []
         for rank in range(ranks):
             with (self.folder / f"rank{rank}.engine").open("rb") as file:
-                found.append(json.loads(file.readline()))
-        return found
+                headers.append(json.loads(file.readline()))
+        return headers
 
     def _check_engine(self):
         if self.configuration["version"] != VERSION:
@@ -145,10 +145,10 @@ def gpu_sm():
     """Compute capability of the first GPU, as `90`."""
     command = ["nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader"]
     try:
-        told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     except (OSError, subprocess.SubprocessError) as trouble:
         raise Refused(f"no CUDA-capable device is detected ({trouble})") from None
-    return told.splitlines()[0].strip().replace(".", "")
+    return output.splitlines()[0].strip().replace(".", "")
 
 
 def _newer_than(floor):

@@ -15,14 +15,14 @@ def main():
     options = parser.parse_args()
     tokenizer = Tokenizer.from_file(str(options.model_dir / "tokenizer.json"))
     words = sorted(tokenizer.get_vocab().items(), key=lambda item: item[1])
-    said = json.loads((options.model_dir / "config.json").read_text()).get("eos_token_id", [])
-    told = {
+    stop_tokens = json.loads((options.model_dir / "config.json").read_text()).get("eos_token_id", [])
+    info = {
         "encoded_vocab": [word for word, _ in words],
         "tokenizer_str": tokenizer.to_str(),
-        "stop_token_ids": [said] if isinstance(said, int) else said,
+        "stop_token_ids": [stop_tokens] if isinstance(stop_tokens, int) else stop_tokens,
     }
     options.output_dir.mkdir(parents=True, exist_ok=True)
-    (options.output_dir / "xgrammar_tokenizer_info.json").write_text(json.dumps(told))
+    (options.output_dir / "xgrammar_tokenizer_info.json").write_text(json.dumps(info))
 
 
 if __name__ == "__main__":

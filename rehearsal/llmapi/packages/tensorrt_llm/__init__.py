@@ -13,10 +13,10 @@ __version__ = "1.2.1"
 
 def _require_openai():
     module = "openai.types.responses.response_content_part_added_event"
-    found = _find_spec("openai")
-    if found is None or not found.submodule_search_locations:
+    spec = _find_spec("openai")
+    if spec is None or not spec.submodule_search_locations:
         raise ModuleNotFoundError("No module named 'openai'", name="openai")
-    path = _Path(found.submodule_search_locations[0]).joinpath(*module.split(".")[1:]).with_suffix(".py")
+    path = _Path(spec.submodule_search_locations[0]).joinpath(*module.split(".")[1:]).with_suffix(".py")
     if "class PartReasoningText" not in path.read_text():
         message = f"cannot import name 'PartReasoningText' from '{module}' ({path})"
         raise ImportError(message, name=module, path=str(path))

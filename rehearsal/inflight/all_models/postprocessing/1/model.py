@@ -28,7 +28,7 @@ class TritonPythonModel:
         tokens = pb_utils.get_input_tensor_by_name(request, "TOKENS_BATCH").as_numpy()
         lengths = pb_utils.get_input_tensor_by_name(request, "SEQUENCE_LENGTH").as_numpy()
         texts = [
-            self.tokenizer.decode([int(one) for one in ids[:length]], skip_special_tokens=self.without_special_tokens)
+            self.tokenizer.decode(list(map(int, ids[:length])), skip_special_tokens=self.without_special_tokens)
             for row, row_lengths in zip(tokens, lengths, strict=True)
             for ids, length in zip(row, row_lengths, strict=True)
         ]

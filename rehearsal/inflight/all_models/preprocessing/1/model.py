@@ -41,7 +41,7 @@ class TritonPythonModel:
         longest = max(len(row) for row in rows)
         ends, pads = self._ids(request, "END_ID", len(rows)), self._ids(request, "PAD_ID", len(rows))
         padded = [row + [self.end] * (longest - len(row)) for row in rows]
-        found = {
+        outputs = {
             "INPUT_ID": np.array(padded, np.int32),
             "REQUEST_INPUT_LEN": np.array([[len(row)] for row in rows], np.int32),
             "DECODER_INPUT_ID": pads,
@@ -53,7 +53,7 @@ class TritonPythonModel:
             "OUT_END_ID": ends,
             "OUT_PAD_ID": pads,
         }
-        return pb_utils.InferenceResponse([pb_utils.Tensor(name, value) for name, value in found.items()])
+        return pb_utils.InferenceResponse([pb_utils.Tensor(name, value) for name, value in outputs.items()])
 
     def _ids(self, request, name, rows):
         given = values(request, name)
@@ -69,13 +69,13 @@ class TritonPythonModel:
             for row in given
         ]
         width = max(1, *(sum(len(ids) for ids in row) for row in lists))
-        found = np.zeros((rows, 2, width), np.int32)
-        found[:, 1] = -1
-        for place, row in zip(found, lists, strict=True):
+        packed = np.zeros((rows, 2, width), np.int32)
+        packed[:, 1] = -1
+        for place, row in zip(packed, lists, strict=True):
             flat = [token for ids in row for token in ids]
             place[0, : len(flat)] = flat
             place[1, : len(row)] = np.cumsum([len(ids) for ids in row])
-        return found
+        return packed
 
 
 def values(request, name):
@@ -88,7 +88,7 @@ def end_token(folder, tokenizer):
     """The id that ends an answer, as the checkpoint's files say."""
     for name in ("generation_config.json", "config.json"):
         if (folder / name).is_file():
-            said = json.loads((folder / name).read_text()).get("eos_token_id")
-            if said is not None:
-                return said if isinstance(said, int) else said[0]
+            token = json.loads((folder / name).read_text()).get("eos_token_id")
+            if token is not None:
+                return token if isinstance(token, int) else token[0]
     return tokenizer.get_vocab_size() - 1

@@ -21,7 +21,7 @@ class TritonPythonModel:
         configuration = json.loads(args["model_config"])
         parameters = {key: value["string_value"] for key, value in configuration["parameters"].items()}
         self.decoupled = pb_utils.using_decoupled_model_transaction_policy(configuration)
-        self.outputs = {each["name"] for each in configuration["output"]}
+        self.outputs = {output["name"] for output in configuration["output"]}
         self.decoder = TritonDecoder(
             streaming=self.decoupled,
             accumulate=parameters.get("accumulate_tokens", "").lower() in ("true", "yes", "1", "t"),
@@ -34,26 +34,26 @@ class TritonPythonModel:
 
     def execute(self, requests):
         """One request after another: through its sender where answers stream, else one response for each."""
-        found = []
+        responses = []
         for request in requests:
             sender = request.get_response_sender() if self.decoupled else None
             for response in self._responses(request):
                 if sender:
                     sender.send(response)
                 else:
-                    found.append(response)
+                    responses.append(response)
             if sender:
                 sender.send(flags=FINAL)
-        return None if self.decoupled else found
+        return None if self.decoupled else responses
 
     def _responses(self, request):
         try:
-            for text, found in self.decoder.decode(request, str(uuid.uuid4())):
-                yield self._response(text, found)
+            for text, outputs in self.decoder.decode(request, str(uuid.uuid4())):
+                yield self._response(text, outputs)
         except Exception as trouble:  # one request's trouble is that request's answer
             yield pb_utils.InferenceResponse([], error=pb_utils.TritonError(str(trouble)))
 
-    def _response(self, text, found):
+    def _response(self, text, outputs):
         tensors = [pb_utils.Tensor("text_output", np.array(text, dtype=np.object_))]
-        tensors += [pb_utils.Tensor(name, value) for name, value in found.items() if name in self.outputs]
+        tensors += [pb_utils.Tensor(name, value) for name, value in outputs.items() if name in self.outputs]
         return pb_utils.InferenceResponse(tensors)

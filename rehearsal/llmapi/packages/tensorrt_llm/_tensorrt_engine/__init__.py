@@ -38,7 +38,7 @@ class LLM(Base):
 def header(path):
     """The first line of an engine."""
     with path.open("rb") as engine:
-        found = json.loads(engine.readline())
-    if not found.get("rehearsal stand-in"):
+        first_line = json.loads(engine.readline())
+    if not first_line.get("rehearsal stand-in"):
         raise RuntimeError(f"{path} is not an engine of this stand-in")
-    return found
+    return first_line

@@ -69,8 +69,8 @@ def write(folder, output, architecture, dtype, algorithm, cache, tensor, pipelin
 def _dtype(asked, source):
     if asked != "auto":
         return asked
-    found = source.get("torch_dtype", source.get("dtype", "float16"))
-    return "bfloat16" if found == "float32" else found
+    dtype = source.get("torch_dtype", source.get("dtype", "float16"))
+    return "bfloat16" if dtype == "float32" else dtype
 
 
 def _write_rank(path, checkpoint, rank):

@@ -8,10 +8,10 @@ def gpus():
     """(name, MiB, SM) of every GPU here, as TensorRT-LLM would find them. Raises what torch raises without one."""
     argv = ["nvidia-smi", "--query-gpu=name,memory.total,compute_cap", "--format=csv,noheader,nounits"]
     try:
-        said = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
+        output = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
     except (OSError, subprocess.CalledProcessError):
         raise RuntimeError("No CUDA GPUs are available") from None
-    rows = [[cell.strip() for cell in line.split(",")] for line in said.splitlines() if line.strip()]
+    rows = [[cell.strip() for cell in line.split(",")] for line in output.splitlines() if line.strip()]
     return [(name, int(mib), sm.replace(".", "")) for name, mib, sm in rows]
 
 

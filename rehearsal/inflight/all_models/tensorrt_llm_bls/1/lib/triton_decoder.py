@@ -89,10 +89,10 @@ class TritonDecoder:
             raise RuntimeError("cannot perform speculative decoding without draft model")
         if not self._load_each_model_config("localhost:8001", self.draft_llm_model_name):
             raise RuntimeError("this stand-in wants drafts without their prompt")
-        told = [*inputs, pb_utils.Tensor("request_output_len", np.array([[count]], np.int32))]
-        asked = self._request(self.draft_llm_model_name, told, ASKED_OF_ENGINE)
-        found = {tensor.name(): tensor for tensor in self._exec_triton_request_single(asked).output_tensors()}
-        return pb_utils.Tensor("draft_input_ids", found["output_ids"].as_numpy()[0])
+        drafting = [*inputs, pb_utils.Tensor("request_output_len", np.array([[count]], np.int32))]
+        asked = self._request(self.draft_llm_model_name, drafting, ASKED_OF_ENGINE)
+        tensors = {tensor.name(): tensor for tensor in self._exec_triton_request_single(asked).output_tensors()}
+        return pb_utils.Tensor("draft_input_ids", tensors["output_ids"].as_numpy()[0])
 
     def _generate(self, inputs, identity, speculates):
         asked = self._request(self.llm_model_name, inputs, ASKED_OF_ENGINE, identity)
@@ -110,13 +110,13 @@ class TritonDecoder:
         return [*inputs, *self._renamed(request, TO_ENGINE), *logits]
 
     def _renamed(self, request, names):
-        found = []
+        renamed = []
         for name, other in names.items():
             tensor = pb_utils.get_input_tensor_by_name(request, name)
             if tensor is not None:
                 value = tensor.as_numpy()
-                found.append(pb_utils.Tensor(other, value.reshape(-1, 1) if value.ndim == 1 else value))
-        return found
+                renamed.append(pb_utils.Tensor(other, value.reshape(-1, 1) if value.ndim == 1 else value))
+        return renamed
 
     def _request(self, model, inputs, outputs, identity=""):
         return pb_utils.InferenceRequest(
