@@ -44,15 +44,15 @@ class Compared:
     @property
     def equal(self) -> int:
         """Tokens that are the same at the same position."""
-        return sum(one == other for one, other in zip(self.wanted.tokens, self.given.tokens, strict=False))
+        return sum(token == answer for token, answer in zip(self.wanted.tokens, self.given.tokens, strict=False))
 
     @property
     def first_difference(self) -> int | None:
         """The position of the first token that differs."""
         pairs = zip(self.wanted.tokens, self.given.tokens, strict=False)
-        found = next((at for at, (one, other) in enumerate(pairs) if one != other), None)
+        differing = next((at for at, (token, answer) in enumerate(pairs) if token != answer), None)
         shorter = min(len(self.wanted.tokens), len(self.given.tokens))
-        return found if found is not None else shorter if shorter < self.length else None
+        return differing if differing is not None else shorter if shorter < self.length else None
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Task:
 
     @property
     def is_met(self) -> bool:
-        """Whether it does, anywhere in the text."""
+        """True if `expected` matches anywhere in `given`."""
         return re.search(self.expected, self.given) is not None
 
 
@@ -80,12 +80,12 @@ class Verdict:
     @property
     def tokens(self) -> int:
         """Tokens compared, all prompts together."""
-        return sum(one.length for one in self.compared)
+        return sum(pair.length for pair in self.compared)
 
     @property
     def equal_percent(self) -> float:
         """Share of equal tokens; without any tokens everything is equal."""
-        return _percent(sum(one.equal for one in self.compared), self.tokens)
+        return _percent(sum(pair.equal for pair in self.compared), self.tokens)
 
     @property
     def met_percent(self) -> float:
@@ -94,26 +94,26 @@ class Verdict:
 
     @property
     def is_good(self) -> bool:
-        """Whether the engine may be signed."""
+        """True if the engine may be signed."""
         return self.equal_percent >= self.wanted.equal_percent and self.met_percent >= self.wanted.minimum_percent
 
     @property
     def sentence(self) -> str:
         """The result in one line."""
-        told = f"{self.equal_percent:.1f} % of {self.tokens:,} tokens equal ({self.wanted.equal_percent:.1f} % wanted)"
+        equal = f"{self.equal_percent:.1f} % of {self.tokens:,} tokens equal ({self.wanted.equal_percent:.1f} % wanted)"
         if not self.tasks:
-            return told
+            return equal
         met = sum(task.is_met for task in self.tasks)
-        return f"{told}, {met} of {len(self.tasks)} tasks met ({self.wanted.minimum_percent:.1f} % wanted)"
+        return f"{equal}, {met} of {len(self.tasks)} tasks met ({self.wanted.minimum_percent:.1f} % wanted)"
 
 
 def judge(wanted: Sequence[Answer], given: Sequence[Answer], tasks: Sequence[tuple[str, str]], limits: ReplaySlice
           ) -> Verdict:  # fmt: skip
     """The verdict. `tasks` are (prompt, expected); a prompt that was not answered counts as answered with nothing."""
-    prompts = {one.prompt: one for one in given if one.kind == "prompt"}
-    texts = {one.prompt: one.text for one in given if one.kind == "task"}
+    prompts = {answer.prompt: answer for answer in given if answer.kind == "prompt"}
+    texts = {answer.prompt: answer.text for answer in given if answer.kind == "task"}
     return Verdict(
-        tuple(Compared(one, prompts.get(one.prompt, Answer(one.prompt))) for one in wanted),
+        tuple(Compared(answer, prompts.get(answer.prompt, Answer(answer.prompt))) for answer in wanted),
         tuple(Task(prompt, expected, texts.get(prompt, "")) for prompt, expected in tasks),
         limits,
     )
@@ -121,29 +121,29 @@ def judge(wanted: Sequence[Answer], given: Sequence[Answer], tasks: Sequence[tup
 
 def answers(text: str) -> list[Answer]:
     """The answers in JSON lines. Raises ValueError, KeyError or TypeError where a line is none."""
-    told = [json.loads(line) for line in text.splitlines() if line.strip()]
+    records = [json.loads(line) for line in text.splitlines() if line.strip()]
     return [
-        Answer(str(one["prompt"]), tuple(int(each) for each in one["tokens"]), str(one.get("text", "")),
-               str(one.get("kind", "prompt")))
-        for one in told
+        Answer(str(record["prompt"]), tuple(int(token) for token in record["tokens"]), str(record.get("text", "")),
+               str(record.get("kind", "prompt")))
+        for record in records
     ]  # fmt: skip
 
 
 def tasks(text: str) -> list[tuple[str, str]]:
     """(prompt, expected) of every line. Raises like `answers`, and re.error for a pattern that is none."""
-    told = [json.loads(line) for line in text.splitlines() if line.strip()]
-    return [(str(one["prompt"]), re.compile(str(one["expected"])).pattern) for one in told]
+    records = [json.loads(line) for line in text.splitlines() if line.strip()]
+    return [(str(record["prompt"]), re.compile(str(record["expected"])).pattern) for record in records]
 
 
 def regression(engine: str, verdict: Verdict) -> Refusal:
     """Why an engine is not signed: the shares, and the prompts that part first."""
-    parted = [one for one in verdict.compared if one.first_difference is not None]
-    worst = sorted(parted, key=lambda one: one.first_difference or 0)[:SHOWN]
+    parted = [pair for pair in verdict.compared if pair.first_difference is not None]
+    worst = sorted(parted, key=lambda pair: pair.first_difference or 0)[:SHOWN]
     unmet = [task for task in verdict.tasks if not task.is_met][:SHOWN]
     facts = {"found": verdict.sentence}
     if verdict.equal_percent < verdict.wanted.equal_percent:
-        for number, one in enumerate(worst, start=1):
-            facts |= _difference(number, one)
+        for number, pair in enumerate(worst, start=1):
+            facts |= _difference(number, pair)
     if verdict.met_percent < verdict.wanted.minimum_percent:
         for number, task in enumerate(unmet, start=1):
             facts |= {f"task {number}": _short(task.prompt), f"expects {number}": task.expected}
@@ -158,13 +158,13 @@ def regression(engine: str, verdict: Verdict) -> Refusal:
     )
 
 
-def _difference(number: int, one: Compared) -> dict[str, str]:
-    at = one.first_difference or 0
-    where = f"token {at + 1} of {one.length} differs first; {one.equal} equal"
+def _difference(number: int, pair: Compared) -> dict[str, str]:
+    at = pair.first_difference or 0
+    where = f"token {at + 1} of {pair.length} differs first; {pair.equal} equal"
     return {
-        f"prompt {number}": f"{_short(one.wanted.prompt)}: {where}",
-        f"wanted {number}": _around(one.wanted, at),
-        f"given {number}": _around(one.given, at),
+        f"prompt {number}": f"{_short(pair.wanted.prompt)}: {where}",
+        f"wanted {number}": _around(pair.wanted, at),
+        f"given {number}": _around(pair.given, at),
     }
 
 

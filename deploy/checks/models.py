@@ -203,6 +203,11 @@ def encoder_problems(host: Host, server: Server, served: Served, model: Encoder)
             wanted=f"at least {model.max_tokens} tokens and 1 item",
             attempt="max_batch_tokens=16384, max_items=1024",
         )
+    yield from _encoder_choices(host, server, served, model)
+
+
+def _encoder_choices(host: Host, server: Server, served: Served, model: Encoder) -> Iterator[Refusal]:
+    """What is wrong with an encoder's streams, task and number formats."""
     if not 1 <= model.streams <= MOST_STREAMS:
         yield refuse(
             "streams-out-of-range",

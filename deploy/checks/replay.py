@@ -13,7 +13,7 @@ from deploy.spec import Replay
 
 def replay_problems(placed: Placed) -> Iterator[Refusal]:
     """Everything wrong with one LLM's replay; that its files exist is the edge's matter."""
-    replay, model = placed.model.replay, placed.model
+    replay = placed.model.replay
     if replay is None:
         return
     if not replay.judged:
@@ -39,6 +39,12 @@ def replay_problems(placed: Placed) -> Iterator[Refusal]:
             attempt='Replay(prompts="replay/prompts.jsonl"), or Replay.none(reason="…") to sign it unjudged',
         )
     yield from _reference(placed, replay)
+    yield from _limits(placed, replay)
+
+
+def _limits(placed: Placed, replay: Replay) -> Iterator[Refusal]:
+    """Answers that fit their sequence, shares that are percentages, and tasks with the share that has to be met."""
+    model = placed.model
     if not 1 <= replay.max_tokens < model.max_seq_len:
         yield placed.no(
             "out-of-range",
