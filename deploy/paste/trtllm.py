@@ -38,7 +38,7 @@ def _judge_option(judged: Judged, table: FlagTable, option: Option, options: lis
         return list(option.raw)
     verdict = flag_verdict(table, option.name)
     if verdict.flag is None:
-        lost = next((at for at, value in enumerate(option.values) if table.find(f"--{value.text}")), len(option.values))
+        lost = _beyond_its_value(table, option)
         kept = replace(option, values=option.values[:lost], raw=option.raw[: lost + 1])
         right = _wrong_name(judged, table, kept, verdict, options)
         return [*right, *_stray(judged, table, option.values[lost:])]
@@ -51,6 +51,14 @@ def _judge_option(judged: Judged, table: FlagTable, option: Option, options: lis
             attempt=SEE_HELP.format(program=table.program),
         )
     return _right_values(judged, table, verdict.flag, option)
+
+
+def _beyond_its_value(table: FlagTable, option: Option) -> int:
+    """Where among the values of an unknown flag something else begins: a flag without dashes, or a variable."""
+    places = (
+        place for place, value in enumerate(option.values) if table.find(f"--{value.text}") or (place and value.varies)
+    )
+    return next(places, len(option.values))
 
 
 def _right_values(judged: Judged, table: FlagTable, flag: Flag, option: Option) -> list[str]:

@@ -1,23 +1,27 @@
-"""The table of README with what guides print is what `enginehouse check` says of it.
+"""The page of the judge of pasted text: its examples print what they show, its table is in the judge's own words.
 
-`GOLDEN=write pytest tests/unit/test_readme_guides.py` writes it anew.
+`GOLDEN=write pytest tests/unit/test_paste_page.py` writes it anew.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import shlex
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from deploy.__main__ import main
 from deploy.paste import check
 from deploy.paste.findings import Finding
 from tests.unit.pasted import ALL
 
-README = Path(__file__).parents[2] / "README.md"
+PAGE = Path(__file__).parents[2] / "deploy/paste/README.md"
+EXAMPLE = re.compile(r"```console\n\$ (?P<command>.*?)\n(?P<output>.*?)```", re.S)
 BLOCK = re.compile(
-    r"(?<=<!-- guides: tests/unit/test_readme_guides.py writes this -->\n)(.*?)(?=<!-- end of guides -->)", re.S
+    r"(?<=<!-- guides: tests/unit/test_paste_page.py writes this -->\n)(.*?)(?=<!-- end of guides -->)", re.S
 )
 SHOWN = (
     "no-engine",
@@ -38,6 +42,23 @@ SHOWN = (
     "torch-replaced",
 )
 """Kinds of finding, one row each: what operators lose hours to, not every slip of the pen."""
+
+
+@pytest.mark.parametrize("example", list(EXAMPLE.finditer(PAGE.read_text())), ids=lambda match: match["command"][:60])
+def test_every_example_prints_what_the_page_shows(example: re.Match[str]) -> None:
+    """Run as typed, whole output."""
+    program, *words = shlex.split(example["command"])
+    assert (program, CliRunner().invoke(main, words).output) == ("enginehouse", example["output"])
+
+
+def test_every_command_of_the_page_is_run() -> None:
+    """No block with a command is left out above."""
+    assert PAGE.read_text().count("$ enginehouse") == len(list(EXAMPLE.finditer(PAGE.read_text()))) > 2
+
+
+def test_the_page_is_short() -> None:
+    """A page is read, a book is not."""
+    assert len(PAGE.read_text().splitlines()) <= 120
 
 
 def wrong() -> dict[str, Finding]:
@@ -69,12 +90,12 @@ def why(finding: Finding) -> str:
     return finding.problem.replace("|", "\\|")
 
 
-def test_readme_shows_what_check_says_of_the_guides_commands() -> None:
+def test_the_page_shows_what_check_says_of_the_guides_commands() -> None:
     """Every row is the judge's own words about a command some guide prints."""
-    text = README.read_text()
+    text = PAGE.read_text()
     if os.environ.get("GOLDEN") == "write":
-        README.write_text(BLOCK.sub(lambda _: table(), text))
-    assert BLOCK.findall(README.read_text()) == [table()]
+        PAGE.write_text(BLOCK.sub(lambda _: table(), text))
+    assert BLOCK.findall(PAGE.read_text()) == [table()]
 
 
 @pytest.mark.parametrize("kind", SHOWN)
