@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 
+from deploy.catalog.releases import DEFAULT_RELEASE
 from deploy.edge.inventory import host_data, load_plan
 from deploy.edge.local_weights import look_around
 from deploy.errors import Refusal, Refusals
@@ -54,7 +55,7 @@ def plan(inventory: str, as_json: bool, limit: tuple[str, ...], data: tuple[str,
 )
 @click.argument("gpu")
 @click.argument("models", nargs=-1, required=True)
-@click.option("--release", default="26.07", show_default=True)
+@click.option("--release", default=DEFAULT_RELEASE, show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def fit(gpu: str, models: tuple[str, ...], release: str, as_json: bool) -> None:
     """Say what is left on GPU beside MODELS, in tokens and in simultaneous users."""
@@ -90,7 +91,9 @@ def pin(inventory: str, data: tuple[str, ...]) -> None:
     epilog="Example: enginehouse check 'trtllm-build --max_batchsize 64'",
 )
 @click.argument("pasted", metavar="TEXT_OR_FILE")
-@click.option("--release", default="", help="A release such as 26.07, or a TensorRT-LLM version; else the image's.")
+@click.option(
+    "--release", default="", help=f"A release ({DEFAULT_RELEASE}) or a TensorRT-LLM version; else the image's."
+)
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def check(pasted: str, release: str, as_json: bool) -> None:
     """Judge a command line or a config.pbtxt word by word, and print the right one. Nothing is run."""

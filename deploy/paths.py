@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from deploy.catalog import ENGINE_ENDS_WITH, RELEASES, Architecture
+from deploy.catalog import ENGINE_ENDS_WITH, LAST_WITH_ENGINES, Architecture
+from deploy.catalog.releases import first_offered
 from deploy.versions import at_least
 
 
@@ -61,7 +62,7 @@ def _pytorch_path(asked: str, architecture: Architecture, trtllm: str) -> Choice
             return Choice("engine", f"the PyTorch backend has {why}: a TensorRT engine is the only path")
         return Choice("", f"TensorRT-LLM's PyTorch backend has {why}", 'path="engine"', "no-pytorch")
     if since:
-        newer = _first_release(since)
+        newer = first_offered(since)
         return Choice(
             "",
             f"{architecture.name} needs TensorRT-LLM {since} for the PyTorch backend; the image has {trtllm or 'none'}",
@@ -91,19 +92,14 @@ def _engine_path(architecture: Architecture, trtllm: str) -> Choice:
         return Choice(
             "",
             f"TensorRT-LLM {trtllm or '(none)'} has no engine path: {ENGINE_ENDS_WITH} was the last with it",
-            'path="auto"' if architecture.pytorch_since else 'release="26.07"',
+            'path="auto"' if architecture.pytorch_since else f'release="{LAST_WITH_ENGINES}"',
             "engine-removed",
         )
     if not has_engine(architecture, trtllm):
         return Choice(
             "",
             f"{architecture.name} has a TensorRT engine since {architecture.engine_since}; this is {trtllm}",
-            f'release="{_first_release(architecture.engine_since)}"',
+            f'release="{first_offered(architecture.engine_since)}"',
             "release-too-old-for-model",
         )
     return Choice("engine", f"asked for: {architecture.name} is compiled for this GPU by TensorRT-LLM {trtllm}")
-
-
-def _first_release(trtllm: str) -> str:
-    fitting = [row.name for row in RELEASES.values() if row.offered and at_least(row.trtllm, trtllm)]
-    return min(fitting)

@@ -10,7 +10,7 @@ from deploy.catalog.drivers import BRANCH_WARNING_DAYS, DRIVER_BRANCHES, DriverB
 from deploy.catalog.gpus import GPU, GPUS
 from deploy.catalog.names import nearest
 from deploy.catalog.precisions import KV_FIRST_SM, PRECISIONS, STORED, PrecisionRow
-from deploy.catalog.releases import DEFAULT_RELEASE, RELEASES, Defect, ReleaseRow
+from deploy.catalog.releases import DEFAULT_RELEASE, LAST_WITH_ENGINES, OFFERED, RELEASES, Defect, ReleaseRow
 from deploy.catalog.systems import DOCKER_FLOOR, DOCKER_SOURCES, SYSTEMS, TOOLKIT_FLOOR, System
 
 READ_ON = "2026-11-20"
@@ -27,6 +27,8 @@ __all__ = [
     "GPU",
     "GPUS",
     "KV_FIRST_SM",
+    "LAST_WITH_ENGINES",
+    "OFFERED",
     "PRECISIONS",
     "READ_ON",
     "RELEASES",

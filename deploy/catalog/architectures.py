@@ -14,7 +14,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-ENGINE_ENDS_WITH = "1.2.1"
+from deploy.catalog.releases import LAST_ENGINE_TRTLLM
+
+ENGINE_ENDS_WITH = LAST_ENGINE_TRTLLM
 
 LLM_FILES = (
     "config.json",

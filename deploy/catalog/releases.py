@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from deploy.versions import version
+from deploy.versions import at_least, version
 
 DEFAULT_RELEASE = "26.07"
 ENGINES_END = (1, 3)
@@ -70,8 +70,9 @@ class ReleaseRow:
         return -(-round(self.size_gb * 10**9) // 2**20)
 
 
-_TOO_OLD = "older than anything served here; take 26.07, or 24.12 with a finished checkpoint"
-_SAME_TRTLLM = "26.07 carries the same TensorRT-LLM 1.2.1 with a newer Triton core"
+_TOO_OLD = f"older than anything served here; take {DEFAULT_RELEASE}, or 24.12 with a finished checkpoint"
+_SAME_TRTLLM = f"{DEFAULT_RELEASE} carries the same TensorRT-LLM 1.2.1 with a newer Triton core"
+_LABELS = f"its labels disagree; take {DEFAULT_RELEASE}"
 _OPENAI = (OPENAI_TOO_OLD,)
 
 # name, core, TensorRT-LLM, CUDA, bundled driver, torch, GB, what to take instead ("" = offered), defects
@@ -99,7 +100,17 @@ _MATRIX: tuple[tuple[str, str, str, str, str, str, float, str, tuple[Defect, ...
     ("25.12", "2.64.0", "1.1.0", "13.0.2", "580.95.05", "2.9.0a0", 16.0, "take 26.02", ()),
     ("26.01", "2.65.0", "1.1.0", "13.0.2", "580.95.05", "2.9.0a0", 16.2, "take 26.02", ()),
     ("26.02", "2.66.0", "1.1.0", "13.0.2", "580.95.05", "2.9.0a0", 16.2, "", ()),
-    ("26.03", "2.67.0", "1.2.0", "13.1.0", "590.44.01", "2.10.0a0", 14.2, "its labels disagree; take 26.07", _OPENAI),
+    (
+        "26.03",
+        "2.67.0",
+        "1.2.0",
+        "13.1.0",
+        "590.44.01",
+        "2.10.0a0",
+        14.2,
+        _LABELS,
+        _OPENAI,
+    ),
     ("26.04", "2.68.0", "1.2.1", "13.1.0", "590.44.01", "2.10.0a0", 14.2, _SAME_TRTLLM, _OPENAI),
     ("26.05", "2.69.0", "1.2.1", "13.1.0", "590.44.01", "2.10.0a0", 14.2, _SAME_TRTLLM, _OPENAI),
     ("26.06", "2.70.0", "1.2.1", "13.1.0", "590.44.01", "2.10.0a0", 14.2, _SAME_TRTLLM, _OPENAI),
@@ -112,7 +123,7 @@ _MATRIX: tuple[tuple[str, str, str, str, str, str, float, str, tuple[Defect, ...
         "615.61",
         "",
         0.0,
-        "it has no TensorRT-LLM image (read 2026-08-20); take 26.07",
+        f"it has no TensorRT-LLM image (read 2026-08-20); take {DEFAULT_RELEASE}",
         (),
     ),
 )
@@ -138,3 +149,10 @@ OFFERED = tuple(row.name for row in RELEASES.values() if row.offered)
 LAST_WITH_ENGINES = max(row.name for row in RELEASES.values() if row.trtllm and version(row.trtllm) < ENGINES_END)
 """The last release whose TensorRT-LLM builds and loads engines."""
 LAST_ENGINE_TRTLLM = RELEASES[LAST_WITH_ENGINES].trtllm
+LAST_WITH_CUDA_12 = max(name for name in OFFERED if RELEASES[name].floor == FLOOR_CUDA_12)
+"""The last release on offer that a driver older than FLOOR_CUDA_13 runs."""
+
+
+def first_offered(trtllm: str) -> str:
+    """The oldest release on offer with this TensorRT-LLM or a later one; the default where none is that new."""
+    return next((name for name in OFFERED if at_least(RELEASES[name].trtllm, trtllm)), DEFAULT_RELEASE)

@@ -8,6 +8,7 @@ from deploy.budget import pages_context
 from deploy.catalog.flags import BUILD, Flag, build_flags
 from deploy.catalog.misquoted import MISQUOTED, value_meant, why_not
 from deploy.catalog.names import offer
+from deploy.catalog.releases import LAST_WITH_ENGINES, first_offered
 from deploy.catalog.runtime_keys import RUNTIME_KEYS
 from deploy.checks.placed import Placed
 from deploy.checks.replay import replay_problems
@@ -73,7 +74,7 @@ def _guided(placed: Placed) -> Iterator[Refusal]:
         wanted=f"TensorRT-LLM {since} or newer" + (", or the engine path" if engine else ""),
         attempt='path="engine"'
         if engine
-        else 'release="26.07" with path="engine"'
+        else f'release="{LAST_WITH_ENGINES}" with path="engine"'
         if placed.is_engine
         else "leave it out",
     )
@@ -113,7 +114,8 @@ def _scripts(placed: Placed) -> Iterator[Refusal]:
             "engine.checkpoint",
             seen=f'"hub", {placed.release}',
             wanted="a finished TensorRT-LLM checkpoint (config.json, rank0.safetensors …), or a newer release",
-            attempt='release="25.04", or Engine(checkpoint="trtllm") with weights=Weights.local(…)',
+            attempt=f'release="{first_offered(SCRIPTS_SINCE)}", '
+            'or Engine(checkpoint="trtllm") with weights=Weights.local(…)',
         )
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from deploy.catalog import ENGINE_ENDS_WITH
 from deploy.catalog.flags import build_flags
 from deploy.catalog.names import offer
+from deploy.catalog.releases import first_offered
 from deploy.checks.placed import Placed
-from deploy.checks.speculation import KEYS_SINCE, first_release
+from deploy.checks.speculation import KEYS_SINCE
 from deploy.engine.recipe import ADAPTERS_ARE
 from deploy.errors import Refusal
 from deploy.resolve import precision_of
@@ -64,7 +66,7 @@ def _served(placed: Placed) -> Iterator[Refusal]:
             "lora",
             seen=f"LoRA(…), {placed.release}",
             wanted=f"TensorRT-LLM {KEYS_SINCE} or later",
-            attempt=f'release="{first_release(KEYS_SINCE)}", or a checkpoint with the adapter merged in',
+            attempt=f'release="{first_offered(KEYS_SINCE)}", or a checkpoint with the adapter merged in',
         )
 
 
@@ -152,7 +154,7 @@ def _modules(placed: Placed, lora: LoRA) -> Iterator[Refusal]:
 
 def _known_modules(placed: Placed) -> list[str]:
     """Modules a decoder of this shape can have; experts only where there are some, cross attention never."""
-    flag = build_flags(placed.trtllm or "1.2.1").flags.get("--lora_target_modules")
+    flag = build_flags(placed.trtllm or ENGINE_ENDS_WITH).flags.get("--lora_target_modules")
     every = flag.choices if flag else tuple(HUB_NAMES.values())
     wrong = ("cross_attn", "mlp_") if placed.served.shape.experts else ("cross_attn", "moe_", "mlp_router")
     return [name for name in every if not name.startswith(wrong)]

@@ -8,6 +8,7 @@ from datetime import date, timedelta
 
 from deploy.catalog import BRANCH_WARNING_DAYS, DEFAULT_RELEASE, DRIVER_BRANCHES, RELEASES, TOOLKIT_FLOOR
 from deploy.catalog.names import offer
+from deploy.catalog.releases import FLOOR_CUDA_12, LAST_WITH_CUDA_12
 from deploy.errors import Refusal
 from deploy.refuse import refuse
 from deploy.resolve import release_row
@@ -131,7 +132,7 @@ def driver_problems(host: Host, today: date) -> Iterator[Refusal]:
             where="driver.version" if driver.version else "driver.branch",
             seen=driver.version or f"branch {driver.branch}",
             wanted=f"{row.floor} or newer, the floor of CUDA {row.cuda}",
-            attempt='Driver(branch="580"), or release="25.10", whose floor is 525.60.13',
+            attempt=f'Driver(branch="580"), or release="{LAST_WITH_CUDA_12}", whose floor is {FLOOR_CUDA_12}',
         )
 
 

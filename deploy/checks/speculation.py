@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from deploy.catalog import ARCHITECTURES, CHECKPOINTS, RELEASES, STORED, Architecture
+from deploy.catalog import ARCHITECTURES, CHECKPOINTS, DEFAULT_RELEASE, RELEASES, STORED, Architecture
 from deploy.catalog.flags import build_flags
 from deploy.catalog.names import offer
+from deploy.catalog.releases import first_offered
 from deploy.checks.placed import Placed
 from deploy.errors import Refusal
 from deploy.memory import kv_heads
@@ -85,7 +86,7 @@ def _available(placed: Placed, speculative: Speculative) -> Iterator[Refusal]:
             "speculative",
             seen=f"{name}(…), {placed.release}",
             wanted=f"TensorRT-LLM {KEYS_SINCE} or later",
-            attempt=f'release="{first_release(KEYS_SINCE)}", or Draft(…), which every release has',
+            attempt=f'release="{first_offered(KEYS_SINCE)}", or Draft(…), which every release has',
         )
     families = FAMILIES.get(kind, ())
     if families and placed.served.architecture.name not in families:
@@ -99,16 +100,10 @@ def _available(placed: Placed, speculative: Speculative) -> Iterator[Refusal]:
         )
 
 
-def first_release(trtllm: str) -> str:
-    """The oldest release on offer with this TensorRT-LLM or a later one."""
-    rows = (row for row in RELEASES.values() if row.offered and row.trtllm)
-    return min((row.name for row in rows if at_least(row.trtllm, trtllm)), default="26.07")
-
-
 def _first_with(mode: str) -> str:
     rows = (row for row in RELEASES.values() if row.offered and row.trtllm)
     having = (row.name for row in rows if mode in _modes(row.trtllm))
-    return min(having, default="26.07")
+    return min(having, default=DEFAULT_RELEASE)
 
 
 def _modes(trtllm: str) -> tuple[str, ...]:

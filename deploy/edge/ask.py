@@ -7,7 +7,7 @@ import subprocess
 from collections import Counter
 from pathlib import Path
 
-from deploy.catalog import GPUS, SYSTEMS
+from deploy.catalog import DEFAULT_RELEASE, GPUS, SYSTEMS
 from deploy.errors import Refusal
 from deploy.refuse import refuse
 
@@ -51,6 +51,7 @@ def inventory_text(target: str, answers: str) -> str:
     known = next((gpu.name for gpu in GPUS.values() if gpu.pci_id == pci_id), "")
     remark = "" if known else f"  # found {pci_id or 'no NVIDIA GPU'}, which is not in the catalog"
     return TEMPLATE.format(
+        release=DEFAULT_RELEASE,
         host=host,
         user=f'        "ssh_user": "{user}",\n' if user else "",
         os=said.get("os", ""),
@@ -127,7 +128,7 @@ hosts = (
             secure_boot={secure_boot},
             nvswitch={nvswitch},
         ),
-        "release": "26.07",
+        "release": "{release}",
         "image_digest": "",
         "servers": (Server(name="main", models=(reranker, embedder, gpt_oss)),),
     }},

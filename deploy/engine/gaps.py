@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from deploy.catalog import LAST_WITH_ENGINES
 from deploy.catalog.flags import FlagTable, build_flags
 from deploy.engine.build_flags import flags_of
 from deploy.engine.checkpoint import WEIGHT_ONLY, Making, is_quantized, makings, table_of
@@ -91,7 +92,7 @@ def _heads(recipe: Recipe) -> Iterator[Gap]:
             f"the Medusa script of TensorRT-LLM {recipe.trtllm} may know Llama alone",
             f"Medusa(…) on {recipe.architecture}",
             "TensorRT-LLM 1.0 or newer for Qwen2",
-            'release="26.07", or Lookahead(), which needs no script',
+            f'release="{LAST_WITH_ENGINES}", or Lookahead(), which needs no script',
         )
     makes = _precisions_with(heads, recipe.trtllm)
     if (makes and recipe.precision not in makes) or (recipe.has_small_cache and heads != "medusa" and makes):
@@ -158,5 +159,6 @@ def _flag(recipe: Recipe, table: FlagTable, name: str, value: str) -> Iterator[G
         f"nobody knows for certain that {table.program} of TensorRT-LLM {recipe.trtllm} takes `{said}`",
         f"precision={recipe.precision!r}, {recipe.architecture}",
         f"{choices}; its row is {table.row} ({table.confidence})",
-        f'release="26.07", another precision ({", ".join(WEIGHT_ONLY)} and 16 bit are the oldest), or {OWN_CHECKPOINT}',
+        f'release="{LAST_WITH_ENGINES}", '
+        f"another precision ({', '.join(WEIGHT_ONLY)} and 16 bit are the oldest), or {OWN_CHECKPOINT}",
     )

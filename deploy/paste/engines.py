@@ -17,6 +17,7 @@ from deploy.catalog.flags import (
     engines_are_built_by,
     quantize_flags,
 )
+from deploy.catalog.releases import LAST_ENGINE_TRTLLM, LAST_WITH_ENGINES, first_offered
 from deploy.paste.findings import Call, Judged, several
 from deploy.paste.options import argparse_options
 from deploy.paste.release import Target
@@ -29,7 +30,7 @@ FAMILY = re.compile(r"examples/(?:models/(?:core|contrib)/)?([\w-]+)/convert_che
 EXAMPLES = re.compile(r"(?:^|/)(examples/.+)$")
 SERVED_BY_LLAMA = ("mistral", "mixtral")
 QUANTIZE_PATH = "examples/quantization/quantize.py"
-FIRST_IMAGE_WITH_EXAMPLES = (25, 1)
+FIRST_IMAGE_WITH_EXAMPLES, FIRST_WITH_SCRIPTS = (25, 1), "0.17.0"
 
 
 def judge_build(call: Call, target: Target) -> Judged:
@@ -95,10 +96,10 @@ def _cannot_run(judged: Judged, call: Call, target: Target, table: FlagTable) ->
     elif not engines_are_built_by(target.trtllm) and target.trtllm:
         judged.add(
             "program-removed",
-            f"{call.program} is not in TensorRT-LLM {target.trtllm}: engines ended with 1.2.1",
+            f"{call.program} is not in TensorRT-LLM {target.trtllm}: engines ended with {LAST_ENGINE_TRTLLM}",
             seen=call.program,
-            wanted="the llmapi model, or a release up to 26.07",
-            attempt='path="pytorch", or --release 26.07',
+            wanted=f"the llmapi model, or a release up to {LAST_WITH_ENGINES}",
+            attempt=f'path="pytorch", or --release {LAST_WITH_ENGINES}',
         )
     elif not target.trtllm:
         judged.add(
@@ -106,15 +107,15 @@ def _cannot_run(judged: Judged, call: Call, target: Target, table: FlagTable) ->
             f"release {target.name} has no image with TensorRT-LLM",
             seen=f"--release {target.name}",
             wanted="a release that has one",
-            attempt="--release 26.07",
+            attempt=f"--release {LAST_WITH_ENGINES}",
         )
     elif table.is_unread:
         judged.add(
             "program-unread",
             f"the flags of {call.program} in {target.in_words} were never read",
             seen=call.program,
-            wanted="TensorRT-LLM 0.11 to 1.2.1",
-            attempt="--release 26.07",
+            wanted=f"TensorRT-LLM 0.11 to {LAST_ENGINE_TRTLLM}",
+            attempt=f"--release {LAST_WITH_ENGINES}",
         )
     return bool(judged.findings)
 
@@ -146,7 +147,7 @@ def _in_image(judged: Judged, target: Target, before: str, tail: str) -> str:
             f"the image of release {target.name} carries no example scripts",
             seen=before + tail,
             wanted="release 25.02 or later, whose images have /app/examples, or a finished checkpoint",
-            attempt="the image of release 25.04, with the script in /app/examples",
+            attempt=f"the image of release {first_offered(FIRST_WITH_SCRIPTS)}, with the script in /app/examples",
         )
         return ""
     if before == "/app/tensorrt_llm/":
@@ -197,8 +198,8 @@ def _eagle(judged: Judged, call: Call, target: Target, script: str) -> Judged:
             "too-old",
             f"EAGLE arrived in TensorRT-LLM 0.15; this is {target.trtllm}",
             seen=call.script,
-            wanted="TensorRT-LLM 0.15 to 1.2.1",
-            attempt="--release 26.07",
+            wanted=f"TensorRT-LLM 0.15 to {LAST_ENGINE_TRTLLM}",
+            attempt=f"--release {LAST_WITH_ENGINES}",
         )
         judged.right = []
     elif "--eagle_model_dir" not in given:

@@ -10,6 +10,7 @@ import re
 from deploy.catalog.flags import engines_are_built_by
 from deploy.catalog.model_config import DATA_TYPES, FIELDS, KINDS, MESSAGES
 from deploy.catalog.names import nearest
+from deploy.catalog.releases import LAST_ENGINE_TRTLLM, LAST_WITH_ENGINES
 from deploy.paste.engines import GPT_OSS
 from deploy.paste.findings import Judged
 from deploy.paste.parameters import judge_parameters
@@ -121,16 +122,16 @@ def _tensorrtllm(judged: Judged, config: Message, target: Target) -> None:
             f"release {target.name} has no image with TensorRT-LLM, so no backend `tensorrtllm`",
             seen='backend: "tensorrtllm"',
             wanted="a release that has one",
-            attempt="--release 26.07",
+            attempt=f"--release {LAST_WITH_ENGINES}",
         )
         return
     if not engines_are_built_by(target.trtllm):
         judged.add(
             "program-removed",
-            f"TensorRT-LLM {target.trtllm} has no backend `tensorrtllm`: it ended with 1.2.1",
+            f"TensorRT-LLM {target.trtllm} has no backend `tensorrtllm`: it ended with {LAST_ENGINE_TRTLLM}",
             seen='backend: "tensorrtllm"',
             wanted="the llmapi model, whose backend is python",
-            attempt='path="pytorch", or --release 26.07',
+            attempt=f'path="pytorch", or --release {LAST_WITH_ENGINES}',
         )
     if GPT_OSS.search(config.text("name")):
         judged.add(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from deploy.catalog.releases import DEFAULT_RELEASE
 from deploy.spec.encoders import Embedder, Reranker
 from deploy.spec.engines import EngineStore, EngineTrust
 from deploy.spec.firewall import Firewall
@@ -58,7 +59,7 @@ class Host:
     name: str
     machine: Machine
     servers: tuple[Server, ...]
-    release: str | Release = "26.07"
+    release: str | Release = DEFAULT_RELEASE
     image_digest: str = ""
     driver: Driver = Driver()
     docker: Docker = Docker()
