@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypedDict
 
-from deploy.spec import Checkpoint
+from deploy.spec.sources import Checkpoint  # not from deploy.spec, whose Server takes its release from here
 
 
 @dataclass(frozen=True, kw_only=True)

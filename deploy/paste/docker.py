@@ -34,8 +34,8 @@ def judge_docker(call: Call, target: Target, judge: Judge) -> Judged:
     judges = {"login": _login, "pull": _pull, "build": _build, "buildx": _build}
     if verb == "run":
         return _run(rest, judge, target)
-    if verb == "exec":
-        return _exec(rest, judge, target)
+    if verb == "exec" or (verb == "compose" and rest and rest[0].text == "exec"):
+        return _exec([verb] if verb == "exec" else [verb, "exec"], rest[verb == "compose" :], judge, target)
     if verb in judges:
         return judges[verb](rest)
     return Judged(right=[*call.head, *raws(call.args)])
@@ -104,15 +104,26 @@ def _mend_image(judged: Judged, image: Word) -> None:
         judged.right = [instead if word == image.raw else word for word in judged.right]
 
 
-def _exec(args: Sequence[Word], judge: Judge, target: Target) -> Judged:
+def judge_after_dashes(call: Call, target: Target, judge: Judge) -> Judged:
+    """`kubectl exec POD -- …`: only what runs inside is judged."""
+    place = next(at for at, word in enumerate(call.args) if word.text == "--")
+    judged = Judged(right=[*call.head, *raws(call.args)])
+    inner = call_of(call.args[place + 1 :])
+    if inner:
+        right = judged.take(judge(inner, target))
+        judged.right = [*call.head, *raws(call.args[: place + 1]), *raws(inner.before), *right] if right else []
+    return judged
+
+
+def _exec(verb: list[str], args: Sequence[Word], judge: Judge, target: Target) -> Judged:
     """`docker exec NAME …`: only what runs inside is judged."""
     options, left = getopt_options(args, DOCKER_EXEC)
-    judged = Judged(right=["docker", "exec", *(raw for option in options for raw in option.raw), *raws(left)])
+    judged = Judged(right=["docker", *verb, *(raw for option in options for raw in option.raw), *raws(left)])
     inner = call_of(left[1:])
     if inner:
         right = judged.take(judge(inner, target))
         before = [word for option in options for word in option.raw]
-        judged.right = ["docker", "exec", *before, left[0].raw, *raws(inner.before), *right] if right else []
+        judged.right = ["docker", *verb, *before, left[0].raw, *raws(inner.before), *right] if right else []
     return judged
 
 

@@ -158,11 +158,15 @@ def _judge(call: Call, target: Target, *, named: bool) -> Judged | None:
     """The verdict of the judge that knows the program; None where none does."""
     if call.program == "docker":
         return docker.judge_docker(call, target, lambda inner, own: _inner(inner, own, target, named=named))
+    if call.program == "kubectl" and any(word.text == "--" for word in call.args):
+        return docker.judge_after_dashes(call, target, lambda inner, own: _inner(inner, own, target, named=named))
     if call.program in SHELLS and text_place(call) is not None:
         judged = judge_shell(call, target, lambda inner, own: _inner(inner, own, own, named=named))
         return judged if judged.findings or _knows_any(call) else None
     if call.program in JUDGES:
         judged = JUDGES[call.program](call, target)
+    elif call.program == "tensorrt_llm.commands.build":
+        judged = engines.judge_build(call, target)
     elif call.program.startswith("tensorrt_llm.commands."):
         judged = others.judge_module(call, target)
     else:

@@ -27,11 +27,12 @@ class Container:
 
 def is_manifest(text: str) -> bool:
     """True if text is YAML that says which image a container runs."""
-    return bool(IS_MANIFEST.search(text)) and bool(re.search(r"^\s*(?:-\s+)?image:\s*\S", text, re.MULTILINE))
+    names_one = re.search(r"^\s*(?:-\s+)?(?:image:\s*\S|command:)", text, re.MULTILINE)
+    return bool(IS_MANIFEST.search(text)) and names_one is not None
 
 
 def containers(text: str) -> Iterator[Container]:
-    """Every container with an image, in order."""
+    """Every container with an image or a command, in order; the image is empty where it is built beside the file."""
     lines = text.replace("\r\n", "\n").split("\n")
     found: dict[str, tuple[int, str]] = {}
     column = -1
@@ -53,9 +54,10 @@ def containers(text: str) -> Iterator[Container]:
 
 
 def _container(found: dict[str, tuple[int, str]]) -> Iterator[Container]:
-    if "image" in found:
+    if found:
         words = " ".join(found[key][1] for key in ("entrypoint", "command", "args") if key in found)
-        yield Container(line=found["image"][0] + 1, image=found["image"][1], words=words)
+        line = min(place for place, _ in found.values()) + 1
+        yield Container(line=line, image=found["image"][1] if "image" in found else "", words=words)
 
 
 def _column(line: str) -> int:
@@ -85,7 +87,18 @@ def _value(lines: list[str], place: int, column: int, written: str) -> str:
     block = [line for line in block if line and not line.startswith("#")]
     if written:
         return " ".join(block) if written.startswith(">") else "\n".join(block)
-    return _listed([line.removeprefix("- ") for line in block])
+    return _listed(_entries(block))
+
+
+def _entries(block: list[str]) -> list[str]:
+    """The entries of a list of lines; one that is folded or kept (`- |`) holds the lines behind it."""
+    entries: list[str] = []
+    for line in block:
+        if line.startswith("- "):
+            entries.append("" if FOLDED.match(line[2:].strip()) else line[2:])
+        elif entries:
+            entries[-1] += f"{line}\n"
+    return entries
 
 
 def _listed(entries: list[str]) -> str:

@@ -40,7 +40,8 @@ def pieces_of(text: str, target: Target, *, named: bool) -> Iterator[Piece]:
     elif is_manifest(text):
         for container in containers(text):
             own = _inside(container.image, target, named=named)
-            yield Piece(line=None, target=own, number=container.line, instruction="image")
+            if container.image:
+                yield Piece(line=None, target=own, number=container.line, instruction="image")
             for line in pasted(container.words):
                 yield Piece(line=replace(line, line=container.line), target=own)
     else:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 PIECE = (
     r"""'[^']*'|"(?:\\.|[^"\\])*"|\$\{[^}]*\}|\$\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)|`[^`]*`|\\."""
-    r"""|<[A-Za-z/][^<>|&;\n]*>|[^\s'"\\|&;<>()]"""
+    r"""|<[A-Za-z/][^<>|&;\n]*>|\{\{[^{}]*\}\}|[^\s'"\\|&;<>()]"""
 )
 TOKEN = re.compile(
     r"(?P<space>\s+)|(?P<comment>\#[^\n]*)"
@@ -47,7 +47,7 @@ class Word:
     @property
     def varies(self) -> bool:
         """Whether the value is known only when it runs: a variable, or a hole to fill in."""
-        return varies(self.raw) or "<" in self.raw or self.raw.startswith(("__", "…"))
+        return varies(self.raw) or "<" in self.raw or "{{" in self.raw or self.raw.startswith(("__", "…"))
 
 
 @dataclass(frozen=True)

@@ -576,6 +576,35 @@ spec:
         '"cd /w && trtllm-build --checkpoint_dir c --max_batchsize 4 && ls"',
         ("unknown-flag",),
     ),
+    "a script of a pod is judged": Case(
+        """kind: Deployment
+spec:
+  containers:
+  - name: a
+    image: nvcr.io/nvidia/tritonserver:26.07-trtllm-python-py3
+    command:
+    - bash
+    - -c
+    - |
+      trtllm-build --checkpoint_dir c --max_batchsize 3
+      tritonserver --model-repository=/m
+""",
+        ("unknown-flag",),
+    ),
+    "a compose file that builds its image is judged": Case(
+        "services:\n  t:\n    build: .\n    command: tritonserver --model-repo /m\n", ("unknown-option",)
+    ),
+    "a command in a running container is judged": Case(
+        "docker compose exec -T t trtllm-build --checkpoint_dir c --max_batchsize 4\n"
+        "kubectl exec -it pod -- trtllm-build --checkpoint_dir c --max_batchsize 4",
+        ("unknown-flag", "unknown-flag"),
+    ),
+    "the build is judged as a module too": Case(
+        "python3 -m tensorrt_llm.commands.build --checkpoint_dir c --max_batchsize 3", ("unknown-flag",)
+    ),
+    "holes of a template are variables": Case(
+        "trtllm-build --checkpoint_dir {{ ckpt }} --max_batch_size {{ n }} --workers={{ n }}"
+    ),
     "wrappers are looked past": Case(
         "sudo -u me nice -n 10 timeout -k 5 600 numactl -N 0 trtllm-build --checkpoint_dir c --max_batchsize 4",
         ("unknown-flag",),

@@ -6,6 +6,7 @@ import ast
 import functools
 import re
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -195,3 +196,9 @@ def test_the_settings_of_every_role_are_a_known_data_key() -> None:
     from deploy.fleet import ROLES
 
     assert {file.parts[1] for file in python_files() if file.parts[0] == "roles" and len(file.parts) > 2} <= set(ROLES)
+
+
+@pytest.mark.parametrize("module", ["deploy.spec", "deploy.catalog", "deploy.paste", "deploy.spec.server"])
+def test_a_module_can_be_the_first_that_is_imported(module: str) -> None:
+    """The spec takes its default release from the catalog, whose checkpoints are of the spec's type."""
+    subprocess.run([sys.executable, "-c", f"import {module}"], cwd=ROOT, check=True)
