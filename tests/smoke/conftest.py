@@ -17,6 +17,7 @@ import tritonclient.grpc
 import tritonclient.http
 from testinfra.host import Host
 
+from deploy.edge.ask_models import Request, requests
 from deploy.edge.inventory import host_data, load_plan
 from deploy.edge.reach import Endpoint, reach
 from deploy.errors import Refusal
@@ -130,6 +131,14 @@ def endpoint(request: pytest.FixtureRequest, mine: Slice, server: ServerSlice) -
     """Where this server answers: its address, or a tunnel where it listens on the host's loopback only."""
     with reach(server, ssh_words(mine.host, _data(request.config)[mine.host])) as found:
         yield found
+
+
+@pytest.fixture(scope="session")
+def line_to_ask(request: pytest.FixtureRequest, mine: Slice, server: ServerSlice, model: ModelSlice) -> Request:
+    """The question of `enginehouse ask` to this model of this server."""
+    plan: Plan = request.config.smoke_plan  # type: ignore[attr-defined]
+    asked = requests(plan.only([mine.host]), _data(request.config), model.name, ())
+    return next(each for each in asked if each.server.name == server.name)
 
 
 @pytest.fixture(scope="session")

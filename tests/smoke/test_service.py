@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import urllib.error
 import urllib.request
 from collections.abc import Callable
@@ -14,6 +15,8 @@ import tritonclient.grpc
 import tritonclient.http
 from tritonclient.utils import InferenceServerException
 
+from deploy.answers import answer
+from deploy.edge.ask_models import Request
 from deploy.edge.reach import Endpoint
 from deploy.questions import HARMONY, SAMPLES
 from deploy.slice import ModelSlice, ServerSlice
@@ -111,6 +114,12 @@ def test_the_llm_streams_an_answer(grpc: GRPC, model: ModelSlice) -> None:
     prompt = HARMONY.format("Say hello.") if model.architecture.startswith("GptOss") else "Say hello."
     answer = "".join(generate(grpc, model.name, prompt, tokens=16, path=model.path))
     assert answer.strip()
+
+
+def test_the_line_that_ask_prints_gets_an_answer_in_a_shell(line_to_ask: Request) -> None:
+    """What `enginehouse ask` and `make rehearse` show, pasted."""
+    pasted = subprocess.run(["sh", "-c", line_to_ask.command.line], capture_output=True, text=True, check=True)
+    assert answer(line_to_ask.model, line_to_ask.question, pasted.stdout).values
 
 
 def bad_request(http: HTTP, model: ModelSlice) -> None:
