@@ -119,5 +119,5 @@ def _check(case: Case, tokenizer_json: Path, request: dict[str, Any], wanted: li
         texts, extra = [_prefix(case) + text for text in request["texts"]], 2
     else:
         texts, extra = request["passages"], 4 + QUERY_TOKENS
-    found = [count + extra for count in token_counts(tokenizer_json, texts)]
-    assert found == wanted, f"{case.name}: texts came to {found} tokens, wanted {wanted}"
+    counts = [count + extra for count in token_counts(tokenizer_json, texts)]
+    assert counts == wanted, f"{case.name}: texts came to {counts} tokens, wanted {wanted}"

@@ -116,15 +116,15 @@ def processes(count: int) -> Iterator[Clients]:
 
 
 def _replies(pipes: list[Connection]) -> list[Any]:
-    found = []
+    values = []
     for pipe in pipes:
         if not pipe.poll(REPLY_SECONDS):
             raise AssertionError(f"a client process said nothing for {REPLY_SECONDS} s")
         word, value = pipe.recv()
         if word == "error":
             raise AssertionError(f"a client stopped: {value}")
-        found.append(value)
-    return found
+        values.append(value)
+    return values
 
 
 def serve(pipe: Connection) -> None:
@@ -147,7 +147,7 @@ def serve(pipe: Connection) -> None:
 
 def _prepared(load: Load) -> list[Any]:
     requests = json.loads(Path(load.workload).read_text("utf-8"))
-    return [(calls.tensors(one, load.protocol), one["options"], _items(one)) for one in requests]
+    return [(calls.tensors(request, load.protocol), request["options"], _items(request)) for request in requests]
 
 
 def _items(request: dict[str, Any]) -> int:
@@ -211,6 +211,6 @@ def share(sent: float, ended: float, first: float, last: float) -> float:
 def _check(answer: calls.Answer, items: int) -> None:
     values = answer["scores"] if "scores" in answer else answer["embeddings"]
     # The naive backends leave out the axis of rows, so only the number of values is the same.
-    found = values.size if "scores" in answer else values.size // values.shape[-1]
-    if found != items or not np.isfinite(values).all():
+    count = values.size if "scores" in answer else values.size // values.shape[-1]
+    if count != items or not np.isfinite(values).all():
         raise AssertionError(f"asked for {items} items, got an answer of shape {values.shape}")

@@ -100,7 +100,7 @@ def cases() -> dict[str, list[Ids]]:
     spread = np.exp(rng.normal(np.log(123) - 0.32, 0.8, 2000)).astype(int)
     lengths = {"32": [32] * 2048, "128": [128] * 512, "512": [512] * 128}
     lengths["log-normal, mean about 123"] = spread[(spread >= 16) & (spread <= 512)][:700].tolist()
-    return {case: [rng.integers(4, 250_000, n, dtype=np.int32) for n in each] for case, each in lengths.items()}
+    return {case: [rng.integers(4, 250_000, n, dtype=np.int32) for n in tokens] for case, tokens in lengths.items()}
 
 
 def documents_per_second(runner: Runner, texts: Sequence[Ids], budget: int) -> int:
@@ -122,8 +122,8 @@ def _run(runner: Runner, passes: list[list[Ids]]) -> float:
             done += len(texts)
             if len(running) >= 2 * len(runner.lanes):
                 running.pop(0).wait()
-    for each in running:
-        each.wait()
+    for under_way in running:
+        under_way.wait()
     return done / (time.perf_counter() - began)
 
 

@@ -80,7 +80,7 @@ def measure(options: argparse.Namespace, work: Path, stack: ExitStack) -> dict[s
         say("starting ours with products in 8 bits")
         rivals["fp8"] = stack.enter_context(our_server(options, work / "fp8", weights, kinds, products="fp8"))
     crowd = stack.enter_context(clients.processes(CLIENT_PROCESSES if not options.small else 2))
-    rows = [case_row(options, one, rivals, crowd, limits, weights[one.case.kind]) for one in workloads]
+    rows = [case_row(options, workload, rivals, crowd, limits, weights[workload.case.kind]) for workload in workloads]
     beside = beside_neighbour(options, workloads, server, crowd) if options.neighbour else {}
     return head(options, limits, seconds) | {
         "memory": {"planned_mib": planned_mib(kinds), "held_after_start_mib": after - before},
@@ -113,12 +113,12 @@ def planned_mib(kinds: list[str]) -> int:
 
 def start_twice(options: argparse.Namespace, work: Path, weights: dict[str, Path], kinds: list[str]) -> list[float]:
     """Seconds from start to ready: with empty compiler caches, and again with full ones and a warm page cache."""
-    found = []
+    seconds = []
     for number in (1, 2):
         say(f"starting ours, time {number}")
         with our_server(options, work / f"start-{number}", weights, kinds) as server:
-            found.append(server.seconds_to_ready)
-    return found
+            seconds.append(server.seconds_to_ready)
+    return seconds
 
 
 @contextmanager
@@ -159,13 +159,13 @@ def case_row(
         "gflop_per_document": round(flop / 1e9, 3),
         "limit_documents_per_second": round(limits["bf16"] * 1e12 / flop, 1),
     }
-    found = in_turn(options, workload, rivals, crowd, "grpc", options.seconds)
-    row |= {name: summary(workload, readings, limits, flop) for name, readings in found.items()}
+    over_grpc = in_turn(options, workload, rivals, crowd, "grpc", options.seconds)
+    row |= {name: summary(workload, readings, limits, flop) for name, readings in over_grpc.items()}
     if not options.without_http:
         over_http = in_turn(options, workload, {"ours": rivals["ours"]}, crowd, "http", options.seconds / 2)
         row["ours_http"] = summary(workload, over_http["ours"], limits, flop)
-    say("  " + "; ".join(f"{name} {one['documents_per_second']:.0f} docs/s, p50 {one['p50_ms']:.2f} ms"
-                         for name in ("ours", "naive", "fp8", "ours_http") if (one := row.get(name))))  # fmt: skip
+    say("  " + "; ".join(f"{name} {side['documents_per_second']:.0f} docs/s, p50 {side['p50_ms']:.2f} ms"
+                         for name in ("ours", "naive", "fp8", "ours_http") if (side := row.get(name))))  # fmt: skip
     return row
 
 
@@ -178,13 +178,13 @@ def in_turn(
     seconds: float,
 ) -> dict[str, list[dict[str, float]]]:
     """Readings of each warm rival, `--runs` of each, one run of each in turn."""
-    found: dict[str, list[dict[str, float]]] = {name: [] for name in rivals}
+    readings: dict[str, list[dict[str, float]]] = {name: [] for name in rivals}
     for server in rivals.values():
         warm_up(lambda server=server: one_run(workload, server, crowd, protocol, min(seconds, 1.0), options.device))
     for _ in range(options.runs):
         for name, server in rivals.items():
-            found[name].append(one_run(workload, server, crowd, protocol, seconds, options.device))
-    return found
+            readings[name].append(one_run(workload, server, crowd, protocol, seconds, options.device))
+    return readings
 
 
 def warm_up(run: Callable[[], dict[str, float]]) -> int:
@@ -226,14 +226,14 @@ def summary(
     workload: Workload, readings: list[dict[str, float]], limits: dict[str, float], flop: float
 ) -> dict[str, Any]:
     """Medians over runs, tokens a second, the share of the limit, and every run's documents a second."""
-    told = set.intersection(*map(set, readings))  # not each run was long enough for a look at clock and power
-    keys = [key for key in readings[0] if key in told]
-    found: dict[str, Any] = {key: round(statistics.median(one[key] for one in readings), 4) for key in keys}
-    rate = found["documents_per_second"]
-    found["tokens_per_second"] = round(rate * workload.tokens_per_document)
-    found["share_of_bf16_limit"] = round(rate * flop / (limits["bf16"] * 1e12), 4)
-    found["all_runs"] = [round(one["documents_per_second"], 1) for one in readings]
-    return found
+    in_every_run = set.intersection(*map(set, readings))  # not each run was long enough for a look at clock and power
+    keys = [key for key in readings[0] if key in in_every_run]
+    figures: dict[str, Any] = {key: round(statistics.median(reading[key] for reading in readings), 4) for key in keys}
+    rate = figures["documents_per_second"]
+    figures["tokens_per_second"] = round(rate * workload.tokens_per_document)
+    figures["share_of_bf16_limit"] = round(rate * flop / (limits["bf16"] * 1e12), 4)
+    figures["all_runs"] = [round(reading["documents_per_second"], 1) for reading in readings]
+    return figures
 
 
 def beside_neighbour(
@@ -246,7 +246,7 @@ def beside_neighbour(
         for workload in workloads:
             readings = in_turn(options, workload, {"ours": server}, crowd, "grpc", options.seconds / 2)["ours"]
             for key in ("documents_per_second", "p50_ms"):
-                value = statistics.median(one[key] for one in readings)
+                value = statistics.median(reading[key] for reading in readings)
                 rows.setdefault(workload.case.name, {})[key] = round(value, 3)
         return {"held_mib": held, "left_mib": LEAVE_MIB, "cases": rows}
 

@@ -17,11 +17,11 @@ def machine(device: str) -> dict[str, object]:
     import tokenizers
     import torch
 
-    found: dict[str, object] = {"cpu": _cpu(), "cores": len(os.sched_getaffinity(0))}
+    row: dict[str, object] = {"cpu": _cpu(), "cores": len(os.sched_getaffinity(0))}
     if device != "cpu":
-        found["gpu"], found["driver"] = (part.strip() for part in _smi("name,driver_version").split(","))
+        row["gpu"], row["driver"] = (part.strip() for part in _smi("name,driver_version").split(","))
     versions = {"python": platform.python_version(), "torch": torch.__version__, "tokenizers": tokenizers.__version__}
-    return found | versions | {"triton": "2.51.0 (nvidia-pytriton 0.7.0)"}
+    return row | versions | {"triton": "2.51.0 (nvidia-pytriton 0.7.0)"}
 
 
 def used_mib(device: str) -> int:
@@ -52,22 +52,22 @@ def strain(device: str) -> Iterator[dict[str, float]]:
 
     What tells a GPU that is held back by its power cap (H100 SXM: 700 W; 1,980 MHz without it) from one that waits.
     """
-    found: dict[str, float] = {}
+    strained: dict[str, float] = {}
     if device == "cpu":
-        yield found
+        yield strained
         return
     seen: list[tuple[float, float]] = []
     ended = threading.Event()
     thread = threading.Thread(target=_feel, args=(seen, ended), daemon=True)
     thread.start()
     try:
-        yield found
+        yield strained
     finally:
         ended.set()
         thread.join(10)
         if seen:
             clocks, powers = zip(*seen, strict=True)
-            found |= {"sm_mhz": statistics.median(clocks), "watts": statistics.median(powers)}
+            strained |= {"sm_mhz": statistics.median(clocks), "watts": statistics.median(powers)}
 
 
 def _feel(seen: list[tuple[float, float]], ended: threading.Event) -> None:

@@ -22,8 +22,8 @@ DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 def measured(device: str) -> dict[str, float]:
     """TFLOP/s of a large square matrix product on random numbers, by number format; a process of its own measures."""
     command = [sys.executable, "-m", "benchmarks.limit", device]
-    told = subprocess.run(command, check=True, capture_output=True, text=True, cwd=Path(__file__).parents[1])
-    return dict(json.loads(told.stdout.splitlines()[-1]))
+    ended = subprocess.run(command, check=True, capture_output=True, text=True, cwd=Path(__file__).parents[1])
+    return dict(json.loads(ended.stdout.splitlines()[-1]))
 
 
 def tflops(device: str, dtype: torch.dtype) -> float:

@@ -139,10 +139,10 @@ def answers(pool: dict[str, Any], device: str) -> dict[str, np.ndarray]:
     """Vectors, logits and token counts of everything in the pool, in its order."""
     torch.backends.cuda.matmul.allow_tf32 = False
     embedder = Embedder(Path(pool["checkpoints"]["embedder"]), device)
-    vectors = [embedder(*one) for one in pool["texts"]]
+    vectors = [embedder(*text) for text in pool["texts"]]
     del embedder
     reranker = Reranker(Path(pool["checkpoints"]["reranker"]), device)
-    logits = [[reranker(one["query"], passage) for passage in one["passages"]] for one in pool["rankings"]]
+    logits = [[reranker(row["query"], passage) for passage in row["passages"]] for row in pool["rankings"]]
     return {
         "vectors": np.array([vector for vector, _ in vectors], dtype=np.float32),
         "text_tokens": np.array([count for _, count in vectors], dtype=np.int32),

@@ -45,20 +45,20 @@ def plan() -> tuple[dict[str, Planned], int]:
     )
     models = (reranker, embedder)
     surroundings = Surroundings(today=date(2026, 11, 21))
-    served = [found for model in models if (found := serve(model, surroundings))]
+    served = [model for model in (serve(spec, surroundings) for spec in models) if model]
     budget: ServerBudget = server_budget(Server(name="main", models=models), served, GPUS[GPU])
-    found = {}
-    for one, share in zip(served, budget.shares, strict=True):
-        model = one.model
+    planned = {}
+    for encoder, share in zip(served, budget.shares, strict=True):
+        model = encoder.model
         limits = {
             "max_batch_size": model.max_batch_size,
             "max_queue_delay_microseconds": model.max_queue_delay_microseconds,
             "max_queue_size": model.max_queue_size,
             "default_timeout_microseconds": 0,
         }
-        parameters = {key: str(value) for key, value in settings_of(one, share, "").items()}
-        found[model.name] = Planned(model.name, parameters, one.dimensions, limits, share.memory.total_mib)
-    return found, budget.needed_mib
+        parameters = {key: str(value) for key, value in settings_of(encoder, share, "").items()}
+        planned[model.name] = Planned(model.name, parameters, encoder.dimensions, limits, share.memory.total_mib)
+    return planned, budget.needed_mib
 
 
 def ours(

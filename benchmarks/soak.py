@@ -95,8 +95,8 @@ def measure(options: argparse.Namespace, work: Path) -> dict[str, Any]:
         seconds = time.monotonic() - began
         left = (server.resident_mib(), gpu.used_mib(options.device))
         same = server.processes() == family
-    for one in (warm, tally):
-        settle(options, one, files)
+    for counts in (warm, tally):
+        settle(options, counts, files)
     return report(options, (first_seconds, server.seconds_to_ready), warm, tally, seconds) | judged(
         settled, left, peak[0] - before_mib, same, warm.faults + tally.faults
     )
@@ -196,12 +196,12 @@ def served_dtype(options: argparse.Namespace) -> str:
     return changes.get("dtype") or repositories.plan()[0]["embedder"].parameters["dtype"]
 
 
-def added(one: Tally, other: Tally) -> Tally:
+def added(tally: Tally, other: Tally) -> Tally:
     """Both together."""
-    worst = {key: max(one.worst.get(key, 0.0), other.worst.get(key, 0.0)) for key in one.worst | other.worst}
-    doubtful, on_a_tie = one.doubtful + other.doubtful, one.on_a_tie + other.on_a_tie
-    good, refused = one.good + other.good, one.refused + other.refused
-    return Tally(good, refused, one.faults + other.faults, worst, doubtful, on_a_tie)
+    worst = {key: max(tally.worst.get(key, 0.0), other.worst.get(key, 0.0)) for key in tally.worst | other.worst}
+    doubtful, on_a_tie = tally.doubtful + other.doubtful, tally.on_a_tie + other.on_a_tie
+    good, refused = tally.good + other.good, tally.refused + other.refused
+    return Tally(good, refused, tally.faults + other.faults, worst, doubtful, on_a_tie)
 
 
 def serve(
@@ -245,15 +245,17 @@ def client_loop(drawn: mixture.Mixture, protocol: str, address: str, requests: i
         if time.monotonic() > until:
             tally.faults["not sent: out of time"] += requests - sent
             break
-        one = drawn.draw()
+        question = drawn.draw()
         try:
-            answer: Any = connections[one.model](calls.tensors(one.request, protocol), one.request["options"])
+            answer: Any = connections[question.model](
+                calls.tensors(question.request, protocol), question.request["options"]
+            )
         except calls.Refused as refused:
             answer = refused
-        fault = one.fault(answer)
+        fault = question.fault(answer)
         if fault:
             tally.faults[fault[:160]] += 1
-        elif one.is_bad:
+        elif question.is_bad:
             tally.refused += 1
         else:
             tally.good += 1

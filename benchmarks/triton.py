@@ -71,8 +71,8 @@ def serving(repository: Path, work: Path, cache: Path) -> Iterator[Server]:
     log = work / "triton.log"
     with log.open("wb") as output:
         began = time.monotonic()
-        told = os.environ | environment(cache) | {"PATH": _path()}
-        process = subprocess.Popen(command, cwd=packages, stdout=output, stderr=subprocess.STDOUT, env=told)
+        surroundings = os.environ | environment(cache) | {"PATH": _path()}
+        process = subprocess.Popen(command, cwd=packages, stdout=output, stderr=subprocess.STDOUT, env=surroundings)
         try:
             _await(process, ports["http"], log)
             seconds = time.monotonic() - began
@@ -119,11 +119,11 @@ def _await(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
 
 def _family(pid: int) -> list[int]:
     """`pid` and all its descendants."""
-    found = [pid]
+    family = [pid]
     for path in Path(f"/proc/{pid}/task").glob("*/children"):
         for child in path.read_text().split():
-            found += _family(int(child))
-    return found
+            family += _family(int(child))
+    return family
 
 
 def _stat(pid: int) -> list[str]:

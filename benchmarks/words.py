@@ -38,7 +38,7 @@ def tokenizer(entries: int = ENTRIES) -> Tokenizer:
 def _pieces(count: int) -> list[str]:
     """`count` different pieces, likeliest first: prefixes, endings, syllables, words made of them, letters."""
     rng = random.Random(2026)
-    common = dict.fromkeys([*PREFIX_PIECES, *ENDINGS, *(f"▁{one}" for one in SYLLABLES)])
+    common = dict.fromkeys([*PREFIX_PIECES, *ENDINGS, *(f"▁{syllable}" for syllable in SYLLABLES)])
     letters = [letter for letter in ["▁", *map(chr, range(33, 127)), *"éüöäñ猫語"] if letter not in common]
     while len(common) < count - len(letters):
         word = "".join(rng.choices(SYLLABLES, k=rng.choice((2, 2, 3, 3, 4))))
