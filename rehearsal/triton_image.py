@@ -76,19 +76,17 @@ def _make_base(into: Path) -> None:
         root = Path(work) / "root"
         triton_root.make_root(root, Path(work))
         exclude = ["--exclude=./dev/*", "--exclude=./proc/*", "--exclude=./sys/*"]
-        tar = subprocess.Popen(
-            ["tar", "-C", str(root), "--numeric-owner", "--sort=name", *exclude, "-c", "."], stdout=subprocess.PIPE
-        )
-        assert tar.stdout
-        pack = subprocess.Popen(["pigz", "-1", "-n"], stdin=subprocess.PIPE, stdout=(into / "layer.tar.gz").open("wb"))
-        assert pack.stdin
+        command = ["tar", "-C", str(root), "--numeric-owner", "--sort=name", *exclude, "-c", "."]
         total = hashlib.sha256()
-        while block := tar.stdout.read(1 << 20):
-            total.update(block)
-            pack.stdin.write(block)
-        pack.stdin.close()
-        if tar.wait() or pack.wait():
-            raise RuntimeError("tar or pigz stopped before the layer was whole")
+        with (into / "layer.tar.gz").open("wb") as layer, subprocess.Popen(command, stdout=subprocess.PIPE) as tar:
+            pack = subprocess.Popen(["pigz", "-1", "-n"], stdin=subprocess.PIPE, stdout=layer)
+            assert tar.stdout and pack.stdin
+            while block := tar.stdout.read(1 << 20):
+                total.update(block)
+                pack.stdin.write(block)
+            pack.stdin.close()
+            if tar.wait() or pack.wait():
+                raise RuntimeError("tar or pigz stopped before the layer was whole")
     (into / "diff_id").write_text("sha256:" + total.hexdigest())
 
 
