@@ -2,9 +2,11 @@
 
 from pyinfra import host, inventory
 
+import roles.connections
 from deploy.edge.inventory import planned
 from roles import cleanup, firewall, foundation, health, preflight, removal, rollout, stage, traffic, triton
 
+roles.connections.install(host)  # a connection that breaks fails its host, and not the run
 plan = planned(inventory, host)  # pure, and the same on every host
 mine = plan.for_host(host.name)
 

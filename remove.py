@@ -2,9 +2,11 @@
 
 from pyinfra import host, inventory
 
+import roles.connections
 from deploy.edge.inventory import planned
 from roles import removal, rollout
 
+roles.connections.install(host)
 plan = planned(inventory, host)
 
 rollout.gate(plan.hosts, rollout.UNTOUCHED, name="Gate | Every host answers")

@@ -5,9 +5,11 @@ After a run that stopped half way, name the hosts that did not go back (`--limit
 
 from pyinfra import host, inventory
 
+import roles.connections
 from deploy.edge.inventory import planned
 from roles import rollout, traffic, triton
 
+roles.connections.install(host)
 plan = planned(inventory, host)
 mine = plan.for_host(host.name)
 

@@ -21,7 +21,6 @@ from pyinfra.api.command import PyinfraCommand
 from pyinfra.api.operation import OperationMeta
 
 from deploy.errors import Refusal
-from roles import lines
 
 T = TypeVar("T")
 Command = str | PyinfraCommand
@@ -60,9 +59,6 @@ def _unanswered(fact: type[FactBase[Any]], executing: bool) -> Refusal:
         state=done if executing else "nothing was changed on this host",
         kind="unanswered",
     )
-
-
-lines.mend()  # here, because every verb comes by
 
 
 @dataclass

@@ -25,7 +25,7 @@ from pyinfra.api.exceptions import ConnectError
 from pyinfra.api.operation import OperationMeta
 
 from deploy.errors import Refusal
-from roles import lines
+from roles import connections
 from roles.places import SETTINGS, program, unit
 from roles.steps import Command, Reading, Refuse, step, write
 from roles.texts import Seen, Text, is_unit, put, shipped
@@ -40,7 +40,7 @@ KEPT = f"{SETTINGS}/undo"
 UNITS_SECONDS = 20
 """How long a host goes on with changed units that nobody has confirmed, once the last of them is written."""
 MADE_WITHIN_SECONDS = 300
-"""How long a few small files may take to be written, over a slow line too; a silent one ends sooner (lines.py)."""
+"""How long a few small files may take to be written, slowly too; a silent connection ends sooner (connections.py)."""
 RETRY_SECONDS = 2
 CONNECTIONS = 5
 NEVER_CONNECTED = ["no new connection could be made to change it"]
@@ -247,7 +247,7 @@ def over_a_new_connection(
         except NO_LINE:
             return None, NEVER_CONNECTED
         done, output = fresh.run_shell_command(StringCommand(command), **_limited(arguments))
-        if not done and lines.is_lost(fresh):
+        if not done and connections.is_lost(fresh):
             return None, []
     except NO_LINE:
         return None, []

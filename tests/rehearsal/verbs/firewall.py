@@ -2,8 +2,10 @@
 
 from pyinfra import host, inventory
 
+import roles.connections
 from deploy.edge.inventory import planned
 from roles import firewall
 
+roles.connections.install(host)
 plan = planned(inventory, host)
 firewall.apply(plan.for_host(host.name))

@@ -1,0 +1,137 @@
+"""A connection that ends under a command is told as what it is."""
+
+from __future__ import annotations
+
+import re
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from paramiko import SSHException
+from pyinfra.connectors.ssh import SSHConnector
+
+from roles import connections
+
+ROOT = Path(__file__).parents[2]
+
+
+def connector(is_active: bool) -> Any:
+    """With a client whose line still is, or has ended."""
+    transport = SimpleNamespace(is_active=lambda: is_active)
+    return SimpleNamespace(client=SimpleNamespace(get_transport=lambda: transport))
+
+
+@pytest.mark.parametrize("error", [EOFError(), SSHException("Channel is not open"), OSError("Socket is closed")])
+def test_a_line_that_broke_is_an_error_pyinfra_knows(error: Exception) -> None:
+    def broken(_: Any) -> tuple[bool, Any]:
+        raise error
+
+    with pytest.raises(ConnectionError, match="the connection to this host is lost"):
+        connections.naming_loss(broken)(connector(is_active=False))
+
+
+def test_a_command_that_ended_because_its_line_did_is_no_failure_of_the_command() -> None:
+    failed = connections.naming_loss(lambda _: (False, ["said"]))
+    assert failed(connector(is_active=True)) == (False, ["said"])
+    with pytest.raises(ConnectionError):
+        failed(connector(is_active=False))
+
+
+def test_a_command_that_failed_without_a_word_may_know_of_it_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """paramiko closes the channel, and a moment later the transport."""
+    seen = iter([True, True, False])
+    transport = SimpleNamespace(is_active=lambda: next(seen, False))
+    closing = SimpleNamespace(client=SimpleNamespace(get_transport=lambda: transport))
+    monkeypatch.setattr(connections.time, "sleep", lambda seconds: None)
+    with pytest.raises(ConnectionError):
+        connections.naming_loss(lambda _: (False, []))(closing)
+
+
+def test_a_command_that_said_why_it_failed_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "is_lost_within_a_second", lambda _: pytest.fail("waited"))
+    assert connections.naming_loss(lambda _: (False, ["said"]))(connector(is_active=True)) == (False, ["said"])
+
+
+def test_a_host_that_says_nothing_any_more_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: dict[Any, Any] = {}
+    sock = SimpleNamespace(setsockopt=lambda *option: asked.update({option[:2]: option[2]}))
+    transport = SimpleNamespace(set_keepalive=lambda seconds: asked.update({"alive": seconds}), sock=sock)
+    made = SimpleNamespace(client=None)
+
+    def connect(connector: Any) -> None:
+        connector.client = SimpleNamespace(get_transport=lambda: transport)
+
+    connections.kept_alive(connect)(made)
+    assert asked == {"alive": 15, (socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT): 120_000}
+    transport.sock = SimpleNamespace()  # the channel of a jump host has no such option
+    connections.kept_alive(connect)(made)
+
+
+def test_a_connection_that_was_not_made_is_left_to_pyinfra() -> None:
+    connections.kept_alive(lambda connector: None)(SimpleNamespace(client=None))
+
+
+def test_time_that_ran_out_stays_what_it_is() -> None:
+    def late(_: Any) -> tuple[bool, Any]:
+        raise TimeoutError
+
+    with pytest.raises(TimeoutError):
+        connections.naming_loss(late)(connector(is_active=True))
+
+
+NOTHING_IS_PATCHED = """
+import pkgutil, importlib, roles
+for module in pkgutil.walk_packages(roles.__path__, "roles."):
+    importlib.import_module(module.name)
+from pyinfra.connectors.ssh import SSHConnector
+print(SSHConnector.run_shell_command.__wrapped__ if hasattr(SSHConnector.run_shell_command, "__wrapped__") else "")
+print({getattr(SSHConnector, name).__module__ for name in ("connect", "run_shell_command")})
+"""
+
+
+def test_importing_every_role_leaves_pyinfra_s_connector_untouched() -> None:
+    """Only a verb that calls `install` changes it."""
+    run = subprocess.run(
+        [sys.executable, "-c", NOTHING_IS_PATCHED], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    assert run.stdout == "\n{'pyinfra.connectors.ssh'}\n"
+
+
+@pytest.fixture
+def methods(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Puts back pyinfra's own methods after the test."""
+    for name in ("run_shell_command", "connect"):
+        monkeypatch.setattr(SSHConnector, name, getattr(SSHConnector, name))
+
+
+@pytest.mark.usefixtures("methods")
+def test_installed_twice_is_installed_once() -> None:
+    """Each of forty hosts runs the verb."""
+    connections.install(SimpleNamespace())  # type: ignore[arg-type]  # a host that has not connected
+    installed = SSHConnector.run_shell_command
+    connections.install(SimpleNamespace())  # type: ignore[arg-type]  # a host that has not connected
+    assert SSHConnector.run_shell_command is installed and hasattr(installed, "__wrapped__")
+
+
+@pytest.mark.usefixtures("methods")
+def test_the_connection_a_verb_finds_open_is_kept_alive_too() -> None:
+    """pyinfra connects before it runs the verb."""
+    asked: list[int] = []
+    transport = SimpleNamespace(set_keepalive=asked.append, sock=SimpleNamespace())
+    client = SimpleNamespace(get_transport=lambda: transport)
+    connections.install(SimpleNamespace(connector=SimpleNamespace(client=client)))  # type: ignore[arg-type]  # a host
+    assert asked == [15]
+
+
+@pytest.mark.parametrize("verb", ["deploy.py", "rollback.py", "build.py", "remove.py"])
+def test_every_verb_installs_it_before_it_asks_a_host(verb: str) -> None:
+    """It stands before the first call of a role."""
+    lines = (ROOT / verb).read_text("utf-8").splitlines()
+    calls = [line.partition("(")[0] for line in lines if re.match(r"[a-z]+\.[a-z.]+\(", line)]
+    assert calls[0] == "roles.connections.install"
