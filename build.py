@@ -5,9 +5,10 @@ from pyinfra import host, inventory
 import roles.connections
 from deploy.edge.inventory import planned
 from roles import engines, foundation, preflight, removal, rollout, stage
+from roles.settings import known_settings
 
 roles.connections.install(host)
-plan = planned(inventory, host)  # the plan that deploy.py has, so the engines it will look for
+plan = planned(inventory, host, known_settings())  # the plan that deploy.py has, so the engines it will look for
 mine = plan.for_host(host.name)
 
 preflight.confirm(mine)

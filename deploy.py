@@ -5,9 +5,10 @@ from pyinfra import host, inventory
 import roles.connections
 from deploy.edge.inventory import planned
 from roles import cleanup, firewall, foundation, health, preflight, removal, rollout, stage, traffic, triton
+from roles.settings import known_settings
 
 roles.connections.install(host)  # a connection that breaks fails its host, and not the run
-plan = planned(inventory, host)  # pure, and the same on every host
+plan = planned(inventory, host, known_settings())  # pure, and the same on every host
 mine = plan.for_host(host.name)
 
 preflight.confirm(mine)

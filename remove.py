@@ -5,9 +5,10 @@ from pyinfra import host, inventory
 import roles.connections
 from deploy.edge.inventory import planned
 from roles import removal, rollout
+from roles.settings import known_settings
 
 roles.connections.install(host)
-plan = planned(inventory, host)
+plan = planned(inventory, host, known_settings())
 
 rollout.gate(plan.hosts, rollout.UNTOUCHED, name="Gate | Every host answers")
 removal.apply(agreed=host.data.get("remove") == "yes")

@@ -8,9 +8,10 @@ from pyinfra import host, inventory
 import roles.connections
 from deploy.edge.inventory import planned
 from roles import rollout, traffic, triton
+from roles.settings import known_settings
 
 roles.connections.install(host)
-plan = planned(inventory, host)
+plan = planned(inventory, host, known_settings())
 mine = plan.for_host(host.name)
 
 rollout.gate(plan.hosts, rollout.UNTOUCHED, name="Gate | Every host answers")

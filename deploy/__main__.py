@@ -17,6 +17,7 @@ from deploy.edge.inventory import host_data, load_plan
 from deploy.edge.local_weights import look_around
 from deploy.errors import Refusal, Refusals
 from deploy.fleet import Fleet
+from deploy.knobs import Table
 
 REFUSED = 1
 
@@ -40,7 +41,7 @@ def main() -> None:
 def plan(inventory: str, as_json: bool, limit: tuple[str, ...], data: tuple[str, ...]) -> None:
     """Print the plan of INVENTORY and its digest, or every reason why there is none."""
     with refusals_shown(inventory, as_json):
-        found = load_plan(inventory, data, limit)
+        found = load_plan(inventory, data, limit, knobs())
         if as_json:
             click.echo(json.dumps(found.to_json(), indent=2, ensure_ascii=False))
         else:
@@ -82,7 +83,7 @@ def pin(inventory: str, data: tuple[str, ...]) -> None:
     from deploy.edge.pin import pinned, write_digest
 
     with refusals_shown(inventory, False):
-        found = load_plan(inventory, data)
+        found = load_plan(inventory, data, knobs=knobs())
         click.echo(write_digest(Path(inventory), pinned(found)), nl=False)
 
 
@@ -140,7 +141,16 @@ def ask(
     from deploy.edge.ask_models import asked_in_turn
 
     with refusals_shown(inventory, as_json):
-        asked_in_turn(load_plan(inventory, data, limit), host_data(inventory, data), model, texts, click.echo, as_json)
+        asked_in_turn(
+            load_plan(inventory, data, limit, knobs()), host_data(inventory, data), model, texts, click.echo, as_json
+        )
+
+
+def knobs() -> Table:
+    """What each role lets an inventory override. Beside deploy.py the only place where deploy/ and roles/ meet."""
+    from roles.settings import known_settings
+
+    return known_settings()
 
 
 class refusals_shown:

@@ -15,30 +15,12 @@ from deploy.checks.secrets import typed_out_problems
 from deploy.checks.types import mistyped
 from deploy.errors import Refusal
 from deploy.guides import translate
+from deploy.knobs import SUFFIX, Table, settings_problems
 from deploy.refuse import refuse
 from deploy.spec import Host, Rollout
 
 SPEC_KEYS = tuple(field.name for field in fields(Host) if field.name not in ("name", "groups"))
 FLEET_KEYS = ("rollout", "expect", "remove")
-ROLES = (
-    "base",
-    "cleanup",
-    "container_toolkit",
-    "docker",
-    "engines",
-    "firewall",
-    "health",
-    "mig",
-    "model_store",
-    "nvidia_driver",
-    "preflight",
-    "registry",
-    "removal",
-    "rollout",
-    "traffic",
-    "triton",
-)
-ROLE_KEYS = tuple(f"{role}_settings" for role in ROLES)
 CONNECTOR_PREFIXES = ("_", "ssh_", "fake_", "own_")
 """Keys pyinfra and its connectors read, and `own_` for whatever an operator's own roles read."""
 
@@ -56,24 +38,31 @@ class Fleet:
     expect: str = ""
 
     @classmethod
-    def of(cls, inventory: Iterable[Any]) -> Fleet:
-        """The fleet of a pyinfra inventory, or of anything that iterates over hosts with name, data and groups."""
-        hosts, unread, rollouts, expected = [], [], [], []
+    def of(cls, inventory: Iterable[Any], knobs: Table | None = None) -> Fleet:
+        """The fleet of a pyinfra inventory, or of anything that iterates over hosts with name, data and groups.
+
+        Without `knobs` the settings of roles are taken as they are.
+        """
+        hosts, unread, rollouts, expected, places = [], [], [], [], []
         for source in sorted(inventory, key=lambda host: str(host.name)):
             data = _data_of(source)
+            places.append((source.name, place_of(source.name, data)))
             rollouts.append(data.pop("rollout", DEFAULT_ROLLOUT))
             expected.append(str(data.pop("expect", "") or ""))
-            host, problems = read_host(source.name, data, tuple(getattr(source, "groups", ())))
+            host, problems = read_host(source.name, data, tuple(getattr(source, "groups", ())), knobs)
             unread += [(source.name, problem) for problem in [*problems, *_rollout_problems(rollouts)]]
             hosts += [host] if host else []
         rollout = rollouts[0] if rollouts and not _rollout_problems(rollouts) else DEFAULT_ROLLOUT
+        unread += [("", problem) for problem in one_machine_twice(places)]
         return cls(tuple(hosts), rollout, tuple(unread), next(filter(None, expected), ""))
 
 
-def read_host(name: str, data: Mapping[str, Any], groups: tuple[str, ...] = ()) -> tuple[Host | None, list[Refusal]]:
+def read_host(
+    name: str, data: Mapping[str, Any], groups: tuple[str, ...] = (), knobs: Table | None = None
+) -> tuple[Host | None, list[Refusal]]:
     """The typed host, or None with the reasons why there is none; reasons may also come with a host."""
     values = {key: _release(value) if key == "release" else value for key, value in data.items() if key in SPEC_KEYS}
-    problems = [*_unknown_keys(data), *_missing_keys(values)]
+    problems = [*_unknown_keys(data, knobs), *settings_problems(data, knobs or {}), *_missing_keys(values)]
     hints = get_type_hints(Host)
     wrong = [problem for key, value in values.items() for problem in mistyped(value, hints[key], key)]
     host = None if wrong or _missing_keys(values) else Host(name=name, groups=groups, **values)
@@ -83,9 +72,33 @@ def read_host(name: str, data: Mapping[str, Any], groups: tuple[str, ...] = ()) 
     return host, [*problems, *wrong, *typed_out, *translate(data, host)]
 
 
+def place_of(name: str, data: Mapping[str, Any]) -> tuple[str, int, str]:
+    """Address, port and ssh_config file a host is reached by: behind two jump hosts an address is two machines."""
+    config = str(data.get("ssh_config_file") or "")
+    return str(data.get("ssh_hostname") or name).lower(), int(data.get("ssh_port") or 22), config
+
+
+def one_machine_twice(places: Iterable[tuple[str, tuple[str, int, str]]]) -> list[Refusal]:
+    """A refusal for each host that is reached at the place of a host before it: two plans would work on one machine."""
+    first: dict[tuple[str, int, str], str] = {}
+    twice = [(first.setdefault(place, name), name, place) for name, place in places]
+    return [
+        refuse(
+            "one-machine-twice",
+            f"{known} and {name} are one machine: both are reached at {address}, port {port}",
+            where="ssh_hostname",
+            seen=f"{address}, port {port}, under two names",
+            wanted="one name for one machine",
+            attempt=f"take {known} or {name} out, or correct its ssh_hostname or ssh_port",
+        )
+        for known, name, (address, port, _config) in twice
+        if known != name
+    ]
+
+
 def is_read(key: str) -> bool:
     """True if this project reads the data key, and not pyinfra or an operator's own roles."""
-    return key in SPEC_KEYS or key in FLEET_KEYS or key.endswith("_settings")
+    return key in SPEC_KEYS or key in FLEET_KEYS or key.endswith(SUFFIX)
 
 
 def _data_of(source: Any) -> dict[str, Any]:
@@ -120,8 +133,9 @@ _EXAMPLES = {
 }
 
 
-def _unknown_keys(data: Mapping[str, Any]) -> list[Refusal]:
-    known = (*SPEC_KEYS, *FLEET_KEYS, *ROLE_KEYS)
+def _unknown_keys(data: Mapping[str, Any], knobs: Table | None) -> list[Refusal]:
+    of_roles = [key for key in data if key.endswith(SUFFIX)] if knobs is None else [f"{role}{SUFFIX}" for role in knobs]
+    known = (*SPEC_KEYS, *FLEET_KEYS, *of_roles)
     strange = [key for key in data if key not in known and not key.startswith(CONNECTOR_PREFIXES) and not key.isupper()]
     return [
         refuse(

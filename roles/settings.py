@@ -3,36 +3,33 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
-from difflib import get_close_matches
-from typing import TypeVar
+import pkgutil
+from dataclasses import replace
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any, TypeVar
 
 from pyinfra.api import Host
 
-from deploy.errors import Refusal
+import roles
+from deploy.errors import refuse_all
+from deploy.knobs import SUFFIX, role_problems
 
 D = TypeVar("D")
 
 
+def known_settings() -> dict[str, type[Any]]:
+    """The `Defaults` of each role that has any, by the role's name: what a plan judges `<role>_settings` by."""
+    packages = [module.name for module in pkgutil.iter_modules(roles.__path__) if module.ispkg]
+    with_defaults = [name for name in packages if find_spec(f"roles.{name}.defaults")]
+    return {name: import_module(f"roles.{name}.defaults").Defaults for name in sorted(with_defaults)}
+
+
 def overridden(host: Host, role: str, defaults: D) -> D:
-    """`defaults` with the keys of the dictionary `host.data.<role>_settings`; a key that is none of its fields is
-    refused.
+    """`defaults` with the keys of the dictionary `host.data.<role>_settings`. Raises: a Refusal for one it cannot take.
 
     The suffix keeps them apart from the spec's own keys (`docker = Docker(…)`, `registry = Registry(…)`).
     """
-    given = host.data.get(f"{role}_settings") or {}
-    known = [field.name for field in fields(defaults)]  # type: ignore[arg-type]
-    for key in given:
-        if key not in known:
-            raise _unknown(role, key, known)
-    return replace(defaults, **given)  # type: ignore[type-var]
-
-
-def _unknown(role: str, key: str, known: list[str]) -> Refusal:
-    near = get_close_matches(key, known, n=1, cutoff=0.4)
-    return Refusal(
-        f"{role}_settings knows no key `{key}`",
-        facts={"known": ", ".join(known)},
-        attempt=f"did you mean `{near[0]}`?" if near else "remove it",
-        kind="unknown-setting",
-    )
+    given = host.data.get(f"{role}{SUFFIX}") or {}
+    refuse_all(role_problems(f"{role}{SUFFIX}", given, type(defaults)))
+    return replace(defaults, **given)  # type: ignore[type-var]  # every Defaults is a dataclass; D cannot say so

@@ -86,6 +86,16 @@ def _gpu(host: Host) -> Iterator[Refusal]:
             wanted="1 or more",
             attempt="Machine(gpus=1)",
         )
+    for field in ("memory_mib", "disk_mib"):
+        if (size := getattr(host.machine, field)) < 0:
+            yield refuse(
+                "negative-size",
+                f"a machine has no {size:,} MiB",
+                where=f"machine.{field}",
+                seen=str(size),
+                wanted="MiB of the machine; 0 where nobody knows, and preflight does not compare",
+                attempt=f"Machine({field}={-size})",
+            )
 
 
 def _docker(host: Host) -> Iterator[Refusal]:

@@ -22,28 +22,30 @@ from deploy.edge.local_weights import look_around
 from deploy.edge.mistakes import connector_refusal, explained, no_host_in_limit
 from deploy.errors import Refusal, refuse_all
 from deploy.fleet import Fleet, is_read
+from deploy.knobs import Table
 from deploy.plan import Plan, make_plan
 
 _plans: WeakKeyDictionary[Any, Plan] = WeakKeyDictionary()
 
 
-def planned(inventory: Any, host: Any) -> Plan:
+def planned(inventory: Any, host: Any, knobs: Table | None = None) -> Plan:
     """The plan of the whole inventory, made once for all its hosts and seen from those of `--limit`.
 
-    `--data expect=DIGEST` refuses any other plan. So is one whose engines need something this machine does not have.
+    `knobs` are the roles' own, which `<role>_settings` are judged by. Raises: a Refusal for what the plan refuses, a
+    plan other than `--data expect=DIGEST`, and engines that need something this machine does not have.
     """
     real = getattr(host, "inventory", inventory)
     if real not in _plans:
-        plan = _plan_of(real)
+        plan = _plan_of(real, knobs)
         refuse_all(input_problems(plan.slices, Path.cwd()))
         _plans[real] = plan
     limited = getattr(getattr(real, "state", None), "limit_hosts", None)
     return _plans[real].only(host.name for host in limited) if isinstance(limited, list) else _plans[real]
 
 
-def _plan_of(inventory: Any) -> Plan:
+def _plan_of(inventory: Any, knobs: Table | None) -> Plan:
     """The plan of an inventory in the surroundings of this machine."""
-    fleet, root = Fleet.of(inventory), Path.cwd()
+    fleet, root = Fleet.of(inventory, knobs), Path.cwd()
     if hasattr(inventory, "get_group_data"):
         fleet = replace(fleet, unread=(*fleet.unread, *contradictions(inventory, is_read)))
     return make_plan(fleet, with_engines(look_around(fleet, root), inventory, fleet, root))
@@ -99,10 +101,10 @@ def confirm_loads(file: str, data: Iterable[str] = (), limit: Iterable[str] = ()
         raise missing(file)
 
 
-def load_plan(file: str, data: Iterable[str] = (), limit: Iterable[str] = ()) -> Plan:
+def load_plan(file: str, data: Iterable[str] = (), limit: Iterable[str] = (), knobs: Table | None = None) -> Plan:
     """The plan of an inventory file, for programs such as the smoke tests; `data` and `limit` as pyinfra takes them."""
     loaded = load_inventory(file, override_data(data))
-    return _plan_of(loaded).only(names_in(loaded, limit))
+    return _plan_of(loaded, knobs).only(names_in(loaded, limit))
 
 
 def host_data(file: str, data: Iterable[str] = ()) -> dict[str, dict[str, Any]]:

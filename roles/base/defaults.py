@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 from pyinfra.api import Host
 
+from deploy.knobs import Range
 from roles.settings import overridden
 
 
@@ -16,7 +18,7 @@ class Defaults:
     packages: tuple[str, ...] = ("ca-certificates", "curl", "iptables", "openssh-client", "python3", "rsync")
     """iptables closes the way out of Triton's network, and openssh-client has the ssh-keygen that checks who signed an
     engine: asked for here, not left to what something else depends on."""
-    journal_max_mib: int = 2048
+    journal_max_mib: Annotated[int, Range(16, 1_000_000)] = 2048
     """The container's log ends in the journal; the distribution's bound is a tenth of the disk, up to 4 GiB."""
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 from pyinfra.api import Host
 
+from deploy.knobs import Range
 from roles.settings import overridden
 
 
@@ -13,13 +15,13 @@ from roles.settings import overridden
 class Defaults:
     """How many of each kind stay beside what the plan names and what the last two that served use."""
 
-    keep_weights: int = 1
+    keep_weights: Annotated[int, Range(0, 1000)] = 1
     """Revisions of each model; up to hundreds of GB each."""
-    keep_engines: int = 2
+    keep_engines: Annotated[int, Range(0, 1000)] = 2
     """Of each model; an hour of a GPU each."""
-    keep_images: int = 0
+    keep_images: Annotated[int, Range(0, 1000)] = 0
     """14 to 30 GB each, and a registry has them."""
-    keep_failed: int = 1
+    keep_failed: Annotated[int, Range(0, 1000)] = 1
     """Of each model, what a failed build or a refused engine left to look at."""
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 from pyinfra.api import Host
 
+from deploy.knobs import FINGERPRINT, URL
 from roles.settings import overridden
 
 
@@ -13,9 +15,9 @@ from roles.settings import overridden
 class Defaults:
     """Repository and key. The version is the plan's (floor 1.19.1, CVE-2026-24260)."""
 
-    repository: str = "https://nvidia.github.io/libnvidia-container/stable/deb"
-    key_url: str = "https://nvidia.github.io/libnvidia-container/gpgkey"
-    key_fingerprint: str = "C95B321B61E88C1809C4F759DDCAE044F796ECB0"
+    repository: Annotated[str, URL] = "https://nvidia.github.io/libnvidia-container/stable/deb"
+    key_url: Annotated[str, URL] = "https://nvidia.github.io/libnvidia-container/gpgkey"
+    key_fingerprint: Annotated[str, FINGERPRINT] = "C95B321B61E88C1809C4F759DDCAE044F796ECB0"
 
 
 def settings(host: Host) -> Defaults:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 from pyinfra.api import Host
 
 from deploy.catalog import DOCKER_FLOOR
+from deploy.knobs import FINGERPRINT, URL, Range, Text
 from roles.settings import overridden
 
 
@@ -14,13 +16,13 @@ from roles.settings import overridden
 class Defaults:
     """Repository, floor and the bounds of logs."""
 
-    repository: str = "https://download.docker.com/linux"
-    key_fingerprint: str = "9DC858229FC7DD38854AE2D88D81803C0EBFCD88"
-    engine_floor: str = DOCKER_FLOOR
+    repository: Annotated[str, URL] = "https://download.docker.com/linux"
+    key_fingerprint: Annotated[str, FINGERPRINT] = "9DC858229FC7DD38854AE2D88D81803C0EBFCD88"
+    engine_floor: Annotated[str, Text(r"\d+\.\d+(\.\d+)?", "a version such as 26.1")] = DOCKER_FLOOR
     """The first Docker that reads CDI schema 0.7.0, which the container toolkit writes since 1.19."""
-    log_max_mib: int = 50
-    log_files: int = 4
-    confirm_seconds: int = 90
+    log_max_mib: Annotated[int, Range(1, 100_000)] = 50
+    log_files: Annotated[int, Range(1, 1000)] = 4
+    confirm_seconds: Annotated[int, Range(10, 3600)] = 90
     """Settings that no new SSH connection has confirmed this long after the restart are taken back."""
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 from deploy.edge.engine_records import LEDGER
+from deploy.knobs import ATTEMPTS, SECONDS
 
 
 @dataclass(frozen=True)
@@ -13,7 +15,7 @@ class Defaults:
 
     ledger: str = LEDGER
     """Directory of the clone with a copy of every signed engine.json; commit it: `plan` then knows what was built."""
-    build_seconds: int = 8 * 3600
+    build_seconds: Annotated[int, SECONDS] = 8 * 3600
     """How long a run waits for one engine. The unit goes on after it, and a second run attaches."""
-    rsync_seconds: int = 24 * 3600
-    rsync_attempts: int = 5
+    rsync_seconds: Annotated[int, SECONDS] = 24 * 3600
+    rsync_attempts: Annotated[int, ATTEMPTS] = 5

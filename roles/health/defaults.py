@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 from pyinfra.api import Host
 
+from deploy.knobs import Range
 from roles.settings import overridden
 
 
@@ -13,16 +15,16 @@ from roles.settings import overridden
 class Defaults:
     """How often a server is asked, and what its silence leads to."""
 
-    watch_seconds: int = 60
+    watch_seconds: Annotated[int, Range(1, 3600)] = 60
     """Between two looks."""
-    answer_seconds: int = 30
+    answer_seconds: Annotated[int, Range(1, 3600)] = 30
     """Time for one answer of one token, one vector or one pair."""
-    misses: int = 3
+    misses: Annotated[int, Range(1, 1000)] = 3
     """In a row, by one model, before its server is restarted; a model that answers others is slow, not missing."""
-    restarts: int = 3
+    restarts: Annotated[int, Range(1, 100)] = 3
     """Within `restart_hours`; then a person is needed. systemd gives a unit up after five starts in two hours."""
-    restart_hours: int = 2
-    gpu_state_seconds: int = 60
+    restart_hours: Annotated[int, Range(1, 168)] = 2
+    gpu_state_seconds: Annotated[int, Range(1, 3600)] = 60
     """Between two readings of the GPUs' errors."""
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 from pyinfra.api import Host
 
+from deploy.knobs import SECONDS
 from roles.settings import overridden
 
 
@@ -13,7 +15,7 @@ from roles.settings import overridden
 class Defaults:
     """How long a reboot may take, where a pending mode needs one."""
 
-    reboot_seconds: int = 900
+    reboot_seconds: Annotated[int, SECONDS] = 900
 
 
 def settings(host: Host) -> Defaults:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
+
+from deploy.knobs import ATTEMPTS, SECONDS, Text
 
 
 @dataclass(frozen=True)
@@ -13,10 +16,10 @@ class Defaults:
     data that does not shrink.
     """
 
-    fetch_seconds: int = 12 * 3600
-    rsync_seconds: int = 24 * 3600
-    fetch_attempts: int = 4
+    fetch_seconds: Annotated[int, SECONDS] = 12 * 3600
+    rsync_seconds: Annotated[int, SECONDS] = 24 * 3600
+    fetch_attempts: Annotated[int, ATTEMPTS] = 4
     """Of the control machine's own fetch; what was fetched is kept between them."""
-    rsync_attempts: int = 5
-    bandwidth_limit: str = ""
+    rsync_attempts: Annotated[int, ATTEMPTS] = 5
+    bandwidth_limit: Annotated[str, Text(r"(\d+(\.\d+)?[kKmMgG]?)?", "a number with k, m or g, or nothing")] = ""
     """rsync's --bwlimit ("80m"), where several hosts share one uplink."""

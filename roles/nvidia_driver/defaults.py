@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 from pyinfra.api import Host
 
+from deploy.knobs import FINGERPRINT, SECONDS, URL
 from roles.settings import overridden
 
 
@@ -13,11 +15,11 @@ from roles.settings import overridden
 class Defaults:
     """NVIDIA's repository and how long a reboot may take."""
 
-    repository: str = "https://developer.download.nvidia.com/compute/cuda/repos"
+    repository: Annotated[str, URL] = "https://developer.download.nvidia.com/compute/cuda/repos"
     key_file_name: str = ""
     """Empty: the catalog's for this OS (`System.nvidia_key`). Set together with the fingerprint."""
-    key_fingerprint: str = ""
-    reboot_seconds: int = 900
+    key_fingerprint: Annotated[str, FINGERPRINT] = ""
+    reboot_seconds: Annotated[int, SECONDS] = 900
     """A machine with eight GPUs and two terabytes of memory trains its memory for many minutes."""
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 from pyinfra.api import Host
 
+from deploy.knobs import Range
 from roles.settings import overridden
 
 
@@ -13,11 +15,11 @@ from roles.settings import overridden
 class Defaults:
     """Tolerances and patience."""
 
-    clock_seconds: int = 60
+    clock_seconds: Annotated[int, Range(1, 3600)] = 60
     """A larger difference makes TLS certificates and apt's Release files look not yet valid."""
-    memory_percent: int = 94
+    memory_percent: Annotated[int, Range(1, 100)] = 94
     """Of the declared memory; firmware and kernel keep some of what a cloud sells."""
-    connect_seconds: int = 5
+    connect_seconds: Annotated[int, Range(1, 600)] = 5
     check_network: bool = True
     """False where a proxy that this role does not know is the only way out."""
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
+
+from deploy.knobs import SECONDS
 
 
 @dataclass(frozen=True)
 class Defaults:
     """`pull_seconds`: how long a run waits. The unit goes on after it; 14 GB at 100 Mbit/s are 20 minutes."""
 
-    pull_seconds: int = 3 * 3600
+    pull_seconds: Annotated[int, SECONDS] = 3 * 3600

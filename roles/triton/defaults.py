@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
+
+from deploy.knobs import SECONDS, Range
 
 
 @dataclass(frozen=True)
 class Defaults:
     """Sizes of the container's small resources, and how many old releases a host keeps."""
 
-    keep_releases: int = 3
+    keep_releases: Annotated[int, Range(1, 1000)] = 3
     """Beside current and previous, which always stay. One release is a few MB; weights are not part of it."""
-    tmp_mib: int = 4096
+    tmp_mib: Annotated[int, Range(64, 1_000_000)] = 4096
     """tmpfs over /tmp: MPI's session files and compilers' scratch."""
-    pids_limit: int = 16384
+    pids_limit: Annotated[int, Range(256, 4_194_304)] = 16384
     """Threads count too: torch and OpenMP start one per core and process."""
-    probe_seconds: int = 600
+    probe_seconds: Annotated[int, SECONDS] = 600
     """The first container of a 14 GB image reads much of it from a cold disk."""
-    swap_margin_seconds: int = 900
+    swap_margin_seconds: Annotated[int, SECONDS] = 900
     """A run waits for a server's start and stop times, twice (putting back), plus this."""
-    preprocessing_instances: int = 1
-    postprocessing_instances: int = 1
+    preprocessing_instances: Annotated[int, Range(1, 256)] = 1
+    postprocessing_instances: Annotated[int, Range(1, 256)] = 1
     """Processes that tokenise for one engine; each handles whatever waits at once."""
-    bls_instances: int = 4
+    bls_instances: Annotated[int, Range(1, 1024)] = 4
     """Requests the BLS model of an engine has in work at once: each of its processes waits for its answer."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -89,6 +90,26 @@ def test_a_host_that_cannot_be_read_does_not_hide_the_others() -> None:
     """Both hosts are judged."""
     inventory = [*sources("a", machine={}), *sources("b", driver=Driver(branch="610"))]
     assert {problem.kind for problem in refusals(*inventory)} == {"wrong-type", "ended-driver-branch"}
+
+
+def test_one_machine_under_two_names_is_refused() -> None:
+    """Two plans would work on it at the same time."""
+    inventory = [*sources("a", ssh_hostname="203.0.113.7"), *sources("203.0.113.7")]
+    assert [str(problem) for problem in refusals(*inventory)] == [
+        "203.0.113.7 and a are one machine: both are reached at 203.0.113.7, port 22\n"
+        "  where   ssh_hostname\n"
+        "  seen    203.0.113.7, port 22, under two names\n"
+        "  wanted  one name for one machine\n"
+        "  try     take 203.0.113.7 or a out, or correct its ssh_hostname or ssh_port\n"
+        "  state   planning; no host was changed"
+    ]
+
+
+@pytest.mark.parametrize("other", [{"ssh_port": 2222}, {"ssh_config_file": "behind-the-other-jump-host"}])
+def test_one_address_may_lead_to_two_machines(other: dict[str, Any]) -> None:
+    """By another port, or by another way."""
+    inventory = [*sources("a", ssh_hostname="10.0.0.7"), *sources("b", ssh_hostname="10.0.0.7", **other)]
+    assert refusals(*inventory) == []
 
 
 def test_an_empty_inventory_is_refused() -> None:

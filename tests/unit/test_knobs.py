@@ -12,7 +12,7 @@ import re
 from dataclasses import fields
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import pytest
 
@@ -25,14 +25,25 @@ UNITS = {"seconds": "s", "hours": "h", "mib": "MiB", "percent": "%"}
 
 def table() -> str:
     """The whole table in Markdown, one row a knob."""
-    head = "\n| role | knob | default | unit | why |\n| --- | --- | --- | --- | --- |\n"
-    return head + "".join(row(role, name, value, why) for role in ROLES for name, value, why in knobs(role)) + "\n"
+    head = "\n| role | knob | default | takes | unit | why |\n| --- | --- | --- | --- | --- | --- |\n"
+    return (
+        head
+        + "".join(row(role, name, value, why, taken(role, name)) for role in ROLES for name, value, why in knobs(role))
+        + "\n"
+    )
 
 
-def row(role: str, name: str, value: object, why: str) -> str:
+def row(role: str, name: str, value: object, why: str, takes: str) -> str:
     """One line of the table."""
     unit = UNITS.get(name.rsplit("_", 1)[-1], "")
-    return f"| {role} | `{name}` | {shown(value)} | {unit} | {why.replace('|', chr(92) + '|')} |\n"
+    return f"| {role} | `{name}` | {shown(value)} | {takes} | {unit} | {why.replace('|', chr(92) + '|')} |\n"
+
+
+def taken(role: str, name: str) -> str:
+    """The range of a knob, or the words for its text; empty where it takes any value of its type."""
+    hint = get_type_hints(importlib.import_module(f"roles.{role}.defaults").Defaults, include_extras=True)[name]
+    limits = get_args(hint)[1:] if hasattr(hint, "__metadata__") else ()
+    return " and ".join(limit.words for limit in limits)
 
 
 def shown(value: object) -> str:
@@ -75,12 +86,12 @@ def test_the_table_of_knobs_is_what_the_roles_say() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "line"),
     [
-        ("keep_images", 0, "| cleanup | `keep_images` | 0 |  | why |\n"),
-        ("tmp_mib", 4096, "| cleanup | `tmp_mib` | 4,096 | MiB | why |\n"),
-        ("repository", "https://x", '| cleanup | `repository` | `"https://x"` |  | why |\n'),
-        ("check_network", True, "| cleanup | `check_network` | `True` |  | why |\n"),
+        ("keep_images", 0, "| cleanup | `keep_images` | 0 | 1 to 3 |  | why |\n"),
+        ("tmp_mib", 4096, "| cleanup | `tmp_mib` | 4,096 | 1 to 3 | MiB | why |\n"),
+        ("repository", "https://x", '| cleanup | `repository` | `"https://x"` | 1 to 3 |  | why |\n'),
+        ("check_network", True, "| cleanup | `check_network` | `True` | 1 to 3 |  | why |\n"),
     ],
 )
 def test_a_knob_is_a_row_with_its_unit(name: str, value: object, line: str) -> None:
     """The unit is what the name ends in."""
-    assert row("cleanup", name, value, "why") == line
+    assert row("cleanup", name, value, "why", "1 to 3") == line

@@ -81,6 +81,10 @@ MACHINES = {
     "a MIG slice is not a card": Wrong(machine(gpu="h100-80-mig-1g.10gb"), "mig", "machine.gpu"),
     "an ARM machine has no image here": Wrong(machine(gpu="gh200-96"), "platform", "machine.gpu"),
     "a machine without GPUs serves nothing": Wrong(machine(gpus=0), "no-gpus", "machine.gpus"),
+    "a machine's memory is no less than nothing": Wrong(
+        machine(memory_mib=-65_536), "negative-size", "machine.memory_mib"
+    ),
+    "a machine's disk is no less than nothing": Wrong(machine(disk_mib=-1), "negative-size", "machine.disk_mib"),
     "confidential mode has never been run": Wrong(
         machine(confidential=True), "confidential-mode", "machine.confidential"
     ),
@@ -179,6 +183,11 @@ SERVERS = {
 }
 
 MODELS = {
+    "a request waits no time less than nothing": Wrong(
+        main(replace(EMBEDDER, max_queue_delay_microseconds=-7)),
+        "out-of-range",
+        'servers["main"].models["nomic"].max_queue_delay_microseconds',
+    ),
     "an unknown checkpoint is offered the nearest": Wrong(
         main(replace(GPT_OSS, checkpoint="gpt-oss-20B-mxfp4")), "unknown-checkpoint", f"{GPT}.checkpoint"
     ),
