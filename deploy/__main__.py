@@ -111,13 +111,14 @@ def check(pasted: str, release: str, as_json: bool) -> None:
     short_help="Write an inventory for a machine, from its own answers.",
     epilog="Example: enginehouse init ubuntu@203.0.113.7:2222",
 )
-@click.argument("target", metavar="USER@HOST")
+@click.argument("target", metavar="USER@HOST[:PORT]")
 def init(target: str) -> None:
     """Ask a machine over ssh what it is, and write an inventory for it."""
-    from deploy.edge.ask import ask, inventory_text, write_inventory
+    from deploy.edge.ask import Target, ask, inventory_text, write_inventory
 
     with refusals_shown("", False):
-        file = write_inventory(Path("inventories"), target, inventory_text(target, ask(target)))
+        machine = Target.of(target)
+        file = write_inventory(Path("inventories"), machine, inventory_text(machine, ask(machine)))
         click.echo(f"wrote {file}; read it, then: enginehouse plan {file}")
 
 

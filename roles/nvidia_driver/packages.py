@@ -25,7 +25,7 @@ _NVIDIA = (
     r"(nvidia-driver-cuda|nvidia-kernel-open-dkms|nvidia-open|cuda-drivers|nvidia-dkms-(\d+-)?open|libnvidia-compute)"
 )
 _DEBIAN = r"(nvidia-kernel-dkms|nvidia-open-kernel-dkms|nvidia-driver|nvidia-tesla-.*)"
-_FLAVOURS = r"(generic|aws|azure|gcp|gke|oracle|virtual|cloud-amd64|amd64)"
+_FLAVOURS = r"(generic|aws|azure|gcp|gke|ibm|kvm|lowlatency|nvidia|oracle|virtual|cloud-amd64|amd64)"
 _KERNEL = rf"linux-(image-|headers-)?{_FLAVOURS}(-hwe-\d\d\.\d\d|-\d\d\.\d\d)?"
 
 

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from deploy.edge.ask import QUESTIONS, inventory_text, write_inventory
+from deploy.edge.ask import QUESTIONS, Target, ask, inventory_text, kernel_flavour, write_inventory
 from deploy.edge.inventory import load_inventory
 from deploy.errors import Refusal
 from deploy.fleet import Fleet
 from deploy.spec import Machine
+from roles.preflight.judge import system as judge_system
 from tests.unit.given import AROUND
 
+TARGET = Target(host="203.0.113.7", user="ubuntu")
 ANSWERS = """os=debian-12
+kernel=6.1.0-28-cloud-amd64
 gpu=10de:2330
 gpu=10de:2330
 gpu=1234:1111
@@ -24,16 +28,22 @@ secure_boot=0
 """
 
 
-def written(directory: Path, answers: str = ANSWERS) -> Fleet:
+def written(directory: Path, answers: str = ANSWERS, target: Target = TARGET) -> Fleet:
     """The fleet of the inventory written from these answers."""
-    file = write_inventory(directory, "ubuntu@203.0.113.7", inventory_text("ubuntu@203.0.113.7", answers))
+    file = write_inventory(directory, target, inventory_text(target, answers))
     return Fleet.of(load_inventory(str(file), {}))
 
 
 def test_the_machine_is_what_it_said(tmp_path: Path) -> None:
     """Two H100s with NVSwitches, 2 GiB, 900,000 MiB free, a display adapter that is not counted."""
     assert written(tmp_path).hosts[0].machine == Machine(
-        os="debian-12", gpu="h100-80", gpus=2, memory_mib=2048, disk_mib=900_000, nvswitch=True
+        os="debian-12",
+        gpu="h100-80",
+        gpus=2,
+        memory_mib=2048,
+        disk_mib=900_000,
+        kernel_flavour="cloud-amd64",
+        nvswitch=True,
     )
 
 
@@ -46,7 +56,7 @@ def test_what_is_written_can_be_planned(tmp_path: Path) -> None:
 
 def test_an_unknown_card_is_refused_by_the_plan_and_named_in_the_file(tmp_path: Path) -> None:
     """Nothing is guessed."""
-    text = inventory_text("host", ANSWERS.replace("2330", "ffff"))
+    text = inventory_text(Target("host"), ANSWERS.replace("2330", "ffff"))
     assert "found 10de:ffff, which is not in the catalog" in text
 
 
@@ -61,3 +71,75 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
 def test_the_questions_change_nothing() -> None:
     """They read, and write to nobody's file."""
     assert not [word for word in ("sudo", "rm ", "tee", "> /", "apt") if word in QUESTIONS]
+
+
+@pytest.mark.parametrize(
+    ("typed", "target"),
+    [
+        ("203.0.113.7", Target("203.0.113.7")),
+        ("ubuntu@gpu-1.example.com:2222", Target("gpu-1.example.com", "ubuntu", 2222)),
+        ("root@[2001:db8::7]:2200", Target("2001:db8::7", "root", 2200)),
+        ("root@2001:db8::7", Target("2001:db8::7", "root")),
+    ],
+)
+def test_a_target_has_a_user_a_host_and_a_port(typed: str, target: Target) -> None:
+    """As typed, and as said back in a message."""
+    assert (Target.of(typed), str(target)) == (target, typed)
+
+
+@pytest.mark.parametrize("typed", ["", "ubuntu@", "ubuntu@host:", "host:port", "host:70000", "-oProxyCommand=x"])
+def test_what_names_no_machine_is_refused(typed: str) -> None:
+    """Before anything is asked."""
+    with pytest.raises(Refusal) as refused:
+        Target.of(typed)
+    assert str(refused.value) == (
+        f"{typed!r} names no machine to ask\n"
+        f"  where   {typed}\n"
+        f"  seen    {typed!r}\n"
+        "  wanted  user@host or user@host:port; an IPv6 address in brackets\n"
+        "  try     enginehouse init ubuntu@203.0.113.7:22\n"
+        "  state   planning; no host was changed"
+    )
+
+
+def test_the_port_is_asked_and_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """ssh takes it apart, pyinfra as `ssh_port`."""
+    (tmp_path / "ssh").write_text('#!/bin/sh\necho "argv=$*"\n')
+    (tmp_path / "ssh").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    target = Target("203.0.113.7", "ubuntu", 2222)
+    assert ask(target).endswith(" -p 2222 -- ubuntu@203.0.113.7 sh -s\n")
+    file = write_inventory(tmp_path, target, inventory_text(target, ANSWERS))
+    (host,) = load_inventory(str(file), {})
+    assert (file.name, host.data.ssh_port, host.data.ssh_user) == ("203_0_113_7_2222.py", 2222, "ubuntu")
+
+
+@pytest.mark.parametrize(
+    ("system", "kernel", "flavour"),
+    [
+        ("ubuntu-24.04", "6.8.0-45-generic", "generic"),
+        ("ubuntu-24.04", "6.14.0-33-generic", "generic-hwe-24.04"),
+        ("ubuntu-22.04", "5.15.0-1071-aws", "aws"),
+        ("ubuntu-24.04", "6.14.0-1010-aws", "aws"),
+        ("ubuntu-24.04", "6.8.0-1015-gcp", "gcp"),
+        ("ubuntu-24.04", "6.8.0-1018-azure", "azure"),
+        ("ubuntu-22.04", "5.15.0-1066-kvm", "kvm"),
+        ("ubuntu-24.04", "6.8.0-1014-oracle", "oracle"),
+        ("debian-12", "6.1.0-28-cloud-amd64", "cloud-amd64"),
+        ("debian-13", "6.12.43+deb13-cloud-amd64", "cloud-amd64"),
+        ("debian-12", "6.1.0-28-amd64", "amd64"),
+        ("ubuntu-24.04", "", "generic"),
+    ],
+)
+def test_the_flavour_of_a_cloud_s_kernel_passes_preflight(
+    system: str, kernel: str, flavour: str, tmp_path: Path
+) -> None:
+    """What is written is what preflight confirms."""
+    assert kernel_flavour(system, kernel) == flavour
+    answers = ANSWERS.replace("os=debian-12", f"os={system}").replace("6.1.0-28-cloud-amd64", kernel)
+    host = written(tmp_path, answers).hosts[0]
+    if kernel:
+        mine = SimpleNamespace(host="h", machine=host.machine, driver=SimpleNamespace(manage=True, source="canonical"))
+        seen = {"os": system, "architecture": "x86_64", "kernel": kernel, "systemd": "1", "cgroup": "cgroup2fs"}
+        answered = SimpleNamespace(value=lambda name: seen.get(name, ""))
+        assert list(judge_system(answered, mine)) == []  # type: ignore[arg-type]  # the parts it reads
