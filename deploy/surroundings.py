@@ -48,3 +48,5 @@ class Surroundings:
     local: Mapping[str, LocalWeights] = field(default_factory=dict)
     engines: tuple[EngineRecord, ...] = ()
     calibrations: Mapping[str, str] = field(default_factory=dict)
+    missing: tuple[str, ...] = ()
+    """A sentence for each file the inventory names that is not on the control machine."""

@@ -20,6 +20,7 @@ from deploy.edge.groups import contradictions, repeated_hosts, shape_problems
 from deploy.edge.inventory_file import confirm_is_python, missing, syntax_refusal
 from deploy.edge.local_weights import look_around
 from deploy.edge.mistakes import connector_refusal, explained, no_host_in_limit
+from deploy.edge.named_files import missing_files
 from deploy.errors import Refusal, refuse_all
 from deploy.fleet import Fleet, is_read
 from deploy.knobs import Table
@@ -48,7 +49,8 @@ def _plan_of(inventory: Any, knobs: Table | None) -> Plan:
     fleet, root = Fleet.of(inventory, knobs), Path.cwd()
     if hasattr(inventory, "get_group_data"):
         fleet = replace(fleet, unread=(*fleet.unread, *contradictions(inventory, is_read)))
-    return make_plan(fleet, with_engines(look_around(fleet, root), inventory, fleet, root))
+    around = with_engines(look_around(fleet, root), inventory, fleet, root)
+    return make_plan(fleet, replace(around, missing=missing_files(inventory, fleet, root)))
 
 
 def load_inventory(file: str, data: dict[str, Any]) -> Any:
