@@ -17,8 +17,8 @@ from deploy.slice import EngineSlice, ImageSlice, ReplaySlice, WeightsSlice
 from deploy.spec import LLM, Host, Replay, Server
 from deploy.surroundings import Surroundings
 
-UNREAD = "unread"
-"""Stands for the digest of calibration texts that nobody could read: a plan can be shown, not deployed."""
+MISSING = "missing"
+"""Stands for the digest of calibration texts that are not here: a plan can be shown, with a note, and not deployed."""
 
 NOT_IN_NAMES = re.compile(r"[^a-z0-9.]+")
 
@@ -47,7 +47,7 @@ def engine_slice(
 ) -> EngineSlice:
     """One engine decided."""
     texts = recipe.calibration.directory if recipe.calibration and is_calibrated(recipe) else ""
-    digest = surroundings.calibrations.get(texts, UNREAD) if texts else ""
+    digest = surroundings.calibrations.get(texts, MISSING) if texts else ""
     fields = fields_of(recipe, sm, image, digest)
     mark = fingerprint(fields)
     staging = f"{ENGINES}/{recipe.model}/.{mark}.staging"
