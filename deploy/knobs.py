@@ -83,12 +83,17 @@ def _value_problems(where: str, value: Any, hint: Any) -> Iterator[Refusal]:
         if not limit.takes(value):
             yield refuse(
                 "setting-out-of-range",
-                f"`{where}` takes no {value!r}",
+                f"`{where}` takes no {_shown(value)}",
                 where=where,
-                seen=repr(value),
+                seen=_shown(value),
                 wanted=limit.words,
                 attempt=f"write {limit.words} there, or leave it out",
             )
+
+
+def _shown(value: Any) -> str:
+    """The value for a message; a text with an @, which may hold a password, by its length."""
+    return f"text of {len(value)} characters" if isinstance(value, str) and "@" in value else repr(value)
 
 
 def _unknown(key: str, name: str, known: list[str]) -> Iterator[Refusal]:
