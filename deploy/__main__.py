@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from deploy.catalog.releases import DEFAULT_RELEASE
+from deploy.catalog import DEFAULT_RELEASE, PRECISIONS
 from deploy.edge.inventory import host_data, load_plan
 from deploy.edge.local_weights import look_around
 from deploy.errors import Refusal, Refusals
@@ -57,13 +57,36 @@ def plan(inventory: str, as_json: bool, limit: tuple[str, ...], data: tuple[str,
 @click.argument("gpu")
 @click.argument("models", nargs=-1, required=True)
 @click.option("--release", default=DEFAULT_RELEASE, show_default=True)
+@click.option("--tp", default=1, show_default=True, help="GPUs the LLM is split over (tensor parallelism).")
+@click.option("--path", type=click.Choice(["pytorch", "engine"]), default=None, help="How the LLM is served.")
+@click.option("--precision", type=click.Choice(sorted(PRECISIONS)), default=None, help="Of the LLM's weights.")
+@click.option("--max-seq-len", default=0, help="Tokens of the LLM's longest sequence, prompt and answer.")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
-def fit(gpu: str, models: tuple[str, ...], release: str, as_json: bool) -> None:
-    """Say what is left on GPU beside MODELS, in tokens and in simultaneous users."""
-    from deploy.fit import fit as fit_on
+def fit(
+    gpu: str,
+    models: tuple[str, ...],
+    release: str,
+    tp: int,
+    path: str | None,
+    precision: str | None,
+    max_seq_len: int,
+    as_json: bool,
+) -> None:
+    """Say what is left on GPU beside MODELS, in tokens and in simultaneous users.
+
+    GPU is a row of the catalog, or the beginning of one. A model is a name of the catalog, a hub id, or a directory
+    with config.json and safetensors files.
+    """
+    from deploy.edge.fit_models import models_of
+    from deploy.fit import Wish, fit_of, near_card
 
     with refusals_shown("", as_json):
-        found = fit_on(gpu, models, release, look_around(Fleet(()), Path.cwd()))
+        card, choice = near_card(gpu)
+        if choice:
+            click.echo(choice, err=True)
+        wanted, around = models_of(models, look_around(Fleet(()), Path.cwd()), Path.cwd())
+        wish = Wish(gpus=max(tp, 1), path=path or "", precision=precision or "", max_seq_len=max_seq_len)
+        found = fit_of(card, wanted, release, around, wish)
         if as_json:
             click.echo(json.dumps(found.to_json(), indent=2, ensure_ascii=False))
         else:

@@ -176,4 +176,5 @@ def fit_report(found: Fit) -> Group:
     for length, count in found.users.items():
         table.add_row(f"{length:,}", f"{count:,}")
     left = Text(f"{found.llm}: the cache can hold {found.cache_tokens:,} tokens" if found.llm else "no LLM, no cache")
-    return Group(memory_bar(server, 0, one), memory_table(server, one), left, *([table] if found.llm else []))
+    split = [Text(f"split over {len(server.gpus)} GPUs; this is each of them")] if len(server.gpus) > 1 else []
+    return Group(*split, memory_bar(server, 0, one), memory_table(server, one), left, *([table] if found.llm else []))

@@ -74,7 +74,7 @@ def test_fit_says_how_many_users_are_left() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "kind"), [(["h100", "gpt-oss-20b"], "unknown-gpu"), (["h100-80", "gpt5"], "unknown-checkpoint")]
+    ("words", "kind"), [(["h900", "gpt-oss-20b"], "unknown-gpu"), (["h100-80", "gpt5"], "unknown-checkpoint")]
 )
 def test_fit_refuses_what_it_does_not_know(words: list[str], kind: str) -> None:
     """With the nearest name."""

@@ -1,0 +1,194 @@
+"""`enginehouse fit`: near names of cards, hub ids, local directories, and what an LLM is to be fitted with."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deploy.config_json import checkpoint_of
+from deploy.edge.fit_models import models_of
+from deploy.errors import Refusal
+from deploy.fit import Fit, Wish, fit_of, near_card
+from deploy.spec import LLM, Checkpoint, Embedder, Weights
+from tests.unit.given import AROUND, ONE_B
+from tests.unit.test_local_weights import safetensors
+
+STATE = "  state   planning; no host was changed"
+CONFIG = {
+    "architectures": ["LlamaForCausalLM"],
+    "num_hidden_layers": 16,
+    "hidden_size": 2048,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+    "head_dim": 64,
+    "intermediate_size": 8192,
+    "vocab_size": 128_256,
+    "max_position_embeddings": 131_072,
+}
+"""Llama-3.2-1B's own."""
+
+
+@pytest.mark.parametrize(
+    ("word", "card", "sentence"),
+    [
+        ("h100-80", "h100-80", ""),
+        ("H100-80", "h100-80", ""),
+        (
+            "h100",
+            "h100-80",
+            "h100 is taken as h100-80 (H100 SXM5 80GB); there is also h100-pcie-80 (H100 PCIe 80GB), "
+            "h100-nvl-94 (H100 NVL 94GB)",
+        ),
+        ("H100 PCIe", "h100-pcie-80", "H100 PCIe is taken as h100-pcie-80 (H100 PCIe 80GB)"),
+        ("l40s", "l40s-48", "l40s is taken as l40s-48 (L40S 48GB)"),
+        ("h900", "h900", ""),
+        ("gh200", "gh200", ""),
+    ],
+)
+def test_a_near_name_of_a_card_is_taken_and_said(word: str, card: str, sentence: str) -> None:
+    """The common board of a family; no other family, and no card beside an Arm processor."""
+    assert near_card(word) == (card, sentence)
+
+
+def test_a_hub_id_of_the_catalog_is_its_checkpoint(tmp_path: Path) -> None:
+    """In any case of letters, pinned to the catalog's commit."""
+    ((model,), _around) = models_of(["qwen/qwen3-8B"], AROUND, tmp_path)
+    assert (model.name, model.checkpoint) == ("qwen3-8b", "qwen3-8b")
+
+
+def test_another_hub_id_is_refused_with_the_way_to_fit_it(tmp_path: Path) -> None:
+    """The hub is not asked: what a model takes is in the headers of its files."""
+    with pytest.raises(Refusal) as refused:
+        models_of(["Qwen/Qwen3-9B"], AROUND, tmp_path)
+    assert str(refused.value) == (
+        "Qwen/Qwen3-9B is neither a directory here nor a repository of the catalog\n"
+        "  where   Qwen/Qwen3-9B\n"
+        "  seen    no directory Qwen/Qwen3-9B\n"
+        "  wanted  a name or hub id of the catalog, or a directory with config.json and safetensors files\n"
+        "  try     hf download Qwen/Qwen3-9B --local-dir weights, then name weights; or Qwen/Qwen3-8B\n" + STATE
+    )
+
+
+def checkpoint(directory: Path, **changes: Any) -> str:
+    """The path of a local checkpoint whose one tensor has as many elements as Llama-3.2-1B."""
+    directory.mkdir()
+    (directory / "config.json").write_text(json.dumps(CONFIG | changes))
+    safetensors(directory / "model.safetensors", weights=("BF16", [1, 1_235_814_400]))
+    return str(directory)
+
+
+def test_a_local_directory_is_read_as_the_planner_reads_one(tmp_path: Path) -> None:
+    """config.json says the shape, the headers how many parameters."""
+    path = checkpoint(tmp_path / "My Llama")
+    ((model,), around) = models_of([path], AROUND, tmp_path)
+    assert (model.name, model.checkpoint, model.weights) == ("my-llama", ONE_B, Weights.local(path))
+    assert around.local[path].parameters == ONE_B.parameters
+
+
+def test_a_local_directory_fits(tmp_path: Path) -> None:
+    """2,358 MiB of 16-bit weights."""
+    models, around = models_of([checkpoint(tmp_path / "llama")], AROUND, tmp_path)
+    found = fit_of("h100-80", models, "26.07", around)
+    assert (found.plan.slices[0].servers[0].models[0].memory.weights_mib, found.llm) == (2358, "llama")
+
+
+@pytest.mark.parametrize(
+    ("files", "seen"),
+    [
+        ({}, "no config.json"),
+        (
+            {"config.json": "{"},
+            "config.json: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)",
+        ),
+        ({"config.json": "{}"}, "no safetensors files beside config.json"),
+    ],
+)
+def test_a_directory_that_is_no_checkpoint_is_refused(tmp_path: Path, files: dict[str, str], seen: str) -> None:
+    """With what is missing."""
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    with pytest.raises(Refusal) as refused:
+        models_of(["."], AROUND, tmp_path)
+    assert str(refused.value) == (
+        ". is a directory, and no checkpoint\n"
+        "  where   .\n"
+        f"  seen    {seen}\n"
+        "  wanted  config.json, and the safetensors files whose headers say how large the model is\n"
+        "  try     hf download REPOSITORY --local-dir .\n" + STATE
+    )
+
+
+def test_a_config_without_a_number_is_refused() -> None:
+    """All that is missing, by the names config.json uses."""
+    with pytest.raises(Refusal) as refused:
+        checkpoint_of({"vocab_size": 5, "hidden_size": 4}, 1, "x/config.json")
+    assert refused.value.problem == (
+        "x/config.json does not say num_hidden_layers, num_attention_heads, max_position_embeddings, architectures"
+    )
+
+
+def test_weights_stored_in_a_way_that_cannot_be_counted_are_refused() -> None:
+    """Rather than counted as 16 bit."""
+    with pytest.raises(Refusal) as refused:
+        checkpoint_of(CONFIG | {"quantization_config": {"quant_method": "bitsandbytes"}}, 1, "x/config.json")
+    assert refused.value.problem == "the planner cannot count weights that are stored as bitsandbytes"
+
+
+@pytest.mark.parametrize(
+    ("stored", "known"),
+    [
+        ({"quant_method": "mxfp4"}, "mxfp4"),
+        ({"quant_method": "fp8"}, "fp8"),
+        ({"quant_method": "modelopt", "quant_algo": "NVFP4"}, "nvfp4"),
+        ({"quant_method": "gptq"}, "gptq"),
+    ],
+)
+def test_stored_precision_is_read(stored: dict[str, str], known: str) -> None:
+    """Under the planner's own word."""
+    assert checkpoint_of(CONFIG | {"quantization_config": stored}, 1, "x").quantisation == known
+
+
+def test_a_latent_is_read() -> None:
+    """DeepSeek-V3: the head's size is that of its values."""
+    latent = {"kv_lora_rank": 512, "qk_rope_head_dim": 64, "q_lora_rank": 1536, "v_head_dim": 128, "head_dim": 192}
+    shape: Checkpoint = checkpoint_of(CONFIG | latent, 1, "x")
+    assert (shape.kv_lora_rank, shape.qk_rope_head_dim, shape.q_lora_rank, shape.head_dim) == (512, 64, 1536, 128)
+
+
+def fitted(*words: str, card: str = "h100-80", **wish: Any) -> Fit:
+    """What fits, with this wish."""
+    models, around = models_of(words, AROUND, Path("."))
+    return fit_of(card, models, "26.07", around, Wish(**wish))
+
+
+def test_a_longer_context_is_a_row_of_its_own() -> None:
+    """As asked, between the usual ones."""
+    assert list(fitted("qwen3-8b", max_seq_len=16_384).users) == [2048, 8192, 16_384, 32_768]
+
+
+def test_a_model_that_prefills_in_one_piece_gets_an_iteration_as_long() -> None:
+    """And the workspace for it."""
+    (model,) = fitted("gpt-oss-20b", max_seq_len=65_536).plan.slices[0].servers[0].models
+    assert model.memory.workspace_mib == 15_502
+
+
+def test_two_gpus_hold_half_the_weights_each() -> None:
+    """Tensor parallelism over all of them."""
+    found = fitted("llama-3.1-70b-instruct", card="h200-141", gpus=2).plan.slices[0].servers[0]
+    assert (found.gpus, found.models[0].memory.weights_mib) == ((0, 1), 67_286)
+
+
+def test_an_engine_s_texts_are_taken_for_granted() -> None:
+    """A fit asks what there is room for."""
+    (model,) = fitted("llama-3.1-8b-instruct", path="engine", precision="fp8").plan.slices[0].servers[0].models
+    assert (model.path, model.memory.weights_mib) == ("engine", 8661)
+
+
+def test_an_encoder_is_as_it_comes() -> None:
+    """The wish is the LLM's."""
+    ((model,), _around) = models_of(["nomic-embed-text-v2-moe"], AROUND, Path("."))
+    assert isinstance(model, Embedder) and not isinstance(model, LLM)
+    assert fitted("nomic-embed-text-v2-moe", max_seq_len=100_000).llm == ""
