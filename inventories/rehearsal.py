@@ -48,7 +48,7 @@ _services = _json.loads(_services_file.read_text())
 
 def _weights(name: str, **options: str) -> Weights:
     repository = f"rehearsal/{name}"
-    return Weights.hub(repository, _services["revisions"][repository], **options)  # type: ignore[arg-type]
+    return Weights.hub(repository, _services["revisions"][repository], **options)
 
 
 _minilm = Embedder(

@@ -13,7 +13,7 @@ import inspect
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 from pyinfra import host, logger, state
 from pyinfra.api import FactBase, FunctionCommand, Host, QuoteString, State, StringCommand, operation
@@ -76,7 +76,7 @@ class Reading(Generic[T]):
         if self._asked != executing:
             self._answer = ask(host, self.fact, **self.arguments)
             self._asked = executing
-        return self._answer  # type: ignore[return-value]
+        return cast(T, self._answer)
 
     def forget(self) -> None:
         """The next use asks again."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from deploy.catalog import ENGINE_ENDS_WITH
 from deploy.catalog.flags import build_flags
@@ -116,8 +116,8 @@ def _adapters(placed: Placed, lora: LoRA) -> Iterator[Refusal]:
     yield from _twice(placed, "task_id", numbers, f"task_id={max(numbers, default=0) + 1}")
 
 
-def _twice(placed: Placed, field: str, values: list[str] | list[int], attempt: str) -> Iterator[Refusal]:
-    for value in sorted({value for value in values if values.count(value) > 1}, key=str):  # type: ignore[arg-type]
+def _twice(placed: Placed, field: str, values: Sequence[str | int], attempt: str) -> Iterator[Refusal]:
+    for value in sorted({value for value in values if values.count(value) > 1}, key=str):
         yield placed.no(
             f"duplicate-adapter-{field.replace('_', '-')}",
             f"two adapters have {field} {value!r}",

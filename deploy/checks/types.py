@@ -42,13 +42,13 @@ def _is_of(value: Any, wanted: type) -> bool:
 
 
 def _union(value: Any, hint: Any, where: str) -> Iterator[Refusal]:
-    options = [option for option in get_args(hint) if option is not type(None)]
+    options: list[type] = [option for option in get_args(hint) if option is not type(None)]
     if value is None and len(options) < len(get_args(hint)):
         return
     if Secret in options and not isinstance(value, Secret):
         yield _literal_secret(value, where)
         return
-    matching = [option for option in options if is_dataclass(option) and isinstance(value, option)]  # type: ignore[arg-type]
+    matching = [option for option in options if is_dataclass(option) and isinstance(value, option)]
     plain = [option for option in options if not is_dataclass(option) and not list(mistyped(value, option, where))]
     if matching:
         yield from _object(value, matching[0], where)

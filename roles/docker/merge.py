@@ -34,8 +34,10 @@ def merged(current: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, A
     result = dict(current)
     for key, value in wanted.items():
         inside = result.get(key)
-        both = isinstance(value, Mapping) and isinstance(inside, Mapping)
-        result[key] = merged(inside, value) if both else value  # type: ignore[arg-type]
+        if isinstance(value, Mapping) and isinstance(inside, Mapping):
+            result[key] = merged(inside, value)
+        else:
+            result[key] = value
     return result
 
 

@@ -10,7 +10,7 @@ RERANK, EMBED = TABLE[0], TABLE[3]
 
 
 def workload(case: Case, tokens: int) -> Workload:
-    return Workload(case, None, tokens, tokens * tokens)  # type: ignore[arg-type]
+    return Workload(case, None, tokens, tokens * tokens)
 
 
 @pytest.mark.parametrize(("tokens", "gflop"), [(128, 76.19), (512, 323.22)])

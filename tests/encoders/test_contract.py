@@ -289,6 +289,6 @@ def test_the_model_is_not_ready_once_its_device_is_lost(
 ) -> None:
     lost = serve(nomic, Embedder)
     monkeypatch.setattr(lost._model.runner, "_answers", lambda: False)
-    lost._model.runner._network = None  # type: ignore[assignment]
+    lost._model.runner._network = None
     lost.execute([texts(["cat"])])
     assert lost.is_ready() is False

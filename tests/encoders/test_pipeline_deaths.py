@@ -142,7 +142,7 @@ def test_a_reply_thread_that_dies_leaves_nobody_without_an_answer() -> None:
 
 def test_a_log_that_cannot_be_written_keeps_no_answer_back() -> None:
     meter = Quiet()
-    meter.note = lambda message: 1 / 0  # type: ignore[method-assign]
+    meter.note = lambda message: 1 / 0
     pipeline, replied = rig(die, meter=meter)
     assert set(answered(pipeline, replied)) == {"UNAVAILABLE"}
 
@@ -184,7 +184,7 @@ def test_what_an_attempt_to_encode_made_is_gone_when_the_next_begins(embed: Serv
         made.append(weakref.ref(large))
         raise MemoryError
 
-    embed._pipeline._encode = encode  # type: ignore[method-assign]
+    embed._pipeline._encode = encode
     requests = [sent("the cat"), sent("sea"), sent("paris")]
     embed.execute(requests)
     codes = [request.sender.get().error.code for request in requests]
@@ -210,7 +210,7 @@ def test_what_a_failed_pass_made_is_gone_once_it_was_told() -> None:
 
 def test_a_logger_that_fails_ends_no_thread(embed: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(triton, "Logger", SimpleNamespace(log_error=lambda message: 1 / 0), raising=False)
-    embed._pipeline._batcher._launch = lambda sequences, beside: 1 / 0  # type: ignore[assignment]
+    embed._pipeline._batcher._launch = lambda sequences, beside: 1 / 0
     embed.execute([request := sent("the cat")])
     assert request.sender.get().error.code == TritonError.INTERNAL and embed.is_ready()
 
@@ -224,7 +224,7 @@ def test_an_answer_that_could_not_be_sent_is_not_counted_as_one(embed: Service) 
         sender.send = lambda response, flags: 1 / 0
         return sender
 
-    request.get_response_sender = broken  # type: ignore[method-assign]
+    request.get_response_sender = broken
     embed.execute([request])
     embed.execute([good := sent("sea")])
     good.sender.get()

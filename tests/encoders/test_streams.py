@@ -71,7 +71,7 @@ def test_a_pass_goes_behind_the_one_before_unless_it_may_run_beside_it(
 ) -> None:
     monkeypatch.setattr(device, "Running", lambda _, count, compute: calls.current)
     family = SimpleNamespace(padding_id=1, counted_from=0, uncounted=-1)
-    runner = device.Runner(calls.compute, SimpleNamespace(device="cpu"), family)  # type: ignore[arg-type]
+    runner = device.Runner(calls.compute, SimpleNamespace(device="cpu"), family)
     runner.lanes = [lane(calls, "first"), lane(calls, "second")]
     beside = (False, True, True, False, True)
     found = [runner.launch([np.zeros(4, np.int32)], each) for each in beside]

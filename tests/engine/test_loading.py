@@ -50,7 +50,7 @@ def load(triton: Running, tmp_path: Path, request: pytest.FixtureRequest) -> Loa
         parts = {key: engine.pop(key) for key in ("llm", "flags") if key in engine}
         folder = write_engine(tmp_path / "engine", **engine)
         model = named(number, an_engine(folder, **parts.get("flags", {})), tmp_path, **parts.get("llm", {}))
-        change(model.settings["tensorrt_llm"])  # type: ignore[arg-type]
+        change(model.settings["tensorrt_llm"])
         said = triton.serve(a_server(model))
         triton.ask(f"/v2/repository/models/m{number}_tensorrt_llm/unload", {})
         return said

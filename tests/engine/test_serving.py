@@ -65,7 +65,7 @@ class Stream:
     """What comes over one gRPC stream."""
 
     def __init__(self, client: over_grpc.InferenceServerClient, model: str, identity: str = "", **inputs: Any) -> None:
-        self.client, self.came = client, queue.Queue()  # type: ignore[var-annotated]
+        self.client, self.came = client, queue.Queue()
         client.start_stream(partial(self.put))
         client.async_stream_infer(model, tensors(**inputs), request_id=identity, enable_empty_final_response=True)
 
@@ -87,7 +87,7 @@ class Stream:
 
 
 def text(result: Any) -> str:
-    return result.as_numpy("text_output")[0].decode()  # type: ignore[no-any-return]
+    return result.as_numpy("text_output")[0].decode()
 
 
 def test_each_model_is_loaded_once_and_in_the_written_order(triton: Running) -> None:

@@ -86,7 +86,7 @@ def _json(chance: random.Random, model: str, **changes: object) -> tuple[str, st
     return "POST", _infer(model), {}, json.dumps({"inputs": [_tensor(chance, **changes)]}).encode()
 
 
-def _binary(chance: random.Random, model: str, size: object, body: bytes, header: str = ""):  # type: ignore[no-untyped-def]
+def _binary(chance: random.Random, model: str, size: object, body: bytes, header: str = ""):
     """Triton's binary form: JSON, then bytes, and a header that says where the one ends."""
     told = json.dumps(
         {"inputs": [{"name": "texts", "shape": [1, 1], "datatype": "BYTES",
@@ -95,7 +95,7 @@ def _binary(chance: random.Random, model: str, size: object, body: bytes, header
     return "POST", _infer(model), {"Inference-Header-Content-Length": header or str(len(told))}, told + body
 
 
-def _with_parameters(chance: random.Random, model: str, wrong: dict[str, object]):  # type: ignore[no-untyped-def]
+def _with_parameters(chance: random.Random, model: str, wrong: dict[str, object]):
     told = {"inputs": [_tensor(chance)], "parameters": wrong}
     return "POST", _infer(model), {}, json.dumps(told).encode()
 

@@ -51,7 +51,7 @@ class Case:
         latest = [_with_digests(self.told["seen"])]
 
         def advance(lines: list[str]) -> Callable[[str], str]:
-            return lambda _: latest.__setitem__(0, _with_digests(lines)) or ""  # type: ignore[func-returns-value]
+            return lambda _: latest.__setitem__(0, _with_digests(lines)) or ""
 
         triggers = {piece: advance(lines) for piece, lines in self.told.get("then", {}).items()}
         return {FACT: lambda _: latest[0], **triggers, "boot_id": "boot-after"}

@@ -122,7 +122,7 @@ class ScriptedConnector(FakeConnector):
         if not self.reachable:
             raise ConnectError(f"Could not connect ({self.host.name} is scripted to be unreachable)")
 
-    def run_shell_command(self, command, print_output=False, print_input=False, **arguments):  # type: ignore[no-untyped-def]
+    def run_shell_command(self, command, print_output=False, print_input=False, **arguments):
         text = command if isinstance(command, str) else command.get_masked_value()
         stdin = arguments.get("_stdin") or ""
         stdin = stdin if isinstance(stdin, str) else "".join(stdin)
@@ -130,7 +130,7 @@ class ScriptedConnector(FakeConnector):
         self.heard.append(Heard(text, stdin, bool(arguments.get("_sudo")), executing, arguments.get("_timeout")))
         return super().run_shell_command(command, print_output, print_input, **arguments)
 
-    def _lookup_response(self, command_str: str):  # type: ignore[no-untyped-def]
+    def _lookup_response(self, command_str: str):
         for matcher, answer in self.answers.items():
             if matcher.search(command_str) if isinstance(matcher, re.Pattern) else matcher in command_str:
                 self.data["fake_responses"] = {command_str: answer(command_str) if callable(answer) else answer}
@@ -201,7 +201,7 @@ def _play(state: State, story: Callable[[], object], told: list[str], dry: bool)
         state.set_stage(StateStage.Connect)
         connect_all(state)
         state.set_stage(StateStage.Prepare)
-        state.current_deploy_filename = story.__code__.co_filename  # type: ignore[attr-defined]
+        state.current_deploy_filename = story.__code__.co_filename
         for host in list(state.inventory.get_active_hosts()):
             with ctx_config.use(state.config.copy()), ctx_host.use(host):
                 story()

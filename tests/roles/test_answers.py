@@ -81,7 +81,7 @@ def test_one_that_hangs_once_we_act_is_left_as_it_is() -> None:
 
 def test_nothing_is_verified_that_was_not_answered() -> None:
     judged: list[object] = []
-    played(hangs, lambda: check(Reading(Board), lambda seen: judged.append(seen) or (), name="Check"))  # type: ignore[func-returns-value]
+    played(hangs, lambda: check(Reading(Board), lambda seen: judged.append(seen) or (), name="Check"))
     assert [] not in judged
 
 

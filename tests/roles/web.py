@@ -40,7 +40,7 @@ class Web:
 class UnixServer(ThreadingHTTPServer):
     """HTTP over a Unix socket, as Docker speaks it."""
 
-    address_family = socketserver.socket.AF_UNIX  # type: ignore[attr-defined]
+    address_family = socketserver.socket.AF_UNIX
 
     def server_bind(self) -> None:
         """Bind only: a path has no host name to look up."""

@@ -111,7 +111,7 @@ class Looker:
             words = ["grep", "-aoF", "-f", f"/dev/fd/{reading}"]
             pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "pass_fds": (reading,)}
             said = subprocess.Popen(["sh", "-c", command], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-            grep = subprocess.Popen(words, **pipes)  # type: ignore[call-overload]
+            grep = subprocess.Popen(words, **pipes)
         pump = threading.Thread(target=self._pump, args=(name, said.stdout, grep.stdin))
         pump.start()
         self.seen |= {(name, self.names[text]) for text in set(grep.stdout.read().splitlines())}

@@ -34,7 +34,7 @@ with mock.patch("gevent.monkey.patch_all"):
 def pytest_configure(config: pytest.Config) -> None:
     """Loads the inventory once, so that a refused one is reported as it is, not as a broken fixture."""
     try:
-        config.smoke_plan = load_plan(  # type: ignore[attr-defined]
+        config.smoke_plan = load_plan(
             config.getoption("--inventory"), data=config.getoption("--data"), limit=config.getoption("--limit")
         )
     except Refusal as refused:
@@ -43,7 +43,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """One case per host, per server or per model, whichever the test asks for."""
-    plan: Plan = metafunc.config.smoke_plan  # type: ignore[attr-defined]
+    plan: Plan = metafunc.config.smoke_plan
     slices = [plan.for_host(name) for name in plan.hosts]
     if "model" in metafunc.fixturenames:
         kind = getattr(metafunc.function, "kind", None)
@@ -136,7 +136,7 @@ def endpoint(request: pytest.FixtureRequest, mine: Slice, server: ServerSlice) -
 @pytest.fixture(scope="session")
 def line_to_ask(request: pytest.FixtureRequest, mine: Slice, server: ServerSlice, model: ModelSlice) -> Request:
     """The question of `enginehouse ask` to this model of this server."""
-    plan: Plan = request.config.smoke_plan  # type: ignore[attr-defined]
+    plan: Plan = request.config.smoke_plan
     asked = requests(plan.only([mine.host]), _data(request.config), model.name, ())
     return next(each for each in asked if each.server.name == server.name)
 

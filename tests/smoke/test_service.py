@@ -34,7 +34,7 @@ def for_kind(kind: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Asks only the models of this kind."""
 
     def mark(test: Callable[..., None]) -> Callable[..., None]:
-        test.kind = kind  # type: ignore[attr-defined]
+        test.kind = kind
         return test
 
     return mark

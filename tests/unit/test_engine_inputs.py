@@ -21,7 +21,7 @@ def trust(tmp_path: Path) -> EngineTrust:
 
 def kinds(*found: object, root: Path) -> list[str]:
     """The kinds of the refusals."""
-    return [problem.kind for problem in input_problems(found, root)]  # type: ignore[arg-type]
+    return [problem.kind for problem in input_problems(found, root)]
 
 
 def test_an_inventory_that_has_all_is_not_refused(trust: EngineTrust, tmp_path: Path) -> None:

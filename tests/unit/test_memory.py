@@ -68,7 +68,7 @@ def test_headers_of_a_local_checkpoint_win_over_the_table() -> None:
 @pytest.mark.parametrize(("dtype", "size"), [("float16", 1_068), ("float32", 2_136)])
 def test_an_encoder_takes_its_dtype(dtype: str, size: int) -> None:
     """559,891,457 parameters: 1,067.9 and 2,135.8."""
-    assert memory.encoder_weights_mib(BGE, dtype) == size  # type: ignore[arg-type]
+    assert memory.encoder_weights_mib(BGE, dtype) == size
 
 
 @pytest.mark.parametrize(("streams", "size"), [(1, 672), (2, 1_344)])
@@ -128,7 +128,7 @@ def test_with_reuse_the_cache_takes_all_that_is_left() -> None:
     Workspace: 3x4096 + 48x128 + 2x14,336 = 47,104 elements; 1.5 x (47,104 x 8,192 x 2 + 32 x 128,256 x 8) is 1,151 MiB.
     """
     server = replace(MAIN, models=(LLAMA,))
-    share = server_budget(server, [serve(LLAMA, AROUND)], GPUS["h100-80"]).shares[0]  # type: ignore[list-item]
+    share = server_budget(server, [serve(LLAMA, AROUND)], GPUS["h100-80"]).shares[0]
     assert (share.memory.workspace_mib, share.kv_cache_tokens) == (3_199, 468_096)
 
 
@@ -231,7 +231,7 @@ def test_the_engine_of_a_draft_runs_beside_its_target_s() -> None:
     target's own process.
     """
     model = replace(LLAMA, speculative=Draft(checkpoint=ONE_B, weights=pinned("qwen3-8b")))
-    found = [share(replace(model, path=path)).memory for path in ("engine", "pytorch")]  # type: ignore[arg-type]
+    found = [share(replace(model, path=path)).memory for path in ("engine", "pytorch")]
     assert [(one.context_mib, one.workspace_mib) for one in found] == [(1_408, 3_387 + 2_695), (1_408, 3_387)]
 
 
@@ -264,14 +264,14 @@ def test_adapters_have_a_cache_on_the_gpu() -> None:
 def test_an_engine_runs_inside_tritonserver() -> None:
     """One context less than the PyTorch path, whose worker is a process of its own."""
     paths = ("engine", "pytorch")
-    assert [share(replace(LLAMA, path=path)).memory.context_mib for path in paths] == [704, 1_408]  # type: ignore[arg-type]
+    assert [share(replace(LLAMA, path=path)).memory.context_mib for path in paths] == [704, 1_408]
 
 
 def test_pinned_host_memory_is_counted_once_for_every_rank() -> None:
     """4 x (1,024 + 0)."""
     model = replace(LLAMA, kv_cache=KVCache(host_mib=1024))
     server = replace(MAIN, models=(model,), gpus=(0, 1, 2, 3))
-    assert host_mib(server, [serve(model, AROUND)]) == 4_096  # type: ignore[list-item]
+    assert host_mib(server, [serve(model, AROUND)]) == 4_096
 
 
 def test_a_mig_instance_is_a_card_of_its_own_size() -> None:

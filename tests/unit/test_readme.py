@@ -30,7 +30,7 @@ AWQ = {"path": "engine", "precision": "int4_awq", "calibration": TEXTS}
 
 def llm(checkpoint: str, **changes: object) -> LLM:
     """A checkpoint of the catalog, called like it."""
-    return replace(LLAMA, name=checkpoint, checkpoint=checkpoint, weights=pinned(checkpoint), **changes)  # type: ignore[arg-type]
+    return replace(LLAMA, name=checkpoint, checkpoint=checkpoint, weights=pinned(checkpoint), **changes)
 
 
 ROWS = (
@@ -66,7 +66,7 @@ def row(models: tuple[object, ...]) -> str:
     assert isinstance(model, LLM)
     name = f"{model.name}{' + reranker, embedder' if len(models) > 1 else ''}"
     try:
-        found = fit_of("h100-80", models, "26.07", AROUND)  # type: ignore[arg-type]
+        found = fit_of("h100-80", models, "26.07", AROUND)
     except Refusal as refusal:
         return f"| {name} | does not fit: {refusal.problem.split(': ', 1)[1]} | | | | | |\n"
     return f"| {name} | {how(found)} | {numbers(found)} |\n"

@@ -41,7 +41,7 @@ def packages(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.fixture
 def trt(packages: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     monkeypatch.syspath_prepend(repair(tmp_path / "newer"))
-    import tensorrt_llm  # type: ignore[import-not-found,import-untyped,unused-ignore]
+    import tensorrt_llm
 
     monkeypatch.setattr(tensorrt_llm.llm, "SECONDS_PER_TOKEN", 0)
     return tensorrt_llm

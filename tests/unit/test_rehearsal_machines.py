@@ -112,7 +112,7 @@ def test_of_a_machine_that_does_not_come_its_own_words_are_told(tmp_path: Path) 
     class Silent(Machine):
         state = "running"
 
-        def run(self, command: str, **options: object) -> subprocess.CompletedProcess[str]:  # type: ignore[override]
+        def run(self, command: str, **options: object) -> subprocess.CompletedProcess[str]:
             return subprocess.CompletedProcess(command, 0, "degraded\nhost0 DOWN\n", "")
 
     with pytest.raises(RehearsalRefused) as refused:

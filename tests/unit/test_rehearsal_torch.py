@@ -105,7 +105,7 @@ def test_torch_index_may_be_a_package_index(configured: Path, tmp_path: Path, mo
 
     class Index(SimpleHTTPRequestHandler):
         def __init__(self, *words: object) -> None:
-            super().__init__(*words, directory=str(tmp_path / "index"))  # type: ignore[arg-type] # the server's own
+            super().__init__(*words, directory=str(tmp_path / "index"))
 
         def log_message(self, *_: object) -> None:
             """Nothing."""

@@ -153,7 +153,7 @@ def test_blocks_that_fall_out_of_the_gpu_go_to_the_host() -> None:
 @pytest.mark.parametrize(("asked", "written"), [("auto", "auto"), ("bfloat16", "auto"), ("fp8", "fp8")])
 def test_a_cache_has_one_of_two_words(asked: str, written: str) -> None:
     """The backend knows auto, fp8 and nvfp4, and refuses bfloat16."""
-    cache = settings(replace(LLAMA, kv_cache=KVCache(dtype=asked)))["kv_cache_config"]  # type: ignore[arg-type]
+    cache = settings(replace(LLAMA, kv_cache=KVCache(dtype=asked)))["kv_cache_config"]
     assert isinstance(cache, dict)
     assert cache["dtype"] == written
 

@@ -15,7 +15,7 @@ TWO_GPUS = replace(MACHINE, gpus=2)
 
 def two_servers(first: LLM, second: LLM) -> Slice:
     """The slice of a host whose two servers serve these models, one each."""
-    servers = (replace(MAIN, models=(first,)), replace(MAIN, name="long", models=(second,), **BESIDE))  # type: ignore[arg-type]  # fields by name
+    servers = (replace(MAIN, models=(first,)), replace(MAIN, name="long", models=(second,), **BESIDE))
     return plan(machine=TWO_GPUS, servers=servers).slices[0]
 
 

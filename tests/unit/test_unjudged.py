@@ -79,4 +79,4 @@ def test_on_the_pytorch_path_the_choice_says_nothing() -> None:
 def test_the_report_says_it_beside_the_engine() -> None:
     """Where the share of equal tokens stands otherwise."""
     facts = list(engines_report(engine_plan(CHOSEN).slices[0], {}))[1]
-    assert f"signed unjudged, by choice: {REASON}" in [cell for column in facts.columns for cell in column.cells]  # type: ignore[union-attr]  # the second part is a table
+    assert f"signed unjudged, by choice: {REASON}" in [cell for column in facts.columns for cell in column.cells]

@@ -424,7 +424,7 @@ FIREWALL = {
     "a list of networks is a tuple": Wrong(
         {"firewall": Firewall(allow="10.0.0.0/8")},
         "wrong-type",
-        "firewall.allow",  # type: ignore[arg-type]
+        "firewall.allow",
     ),
 }
 
@@ -432,7 +432,7 @@ SECRETS = {
     "a token typed out is never shown": Wrong(
         {"hub": Hub(token="hf_abcdefghijklmnopqrstuvwxyz")},
         "literal-secret",
-        "hub.token",  # type: ignore[arg-type]
+        "hub.token",
     ),
     "a token in place of a variable's name is never shown": Wrong(
         {"hub": Hub(token=Secret.env("hf_abcdefghijklmnopqrstuvwxyz"))}, "literal-secret", "hub.token"
@@ -452,10 +452,10 @@ DATA = {
     "a choice is one of the words": Wrong(
         {"docker": Docker(source="distro")},
         "unknown-choice",
-        "docker.source",  # type: ignore[arg-type]
+        "docker.source",
     ),
     "a share of the memory is no number of tokens": Wrong(
-        main(replace(GPT_OSS, kv_cache=KVCache(tokens=0.9))),  # type: ignore[arg-type]
+        main(replace(GPT_OSS, kv_cache=KVCache(tokens=0.9))),
         "fraction",
         f"{GPT}.kv_cache.tokens",
     ),

@@ -90,7 +90,7 @@ def test_a_store_gets_it_and_gives_it_back(
     (tmp_path / "bin" / "rclone").write_text(RCLONE)
     (tmp_path / "bin" / "rclone").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=":")
-    kept = Kept(EngineStore(kind=kind, place=str(tmp_path / "store")), trust)  # type: ignore[arg-type]
+    kept = Kept(EngineStore(kind=kind, place=str(tmp_path / "store")), trust)
     assert not kept.is_stored(there)
     carry(Collect(there, kept, KEEPING))
     assert names(tmp_path / "store" / there.name) == WHOLE

@@ -150,7 +150,7 @@ def test_a_server_on_loopback_has_no_rule() -> None:
 
 def test_only_a_closed_host_drops_the_rest() -> None:
     endings = [rules(declared(replace(DECLARED, rest=rest)), (22,)).count("counter drop") for rest in
-               ("untouched", "closed")]  # type: ignore[arg-type]  # fmt: skip
+               ("untouched", "closed")]  # fmt: skip
     assert endings == [4, 5]
 
 

@@ -172,8 +172,8 @@ def test_a_tool_that_sleeps_in_the_driver_is_not_awaited(host: Host, monkeypatch
     assert host.call("gate", "main") == 1
     assert "nothing within 0.2 s" in json.dumps(host.verdict)
     (sleeping,) = waited
-    assert sleeping.poll() is None  # type: ignore[attr-defined]
-    sleeping.communicate()  # type: ignore[attr-defined]
+    assert sleeping.poll() is None
+    sleeping.communicate()
 
 
 def test_a_driver_that_recommends_nothing_yet_is_asked_the_rest(host: Host) -> None:

@@ -66,7 +66,7 @@ class Host:
 
     def __init__(self, folder: Path, program: ModuleType) -> None:
         self.state, self.settings, self.program = folder / "state", folder / "mig.json", program
-        program.SETTINGS = self.settings  # type: ignore[attr-defined]
+        program.SETTINGS = self.settings
 
     def is_now(self, **changes: Any) -> None:
         """Modes and devices before the program runs."""

@@ -212,7 +212,7 @@ NOW = {"debug": False, "features": {"cdi": True}, "log-driver": "local", "log-op
         ({"features": {"cdi": True}}, {}, {}),
     ],
 )
-def test_keys_of_daemon_json_are_taken_back_one_by_one(now: dict, before: dict, wanted: dict) -> None:  # type: ignore[type-arg]
+def test_keys_of_daemon_json_are_taken_back_one_by_one(now: dict, before: dict, wanted: dict) -> None:
     assert take_off.unmerged(now, before) == wanted
 
 
