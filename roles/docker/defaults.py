@@ -17,11 +17,15 @@ class Defaults:
     """Repository, floor and the bounds of logs."""
 
     repository: Annotated[str, URL] = "https://download.docker.com/linux"
+    """Docker's own; `Mirrors(docker=…)` names another place."""
     key_fingerprint: Annotated[str, FINGERPRINT] = "9DC858229FC7DD38854AE2D88D81803C0EBFCD88"
+    """A key with another fingerprint is not trusted."""
     engine_floor: Annotated[str, Text(r"\d+\.\d+(\.\d+)?", "a version such as 26.1")] = DOCKER_FLOOR
     """The first Docker that reads CDI schema 0.7.0, which the container toolkit writes since 1.19."""
     log_max_mib: Annotated[int, Range(1, 100_000)] = 50
+    """Of one log file of a container."""
     log_files: Annotated[int, Range(1, 1000)] = 4
+    """Of each container; the oldest goes first."""
     confirm_seconds: Annotated[int, Range(10, 3600)] = 90
     """Settings that no new SSH connection has confirmed this long after the restart are taken back."""
 

@@ -18,4 +18,6 @@ class Defaults:
     build_seconds: Annotated[int, SECONDS] = 8 * 3600
     """How long a run waits for one engine. The unit goes on after it, and a second run attaches."""
     rsync_seconds: Annotated[int, SECONDS] = 24 * 3600
+    """How long one attempt to send an engine may take."""
     rsync_attempts: Annotated[int, ATTEMPTS] = 5
+    """What was sent is kept between them."""

@@ -24,6 +24,7 @@ class Defaults:
     restarts: Annotated[int, Range(1, 100)] = 3
     """Within `restart_hours`; then a person is needed. systemd gives a unit up after five starts in two hours."""
     restart_hours: Annotated[int, Range(1, 168)] = 2
+    """The time in which `restarts` are counted."""
     gpu_state_seconds: Annotated[int, Range(1, 3600)] = 60
     """Between two readings of the GPUs' errors."""
 

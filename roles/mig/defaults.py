@@ -16,6 +16,7 @@ class Defaults:
     """How long a reboot may take, where a pending mode needs one."""
 
     reboot_seconds: Annotated[int, SECONDS] = 900
+    """How long a run waits for a host to come back, where a pending mode needs a reboot."""
 
 
 def settings(host: Host) -> Defaults:

@@ -17,9 +17,12 @@ class Defaults:
     """
 
     fetch_seconds: Annotated[int, SECONDS] = 12 * 3600
+    """How long a run waits for one fetch. The unit goes on after it, and a second run attaches."""
     rsync_seconds: Annotated[int, SECONDS] = 24 * 3600
+    """How long one attempt to send a model may take."""
     fetch_attempts: Annotated[int, ATTEMPTS] = 4
     """Of the control machine's own fetch; what was fetched is kept between them."""
     rsync_attempts: Annotated[int, ATTEMPTS] = 5
+    """What was sent is kept between them."""
     bandwidth_limit: Annotated[str, Text(r"(\d+(\.\d+)?[kKmMgG]?)?", "a number with k, m or g, or nothing")] = ""
     """rsync's --bwlimit ("80m"), where several hosts share one uplink."""

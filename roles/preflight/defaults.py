@@ -20,6 +20,7 @@ class Defaults:
     memory_percent: Annotated[int, Range(1, 100)] = 94
     """Of the declared memory; firmware and kernel keep some of what a cloud sells."""
     connect_seconds: Annotated[int, Range(1, 600)] = 5
+    """How long the host tries to reach registry, hub and repositories."""
     check_network: bool = True
     """False where a proxy that this role does not know is the only way out."""
 

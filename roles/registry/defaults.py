@@ -10,6 +10,7 @@ from deploy.knobs import SECONDS
 
 @dataclass(frozen=True)
 class Defaults:
-    """`pull_seconds`: how long a run waits. The unit goes on after it; 14 GB at 100 Mbit/s are 20 minutes."""
+    """How patient a run is."""
 
     pull_seconds: Annotated[int, SECONDS] = 3 * 3600
+    """How long a run waits. The unit goes on after it; 14 GB at 100 Mbit/s are 20 minutes."""

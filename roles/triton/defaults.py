@@ -23,7 +23,8 @@ class Defaults:
     swap_margin_seconds: Annotated[int, SECONDS] = 900
     """A run waits for a server's start and stop times, twice (putting back), plus this."""
     preprocessing_instances: Annotated[int, Range(1, 256)] = 1
+    """Processes that turn text into tokens for one engine; each handles whatever waits at once."""
     postprocessing_instances: Annotated[int, Range(1, 256)] = 1
-    """Processes that tokenise for one engine; each handles whatever waits at once."""
+    """Processes that turn tokens into text for one engine; each handles whatever waits at once."""
     bls_instances: Annotated[int, Range(1, 1024)] = 4
     """Requests the BLS model of an engine has in work at once: each of its processes waits for its answer."""

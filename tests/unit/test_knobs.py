@@ -83,6 +83,12 @@ def test_the_table_of_knobs_is_what_the_roles_say() -> None:
     assert BLOCK.findall(PAGE.read_text("utf-8")) == [table()]
 
 
+@pytest.mark.parametrize("role", ROLES)
+def test_every_knob_has_a_reason(role: str) -> None:
+    """A reader must not guess what a number bounds."""
+    assert [name for name, _, why in knobs(role) if not why] == []
+
+
 @pytest.mark.parametrize(
     ("name", "value", "line"),
     [
