@@ -4,7 +4,7 @@ from pyinfra import host, inventory
 
 import roles.connections
 from deploy.edge.inventory import planned
-from roles import engines, foundation, preflight, removal, rollout, stage
+from roles import engines, foundation, preflight, programs, removal, rollout, stage
 from roles.settings import known_settings
 
 roles.connections.install(host)
@@ -16,5 +16,6 @@ rollout.gate(plan.hosts, rollout.UNTOUCHED, name="Gate | Every host is what the 
 
 if host.name in engines.builders(plan.slices):  # one host for each engine, hosts that only build before others
     removal.remember()  # what was here before us, so that remove.py leaves it
+    programs.installed()  # what runs on hosts, before anything names it
     foundation.apply(mine)
     stage.build(mine, plan.slices)

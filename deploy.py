@@ -4,7 +4,7 @@ from pyinfra import host, inventory
 
 import roles.connections
 from deploy.edge.inventory import planned
-from roles import cleanup, firewall, foundation, health, preflight, removal, rollout, stage, traffic, triton
+from roles import cleanup, firewall, foundation, health, preflight, programs, removal, rollout, stage, traffic, triton
 from roles.settings import known_settings
 
 roles.connections.install(host)  # a connection that breaks fails its host, and not the run
@@ -15,6 +15,7 @@ preflight.confirm(mine)
 rollout.gate(plan.hosts, rollout.UNTOUCHED, name="Gate | Every host is what the plan believes")
 
 removal.remember()  # what was here before us, so that remove.py leaves it
+programs.installed()  # what runs on hosts, before anything names it
 foundation.apply(mine)  # driver, Docker, toolkit: here only where nothing is serving yet
 firewall.apply(mine)  # what of the host answers from outside, where the inventory says so
 stage.apply(mine, plan.slices)  # image, weights, engines: interrupts nothing

@@ -1,6 +1,6 @@
 """Third-party apt repositories and held packages, as the roles that install something need them.
 
-Commands go through two programs the `base` role puts on the host: `patient-apt`, which waits for apt's locks, and
+Commands go through two programs that are on the host by then: `patient-apt`, which waits for apt's locks, and
 `fetch-apt-key`, which trusts a key only by its fingerprint. Which packages are wanted is the role's business.
 """
 
@@ -16,7 +16,7 @@ from textwrap import wrap
 
 from deploy.errors import Refusal
 from deploy.spec import AptMirror
-from roles.places import PROGRAMS
+from roles.places import PROGRAMS, command
 from roles.seen import Installed, Seen, ask_files, ask_value
 from roles.steps import Command, write
 
@@ -82,7 +82,7 @@ class Repository:
             if not seen.holds(self.key_path, key):
                 yield write(self.key_path, key)
         elif self.key_path not in seen.files:
-            yield f"{PROGRAMS}/fetch-apt-key {self.key_url} {self.key_fingerprint} {self.key_path}"
+            yield f"{command('fetch-apt-key')} {self.key_url} {self.key_fingerprint} {self.key_path}"
         if not seen.holds(self.list_path, self.content):
             yield write(self.list_path, self.content)
 

@@ -19,6 +19,11 @@ def program(name: str) -> str:
     return f"{PROGRAMS}/{name}"
 
 
+def command(name: str) -> str:
+    """How a Python program of the host is started, as its first words: `swap`, `undo`, … of files/host."""
+    return f"/usr/bin/python3 -B {PROGRAMS}/host {name}"
+
+
 def unit(name: str) -> str:
     """Path of a unit file."""
     return f"{UNITS}/{name}"

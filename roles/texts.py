@@ -74,7 +74,7 @@ def loaded_as(path: str) -> str:
 
 
 def shipped(source: str, path: str, mode: str = "0644") -> Text:
-    """The repository's file `source` ("files/host/pull.py") as the text wanted at `path`."""
+    """The repository's file `source` ("files/units/triton@.service") as the text wanted at `path`."""
     return Text(path, (HERE / source).read_text(), mode)
 
 

@@ -12,7 +12,6 @@ import shlex
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import gevent
@@ -26,11 +25,11 @@ from pyinfra.api.operation import OperationMeta
 
 from deploy.errors import Refusal
 from roles import connections
-from roles.places import SETTINGS, program, unit
+from roles.places import SETTINGS, command, program, unit
 from roles.steps import Command, Reading, Refuse, step, write
 from roles.texts import Seen, Text, is_unit, put, shipped
 
-PROGRAM = program("undo.py")
+PROGRAM = command("undo")
 UNIT = "enginehouse-undo.service"
 DOCKER_BACK = (
     f"bash {program('docker-back.sh')} $(ip -4 -brief address show docker0 2>/dev/null | tr -s ' ' | cut -d' ' -f3)"
@@ -51,21 +50,20 @@ GRACE_SECONDS = 150
 
 def installed() -> OperationMeta:
     """The host has the switch, and what is left unconfirmed when it goes down is taken back at its next boot."""
-    programs = [
-        shipped(f"files/{name}", program(Path(name).name), "0755") for name in ("host/undo.py", "shell/docker-back.sh")
-    ]
+    docker_back = shipped("files/shell/docker-back.sh", program("docker-back.sh"), "0755")
     switch = shipped(f"files/units/{UNIT}", unit(UNIT))
 
     def decide(seen: dict[str, str]) -> Iterator[Command]:
         unit_first = list(put([switch], seen))
-        missing = [text for text in programs if seen.get(text.path) != text.seen_when_right]
+        is_missing = seen.get(docker_back.path) != docker_back.seen_when_right
         yield from unit_first
-        if unit_first or missing:
+        if unit_first or is_missing:
             yield f"systemctl enable {UNIT}"
-        # Last: of a run that was killed before it enabled the unit, the next one finds them missing.
-        yield from (write(text.path, text.content, text.mode) for text in missing)
+        # Last: of a run that was killed before it enabled the unit, the next one finds it missing.
+        if is_missing:
+            yield write(docker_back.path, docker_back.content, docker_back.mode)
 
-    reading = Reading(Seen, {"paths": tuple(text.path for text in (switch, *programs))})
+    reading = Reading(Seen, {"paths": (switch.path, docker_back.path)})
     return step(reading, decide, name="Undo | Install what takes changes back")
 
 
@@ -125,11 +123,11 @@ class Watched:
 
     def around(self, commands: Iterable[Command], risky: str = "") -> Iterator[Command]:
         """`commands`, then `risky`, between keeping what is there now and confirming that we still get in."""
-        made = f"python3 -B {PROGRAM} watch {self.name} {self.seconds}"
+        made = f"{PROGRAM} watch {self.name} {self.seconds}"
         changes = list(commands)
         yield self.keep()
         if changes or risky:
-            yield f"python3 -B {PROGRAM} watch --making {self.name} {self.longest}"
+            yield f"{PROGRAM} watch --making {self.name} {self.longest}"
         yield from changes
         # The host itself says when what is risky is done: we may be shut out by then.
         risk = Risk(self, f"{risky} && {made}") if risky else None
@@ -139,7 +137,7 @@ class Watched:
     def keep(self) -> str:
         """The command that keeps what is there now; what an unconfirmed change has kept already stays as it is."""
         words = [*(f'--after "{command}"' for command in self.after), *map(shlex.quote, self.paths)]
-        return f"python3 -B {PROGRAM} save {self.name} {' '.join(words)}"
+        return f"{PROGRAM} save {self.name} {' '.join(words)}"
 
 
 class Risk(PyinfraCommand):
@@ -168,7 +166,7 @@ class Risk(PyinfraCommand):
             return True
         for line in said:
             host.log_styled(line, fg="red", log_func=logger.error)
-        back = f"python3 -B {PROGRAM} back {self.watched.name} 'the host would not have it'"
+        back = f"{PROGRAM} back {self.watched.name} 'the host would not have it'"
         if over_a_new_connection(state, host, back, connector_arguments)[0] is None:
             host.run_shell_command(StringCommand(back), **_limited(connector_arguments))
         host.log_styled(f"{self.watched.what} were taken back", fg="red", log_func=logger.error)
@@ -196,7 +194,7 @@ class Confirm(PyinfraCommand):
         while not told and time.monotonic() < until + GRACE_SECONDS:
             done = None
             if time.monotonic() < until:
-                confirm = f"python3 -B {PROGRAM} confirm {self.watched.name}"
+                confirm = f"{PROGRAM} confirm {self.watched.name}"
                 done, _ = over_a_new_connection(state, host, confirm, connector_arguments)
             if done:
                 return True

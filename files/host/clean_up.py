@@ -1,8 +1,7 @@
-#!/usr/bin/python3
 """Removes what no server of this host will ask for any more: run by the role cleanup at the end of a deploy.
 
-    clean_up.py list KEPT      one line per thing that would go, and nothing is touched
-    clean_up.py remove KEPT    the same lines, and it is gone
+    host clean-up list KEPT      one line per thing that would go, and nothing is touched
+    host clean-up remove KEPT    the same lines, and it is gone
 
 KEPT is JSON: {"weights": […], "engines": […], "images": […]} that the plan names, and "keep": how many others of each
 kind are left, the newest first. What the current or the previous release of any server uses stays, whatever KEPT says.
@@ -16,19 +15,22 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import functools
 import json
 import os
 import re
 import shutil
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-ROOT = Path(os.environ.get("ENGINEHOUSE_ROOT", "/var/lib/enginehouse"))
-SETTINGS = Path(os.environ.get("ENGINEHOUSE_SETTINGS", "/etc/enginehouse"))
+from host import disk, places
+from host.loose import superseded
+from host.systemd import active_states
+
 MOUNTED = re.compile(r"source=([^,\s]+),")
 ASIDE = re.compile(r"^[0-9a-f]{16}\.(failed|refused)$")
 GIVEN_UP_SECONDS = 7 * 24 * 3600
@@ -47,8 +49,9 @@ class Spare:
     remove: Callable[[], object]
 
 
-def main() -> int:
-    verb, kept = sys.argv[1], json.loads(sys.argv[2])
+def main(arguments: list[str]) -> int:
+    """0: what may go was said, and of `remove` it has gone."""
+    verb, kept = arguments[0], json.loads(arguments[1])
     with alone() if verb == "remove" else contextlib.nullcontext():
         if unsettled():
             return 0
@@ -62,7 +65,7 @@ def main() -> int:
 @contextlib.contextmanager
 def alone() -> Iterator[None]:
     """No other run removes meanwhile: who comes second waits, and looks then at what is left."""
-    handle = os.open(ROOT, os.O_RDONLY)
+    handle = os.open(places.ROOT, os.O_RDONLY)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield
@@ -72,26 +75,23 @@ def alone() -> Iterator[None]:
 
 def unsettled() -> bool:
     """Whether a server that has a release does not serve it, or is being changed."""
-    for place in ROOT.glob("servers/*"):
+    for place in places.ROOT.glob("servers/*"):
         units = [f"triton@{place.name}.service", f"enginehouse-swap@{place.name}.service"]
-        if (place / "current").is_symlink() and ((place / "swap.json").exists() or states(units)[0] != "active"):
+        if (place / "current").is_symlink() and (
+            (place / "swap.json").exists() or active_states(*units)[0] != "active"
+        ):
             return True
-        if states(units)[1] not in ("inactive", "failed", "unknown"):
+        if active_states(*units)[1] not in ("inactive", "failed", "unknown"):
             return True
     return False
 
 
-def states(units: list[str]) -> list[str]:
-    """What systemd says of each."""
-    ran = subprocess.run(["systemctl", "is-active", *units], capture_output=True, text=True, check=False)
-    return [*ran.stdout.split(), "unknown", "unknown"]
-
-
-def spares(kept: dict) -> Iterator[Spare]:
+def spares(kept: dict[str, Any]) -> Iterator[Spare]:
     """Everything that may go."""
     keep, used = kept["keep"], releases_that_served() | releases_that_may_serve()
     mounted = {path for release in used for path in mounts(release)}
     yield from left_behind()
+    yield from programs()
     yield from directories("weights", {*kept["weights"], *mounted}, keep["weights"], lambda name: name[:1] != ".")
     yield from directories("engines", {*kept["engines"], *mounted}, keep["engines"], ENGINE.match)
     yield from directories("engines", set(), keep["failed"], ASIDE.match)
@@ -100,17 +100,17 @@ def spares(kept: dict) -> Iterator[Spare]:
 
 def releases_that_served() -> set[Path]:
     """Those that `current` and `previous` of every server name."""
-    links = [*ROOT.glob("servers/*/current"), *ROOT.glob("servers/*/previous")]
+    links = [*places.ROOT.glob("servers/*/current"), *places.ROOT.glob("servers/*/previous")]
     return {link.resolve() for link in links if link.exists()}
 
 
 def releases_that_may_serve() -> set[Path]:
     """Those that were asked for, or published, within six hours: their swap may be still to come."""
-    found = {path.parent for path in ROOT.glob("releases/[!.]*/server.json") if fresh(path.parent)}
-    for wanted in filter(fresh, ROOT.glob("servers/*/wanted.json")):
-        release = ROOT / "releases" / json.loads(wanted.read_text())["release"]
-        found |= {release} if (release / "server.json").exists() else set()
-    return {path.resolve() for path in found}
+    releases = {path.parent for path in places.ROOT.glob("releases/[!.]*/server.json") if fresh(path.parent)}
+    for wanted in filter(fresh, places.ROOT.glob("servers/*/wanted.json")):
+        release = places.ROOT / "releases" / json.loads(wanted.read_text())["release"]
+        releases |= {release} if (release / "server.json").exists() else set()
+    return {path.resolve() for path in releases}
 
 
 def mounts(release: Path) -> set[str]:
@@ -119,32 +119,39 @@ def mounts(release: Path) -> set[str]:
 
 
 def image_of(release: Path) -> str:
+    """The image a release runs in."""
     return str(json.loads((release / "server.json").read_text())["image"]["pull_reference"])
 
 
 def left_behind() -> Iterator[Spare]:
     """What an interrupted removal left, caches whose release is gone, transfers of engines that came another way."""
-    for path in sorted(each for depth in ("", "*/", "*/*/") for each in ROOT.glob(f"{depth}.*.removing")):
-        yield Spare(str(path), "an interrupted removal left it", lambda path=path: forgotten(path))
-    for path in sorted(ROOT.glob("engines/*/.*.incoming")):
+    for path in sorted(path for depth in ("", "*/", "*/*/") for path in places.ROOT.glob(f"{depth}.*.removing")):
+        yield Spare(str(path), "an interrupted removal left it", functools.partial(forgotten, path))
+    for path in sorted(places.ROOT.glob("engines/*/.*.incoming")):
         if path.with_name(path.name.strip(".").removesuffix(".incoming")).is_dir() and not arrived_lately(path):
             yield directory(path, "the engine is there")
-    for path in sorted([*ROOT.glob("releases/.*.partial"), *ROOT.glob("weights/*/.*.partial")]):
+    for path in sorted([*places.ROOT.glob("releases/.*.partial"), *places.ROOT.glob("weights/*/.*.partial")]):
         if time.time() - last_written(path) > GIVEN_UP_SECONDS:
             yield directory(path, "its transfer broke off, and nobody has continued it for a week")
     linked = releases_that_served()
-    for path in sorted(path for path in ROOT.glob("releases/[!.]*") if path.is_dir()):
+    for path in sorted(path for path in places.ROOT.glob("releases/[!.]*") if path.is_dir()):
         if not (path / "server.json").exists() and path.resolve() not in linked and not fresh(path):
             yield directory(path, "half of a release: its removal was cut off")
-    for path in sorted(ROOT.glob("cache/[!.]*")):
-        if not (ROOT / "releases" / path.name).exists():
+    for path in sorted(places.ROOT.glob("cache/[!.]*")):
+        if not (places.ROOT / "releases" / path.name).exists():
             yield directory(path, "its release is gone")
+
+
+def programs() -> Iterator[Spare]:
+    """Programs of an earlier version that nothing starts any more."""
+    for path in superseded():
+        yield Spare(str(path), "a program of an earlier version, and no unit starts it any more", path.unlink)
 
 
 def directories(kind: str, used: set[str], keep: int, counts: Callable[[str], object]) -> Iterator[Spare]:
     """Of each model, directories that are not used, but for the newest."""
     is_new = arrived_lately if kind == "engines" else fresh
-    for model in sorted(path for path in ROOT.glob(f"{kind}/*") if path.is_dir()):
+    for model in sorted(path for path in places.ROOT.glob(f"{kind}/*") if path.is_dir()):
         idle = [path for path in model.iterdir() if path.is_dir() and str(path) not in used and counts(path.name)]
         for path in newest_first(idle)[keep:]:
             if not is_new(path):
@@ -155,13 +162,13 @@ def directories(kind: str, used: set[str], keep: int, counts: Callable[[str], ob
 def images(used: set[str], keep: int) -> Iterator[Spare]:
     """Images this project pulled and no release uses; one that some container uses stays."""
     idle = []
-    for record in ROOT.glob("images/*.json"):
+    for record in places.ROOT.glob("images/*.json"):
         reference = json.loads(record.read_text())["reference"]
         if reference not in used and not docker("ps", "--all", "--quiet", "--filter", f"ancestor={reference}"):
             idle.append(record)
     for record in newest_first(idle)[keep:]:
         reference = json.loads(record.read_text())["reference"]
-        if fresh(record) or states([f"enginehouse-pull@{record.stem}.service"])[0] == "activating":
+        if fresh(record) or active_states(f"enginehouse-pull@{record.stem}.service")[0] == "activating":
             continue
         yield Spare(f"image {reference}", "no planned, current or previous release uses it", forget(record, reference))
 
@@ -171,7 +178,7 @@ def forget(record: Path, reference: str) -> Callable[[], None]:
 
     def remove() -> None:
         docker("image", "rm", reference)
-        (SETTINGS / "pull" / record.name).unlink(missing_ok=True)
+        (places.SETTINGS / "pull" / record.name).unlink(missing_ok=True)
         record.unlink()
 
     return remove
@@ -183,6 +190,7 @@ def docker(*words: str) -> str:
 
 
 def newest_first(paths: list[Path]) -> list[Path]:
+    """By the time they were last changed."""
     return sorted(paths, key=lambda path: (-path.stat().st_mtime, path.name))
 
 
@@ -198,22 +206,12 @@ def arrived_lately(engine: Path) -> bool:
 
 def last_written(path: Path) -> float:
     """When anything in a directory last was."""
-    return max(each.lstat().st_mtime for each in (path, *path.rglob("*")))
+    return max(inner.lstat().st_mtime for inner in (path, *path.rglob("*")))
 
 
 def directory(path: Path, why: str) -> Spare:
-    """A directory to remove: renamed first, so that nobody finds half of one where a whole one was.
-
-    The new name is on the disk before the first file goes: after a power cut too.
-    """
-
-    def remove() -> None:
-        gone = path.with_name(f".{path.name}.removing")
-        path.rename(gone)
-        flush(path.parent)
-        forgotten(gone)
-
-    return Spare(f"{path} ({mib(path):,} MiB)", why, remove)
+    """A directory to remove."""
+    return Spare(f"{path} ({mib(path):,} MiB)", why, lambda: forgotten(disk.set_aside(path)))
 
 
 def forgotten(path: Path) -> None:
@@ -221,19 +219,6 @@ def forgotten(path: Path) -> None:
     shutil.rmtree(path, ignore_errors=True)
 
 
-def flush(folder: Path) -> None:
-    """The directory's entries would survive a power cut now."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
 def mib(path: Path) -> int:
     """Disk it takes, rounded up."""
-    return -(-sum(each.lstat().st_size for each in path.rglob("*") if not each.is_dir()) // (1 << 20))
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return -(-sum(file.lstat().st_size for file in path.rglob("*") if not file.is_dir()) // (1 << 20))

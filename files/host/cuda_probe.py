@@ -5,8 +5,11 @@
 Through ctypes, because the driver's own library is all that every image shares. Exit 1 says what to do.
 """
 
+from __future__ import annotations
+
 import ctypes
 import sys
+from typing import Any
 
 # cuda.h: CUresult
 MEANINGS = {
@@ -27,41 +30,42 @@ def main() -> int:
         cuda = ctypes.CDLL("libcuda.so.1")
     except OSError:
         return fail("libcuda.so.1 is not in the container: the CDI specification does not bring the driver's libraries")
-    asked(cuda, "cuInit", 0)
+    call(cuda, "cuInit", 0)
     version, count = ctypes.c_int(), ctypes.c_int()
-    asked(cuda, "cuDriverGetVersion", ctypes.byref(version))
-    asked(cuda, "cuDeviceGetCount", ctypes.byref(count))
+    call(cuda, "cuDriverGetVersion", ctypes.byref(version))
+    call(cuda, "cuDeviceGetCount", ctypes.byref(count))
     if count.value != wanted:
         return fail(f"{count.value} GPUs are visible in the container; the server was given {wanted}")
     for ordinal in range(count.value):
         print(
-            f"GPU {ordinal}: {tried(cuda, ordinal)}, CUDA driver {version.value // 1000}.{version.value % 1000 // 10}"
+            f"GPU {ordinal}: {try_gpu(cuda, ordinal)}, CUDA driver {version.value // 1000}.{version.value % 1000 // 10}"
         )
     return 0
 
 
-def tried(cuda, ordinal: int) -> str:
+def try_gpu(cuda: Any, ordinal: int) -> str:
     """Name and size of a GPU that has just given away some memory."""
     device, name, size = ctypes.c_int(), ctypes.create_string_buffer(96), ctypes.c_size_t()
     context, block = ctypes.c_void_p(), ctypes.c_uint64()
-    asked(cuda, "cuDeviceGet", ctypes.byref(device), ordinal)
-    asked(cuda, "cuDeviceGetName", name, len(name), device)
-    asked(cuda, "cuDeviceTotalMem_v2", ctypes.byref(size), device)
-    asked(cuda, "cuCtxCreate_v2", ctypes.byref(context), 0, device)
-    asked(cuda, "cuMemAlloc_v2", ctypes.byref(block), ctypes.c_size_t(BYTES))
-    asked(cuda, "cuMemFree_v2", block)
-    asked(cuda, "cuCtxDestroy_v2", context)
+    call(cuda, "cuDeviceGet", ctypes.byref(device), ordinal)
+    call(cuda, "cuDeviceGetName", name, len(name), device)
+    call(cuda, "cuDeviceTotalMem_v2", ctypes.byref(size), device)
+    call(cuda, "cuCtxCreate_v2", ctypes.byref(context), 0, device)
+    call(cuda, "cuMemAlloc_v2", ctypes.byref(block), ctypes.c_size_t(BYTES))
+    call(cuda, "cuMemFree_v2", block)
+    call(cuda, "cuCtxDestroy_v2", context)
     return f"{name.value.decode()}, {size.value >> 20:,} MiB"
 
 
-def asked(cuda, call: str, *arguments) -> None:
+def call(cuda: Any, function: str, *arguments: Any) -> None:
     """The call succeeded, or this program has ended with what its error means."""
-    code = getattr(cuda, call)(*arguments)
+    code = getattr(cuda, function)(*arguments)
     if code:
-        sys.exit(fail(f"{call} answers {code}: {MEANINGS.get(code, 'see CUresult in cuda.h')}"))
+        sys.exit(fail(f"{function} answers {code}: {MEANINGS.get(code, 'see CUresult in cuda.h')}"))
 
 
 def fail(text: str) -> int:
+    """1, once it is said why."""
     print(f"CUDA does not work inside this image: {text}", file=sys.stderr)
     return 1
 

@@ -1,9 +1,8 @@
-#!/usr/bin/python3
 """Says whether an engine's directory is what an operator signed; asked before every load.
 
-    engine.py verify DIRECTORY [--quick] [--signers FILE] [--image SHA256:…]
+    host engine verify DIRECTORY [--quick] [--signers FILE] [--image SHA256:…]
         exit 1: one sentence per problem; exit 2: this host cannot check (no signers, no ssh-keygen, an unreadable disk)
-    engine.py refuse DIRECTORY WHY     moved aside as DIRECTORY.refused, so that the next deploy builds or fetches again
+    host engine refuse DIRECTORY WHY     moved aside as DIRECTORY.refused, the next deploy builds or fetches again
 
 The signature covers engine.json, and engine.json names every file with its size and sha256. `--quick` leaves the
 checksums out: a few milliseconds instead of reading every byte.
@@ -12,7 +11,6 @@ checksums out: a few milliseconds instead of reading every byte.
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import os
 import re
@@ -20,9 +18,12 @@ import shutil
 import stat
 import subprocess
 import sys
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
+
+from host import history
+from host.disk import flush, sha256
 
 SIGNERS = Path(os.environ.get("ENGINEHOUSE_SIGNERS", "/etc/enginehouse/engine_signers"))
 RECORD, SIGNATURE = "engine.json", "engine.json.sig"
@@ -32,23 +33,25 @@ BESIDE = {RECORD, SIGNATURE, "build.log", "answers.jsonl", "reference.jsonl"}
 FINGERPRINT = re.compile(r"[0-9a-f]{16}")
 
 
-def main() -> int:
-    options = arguments()
+def main(arguments: list[str]) -> int:
+    """0 where the engine may be loaded, or was moved aside; 1 where it may not; 2 where nobody here can say."""
+    options = parsed(arguments)
     if options.verb == "refuse":
         print(refuse(options.directory, options.why), file=sys.stderr)
         return 0
     try:
-        found = problems(options.directory, options.quick, options.signers, options.image)
+        wrong = problems(options.directory, options.quick, options.signers, options.image)
     except OSError as trouble:
         print(f"{options.directory} cannot be checked here: {trouble}", file=sys.stderr)
         return 2
-    for each in found:
-        print(each, file=sys.stderr)
-    return 1 if found else 0
+    for problem in wrong:
+        print(problem, file=sys.stderr)
+    return 1 if wrong else 0
 
 
-def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0], allow_abbrev=False)
+def parsed(arguments: list[str]) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="engine", description=(__doc__ or "").splitlines()[0], allow_abbrev=False)
     verbs = parser.add_subparsers(dest="verb", required=True)
     verify = verbs.add_parser("verify", allow_abbrev=False)
     verify.add_argument("directory", type=Path)
@@ -58,7 +61,7 @@ def arguments() -> argparse.Namespace:
     verb = verbs.add_parser("refuse", allow_abbrev=False)
     verb.add_argument("directory", type=Path)
     verb.add_argument("why")
-    return parser.parse_args()
+    return parser.parse_args(arguments)
 
 
 def problems(directory: Path, quick: bool, signers: Path, image: str = "") -> list[str]:
@@ -71,10 +74,10 @@ def problems(directory: Path, quick: bool, signers: Path, image: str = "") -> li
         return [f"{directory}: {problem}"]
     try:
         record = json.loads(text)
-        found = [*misplaced(directory, record, image), *differing(directory, record["files"], quick)]
+        wrong = [*misplaced(directory, record, image), *differing(directory, record["files"], quick)]
     except (ValueError, KeyError, TypeError, AttributeError) as problem:
         return [f"{directory}: {RECORD} is not a record of an engine ({type(problem).__name__}: {problem})"]
-    return [f"{directory}: {each}" for each in found]
+    return [f"{directory}: {problem}" for problem in wrong]
 
 
 def unsigned(directory: Path, text: bytes, signers: Path) -> str:
@@ -86,65 +89,58 @@ def unsigned(directory: Path, text: bytes, signers: Path) -> str:
         raise FileNotFoundError(f"{signers} is missing, so this host believes no signature")
     keygen = ["ssh-keygen", "-Y"]
     what = ["-n", NAMESPACE, "-s", str(signature)]
-    if asked([*keygen, "verify", "-f", str(signers), "-I", PRINCIPAL, *what], text) == 0:
+    if exit_status([*keygen, "verify", "-f", str(signers), "-I", PRINCIPAL, *what], text) == 0:
         return ""
-    if asked([*keygen, "check-novalidate", *what], text) == 0:
+    if exit_status([*keygen, "check-novalidate", *what], text) == 0:
         return f"it is signed with a key that {signers} does not name"
     return f"{SIGNATURE} is not a signature of its {RECORD}: one of the two was changed"
 
 
-def asked(argv: list[str], text: bytes) -> int:
+def exit_status(argv: list[str], text: bytes) -> int:
+    """How a program ended that was given `text`."""
     return subprocess.run(argv, input=text, capture_output=True, check=False).returncode
 
 
-def misplaced(directory: Path, record: dict, image: str) -> list[str]:
+def misplaced(directory: Path, record: dict[str, Any], image: str) -> list[str]:
     """A signed engine in another one's place, or under another image than it was built with."""
-    found = []
+    wrong = []
     if FINGERPRINT.fullmatch(directory.name) and record["fingerprint"] != directory.name:
-        found.append(f"{RECORD} is that of engine {record['fingerprint']}")
+        wrong.append(f"{RECORD} is that of engine {record['fingerprint']}")
     if image and record["built"]["image_digest"] != image:
-        found.append(f"it was built with image {record['built']['image_digest']}, and {image} is to load it")
-    return found
+        wrong.append(f"it was built with image {record['built']['image_digest']}, and {image} is to load it")
+    return wrong
 
 
-def differing(directory: Path, files: dict, quick: bool) -> list[str]:
+def differing(directory: Path, files: dict[str, Any], quick: bool) -> list[str]:
     """Files that are missing, too many, or not as recorded."""
     here = {str(path.relative_to(directory)) for path in directory.rglob("*") if not is_directory(path)}
-    found = [f"{name} is not in {RECORD}" for name in sorted(here - set(files) - BESIDE)]
+    wrong = [f"{name} is not in {RECORD}" for name in sorted(here - set(files) - BESIDE)]
     if not any(name.endswith(".engine") for name in files):
-        found.append(f"{RECORD} names no engine file")
+        wrong.append(f"{RECORD} names no engine file")
     with ThreadPoolExecutor(4) as pool:
-        said = pool.map(lambda name: difference(directory / name, files[name], quick), sorted(files))
-        found += [f"{name} {each}" for name, each in zip(sorted(files), said, strict=True) if each]
-    return found
+        differences = pool.map(lambda name: difference(directory / name, files[name], quick), sorted(files))
+        wrong += [f"{name} {problem}" for name, problem in zip(sorted(files), differences, strict=True) if problem]
+    return wrong
 
 
 def is_directory(path: Path) -> bool:
+    """True if it is one itself, and no link to one."""
     return stat.S_ISDIR(path.lstat().st_mode)
 
 
-def difference(path: Path, recorded: dict, quick: bool) -> str:
+def difference(path: Path, recorded: dict[str, Any], quick: bool) -> str:
     """What is wrong with one file; empty where it is as recorded. A link is never as recorded."""
     try:
-        seen = path.lstat()
+        status = path.lstat()
     except OSError:
         return "is missing"
-    if not stat.S_ISREG(seen.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         return "is no plain file"
-    if seen.st_size != recorded["bytes"]:
-        return f"has {seen.st_size:,} bytes and should have {recorded['bytes']:,}"
+    if status.st_size != recorded["bytes"]:
+        return f"has {status.st_size:,} bytes and should have {recorded['bytes']:,}"
     if not quick and sha256(path) != recorded["sha256"]:
         return "has the right size and another content than was signed"
     return ""
-
-
-def sha256(path: Path) -> str:
-    """The file's checksum. In chunks: Ubuntu 22.04 has Python 3.10, without hashlib.file_digest."""
-    digest = hashlib.sha256()
-    with path.open("rb") as content:
-        while chunk := content.read(1 << 22):
-            digest.update(chunk)
-    return digest.hexdigest()
 
 
 def refuse(directory: Path, why: str) -> str:
@@ -155,13 +151,7 @@ def refuse(directory: Path, why: str) -> str:
     if aside.exists():
         shutil.rmtree(aside)
     directory.rename(aside)
-    said = {"when": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "why": why}
-    (aside / "why.json").write_text(json.dumps(said, indent=2) + "\n")
-    handle = os.open(directory.parent, os.O_RDONLY)
-    os.fsync(handle)
-    os.close(handle)
+    record = {"when": history.now(), "why": why}
+    (aside / "why.json").write_text(json.dumps(record, indent=2) + "\n")
+    flush(directory.parent)
     return f"{directory}: not loaded, and moved to {aside.name}: {why}"
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,7 +1,6 @@
-#!/usr/bin/python3
 """Fetches one model's files at a pinned revision; run by enginehouse-weights@<model>.service.
 
-    fetch.py SETTINGS    {"endpoint": …, "repository": …, "revision": …, "files": […], "target": …, "ca_file": …}
+    host fetch SETTINGS    {"endpoint": …, "repository": …, "revision": …, "files": […], "target": …, "ca_file": …}
 
 Standard library only, so that the host needs nothing. The token is a systemd credential (file `token` in
 $CREDENTIALS_DIRECTORY) and never follows a redirect to another host. What is half there is continued (Range). Every
@@ -17,7 +16,6 @@ import http.client
 import json
 import os
 import shutil
-import socket
 import ssl
 import sys
 import threading
@@ -25,9 +23,15 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, BinaryIO, TypeVar
+
+from host.systemd import say
+
+T = TypeVar("T")
 
 # Loading one of these runs code that somebody else wrote.
 PICKLES = (".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".joblib", ".npy", ".h5", ".msgpack")
@@ -45,7 +49,7 @@ class Refused(Exception):
 
 
 @dataclass(frozen=True)
-class Wanted:
+class WantedFile:
     """One file of the listing, with the checksum the hub gives for it."""
 
     path: str
@@ -54,8 +58,9 @@ class Wanted:
     git_sha1: str
 
 
-def main() -> int:
-    settings = json.loads(Path(sys.argv[1]).read_text())
+def main(arguments: list[str]) -> int:
+    """0 once the model is published; 1 after saying why it is not."""
+    settings = json.loads(Path(arguments[0]).read_text())
     target = Path(settings["target"])
     if (target / MANIFEST).exists():
         say(f"{target} is published already")
@@ -69,7 +74,7 @@ def main() -> int:
     return 0
 
 
-def fetch(hub: Hub, settings: dict, target: Path) -> None:
+def fetch(hub: Hub, settings: dict[str, Any], target: Path) -> None:
     """`target` is published, complete and checked."""
     wanted = chosen(patiently("the list of files", hub.listing), settings["files"])
     staging = target.parent / f".{target.name}.partial"
@@ -83,10 +88,10 @@ def fetch(hub: Hub, settings: dict, target: Path) -> None:
     say(f"{len(wanted)} files, {progress.total // MIB:,} MiB, published as {target}")
 
 
-def chosen(listing: list[dict], patterns: list[str]) -> list[Wanted]:
+def chosen(listing: list[dict[str, Any]], patterns: list[str]) -> list[WantedFile]:
     """The listed files that the patterns name; not every family has all of them. Refuses a pickle among them."""
-    found = [file for file in listing if any(fnmatch.fnmatchcase(file["rfilename"], each) for each in patterns)]
-    names = [file["rfilename"] for file in found]
+    matching = [file for file in listing if any(fnmatch.fnmatchcase(file["rfilename"], glob) for glob in patterns)]
+    names = [file["rfilename"] for file in matching]
     for name in names:
         if name.lower().endswith(PICKLES):
             raise Refused(f"{name} is a pickle: loading it runs its author's code; list safetensors only")
@@ -97,17 +102,18 @@ def chosen(listing: list[dict], patterns: list[str]) -> list[Wanted]:
         raise Refused(
             f"no safetensors among the files asked for ({', '.join(patterns)}); the repository has: {offered}"
         )
-    return [wanted_of(file) for file in found]
+    return [wanted_of(file) for file in matching]
 
 
-def wanted_of(file: dict) -> Wanted:
+def wanted_of(file: dict[str, Any]) -> WantedFile:
+    """One entry of the listing."""
     large = file.get("lfs") or {}
-    return Wanted(
+    return WantedFile(
         file["rfilename"], int(large.get("size", file["size"])), large.get("sha256", ""), file.get("blobId", "")
     )
 
 
-def need_space(staging: Path, wanted: list[Wanted]) -> None:
+def need_space(staging: Path, wanted: list[WantedFile]) -> None:
     """Refuses before the disk is full, not after."""
     have = sum(path.stat().st_size for path in staging.rglob("*") if path.is_file())
     need = sum(file.size for file in wanted) - have
@@ -129,7 +135,10 @@ def need_shards(staging: Path, sums: dict[str, str]) -> None:
 class SameHostOnly(urllib.request.HTTPRedirectHandler):
     """Follows redirects, and drops the token when one leads to another host (a CDN signs its own addresses)."""
 
-    def redirect_request(self, request, file, code, message, headers, url):
+    def redirect_request(
+        self, request: urllib.request.Request, file: Any, code: int, message: str, headers: Any, url: str
+    ) -> urllib.request.Request | None:
+        """The request that follows; None where the answer is no redirect."""
         following = super().redirect_request(request, file, code, message, headers, url)
         if following and urllib.parse.urlsplit(url).netloc != urllib.parse.urlsplit(request.full_url).netloc:
             following.remove_header("Authorization")
@@ -139,7 +148,7 @@ class SameHostOnly(urllib.request.HTTPRedirectHandler):
 class Hub:
     """A model hub that speaks the Hugging Face interface."""
 
-    def __init__(self, settings: dict) -> None:
+    def __init__(self, settings: dict[str, Any]) -> None:
         self.endpoint = settings["endpoint"].rstrip("/")
         self.repository, self.revision = settings["repository"], settings["revision"]
         context = ssl.create_default_context(cafile=settings.get("ca_file") or None)
@@ -147,16 +156,16 @@ class Hub:
         credential = Path(os.environ.get("CREDENTIALS_DIRECTORY", "/nonexistent")) / "token"
         self.token = credential.read_text().strip() if credential.exists() else ""
 
-    def listing(self) -> list[dict]:
+    def listing(self) -> list[dict[str, Any]]:
         """All files of the repository at the revision, with sizes and checksums."""
         path = f"/api/models/{self.repository}/revision/{self.revision}?blobs=true"
         with self.open(path) as answer:
-            found = json.load(answer)
-        if found.get("sha") not in (None, self.revision):
-            raise Refused(f"the hub answers with revision {found['sha']}")
-        return found["siblings"]
+            repository = json.load(answer)
+        if repository.get("sha") not in (None, self.revision):
+            raise Refused(f"the hub answers with revision {repository['sha']}")
+        return list(repository["siblings"])
 
-    def open(self, path: str, start: int = 0):
+    def open(self, path: str, start: int = 0) -> Any:
         """An open answer, from byte `start` on. A refusal of the hub is said in words."""
         request = urllib.request.Request(self.endpoint + path, headers={"User-Agent": "enginehouse"})
         if self.token:
@@ -173,34 +182,35 @@ class Hub:
                 raise Refused(f"{self.endpoint}{path.partition('?')[0]} does not exist (404)") from None
             raise
 
-    def file(self, path: str, start: int):
+    def file(self, path: str, start: int) -> Any:
         """An open answer with a file's content from byte `start` on."""
         return self.open(f"/{self.repository}/resolve/{self.revision}/{urllib.parse.quote(path)}", start)
 
 
-def download(hub: Hub, file: Wanted, staging: Path, progress: Progress) -> str:
+def download(hub: Hub, file: WantedFile, staging: Path, progress: Progress) -> str:
     """The sha256 of a file that is now whole in `staging`. Continues what is there; asks again when the line breaks."""
     path = staging / file.path
     path.parent.mkdir(parents=True, exist_ok=True)
-    return patiently(file.path, lambda: once(hub, file, path, progress))
+    return patiently(file.path, lambda: download_once(hub, file, path, progress))
 
 
-def patiently(what: str, ask):
+def patiently(what: str, ask: Callable[[], T]) -> T:
     """What `ask` returns, asked again when the line breaks or the hub has a bad moment."""
     for attempt in range(1, ATTEMPTS + 1):
         try:
             return ask()
         except BROKEN as problem:
             if attempt == ATTEMPTS:
-                said = str(problem) or type(problem).__name__
-                raise OSError(f"{what} broke off {ATTEMPTS} times, the last time with: {said}") from None
+                reason = str(problem) or type(problem).__name__
+                raise OSError(f"{what} broke off {ATTEMPTS} times, the last time with: {reason}") from None
             if isinstance(problem, urllib.error.HTTPError) and problem.code < 500 and problem.code not in ASK_AGAIN:
                 raise
             time.sleep(min(2**attempt, 30))
     raise AssertionError("the last attempt returns or raises")
 
 
-def once(hub: Hub, file: Wanted, path: Path, progress: Progress) -> str:
+def download_once(hub: Hub, file: WantedFile, path: Path, progress: Progress) -> str:
+    """The sha256 of the file at `path`. Raises OSError or EOFError where it is not whole; what is right stays."""
     have = path.stat().st_size if path.exists() else 0
     sha256, sha1 = hashlib.sha256(), hashlib.sha1(f"blob {file.size}\0".encode())
     if have > file.size:
@@ -220,15 +230,15 @@ def once(hub: Hub, file: Wanted, path: Path, progress: Progress) -> str:
     return sha256.hexdigest()
 
 
-def receive(hub: Hub, file: Wanted, path: Path, have: int, progress: Progress, *sums) -> None:
+def receive(hub: Hub, file: WantedFile, path: Path, have: int, progress: Progress, *sums: Any) -> None:
     """Appends what is missing, counting and summing on the way."""
     with hub.file(file.path, have) as answer, path.open("ab") as content:
         if have and answer.status != 206:
             raise_restart(path)
         while chunk := answer.read(CHUNK):
             content.write(chunk)
-            for each in sums:
-                each.update(chunk)
+            for digest in sums:
+                digest.update(chunk)
             progress.add(file.path, len(chunk))
         os.fsync(content.fileno())
     if path.stat().st_size < file.size:
@@ -236,14 +246,16 @@ def receive(hub: Hub, file: Wanted, path: Path, have: int, progress: Progress, *
 
 
 def raise_restart(path: Path) -> None:
+    """Raises EOFError, so that the file is fetched from its beginning."""
     path.unlink()
     raise EOFError(f"the hub does not continue {path.name}; from the start again")
 
 
-def digest_into(content, *sums) -> None:
+def digest_into(content: BinaryIO, *sums: Any) -> None:
+    """Every digest has taken in the whole content."""
     while chunk := content.read(CHUNK):
-        for each in sums:
-            each.update(chunk)
+        for digest in sums:
+            digest.update(chunk)
 
 
 def publish(staging: Path, target: Path, sums: dict[str, str]) -> None:
@@ -267,7 +279,8 @@ class Progress:
     """Bytes there, of all files together; told to systemd at most once a second."""
 
     def __init__(self, total: int) -> None:
-        self.total, self.files, self.told, self.lock = total, {}, 0.0, threading.Lock()
+        self.total, self.files, self.last_said = total, dict[str, int](), 0.0
+        self.lock = threading.Lock()
 
     def set(self, name: str, bytes_there: int) -> None:
         with self.lock:
@@ -280,21 +293,6 @@ class Progress:
             self._tell()
 
     def _tell(self) -> None:
-        if time.monotonic() - self.told >= 1:
-            self.told = time.monotonic()
+        if time.monotonic() - self.last_said >= 1:
+            self.last_said = time.monotonic()
             say(f"{sum(self.files.values()) // MIB:,} of {self.total // MIB:,} MiB")
-
-
-def say(status: str) -> None:
-    """The unit's status line."""
-    address = os.environ.get("NOTIFY_SOCKET")
-    if not address:
-        print(status, flush=True)
-        return
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as channel:
-        channel.connect("\0" + address[1:] if address.startswith("@") else address)
-        channel.send(f"STATUS={status}".encode())
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,11 +1,12 @@
-#!/usr/bin/python3
 """Fetches an apt signing key over apt's own transport and keeps it only if it is the one expected.
 
-    fetch-apt-key URL FINGERPRINT DESTINATION
+    host fetch-apt-key URL FINGERPRINT DESTINATION
 
 apt-helper, because it uses the proxy apt was given. The fingerprint is computed here (RFC 4880, 12.2: SHA-1 over the
 public key packet), because a bare host has no gpg.
 """
+
+from __future__ import annotations
 
 import base64
 import hashlib
@@ -47,29 +48,28 @@ def fingerprint(key: bytes) -> str:
 
 
 def fetch(url: str, path: str) -> bytes:
+    """The key as it was served. Ends the program where apt could not fetch it."""
     command = ["/usr/lib/apt/apt-helper", "-o", "Acquire::Retries=3", "-q", "download-file", url, path]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode:
-        errors = [line[3:] for line in done.stderr.splitlines() if line.startswith("E: ")]
+    helper = subprocess.run(command, capture_output=True, text=True)
+    if helper.returncode:
+        errors = [line[3:] for line in helper.stderr.splitlines() if line.startswith("E: ")]
         sys.exit(f"{url}: {'; '.join(errors) or 'apt-helper gave no reason'}")
     with open(path, "rb") as file:
         return file.read()
 
 
-def main() -> None:
-    url, wanted, destination = sys.argv[1:]
+def main(arguments: list[str]) -> int:
+    """0 once the expected key is at its destination; ends the program with the reason where it is not."""
+    url, wanted, destination = arguments
     with tempfile.TemporaryDirectory(prefix="enginehouse-key-") as folder:
         os.chmod(folder, 0o755)  # apt downloads as the user _apt
         key = fetch(url, os.path.join(folder, "key"))
-    found = fingerprint(key)
-    if found != wanted:
-        sys.exit(f"{url}: the key has fingerprint {found or 'none'}, wanted {wanted}; it was not trusted")
+    actual = fingerprint(key)
+    if actual != wanted:
+        sys.exit(f"{url}: the key has fingerprint {actual or 'none'}, wanted {wanted}; it was not trusted")
     os.makedirs(os.path.dirname(destination), exist_ok=True)
     with open(destination + ".enginehouse-new", "wb") as file:
         os.fchmod(file.fileno(), 0o644)
         file.write(key)
     os.replace(destination + ".enginehouse-new", destination)
-
-
-if __name__ == "__main__":
-    main()
+    return 0

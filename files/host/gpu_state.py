@@ -1,9 +1,8 @@
-#!/usr/bin/python3
 """Says whether this host's GPUs are fit to start something on: ECC, remapped rows, Xid messages of the driver.
 
-    gpu_state.py gate SERVER     before each swap: exit 1 and a verdict that says why, if a GPU of SERVER is not fit
-    gpu_state.py metrics         run by a timer: ROOT/metrics/gpu.prom for node_exporter's textfile collector
-    gpu_state.py mended          typed by a person after a reset: Xid messages before now no longer stop anything
+    host gpu-state gate SERVER     before each swap: exit 1 and a verdict that says why, if a GPU of SERVER is not fit
+    host gpu-state metrics         run by a timer: ROOT/metrics/gpu.prom for node_exporter's textfile collector
+    host gpu-state mended          typed by a person after a reset: Xid messages before now no longer stop anything
 
 What an Xid asks for is in /etc/enginehouse/gpu_state.json (from the catalogue), with the GPUs of each server. A host
 without nvidia-smi has nothing to say. Messages count that the kernel wrote since boot, or root in the kernel's name:
@@ -13,17 +12,17 @@ without nvidia-smi has nothing to say. Messages count that the kernel wrote sinc
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import subprocess
 import sys
 import time
-from pathlib import Path
+from collections.abc import Iterator
+from typing import Any
 
-ROOT = Path(os.environ.get("ENGINEHOUSE_ROOT", "/var/lib/enginehouse"))
-SETTINGS = Path(os.environ.get("ENGINEHOUSE_GPU_STATE", "/etc/enginehouse/gpu_state.json"))
-ANSWER_SECONDS = 60
+from host import disk, nvidia_smi, places, systemd
+from host.nvidia_smi import NoAnswer
+
 FIELDS = (
     *("index", "pci.bus_id", "ecc.errors.uncorrected.volatile.total", "ecc.errors.uncorrected.aggregate.total"),
     *("remapped_rows.uncorrectable", "remapped_rows.pending", "remapped_rows.failure", "retired_pages.pending"),
@@ -42,73 +41,81 @@ METRICS = (
     ("remap_pending", FIELDS[5], "1 where rows wait to be remapped at a reset."),
     ("remap_failed", FIELDS[6], "1 where a row could not be remapped."),
 )
-MENDED = "python3 /usr/local/lib/enginehouse/gpu_state.py mended"
+MENDED = f"python3 -B {places.PROGRAMS}/host gpu-state mended"
 ATTEMPTS = {
     "reset": "systemctl stop triton@{server} && nvidia-smi --gpu-reset -i {gpu} && " + MENDED + ", then run again",
     "boot": "reboot the host (a virtual machine: stop and start it at the provider), and run again",
     "vendor": "ask the provider for another card: nvidia-bug-report.sh collects what they will want to see",
 }
 
+Row = dict[str, str]
+"""What nvidia-smi says of one GPU, by its own names of the fields."""
+Problem = tuple[int, str, str]
 
-class Silent(Exception):
-    """nvidia-smi did not answer; the text is what it said."""
 
-
-def main() -> int:
-    verb = sys.argv[1]
+def main(arguments: list[str]) -> int:
+    """0; of the gate 1 where a GPU is not fit."""
+    verb = arguments[0]
     if verb == "mended":
-        (ROOT / "xids-mended").write_text(f"{time.time():.6f}\n")
+        (places.ROOT / "xids-mended").write_text(f"{time.time():.6f}\n")
         return 0
     if not shutil.which("nvidia-smi"):
         return 0
-    settings = json.loads(SETTINGS.read_text())
-    return gate(sys.argv[2], settings) if verb == "gate" else metrics(settings)
+    settings = json.loads((places.SETTINGS / "gpu_state.json").read_text())
+    return gate(arguments[1], settings) if verb == "gate" else metrics(settings)
 
 
-def gate(server: str, settings: dict) -> int:
+def gate(server: str, settings: dict[str, Any]) -> int:
     """0 where each GPU of the server is fit."""
     wanted = settings["servers"].get(server, [])
     if not wanted:
         return 0
     try:
         gpus = read_gpus()
-        problems = [one for gpu in wanted for one in problems_of(gpu, gpus, settings["xids"])]
-    except Silent as silent:
+        problems = [problem for gpu in wanted for problem in problems_of(gpu, gpus, settings["xids"])]
+    except NoAnswer as silent:
         problems = [(wanted[0], f"nvidia-smi says: {silent}", "boot")]
     if problems:
         refuse(server, problems)
     return 1 if problems else 0
 
 
-def problems_of(gpu: int, gpus: list[dict], xids: dict[str, dict]) -> list[tuple[int, str, str]]:
+def problems_of(gpu: int, gpus: list[Row], xids: dict[str, Any]) -> list[Problem]:
     """What is wrong with one GPU, as (its number, what was seen, what it asks for); the worst remedy first."""
-    row = next((each for each in gpus if each["index"] == str(gpu)), None)
+    row = next((row for row in gpus if row["index"] == str(gpu)), None)
     if row is None:
         return [(gpu, f"nvidia-smi lists {len(gpus)} GPUs and not this one", "boot")]
-    found = []
+    problems = [(gpu, seen, remedy) for seen, remedy in [*problems_of_row(row), *problems_of_xids(row, xids)]]
+    return sorted(problems, key=lambda problem: ("vendor", "boot", "reset").index(problem[2]))
+
+
+def problems_of_row(row: Row) -> Iterator[tuple[str, str]]:
+    """What nvidia-smi says is wrong with a GPU, and what it asks for."""
     if is_yes(row["remapped_rows.failure"]):
-        found.append((gpu, "a row of its memory could not be remapped", "vendor"))
+        yield "a row of its memory could not be remapped", "vendor"
     if is_yes(row["remapped_rows.pending"]) or is_yes(row["retired_pages.pending"]):
-        found.append((gpu, "rows of its memory wait to be remapped at a reset", "reset"))
+        yield "rows of its memory wait to be remapped at a reset", "reset"
     advice = row["gpu_recovery_action"]
     if advice.lower() in RECOVERIES:
-        found.append((gpu, f"the driver's recovery action is {advice}", RECOVERIES[advice.lower()]))
-    if count(row["ecc.errors.uncorrected.volatile.total"]):
-        errors = count(row["ecc.errors.uncorrected.volatile.total"])
-        found.append((gpu, f"{errors} uncorrected memory errors since the driver was loaded", "reset"))
+        yield f"the driver's recovery action is {advice}", RECOVERIES[advice.lower()]
+    if errors := count(row["ecc.errors.uncorrected.volatile.total"]):
+        yield f"{errors} uncorrected memory errors since the driver was loaded", "reset"
+
+
+def problems_of_xids(row: Row, xids: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """What the driver's messages since boot say is wrong with a GPU, and what it asks for."""
     for xid, when in read_xids().get(place(row["pci.bus_id"]), []):
         known = xids.get(str(xid))
         if known and known["stops"]:
             at = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(when))
-            found.append((gpu, f"Xid {xid}, {known['means']} ({at})", known["remedy"]))
-    return sorted(found, key=lambda each: ("vendor", "boot", "reset").index(each[2]))
+            yield f"Xid {xid}, {known['means']} ({at})", known["remedy"]
 
 
-def refuse(server: str, problems: list[tuple[int, str, str]]) -> None:
+def refuse(server: str, problems: list[Problem]) -> None:
     """Tells the journal, and whoever asked for the swap, through its verdict."""
     gpu, _, remedy = problems[0]
-    serves = subprocess.run(["systemctl", "is-active", "--quiet", f"triton@{server}.service"], check=False)
-    state = "what served goes on" if serves.returncode == 0 else "nothing serves"
+    serves = systemd.systemctl("is-active", "--quiet", f"triton@{server}.service") == 0
+    state = "what served goes on" if serves else "nothing serves"
     reason = "\n".join(
         [
             *(f"  seen    GPU {number}: {seen}" for number, seen, _ in problems[:6]),
@@ -119,60 +126,51 @@ def refuse(server: str, problems: list[tuple[int, str, str]]) -> None:
     )
     sentence = f"GPU {gpu} is not fit to start a release on"
     verdict = {"server": server, "result": "unchanged", "sentence": sentence, "reason": reason}
-    replace(ROOT / "servers" / server / "verdict.json", json.dumps(verdict) + "\n")
+    disk.replace(places.server(server) / "verdict.json", json.dumps(verdict) + "\n")
     print(f"{sentence}\n{reason}", file=sys.stderr)
 
 
-def read_gpus() -> list[dict[str, str]]:
-    """One row per GPU, fields by nvidia-smi's names. Raises Silent where the tool fails or does not end.
+def read_gpus() -> list[Row]:
+    """One row per GPU, fields by nvidia-smi's names. Raises NoAnswer where the tool fails or does not end.
 
     A driver too old to know a field refuses the whole question and names the field: it is asked again without it. What
     a driver cannot say is no reason against its GPU.
     """
-    fields = FIELDS
+    fields: tuple[str, ...] = FIELDS
     while True:
         try:
             return queried(fields)
-        except Silent as silent:
+        except NoAnswer as silent:
             unknown = UNKNOWN.search(str(silent))
             if not unknown or unknown[1] not in fields[PLACES:]:
                 raise
             fields = tuple(field for field in fields if field != unknown[1])
 
 
-def queried(fields: tuple[str, ...]) -> list[dict[str, str]]:
+def queried(fields: tuple[str, ...]) -> list[Row]:
     """The rows of one query; what was not asked for is "[N/A]"."""
-    command = ["nvidia-smi", f"--query-gpu={','.join(fields)}", "--format=csv,noheader,nounits"]
-    asked = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    try:
-        said, wrong = asked.communicate(timeout=ANSWER_SECONDS)
-    except subprocess.TimeoutExpired:
-        asked.kill()  # and not awaited, as subprocess.run would: after some faults it sleeps in the driver for ever
-        raise Silent(f"nothing within {ANSWER_SECONDS} s") from None
-    if asked.returncode:
-        raise Silent((said + wrong).strip().splitlines()[0] if said + wrong else "nothing")
-    rows = [map(str.strip, line.split(",")) for line in said.splitlines()]
+    rows = nvidia_smi.query(f"--query-gpu={','.join(fields)}")
     return [dict.fromkeys(FIELDS, "[N/A]") | dict(zip(fields, row, strict=False)) for row in rows]
 
 
 def read_xids() -> dict[str, list[tuple[int, float]]]:
     """Xid messages since boot, or since `mended`: by PCI place (0000:01:00), (number, when)."""
     try:
-        since = float((ROOT / "xids-mended").read_text())
+        since = float((places.ROOT / "xids-mended").read_text())
     except (OSError, ValueError):
         since = 0.0
     journal = ["journalctl", "-q", "-b", "--no-pager", "-o", "json", "--output-fields=MESSAGE"]
-    said_by = ["SYSLOG_IDENTIFIER=kernel", "_TRANSPORT=kernel", "+", "SYSLOG_IDENTIFIER=kernel", "_UID=0"]
-    ran = subprocess.run([*journal, *said_by], capture_output=True, text=True, errors="replace", check=False)
-    found: dict[str, list[tuple[int, float]]] = {}
+    writers = ["SYSLOG_IDENTIFIER=kernel", "_TRANSPORT=kernel", "+", "SYSLOG_IDENTIFIER=kernel", "_UID=0"]
+    ran = subprocess.run([*journal, *writers], capture_output=True, text=True, errors="replace", check=False)
+    xids: dict[str, list[tuple[int, float]]] = {}
     for line in ran.stdout.splitlines():
         if "NVRM: Xid" not in line:
             continue
         entry = json.loads(line)
         when, message = int(entry["__REALTIME_TIMESTAMP"]) / 1e6, XID.search(str(entry["MESSAGE"]))
         if message and when > since:
-            found.setdefault(place(message[1]), []).append((int(message[2]), when))
-    return found
+            xids.setdefault(place(message[1]), []).append((int(message[2]), when))
+    return xids
 
 
 def place(address: str) -> str:
@@ -181,26 +179,26 @@ def place(address: str) -> str:
     return f"{int(domain, 16):04x}:{bus}:{device.split('.')[0]}"
 
 
-def metrics(settings: dict) -> int:
+def metrics(settings: dict[str, Any]) -> int:
     """gpu.prom is written anew, also where nvidia-smi is silent: that is a number too."""
     try:
         gpus, answers = read_gpus(), 1
-    except Silent:
-        gpus, answers = [], 0
+    except NoAnswer:
+        gpus, answers = list[Row](), 0
     xids = read_xids()
     lines = ["# HELP enginehouse_gpu_answers 1 where nvidia-smi answers.", "# TYPE enginehouse_gpu_answers gauge"]
     lines.append(f"enginehouse_gpu_answers {answers}")
-    for name, field, told in METRICS:
-        lines += [f"# HELP enginehouse_gpu_{name} {told}", f"# TYPE enginehouse_gpu_{name} gauge"]
+    for name, field, meaning in METRICS:
+        lines += [f"# HELP enginehouse_gpu_{name} {meaning}", f"# TYPE enginehouse_gpu_{name} gauge"]
         lines += [f'enginehouse_gpu_{name}{{gpu="{row["index"]}"}} {number(row[field])}' for row in gpus]
     lines += ["# HELP enginehouse_gpu_xids Xid messages of the driver since boot.", "# TYPE enginehouse_gpu_xids gauge"]
     for where, numbers in sorted(xids.items()):
-        for each in sorted({number for number, _ in numbers}):
-            times, known = sum(number == each for number, _ in numbers), settings["xids"].get(str(each), {})
-            labels = f'pci="{where}",xid="{each}",remedy="{known.get("remedy", "unknown")}"'
+        for xid in sorted({number for number, _ in numbers}):
+            times, known = sum(number == xid for number, _ in numbers), settings["xids"].get(str(xid), {})
+            labels = f'pci="{where}",xid="{xid}",remedy="{known.get("remedy", "unknown")}"'
             lines.append(f"enginehouse_gpu_xids{{{labels}}} {times}")
-    (ROOT / "metrics").mkdir(exist_ok=True)
-    replace(ROOT / "metrics" / "gpu.prom", "\n".join(lines) + "\n")
+    (places.ROOT / "metrics").mkdir(exist_ok=True)
+    disk.replace(places.ROOT / "metrics" / "gpu.prom", "\n".join(lines) + "\n")
     return 0
 
 
@@ -217,14 +215,3 @@ def is_yes(text: str) -> bool:
 def number(text: str) -> int:
     """What nvidia-smi says as a sample of Prometheus."""
     return 1 if is_yes(text) else count(text)
-
-
-def replace(path: Path, content: str) -> None:
-    """The file holds `content`; no reader sees half of it."""
-    new = path.with_name(f".{path.name}.new")
-    new.write_text(content)
-    new.rename(path)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

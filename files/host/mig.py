@@ -1,11 +1,10 @@
 """Cuts this host's GPUs into the MIG instances of /etc/enginehouse/mig.json, or makes them whole. Run again, it rests.
 
-    mig.py apply      exit 0: as wanted · 1: said why not · 75: the mode is pending, a reboot makes it so
+    host mig apply      exit 0: as wanted · 1: said why not · 75: the mode is pending, a reboot makes it so
 
 Instances are gone after every boot, on Hopper and later the mode too (MIG user guide), so enginehouse-mig.service runs
 this before anything attaches a GPU. What holds a GPU open and is known to let go (a Triton of this host, DCGM, NVSM) is
-stopped and started again; anything else makes nvidia-smi refuse, and then nothing is destroyed. Python's standard
-library only.
+stopped and started again; anything else makes nvidia-smi refuse, and then nothing is destroyed.
 """
 
 from __future__ import annotations
@@ -17,9 +16,9 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
-SETTINGS = Path("/etc/enginehouse/mig.json")
+from host import places
+
 PENDING = 75
 HOLDERS = ("triton@*.service", "nvidia-dcgm.service", "dcgm.service", "nvsm.service")
 PERSISTENCE = "nvidia-persistenced.service"
@@ -39,9 +38,9 @@ class ModePending(Exception):
 def main(arguments: list[str]) -> int:
     """Exit status, after one line for every thing done or refused."""
     if arguments != ["apply"]:
-        print("usage: mig.py apply", file=sys.stderr)
+        print("usage: host mig apply", file=sys.stderr)
         return 2
-    wanted = json.loads(SETTINGS.read_text())
+    wanted = json.loads((places.SETTINGS / "mig.json").read_text())
     try:
         wait_for_driver()
         apply(wanted["gpus"], wanted["instances"])
@@ -56,7 +55,7 @@ def main(arguments: list[str]) -> int:
 
 def apply(gpus: int, instances: list[dict[str, object]]) -> None:
     """Every GPU is cut as wanted, or whole where `instances` is empty."""
-    names = [str(one["profile"]) for one in instances]
+    names = [str(instance["profile"]) for instance in instances]
     wrong = [gpu for gpu in range(gpus) if not is_done(gpu, names)]
     if not wrong:
         return
@@ -87,7 +86,7 @@ def cut(gpu: int, instances: list[dict[str, object]]) -> None:
     """The GPU has exactly these instances, each with one compute instance over all of it."""
     switch(gpu, "1")
     destroy(gpu)
-    tuples = ",".join(f"{one['id']}:{one['start']}" for one in instances)
+    tuples = ",".join(f"{instance['id']}:{instance['start']}" for instance in instances)
     smi("mig", "-i", str(gpu), "-cgi", tuples, "-C")
 
 
@@ -111,13 +110,13 @@ def switch(gpu: int, to: str) -> None:
     wanted = {"1": "Enabled", "0": "Disabled"}[to]
     if mode(gpu)[0] == wanted:
         return
-    said = smi("-i", str(gpu), "-mig", to)
+    output = smi("-i", str(gpu), "-mig", to)
     if mode(gpu)[0] != wanted and active(PERSISTENCE):
         run("systemctl", "stop", PERSISTENCE)
-        said = smi("-i", str(gpu), "-mig", to)
+        output = smi("-i", str(gpu), "-mig", to)
         run("systemctl", "start", PERSISTENCE)
     if mode(gpu)[0] != wanted:
-        raise ModePending(said.splitlines()[0].strip() if said.strip() else f"MIG mode of GPU {gpu} is pending")
+        raise ModePending(output.splitlines()[0].strip() if output.strip() else f"MIG mode of GPU {gpu} is pending")
 
 
 @contextmanager
@@ -141,19 +140,19 @@ def active(*patterns: str) -> list[str]:
 
 def mode(gpu: int) -> tuple[str, ...]:
     """Current and pending, as nvidia-smi words them."""
-    said = smi("-i", str(gpu), "--query-gpu=mig.mode.current,mig.mode.pending", "--format=csv,noheader")
-    return tuple(field.strip() for field in said.strip().split(","))
+    modes = smi("-i", str(gpu), "--query-gpu=mig.mode.current,mig.mode.pending", "--format=csv,noheader")
+    return tuple(field.strip() for field in modes.strip().split(","))
 
 
 def devices(gpu: int) -> list[str]:
     """The profiles of a GPU's MIG devices, in the order of their numbers."""
-    number, found = -1, []
+    number, profiles = -1, []
     for line in smi("-L").splitlines():  # `-i` is not valid with it
         if heading := GPU.match(line):
             number = int(heading[1])
         elif number == gpu and (device := DEVICE.match(line)):
-            found.append(device[1])
-    return found
+            profiles.append(device[1])
+    return profiles
 
 
 def wait_for_driver() -> None:
@@ -174,10 +173,10 @@ def smi(*arguments: str, ends_well: tuple[str, ...] = ()) -> str:
     Refuses: NotDone with its words, unless they hold one of `ends_well`.
     """
     answer = run("nvidia-smi", *arguments)
-    said = answer.stdout + answer.stderr
-    if answer.returncode and not any(words in said for words in ends_well):
-        raise NotDone(f"nvidia-smi {' '.join(arguments)}: {said.strip() or f'exit status {answer.returncode}'}")
-    return said
+    output = answer.stdout + answer.stderr
+    if answer.returncode and not any(words in output for words in ends_well):
+        raise NotDone(f"nvidia-smi {' '.join(arguments)}: {output.strip() or f'exit status {answer.returncode}'}")
+    return output
 
 
 def run(*command: str) -> subprocess.CompletedProcess[str]:
@@ -186,7 +185,3 @@ def run(*command: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(command, text=True, capture_output=True, timeout=300)
     except (FileNotFoundError, subprocess.TimeoutExpired) as problem:
         return subprocess.CompletedProcess(command, 127, "", str(problem))
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -1,7 +1,6 @@
-#!/usr/bin/python3
 """Loads a server's models one by one, in order, and asks each one real question. Run by triton@<server>.service.
 
-    prove.py SERVER
+    host prove SERVER
 
 Triton loads models at start concurrently and in no order, while memory is handed out first come, first served: so it
 starts empty, and this program loads encoders first and the LLM last. One answered question is worth more than a 200
@@ -16,15 +15,16 @@ import http.client
 import json
 import math
 import os
-import socket
 import sys
 import time
 import urllib.error
 import urllib.request
 from pathlib import Path
+from typing import Any
 
-SERVERS = Path(os.environ.get("ENGINEHOUSE_SERVERS", "/var/lib/enginehouse/servers"))
-RUNTIME = Path(os.environ.get("ENGINEHOUSE_RUNTIME", "/run/enginehouse"))
+from host import places
+from host.systemd import say
+
 ANSWER_SECONDS = 300
 LATE_SECONDS = 50
 """For an answer when start_seconds are over: an engine gives two, and TimeoutStartSec is 120 s longer."""
@@ -41,13 +41,15 @@ class NoRoom(NotServing):
     """Clients have filled the queue before us; who has clients serves."""
 
 
-def main() -> int:
-    name = sys.argv[1]
-    place = SERVERS / name
+def main(arguments: list[str]) -> int:
+    """0 once every model has answered; 1 where one does not."""
+    name = arguments[0]
+    place = places.server(name)
     server = json.loads((place / "current" / "server.json").read_text())
-    proof = {"ok": False, "reason": "", "release": (place / "current").resolve().name, "seconds": {}}
+    seconds: dict[str, float] = {}
+    proof = {"ok": False, "reason": "", "release": (place / "current").resolve().name, "seconds": seconds}
     try:
-        prove(Triton(server, name), server, proof["seconds"])
+        prove(Triton(server, name), server, seconds)
         proof["ok"] = True
     except NotServing as problem:
         proof["reason"] = str(problem)
@@ -59,27 +61,28 @@ def main() -> int:
     return 0 if proof["ok"] else 1
 
 
-def prove(triton: Triton, server: dict, seconds: dict[str, float]) -> None:
+def prove(triton: Triton, server: dict[str, Any], seconds: dict[str, float]) -> None:
     """Every model is loaded, ready and has answered."""
-    say("waiting for Triton to listen")
+    say("waiting for Triton to listen", also_print=True)
     triton.wait_until_live()
     for number, model in enumerate(server["models"], start=1):
         began = time.monotonic()
         for name in model.get("loads", [model["name"]]):
-            say(f"loading {name} ({number} of {len(server['models'])})")
+            say(f"loading {name} ({number} of {len(server['models'])})", also_print=True)
             triton.load(name)
             triton.wait_until_ready(name)
-        say(f"asking {model['name']} ({number} of {len(server['models'])})")
+        say(f"asking {model['name']} ({number} of {len(server['models'])})", also_print=True)
         first_answer(triton, model)
         seconds[model["name"]] = round(time.monotonic() - began, 1)
-    say("serving " + ", ".join(f"{name} ({time_taken} s)" for name, time_taken in seconds.items()))
+    say("serving " + ", ".join(f"{name} ({time_taken} s)" for name, time_taken in seconds.items()), also_print=True)
 
 
-def first_answer(triton: Triton, model: dict) -> None:
+def first_answer(triton: Triton, model: dict[str, Any]) -> None:
     """The model has answered its question, which is asked again while clients leave no room for it."""
     while True:
         try:
-            return QUESTIONS[model["kind"]](triton, model)
+            QUESTIONS[model["kind"]](triton, model)
+            return
         except NoRoom:
             triton.pause(f"{model['name']} has a queue that clients keep full, and no room for its first question")
         except OSError as error:
@@ -89,12 +92,12 @@ def first_answer(triton: Triton, model: dict) -> None:
 class Triton:
     """One server, asked over the address its port is published on."""
 
-    def __init__(self, server: dict, name: str) -> None:
+    def __init__(self, server: dict[str, Any], name: str) -> None:
         address = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(server["address"], server["address"])
         self.base = f"http://{f'[{address}]' if ':' in address else address}:{server['http_port']}"
         # A proxy that systemd hands to every service is for the world outside, not for this host.
         self.opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        self.header, self.key_file = server["restricted_header"], RUNTIME / f"triton-{name}" / "key"
+        self.header, self.key_file = server["restricted_header"], places.RUNTIME / f"triton-{name}" / "key"
         self.deadline = time.monotonic() + server["start_seconds"]
         self.client = int(os.environ.get("MAINPID") or 0)
 
@@ -117,7 +120,7 @@ class Triton:
         except OSError as error:
             raise NotServing(f"{model}: Triton broke off while loading it ({error})") from None
         if status != 200:
-            raise NotServing(f"{model} does not load: {told(body)}")
+            raise NotServing(f"{model} does not load: {error_in(body)}")
 
     def wait_until_ready(self, model: str) -> None:
         """The model itself says ready; the server's own readiness would not say which one is not."""
@@ -132,7 +135,9 @@ class Triton:
             raise NotServing(f"{problem} within the time allowed (start_seconds)")
         time.sleep(1)
 
-    def ask(self, path: str, body: dict | None = None, headers: dict | None = None, seconds: float = 0):
+    def ask(
+        self, path: str, body: dict[str, Any] | None = None, headers: dict[str, str] | None = None, seconds: float = 0
+    ) -> tuple[int, bytes]:
         """Status and body of one request; any HTTP status is an answer, a broken line is an OSError."""
         seconds = seconds or min(ANSWER_SECONDS, max(LATE_SECONDS, self.deadline - time.monotonic()))
         data = None if body is None else json.dumps(body).encode()
@@ -148,7 +153,7 @@ class Triton:
             raise OSError(str(error) or type(error).__name__) from None
 
 
-def embedder_answers(triton: Triton, model: dict) -> None:
+def embedder_answers(triton: Triton, model: dict[str, Any]) -> None:
     """One text gives one vector of the planned width and of length 1."""
     body = {"inputs": [{"name": "texts", "shape": [1, 1], "datatype": "BYTES", "data": ["a steam engine"]}]}
     values = outputs(triton, model, "infer", body)["embeddings"]["data"]
@@ -159,7 +164,7 @@ def embedder_answers(triton: Triton, model: dict) -> None:
         raise NotServing(f"{model['name']} gives a vector of length {length:.4f}; it should be 1")
 
 
-def reranker_answers(triton: Triton, model: dict) -> None:
+def reranker_answers(triton: Triton, model: dict[str, Any]) -> None:
     """Two passages give two numbers."""
     texts = ["boilers make steam", "the sea is salt"]
     passages = {"name": "passages", "shape": [1, 2], "datatype": "BYTES", "data": texts}
@@ -169,7 +174,7 @@ def reranker_answers(triton: Triton, model: dict) -> None:
         raise NotServing(f"{model['name']} gives {scores} for two passages; it should be two numbers")
 
 
-def llm_answers(triton: Triton, model: dict) -> None:
+def llm_answers(triton: Triton, model: dict[str, Any]) -> None:
     """A short prompt gives some text; of an engine, from both models that take text."""
     if model.get("path") == "engine":
         question = {"text_input": PROMPT, "max_tokens": 8, "stream": bool(model["decoupled"])}
@@ -185,24 +190,24 @@ def llm_answers(triton: Triton, model: dict) -> None:
     generates(triton, model["name"], model["decoupled"], question)
 
 
-def generates(triton: Triton, name: str, decoupled: bool, question: dict) -> None:
+def generates(triton: Triton, name: str, decoupled: bool, question: dict[str, Any]) -> None:
     """The model answers with some text. A decoupled model answers /generate_stream only."""
     status, answer = triton.ask(f"/v2/models/{name}/{'generate_stream' if decoupled else 'generate'}", question)
     events = [line[5:] for line in answer.decode().splitlines() if line.startswith("data:")]
     parts = [json.loads(event) for event in (events or [answer.decode() or "{}"])] if status == 200 else []
     errors = [part["error"] for part in parts if "error" in part]
     if status != 200 or errors:
-        raise refused(f"{name} answers its first prompt with: {errors[0] if errors else told(answer)}")
+        raise refused(f"{name} answers its first prompt with: {errors[0] if errors else error_in(answer)}")
     if not any(part.get("text_output") for part in parts):
         raise NotServing(f"{name} answers its first prompt with nothing")
 
 
-def outputs(triton: Triton, model: dict, verb: str, body: dict) -> dict[str, dict]:
+def outputs(triton: Triton, model: dict[str, Any], verb: str, body: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """The outputs of one request by name."""
     status, answer = triton.ask(f"/v2/models/{model['name']}/{verb}", body)
     if status != 200:
-        raise refused(f"{model['name']} answers its first request with {status}: {told(answer)}")
-    return {each["name"]: each for each in json.loads(answer)["outputs"]}
+        raise refused(f"{model['name']} answers its first request with {status}: {error_in(answer)}")
+    return {output["name"]: output for output in json.loads(answer)["outputs"]}
 
 
 def refused(reason: str) -> NotServing:
@@ -210,7 +215,7 @@ def refused(reason: str) -> NotServing:
     return NoRoom(reason) if FULL in reason else NotServing(reason)
 
 
-def told(body: bytes) -> str:
+def error_in(body: bytes) -> str:
     """The error in an answer of Triton, or the answer itself; of a traceback the part that says what, not where."""
     try:
         text = str(json.loads(body)["error"])
@@ -220,17 +225,3 @@ def told(body: bytes) -> str:
 
 
 QUESTIONS = {"embedder": embedder_answers, "reranker": reranker_answers, "llm": llm_answers}
-
-
-def say(status: str) -> None:
-    """The unit's status line."""
-    print(status, flush=True)
-    address = os.environ.get("NOTIFY_SOCKET")
-    if address:
-        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as channel:
-            channel.connect("\0" + address[1:] if address.startswith("@") else address)
-            channel.send(f"STATUS={status}".encode())
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,8 +1,7 @@
-#!/usr/bin/python3
 """Checks a directory that rsync filled against its manifest, and publishes it by rename.
 
-    publish.py STAGING TARGET      expects STAGING/manifest.sha256
-    publish.py --before STAGING    before rsync continues what another run began
+    host publish STAGING TARGET      expects STAGING/manifest.sha256
+    host publish --before STAGING    before rsync continues what another run began
 
 Exit 1 names the first files that differ; nothing is published then, and they are removed: rsync would take one of the
 right size and time for the right one, and sends it anew now. Files that the manifest does not name (rsync's leftovers)
@@ -14,21 +13,23 @@ size and time before its content, and what was not written yet is read as zeros 
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from host.disk import flush, sha256
+
 MANIFEST = "manifest.sha256"
 
 
-def main() -> int:
-    if sys.argv[1] == "--before":
-        differing(Path(sys.argv[2]))
+def main(arguments: list[str]) -> int:
+    """0 once it is published; 1 after naming files that differ."""
+    if arguments[0] == "--before":
+        differing(Path(arguments[1]))
         return 0
-    staging, target = Path(sys.argv[1]), Path(sys.argv[2])
+    staging, target = Path(arguments[0]), Path(arguments[1])
     sums, wrong = differing(staging)
     if wrong:
         print(f"{len(wrong)} of {len(sums)} files do not match {MANIFEST}: {', '.join(wrong[:5])}", file=sys.stderr)
@@ -49,29 +50,16 @@ def differing(staging: Path) -> tuple[dict[str, str], list[str]]:
     """The manifest's checksums by name, and the names of what was missing or had another; those files are gone."""
     sums = dict(line.split("  ", 1)[::-1] for line in (staging / MANIFEST).read_text().splitlines())
     with ThreadPoolExecutor() as pool:
-        seen = dict(zip(sums, pool.map(lambda name: sha256(staging / name), sums), strict=True))
-    wrong = [name for name in sums if seen[name] != sums[name]]
+        digests = dict(zip(sums, pool.map(lambda name: checksum(staging / name), sums), strict=True))
+    wrong = [name for name in sums if digests[name] != sums[name]]
     for name in wrong:
         (staging / name).unlink(missing_ok=True)
     return sums, wrong
 
 
-def sha256(path: Path) -> str:
+def checksum(path: Path) -> str:
     """The file's checksum; empty where there is no file."""
-    if not path.is_file():
-        return ""
-    with path.open("rb") as content:
-        return (
-            hashlib.file_digest(content, "sha256").hexdigest() if hasattr(hashlib, "file_digest") else slowly(content)
-        )
-
-
-def slowly(content) -> str:
-    """The same before Python 3.11 (Ubuntu 22.04 has 3.10)."""
-    digest = hashlib.sha256()
-    while chunk := content.read(1 << 20):
-        digest.update(chunk)
-    return digest.hexdigest()
+    return sha256(path) if path.is_file() else ""
 
 
 def tidy(staging: Path, kept: set[str]) -> None:
@@ -86,16 +74,3 @@ def tidy(staging: Path, kept: set[str]) -> None:
     for path in [staging, *staging.rglob("*")]:
         os.chown(path, 0, 0)
     staging.chmod(0o755)
-
-
-def flush(path: Path) -> None:
-    """What was written to the file or directory is on the disk. Raises where the disk could not keep it."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

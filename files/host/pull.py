@@ -1,11 +1,10 @@
-#!/usr/bin/python3
 """Pulls one container image through the Docker engine's own API; run by enginehouse-pull@<id>.service.
 
 Why not `docker login` and `docker pull`: a login leaves the key in a config.json, and the client counts no bytes when
 nobody watches. Here the key is read from a file in memory (/run), sent to the engine in one header, and forgotten; the
 engine's byte counts become the unit's status line. The unit removes the key's directory however this ends.
 
-    pull.py SETTINGS    {"reference": …, "registry": …, "username": …, "key_file": …, "key_source": …, "record": …}
+    host pull SETTINGS    {"reference": …, "registry": …, "username": …, "key_file": …, "key_source": …, "record": …}
 
 Exit 0: the image is there and its digest recorded. Exit 1: the last lines say why, and what to do.
 """
@@ -22,6 +21,9 @@ import sys
 import time
 import urllib.parse
 from pathlib import Path
+from typing import Any
+
+from host.systemd import say
 
 SOCKET = os.environ.get("ENGINEHOUSE_DOCKER_SOCKET", "/run/docker.sock")
 # nvcr.io has answered single anonymous and token requests with 401 although nothing was wrong (Triton server#7356).
@@ -34,13 +36,13 @@ MIB = 1 << 20
 class Refused(Exception):
     """The engine or the registry said no. `status` is the registry's, as far as the text tells."""
 
-    def __init__(self, said: str) -> None:
-        super().__init__(said)
-        self.status = judge(said)
-        passing = any(word in said.lower() for word in PASSING) or PASSING_STATUS.search(said)
+    def __init__(self, words: str) -> None:
+        super().__init__(words)
+        self.status = judge(words)
+        passing = any(word in words.lower() for word in PASSING) or PASSING_STATUS.search(words)
         self.may_pass = self.status == 401 or (not self.status and bool(passing))
         # A layer that breaks off the engine has asked for five times already, for a minute: once more, and no longer.
-        self.was_retried = "unexpected eof" in said.lower()
+        self.was_retried = "unexpected eof" in words.lower()
 
 
 class Engine(http.client.HTTPConnection):
@@ -57,10 +59,11 @@ class Engine(http.client.HTTPConnection):
             raise
 
 
-def main() -> int:
-    settings = json.loads(Path(sys.argv[1]).read_text())
-    key = taken(Path(settings["key_file"]))
-    for pause in (*PAUSES_SECONDS, None):
+def main(arguments: list[str]) -> int:
+    """0 once the image is there and recorded; 1 after saying why it is not."""
+    settings = json.loads(Path(arguments[0]).read_text())
+    key = take_key(Path(settings["key_file"]))
+    for pause in (*PAUSES_SECONDS, 0):
         try:
             pull(settings, key)
             return record(settings)
@@ -70,7 +73,7 @@ def main() -> int:
             print("  state   nothing that serves was touched", file=sys.stderr)
             return 1
         except Refused as refused:
-            is_enough = pause is None or (refused.was_retried and pause != PAUSES_SECONDS[0])
+            is_enough = not pause or (refused.was_retried and pause != PAUSES_SECONDS[0])
             if not refused.may_pass or is_enough:
                 print(explained(settings, refused, key), file=sys.stderr)
                 return 1
@@ -79,7 +82,7 @@ def main() -> int:
     raise AssertionError("the last round returns")
 
 
-def taken(path: Path) -> str:
+def take_key(path: Path) -> str:
     """The key, removed from where it was handed over; empty without one."""
     if not path.exists():
         return ""
@@ -102,7 +105,7 @@ def pull(settings: dict[str, str], key: str) -> None:
         event = json.loads(line)
         if "error" in event:
             raise Refused(event["error"])
-        progress.heard(event)
+        progress.add(event)
         if event.get("status") == "Pull complete":
             os.sync()  # the engine does not: after a power cut it would take a layer of empty files for a whole one
 
@@ -120,8 +123,8 @@ def login(settings: dict[str, str], key: str) -> dict[str, str]:
     """The header with the credentials, as the engine wants it; none without a key."""
     if not key:
         return {}
-    told = {"username": settings["username"], "password": key, "serveraddress": settings["registry"]}
-    return {"X-Registry-Auth": base64.urlsafe_b64encode(json.dumps(told).encode()).decode()}
+    credentials = {"username": settings["username"], "password": key, "serveraddress": settings["registry"]}
+    return {"X-Registry-Auth": base64.urlsafe_b64encode(json.dumps(credentials).encode()).decode()}
 
 
 class Progress:
@@ -130,9 +133,10 @@ class Progress:
     def __init__(self) -> None:
         self.layers: dict[str, tuple[int, int]] = {}
         self.unpacked: set[str] = set()
-        self.told = 0.0
+        self.last_said = 0.0
 
-    def heard(self, event: dict) -> None:
+    def add(self, event: dict[str, Any]) -> None:
+        """Counts what one event says of its layer."""
         layer, detail = event.get("id", ""), event.get("progressDetail") or {}
         if event.get("status") == "Downloading" and detail.get("total"):
             self.layers[layer] = (detail["current"], detail["total"])
@@ -141,8 +145,8 @@ class Progress:
             self.layers[layer] = (total, total)
             if event["status"] != "Download complete":
                 self.unpacked.add(layer)
-        if time.monotonic() - self.told >= 1:
-            self.told = time.monotonic()
+        if time.monotonic() - self.last_said >= 1:
+            self.last_said = time.monotonic()
             say(str(self))
 
     def __str__(self) -> str:
@@ -167,12 +171,12 @@ def record(settings: dict[str, str]) -> int:
     return 0
 
 
-def judge(said: str) -> int:
+def judge(words: str) -> int:
     """401 for credentials that were not accepted, 403 for accepted ones without access, else 0.
 
     The numbers as words only: a digest in the text may well hold their digits.
     """
-    text = said.lower()
+    text = words.lower()
     if "no basic auth credentials" in text or "unauthorized" in text or re.search(r"\b401\b", text):
         return 401
     if "denied" in text or "forbidden" in text or re.search(r"\b403\b", text):
@@ -202,18 +206,3 @@ def explained(settings: dict[str, str], refused: Refused, key: str) -> str:
         ("state", "nothing that serves was touched"),
     ]
     return "\n".join([problem, *(f"  {name:<6}  {text}" for name, text in rows if text)])
-
-
-def say(status: str) -> None:
-    """The unit's status line."""
-    address = os.environ.get("NOTIFY_SOCKET")
-    if not address:
-        print(status, flush=True)
-        return
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as channel:
-        channel.connect("\0" + address[1:] if address.startswith("@") else address)
-        channel.send(f"STATUS={status}".encode())
-
-
-if __name__ == "__main__":
-    sys.exit(main())

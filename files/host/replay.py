@@ -29,16 +29,16 @@ ENDS = ("generation_config.json", "config.json")
 
 def main() -> int:
     options = arguments()
-    asked = [("prompt", each) for each in questions(options.prompts)]
-    asked += [("task", each) for each in questions(options.tasks)] if options.tasks else []
+    asked = [("prompt", prompt) for prompt in questions(options.prompts)]
+    asked += [("task", task) for task in questions(options.tasks)] if options.tasks else []
     model = engine(options) if options.engine else checkpoint(options)
     sampling = greedy(options)
     partial = options.output.with_name(f"{options.output.name}.partial")
     with partial.open("w", encoding="utf-8") as output:
         for number, (kind, prompt) in enumerate(asked, start=1):
             print(f"{kind} {number} of {len(asked)}", flush=True)
-            said = model.generate(prompt, sampling, use_tqdm=False).outputs[0]
-            row = {"kind": kind, "prompt": prompt, "tokens": list(said.token_ids), "text": said.text}
+            answer = model.generate(prompt, sampling, use_tqdm=False).outputs[0]
+            row = {"kind": kind, "prompt": prompt, "tokens": list(answer.token_ids), "text": answer.text}
             output.write(json.dumps(row, ensure_ascii=False) + "\n")
         output.flush()
         os.fsync(output.fileno())
@@ -85,6 +85,7 @@ def checkpoint(options: argparse.Namespace) -> Any:
 
 
 def shared(options: argparse.Namespace) -> dict[str, Any]:
+    """Arguments that both ways of loading take."""
     from tensorrt_llm.llmapi import KvCacheConfig
 
     cache = KvCacheConfig(free_gpu_memory_fraction=CACHE_FRACTION, enable_block_reuse=False)
@@ -96,8 +97,8 @@ def greedy(options: argparse.Namespace) -> Any:
     """Always the likeliest token, until one of the checkpoint's end tokens."""
     from tensorrt_llm import SamplingParams
 
-    first, *others = end_tokens(options.tokenizer) or [None]
-    ends = {} if first is None else {"end_id": first, "pad_id": first, "stop_token_ids": others or None}
+    ids = end_tokens(options.tokenizer)
+    ends = {"end_id": ids[0], "pad_id": ids[0], "stop_token_ids": ids[1:] or None} if ids else {}
     return SamplingParams(max_tokens=options.max_tokens, top_k=1, seed=SEED, **ends)
 
 
@@ -105,9 +106,9 @@ def end_tokens(directory: Path) -> list[int]:
     """What ends an answer, as the published files say; empty where they leave it to the tokenizer."""
     for name in ENDS:
         if (directory / name).is_file():
-            said = json.loads((directory / name).read_text(encoding="utf-8")).get("eos_token_id")
-            if said is not None:
-                return [said] if isinstance(said, int) else list(said)
+            ids = json.loads((directory / name).read_text(encoding="utf-8")).get("eos_token_id")
+            if ids is not None:
+                return [ids] if isinstance(ids, int) else list(ids)
     return []
 
 

@@ -1,9 +1,8 @@
-#!/usr/bin/python3
 """Changes which release a Triton server serves, as a transaction that lives on the host.
 
-    swap.py swap SERVER       stop, switch `current`, start, load, prove; whatever fails: put back what served before
-    swap.py undo SERVER       after a swap that was killed: put back, and start it (ExecStopPost of the swap's unit)
-    swap.py recover SERVER    the same before a start, without starting (ExecCondition of triton@: power cut, reboot)
+    host swap run SERVER        stop, switch `current`, start, load, prove; whatever fails: put back what served before
+    host swap undo SERVER       after a swap that was killed: put back, and start it (ExecStopPost of the swap's unit)
+    host swap recover SERVER    the same before a start, without starting (ExecCondition of triton@: power cut, reboot)
 
 In /var/lib/enginehouse/servers/SERVER: wanted.json (asked for), swap.json (exists while a swap is under way, and so
 tells a cut one), verdict.json (how the last one ended), lock. One line per swap goes to ../../history.jsonl.
@@ -24,20 +23,24 @@ import json
 import os
 import sys
 import time
+from typing import Any
 
-from server import Server, Stays, say, write  # beside this program
+from host import disk, history
+from host.server import DoesNotServe, Server
+from host.systemd import say
 
 TRY_AGAIN = 255
 """Of an ExecCondition a failure, after which systemd tries again; 1 to 254 would skip the start, and nobody would."""
 
 
-def main() -> int:
-    verb, name = sys.argv[1:]
+def main(arguments: list[str]) -> int:
+    """0 where the server is as asked; 1 where it is not; TRY_AGAIN where a cut swap could not be undone."""
+    verb, name = arguments
     server = Server(name)
-    with server.locked(wait=verb == "swap") as mine:
+    with server.locked(wait=verb == "run") as mine:
         if not mine:
             return 0  # a swap is under way and knows what it does
-        if verb == "swap":
+        if verb == "run":
             return swap(server)
         cut = server.swap_file.exists()
         if cut:
@@ -63,32 +66,33 @@ def swap(server: Server) -> int:
     # A release that served and is down stays what the next boot starts, where there is no other one to put back.
     fallback = before if before != target else server.release("previous") or before
     aside = server.in_its_way(target, wanted.get("instead_of", []))
-    entry = {"when": now(), "who": wanted["who"], "server": server.name, "plan": wanted["plan"], "from": before}
+    entry = {"when": history.now(), "who": wanted["who"], "server": server.name, "plan": wanted["plan"], "from": before}
     entry |= {"release": target, "image": server.image_of(target), "asked": wanted.get("asked", "")}
     try:
         bring(server, target, before, fallback, aside)
-        result, reason, again = "serves", "", []
+        result, reason, again = "serves", "", list[str]()
         settle(server, target, before, aside, wanted["keep"])
-    except Stays as problem:
+    except DoesNotServe as problem:
         reason = str(problem)
         result, again = put_back(server, target, fallback, aside)
     entry |= {"result": result, "seconds": round(time.monotonic() - began, 1), "reason": reason}
     server.record(entry)
-    tell(server, entry, fallback, again)
+    conclude(server, entry, fallback, again)
     return 0 if result == "serves" else 1
 
 
 def bring(server: Server, target: str, before: str, fallback: str, aside: list[Server]) -> None:
-    """`target` is current and serves, and `aside` do not run. Raises Stays when it does not serve."""
+    """`target` is current and serves, and `aside` do not run. Raises DoesNotServe when it does not serve."""
     if not target:
-        raise Stays("this server keeps none; deploy.py brings the release that the inventory names")
+        raise DoesNotServe("this server keeps none; deploy.py brings the release that the inventory names")
     if not server.has(target):
-        raise Stays(f"release {target} is not on this host")
-    releases = {each.name: each.release("current") for each in aside}
-    write(server.swap_file, {"from": fallback, "to": target, "pid": os.getpid(), "instead_of": releases})
-    for each in aside:
-        say(f"stopping server {each.name}")
-        each.halt()
+        raise DoesNotServe(f"release {target} is not on this host")
+    releases = {other.name: other.release("current") for other in aside}
+    cut = {"from": fallback, "to": target, "pid": os.getpid(), "instead_of": releases}
+    disk.replace_durably(server.swap_file, json.dumps(cut) + "\n")
+    for other in aside:
+        say(f"stopping server {other.name}")
+        other.halt()
     if before != target:
         say(f"stopping {before or 'nothing'}")
         server.systemctl("stop", server.unit)
@@ -101,11 +105,11 @@ def bring(server: Server, target: str, before: str, fallback: str, aside: list[S
 
 def settle(server: Server, target: str, before: str, aside: list[Server], keep: int) -> None:
     """The swap is over: `aside` start no more, what served before is `previous`, what nobody will ask for is gone."""
-    for each in aside:
-        each.point("current", "")
+    for other in aside:
+        other.point("current", "")
     if before and before != target:
         server.point("previous", before)
-    server.over()
+    server.end_swap()
     server.prune(keep)
 
 
@@ -118,14 +122,14 @@ def put_back(server: Server, target: str, fallback: str, aside: list[Server]) ->
         return "unchanged", []
     server.systemctl("stop", server.unit)
     server.point("current", fallback)
-    server.over()
-    aside = [each for each in aside if each.release("current")]
+    server.end_swap()
+    aside = [other for other in aside if other.release("current")]
     start(aside)  # at once, and awaited later: were this killed meanwhile, nobody would come back for them
     result = "stopped"
     if fallback not in ("", target) and serves_again(server, fallback):
         result = "put back"
-    told = {True: "serves again", False: "did not start again either"}
-    return result, [f"server {each.name} {told[serves_again(each, each.release('current'))]}" for each in aside]
+    words = {True: "serves again", False: "did not start again either"}
+    return result, [f"server {other.name} {words[serves_again(other, other.release('current'))]}" for other in aside]
 
 
 def serves_again(server: Server, release: str) -> bool:
@@ -133,7 +137,7 @@ def serves_again(server: Server, release: str) -> bool:
     say(f"putting back {release}")
     try:
         server.start(release)
-    except Stays as problem:
+    except DoesNotServe as problem:
         print(f"{release} does not start either: {problem}", file=sys.stderr)
         return False
     return True
@@ -142,7 +146,7 @@ def serves_again(server: Server, release: str) -> bool:
 def start(servers: list[Server]) -> None:
     """They are asked to start."""
     if servers:
-        servers[0].systemctl("start", "--no-block", *(each.unit for each in servers))
+        servers[0].systemctl("start", "--no-block", *(server.unit for server in servers))
 
 
 def undo(server: Server, running: bool) -> None:
@@ -152,20 +156,26 @@ def undo(server: Server, running: bool) -> None:
         server.systemctl("stop", server.unit)
     server.point("current", cut["from"])
     aside = [Server(name) for name in cut.get("instead_of", {})]
-    for each in aside:
-        each.point("current", each.release("current") or cut["instead_of"][each.name])
-    server.over()
+    for other in aside:
+        other.point("current", other.release("current") or cut["instead_of"][other.name])
+    server.end_swap()
     start(aside)
-    entry = {"when": now(), "who": "this host", "server": server.name, "from": cut["to"], "release": cut["from"]}
+    entry = {
+        "when": history.now(),
+        "who": "this host",
+        "server": server.name,
+        "from": cut["to"],
+        "release": cut["from"],
+    }
     server.record(entry | {"result": "put back", "reason": "the swap was cut before it ended"})
     back = [f"{cut['from'] or 'nothing'} is put back"] if cut["from"] or not aside else []
-    back += [f"server {each.name} is started again" for each in aside]
+    back += [f"server {other.name} is started again" for other in aside]
     sentence = "; ".join([f"the swap to {cut['to']} was cut before it ended", *back])
-    leave(server, {"result": "cut", "sentence": sentence, "reason": ""})
+    write_verdict(server, {"result": "cut", "sentence": sentence, "reason": ""})
     print(sentence, file=sys.stderr)
 
 
-def tell(server: Server, entry: dict, fallback: str, again: list[str]) -> None:
+def conclude(server: Server, entry: dict[str, Any], fallback: str, again: list[str]) -> None:
     """The verdict, for whoever asked and for the unit's journal."""
     does_not = f"{entry['release']} does not serve"
     stays = "it stays the one that the next boot starts"
@@ -179,23 +189,15 @@ def tell(server: Server, entry: dict, fallback: str, again: list[str]) -> None:
             "stopped": [does_not, *(lost or ["nothing served before, so the server is stopped"])],
         }[entry["result"]]
     )
-    leave(server, entry | {"sentence": sentence})
+    write_verdict(server, entry | {"sentence": sentence})
     print(sentence, file=sys.stderr)
     if entry["reason"]:
         print(entry["reason"], file=sys.stderr)
 
 
-def leave(server: Server, verdict: dict) -> None:
+def write_verdict(server: Server, verdict: dict[str, Any]) -> None:
     """The verdict is there for who asks; a full disk takes it, and nothing else."""
     try:
-        write(server.place / "verdict.json", verdict)
+        disk.replace_durably(server.place / "verdict.json", json.dumps(verdict) + "\n")
     except OSError as problem:
         print(f"the verdict was not written: {problem}", file=sys.stderr)
-
-
-def now() -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,12 +1,11 @@
-#!/usr/bin/env python3
 """The dead man's switch of a host: a change that may shut us out is taken back unless a new connection confirms it.
 
-    undo.py save NAME [--after COMMAND]… PATH…   keeps what the paths hold now (a path that is not there counts too)
-    undo.py watch [--making] NAME SECONDS        takes it all back after that long; exit 1 where it has been already
-    undo.py confirm NAME                         the change stays; exit 1 where it has been taken back already, or is
+    host undo save NAME [--after COMMAND]… PATH…   keeps what the paths hold now (a path that is not there counts too)
+    host undo watch [--making] NAME SECONDS        takes it all back after that long; exit 1 where it has been already
+    host undo confirm NAME                         the change stays; exit 1 where it has been taken back already, or is
                                                  not in force yet: `--making` was the last that was said of it
-    undo.py back NAME [WHY]                      takes it back now, runs each COMMAND, and writes NAME.taken-back.json
-    undo.py boot                                 as `back`, for every change unconfirmed when the host went down
+    host undo back NAME [WHY]                      takes it back now, runs each COMMAND, and writes NAME.taken-back.json
+    host undo boot                                 as `back`, for every change unconfirmed when the host went down
 
 What is kept lies on the root file system, so a power cut between change and confirmation counts as no confirmation.
 Saved twice, the older copy stays: it is the last state that was known to let us in.
@@ -23,14 +22,19 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
+
+from host.disk import flush, write
+from host.systemd import systemctl
 
 KEPT = Path(os.environ.get("ENGINEHOUSE_UNDO", "/etc/enginehouse/undo"))
 MAKING = "making"
 COMMAND_SECONDS = 120
 
 
-def main() -> int:
-    words = _words()
+def main(arguments: list[str]) -> int:
+    """0 where it is done; 1 where there was nothing to confirm or to watch."""
+    words = _words(arguments)
     KEPT.mkdir(parents=True, exist_ok=True, mode=0o700)
     with (KEPT / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -43,13 +47,15 @@ def main() -> int:
         elif words.verb == "back":
             back(words.name, words.why)
         else:
-            for kept in sorted(path.parent.name for path in KEPT.glob("*/kept.json")):
-                back(kept, "the host went down before anybody confirmed it", run=False)
+            for name in sorted(path.parent.name for path in KEPT.glob("*/kept.json")):
+                back(name, "the host went down before anybody confirmed it", run=False)
     return 0
 
 
-def _words() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def _words(arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="undo", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     verbs = parser.add_subparsers(dest="verb", required=True)
     saving = verbs.add_parser("save")
     saving.add_argument("name")
@@ -64,7 +70,7 @@ def _words() -> argparse.Namespace:
     taking.add_argument("name")
     taking.add_argument("why", nargs="?", default="no new connection confirmed it in time")
     verbs.add_parser("boot")
-    return parser.parse_args()
+    return parser.parse_args(arguments)
 
 
 def save(name: str, paths: list[Path], after: list[str]) -> None:
@@ -78,15 +84,15 @@ def save(name: str, paths: list[Path], after: list[str]) -> None:
     files: dict[str, dict[str, int | str] | None] = {}
     for number, path in enumerate(paths):
         files[str(path)] = _keep(path, new / str(number)) if path.is_file() else None
-    _write(new / "kept.json", json.dumps({"files": files, "after": after}, indent=2).encode() + b"\n")
+    write(new / "kept.json", json.dumps({"files": files, "after": after}, indent=2).encode() + b"\n")
     new.rename(KEPT / name)
-    _sync(KEPT)
+    flush(KEPT)
 
 
 def _keep(path: Path, copy: Path) -> dict[str, int | str]:
-    _write(copy, path.read_bytes())
-    seen = path.stat()
-    return {"copy": copy.name, "mode": seen.st_mode & 0o7777, "owner": seen.st_uid, "group": seen.st_gid}
+    write(copy, path.read_bytes())
+    status = path.stat()
+    return {"copy": copy.name, "mode": status.st_mode & 0o7777, "owner": status.st_uid, "group": status.st_gid}
 
 
 def watch(name: str, seconds: int, making: bool) -> int:
@@ -96,8 +102,9 @@ def watch(name: str, seconds: int, making: bool) -> int:
         return 1
     (KEPT / name / MAKING).touch() if making else (KEPT / name / MAKING).unlink(missing_ok=True)
     unit = f"enginehouse-undo-{name}"
-    _systemctl("stop", f"{unit}.timer")
-    command = ["/usr/bin/python3", "-B", os.path.realpath(__file__), "back", name]
+    systemctl("stop", f"{unit}.timer")
+    host = os.path.abspath(sys.argv[0])  # the link, and not the version it names now
+    command = ["/usr/bin/python3", "-B", host, "undo", "back", name]
     timer = ["--quiet", "--collect", f"--unit={unit}", f"--on-active={seconds}", "--timer-property=AccuracySec=100ms"]
     started = subprocess.run(["systemd-run", *timer, *command], check=False)
     if started.returncode == 0:
@@ -115,9 +122,9 @@ def confirm(name: str) -> int:
     if (KEPT / name / MAKING).exists():
         print(f"{name}: it is still being made, so nothing can be said of it yet", file=sys.stderr)
         return 1
-    _systemctl("stop", f"enginehouse-undo-{name}.timer")
+    systemctl("stop", f"enginehouse-undo-{name}.timer")
     shutil.rmtree(KEPT / name)
-    _sync(KEPT)
+    flush(KEPT)
     return 0
 
 
@@ -127,56 +134,36 @@ def back(name: str, why: str, run: bool = True) -> None:
     if not (place / "kept.json").exists():
         return
     kept = json.loads((place / "kept.json").read_text())
-    for path, seen in kept["files"].items():
-        _put_back(Path(path), seen, place)
+    for path, state in kept["files"].items():
+        _put_back(Path(path), state, place)
     if any(path.startswith("/etc/systemd/system/") for path in kept["files"]):
-        _systemctl("daemon-reload")
-    said = [_ran(command) for command in kept["after"]] if run else []
-    told = {"why": why, "when": time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime()), "paths": list(kept["files"])}
-    told |= {"said": [line for line in said if line]}
-    _write(KEPT / f"{name}.taken-back.json", json.dumps(told).encode() + b"\n")
+        systemctl("daemon-reload")
+    complaints = [_run(command) for command in kept["after"]] if run else []
+    record = {"why": why, "when": time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime()), "paths": list(kept["files"])}
+    record |= {"said": [line for line in complaints if line]}
+    write(KEPT / f"{name}.taken-back.json", json.dumps(record).encode() + b"\n")
     print(f"{name}: {why}; taken back: {', '.join(kept['files'])}")
     shutil.rmtree(place)
-    _sync(KEPT)
+    flush(KEPT)
 
 
-def _put_back(path: Path, seen: dict[str, int | str] | None, place: Path) -> None:
-    if seen is None:
+def _put_back(path: Path, state: dict[str, Any] | None, place: Path) -> None:
+    """The path holds what `state` says, on the disk; it is gone where it was not there."""
+    if state is None:
         path.unlink(missing_ok=True)
         return
     new = path.with_name(f"{path.name}.enginehouse-undo")
-    _write(new, (place / str(seen["copy"])).read_bytes())
-    os.chmod(new, int(seen["mode"]))
-    os.chown(new, int(seen["owner"]), int(seen["group"]))
+    write(new, (place / str(state["copy"])).read_bytes())
+    os.chmod(new, int(state["mode"]))
+    os.chown(new, int(state["owner"]), int(state["group"]))
     new.rename(path)
-    _sync(path.parent)
+    flush(path.parent)
 
 
-def _ran(command: str) -> str:
+def _run(command: str) -> str:
     """Runs it; what it said where it did not end well. The others still run."""
     try:
         ended = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=COMMAND_SECONDS)
     except subprocess.TimeoutExpired:
         return f"{command}: still running after {COMMAND_SECONDS} s"
     return "" if ended.returncode == 0 else f"{command}: {ended.stderr.strip() or ended.returncode}"
-
-
-def _systemctl(*words: str) -> None:
-    subprocess.run(["systemctl", *words], capture_output=True, check=False)
-
-
-def _write(path: Path, content: bytes) -> None:
-    with path.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _sync(directory: Path) -> None:
-    handle = os.open(directory, os.O_RDONLY)
-    os.fsync(handle)
-    os.close(handle)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

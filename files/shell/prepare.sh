@@ -28,14 +28,14 @@ refused=0
 while read -r engine; do
   [ -n "$engine" ] || continue
   status=0
-  said=$(python3 -B "$programs/engine.py" verify "$engine" 2>&1) || status=$?
+  said=$(python3 -B "$programs/host" engine verify "$engine" 2>&1) || status=$?
   [ "$status" -ne 0 ] || continue
   echo "$said" >&2
   refused=1
   # Moved aside only where the engine is at fault (1): a host without signers or ssh-keygen (2) can judge nothing. One
   # that nobody has signed stays: it was just built, and waits for its signature.
   if [ "$status" -eq 1 ] && [ -e "$engine/engine.json.sig" ]; then
-    python3 -B "$programs/engine.py" refuse "$engine" "${said%%$'\n'*}"
+    python3 -B "$programs/host" engine refuse "$engine" "${said%%$'\n'*}"
   fi
 done <<<"$found"
 [ "$refused" -eq 0 ] || exit 1

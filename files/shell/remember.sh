@@ -21,6 +21,6 @@ for path in /etc/apt/sources.list /etc/apt/sources.list.d; do
   [ ! -e "$path" ] || cp -a "$path" "$new/apt/"
 done
 # A host that an earlier version of this project deployed to: its packages may be ours or not, nobody knows.
-if [ -e /etc/systemd/system/triton@.service ] || [ -e /usr/local/lib/enginehouse/swap.py ]; then touch "$new/late"; fi
+if [ -e /etc/systemd/system/triton@.service ] || [ -e /usr/local/lib/enginehouse ]; then touch "$new/late"; fi
 sync
 mv -T "$new" "$kept"

@@ -16,12 +16,8 @@ from roles.places import PROGRAMS
 from roles.seen import Seen
 from roles.steps import Command, Refuse, write
 
-FILES = Path(__file__).parents[2] / "files"
-HELPERS = {
-    "adopt-disk": "shell/adopt-disk",
-    "fetch-apt-key": "host/fetch_apt_key.py",
-    "patient-apt": "shell/patient-apt",
-}
+FILES = Path(__file__).parents[2] / "files" / "shell"
+HELPERS = ("adopt-disk", "patient-apt")
 LABEL = "enginehouse"
 """File system label of a disk that adopt-disk formatted."""
 
@@ -35,7 +31,7 @@ _END = "nofail,x-systemd.device-timeout=30s 0 2"
 
 def programs() -> dict[str, str]:
     """The helper programs of this role: path on the host, content."""
-    return {f"{PROGRAMS}/{name}": (FILES / source).read_text() for name, source in HELPERS.items()}
+    return {f"{PROGRAMS}/{name}": (FILES / name).read_text() for name in HELPERS}
 
 
 def missing_programs(seen: Seen) -> Iterator[Command]:

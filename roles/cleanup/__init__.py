@@ -15,16 +15,12 @@ from pyinfra.api.command import StringCommand
 from deploy.slice import Slice
 from roles.cleanup.defaults import settings
 from roles.cleanup.facts import Spare
-from roles.cleanup.operations import kept, remove, texts
+from roles.cleanup.operations import kept, remove
 from roles.steps import Reading, step
-from roles.texts import Seen, put
 
 
 def apply(mine: Slice) -> None:
     """Removed beyond what the knobs keep; `--dry` says what would go."""
-    wanted = texts()
-    seen = Reading(Seen, {"paths": tuple(text.path for text in wanted)})
-    step(seen, lambda found: put(wanted, found), name="Cleanup | Install the program")
     arguments = kept(mine, settings(host))
 
     told: set[str] = set()  # once, although both phases decide

@@ -6,9 +6,7 @@ import shlex
 
 from pyinfra.api import FactBase
 
-from roles.places import program
-
-PROGRAM = program("clean_up.py")
+from roles.places import PROGRAMS, command
 
 
 class Spare(FactBase[list[str]]):
@@ -18,7 +16,7 @@ class Spare(FactBase[list[str]]):
 
     def command(self, kept: str) -> str:
         """`kept` is the program's JSON."""
-        return f"test -f {PROGRAM} && python3 -B {PROGRAM} list {shlex.quote(kept)}; true"
+        return f"test -e {PROGRAMS}/host && {command('clean-up')} list {shlex.quote(kept)}; true"
 
     def process(self, output: list[str]) -> list[str]:
         """The lines."""

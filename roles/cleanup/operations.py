@@ -10,13 +10,7 @@ from pyinfra.api.command import StringCommand
 from deploy.files import weights_path
 from deploy.slice import Slice
 from roles.cleanup.defaults import Defaults
-from roles.cleanup.facts import PROGRAM
-from roles.texts import Text, shipped
-
-
-def texts() -> list[Text]:
-    """The program."""
-    return [shipped("files/host/clean_up.py", PROGRAM, "0755")]
+from roles.places import command
 
 
 def kept(mine: Slice, chosen: Defaults) -> str:
@@ -38,4 +32,4 @@ def kept(mine: Slice, chosen: Defaults) -> str:
 
 def remove(arguments: str) -> StringCommand:
     """What is spare is gone."""
-    return StringCommand(f"python3 -B {PROGRAM} remove {shlex.quote(arguments)}")
+    return StringCommand(f"{command('clean-up')} remove {shlex.quote(arguments)}")

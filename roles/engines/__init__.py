@@ -1,7 +1,7 @@
 """Every compiled engine a host is to load is there: built once in the fleet, judged, signed, and copied to the others.
 
 Building takes an hour of a GPU, so it happens on one host per fingerprint, in a unit that outlives this run
-(files/host/build.py). The control machine judges its answers, signs it, and carries it to the hosts that want the
+(files/host/build). The control machine judges its answers, signs it, and carries it to the hosts that want the
 same. Each step acts on all engines of all hosts before the next begins; a finished fleet is one question per host.
 """
 

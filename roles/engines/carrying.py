@@ -14,7 +14,7 @@ from deploy.errors import Refusal
 from deploy.slice import EngineSlice
 from roles.engines.defaults import Defaults
 from roles.engines.keep import Kept
-from roles.places import PROGRAMS
+from roles.places import command
 from roles.rsync import BY_CONTENT, RESUMING, TELLING, reach, transfer
 
 
@@ -79,7 +79,7 @@ class Fetch(Carry):
         argv = [*RESUMING, *begun, "--delete", *TELLING, *how, f"{source}/", there]
         if not transfer(host, argv, f"engine {self.engine.model}", self.settings):
             return False
-        checked, said = self._run(host, f"python3 {PROGRAMS}/engine.py verify {i} 2>&1", arguments)
+        checked, said = self._run(host, f"{command('engine')} verify {i} 2>&1", arguments)
         if not checked:
             self._run(host, f"rm -rf {i}", arguments)
             self.kept.check_again(self.engine)

@@ -9,13 +9,13 @@ from typing import Literal
 
 from pyinfra.api import FactBase
 
-from roles.places import PROGRAMS, SETTINGS
+from roles.places import SETTINGS, command
 from roles.units import UnitState, ask
 
 Kind = Literal["absent", "unsigned", "signed", "broken"]
 BUILDS = f"{SETTINGS}/build"
 CANNOT_CHECK = 2
-"""Exit code of engine.py where it is the host that lacks something."""
+"""Exit code of `engine` where it is the host that lacks something."""
 
 
 def build_unit(model: str) -> str:
@@ -81,7 +81,7 @@ class Having(FactBase[Present]):
     @staticmethod
     def _engine(path: str) -> str:
         d = shlex.quote(path)
-        checked = f"said=$(python3 {PROGRAMS}/engine.py verify {d} --quick 2>&1)"
+        checked = f"said=$({command('engine')} verify {d} --quick 2>&1)"
         return (
             f"if test -d {d}; then echo engine={d}; test -f {d}/engine.json.sig && echo sealed=yes;"
             f" {checked}; code=$?; test $code -ne {CANNOT_CHECK} || echo checked=no;"

@@ -19,7 +19,7 @@ from deploy.slice import EngineSlice, ReplaySlice
 from deploy.spec import EngineTrust
 from roles.engines.remote import read, replace
 from roles.engines.trust import STATE, sign
-from roles.places import PROGRAMS
+from roles.places import command
 
 
 class Sign(PyinfraCommand):
@@ -67,10 +67,8 @@ class Sign(PyinfraCommand):
     def _require_accepted(self, host: Host, arguments: ConnectorArguments) -> None:
         """The host's own check has the last word; a signature it does not accept is taken away again."""
         path = shlex.quote(self.engine.path)
-        command = (
-            f"python3 {PROGRAMS}/engine.py verify {path} --quick 2>&1 || {{ rm -f {path}/engine.json.sig; exit 1; }}"
-        )
-        done, output = host.run_shell_command(StringCommand(command), **arguments)
+        verify = f"{command('engine')} verify {path} --quick 2>&1 || {{ rm -f {path}/engine.json.sig; exit 1; }}"
+        done, output = host.run_shell_command(StringCommand(verify), **arguments)
         if not done:
             raise self._refusal("is not accepted by its host", {"found": (list(output.stdout_lines) or ["nothing"])[0]})
 

@@ -19,7 +19,7 @@ from roles.texts import HERE
 
 NAMESPACE = "enginehouse-engine"
 PRINCIPAL = "enginehouse"
-VERIFY = HERE / "files" / "host" / "engine.py"
+VERIFY = HERE / "files" / "host"
 STATE = "the engine is built and not signed; what serves goes on"
 
 
@@ -82,7 +82,7 @@ def problem_of(directory: Path, trust: EngineTrust) -> str:
     with tempfile.NamedTemporaryFile("w", prefix="enginehouse-signers-") as believed:
         believed.write(signers(trust))
         believed.flush()
-        done = _quietly([sys.executable, str(VERIFY), "verify", str(directory), "--signers", believed.name])
+        done = _quietly([sys.executable, str(VERIFY), "engine", "verify", str(directory), "--signers", believed.name])
     if done.returncode == 0:
         return ""
     return ((done.stdout + done.stderr).strip().splitlines() or ["it cannot be checked"])[0]

@@ -11,7 +11,7 @@ from deploy.catalog.xids import XIDS
 from deploy.slice import Slice
 from roles.health.defaults import Defaults
 from roles.health.facts import Going
-from roles.places import PROGRAMS, SETTINGS, UNITS
+from roles.places import SETTINGS, UNITS
 from roles.texts import Text, shipped
 
 GPU_TIMER = "enginehouse-gpu-state.timer"
@@ -25,11 +25,9 @@ def watch_timer(server: str) -> str:
 
 
 def texts(mine: Slice, chosen: Defaults) -> list[Text]:
-    """Programs, units, timers with the wanted times, the gate, and what the two programs need to know."""
-    programs = ("watch.py", "gpu_state.py")
+    """Units, timers with the wanted times, the gate, and what the two programs need to know."""
     units = ("enginehouse-watch@.service", "enginehouse-gpu-state.service")
     return [
-        *(shipped(f"files/host/{name}", f"{PROGRAMS}/{name}", "0755") for name in programs),
         *(shipped(f"files/units/{name}", f"{UNITS}/{name}") for name in units),
         shipped("files/units/swap-gate.conf", GATE),
         Text(f"{UNITS}/enginehouse-watch@.timer", _timer("ask Triton server %i", chosen.watch_seconds)),

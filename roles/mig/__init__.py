@@ -28,7 +28,7 @@ def apply(mine: Slice, below: Sequence[OperationMeta] = ()) -> list[OperationMet
         whole = step(look, lambda seen: operations.make_whole(seen, mine), name="MIG | Make the GPUs whole")
         reboot = step(look, lambda seen: operations.reboot(seen, mine, chosen), name="MIG | Reboot, confirmed")
         return [whole, reboot]
-    files = step(look, lambda seen: operations.files(seen, mine), name="MIG | Place program, unit and cut")
+    files = step(look, lambda seen: operations.files(seen, mine), name="MIG | Place unit and cut")
     cut = step(look, lambda seen: operations.cut(seen, mine), after=below, name="MIG | Cut the GPUs")
     reboot = step(look, lambda seen: operations.reboot(seen, mine, chosen), after=[cut], name="MIG | Reboot, confirmed")
     judged = check(

@@ -27,7 +27,7 @@ class CutHost(FactBase[Seen]):
         """One script; there may be no driver yet."""
         query = "nvidia-smi --query-gpu=index,mig.mode.current,mig.mode.pending --format=csv,noheader"
         return script(
-            ask_files(paths.PROGRAM, paths.UNIT, paths.CUT),
+            ask_files(paths.UNIT, paths.CUT),
             ask_units(paths.UNIT_NAME, paths.REFRESH),
             ask_value("boot", "cat /proc/sys/kernel/random/boot_id"),
             ask_value("modes", f"{_LOADED} && {query} | grep '^[0-9]'"),

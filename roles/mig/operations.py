@@ -12,6 +12,7 @@ from roles import boots
 from roles.mig import paths, verify
 from roles.mig.defaults import Defaults
 from roles.mig.found import NEVER, OFF, ON, gpus, is_cut
+from roles.places import command
 from roles.seen import Seen
 from roles.steps import Command, Refuse, write
 
@@ -32,7 +33,7 @@ def settings(mine: Slice) -> str:
 
 
 def files(seen: Seen, mine: Slice) -> Iterator[Command]:
-    """Commands that place the program, its settings and the unit that runs it at boot."""
+    """Commands that place the settings and the unit that runs it at boot."""
     yield from _place(seen, settings(mine))
     service = (FILES / "units" / paths.UNIT_NAME).read_text()
     if not seen.holds(paths.UNIT, service):
@@ -77,15 +78,12 @@ def reboot(seen: Seen, mine: Slice, chosen: Defaults) -> Iterator[Command]:
 
 
 def _place(seen: Seen, content: str) -> Iterator[Command]:
-    program = (FILES / "host" / "mig.py").read_text()
-    if not seen.holds(paths.PROGRAM, program):
-        yield write(paths.PROGRAM, program, mode="0755")
     if not seen.holds(paths.CUT, content):
         yield write(paths.CUT, content)
 
 
 def _run(seen: Seen) -> Iterator[Command]:
-    yield f"python3 {paths.PROGRAM} apply || [ $? -eq {PENDING} ]"
+    yield f"{command('mig')} apply || [ $? -eq {PENDING} ]"
     # Not told of a changed cut by anybody: the path unit watches the driver's files.
     if seen.unit(paths.REFRESH).exists:
         yield f"systemctl restart {paths.REFRESH}"

@@ -1,8 +1,7 @@
 """Files of the host that the MIG role owns."""
 
-from roles.places import SETTINGS, program, unit
+from roles.places import SETTINGS, unit
 
-PROGRAM = program("mig.py")
 UNIT_NAME = "enginehouse-mig.service"
 UNIT = unit(UNIT_NAME)
 CUT = f"{SETTINGS}/mig.json"

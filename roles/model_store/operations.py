@@ -24,7 +24,7 @@ from roles.model_store.defaults import Defaults
 from roles.model_store.facts import StoreState
 from roles.model_store.manifest import chosen, manifest, spoiled
 from roles.model_store.rsync import Rsync
-from roles.places import PROGRAMS, RUNTIME, SETTINGS, UNITS
+from roles.places import RUNTIME, SETTINGS, UNITS, command
 from roles.steps import Refuse, write
 from roles.texts import Text, shipped
 from roles.turns import turn
@@ -38,12 +38,10 @@ def fetch_unit(weights: WeightsSlice) -> str:
 
 
 def texts(mine: Slice) -> list[Text]:
-    """Programs, unit, and one settings file per model the host fetches; a private hub's certificate beside them."""
+    """Unit, and one settings file per model the host fetches; a private hub's certificate beside them."""
     fetched = [weights for weights in mine.weights if weights.fetch_on == "host"]
     ca = f"{SETTINGS}/hub-ca.crt" if mine.hub.ca_file else ""
     return [
-        shipped("files/host/publish.py", f"{PROGRAMS}/publish.py", "0755"),
-        shipped("files/host/fetch.py", f"{PROGRAMS}/fetch.py", "0755"),
         shipped("files/units/enginehouse-weights@.service", f"{UNITS}/enginehouse-weights@.service"),
         *([Text(ca, Path(mine.hub.ca_file).expanduser().read_text().rstrip("\n") + "\n")] if ca else []),
         *(Text(f"{SETTINGS}/weights/{each.model}.json", _settings(each, mine.hub, ca)) for each in fetched),
@@ -93,9 +91,9 @@ class Send:
             return
         yield StringCommand("install -d -m 0755", QuoteString(self.staging))
         yield write(f"{self.staging}/manifest.sha256", wanted)
-        yield StringCommand(f"python3 {PROGRAMS}/publish.py --before", QuoteString(self.staging))
+        yield StringCommand(f"{command('publish')} --before", QuoteString(self.staging))
         yield Rsync(source, names, self.staging, self.weights.model, self.settings)
-        yield StringCommand(f"python3 {PROGRAMS}/publish.py", QuoteString(self.staging), QuoteString(self.target))
+        yield StringCommand(command("publish"), QuoteString(self.staging), QuoteString(self.target))
 
     def _source(self) -> Path:
         """The directory to send; a hub repository is fetched here first."""

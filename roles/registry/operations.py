@@ -11,7 +11,7 @@ from pyinfra.api.command import PyinfraCommand, StringCommand
 from deploy.errors import Refusal
 from deploy.slice import ImageSlice, Slice
 from roles import secrets, units
-from roles.places import PROGRAMS, ROOT, RUNTIME, SETTINGS, UNITS
+from roles.places import ROOT, RUNTIME, SETTINGS, UNITS
 from roles.steps import Refuse
 from roles.texts import Text, shipped
 
@@ -28,9 +28,8 @@ def registry_of(reference: str) -> str:
 
 
 def texts(mine: Slice) -> list[Text]:
-    """The pull's program, unit and settings, and the certificate of a private registry where Docker looks for it."""
+    """The pull's unit and settings, and the certificate of a private registry where Docker looks for it."""
     return [
-        shipped("files/host/pull.py", f"{PROGRAMS}/pull.py", "0755"),
         shipped("files/units/enginehouse-pull@.service", f"{UNITS}/enginehouse-pull@.service"),
         Text(f"{SETTINGS}/pull/{pull_id(mine.image)}.json", _settings(mine)),
         *_certificate(mine),

@@ -12,7 +12,8 @@ from pyinfra import host, logger
 from pyinfra.api.command import StringCommand
 from pyinfra.api.operation import OperationMeta
 
-from roles.removal.facts import TAKE_OFF, OnHost, Remembered
+from roles.removal.facts import OnHost, Remembered
+from roles.removal.sent import program
 from roles.steps import Reading, step
 from roles.texts import HERE
 
@@ -39,6 +40,6 @@ def apply(agreed: bool) -> None:
             host.log("nothing was touched; `--data remove=yes` takes it off", log_func=logger.warning)
         told.update(found)
         if agreed and found:
-            yield StringCommand("python3 -B - remove", _stdin=TAKE_OFF.read_text())
+            yield StringCommand("python3 -B - remove", _stdin=program())
 
     step(Reading(OnHost), decide, name="Removal | Take off what this project put here")

@@ -5,9 +5,7 @@ from __future__ import annotations
 from pyinfra.api import FactBase
 
 from roles.places import SETTINGS
-from roles.texts import HERE
-
-TAKE_OFF = HERE / "files/host/take_off.py"
+from roles.removal.sent import program
 
 
 class Remembered(FactBase[bool]):
@@ -29,11 +27,9 @@ class OnHost(FactBase[list[str]]):
 
     def command(self) -> str:
         """A host without Python has nothing of ours: it is the first thing we install, and the last that goes."""
-        program = TAKE_OFF.read_text()
-        assert "\nEND_OF_PROGRAM\n" not in program
-        return (
-            f"command -v python3 >/dev/null || exit 0; python3 -B - list <<'END_OF_PROGRAM'\n{program}END_OF_PROGRAM\n"
-        )
+        text = program()
+        assert "\nEND_OF_PROGRAM\n" not in text
+        return f"command -v python3 >/dev/null || exit 0; python3 -B - list <<'END_OF_PROGRAM'\n{text}END_OF_PROGRAM\n"
 
     def process(self, output: list[str]) -> list[str]:
         """The lines; one that only says what stays is no reason to act."""

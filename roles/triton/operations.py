@@ -8,7 +8,6 @@ import json
 import shlex
 import socket
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from secrets import token_hex
 
 from pyinfra import logger
@@ -36,11 +35,9 @@ NOT_PUBLISHED = "  state   the release is not published; nothing that serves was
 
 
 def texts(servers: tuple[ServerSlice, ...]) -> list[Text]:
-    """Programs, both unit templates, and each server's own times as a drop-in."""
-    # server.py before swap.py, which imports it: a run that is killed in between leaves programs that go together.
-    programs = ("host/prove.py", "host/server.py", "host/swap.py", "shell/prepare.sh", "host/cuda_probe.py")
+    """What prepares a start, both unit templates, and each server's own times as a drop-in."""
     return [
-        *(shipped(f"files/{name}", f"{PROGRAMS}/{Path(name).name}", "0755") for name in programs),
+        shipped("files/shell/prepare.sh", places.program("prepare.sh"), "0755"),
         *(
             shipped(f"files/units/{unit}", f"{UNITS}/{unit}")
             for unit in ("triton@.service", "enginehouse-swap@.service")
@@ -105,7 +102,7 @@ def probe(server: ServerSlice, proof: Proof, settings: Defaults) -> Iterator[Str
     Read-only too: the entry point and the toolkit's hook may place the image's newer CUDA libraries at start.
     """
     devices = " ".join(f"--device {device}" for device in server.devices)
-    program, name = f"{PROGRAMS}/cuda_probe.py", f"enginehouse-probe-{server.name}"
+    program, name = f"{PROGRAMS}/host/cuda_probe.py", f"enginehouse-probe-{server.name}"
     # One that hangs in the driver outlives its client, and would keep the GPU.
     gone = f"docker rm --force {name} >/dev/null 2>&1"
     yield StringCommand(

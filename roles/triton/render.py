@@ -5,7 +5,7 @@
     models/<model>_<role>/…         the further models of an engine (engine.py)
     python/…                        packages that repair the image; not here but added when it is sent (repairs.py)
     run, launch                     outside and inside the container
-    server.json                     what prove.py, swap.py and a person need to know
+    server.json                     what `prove`, `swap` and a person need to know
 
 The id covers every byte, the pinned wheels and the unit: whatever changes the running server is another release.
 """

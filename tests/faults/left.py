@@ -17,7 +17,7 @@ cp /root/right triton@.service && rm /root/right
 
 UNCONFIRMED = f"""
 for each in 'docker /etc/docker/daemon.json' 'units-triton {UNITS}/triton@.service'; do
-  set -- $each; python3 -B {LIB}/undo.py save $1 $2 && python3 -B {LIB}/undo.py watch $1 900
+  set -- $each; python3 -B {LIB}/host undo save $1 $2 && python3 -B {LIB}/host undo watch $1 900
 done
 """
 """Killed between a change and its confirmation."""

@@ -77,6 +77,13 @@ def test_it_loses_no_weights_and_fetches_none_again(brought: Brought) -> None:
     assert brought.old_weights and brought.scene.says(WEIGHTS) == brought.old_weights
 
 
+def test_its_loose_programs_are_gone_and_no_unit_names_one(brought: Brought) -> None:
+    """The package of this version took their place (roles/programs.py)."""
+    loose = "find /usr/local/lib/enginehouse -maxdepth 1 -name '*.py'"
+    named = "grep -rl '/enginehouse/[a-z_]*[.]py' /etc/systemd/system"
+    assert brought.scene.says(f"{loose}; {named}; true") == ""
+
+
 def test_nothing_is_left_to_do_after_it(brought: Brought) -> None:
     again = brought.scene.deploy()
     assert again.is_silent, again.output[-4000:]

@@ -12,9 +12,9 @@ from pathlib import Path
 from rehearsal import forks, machines, reader
 from rehearsal.machine import Machine
 from rehearsal.places import REPOSITORY, Places, RehearsalRefused
-from roles.places import PROGRAMS, ROOT
+from roles import programs
+from roles.places import ROOT
 from roles.tar import tarred
-from roles.texts import shipped
 from roles.triton.operations import texts
 from tests.power import work
 from tests.power.work import Release, Work
@@ -255,8 +255,8 @@ def _prepare(ground: Ground, place: Path) -> None:
     one = ground.one
     one.run(f"systemctl mask {QUIET}; systemctl disable rehearsal-hardware")
     reader.bring(one)
-    publish = shipped("files/host/publish.py", f"{PROGRAMS}/publish.py", "0755")
-    for text in (*texts((work.server(one.address),)), publish):
+    unpack(one, programs.LINK, programs.sources())
+    for text in texts((work.server(one.address),)):
         one.put(text.path, text.content, int(text.mode, 8))
     copies = {str(path.relative_to(place)): path.read_bytes() for path in place.rglob("*.*")}
     unpack(one, work.COPIES, copies)

@@ -54,7 +54,7 @@ MODES = {
     "/etc/enginehouse/undo": "700 0",
     "/run/enginehouse/triton-main": "700 0",
     "/run/enginehouse/triton-main/key": "400 1000",
-    "/usr/local/lib/enginehouse/undo.py": "755 0",
+    "/usr/local/lib/enginehouse/host/undo.py": "644 0",
     "/usr/local/lib/enginehouse/firewall.sh": "755 0",
     "/etc/enginehouse/before": "700 0",
     "/etc/docker/daemon.json": "644 0",

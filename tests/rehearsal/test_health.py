@@ -160,7 +160,7 @@ def test_the_xid_is_a_metric(story: Story, refused: object) -> None:
 
 
 def test_memory_that_is_not_sound_stops_it_too_and_is_a_metric(story: Story, refused: object) -> None:
-    story.machine.run("python3 /usr/local/lib/enginehouse/gpu_state.py mended")
+    story.machine.run("python3 -B /usr/local/lib/enginehouse/host gpu-state mended")
     story.machine.put("/run/rehearsal/gpu-faults", UNFIT)
     said, metrics = story.type(SECOND="1").said, story.says(GPU_METRICS)
     assert "rows of its memory wait to be remapped" in said

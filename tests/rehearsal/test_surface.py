@@ -250,7 +250,9 @@ def test_rules_outlive_a_reboot_and_docker_comes_after_them(served: Surface) -> 
 
 def test_what_nobody_confirmed_before_a_power_cut_is_gone_after_it(served: Surface) -> None:
     """The switch is thrown at boot, before the network."""
-    served.says("python3 /usr/local/lib/enginehouse/undo.py save trial /etc/own.conf; sync; echo new > /etc/own.conf")
+    served.says(
+        "python3 -B /usr/local/lib/enginehouse/host undo save trial /etc/own.conf; sync; echo new > /etc/own.conf"
+    )
     served.machine.power_cycle()
     assert served.says("systemctl is-system-running --wait >/dev/null; ls /etc/own.conf /etc/enginehouse/undo") == [
         "/etc/enginehouse/undo:",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import runpy
 import subprocess
 from base64 import b64decode
 from pathlib import Path
@@ -11,7 +10,9 @@ import pytest
 
 from deploy.errors import Refusal
 from deploy.spec import AptMirror
+from host import fetch_apt_key
 from roles import apt
+from roles.places import command
 from roles.seen import Installed, Seen
 
 FILES = Path(__file__).parents[2] / "files"
@@ -47,19 +48,16 @@ UPSTREAM = apt.Repository(
 
 
 def test_a_key_has_the_fingerprint_gpg_shows() -> None:
-    program = runpy.run_path(str(FILES / "host" / "fetch_apt_key.py"), run_name="program")
-    assert program["fingerprint"](KEY.encode()) == FINGERPRINT
+    assert fetch_apt_key.fingerprint(KEY.encode()) == FINGERPRINT
 
 
 def test_a_binary_key_has_the_same_fingerprint() -> None:
-    program = runpy.run_path(str(FILES / "host" / "fetch_apt_key.py"), run_name="program")
-    assert program["fingerprint"](program["packets"](KEY.encode())) == FINGERPRINT
+    assert fetch_apt_key.fingerprint(fetch_apt_key.packets(KEY.encode())) == FINGERPRINT
 
 
 @pytest.mark.parametrize("content", [b"", b"<html>not found</html>", b"-----BEGIN PGP PUBLIC KEY BLOCK-----\n\n"])
 def test_what_is_no_key_has_no_fingerprint(content: bytes) -> None:
-    program = runpy.run_path(str(FILES / "host" / "fetch_apt_key.py"), run_name="program")
-    assert program["fingerprint"](content) == ""
+    assert fetch_apt_key.fingerprint(content) == ""
 
 
 def test_a_binary_key_file_becomes_the_armour_it_came_from(tmp_path: Path) -> None:
@@ -75,7 +73,7 @@ def test_a_missing_key_file_is_refused_by_name() -> None:
 
 def test_an_upstream_key_is_fetched_and_checked() -> None:
     assert str(next(UPSTREAM.missing(Seen()))) == (
-        "/usr/local/lib/enginehouse/fetch-apt-key https://up.example/key AB /etc/apt/keyrings/tool.asc"
+        f"{command('fetch-apt-key')} https://up.example/key AB /etc/apt/keyrings/tool.asc"
     )
 
 

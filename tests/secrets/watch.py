@@ -19,9 +19,9 @@ SAMPLER = Path(__file__).with_name("sampler.py")
 MARKER = "enginehouse-canary-marker"
 """Harmless: shown for a moment to prove that what is shown for a moment is seen."""
 MOST_SECONDS = 600
-PROGRAMS = "/usr/bin/python3 /usr/local/lib/enginehouse/"
+PROGRAMS = "/usr/bin/python3 -B /usr/local/lib/enginehouse/host "
 # Whoever holds a secret while it works, as its command line begins: a core of it would put the secret on the disk.
-HOLDERS = (f"{PROGRAMS}pull.py", f"{PROGRAMS}fetch.py", f"{PROGRAMS}prove.py", "tritonserver")
+HOLDERS = (f"{PROGRAMS}pull", f"{PROGRAMS}fetch", f"{PROGRAMS}prove", "tritonserver")
 
 
 @dataclass

@@ -4,8 +4,9 @@ from pyinfra import host, inventory
 
 import roles.connections
 from deploy.edge.inventory import planned
-from roles import firewall
+from roles import firewall, programs
 
 roles.connections.install(host)
 plan = planned(inventory, host)
+programs.installed()
 firewall.apply(plan.for_host(host.name))

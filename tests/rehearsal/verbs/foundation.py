@@ -4,7 +4,8 @@ from pyinfra import host, inventory
 
 import roles.connections
 from deploy.edge.inventory import planned
-from roles import foundation
+from roles import foundation, programs
 
 roles.connections.install(host)
+programs.installed()
 foundation.apply(planned(inventory, host).for_host(host.name))

@@ -1,4 +1,4 @@
-"""A host for clean_up.py: its folder, with a systemd and a Docker of a few lines."""
+"""A host for `clean-up`: its folder, with a systemd and a Docker of a few lines."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.roles.loading import program
+from host import clean_up, loose, places
 
-clean_up = program("host/clean_up.py")
 KEEP = {"weights": 1, "engines": 1, "images": 0, "failed": 1}
 
 
@@ -26,8 +25,11 @@ class Host:
         self.docker: list[list[str]] = []
         for name in ("releases", "cache", "servers/main", "weights/llama", "engines/llama", "images"):
             (root / name).mkdir(parents=True)
-        monkeypatch.setattr(clean_up, "ROOT", root)
-        monkeypatch.setattr(clean_up, "SETTINGS", root / "etc")
+        for place in ("SETTINGS", "PROGRAMS", "UNITS"):
+            monkeypatch.setattr(places, place, root / place.lower())
+        monkeypatch.setattr(places, "ROOT", root)
+        monkeypatch.setattr(loose, "TRANSIENT", root / "transient")
+        monkeypatch.setattr(loose, "PROCESSES", root / "proc")
         monkeypatch.setattr(clean_up.subprocess, "run", self._run)
 
     def _run(self, command: list[str], **_: Any) -> subprocess.CompletedProcess[str]:
@@ -77,8 +79,7 @@ class Host:
     def call(self, verb: str = "remove", **kept: Any) -> None:
         """The program, told to keep this."""
         told = {"weights": [], "engines": [], "images": ["new"], "keep": KEEP} | kept
-        self.monkeypatch.setattr(clean_up.sys, "argv", ["clean_up.py", verb, json.dumps(told)])
-        assert clean_up.main() == 0
+        assert clean_up.main([verb, json.dumps(told)]) == 0
 
     def has(self, folder: str) -> list[str]:
         """Names in a folder."""

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from host import disk
 from tests.roles.cleanup.spares import Host, clean_up, now
 
 
@@ -106,7 +107,7 @@ def test_a_removal_that_is_cut_leaves_nothing_half_under_its_name(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as power:
-        power.setattr(clean_up, "flush", lambda folder: done.append(f"{folder.name} {going.exists()}"))
+        power.setattr(disk, "flush", lambda folder: done.append(f"{folder.name} {going.exists()}"))
         power.setattr(clean_up.shutil, "rmtree", cut)
         with pytest.raises(KeyboardInterrupt):
             host.call()

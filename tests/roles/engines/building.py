@@ -18,10 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from rehearsal import checkpoints, triton_image, triton_root
-from tests.roles.loading import FILES
+from roles.programs import SOURCE
 
 FINGERPRINT = "0123456789abcdef"
-ENGINES = FILES / "host"
 PART = "openai/types/responses/response_content_part_added_event.py"
 
 DOCKER = """\
@@ -173,7 +172,7 @@ class Host:
 
     def _argv(self, changes: dict[str, object]) -> list[str]:
         (self.here / "settings.json").write_text(json.dumps(self.settings(**changes)))
-        return [sys.executable, "-B", str(ENGINES / "build.py"), str(self.here / "settings.json")]
+        return [sys.executable, str(SOURCE), "build", str(self.here / "settings.json")]
 
     def _environment(self) -> dict[str, str]:
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "NOTIFY"))}

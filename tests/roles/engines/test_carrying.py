@@ -154,7 +154,7 @@ def test_an_engine_arrives_aside_is_checked_there_and_renamed(
     told = [heard.command for heard in ran.shell["host"] if heard.executing][1:]  # after the question
     assert told == [
         f"if test -e {incoming}; then echo begun; else mkdir -p {incoming}; fi",
-        f"python3 /usr/local/lib/enginehouse/engine.py verify {incoming} 2>&1",
+        f"/usr/bin/python3 -B /usr/local/lib/enginehouse/host engine verify {incoming} 2>&1",
         f"rm -rf {path} {path}.refused && sync {incoming}/engine.json && mv -T {incoming} {path}",
     ]
     assert names(Path(incoming)) == WHOLE
@@ -191,7 +191,7 @@ def test_what_the_host_does_not_accept_is_not_published(there: EngineSlice, trus
     (tmp_path / "host" / "new" / f".{there.fingerprint}.incoming").mkdir(parents=True)
     engine = an_engine(path=f"{tmp_path}/host/new/{there.fingerprint}")
     no = {"stdout": ["signed by nobody"], "stderr": [], "success": False}
-    ran = carry(Fetch(engine, kept, KEEPING), {"engine.py verify": no})
+    ran = carry(Fetch(engine, kept, KEEPING), {"host engine verify": no})
     assert ran.failed_hosts == ("host",)
     assert not any("mv -T" in heard.command for heard in ran.shell["host"])
     assert any(line.endswith("found      signed by nobody") for line in ran.told)
@@ -206,7 +206,7 @@ def test_a_cached_copy_that_rotted_is_removed_so_that_the_next_run_gets_another(
     (tmp_path / "host" / "new" / f".{there.fingerprint}.incoming").mkdir(parents=True)
     no = {"stdout": ["rank0.engine has another content"], "stderr": [], "success": False}
     ran = carry(
-        Fetch(an_engine(path=f"{tmp_path}/host/new/{there.fingerprint}"), kept, KEEPING), {"engine.py verify": no}
+        Fetch(an_engine(path=f"{tmp_path}/host/new/{there.fingerprint}"), kept, KEEPING), {"host engine verify": no}
     )
     assert (ran.failed_hosts, kept.has(there)) == (("host",), False)
 

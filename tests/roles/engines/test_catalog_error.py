@@ -13,10 +13,8 @@ from typing import Any
 
 import pytest
 
-sys.dont_write_bytecode = True  # the role sends every file that lies beside the programs
-
-from rehearsal import triton_root  # noqa: E402
-from tests.roles.loading import program  # noqa: E402
+from host.build import flags
+from rehearsal import triton_root
 
 ROOT = Path(__file__).parents[3]
 ROWS = "deploy/catalog/data/trtllm-flags.json"
@@ -44,7 +42,7 @@ def checked(checkout: Path, change: Callable[[dict[str, Any]], None]) -> list[st
     (checkout / ROWS).write_text(json.dumps(catalog))
     planned = json.loads(python(checkout, checkout, PLANNED_AND_MADE))
     text = python(checkout, checkout / "image" / triton_root.SITE / "tensorrt_llm/stand_in", HELP)
-    return list(program("host/build_flags.py").problems(planned, text, "row 1.2"))
+    return list(flags.problems(planned, text, "row 1.2"))
 
 
 def python(checkout: Path, path: Path, script: str) -> str:

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.roles.engines.building import ENGINES, FINGERPRINT, Host
+from roles.texts import HERE
+from tests.roles.engines.building import FINGERPRINT, Host
 
 
 @pytest.fixture(scope="module")
@@ -213,8 +214,8 @@ def test_a_link_among_the_files_is_not_published(host: Host) -> None:
 
 
 def test_the_unit_runs_what_is_shipped() -> None:
-    unit = (ENGINES.parent / "units/enginehouse-build@.service").read_text()
-    assert "ExecStart=/usr/bin/python3 -B /usr/local/lib/enginehouse/build.py /etc/enginehouse/build/%i.json" in unit
+    unit = (HERE / "files/units/enginehouse-build@.service").read_text()
+    assert "ExecStart=/usr/bin/python3 -B /usr/local/lib/enginehouse/host build /etc/enginehouse/build/%i.json" in unit
 
 
 def test_a_finished_checkpoint_cannot_be_its_own_reference(host: Host) -> None:

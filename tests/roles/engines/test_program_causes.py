@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-import sys
-
 import pytest
 
-sys.dont_write_bytecode = True  # the role sends every file that lies beside the programs
-
-from tests.roles.loading import program  # noqa: E402
-
-causes, flags = program("host/build_causes.py"), program("host/build_flags.py")
+from host.build import causes, flags
 
 HELP = """\
 usage: trtllm-build [-h] [--checkpoint_dir CHECKPOINT_DIR]

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.roles.engines.building import ENGINES, FINGERPRINT
+from roles.programs import SOURCE
+from tests.roles.engines.building import FINGERPRINT
 
 PLACE = Path("engines/llama") / FINGERPRINT
 
@@ -46,7 +47,7 @@ class Shop:
 
     def says(self, *options: str, verb: str = "verify", status: int = 1, path: str = "/usr/bin:/bin") -> str:
         """What is wrong, without the directory's name; empty where nothing is."""
-        argv = [sys.executable, "-B", str(ENGINES / "engine.py"), verb, str(self.engine), *options]
+        argv = [sys.executable, str(SOURCE), "engine", verb, str(self.engine), *options]
         environment = {"PATH": path, "ENGINEHOUSE_SIGNERS": str(self.here / "signers")}
         done = subprocess.run(argv, env=environment, capture_output=True, text=True)
         assert done.returncode == (status if verb == "verify" and done.stderr else 0), done.stderr

@@ -10,12 +10,9 @@ from pathlib import Path
 
 import pytest
 
-sys.dont_write_bytecode = True  # the role sends every file that lies beside the programs
-
-from tests.roles.engines.building import Host  # noqa: E402
-from tests.roles.loading import FILES, program  # noqa: E402
-
-flags = program("host/build_flags.py")
+from host.build import flags
+from roles.texts import HERE
+from tests.roles.engines.building import Host
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +75,7 @@ def test_flags_of_the_scripts_are_read_too(host: Host) -> None:
 
 def test_the_commands_of_a_shipped_inventory_are_taken(host: Host) -> None:
     argv = [sys.executable, "-m", "deploy", "plan", "inventories/h100_engine.py", "--json"]
-    planned = json.loads(subprocess.run(argv, check=True, capture_output=True, cwd=FILES.parent).stdout)
+    planned = json.loads(subprocess.run(argv, check=True, capture_output=True, cwd=HERE).stdout)
     for line in planned["engines"][0]["commands"]:
         words = shlex.split(line)
         assert flags.problems(words, host.help_of(*flags.program_of(words)), "") == []
@@ -137,7 +134,9 @@ def test_a_driver_that_does_not_answer_is_said(tmp_path: Path) -> None:
     host.program(
         "nvidia-smi", "#!/bin/bash\necho 'Failed to initialize NVML: Driver/library version mismatch'\nexit 18\n"
     )
-    assert cause(host) == ["the GPU cannot be asked: Failed to initialize NVML: Driver/library version mismatch"]
+    assert cause(host) == [
+        "the GPU cannot be asked: nvidia-smi says: Failed to initialize NVML: Driver/library version mismatch"
+    ]
 
 
 def test_the_free_memory_of_a_mig_instance_is_not_guessed(tmp_path: Path) -> None:

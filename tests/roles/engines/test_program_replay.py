@@ -10,11 +10,7 @@ from typing import Any
 
 import pytest
 
-sys.dont_write_bytecode = True  # the role sends every file that lies beside the programs
-
-from tests.roles.loading import program  # noqa: E402
-
-replay = program("host/replay.py")
+from host import replay
 
 
 class LLM:

@@ -63,7 +63,7 @@ def signing(engine: EngineSlice, trust: EngineTrust, place: Path, replies: Any =
         found = place / name
         return f"present:\n{base64.encodebytes(found.read_bytes()).decode()}" if found.exists() else ""
 
-    answers = {"base64 -d": "", "then echo present:": file, "engine.py verify": replies}
+    answers = {"base64 -d": "", "then echo present:": file, "host engine verify": replies}
     reading = Reading(Having, {"paths": (), "models": ()})
     return run(lambda: step(reading, lambda _: [Sign(engine, trust)], name="Engines | Sign"), answers=answers)
 

@@ -24,7 +24,7 @@ PUBLIC = replace(SERVER, address="10.0.0.5")
 LOADED = ["value\tloaded\tloaded", f"unit\tId={paths.UNIT_NAME}", "unit\tLoadState=loaded", "unit\tActiveState=active",
           "unit\tUnitFileState=enabled", "unit\t"]  # fmt: skip
 SSH = ["value\tssh-ports\t22", "value\tssh-ports\t2222"]
-LOADING = f"systemctl reload-or-restart {paths.UNIT_NAME} && python3 -B {undo.PROGRAM} watch firewall 30"
+LOADING = f"systemctl reload-or-restart {paths.UNIT_NAME} && {undo.PROGRAM} watch firewall 30"
 TOOL = ["package\tnftables\t1.1.3-1\tii "]
 
 
@@ -45,7 +45,7 @@ def placed(*extra: tuple[str, str]) -> list[str]:
 
 def play(mine: Slice, *seen: str, **how: Any) -> Ran:
     """The role on a host that shows `seen` and has the switch already."""
-    programs = [(undo.PROGRAM, "undo.py", "755"), (undo.program("docker-back.sh"), "docker-back.sh", "755"),
+    programs = [(undo.program("docker-back.sh"), "docker-back.sh", "755"),
                 (f"/etc/systemd/system/{undo.UNIT}", undo.UNIT, "644")]  # fmt: skip
     digest = {
         name: sha256((next((ROOT / "files").glob(f"*/{name}"))).read_bytes()).hexdigest() for _, name, _ in programs
@@ -69,8 +69,8 @@ def test_new_rules_are_kept_watched_written_loaded_and_confirmed_in_this_order()
     commands = play(declared(), *TOOL, *SSH, *placed()).commands
     assert [command.split("\n")[0] for command in commands] == [
         "systemctl enable enginehouse-firewall.service",
-        f'python3 -B {undo.PROGRAM} save firewall --after "bash {paths.PROGRAM} load" {paths.RULES}',
-        f"python3 -B {undo.PROGRAM} watch --making firewall 330",
+        f'{undo.PROGRAM} save firewall --after "bash {paths.PROGRAM} load" {paths.RULES}',
+        f"{undo.PROGRAM} watch --making firewall 330",
         "mkdir -p /etc/enginehouse && cat > /etc/enginehouse/firewall.nft.enginehouse-new"
         " && test $(stat -c %s /etc/enginehouse/firewall.nft.enginehouse-new ) = (its size) && chmod 0644 "
         "/etc/enginehouse/firewall.nft.enginehouse-new && sync /etc/enginehouse/firewall.nft.enginehouse-new && "
@@ -89,8 +89,8 @@ def test_rules_in_force_are_no_change() -> None:
 def test_rules_that_a_killed_run_left_unconfirmed_are_confirmed_before_the_host_takes_them_back() -> None:
     rest = [*TOOL, *SSH, *LOADED, *placed((paths.RULES, rules(declared(), (22, 2222))))]
     assert play(declared(), *rest, "value\tunconfirmed\tkept.json").commands == (
-        f'python3 -B {undo.PROGRAM} save firewall --after "bash {paths.PROGRAM} load" {paths.RULES}',
-        f"python3 -B {undo.PROGRAM} watch firewall 30",
+        f'{undo.PROGRAM} save firewall --after "bash {paths.PROGRAM} load" {paths.RULES}',
+        f"{undo.PROGRAM} watch firewall 30",
         "confirm firewall over a new connection",
     )
 
@@ -163,4 +163,4 @@ def test_an_opening_is_open_to_whom_it_says() -> None:
 def test_the_confirmation_comes_over_a_connection_of_its_own() -> None:
     ran = play(declared(), *TOOL, *SSH, *placed())
     assert "confirm firewall over a new connection" in ran.commands
-    assert not [heard.command for heard in ran.shell["host"] if "undo.py confirm" in heard.command]
+    assert not [heard.command for heard in ran.shell["host"] if "host undo confirm" in heard.command]

@@ -9,12 +9,10 @@ from pathlib import Path
 import pytest
 
 from deploy.slice import Slice
+from host import gpu_state, nvidia_smi, places
 from roles.health.defaults import Defaults
 from roles.health.operations import texts
-from tests.roles.loading import program
 from tests.roles.slices import a_slice
-
-gpu_state = program("host/gpu_state.py")
 
 REAL = "0, 00000000:00:06.0, 0, 0, 0, No, No, [N/A], None"
 """What an H100 80GB with driver 580.159.04 answers (2026-11-21)."""
@@ -29,8 +27,8 @@ class Host:
         (root / "bin").mkdir()
         (root / "servers/main").mkdir(parents=True)
         monkeypatch.setenv("PATH", f"{root / 'bin'}:/usr/bin:/bin")
-        monkeypatch.setattr(gpu_state, "ROOT", root)
-        monkeypatch.setattr(gpu_state, "SETTINGS", root / "gpu_state.json")
+        monkeypatch.setattr(places, "ROOT", root)
+        monkeypatch.setattr(places, "SETTINGS", root)
         self.knows(a_slice())
         self.says(REAL)
         self.journal()
@@ -58,8 +56,7 @@ class Host:
 
     def call(self, *words: str) -> int:
         """The program's exit code."""
-        self.monkeypatch.setattr(gpu_state.sys, "argv", ["gpu_state.py", *words])
-        return int(gpu_state.main())
+        return gpu_state.main([*words])
 
     @property
     def verdict(self) -> dict[str, str]:
@@ -166,9 +163,9 @@ UNKNOWN = """for field in {unknown}; do case "$*" in *$field*)
 def test_a_tool_that_sleeps_in_the_driver_is_not_awaited(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing can kill it there; what waits for its end would hold the swap for hours."""
     host.program("nvidia-smi", "exec sleep 5")
-    monkeypatch.setattr(gpu_state, "ANSWER_SECONDS", 0.2)
+    monkeypatch.setattr(nvidia_smi, "ANSWER_SECONDS", 0.2)
     waited: list[object] = []
-    monkeypatch.setattr(gpu_state.subprocess.Popen, "kill", lambda process: waited.append(process))
+    monkeypatch.setattr(nvidia_smi.subprocess.Popen, "kill", lambda process: waited.append(process))
     assert host.call("gate", "main") == 1
     assert "nothing within 0.2 s" in json.dumps(host.verdict)
     (sleeping,) = waited

@@ -5,18 +5,14 @@ from __future__ import annotations
 import fcntl
 import json
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.roles.loading import program
+from host import places, prove, systemd, watch
 from tests.roles.web import Answer, serving
-
-prove = sys.modules["prove"] = program("host/prove.py")
-watch = program("host/watch.py")
 
 MODELS = (
     {"name": "embed", "kind": "embedder", "decoupled": False, "dimensions": 2},
@@ -54,10 +50,10 @@ class Host:
         self.place.mkdir(parents=True)
         (self.place / "current").symlink_to("../../releases/r1")
         (root / "watch.json").write_text(json.dumps(SETTINGS))
-        monkeypatch.setattr(watch, "ROOT", root)
-        monkeypatch.setattr(watch, "SETTINGS", root / "watch.json")
-        monkeypatch.setattr(watch, "show", lambda unit, *names: {name: self.units[unit][name] for name in names})
-        monkeypatch.setattr(watch.subprocess, "run", self._run)
+        monkeypatch.setattr(places, "ROOT", root)
+        monkeypatch.setattr(places, "SETTINGS", root)
+        monkeypatch.setattr(systemd, "show", lambda unit, *names: {name: self.units[unit][name] for name in names})
+        monkeypatch.setattr(subprocess, "run", self._run)
 
     def _run(self, command: list[str], **_: Any) -> subprocess.CompletedProcess[str]:
         self.asked.append(command)
@@ -81,8 +77,7 @@ class Host:
             told |= {"restricted_header": "key", "start_seconds": 5, "models": MODELS}
             (self.root / "releases/r1/server.json").write_text(json.dumps(told))
             for _ in range(times):
-                watch.sys.argv = ["watch.py", "main"]
-                assert watch.main() == 0
+                assert watch.main(["main"]) == 0
 
     def memory(self, model: str = "embed") -> dict[str, Any]:
         """What the last look left of a model."""

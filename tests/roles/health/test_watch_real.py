@@ -6,7 +6,6 @@ The LLM slot runs with a stand-in for the image's model; the encoders are the sh
 from __future__ import annotations
 
 import json
-import sys
 import time
 import urllib.error
 import urllib.request
@@ -18,18 +17,16 @@ from typing import Any
 import pytest
 
 from deploy.slice import ServerSlice
+from host import prove, watch
 from roles.triton.defaults import Defaults
 from roles.triton.render import render
 from tests.encoders import real_triton
 from tests.encoders.conftest import nomic
-from tests.roles.loading import program
 from tests.roles.triton.test_llm_slot import few
 from tests.roles.triton.test_render import server
 
 __all__ = ["nomic", "server"]  # fixtures
 pytestmark = pytest.mark.rehearsal
-prove = sys.modules["prove"] = program("host/prove.py")
-watch = program("host/watch.py")
 
 NAME, PATIENT = "gpt-oss-20b", 30.0
 ENGINE = '''
@@ -92,7 +89,7 @@ class Watch:
     """The watchdog's looks at one model of a running server."""
 
     def __init__(self, triton: real_triton.Server, **model: Any) -> None:
-        self.http, self.model, self.seen = triton.http, model, watch.fresh({}, True)
+        self.http, self.model, self.seen = triton.http, model, watch.counts_of({}, True)
         http, metrics = (int(each.rsplit(":", 1)[1]) for each in (triton.http, triton.metrics))
         told = {"address": "127.0.0.1", "http_port": http, "metrics_port": metrics}
         self.asker = watch.Asker({**told, "restricted_header": "k", "start_seconds": 5}, "main", 1.0)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
+
+from host import mig, places
 
 ROOT = Path(__file__).parents[3]
 HALVES = [{"profile": "4g.40gb", "id": 5, "start": 0}, {"profile": "3g.40gb", "id": 9, "start": 4}]
@@ -64,9 +64,9 @@ exit 0
 class Host:
     """The program beside an nvidia-smi and a systemctl that remember what they were asked."""
 
-    def __init__(self, folder: Path, program: ModuleType) -> None:
-        self.state, self.settings, self.program = folder / "state", folder / "mig.json", program
-        program.SETTINGS = self.settings
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.state, self.settings = folder / "state", folder / "mig.json"
+        monkeypatch.setattr(places, "SETTINGS", folder)
 
     def is_now(self, **changes: Any) -> None:
         """Modes and devices before the program runs."""
@@ -76,7 +76,7 @@ class Host:
     def apply(self, instances: list[dict[str, object]]) -> int:
         """The program's exit status."""
         self.settings.write_text(json.dumps({"gpus": 1, "instances": instances}))
-        return int(self.program.main(["apply"]))
+        return mig.main(["apply"])
 
     def asked(self) -> list[str]:
         """What changed something: modes, creation and destruction."""
@@ -97,11 +97,7 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
         (tmp_path / name).chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     monkeypatch.setenv("STATE", str(tmp_path / "state"))
-    spec = importlib.util.spec_from_file_location("mig_program", ROOT / "files/host/mig.py")
-    assert spec and spec.loader
-    program = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(program)
-    return Host(tmp_path, program)
+    return Host(tmp_path, monkeypatch)
 
 
 def test_a_whole_gpu_is_cut_at_the_planned_places(host: Host) -> None:

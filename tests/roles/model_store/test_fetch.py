@@ -11,10 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.roles.loading import program
+from host import fetch
 from tests.roles.web import Answer, Asked, Web, serving
-
-fetch = program("host/fetch.py")
 
 REVISION = "0123456789abcdef0123456789abcdef01234567"
 LARGE, SMALL = b"tensors" * 1000, b'{"hidden_size": 8}'
@@ -69,8 +67,7 @@ def call(web: Web, tmp_path: Path, patterns: list[str] = PATTERNS) -> int:
     settings = tmp_path / "settings.json"
     told = {"endpoint": web.url, "repository": "a/b", "revision": REVISION, "files": patterns, "ca_file": ""}
     settings.write_text(json.dumps(told | {"target": str(tmp_path / "weights" / "m")}))
-    fetch.sys.argv = ["fetch.py", str(settings)]
-    return int(fetch.main())
+    return fetch.main([str(settings)])
 
 
 def test_only_the_files_asked_for_are_published(web: Web, tmp_path: Path) -> None:

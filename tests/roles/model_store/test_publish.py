@@ -9,10 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from host import publish
 from roles.rsync import RESUMING
-from tests.roles.loading import program
-
-publish = program("host/publish.py")
 
 
 @pytest.fixture
@@ -29,8 +27,7 @@ def staging(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def call(staging: Path) -> int:
     """The program's exit status."""
-    publish.sys.argv = ["publish.py", str(staging), str(staging.with_name("m"))]
-    return int(publish.main())
+    return publish.main([str(staging), str(staging.with_name("m"))])
 
 
 def test_what_matches_is_published_without_leftovers(staging: Path) -> None:
@@ -54,8 +51,7 @@ def test_what_a_power_cut_left_is_gone_before_rsync_takes_it_for_sent(
     )
     (staging / "a").write_bytes(bytes(7))
     (staging / "b").write_bytes(b"tensors")
-    publish.sys.argv = ["publish.py", "--before", str(staging)]
-    assert publish.main() == 0
+    assert publish.main(["--before", str(staging)]) == 0
     assert sorted(os.listdir(staging)) == [".rsync-partial", "b", "manifest.sha256", "model.safetensors"]
     assert capsys.readouterr() == ("", "")
     assert not staging.with_name("m").exists()
@@ -69,8 +65,7 @@ def test_the_run_after_a_power_cut_publishes(staging: Path, tmp_path: Path) -> N
     before = (source / "model.safetensors").stat()
     (staging / "model.safetensors").write_bytes(bytes(7))
     os.utime(staging / "model.safetensors", ns=(before.st_atime_ns, before.st_mtime_ns))
-    publish.sys.argv = ["publish.py", "--before", str(staging)]
-    publish.main()
+    publish.main(["--before", str(staging)])
     subprocess.run([*RESUMING, f"{source}/", f"{staging}/"], check=True)
     assert call(staging) == 0
     assert (staging.with_name("m") / "model.safetensors").read_bytes() == b"tensors"

@@ -124,9 +124,9 @@ def test_a_directory_is_sent_checked_and_published(source: WeightsSlice, monkeyp
     mine = replace(MINE, weights=(source,))
     assert essential(play(mine, "model=chat", placed(mine))) == [
         f"install -d -m 0755 {staging}",
-        f"python3 /usr/local/lib/enginehouse/publish.py --before {staging}",
+        f"/usr/bin/python3 -B /usr/local/lib/enginehouse/host publish --before {staging}",
         f"rsync {source.directory}/ to {staging}/",
-        f"python3 /usr/local/lib/enginehouse/publish.py {staging} {target}",
+        f"/usr/bin/python3 -B /usr/local/lib/enginehouse/host publish {staging} {target}",
     ]
 
 

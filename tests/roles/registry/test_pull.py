@@ -10,10 +10,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from tests.roles.loading import program
+from host import pull
 from tests.roles.web import Answer, Asked, Web, serving
-
-pull = program("host/pull.py")
 
 IMAGE = json.dumps({"Id": "sha256:1", "RepoDigests": ["nvcr.io/nvidia/tritonserver@sha256:2"]}).encode()
 DONE = b'{"status": "Download complete", "id": "a"}\n{"status": "Pull complete", "id": "a"}\n'
@@ -32,9 +30,8 @@ def call(answers: list[Answer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
 
     monkeypatch.setattr(pull.time, "sleep", lambda seconds: None)
     monkeypatch.setattr(pull, "SOCKET", str(tmp_path / "docker.sock"))
-    pull.sys.argv = ["pull.py", str(tmp_path / "settings.json")]
     with serving(answer, tmp_path / "docker.sock") as engine:
-        return int(pull.main()), engine
+        return pull.main([str(tmp_path / "settings.json")]), engine
 
 
 def refusal(text: str) -> Answer:
@@ -122,8 +119,8 @@ def test_an_error_in_the_middle_of_a_pull_is_an_error(tmp_path: Path, monkeypatc
 def test_progress_counts_bytes_of_all_layers() -> None:
     progress = pull.Progress()
     for layer, current in (("a", 3 << 20), ("b", 1 << 20)):
-        progress.heard({"status": "Downloading", "id": layer, "progressDetail": {"current": current, "total": 4 << 20}})
-    progress.heard({"status": "Pull complete", "id": "a"})
+        progress.add({"status": "Downloading", "id": layer, "progressDetail": {"current": current, "total": 4 << 20}})
+    progress.add({"status": "Pull complete", "id": "a"})
     assert str(progress) == "5 of 8 MiB, 1 of 2 layers unpacked"
 
 
@@ -138,8 +135,7 @@ def test_an_engine_that_does_not_answer_is_said_in_words(
     settings = {"reference": "a/b:1", "registry": "a", "key_file": str(tmp_path / "none")}
     (tmp_path / "settings.json").write_text(json.dumps(settings))
     monkeypatch.setattr(pull, "SOCKET", str(tmp_path / "nobody.sock"))
-    monkeypatch.setattr(pull.sys, "argv", ["pull.py", str(tmp_path / "settings.json")])
-    assert pull.main() == 1
+    assert pull.main([str(tmp_path / "settings.json")]) == 1
     assert "journalctl -u docker.service" in capsys.readouterr().err
 
 

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.roles.loading import FILES, program
+from host.removal import ground, put_back
+from roles.removal.sent import program
 
-take_off = program("host/take_off.py")
 APT = """\
 case "$*" in
   *--simulate*autoremove*) cat "$STATE/unneeded" 2>/dev/null;;
@@ -65,9 +65,14 @@ class Host:
     def call(self, verb: str = "remove") -> list[str]:
         """What the program says."""
         environment = {"PATH": f"{self.root}/bin:/usr/bin:/bin", "ENGINEHOUSE_PREFIX": str(self.root)}
-        command = [sys.executable, "-B", str(FILES / "host/take_off.py"), verb]
+        command = [sys.executable, "-B", "-", verb]
         ran = subprocess.run(
-            command, env=environment | {"STATE": str(self.state)}, capture_output=True, text=True, check=False
+            command,
+            input=program(),
+            env=environment | {"STATE": str(self.state)},
+            capture_output=True,
+            text=True,
+            check=False,
         )
         assert ran.returncode == 0, ran.stderr
         return ran.stdout.splitlines()
@@ -213,7 +218,7 @@ NOW = {"debug": False, "features": {"cdi": True}, "log-driver": "local", "log-op
     ],
 )
 def test_keys_of_daemon_json_are_taken_back_one_by_one(now: dict, before: dict, wanted: dict) -> None:
-    assert take_off.unmerged(now, before) == wanted
+    assert put_back.unmerged(now, before) == wanted
 
 
 def test_daemon_json_is_again_the_file_that_was_there_byte_by_byte(host: Host) -> None:
@@ -264,15 +269,15 @@ def test_a_removal_that_is_cut_leaves_nothing_half_under_its_name(
             raise KeyboardInterrupt
         removed(path, ignore_errors=True)
 
-    removed = take_off.shutil.rmtree
-    monkeypatch.setattr(take_off, "DATA", str(data))
-    monkeypatch.setattr(take_off.os.path, "ismount", lambda path: mounted)
+    removed = ground.shutil.rmtree
+    monkeypatch.setattr(ground, "DATA", str(data))
+    monkeypatch.setattr(ground.os.path, "ismount", lambda path: mounted)
     with monkeypatch.context() as power:
-        power.setattr(take_off.shutil, "rmtree", cut)
+        power.setattr(ground.shutil, "rmtree", cut)
         with pytest.raises(KeyboardInterrupt):
-            take_off.empty(str(data))
+            ground.empty(str(data))
     assert sorted(os.listdir(data)) == [".releases.removing", ".repairs.removing", ".weights.removing"]
-    take_off.empty(str(data))
+    ground.empty(str(data))
     assert not data.exists() or not os.listdir(data)
 
 

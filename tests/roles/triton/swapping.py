@@ -1,18 +1,14 @@
-"""A host for swap.py: its folder, and a systemd that does what a test says."""
+"""A host for `swap`: its folder, and a systemd that does what a test says."""
 
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.roles.loading import program
-
-server = sys.modules["server"] = program("host/server.py")
-swap = program("host/swap.py")
+from host import places, server, swap
 
 
 class FakeHost:
@@ -24,7 +20,7 @@ class FakeHost:
         for name in ("main", "old", "aux"):
             (root / "servers" / name).mkdir(parents=True)
             self.units[f"triton@{name}.service"] = "inactive"
-        monkeypatch.setattr(server, "ROOT", root)
+        monkeypatch.setattr(places, "ROOT", root)
         monkeypatch.setattr(server.Server, "systemctl", lambda one, *words: self.systemctl(*words))
         monkeypatch.setattr(server.Server, "show", lambda one, *asked: self.show(one.unit, *asked))
         monkeypatch.setattr(server.time, "sleep", lambda seconds: None)
@@ -59,11 +55,10 @@ class FakeHost:
         wanted = {"release": release, "plan": "plan-1", "keep": keep, "who": "me@here", "instead_of": instead_of}
         wanted |= {"asked": f"for {release}"}
         (self.root / "servers/main/wanted.json").write_text(json.dumps(wanted))
-        return self.call("swap")
+        return self.call("run")
 
     def call(self, verb: str) -> int:
-        swap.sys.argv = ["swap.py", verb, "main"]
-        return int(swap.main())
+        return swap.main([verb, "main"])
 
     def link(self, name: str, of: str = "main") -> str:
         path = self.root / "servers" / of / name

@@ -6,9 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.roles.loading import program
-
-probe = program("host/cuda_probe.py")
+from host import cuda_probe as probe
 
 
 class FakeDriver:

@@ -12,10 +12,10 @@ import pytest
 PREPARE = Path(__file__).resolve().parents[3] / "files" / "shell" / "prepare.sh"
 VERIFIER = """
 import sys
-print(*sys.argv[1:], file=open("{log}", "a"))
-if sys.argv[1] == "verify" and not sys.argv[2].endswith(("one", "two", "good")):
-    print("rank0.engine: its sha256 is another one" if "bad" in sys.argv[2] else "nobody signs here")
-    sys.exit(1 if "bad" in sys.argv[2] else 2)
+print(*sys.argv[2:], file=open("{log}", "a"))
+if sys.argv[2] == "verify" and not sys.argv[3].endswith(("one", "two", "good")):
+    print("rank0.engine: its sha256 is another one" if "bad" in sys.argv[3] else "nobody signs here")
+    sys.exit(1 if "bad" in sys.argv[3] else 2)
 """
 
 
@@ -24,7 +24,7 @@ def host(tmp_path: Path) -> Path:
     """A host's programs: the verifier as a few lines, and a docker that is not there."""
     programs = tmp_path / "programs"
     programs.mkdir()
-    (programs / "engine.py").write_text(VERIFIER.format(log=tmp_path / "asked"))
+    (programs / "host").write_text(VERIFIER.format(log=tmp_path / "asked"))
     (programs / "docker").write_text(f"#!/bin/sh\necho docker >> {tmp_path}/asked\nexit 7\n")
     for program in programs.iterdir():
         program.chmod(0o755)

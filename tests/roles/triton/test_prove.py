@@ -10,10 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.roles.loading import program
+from host import places, prove
 from tests.roles.web import Answer, Asked, Web, serving
-
-prove = program("host/prove.py")
 
 MODELS = (
     {"name": "embed", "kind": "embedder", "decoupled": False, "dimensions": 2},
@@ -30,8 +28,8 @@ RIGHT: dict[str, Answer] = {
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The server's folder, with a key and a release."""
-    monkeypatch.setattr(prove, "SERVERS", tmp_path / "servers")
-    monkeypatch.setattr(prove, "RUNTIME", tmp_path / "run")
+    monkeypatch.setattr(places, "ROOT", tmp_path)
+    monkeypatch.setattr(places, "RUNTIME", tmp_path / "run")
     monkeypatch.setattr(prove.time, "sleep", lambda seconds: None)
     (tmp_path / "servers/main/current").mkdir(parents=True)
     (tmp_path / "run/triton-main").mkdir(parents=True)
@@ -56,8 +54,7 @@ def call(
         port = int(triton.address.rsplit(":", 1)[1])
         told = {"address": "127.0.0.1", "http_port": port, "restricted_header": "enginehouse-key", "start_seconds": 5}
         (place / "current/server.json").write_text(json.dumps({**told, "models": MODELS, **changes}))
-        prove.sys.argv = ["prove.py", "main"]
-        status = int(prove.main())
+        status = prove.main(["main"])
         at_end()
     return status, json.loads((place / "proof.json").read_text())["reason"], triton
 

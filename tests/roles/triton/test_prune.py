@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from host import disk
 from tests.roles.triton.swapping import FakeHost, server
 
 OLD = ("a", "b", "c")
@@ -43,13 +44,13 @@ def test_one_that_another_run_has_just_published_stays(machine: FakeHost) -> Non
 
 def test_one_that_was_asked_for_meanwhile_stays_however_old(machine: FakeHost, monkeypatch: pytest.MonkeyPatch) -> None:
     """Their inventory names it again; their swap waits for the end of this one."""
-    over = server.Server.over
+    end_swap = server.Server.end_swap
 
     def another_asks(mine: object) -> None:
-        over(mine)
+        end_swap(mine)
         (machine.root / "servers/main/wanted.json").write_text('{"release": "c"}')
 
-    monkeypatch.setattr(server.Server, "over", another_asks)
+    monkeypatch.setattr(server.Server, "end_swap", another_asks)
     machine.ask("one", keep=0)
     assert has(machine) == ["c", "one"]
 
@@ -72,7 +73,7 @@ def test_a_removal_that_is_cut_leaves_no_release_and_the_next_does_the_rest(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as power:
-        power.setattr(server, "flush", lambda folder: done.append(f"{folder.name} on the disk"))
+        power.setattr(disk, "flush", lambda folder: done.append(f"{folder.name} on the disk"))
         power.setattr(server.shutil, "rmtree", cut)
         with pytest.raises(KeyboardInterrupt):
             machine.ask("one", keep=2)

@@ -102,9 +102,9 @@ def test_a_bare_host_gets_these_commands() -> None:
         " --name enginehouse-probe-main --label io.enginehouse.probe=cuda"
         " --pull never --network none --user 1000:1000 --cap-drop ALL"
         " --security-opt no-new-privileges --read-only --tmpfs /tmp:rw,exec --device nvidia.com/gpu=0"
-        " --mount type=bind,source=/usr/local/lib/enginehouse/cuda_probe.py,"
-        "target=/usr/local/lib/enginehouse/cuda_probe.py,readonly"
-        " nvcr.io/nvidia/tritonserver:26.07-trtllm-python-py3 python3 /usr/local/lib/enginehouse/cuda_probe.py 1"
+        " --mount type=bind,source=/usr/local/lib/enginehouse/host/cuda_probe.py,"
+        "target=/usr/local/lib/enginehouse/host/cuda_probe.py,readonly"
+        " nvcr.io/nvidia/tritonserver:26.07-trtllm-python-py3 python3 /usr/local/lib/enginehouse/host/cuda_probe.py 1"
         " && mkdir -p /var/lib/enginehouse/probes && touch /var/lib/enginehouse/probes/abc"
         " || { docker rm --force enginehouse-probe-main >/dev/null 2>&1; false; }",
         "systemctl enable triton@main.service",

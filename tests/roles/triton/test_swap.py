@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.roles.triton.swapping import FakeHost, server, swap
+from host import disk
+from tests.roles.triton.swapping import FakeHost, server
 
 
 @pytest.fixture
@@ -98,7 +99,7 @@ def full(machine: FakeHost, monkeypatch: pytest.MonkeyPatch) -> None:
     def write(path: Path, content: dict[str, object]) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(swap, "write", write)
+    monkeypatch.setattr(disk, "replace_durably", write)
     (machine.root / "history.jsonl").unlink(missing_ok=True)
     (machine.root / "history.jsonl").mkdir()
 
@@ -152,7 +153,7 @@ def test_a_power_cut_after_the_end_of_a_swap_undoes_nothing(
 ) -> None:
     machine.ask("one")
     swap_file, on_disk = machine.root / "servers/main/swap.json", [True]
-    monkeypatch.setattr(server, "flush", lambda directory: on_disk.append(swap_file.exists()))
+    monkeypatch.setattr(disk, "flush", lambda directory: on_disk.append(swap_file.exists()))
     monkeypatch.setattr(server.Server, "record", lambda server, entry: on_disk.append(on_disk[-1]))
     machine.ask(release)
     assert (machine.verdict["result"], on_disk[-2]) == (end, False)

@@ -88,8 +88,10 @@ def test_what_an_old_one_was_given_after_the_cut_stays(renamed: FakeHost) -> Non
 
 def test_the_old_one_starts_no_more_before_the_swap_is_over(renamed: FakeHost, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = list[str]()
-    over = server.Server.over
-    monkeypatch.setattr(server.Server, "over", lambda one: (seen.append(renamed.link("current", "old")), over(one)))
+    end_swap = server.Server.end_swap
+    monkeypatch.setattr(
+        server.Server, "end_swap", lambda one: (seen.append(renamed.link("current", "old")), end_swap(one))
+    )
     renamed.ask("one", instead_of=("old",))
     assert seen == [""]
 

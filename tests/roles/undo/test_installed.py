@@ -10,7 +10,7 @@ from tests.roles.fake import run
 
 FILES = Path(__file__).parents[3] / "files"
 UNIT = (f"/etc/systemd/system/{undo.UNIT}", undo.UNIT, "644")
-PROGRAMS = [(undo.program(name), name, "755") for name in ("undo.py", "docker-back.sh")]
+DOCKER_BACK = (undo.program("docker-back.sh"), "docker-back.sh", "755")
 
 
 def commands(*there: tuple[str, str, str]) -> list[str]:
@@ -25,12 +25,12 @@ def commands(*there: tuple[str, str, str]) -> list[str]:
 
 def test_a_bare_host_has_the_unit_enabled_before_it_has_everything() -> None:
     assert commands() == [UNIT[0], "systemctl daemon-reload", f"systemctl enable {undo.UNIT}",
-                          PROGRAMS[0][0], PROGRAMS[1][0]]  # fmt: skip
+                          DOCKER_BACK[0]]  # fmt: skip
 
 
 def test_a_run_that_was_killed_before_it_enabled_the_unit_is_made_good() -> None:
-    assert commands(UNIT) == [f"systemctl enable {undo.UNIT}", PROGRAMS[0][0], PROGRAMS[1][0]]
+    assert commands(UNIT) == [f"systemctl enable {undo.UNIT}", DOCKER_BACK[0]]
 
 
 def test_a_host_that_has_everything_is_left_alone() -> None:
-    assert commands(UNIT, *PROGRAMS) == []
+    assert commands(UNIT, DOCKER_BACK) == []

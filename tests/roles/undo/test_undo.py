@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 Ask = Callable[..., subprocess.CompletedProcess[str]]
-PROGRAM = Path(__file__).parents[3] / "files/host/undo.py"
+PROGRAM = Path(__file__).parents[3] / "files/host"
 
 
 @pytest.fixture
@@ -21,7 +21,9 @@ def undo(tmp_path: Path) -> Ask:
 
     def ask(*words: str) -> subprocess.CompletedProcess[str]:
         environment = os.environ | {"ENGINEHOUSE_UNDO": str(tmp_path / "undo"), "PATH": f"{tmp_path}:/usr/bin:/bin"}
-        return subprocess.run([sys.executable, str(PROGRAM), *words], env=environment, capture_output=True, text=True)
+        return subprocess.run(
+            [sys.executable, str(PROGRAM), "undo", *words], env=environment, capture_output=True, text=True
+        )
 
     script(tmp_path / "systemctl", "")
     script(tmp_path / "systemd-run", f'echo "$*" >>{tmp_path}/timers')

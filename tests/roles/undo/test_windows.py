@@ -31,7 +31,7 @@ Answer = tuple[bool | None, list[str]]
 
 def verbs(ran: Sequence[object]) -> list[str]:
     """Each command in a few words: undo's verb with what follows, the path that is written, or the whole."""
-    lines = [str(command).split("\n")[0].removeprefix(f"python3 -B {undo.PROGRAM} ") for command in ran]
+    lines = [str(command).split("\n")[0].removeprefix(f"{undo.PROGRAM} ") for command in ran]
     return [line.split()[-1] if line.startswith("mkdir") else line for line in lines]
 
 
@@ -57,7 +57,7 @@ def test_the_host_itself_says_when_what_is_risky_is_done() -> None:
     """Nobody else can be sure to reach it then; what fails is never said to be done."""
     said = list(CHANGE.around([], risky="restart"))[2]
     assert isinstance(said, undo.Risk)
-    assert said.command == f"restart && python3 -B {undo.PROGRAM} watch x 20"
+    assert said.command == f"restart && {undo.PROGRAM} watch x 20"
 
 
 @pytest.mark.parametrize(("stops", "least"), [((), 90), ((10,), 90), ((90,), 120), ((30, 3600), 3630)])

@@ -9,12 +9,12 @@ import shutil
 import socket
 import stat
 import sys
-import time
 from pathlib import Path
+from typing import Any
 
-import build_causes
-import build_container
-import engine
+from host import engine
+from host.build import causes, container
+from host.disk import flush, sha256
 
 KEPT = ("build.log", "answers.jsonl", "reference.jsonl")
 STATE = "nothing that serves was touched, and nothing was published"
@@ -27,10 +27,10 @@ class Stopped(Exception):
     def __init__(self, stage: str, cause: str, remedy: str = "", exit_status: int = 0, log: str = "") -> None:
         super().__init__(cause)
         self.stage, self.cause, self.remedy, self.exit_status = stage, cause, remedy, exit_status
-        self.log = build_causes.last_lines(log)
+        self.log = causes.last_lines(log)
 
 
-def publish(settings: dict, staging: Path, built: dict) -> None:
+def publish(settings: dict[str, Any], staging: Path, built: dict[str, Any]) -> None:
     """The engine is at its path, with its log, its answers and engine.json, even if the power goes now."""
     made, target = staging / "engine", Path(settings["path"])
     files = sorted(path for path in made.rglob("*") if not engine.is_directory(path))
@@ -44,7 +44,7 @@ def publish(settings: dict, staging: Path, built: dict) -> None:
     for path in [made, *made.rglob("*")]:
         os.chown(path, 0, 0, follow_symlinks=False)
         path.chmod(0o755 if path.is_dir() else 0o644)
-        flush(path)
+        flush(path, follow=False)
     made.rename(target)
     flush(target.parent)
     shutil.rmtree(staging)
@@ -54,30 +54,30 @@ def image_digest(image: str) -> str:
     """The digest the image is pinned to, or that its registry gave it; its own id where it came from none."""
     if pinned := image.partition("@")[2]:
         return pinned
-    _, said = build_container.quietly(["docker", "image", "inspect", "--format", DIGESTS, image])
-    digests = [line.rpartition("@")[2] for line in said.split()]
+    _, output = container.quietly(["docker", "image", "inspect", "--format", DIGESTS, image])
+    digests = [line.rpartition("@")[2] for line in output.split()]
     return (digests or [""])[0]
 
 
-def measured(path: Path) -> dict:
-    """Size and checksum, as engine.json has them."""
-    plain(path)
-    return {"bytes": path.stat().st_size, "sha256": engine.sha256(path)}
+def measured(path: Path) -> dict[str, Any]:
+    """Size and checksum, as engine.json has them. Raises Stopped for what is no plain file."""
+    require_plain_file(path)
+    return {"bytes": path.stat().st_size, "sha256": sha256(path)}
 
 
-def plain(path: Path) -> None:
-    """Refuses what a program in the container could have put there to make root read something else."""
+def require_plain_file(path: Path) -> None:
+    """Raises Stopped for what a program in the container could have put there to make root read something else."""
     if not stat.S_ISREG(path.lstat().st_mode):
         raise Stopped("publish", f"{path} is no plain file", "look at what the container of this build does")
 
 
-def keep_failure(settings: dict, stopped: Stopped) -> None:
+def keep_failure(settings: dict[str, Any], stopped: Stopped) -> None:
     """The log and the reason are kept, and said in words; the staging directory is gone."""
     staging, failed = Path(settings["staging"]), Path(f"{settings['path']}.failed")
     rows = [("try", stopped.remedy), ("log", str(failed / "build.log")), ("state", STATE)]
-    text = "\n".join(f"  {name:<6}  {each}" for name, each in rows if each)
-    said = "".join(f"\n  | {line}" for line in stopped.log)
-    print(f"{settings['name']}: {stopped.stage}: {stopped.cause}\n{text}{said}", file=sys.stderr)
+    text = "\n".join(f"  {name:<6}  {value}" for name, value in rows if value)
+    last_lines = "".join(f"\n  | {line}" for line in stopped.log)
+    print(f"{settings['name']}: {stopped.stage}: {stopped.cause}\n{text}{last_lines}", file=sys.stderr)
     why = {"stage": stopped.stage, "exit": stopped.exit_status, "cause": stopped.cause, "remedy": stopped.remedy}
     with contextlib.suppress(OSError):  # the disk may be what is full; the journal has it all
         failed.mkdir(parents=True, exist_ok=True)
@@ -89,32 +89,7 @@ def keep_failure(settings: dict, stopped: Stopped) -> None:
     shutil.rmtree(staging, ignore_errors=True)
 
 
-def flush(path: Path) -> None:
-    """The file, or the directory's entries, would survive a power cut now."""
-    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def moment(seconds: float) -> str:
-    """Universal time, as a person and a program read it."""
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
-
-
 def duration(seconds: float) -> str:
     """`4 min 10 s`, as a person says it."""
     minutes, rest = divmod(int(seconds), 60)
     return f"{minutes} min {rest} s" if minutes else f"{rest} s"
-
-
-def say(status: str) -> None:
-    """The unit's status line."""
-    address = os.environ.get("NOTIFY_SOCKET")
-    if not address:
-        print(status, flush=True)
-        return
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as channel:
-        channel.connect("\0" + address[1:] if address.startswith("@") else address)
-        channel.send(f"STATUS={status}".encode())

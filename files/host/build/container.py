@@ -15,7 +15,7 @@ import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 UID = 1000
 LABEL = "enginehouse.build"
@@ -36,7 +36,7 @@ def name_of(model: str) -> str:
     return f"enginehouse-build-{model}"
 
 
-def options(settings: dict, staging: Path, read_only: list[str]) -> list[str]:
+def options(settings: dict[str, Any], staging: Path, read_only: list[str]) -> list[str]:
     """The `docker run` line; the command follows."""
     environment = {"HOME": str(staging / "home"), "USER": "enginehouse", "PYTHONUNBUFFERED": "1", "COLUMNS": "200"}
     # Newer packages that repair a known defect of the image come first, as they do where it serves.
@@ -73,11 +73,11 @@ def memlock() -> str:
         return str(resource.getrlimit(resource.RLIMIT_MEMLOCK)[1])
 
 
-def run(argv: list[str], log: BinaryIO, told: Callable[[str], None]) -> tuple[int, str]:
-    """Exit status and the end of what it said; everything goes to `log`, the last line to `told` once a second."""
+def run(argv: list[str], log: BinaryIO, progress: Callable[[str], None]) -> tuple[int, str]:
+    """Exit status and the end of what it said; everything goes to `log`, the last line to `progress` once a second."""
     child = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     assert child.stdout
-    tail, last, next_told = b"", "", 0.0
+    tail, last, next_progress = b"", "", 0.0
     with selectors.DefaultSelector() as ready:
         ready.register(child.stdout, selectors.EVENT_READ)
         while True:
@@ -87,10 +87,10 @@ def run(argv: list[str], log: BinaryIO, told: Callable[[str], None]) -> tuple[in
                 log.write(chunk)
                 tail = (tail + chunk)[-TAIL_BYTES:]
                 last = last_line(tail) or last
-            if time.monotonic() >= next_told:
-                next_told = time.monotonic() + 1
-                told(last)
-    told(last)
+            if time.monotonic() >= next_progress:
+                next_progress = time.monotonic() + 1
+                progress(last)
+    progress(last)
     child.stdout.close()
     return child.wait(), tail.decode(errors="replace")
 
@@ -103,13 +103,13 @@ def last_line(tail: bytes) -> str:
 
 def quietly(argv: list[str]) -> tuple[int, str]:
     """Exit status and output of a command that is soon over."""
-    done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
-    return done.returncode, done.stdout + done.stderr
+    ended = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    return ended.returncode, ended.stdout + ended.stderr
 
 
 def sweep() -> None:
     """No container of an earlier build is left: one whose unit was killed would go on writing."""
     with contextlib.suppress(OSError):
-        _, left = quietly(["docker", "ps", "--all", "--quiet", "--filter", f"label={LABEL}"])
-        for container in left.split():
+        _, containers = quietly(["docker", "ps", "--all", "--quiet", "--filter", f"label={LABEL}"])
+        for container in containers.split():
             quietly(["docker", "rm", "--force", container])

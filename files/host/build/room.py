@@ -11,9 +11,11 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+from host import nvidia_smi, systemd
+from host.nvidia_smi import NoAnswer
+
 MIB = 1 << 20
 CGROUPS = Path("/proc")
-ANSWER_SECONDS = 60
 
 
 @dataclass(frozen=True)
@@ -28,14 +30,12 @@ class Gpu:
     free_mib: int
 
 
-class Unreadable(Exception):
-    """nvidia-smi does not answer; the text is what it said."""
-
-
 def gpus() -> list[Gpu]:
-    """Every GPU of this host."""
-    rows = _asked("--query-gpu=index,uuid,name,driver_version,compute_cap,memory.free")
-    return [Gpu(*row[:4], row[4].replace(".", ""), int(row[5])) for row in rows]
+    """Every GPU of this host. Raises NoAnswer where nvidia-smi says nothing."""
+    rows = nvidia_smi.query("--query-gpu=index,uuid,name,driver_version,compute_cap,memory.free")
+    return [
+        Gpu(index, uuid, name, driver, sm.replace(".", ""), int(free)) for index, uuid, name, driver, sm, free in rows
+    ]
 
 
 def disk_problem(place: Path, needed_mib: int) -> str:
@@ -65,8 +65,8 @@ def absent_problem(devices: list[str], here: list[Gpu]) -> str:
     absent = [device for device in devices if not is_slice(device) and not chosen([device], here)]
     if not absent:
         return ""
-    found = ", ".join(gpu.index for gpu in here) or "none"
-    return f"{absent[0]} is not on this host: nvidia-smi lists {found}\n  try     nvidia-ctk cdi list on the host"
+    indices = ", ".join(gpu.index for gpu in here) or "none"
+    return f"{absent[0]} is not on this host: nvidia-smi lists {indices}\n  try     nvidia-ctk cdi list on the host"
 
 
 def gpu_problem(wanted: list[Gpu], needed_mib: int, servers: list[str]) -> str:
@@ -98,16 +98,14 @@ def sm_problem(wanted: list[Gpu], sm: str) -> str:
 
 def is_active(server: str) -> bool:
     """Whether a Triton server serves, or is about to."""
-    asked = ["systemctl", "show", "-P", "ActiveState", f"triton@{server}.service"]
-    said = subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
-    return said in ("active", "activating", "reloading")
+    return systemd.active_states(f"triton@{server}.service")[0] in ("active", "activating", "reloading")
 
 
 def holders(short: list[Gpu]) -> list[str]:
     """Processes on those GPUs, each by its container's name where it has one."""
     try:
-        rows = _asked("--query-compute-apps=gpu_uuid,pid,used_memory,process_name")
-    except Unreadable:
+        rows = nvidia_smi.query("--query-compute-apps=gpu_uuid,pid,used_memory,process_name")
+    except NoAnswer:
         return []
     mine = {gpu.uuid for gpu in short}
     return [f"{_owner(row[1], row[3])}, {row[2]} MiB" for row in rows if len(row) >= 4 and row[0] in mine]
@@ -124,19 +122,3 @@ def _owner(pid: str, process: str) -> str:
     asked = ["docker", "inspect", "--format", "{{.Name}}", container[1]]
     name = subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip().lstrip("/")
     return f"container {name or container[1][:12]}"
-
-
-def _asked(query: str) -> list[list[str]]:
-    argv = ["nvidia-smi", query, "--format=csv,noheader,nounits"]
-    try:
-        asked = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        told, wrong = asked.communicate(timeout=ANSWER_SECONDS)
-    except OSError as missing:
-        raise Unreadable(f"nvidia-smi is not on this host ({missing.strerror})") from None
-    except subprocess.TimeoutExpired:
-        asked.kill()  # and not awaited: after some faults it sleeps in the driver for ever
-        raise Unreadable(f"nvidia-smi says nothing within {ANSWER_SECONDS} s") from None
-    if asked.returncode:
-        said = (told + wrong).strip().splitlines()
-        raise Unreadable(said[0] if said else f"nvidia-smi ended with status {asked.returncode}")
-    return [[cell.strip() for cell in line.split(", ")] for line in told.splitlines() if line.strip()]

@@ -107,8 +107,8 @@ def cause_of(exit_status: int, log: str, oom_kills: int = 0) -> tuple[str, str]:
     if exit_status == 137:
         return (KILLED if oom_kills else ENDED), MORE
     for pattern, cause, remedy in CAUSES:
-        if seen := re.search(pattern, log):
-            named = next((each for each in seen.groups() if each), "")
+        if match := re.search(pattern, log):
+            named = next((group for group in match.groups() if group), "")
             return cause.format(named.strip()), remedy
     return f"it ended with status {exit_status}; {UNKNOWN}", READ
 

@@ -35,12 +35,12 @@ def program_of(argv: list[str]) -> list[str]:
 
 def flags_in(help_text: str) -> dict[str, Flag]:
     """Every flag a help text of argparse lists, by each of its names."""
-    found: dict[str, Flag] = {}
+    flags: dict[str, Flag] = {}
     for line in help_text.splitlines():
         if listed := OPTION.match(line):
             # Two spaces end the names where the explanation stands on the same line.
-            found |= _named(re.split(r"\s{2,}", listed[1])[0])
-    return found
+            flags |= _named(re.split(r"\s{2,}", listed[1])[0])
+    return flags
 
 
 def _named(names: str) -> dict[str, Flag]:
@@ -49,21 +49,21 @@ def _named(names: str) -> dict[str, Flag]:
     value = parts[-1].partition(" ")[2].strip()
     braces = re.search(r"\{([^}]*)\}", value)
     # trtllm-build of 1.2 lists `disable` twice.
-    choices = tuple(dict.fromkeys(each.strip() for each in braces[1].split(","))) if braces else ()
+    choices = tuple(dict.fromkeys(choice.strip() for choice in braces[1].split(","))) if braces else ()
     flags = [part.partition(" ")[0] for part in parts]
     return {name: Flag(name, choices, not value) for name in flags if FLAG.match(name)}
 
 
 def planned(argv: list[str]) -> list[tuple[str, list[str]]]:
     """Flags and their values, in the order of the command line; `--a=b` counts as `--a b`."""
-    said: list[tuple[str, list[str]]] = []
+    words: list[tuple[str, list[str]]] = []
     for word in argv[len(program_of(argv)) :]:
         if FLAG.match(word):
             name, joined, value = word.partition("=")
-            said.append((name, [value] if joined else []))
-        elif said:
-            said[-1][1].append(word)
-    return said
+            words.append((name, [value] if joined else []))
+        elif words:
+            words[-1][1].append(word)
+    return words
 
 
 def problems(argv: list[str], help_text: str, row: str) -> list[str]:
@@ -71,12 +71,12 @@ def problems(argv: list[str], help_text: str, row: str) -> list[str]:
     known = flags_in(help_text)
     name = Path(program_of(argv)[-1]).name
     catalog = f"\n  catalog  {row}" if row else ""
-    found = []
+    wrong = []
     for flag, values in planned(argv):
         if problem := _problem(known, flag, values):
             line = " ".join([flag, *values])
-            found.append(f"{name}: the image does not take `{line}`{catalog}\n  image    {problem}")
-    return found
+            wrong.append(f"{name}: the image does not take `{line}`{catalog}\n  image    {problem}")
+    return wrong
 
 
 def _problem(known: dict[str, Flag], flag: str, values: list[str]) -> str:

@@ -1,7 +1,6 @@
-#!/usr/bin/python3
 """Builds one engine in the release's container and publishes it; run by enginehouse-build@<model>.service.
 
-    build.py SETTINGS    {"model", "fingerprint", "path", "staging", "image", "devices", "steps", "replay", …}
+    host build SETTINGS    {"model", "fingerprint", "path", "staging", "image", "devices", "steps", "replay", …}
 
 What can be refused without the GPU is refused first: a flag the image lacks, a disk or a GPU too full. Everything is
 made under `staging` and appears at `path` by one rename, so that a kill or a power cut leaves no half engine; the next
@@ -21,19 +20,19 @@ import os
 import shutil
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
-import build_causes
-import build_container
-import build_flags
-import build_result
-import build_room
-import engine
-from build_result import Stopped, duration, say
+from host import engine, history, places
+from host.build import causes, container, flags, result, room
+from host.build.result import Stopped, duration
+from host.disk import flush
+from host.nvidia_smi import NoAnswer
+from host.systemd import say
 
-ROOT = Path(os.environ.get("ENGINEHOUSE_ROOT", "/var/lib/enginehouse"))
-REPLAY = Path(__file__).resolve().with_name("replay.py")
+REPLAY = Path(__file__).resolve().parents[1] / "replay.py"
+"""In this version's own directory, which stays while this runs: it is mounted into a container hours from now."""
 CORRECT = "enginehouse check '<the command>', then correct the inventory, or choose another release"
 STORE = (
     "answer the prompts with the published weights on a machine that holds them, and name the file: Replay(answers=…)"
@@ -49,8 +48,9 @@ print(json.dumps(found))
 """
 
 
-def main() -> int:
-    build = Build(json.loads(Path(sys.argv[1]).read_text()))
+def main(arguments: list[str]) -> int:
+    """0 once the engine is published; 1 after keeping log and reason."""
+    build = Build(json.loads(Path(arguments[0]).read_text()))
     if build.is_published():
         return 0
     with alone(build.model):
@@ -60,19 +60,19 @@ def main() -> int:
         try:
             build.run()
         except Stopped as stopped:
-            build_result.keep_failure(build.settings, stopped)
+            result.keep_failure(build.settings, stopped)
             return 1
         except OSError as broken:
-            cause = build_causes.cause_of(1, f"{broken!r} {broken}")
-            build_result.keep_failure(build.settings, Stopped("host", *cause, log=str(broken)))
+            cause = causes.cause_of(1, f"{broken!r} {broken}")
+            result.keep_failure(build.settings, Stopped("host", *cause, log=str(broken)))
             return 1
     return 0
 
 
 @contextlib.contextmanager
-def alone(model: str):
+def alone(model: str) -> Iterator[None]:
     """No other build runs on this host. The kernel gives the lock up with the process, however it ends."""
-    lock = ROOT / "engines" / ".build.lock"
+    lock = places.ROOT / "engines" / ".build.lock"
     lock.parent.mkdir(parents=True, exist_ok=True)
     with lock.open("a+") as handle:
         try:
@@ -89,16 +89,16 @@ def alone(model: str):
 
 def sweep() -> None:
     """What builds left that were killed: their containers, and their staging directories of any model."""
-    build_container.sweep()
-    for left in (ROOT / "engines").glob("*/.*.staging"):
-        shutil.rmtree(left)
+    container.sweep()
+    for abandoned in (places.ROOT / "engines").glob("*/.*.staging"):
+        shutil.rmtree(abandoned)
 
 
 class Build:
     """One build, from its settings to the published directory."""
 
-    def __init__(self, settings: dict) -> None:
-        self.settings, self.model, self.replay = settings, settings["model"], settings.get("replay")
+    def __init__(self, settings: dict[str, Any]) -> None:
+        self.settings, self.model, self.replay = settings, settings["model"], settings.get("replay") or {}
         self.path, self.staging = Path(settings["path"]), Path(settings["staging"])
         self.engine, self.work = self.staging / "engine", self.staging / "work"
         self.failed = self.path.with_name(f"{self.path.name}.failed")
@@ -106,7 +106,7 @@ class Build:
         self.began = self.wall = 0.0
         self.stages: list[str] = []
         self.tools: dict[str, str] = {}
-        self.gpus: list[build_room.Gpu] = []
+        self.gpus: list[room.Gpu] = []
 
     def is_published(self) -> bool:
         """Whether the engine is there, every file with its size; a half one is moved aside."""
@@ -127,10 +127,10 @@ class Build:
     def run(self) -> None:
         """The engine is published. Raises Stopped where it cannot be."""
         self.began, self.wall = time.monotonic(), time.time()
-        self.room()
+        self.require_room()
         self.prepare()
         with (self.staging / "build.log").open("ab", buffering=0) as self.log:
-            self.flags()
+            self.require_flags()
             reference = self.reference_wanted()
             steps = [step["stage"] for step in self.settings["steps"]]
             self.stages = [*(["reference"] if reference else []), *steps, *(["replay"] if self.replay else [])]
@@ -144,25 +144,25 @@ class Build:
                 self.answer(["--engine", str(self.engine)], "replay")
         self.publish()
 
-    def room(self) -> None:
+    def require_room(self) -> None:
         """There is disk, and free memory on the right GPUs. Raises Stopped with who is in the way."""
         wanted, devices = self.settings, self.settings["devices"]
         say("looking for room")
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        if problem := build_room.disk_problem(self.path.parent, wanted["scratch_mib"] + wanted.get("size_mib", 0)):
+        if problem := room.disk_problem(self.path.parent, wanted["scratch_mib"] + wanted.get("size_mib", 0)):
             raise Stopped("room", *split(problem))
         try:
-            here = build_room.gpus()
-        except build_room.Unreadable as problem:
-            raise Stopped("room", f"the GPU cannot be asked: {problem}", "nvidia-smi on the host") from None
-        for device in filter(build_room.is_slice, devices):
+            here = room.gpus()
+        except NoAnswer as silent:
+            raise Stopped("room", f"the GPU cannot be asked: nvidia-smi says: {silent}", "nvidia-smi on the host") from None
+        for device in filter(room.is_slice, devices):
             print(f"{device} is a MIG instance: nvidia-smi does not say what is free in it, so nothing was compared")
-        self.gpus = build_room.chosen(devices, here)
-        whole = build_room.chosen([device for device in devices if not build_room.is_slice(device)], here)
+        self.gpus = room.chosen(devices, here)
+        whole = room.chosen([device for device in devices if not room.is_slice(device)], here)
         problem = (
-            build_room.absent_problem(devices, here)
-            or build_room.sm_problem(self.gpus, str(wanted["fields"].get("sm", "")).replace(".", ""))
-            or build_room.gpu_problem(whole, wanted["gpu_mib"], wanted["servers"])
+            room.absent_problem(devices, here)
+            or room.sm_problem(self.gpus, str(wanted["fields"].get("sm", "")).replace(".", ""))
+            or room.gpu_problem(whole, wanted["gpu_mib"], wanted["servers"])
         )
         if problem:
             raise Stopped("room", *split(problem))
@@ -175,49 +175,50 @@ class Build:
         inside = [word.relative_to(self.staging).parts[:1] for word in words if word.is_relative_to(self.staging)]
         for name in {"engine", "home", "work", *(first for parts in inside for first in parts)}:
             (self.staging / name).mkdir()
-            os.chown(self.staging / name, build_container.UID, build_container.UID)
+            os.chown(self.staging / name, container.UID, container.UID)
         for name in ("prompts", "tasks"):
             if self.replay and self.replay.get(name):
                 shutil.copyfile(self.replay[name], self.work / f"{name}.jsonl")
                 (self.work / f"{name}.jsonl").chmod(0o644)
 
-    def flags(self) -> None:
+    def require_flags(self) -> None:
         """Every flag and choice of the plan is in the image's own `--help`. Raises Stopped with all that are not."""
         say("reading which flags the image has")
-        row, helps, found = self.settings.get("flags_row", ""), {}, []
+        row, helps, wrong = self.settings.get("flags_row", ""), dict[tuple[str, ...], str](), list[str]()
         for step in self.settings["steps"]:
-            program = build_flags.program_of(step["argv"])
+            program = flags.program_of(step["argv"])
             if tuple(program) not in helps:
-                status, said = build_container.quietly([*self.container(), *program, "--help"])
+                status, output = container.quietly([*self.command_line(), *program, "--help"])
                 if status:
-                    cause, remedy = build_causes.cause_of(status, said)
+                    cause, remedy = causes.cause_of(status, output)
                     cause = f"`{' '.join(program)} --help` in the image: {cause}"
-                    raise Stopped("flags", cause, remedy, status, said)
-                helps[tuple(program)] = said
-            found += build_flags.problems(step["argv"], helps[tuple(program)], row)
-        if found:
-            raise Stopped("flags", "\n".join(found), CORRECT)
-        _, said = build_container.quietly([*self.container(), "python3", "-c", VERSIONS, *TOOLS])
+                    raise Stopped("flags", cause, remedy, status, output)
+                helps[tuple(program)] = output
+            wrong += flags.problems(step["argv"], helps[tuple(program)], row)
+        if wrong:
+            raise Stopped("flags", "\n".join(wrong), CORRECT)
+        _, output = container.quietly([*self.command_line(), "python3", "-c", VERSIONS, *TOOLS])
         with contextlib.suppress(ValueError, IndexError):
-            self.tools = json.loads(said.strip().splitlines()[-1])
+            self.tools = json.loads(output.strip().splitlines()[-1])
 
     def step(self, stage: str, argv: list[str], read_only: tuple[str, ...] = ()) -> None:
         """One command has run to its end. Raises Stopped with a cause and a remedy."""
-        number, began, kills = self.stages.index(stage) + 1, time.monotonic(), build_causes.oom_kills()
+        number, began, kills = self.stages.index(stage) + 1, time.monotonic(), causes.oom_kills()
         self.log.write(f"== {stage} {number} of {len(self.stages)}: {' '.join(argv)}\n".encode())
 
-        def told(line: str) -> None:
+        def progress(line: str) -> None:
             say(f"{stage} {number} of {len(self.stages)}, {duration(time.monotonic() - self.began)}: {line}")
 
-        status, said = build_container.run([*self.container(*read_only), *argv], self.log, told)
+        status, output = container.run([*self.command_line(*read_only), *argv], self.log, progress)
         self.seconds[stage] = round(time.monotonic() - began, 1)
         if status:
-            cause, remedy = build_causes.cause_of(status, said, build_causes.oom_kills() - kills)
+            cause, remedy = causes.cause_of(status, output, causes.oom_kills() - kills)
             remedy = STORE if stage == "reference" else remedy
-            raise Stopped(stage, cause, remedy, exit_status=status, log=said)
+            raise Stopped(stage, cause, remedy, exit_status=status, log=output)
 
-    def container(self, *read_only: str) -> list[str]:
-        return build_container.options(self.settings, self.staging, list(read_only))
+    def command_line(self, *read_only: str) -> list[str]:
+        """The start of a `docker run`; the command follows."""
+        return container.options(self.settings, self.staging, list(read_only))
 
     def answer(self, model: list[str], stage: str) -> None:
         """answers.jsonl, or reference.jsonl of the checkpoint, is in the staging directory."""
@@ -228,7 +229,7 @@ class Build:
         argv += ["--tokenizer", self.replay["checkpoint"], "--max-tokens", str(self.replay["max_tokens"])]
         argv += ["--tensor", str(self.replay["tensor"]), "--pipeline", str(self.replay["pipeline"])]
         self.step(stage, [*argv, "--output", str(self.work / name)], (str(REPLAY), self.replay["checkpoint"]))
-        build_result.plain(self.work / name)
+        result.require_plain_file(self.work / name)
         shutil.copyfile(self.work / name, self.staging / name)
 
     def reference_wanted(self) -> bool:
@@ -248,13 +249,15 @@ class Build:
         """Where the checkpoint's own answers to these prompts are kept."""
         asked = Path(self.replay["prompts"]).read_bytes() + f"\n{self.replay['max_tokens']}".encode()
         revision = Path(self.replay["checkpoint"]).name
-        return ROOT / "answers" / self.model / f"{revision}-{hashlib.sha256(asked).hexdigest()[:16]}.jsonl"
+        folder: Path = places.ROOT / "answers" / self.model
+        return folder / f"{revision}-{hashlib.sha256(asked).hexdigest()[:16]}.jsonl"
 
     def cache_reference(self) -> None:
+        """The checkpoint's answers are kept for the next build that asks the same."""
         self.cached().parent.mkdir(parents=True, exist_ok=True)
         new = self.cached().with_suffix(".new")
         shutil.copyfile(self.staging / "reference.jsonl", new)
-        build_result.flush(new)
+        flush(new, follow=False)
         new.rename(self.cached())
 
     def ranks(self) -> None:
@@ -264,20 +267,20 @@ class Build:
         if missing:
             log = (self.staging / "build.log").read_text(errors="replace")
             cause = f"the last step ended well and left no {', '.join(missing)}"
-            raise Stopped(self.settings["steps"][-1]["stage"], cause, build_causes.READ, 0, log)
+            raise Stopped(self.settings["steps"][-1]["stage"], cause, causes.READ, 0, log)
 
     def publish(self) -> None:
         """The engine is at its path, whole, even if the power goes now."""
         say("writing checksums")
         built = {
-            "began": build_result.moment(self.wall),
-            "ended": build_result.moment(time.time()),
+            "began": history.moment(self.wall),
+            "ended": history.moment(time.time()),
             "seconds": self.seconds,
             "driver": self.gpus[0].driver if self.gpus else "",
             "gpu": self.gpus[0].name if self.gpus else "",
             "tools": self.tools,
         }
-        build_result.publish(self.settings, self.staging, built)
+        result.publish(self.settings, self.staging, built)
         shutil.rmtree(self.failed, ignore_errors=True)
         say(f"published {self.settings['name']}, unsigned, after {duration(time.monotonic() - self.began)}")
 
@@ -286,7 +289,3 @@ def split(problem: str) -> tuple[str, str]:
     """A problem of build_room, its `try` row apart."""
     cause, _, remedy = problem.partition("\n  try     ")
     return cause, remedy
-
-
-if __name__ == "__main__":
-    sys.exit(main())

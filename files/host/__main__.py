@@ -1,0 +1,54 @@
+"""Starts one of a host's programs: python3 -B /usr/local/lib/enginehouse/host PROGRAM ARGUMENT…
+
+That path is a link to the version in force, and a deploy replaces the link by rename. So a program that runs keeps to
+the version it began with: its imports come from where the link led at its start, and that version is not removed while
+it runs (the publishing command asks for the lock that `hold` takes).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import importlib
+import os
+import sys
+
+PROGRAMS = {
+    "build": "host.build.main",
+    "clean-up": "host.clean_up",
+    "engine": "host.engine",
+    "fetch": "host.fetch",
+    "fetch-apt-key": "host.fetch_apt_key",
+    "gpu-state": "host.gpu_state",
+    "mig": "host.mig",
+    "prove": "host.prove",
+    "publish": "host.publish",
+    "pull": "host.pull",
+    "swap": "host.swap",
+    "undo": "host.undo",
+    "watch": "host.watch",
+}
+
+
+def main() -> int:
+    """The program's exit status; 64 where there is no such program."""
+    name, arguments = (sys.argv[1:2] or [""])[0], sys.argv[2:]
+    if name not in PROGRAMS:
+        print(f"{name or 'no program'}: the programs are {', '.join(PROGRAMS)}", file=sys.stderr)
+        return 64
+    return int(importlib.import_module(PROGRAMS[name]).main(arguments))
+
+
+def hold(version: str) -> int:
+    """A lock on this version that the kernel gives up with the process, however it ends."""
+    handle = os.open(version, os.O_RDONLY)
+    with contextlib.suppress(OSError):  # nothing of ours may fail to start for want of it
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    return handle
+
+
+if __name__ == "__main__":
+    here = os.path.dirname(os.path.realpath(__file__))
+    held = hold(here)
+    sys.path[0] = os.path.dirname(here)
+    sys.exit(main())

@@ -1,0 +1,73 @@
+"""What a power cut, a kill or a full disk must not spoil: files and directories written, replaced and removed."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import shutil
+from pathlib import Path
+
+
+def flush(path: Path, follow: bool = True) -> None:
+    """The file's content, or the directory's entries, would survive a power cut now.
+
+    Raises OSError where the disk could not keep it; without `follow` also where `path` is a link.
+    """
+    handle = os.open(path, os.O_RDONLY | (0 if follow else os.O_NOFOLLOW))
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def write(path: Path, content: bytes) -> None:
+    """The file holds `content`, on the disk. Its directory's entry may not be there yet."""
+    with path.open("wb") as handle:
+        handle.write(content)
+        handle.flush()
+        os.fsync(handle.fileno())
+
+
+def replace(path: Path, content: str) -> None:
+    """The file holds `content`; no reader sees half of it. After a power cut it may hold what it held before."""
+    new = path.with_name(f".{path.name}.new")
+    new.write_text(content)
+    new.rename(path)
+
+
+def replace_durably(path: Path, content: str) -> None:
+    """The file holds `content` even if the power goes now."""
+    new = path.with_name(f".{path.name}.new")
+    write(new, content.encode())
+    new.rename(path)
+    flush(path.parent)
+
+
+def set_aside(directory: Path) -> Path:
+    """The directory's new name, `.NAME.removing`: nobody finds half of one where a whole one was.
+
+    The new name is on the disk before the first file goes: after a power cut too. Raises OSError.
+    """
+    removing = directory.with_name(f".{directory.name}.removing")
+    directory.rename(removing)
+    flush(directory.parent)
+    return removing
+
+
+def remove(directory: Path) -> None:
+    """The directory is gone. Cut off, it is gone from under its name all the same.
+
+    What cannot be removed stays: who serves serves all the same.
+    """
+    with contextlib.suppress(OSError):
+        shutil.rmtree(set_aside(directory))
+
+
+def sha256(path: Path) -> str:
+    """The file's checksum. In chunks: Ubuntu 22.04 has Python 3.10, without hashlib.file_digest."""
+    digest = hashlib.sha256()
+    with path.open("rb") as content:
+        while chunk := content.read(1 << 22):
+            digest.update(chunk)
+    return digest.hexdigest()

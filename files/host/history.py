@@ -1,0 +1,32 @@
+"""history.jsonl: one line for everything that changed what a server of this host serves."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from typing import Any
+
+from host import places
+
+
+def now() -> str:
+    """Universal time, as a person and a program read it."""
+    return moment(time.time())
+
+
+def moment(seconds: float) -> str:
+    """A time since the epoch, as `now` writes it."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
+
+
+def record(entry: dict[str, Any]) -> str:
+    """Adds one line, on the disk. What went wrong, else empty: a full disk takes the line, and no server down."""
+    try:
+        with (places.ROOT / "history.jsonl").open("a") as history:
+            history.write(json.dumps(entry) + "\n")
+            history.flush()
+            os.fsync(history.fileno())
+    except OSError as problem:
+        return f"history.jsonl has no line of this: {problem}"
+    return ""

@@ -1,0 +1,22 @@
+"""Where things lie on this host. Read as `places.ROOT`, so that a test can put the host into a folder."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+ROOT = Path(os.environ.get("ENGINEHOUSE_ROOT", "/var/lib/enginehouse"))
+SETTINGS = Path(os.environ.get("ENGINEHOUSE_SETTINGS", "/etc/enginehouse"))
+RUNTIME = Path(os.environ.get("ENGINEHOUSE_RUNTIME", "/run/enginehouse"))
+PROGRAMS = Path(os.environ.get("ENGINEHOUSE_PROGRAMS", "/usr/local/lib/enginehouse"))
+UNITS = Path(os.environ.get("ENGINEHOUSE_UNITS", "/etc/systemd/system"))
+
+
+def server(name: str) -> Path:
+    """Directory with a server's `current`, `previous` and records."""
+    return ROOT / "servers" / name
+
+
+def release(release_id: str) -> Path:
+    """Directory of a published release."""
+    return ROOT / "releases" / release_id

@@ -1,0 +1,85 @@
+"""The host that is taken off: where things lie on it, what was there before us, and how its programs are asked.
+
+Only this package is sent to the host, so what it needs of others is written here once more.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+PREFIX = os.environ.get("ENGINEHOUSE_PREFIX", "")
+SETTINGS, DATA = f"{PREFIX}/etc/enginehouse", f"{PREFIX}/var/lib/enginehouse"
+BEFORE = Path(f"{SETTINGS}/before")
+LABELS = ("enginehouse.server", "enginehouse.build", "io.enginehouse.probe")
+ENVIRONMENT = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "NEEDRESTART_SUSPEND": "1", "LC_ALL": "C.UTF-8"}
+Step = tuple[str, Callable[[], object]]
+"""What goes, in words, and what makes it go."""
+
+
+def no_act() -> None:
+    """Nothing: of a step that only says what stays."""
+
+
+def recorded(name: str) -> set[str]:
+    """A list of the record; empty without one."""
+    path = BEFORE / name
+    return set(path.read_text().split()) if path.exists() else set()
+
+
+def docker(*words: str) -> list[str]:
+    """The engine's lines; none where there is no engine."""
+    return run("docker", *words).splitlines()
+
+
+def run(*command: str) -> str:
+    """Standard output; a program that is not there, or says no, says nothing."""
+    try:
+        return subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, check=False).stdout
+    except OSError:
+        return ""
+
+
+def empty(*paths: str) -> None:
+    """The directories are gone; of one that is a mount point the content."""
+    for path in paths:
+        if path == DATA and os.path.isdir(path):
+            set_aside(Path(path))
+        if os.path.ismount(path):
+            for inner in Path(path).iterdir():
+                shutil.rmtree(inner) if inner.is_dir() and not inner.is_symlink() else inner.unlink()
+        else:
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def set_aside(data: Path) -> None:
+    """Nothing of it has its name any more: a deploy after a removal that was cut takes nothing half for whole."""
+    folders = [path for path in data.iterdir() if path.is_dir() and not path.is_symlink() and path.name[0] != "."]
+    for folder in folders:
+        gone = folder.with_name(f".{folder.name}.removing")
+        shutil.rmtree(gone, ignore_errors=True)
+        with contextlib.suppress(OSError):  # one that is mounted there has to keep its name
+            folder.rename(gone)
+    os.sync()
+
+
+def remove_empty(*folders: Path) -> None:
+    """Those of the folders that hold nothing are gone, in this order."""
+    for folder in folders:
+        if folder.is_dir() and not any(folder.iterdir()):
+            folder.rmdir()
+
+
+def gib(path: str) -> float:
+    """GiB of disk a directory takes."""
+    cells = run("du", "-s", "--block-size=1M", path).split()
+    return round(int(cells[0]) / 1024, 1) if cells else 0.0
+
+
+def contents(path: str) -> str:
+    """Names in a directory; nothing where there is none."""
+    return ", ".join(sorted(os.listdir(path))) if os.path.isdir(path) else ""

@@ -1,0 +1,147 @@
+"""Packages that this project installed, told from those that were there by the record of the host as it was."""
+
+from __future__ import annotations
+
+import fnmatch
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from host.removal.ground import (
+    BEFORE,
+    ENVIRONMENT,
+    LABELS,
+    PREFIX,
+    Step,
+    contents,
+    docker,
+    empty,
+    no_act,
+    recorded,
+    run,
+)
+
+FAMILIES = {
+    "Docker": r"docker-ce(-cli)?|docker\.io|docker-cli|containerd(\.io)?|runc",
+    "the container toolkit": r"(lib)?nvidia-container.*",
+    "the driver": r"(lib)?nvidia-(?!container).*|libcuda1|cuda-.*|firmware-nvidia.*|linux-headers-.*"
+    r"|linux-(modules|objects|signatures)-nvidia-.*",
+    **{name: re.escape(name) for name in ("ca-certificates", "curl", "iptables", "nftables", "openssh-client")},
+    **{name: re.escape(name) for name in ("rsync", "systemd-timesyncd", "e2fsprogs", "xfsprogs", "python3")},
+}
+
+
+def packages(docker_roots: list[str], is_ours: bool) -> Iterator[Step]:
+    """What the project installed, family by family; holds it set on what stays are lifted."""
+    if not BEFORE.exists() or (BEFORE / "late").exists():
+        if is_ours:
+            yield "stays: every package; what was here before the first deploy is not recorded", no_act
+        return
+    before = recorded("packages")
+    held = sorted(set(run("apt-mark", "showhold").split()) - recorded("holds"))
+    if held:
+        yield f"holds: {', '.join(held)}", lambda: run("apt-mark", "unhold", *held)
+    going, reasons = chosen(before)
+    yield from ((f"stays: {why}", no_act) for why in reasons)
+    if going:
+        families = "; ".join(f"{family}: {' '.join(names)}" for family, names in going.items())
+        names = [name for family in going.values() for name in family]
+        yield f"packages (what is loaded of them stays until the next boot): {families}", lambda: purge(names, before)
+    if "Docker" in going:
+        yield from after_docker(docker_roots)
+    if "the driver" in going:
+        yield from account("nvidia-persistenced", "users", "userdel")
+
+
+def chosen(before: set[str]) -> tuple[dict[str, list[str]], list[str]]:
+    """Packages that go, by family, and what stays with the reason."""
+    now = installed() - before
+    new = {family: sorted(name for name in now if re.fullmatch(names, name)) for family, names in FAMILIES.items()}
+    new, reasons = {family: names for family, names in new.items() if names}, list[str]()
+    if not new:
+        return {}, []
+    if "Docker" in new and (others := foreign_containers()):
+        reasons.append(f"Docker ({', '.join(new.pop('Docker'))}), because of {', '.join(others)}")
+    if who_needs([name for names in new.values() for name in names], before):
+        for family, names in list(new.items()):
+            if others := who_needs(names, before):
+                reasons.append(f"{family} ({', '.join(new.pop(family))}), because of {', '.join(others)}")
+    return new, reasons
+
+
+def after_docker(roots: list[str]) -> Iterator[Step]:
+    """What its packages leave behind."""
+    known = recorded("paths")
+    used = [path for path in roots if path.removeprefix(PREFIX) not in known and contents(path)]
+    if used:
+        yield f"images and containers: {', '.join(used)}", lambda: empty(*used)
+    yield from account("docker", "groups", "groupdel")
+    specification = Path(f"{PREFIX}/var/run/cdi/nvidia.yaml")
+    if specification.exists():
+        yield f"file: {specification}", specification.unlink
+
+
+def account(name: str, kind: str, program: str) -> Iterator[Step]:
+    """A user or group that was not there before."""
+    if name not in recorded(kind):
+        yield f"{kind}: {name}", lambda: run(program, name)
+
+
+def roots_of_docker() -> list[str]:
+    """Where it keeps images."""
+    try:
+        root = json.loads(Path(f"{PREFIX}/etc/docker/daemon.json").read_text()).get("data-root", "")
+    except (OSError, ValueError):
+        root = ""
+    return [f"{PREFIX}{root or '/var/lib/docker'}", f"{PREFIX}/var/lib/containerd"]
+
+
+def who_needs(names: list[str], before: set[str]) -> list[str]:
+    """Packages of others that would go too: there before, or installed by hand since and none of our families."""
+    simulated = run("apt-get", "--simulate", "--allow-change-held-packages", "purge", *names)
+    gone = set(re.findall(r"(?m)^(?:Remv|Purg) (\S+)", simulated)) - set(names)
+    automatic = set(run("apt-mark", "showauto").split())
+    ours = {name for name in gone if any(re.fullmatch(names, name) for names in FAMILIES.values())}
+    return sorted((gone & before) | (gone - automatic - ours))
+
+
+def purge(names: list[str], before: set[str]) -> None:
+    """The packages are gone, and what was installed with them and nobody needs any more."""
+    idle = unneeded()
+    shipped = re.findall(r"(?m)/systemd/system/([^/\n]+\.(?:service|socket|path|timer))$", run("dpkg", "-L", *names))
+    run("systemctl", "disable", *shipped)  # not every package takes back the links it made
+    apt("purge", "--allow-change-held-packages", *names)
+    for _ in range(5):
+        spare = sorted((unneeded() - idle) - before)
+        if not spare:
+            return
+        apt("purge", "--allow-change-held-packages", *spare)
+
+
+def unneeded() -> set[str]:
+    """Installed with something that is gone. Not kept for a mere suggestion: nobody had asked for them before us."""
+    without = [f"-oAPT::AutoRemove::{kind}Important=false" for kind in ("Suggests", "Recommends")]
+    return set(re.findall(r"(?m)^Remv (\S+)", run("apt-get", "--simulate", *without, "autoremove")))
+
+
+def foreign_containers() -> list[str]:
+    """Names of containers that are not ours."""
+    listed = docker("ps", "--all", "--format", "{{.Names}}\t{{.Labels}}")
+    return [f"container {line.split()[0]}" for line in listed if not any(label in line for label in LABELS)]
+
+
+def installed() -> set[str]:
+    """Names of all packages of the host."""
+    listed = run("dpkg-query", "-W", "-f=${db:Status-Abbrev} ${Package}\n")
+    return {line[3:].strip() for line in listed.splitlines() if fnmatch.fnmatch(line[:2], "[hi]i")}
+
+
+def apt(*words: str) -> None:
+    """apt-get that waits for its lock and asks nothing; what it says is shown where it fails."""
+    options = ["-y", "-q", "-o", "DPkg::Lock::Timeout=600", "-o", "Dpkg::Options::=--force-confold"]
+    ran = subprocess.run(["apt-get", *options, *words], env=ENVIRONMENT, capture_output=True, text=True, check=False)
+    if ran.returncode:
+        sys.exit(f"apt-get {' '.join(words)}: {ran.stdout[-2000:]}{ran.stderr[-2000:]}")

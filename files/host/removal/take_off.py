@@ -1,0 +1,170 @@
+"""Takes off a host what this project put there, and nothing else. Run on standard input by the role removal.
+
+    list       one line per thing that would go, or that stays and why; nothing is touched
+    remove     the same lines, and it is gone; cut off in the middle, the next call does the rest
+
+What is ours is told by name (units, programs, settings, apt files, data), and for packages and merged settings by the
+record of the host as it was before the first deploy (/etc/enginehouse/before, remember.sh). Without a record, packages,
+daemon.json and apt's own files stay. A package that something of somebody else needs stays, and so does Docker while
+containers of others exist. The record goes last.
+"""
+
+from __future__ import annotations
+
+import functools
+import glob
+import json
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from host.removal.ground import (
+    DATA,
+    LABELS,
+    PREFIX,
+    SETTINGS,
+    Step,
+    contents,
+    docker,
+    empty,
+    gib,
+    recorded,
+    remove_empty,
+    run,
+)
+from host.removal.packages import packages, roots_of_docker
+from host.removal.put_back import apt_sources, merged_settings
+
+SYSTEMD = f"{PREFIX}/etc/systemd/system"
+UNITS = ("triton@*", "enginehouse-*")
+FILES = (
+    *(f"{SYSTEMD}/{unit}" for unit in UNITS),
+    *(f"{SYSTEMD}/*.wants/{unit}" for unit in UNITS),
+    f"{SYSTEMD}/nvidia-persistenced.service.d/52-enginehouse.conf",
+    f"{PREFIX}/etc/systemd/journald.conf.d/52-enginehouse.conf",
+    f"{PREFIX}/etc/apt/apt.conf.d/52enginehouse-*",
+    f"{PREFIX}/etc/apt/sources.list.d/enginehouse-*",
+    f"{PREFIX}/etc/apt/keyrings/enginehouse-*",
+    f"{PREFIX}/etc/needrestart/conf.d/52-enginehouse-*",
+    f"{PREFIX}/etc/modprobe.d/enginehouse-*",
+    f"{PREFIX}/usr/local/lib/enginehouse",
+    *(f"{PREFIX}/etc/{depth}*.enginehouse-{half}" for depth in ("*/", "*/*/") for half in ("new", "undo")),
+    f"{PREFIX}/run/enginehouse",
+    f"{PREFIX}/run/enginehouse-*",
+)
+EMPTIED = ("nvidia-persistenced.service.d", "../journald.conf.d", "../../needrestart/conf.d", "../../needrestart")
+OWN_RULE = "enginehouse: no way out"
+FSTAB_END = "nofail,x-systemd.device-timeout=30s 0 2"
+
+
+def main(arguments: list[str]) -> int:
+    """0: every step was said, and of `remove` done."""
+    for sentence, act in steps():
+        print(sentence, flush=True)
+        if arguments == ["remove"]:
+            act()
+    return 0
+
+
+def steps() -> Iterator[Step]:
+    """Everything that goes, in this order: who uses a thing before the thing, the record last."""
+    yield from units()
+    yield from containers()
+    yield from firewall_rules()
+    yield from images()
+    yield from merged_settings()
+    yield from apt_sources()
+    yield from disk()
+    docker_roots, is_ours = roots_of_docker(), bool(contents(DATA))  # asked before they go
+    yield from files()
+    if contents(DATA):
+        yield f"data: {DATA} ({gib(DATA)} GiB: {contents(DATA)})", lambda: empty(DATA)
+    yield from packages(docker_roots, is_ours)
+    if Path(SETTINGS).exists():
+        yield f"settings: {SETTINGS}", lambda: shutil.rmtree(SETTINGS)
+
+
+def units() -> Iterator[Step]:
+    """Servers, timers, long work: stopped, and started by nothing any more."""
+    listed = run("systemctl", "list-units", "--all", "--plain", "--no-legend", *UNITS).splitlines()
+    names = sorted(line.split()[0] for line in listed if line.strip() and line.split()[1] != "not-found")
+    if names:
+        # Timers first, or one fires between. What starts them at boot goes with the files.
+        ordered = sorted(names, key=lambda name: (not name.endswith(".timer"), name))
+        yield f"units: {', '.join(names)}", lambda: run("systemctl", "stop", *ordered)
+
+
+def containers() -> Iterator[Step]:
+    """Containers, probes and the network of ours."""
+    ids = [line for label in LABELS for line in docker("ps", "--all", "--quiet", "--filter", f"label={label}")]
+    if ids:
+        yield f"containers: {len(ids)}", lambda: docker("rm", "--force", *ids)
+    if docker("network", "ls", "--quiet", "--filter", "name=^enginehouse$"):
+        yield "network: enginehouse", lambda: docker("network", "rm", "enginehouse")
+
+
+def firewall_rules() -> Iterator[Step]:
+    """The rules that keep containers from calling out."""
+    rules = [rule for rule in run("iptables", "-w", "-S").splitlines() if OWN_RULE in rule]
+
+    def delete() -> None:
+        for rule in rules:
+            words = re.findall(r'"[^"]*"|\S+', rule)
+            run("iptables", "-w", "-D", *(word.strip('"') for word in words[1:]))
+
+    if rules:
+        yield f"iptables: {len(rules)} rules of {OWN_RULE!r}", delete
+
+
+def images() -> Iterator[Step]:
+    """Images this project pulled."""
+    records = [Path(path) for path in sorted(glob.glob(f"{DATA}/images/*.json"))]
+    for reference in [json.loads(record.read_text())["reference"] for record in records]:
+        if docker("image", "inspect", "--format", "{{.Id}}", reference):
+            yield f"image: {reference}", functools.partial(docker, "image", "rm", reference)
+
+
+def disk() -> Iterator[Step]:
+    """The data disk is no longer mounted; its file system stays, because what is on it may be somebody's by now."""
+    table, mount = Path(f"{PREFIX}/etc/fstab"), "/var/lib/enginehouse"
+    # As adopt-disk wrote it, and nobody changed it since: the same options for another mount are somebody else's.
+    written = rf"UUID=[^ ]+ {re.escape(mount)} (ext4|xfs) defaults,noatime,(x-systemd[^ ]+,)?{FSTAB_END}\n?"
+    lines = table.read_bytes().splitlines(keepends=True) if table.exists() else []
+    ours = [line for line in lines if re.fullmatch(written.encode(), line)]
+    if ours:
+
+        def unmount() -> None:
+            empty(f"{DATA}/docker", f"{DATA}/containerd", DATA)
+            run("umount", mount)
+            new = table.with_name("fstab.enginehouse-new")
+            shutil.copy2(table, new)
+            new.write_bytes(b"".join(line for line in table.read_bytes().splitlines(keepends=True) if line not in ours))
+            new.rename(table)
+
+        yield f"disk: {mount} is emptied of ours and unmounted; its file system stays", unmount
+
+
+def files() -> Iterator[Step]:
+    """Programs, units, apt's and other programs' files of ours."""
+    ours = sorted(path for pattern in FILES for path in glob.glob(pattern))
+    if not ours:
+        return
+
+    def remove() -> None:
+        for path in ours:
+            shutil.rmtree(path) if os.path.isdir(path) and not os.path.islink(path) else os.unlink(path)
+        known = recorded("paths")
+        for name in EMPTIED:
+            folder = os.path.normpath(f"{SYSTEMD}/{name}")
+            if folder.removeprefix(PREFIX) not in known:
+                remove_empty(Path(folder))
+        run("systemctl", "daemon-reload")
+        run("systemctl", "reset-failed", *UNITS)
+        if any("journald" in path for path in ours):
+            run("systemctl", "try-restart", "systemd-journald.service")
+        if any("modprobe.d" in path for path in ours):
+            run("update-initramfs", "-u")
+
+    yield f"files: {', '.join(ours)}", remove

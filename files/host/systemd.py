@@ -1,0 +1,44 @@
+"""What systemd is asked and told: units, and the status line of the unit that this program runs in."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+
+Properties = dict[str, str]
+
+
+def systemctl(*words: str) -> int:
+    """Exit status of systemctl. What became of a unit is looked at afterwards, so its words are not kept."""
+    return subprocess.run(["systemctl", *words], check=False, stderr=subprocess.DEVNULL).returncode
+
+
+def show(unit: str, *properties: str) -> Properties:
+    """The unit's properties as systemd tells them; empty texts where it tells none."""
+    asked = ["systemctl", "show", "-p", ",".join(properties), unit]
+    output = subprocess.run(asked, capture_output=True, text=True, check=False).stdout
+    values = dict(line.split("=", 1) for line in output.splitlines() if "=" in line)
+    return {name: values.get(name, "") for name in properties}
+
+
+def active_states(*units: str) -> list[str]:
+    """What systemd says of each unit: active, inactive, failed …; "unknown" where it says nothing."""
+    asked = subprocess.run(["systemctl", "is-active", *units], capture_output=True, text=True, check=False)
+    return [*asked.stdout.split(), *["unknown"] * len(units)][: len(units)]
+
+
+def has_job(properties: Properties) -> bool:
+    """True if systemd is about to start or stop the unit whose `Job` was asked for."""
+    return properties["Job"] not in ("", "0")
+
+
+def say(status: str, also_print: bool = False) -> None:
+    """The status line of the unit this runs in; printed where there is none, or where the journal wants it too."""
+    address = os.environ.get("NOTIFY_SOCKET")
+    if not address or also_print:
+        print(status, flush=True)
+    if address:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as channel:
+            channel.connect("\0" + address[1:] if address.startswith("@") else address)
+            channel.send(f"STATUS={status}".encode())

@@ -1,0 +1,33 @@
+"""The program that takes a host off, as one text: its modules, each run in its own name before those that import it."""
+
+from __future__ import annotations
+
+from roles.texts import HERE
+
+MODULES = (
+    "host",
+    "host.removal",
+    "host.removal.ground",
+    "host.removal.packages",
+    "host.removal.put_back",
+    "host.removal.take_off",
+)
+"""In the order of their imports."""
+TEXT = """#!/usr/bin/python3
+import sys, types
+for name, source in {sources!r}:
+    module = sys.modules[name] = types.ModuleType(name)
+    exec(compile(source, name, "exec"), module.__dict__)
+sys.exit(module.main(sys.argv[1:]))
+"""
+
+
+def program() -> str:
+    """For `python3 - list` or `python3 - remove`. It writes nothing on the host to run: the disk may be full."""
+    sources = [(name, (HERE / "files" / _path(name)).read_text()) for name in MODULES]
+    return TEXT.format(sources=sources)
+
+
+def _path(name: str) -> str:
+    is_package = any(other.startswith(f"{name}.") for other in MODULES)
+    return f"{name.replace('.', '/')}/__init__.py" if is_package else f"{name.replace('.', '/')}.py"

@@ -1,0 +1,84 @@
+"""A host that the version before deployed to: its units name loose programs, ours one package."""
+
+from __future__ import annotations
+
+import runpy
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+from unittest import mock
+
+import pytest
+
+from deploy.spec import Firewall
+from host.loose import NAMES
+from roles import foundation, places, preflight
+from roles.texts import HERE
+from roles.triton import operations
+from tests.roles.fake import Ran, run
+from tests.roles.triton import test_role
+
+UNITS, HOSTS = places.UNITS, ("@fake/host",)
+MINE = replace(test_role.MINE, firewall=Firewall(allow=("10.0.0.0/8",)))
+OLD = "0" * 64
+"""The digest of a unit of the version before: another one than ours."""
+PUBLISHED = "Programs | Publish the programs of the host"
+
+
+@pytest.fixture(autouse=True)
+def someone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who asks does not depend on who runs the tests."""
+    monkeypatch.setattr(operations, "who", lambda: "me@here")
+    monkeypatch.setattr(operations, "token_hex", lambda _: "mine")
+
+
+def deploy() -> None:
+    """deploy.py itself, on a host whose hardware, driver and Docker are as they should be."""
+    plan = SimpleNamespace(for_host=lambda _: MINE, hosts=HOSTS, waves=(HOSTS,), slices=[MINE], digest="plan-1")
+    with (
+        mock.patch("deploy.edge.inventory.planned", lambda *_: plan),
+        mock.patch.object(preflight, "confirm", lambda _: None),
+        mock.patch.object(foundation, "apply", lambda *_, **__: []),
+    ):
+        runpy.run_path(str(HERE / "deploy.py"))
+
+
+def brought_over(**options: Any) -> Ran:
+    """A deploy to a host whose every unit is the version before's; it has none of our programs."""
+    names = ("triton@.service", "enginehouse-swap@.service", "enginehouse-pull@.service",
+             "enginehouse-weights@.service", "enginehouse-watch@.service",
+             "enginehouse-gpu-state.service", "enginehouse-undo.service",
+             "enginehouse-swap@.service.d/52-enginehouse-gate.conf")  # fmt: skip
+    served = "release=old\nserver=main\ncurrent=old\nprevious=\nactive=active\nenabled=enabled\nswap=inactive\n"
+    answers = test_role.told("\n".join(f"{OLD} 644 root {UNITS}/{name}" for name in names), "key=abc\nproven", served)
+    return run(
+        deploy,
+        answers=answers | {"states=active": "triton@main.service", "ssh-ports": "value\tssh-ports\t22"},
+        **options,
+    )
+
+
+def test_the_programs_are_published_before_any_unit_names_them() -> None:
+    ran = brought_over()
+    naming = [step.name for step in ran.steps if any(f"{places.PROGRAMS}/host " in text for text in step.commands)]
+    assert naming and ran.operations.index(PUBLISHED) < min(ran.operations.index(name) for name in naming)
+
+
+def test_its_server_is_swapped_once() -> None:
+    ran = brought_over()
+    assert [command for command in ran.commands if "start --no-block enginehouse-swap@" in command] == [
+        "{ systemctl reset-failed enginehouse-swap@main.service 2>/dev/null || true; }"
+        " && systemctl start --no-block enginehouse-swap@main.service"
+    ]
+
+
+def test_every_unit_that_named_a_loose_program_is_replaced() -> None:
+    written = "\n".join(brought_over().commands)
+    assert f"{places.PROGRAMS}/host " in written
+    assert not [line for line in written.splitlines() if line.startswith("Exec") and ".py" in line]
+
+
+def test_nothing_of_the_version_before_is_removed_before_the_clean_up_at_the_end() -> None:
+    """Its units, which would be taken back if nobody got in again, need its programs."""
+    commands = brought_over().commands
+    assert not [name for name in NAMES if any(f"{places.PROGRAMS}/{name}" in command for command in commands)]
