@@ -52,7 +52,7 @@ def _on_gpu(recipe: Recipe, served: Served, server: Server, gpu: GPU) -> Iterato
 
 def _on_host(recipe: Recipe, served: Served, server: Server, host: Host, fleet: Fleet) -> Iterator[Refusal]:
     wanted, declared = build_host_mib(recipe, served), host.machine.memory_mib
-    if not declared or wanted <= declared or any(_builds_for(one, host, wanted) for one in fleet.hosts):
+    if not declared or wanted <= declared or any(_builds_for(other, host, wanted) for other in fleet.hosts):
         return
     yield refuse(
         "build-beyond-host",

@@ -22,21 +22,24 @@ def disk_problems(host: Host, surroundings: Surroundings) -> Iterator[Refusal]:
     if row is None or not host.machine.disk_mib or host.machine.data_disk:
         return
     image = image_of(host, row)
-    served = [(server, serve(model, surroundings)) for server in host.servers for model in server.models]
-    directories = shared_directories(one for _server, one in served if one)
-    found = [
-        weights for _server, one in served if one for weights in all_weights_of(replace(one, directories=directories))
+    served_models = [(server, serve(model, surroundings)) for server in host.servers for model in server.models]
+    directories = shared_directories(served for _server, served in served_models if served)
+    checkpoints = [
+        weights
+        for _server, served in served_models
+        if served
+        for weights in all_weights_of(replace(served, directories=directories))
     ]
-    weights = list({(one.model, one.revision): one for one in found}.values())
+    weights = list({(checkpoint.model, checkpoint.revision): checkpoint for checkpoint in checkpoints}.values())
     engines = {
-        recipe.model: (engine_mib(recipe, one), scratch_mib(recipe, one))
-        for server, one in served
-        if one and isinstance(one.model, LLM) and is_compiled(one, image.trtllm)
-        for recipe in recipes_of(one, server, image.trtllm)
+        recipe.model: (engine_mib(recipe, served), scratch_mib(recipe, served))
+        for server, served in served_models
+        if served and isinstance(served.model, LLM) and is_compiled(served, image.trtllm)
+        for recipe in recipes_of(served, server, image.trtllm)
     }
     needed = disk_needed_mib(image, weights, engines.values())
     if host.machine.disk_mib < needed:
-        sizes = " · ".join(f"{one.model} {one.size_mib:,}" for one in weights)
+        sizes = " · ".join(f"{checkpoint.model} {checkpoint.size_mib:,}" for checkpoint in weights)
         sizes += "".join(f" · engine {name} {size:,} (+{more:,})" for name, (size, more) in engines.items())
         unpacked = f"image {IMAGE_UNPACK_FACTOR} x {image.size_mib:,} while it unpacks"
         yield refuse(

@@ -75,8 +75,8 @@ def _gaps(placed: Placed) -> Iterator[Refusal]:
         return
     if PRECISIONS[precision_of(placed.served)].stored not in ("", placed.served.shape.quantisation):
         return
-    found: dict[str, Gap] = {}
+    gaps: dict[str, Gap] = {}
     for recipe in recipes_of(placed.served, placed.server, placed.trtllm):
-        found |= {gap.problem: gap for gap in gaps_of(recipe)}
-    for gap in found.values():
+        gaps |= {gap.problem: gap for gap in gaps_of(recipe)}
+    for gap in gaps.values():
         yield placed.no(gap.kind, gap.problem, gap.field, seen=gap.seen, wanted=gap.wanted, attempt=gap.attempt)

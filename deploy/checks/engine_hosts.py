@@ -153,16 +153,18 @@ def _host_memory(host: Host, surroundings: Surroundings) -> Iterator[Refusal]:
         return
     pinned = {}
     for server in host.servers:
-        served = [one for one in (serve(model, surroundings) for model in server.models) if one]
+        served = [
+            served_model for served_model in (serve(model, surroundings) for model in server.models) if served_model
+        ]
         pinned[server.name] = host_mib(server, served)
     total, room = sum(pinned.values()), host.machine.memory_mib - HOST_KEPT_MIB
     if total and total > room:
-        each = " · ".join(f"{name} {size:,}" for name, size in pinned.items() if size)
+        sizes = " · ".join(f"{name} {size:,}" for name, size in pinned.items() if size)
         yield refuse(
             "host-memory",
             f"key/value blocks and adapters pin {total:,} MiB of a host with {host.machine.memory_mib:,}",
             where="machine.memory_mib",
-            seen=f"{each}: host_mib of each model, once for every rank",
+            seen=f"{sizes}: host_mib of each model, once for every rank",
             wanted=f"at most {max(room, 0):,}: {host.machine.memory_mib:,} less {HOST_KEPT_MIB:,} for everything else",
             attempt="a smaller KVCache(host_mib=…) or LoRA(host_mib=…)",
         )

@@ -34,13 +34,13 @@ from deploy.versions import version
 
 def judge(fleet: Fleet, surroundings: Surroundings) -> list[Refusal]:
     """Every refusal of every host, each one once."""
-    found = [*fleet.unread, *(("", problem) for problem in rollout_problems(fleet.rollout))]
+    refusals = [*fleet.unread, *(("", problem) for problem in rollout_problems(fleet.rollout))]
     if not fleet.hosts and not fleet.unread:
-        found.append(("", no_hosts()))
+        refusals.append(("", no_hosts()))
     for host in fleet.hosts:
         problems = [*host_problems(host, surroundings), *building_problems(host, fleet, surroundings)]
-        found += [(host.name, problem) for problem in problems]
-    return together(found)
+        refusals += [(host.name, problem) for problem in problems]
+    return together(refusals)
 
 
 def host_problems(host: Host, surroundings: Surroundings) -> Iterator[Refusal]:

@@ -100,7 +100,7 @@ def _is_wide(written: str) -> bool:
 
 def _networks(firewall: Firewall) -> Iterator[Refusal]:
     lists = {"allow": firewall.allow, "metrics": firewall.metrics, "ssh": firewall.ssh}
-    lists |= {f"open[{number}].sources": each.sources for number, each in enumerate(firewall.open)}
+    lists |= {f"open[{number}].sources": rule.sources for number, rule in enumerate(firewall.open)}
     for name, networks in lists.items():
         for written in networks:
             yield from _network(written, f"firewall.{name}")

@@ -30,8 +30,8 @@ def llm_problems(host: Host, server: Server, served: Served, model: LLM) -> Iter
     if not placed.path:  # said already; what a path would take makes no sense without one
         return
     checks = (parallel_problems, precision_problems, speculation_problems, lora_problems, engine_problems)
-    found = [problem for problems in checks for problem in problems(placed)]
-    yield from found or flag_problems(placed)  # commands are written last, of what is fine in itself
+    refusals = [problem for problems in checks for problem in problems(placed)]
+    yield from refusals or flag_problems(placed)  # commands are written last, of what is fine in itself
 
 
 def _lengths(server: Server, served: Served, model: LLM) -> Iterator[Refusal]:

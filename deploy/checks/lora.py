@@ -92,23 +92,23 @@ def _adapters(placed: Placed, lora: LoRA) -> Iterator[Refusal]:
             wanted="one Adapter or more",
             attempt='Adapter(name="support", task_id=1, weights=Weights.hub(…)), or leave lora out',
         )
-    names, numbers = [one.name for one in lora.adapters], [one.task_id for one in lora.adapters]
-    for one in lora.adapters:
-        if not NAME.fullmatch(one.name):
+    names, numbers = [adapter.name for adapter in lora.adapters], [adapter.task_id for adapter in lora.adapters]
+    for adapter in lora.adapters:
+        if not NAME.fullmatch(adapter.name):
             yield placed.no(
                 "bad-name",
-                f"{one.name!r} cannot name an adapter and a directory",
-                f'lora.adapters["{one.name}"].name',
-                seen=repr(one.name),
+                f"{adapter.name!r} cannot name an adapter and a directory",
+                f'lora.adapters["{adapter.name}"].name',
+                seen=repr(adapter.name),
                 wanted="letters, digits, inner dots, hyphens and underscores, 64 at most",
                 attempt="rename it",
             )
-        if not 1 <= one.task_id < 2**63:
+        if not 1 <= adapter.task_id < 2**63:
             yield placed.no(
                 "out-of-range",
-                f"adapter {one.name} has task id {one.task_id}",
-                f'lora.adapters["{one.name}"].task_id',
-                seen=str(one.task_id),
+                f"adapter {adapter.name} has task id {adapter.task_id}",
+                f'lora.adapters["{adapter.name}"].task_id',
+                seen=str(adapter.task_id),
                 wanted="1 or more: 0 is what requests without an adapter send",
                 attempt=f"task_id={max(numbers) + 1 if max(numbers) > 0 else 1}",
             )
@@ -122,7 +122,7 @@ def _twice(placed: Placed, field: str, values: Sequence[str | int], attempt: str
             f"duplicate-adapter-{field.replace('_', '-')}",
             f"two adapters have {field} {value!r}",
             "lora.adapters",
-            seen=", ".join(str(one) for one in values),
+            seen=", ".join(str(given) for given in values),
             wanted="one each: a request names one adapter by it",
             attempt=attempt,
         )

@@ -24,11 +24,13 @@ def memory_problems(host: Host, surroundings: Surroundings) -> Iterator[Refusal]
         greedy = list(_several_leftovers(server))
         yield from greedy
         served = [serve(model, surroundings) for model in server.models]
-        known = [one for one in served if one]
+        known = [served_model for served_model in served if served_model]
         impossible = any(shape_problems(server, model) for model in server.models)
         if impossible or greedy or not gpu or not server.gpus or not known or len(known) < len(served):
             continue
-        if any(KINDS.get(one.architecture.kind) != type(one.model).__name__ for one in known):
+        if any(
+            KINDS.get(served_model.architecture.kind) != type(served_model.model).__name__ for served_model in known
+        ):
             continue
         budget = server_budget(server, known, gpu, trtllm)
         yield from _fits(server, known, budget) if budget.left_mib < 0 else _one_sequence(server, known, budget)
@@ -61,13 +63,13 @@ def _fits(server: Server, served: list[Served], budget: ServerBudget) -> Iterato
 
 def _shrink(served: list[Served], budget: ServerBudget) -> str:
     """The smallest change that fits: one stream or fewer cache tokens if that is enough, else a model less."""
-    for one, share in zip(served, budget.shares, strict=True):
-        if isinstance(one.model, Encoder) and one.model.streams > 1:
-            spare = share.memory.workspace_mib * (one.model.streams - 1) // one.model.streams
+    for served_model, share in zip(served, budget.shares, strict=True):
+        if isinstance(served_model.model, Encoder) and served_model.model.streams > 1:
+            spare = share.memory.workspace_mib * (served_model.model.streams - 1) // served_model.model.streams
             if spare + budget.left_mib >= 0:
-                return f"streams=1 for {one.model.name}, or one model fewer on this GPU"
-    for one, share in zip(served, budget.shares, strict=True):
-        model, spare = one.model, share.memory.kv_cache_mib + budget.left_mib
+                return f"streams=1 for {served_model.model.name}, or one model fewer on this GPU"
+    for served_model, share in zip(served, budget.shares, strict=True):
+        model, spare = served_model.model, share.memory.kv_cache_mib + budget.left_mib
         tokens = memory.kv_tokens_in(spare, share.kv_bytes_per_token) if share.kv_bytes_per_token else 0
         if isinstance(model, LLM) and tokens >= model.max_seq_len:
             return f"KVCache(tokens={tokens}) for {model.name}, or one model fewer on this GPU"
@@ -75,8 +77,8 @@ def _shrink(served: list[Served], budget: ServerBudget) -> str:
 
 
 def _one_sequence(server: Server, served: list[Served], budget: ServerBudget) -> Iterator[Refusal]:
-    for one, share in zip(served, budget.shares, strict=True):
-        model = one.model
+    for served_model, share in zip(served, budget.shares, strict=True):
+        model = served_model.model
         if (
             not isinstance(model, LLM)
             or model.kv_cache.tokens is not None

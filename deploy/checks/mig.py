@@ -59,9 +59,9 @@ def _unknown(host: Host, name: str) -> Refusal:
 
 def _together(host: Host, profiles: list[MigProfile]) -> Iterator[Refusal]:
     if places(profiles) is None:
-        compute = sum(one.compute_slices for one in profiles)
-        memory = sum(one.memory_slices for one in profiles)
-        starts = "; ".join(_room(one) for one in dict.fromkeys(profiles))
+        compute = sum(profile.compute_slices for profile in profiles)
+        memory = sum(profile.memory_slices for profile in profiles)
+        starts = "; ".join(_room(profile) for profile in dict.fromkeys(profiles))
         yield refuse(
             "mig-does-not-fit",
             f"{' + '.join(host.machine.mig)} do not fit on one {GPUS[host.machine.gpu].title}",
@@ -72,37 +72,37 @@ def _together(host: Host, profiles: list[MigProfile]) -> Iterator[Refusal]:
         )
         return
     ordered = sorted(profiles, key=rank)
-    if [rank(one) for one in profiles] != [rank(one) for one in ordered]:
+    if [rank(profile) for profile in profiles] != [rank(profile) for profile in ordered]:
         yield refuse(
             "mig-order",
             "the driver numbers larger instances first, so a server's gpus would count others than written here",
             where=WHERE,
             seen=str(host.machine.mig),
             wanted="the larger profile before the smaller",
-            attempt=f"mig={tuple(one.name for one in ordered)}",
+            attempt=f"mig={tuple(profile.name for profile in ordered)}",
         )
 
 
 def _without_the_last(profiles: list[MigProfile]) -> tuple[str, ...]:
     """The longest beginning that fits, in the driver's order."""
     kept: list[MigProfile] = []
-    for one in profiles:
-        if places([*kept, one]) is not None:
-            kept.append(one)
-    return tuple(one.name for one in sorted(kept, key=rank))
+    for profile in profiles:
+        if places([*kept, profile]) is not None:
+            kept.append(profile)
+    return tuple(profile.name for profile in sorted(kept, key=rank))
 
 
 def _instances(host: Host, server: Server) -> Iterator[Refusal]:
     cut, gpus, place = len(host.machine.mig), host.machine.gpus, server_at(server.name, "gpus")
     missing = [index for index in server.gpus if not 0 <= index < gpus * cut]
     if missing and gpus > 0:
-        each = " · ".join(f"{index} {name}" for index, name in enumerate(host.machine.mig))
+        instances = " · ".join(f"{index} {name}" for index, name in enumerate(host.machine.mig))
         yield refuse(
             "mig-index",
             f"server {server.name} wants MIG instance {missing[0]} of a machine with {gpus * cut}",
             where=place,
             seen=str(server.gpus),
-            wanted=f"0 to {gpus * cut - 1}; on GPU 0: {each}",
+            wanted=f"0 to {gpus * cut - 1}; on GPU 0: {instances}",
             attempt="gpus=(0,), or one profile more in machine.mig",
         )
     if len(set(server.gpus)) > 1:

@@ -129,9 +129,9 @@ def _beside(placed: Placed) -> Iterator[Refusal]:
     """The engine path runs inside tritonserver, so what else is in that server matters."""
     if not placed.is_engine:
         return
-    model, others = placed.model, [one for one in placed.server.models if one is not placed.model]
-    encoders = [one.name for one in others if not isinstance(one, LLM)]
-    llms = [one for one in others if isinstance(one, LLM)]
+    model, others = placed.model, [other for other in placed.server.models if other is not placed.model]
+    encoders = [other.name for other in others if not isinstance(other, LLM)]
+    llms = [other for other in others if isinstance(other, LLM)]
     if placed.ways.world > 1 and encoders:
         yield _of_its_own(
             placed,
@@ -140,14 +140,14 @@ def _beside(placed: Placed) -> Iterator[Refusal]:
             '"Starting Python backend stub" when a model imports torch (tensorrtllm_backend 553)',
             seen=f"{placed.ways.world} ranks beside {', '.join(encoders)}",
         )
-    compiled = [one.name for one in llms if one.path == "engine"]
+    compiled = [llm.name for llm in llms if llm.path == "engine"]
     if llms and (placed.ways.world > 1 or compiled):
         yield _of_its_own(
             placed,
             "two-engines",
             "the C++ backend serves several engines from one server in orchestrator mode only, with one rank each and "
             "processes of its own (TensorRT-LLM 984)",
-            seen=", ".join([model.name, *(one.name for one in llms)]),
+            seen=", ".join([model.name, *(llm.name for llm in llms)]),
         )
     if placed.ways.world > 1 and isinstance(model.speculative, Draft):
         yield placed.no(
@@ -161,7 +161,7 @@ def _beside(placed: Placed) -> Iterator[Refusal]:
 
 
 def _of_its_own(placed: Placed, kind: str, problem: str, *, seen: str) -> Refusal:
-    free = next((one for one in range(placed.host.machine.gpus) if one not in placed.server.gpus), None)
+    free = next((index for index in range(placed.host.machine.gpus) if index not in placed.server.gpus), None)
     other = f", gpus=({free},)" if free is not None else " on another GPU"
     return refuse(
         kind,

@@ -31,7 +31,7 @@ class Placed:
         """A model of a server of a host."""
         row = release_row(host.release)
         trtllm = image_of(host, row).trtllm if row else ""
-        found = choose_path(model.path, served.architecture, trtllm).path
+        chosen = choose_path(model.path, served.architecture, trtllm).path
         return cls(
             host=host,
             server=server,
@@ -40,7 +40,7 @@ class Placed:
             ways=ways_of(server, model),
             gpu=gpu_of(host, server),
             trtllm=trtllm,
-            path=found or ("engine" if is_compiled(served, trtllm) else ""),
+            path=chosen or ("engine" if is_compiled(served, trtllm) else ""),
         )
 
     @property

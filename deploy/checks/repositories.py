@@ -63,11 +63,13 @@ def repository_notices(host: Host, surroundings: Surroundings) -> Iterator[str]:
 
 def sources(model: Model) -> list[Source]:
     """Every checkpoint of a model that brings weights of its own: the model's, and a draft's."""
-    found = [Source(model.checkpoint, model.weights, ("checkpoint",), ("weights",))]
+    checkpoints = [Source(model.checkpoint, model.weights, ("checkpoint",), ("weights",))]
     draft = model.speculative if isinstance(model, LLM) else None
     if isinstance(draft, Draft):
-        found.append(Source(draft.checkpoint, draft.weights, ("speculative", "checkpoint"), ("speculative", "weights")))
-    return found
+        checkpoints.append(
+            Source(draft.checkpoint, draft.weights, ("speculative", "checkpoint"), ("speculative", "weights"))
+        )
+    return checkpoints
 
 
 def held_by(repository: str) -> list[KnownCheckpoint]:

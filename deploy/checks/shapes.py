@@ -17,12 +17,12 @@ def shape_problems(server: Server, model: Model) -> list[Refusal]:
     shape = model.checkpoint
     if not isinstance(shape, Checkpoint):
         return _latent_draft(server, model)
-    found = [_impossible(server, model, name, "1 or more") for name in POSITIVE if getattr(shape, name) < 1]
+    refusals = [_impossible(server, model, name, "1 or more") for name in POSITIVE if getattr(shape, name) < 1]
     if shape.kv_heads and (shape.kv_heads < 0 or shape.heads % shape.kv_heads):
-        found.append(_impossible(server, model, "kv_heads", f"a divisor of {shape.heads} heads, or 0 for as many"))
+        refusals.append(_impossible(server, model, "kv_heads", f"a divisor of {shape.heads} heads, or 0 for as many"))
     if not 0 <= shape.active_experts <= shape.experts or bool(shape.experts) != bool(shape.active_experts):
-        found.append(_impossible(server, model, "active_experts", f"1 to {shape.experts}, or neither of the two"))
-    return [*found, *_latent(server, model, shape, ("checkpoint",)), *_latent_draft(server, model)]
+        refusals.append(_impossible(server, model, "active_experts", f"1 to {shape.experts}, or neither of the two"))
+    return [*refusals, *_latent(server, model, shape, ("checkpoint",)), *_latent_draft(server, model)]
 
 
 def _latent_draft(server: Server, model: Model) -> list[Refusal]:

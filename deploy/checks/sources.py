@@ -15,7 +15,7 @@ URL = re.compile(r"https?://[^\s/]+(/\S*)?")
 def source_problems(host: Host) -> Iterator[Refusal]:
     """Every address or path of one host that cannot be one."""
     mirrors = {name: mirror for name, mirror in vars(host.mirrors).items() if mirror}
-    urls = {"hub.endpoint": host.hub.endpoint} | {f"mirrors.{name}.url": one.url for name, one in mirrors.items()}
+    urls = {"hub.endpoint": host.hub.endpoint} | {f"mirrors.{name}.url": mirror.url for name, mirror in mirrors.items()}
     for where, url in urls.items():
         if not URL.fullmatch(url):
             yield refuse(

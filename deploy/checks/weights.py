@@ -101,7 +101,7 @@ def _files(model: Model, weights: Weights, place: str) -> Iterator[Refusal]:
             )
     listed = weights.files
     if listed and not any(
-        fnmatch("model-00001-of-00002.safetensors", one) or one.endswith("safetensors") for one in listed
+        fnmatch("model-00001-of-00002.safetensors", pattern) or pattern.endswith("safetensors") for pattern in listed
     ):
         yield refuse(
             "no-safetensors",

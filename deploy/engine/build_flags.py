@@ -38,7 +38,7 @@ def shapes_of(recipe: Recipe) -> dict[str, int]:
 
 def flags_of(recipe: Recipe) -> tuple[Pair, ...]:
     """Every flag but directories, in the order a person would type them; the inventory's own options come last."""
-    found = dict(
+    flags = dict(
         [
             *((f"--{name}", str(value)) for name, value in shapes_of(recipe).items()),
             *_plugins(recipe),
@@ -49,8 +49,8 @@ def flags_of(recipe: Recipe) -> tuple[Pair, ...]:
         ]
     )
     for name, value in sorted(recipe.options.items()):
-        found = _with_option(found, name, value)
-    return tuple(found.items())
+        flags = _with_option(flags, name, value)
+    return tuple(flags.items())
 
 
 def _plugins(recipe: Recipe) -> Iterator[Pair]:
@@ -101,10 +101,10 @@ def _lora(recipe: Recipe) -> Iterator[Pair]:
         yield "--lora_target_modules", " ".join(recipe.lora.target_modules)
 
 
-def _with_option(found: dict[str, str], name: str, value: Any) -> dict[str, str]:
+def _with_option(flags: dict[str, str], name: str, value: Any) -> dict[str, str]:
     """`True` is a switch, `False` leaves it out, a list is several values."""
     flag = "--" + name.removeprefix("--")
     if value is False:
-        return {key: kept for key, kept in found.items() if key != flag}
+        return {key: kept for key, kept in flags.items() if key != flag}
     several = isinstance(value, list | tuple)
-    return found | {flag: "" if value is True else " ".join(map(str, value)) if several else str(value)}
+    return flags | {flag: "" if value is True else " ".join(map(str, value)) if several else str(value)}

@@ -30,14 +30,14 @@ def why_built(engine: EngineSlice, records: Sequence[EngineRecord]) -> str:
 
     A rebuild is told against the nearest record of the same model: the one with the fewest differing fields.
     """
-    same = next((one for one in records if one.fingerprint == engine.fingerprint), None)
+    same = next((record for record in records if record.fingerprint == engine.fingerprint), None)
     if same:
         return f"known: built {same.built_at[:10]} on {same.built_on}"
-    mine = [one for one in records if (one.model, one.role) == (engine.model, engine.role)]
+    mine = [record for record in records if (record.model, record.role) == (engine.model, engine.role)]
     if not mine:
         return "new"
-    found = min((differences(one.fields, engine.fields) for one in mine), key=len)
-    return f"rebuild: {'; '.join(map(str, found))}"
+    changed = min((differences(record.fields, engine.fields) for record in mine), key=len)
+    return f"rebuild: {'; '.join(map(str, changed))}"
 
 
 def differences(before: Mapping[str, object], now: Mapping[str, object]) -> list[Difference]:

@@ -24,8 +24,8 @@ def steps_of(recipe: Recipe, staging: str, calibration: str) -> tuple[BuildStep,
     """Every command that makes this engine under `staging`; `calibration` is the digest of the texts."""
     before = "draft-" if recipe.role == DRAFT else ""
     made = tuple(
-        BuildStep(stage=before + one.stage, argv=("python3", one.script, *words((*one.paths, *one.flags))))
-        for one in makings(recipe, f"{staging}/checkpoint", calibration)
+        BuildStep(stage=before + making.stage, argv=("python3", making.script, *words((*making.paths, *making.flags))))
+        for making in makings(recipe, f"{staging}/checkpoint", calibration)
     )
     return (*made, BuildStep(stage=before + "build", argv=(BUILD, *words(build_pairs(recipe, staging)))))
 
@@ -39,10 +39,10 @@ def build_pairs(recipe: Recipe, staging: str) -> tuple[tuple[str, str], ...]:
 
 def words(pairs: Iterable[tuple[str, str]]) -> tuple[str, ...]:
     """The same flags as words of a command."""
-    found: list[str] = []
+    argv: list[str] = []
     for name, value in pairs:
-        found += [name, *(value.split() if name in SEVERAL else [value] if value else [])]
-    return tuple(found)
+        argv += [name, *(value.split() if name in SEVERAL else [value] if value else [])]
+    return tuple(argv)
 
 
 def row_in_words(trtllm: str) -> str:

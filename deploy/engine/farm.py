@@ -11,16 +11,16 @@ from deploy.slice import EngineSlice, Slice
 
 def farmed(slices: tuple[Slice, ...]) -> tuple[Slice, ...]:
     """The same slices; those of farm hosts with all engines that are theirs to build, and the files these read."""
-    return tuple(_with_engines(one, slices) if one.farm else one for one in slices)
+    return tuple(_with_engines(host_slice, slices) if host_slice.farm else host_slice for host_slice in slices)
 
 
 def _with_engines(mine: Slice, slices: Iterable[Slice]) -> Slice:
-    found = {engine.path: engine for one in slices for engine in _fitting(mine, one)}
-    engines = tuple(_moved(mine, engine) for engine in (*mine.engines, *found.values()))
+    fitting = {engine.path: engine for host_slice in slices for engine in _fitting(mine, host_slice)}
+    engines = tuple(_moved(mine, engine) for engine in (*mine.engines, *fitting.values()))
     engines = tuple({engine.path: engine for engine in engines}.values())
     read = [*mine.weights, *(weights for engine in engines for weights in engine.weights)]
-    weights = tuple({(one.model, one.revision): one for one in read}.values())
-    needed = disk_needed_mib(mine.image, weights, ((one.size_mib, one.scratch_mib) for one in engines))
+    weights = tuple({(checkpoint.model, checkpoint.revision): checkpoint for checkpoint in read}.values())
+    needed = disk_needed_mib(mine.image, weights, ((engine.size_mib, engine.scratch_mib) for engine in engines))
     return replace(mine, engines=engines, weights=weights, disk_needed_mib=needed)
 
 

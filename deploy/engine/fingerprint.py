@@ -33,7 +33,9 @@ def fields_of(recipe: Recipe, sm: str, image: ImageSlice, calibration: str) -> d
         "parallel": {**asdict(recipe.ways)},
         "shapes": shapes | {name: int(flags[f"--{name}"]) for name in shapes},
         "flags": {name: value for name, value in flags.items() if name not in left_out},
-        "convert": [{"program": one.program, "flags": _flags(one.flags)} for one in makings(recipe, "", calibration)],
+        "convert": [
+            {"program": making.program, "flags": _flags(making.flags)} for making in makings(recipe, "", calibration)
+        ],
         "speculation": _speculation(recipe, flags),
         "lora": {LORA[name]: flags[name] for name in LORA} if recipe.lora else None,
         "sm": sm,

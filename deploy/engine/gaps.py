@@ -148,15 +148,15 @@ _FIELDS = {
 
 def _flag(recipe: Recipe, table: FlagTable, name: str, value: str) -> Iterator[Gap]:
     known = table.certain.get(name)
-    wrong = [one for one in value.split() if known and known.choices and one not in known.choices]
+    wrong = [part for part in value.split() if known and known.choices and part not in known.choices]
     if known and not wrong:
         return
-    said = f"{name} {wrong[0]}" if wrong else name
+    given = f"{name} {wrong[0]}" if wrong else name
     choices = f"one of {', '.join(known.choices)}" if known else f"a flag on both sides of {recipe.trtllm}"
     yield Gap(
         "flag-not-certain",
         _FIELDS.get(name, "engine"),
-        f"nobody knows for certain that {table.program} of TensorRT-LLM {recipe.trtllm} takes `{said}`",
+        f"nobody knows for certain that {table.program} of TensorRT-LLM {recipe.trtllm} takes `{given}`",
         f"precision={recipe.precision!r}, {recipe.architecture}",
         f"{choices}; its row is {table.row} ({table.confidence})",
         f'release="{LAST_WITH_ENGINES}", '

@@ -54,7 +54,10 @@ def runtime_settings(
         "tensorrt_llm_bls": _bls(model, draft),
         "queue": {"max_batch_size": model.max_batch_size, "max_queue_size": model.max_queue_size},
         "logits": {"context": model.engine.context_logits, "generation": model.engine.generation_logits},
-        "adapters": [{"name": one.name, "task_id": one.task_id} for one in (model.lora.adapters if model.lora else ())],
+        "adapters": [
+            {"name": adapter.name, "task_id": adapter.task_id}
+            for adapter in (model.lora.adapters if model.lora else ())
+        ],
     }
     if draft:
         settings["tensorrt_llm_draft"] = _checked(_draft(served, model, share, draft, trtllm), trtllm)
@@ -74,10 +77,10 @@ def _engine(
     served: Served, model: LLM, share: Share, target: EngineSlice, weights_path: str, trtllm: str
 ) -> Parameters:
     guided = _guided(model, weights_path) if model.guided_decoding else {}
-    found = _shared(served, model, share, target, trtllm)
-    found |= _speculation(model) | _lora(model.name, model.lora) | guided
-    found |= {"exclude_input_in_output": "true", "normalize_log_probs": "true"}
-    return _fill(found, trtllm)
+    parameters = _shared(served, model, share, target, trtllm)
+    parameters |= _speculation(model) | _lora(model.name, model.lora) | guided
+    parameters |= {"exclude_input_in_output": "true", "normalize_log_probs": "true"}
+    return _fill(parameters, trtllm)
 
 
 def _draft(served: Served, model: LLM, share: Share, draft: EngineSlice, trtllm: str) -> Parameters:
@@ -118,19 +121,19 @@ def _shared(served: Served, model: LLM, share: Share, engine: EngineSlice, trtll
 
 def _speculation(model: LLM) -> Parameters:
     """The run-time half of what the engine speculates with; a draft model has none but the model itself."""
-    found = model.speculative
-    if isinstance(found, Medusa):
-        return {"decoding_mode": "medusa"} | _tree("medusa_choices", found.choices)
-    if isinstance(found, Eagle):
-        return {"decoding_mode": "eagle"} | _tree("eagle_choices", found.choices)
-    if isinstance(found, ReDrafter):
+    speculative = model.speculative
+    if isinstance(speculative, Medusa):
+        return {"decoding_mode": "medusa"} | _tree("medusa_choices", speculative.choices)
+    if isinstance(speculative, Eagle):
+        return {"decoding_mode": "eagle"} | _tree("eagle_choices", speculative.choices)
+    if isinstance(speculative, ReDrafter):
         return {"decoding_mode": "redrafter"}
-    if isinstance(found, Lookahead):
+    if isinstance(speculative, Lookahead):
         return {
             "decoding_mode": "lookahead",
-            "lookahead_window_size": str(found.window),
-            "lookahead_ngram_size": str(found.ngram),
-            "lookahead_verification_set_size": str(found.verification),
+            "lookahead_window_size": str(speculative.window),
+            "lookahead_ngram_size": str(speculative.ngram),
+            "lookahead_verification_set_size": str(speculative.verification),
         }
     return {}
 
@@ -184,11 +187,11 @@ def _truth(claim: bool) -> str:
     return "true" if claim else "false"
 
 
-def _fill(found: Mapping[str, str], trtllm: str) -> Parameters:
+def _fill(parameters: Mapping[str, str], trtllm: str) -> Parameters:
     """With every key that has to be there, empty where nothing is said; younger keys left out of older releases."""
     mandatory = {key.name: key.fill for key in mandatory_keys(trtllm)}
     too_young = {key.name for key in RUNTIME_KEYS.values() if key.since and not at_least(trtllm, key.since)}
-    return {name: value for name, value in {**mandatory, **found}.items() if name not in too_young}
+    return {name: value for name, value in {**mandatory, **parameters}.items() if name not in too_young}
 
 
 def _checked(parameters: Parameters, trtllm: str) -> Parameters:
