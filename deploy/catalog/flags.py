@@ -128,8 +128,8 @@ def engines_are_built_by(trtllm: str) -> bool:
 
 def confidence_of(trtllm: str) -> tuple[str, str]:
     """The row that answers for a version, and how surely, in the data's own words; empty for a version unread."""
-    found = _data()["_resolve"].get(".".join(str(part) for part in _three_numbers(trtllm)), {})
-    return found.get("use") or "", found.get("confidence", "")
+    resolved = _data()["_resolve"].get(".".join(str(part) for part in _three_numbers(trtllm)), {})
+    return resolved.get("use") or "", resolved.get("confidence", "")
 
 
 def rows_with(program: str, name: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -173,13 +173,13 @@ def _table(program: str, trtllm: str, rows: dict[str, Any]) -> FlagTable:
     sides = _sides(known, trtllm, used)
     certain = {flag.name: flag for flag in flags.values() if flag.kind not in near}
     certain |= _on_every_side([flag for flag in flags.values() if flag.kind in near], sides)
-    said = confidence if used == row else f"near; {program} was last read at {used}"
+    row_confidence = confidence if used == row else f"near; {program} was last read at {used}"
     ordered = {name: certain[name] for name in flags if name in certain}
     return FlagTable(
         program=program,
         trtllm=trtllm,
         row=used,
-        confidence=said,
+        confidence=row_confidence,
         source=_data()["_meta"]["sources"].get(used, ""),
         flags=flags,
         certain=ordered,
@@ -216,12 +216,12 @@ def _sides(known: dict[str, dict[str, Flag]], trtllm: str, used: str) -> list[di
 
 
 def _on_every_side(flags: Iterable[Flag], sides: list[dict[str, Flag]]) -> dict[str, Flag]:
-    found = {}
+    shared = {}
     for flag in flags:
         twins = [side.get(flag.name) for side in sides]
         if all(twin is not None and twin.type == flag.type for twin in twins):
-            found[flag.name] = replace(flag, choices=_shared_choices(flag, [twin for twin in twins if twin]))
-    return found
+            shared[flag.name] = replace(flag, choices=_shared_choices(flag, [twin for twin in twins if twin]))
+    return shared
 
 
 def _shared_choices(flag: Flag, twins: list[Flag]) -> tuple[str, ...]:

@@ -173,11 +173,11 @@ def places(profiles: Sequence[MigProfile]) -> tuple[int, ...] | None:
 
     The larger ones get their place first, and give it up again where the smaller then find none.
     """
-    if sum(one.compute_slices for one in profiles) > COMPUTE_SLICES or _too_many(profiles):
+    if sum(profile.compute_slices for profile in profiles) > COMPUTE_SLICES or _too_many(profiles):
         return None
     order = sorted(range(len(profiles)), key=lambda index: rank(profiles[index]))
-    found = _placed([profiles[index] for index in order], frozenset())
-    return tuple(found[order.index(index)] for index in range(len(profiles))) if found is not None else None
+    starts = _placed([profiles[index] for index in order], frozenset())
+    return tuple(starts[order.index(index)] for index in range(len(profiles))) if starts is not None else None
 
 
 def rank(profile: MigProfile) -> tuple[int, int]:
@@ -190,8 +190,8 @@ def rank(profile: MigProfile) -> tuple[int, int]:
 
 
 def _too_many(profiles: Iterable[MigProfile]) -> bool:
-    names = [one.name for one in profiles]
-    return any(names.count(one.name) > one.most for one in profiles)
+    names = [profile.name for profile in profiles]
+    return any(names.count(profile.name) > profile.most for profile in profiles)
 
 
 def _placed(left: Sequence[MigProfile], taken: frozenset[int]) -> tuple[int, ...] | None:

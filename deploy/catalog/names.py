@@ -12,8 +12,8 @@ FEW = 12
 def nearest(word: str, known: Iterable[str]) -> str:
     """The known name closest to `word`, or nothing when none is close."""
     lowered = {name.lower(): name for name in known}
-    found = difflib.get_close_matches(word.lower(), lowered, n=1, cutoff=0.5)
-    return lowered[found[0]] if found else ""
+    matches = difflib.get_close_matches(word.lower(), lowered, n=1, cutoff=0.5)
+    return lowered[matches[0]] if matches else ""
 
 
 def slip_of(word: str, known: Iterable[str]) -> str:

@@ -39,9 +39,9 @@ class ValueVerdict:
 
 def flag_verdict(table: FlagTable, word: str) -> FlagVerdict:
     """What `word`, as typed, is to this program of this release."""
-    found = table.find(word)
-    if found:
-        return FlagVerdict(kind=KNOWN if found.name in table.certain else UNSURE, flag=found)
+    flag = table.find(word)
+    if flag:
+        return FlagVerdict(kind=KNOWN if flag.name in table.certain else UNSURE, flag=flag)
     if word in table.beside:
         return FlagVerdict(kind=UNSURE, flag=table.beside[word])
     quoted = MISQUOTED[table.program].get(word)

@@ -38,17 +38,17 @@ def judge_curl(call: Call, _target: Target) -> Judged:
     judged = Judged(right=[*call.head, *raws(call.args)])
     options, words = mixed_options(call.args, CURL)
     for word in words:
-        found = URL.fullmatch(word.text.partition("?")[0])
-        path = (found["path"] or "/").rstrip("/") or "/" if found else ""
-        if found and _may_be_triton(found, path):
-            _endpoint(judged, options, word.raw, found["start"], found["port"] or "", path)
+        match = URL.fullmatch(word.text.partition("?")[0])
+        path = (match["path"] or "/").rstrip("/") or "/" if match else ""
+        if match and _may_be_triton(match, path):
+            _endpoint(judged, options, word.raw, match["start"], match["port"] or "", path)
     return judged
 
 
-def _may_be_triton(found: re.Match[str], path: str) -> bool:
+def _may_be_triton(match: re.Match[str], path: str) -> bool:
     """Container registries speak /v2 too: over TLS without a port, or on port 5000."""
-    port = found["port"] or ""
-    elsewhere = port in ("443", "5000") or (found["start"].startswith("https://") and not port)
+    port = match["port"] or ""
+    elsewhere = port in ("443", "5000") or (match["start"].startswith("https://") and not port)
     ours = path.startswith(("/v2", "/v1/")) or port in ("8000", "8002")
     return ours and not elsewhere and "$" not in path
 

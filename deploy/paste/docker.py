@@ -71,9 +71,9 @@ def _run(args: Sequence[Word], judge: Judge, target: Target) -> Judged:
     if inner:
         _cuda_check(judged, image, inner)
         beside = [value for option in options for value in option.values]
-        found = judge(inner, target_inside(image.text, beside, target))
+        verdict = judge(inner, target_inside(image.text, beside, target))
         _shared_memory(judged, options, inner)
-        right = judged.take(found)
+        right = judged.take(verdict)
         judged.right = [*judged.right, *raws(inner.before), *right[len(entry) :]] if right else []
     _mend_image(judged, image)
     return judged
@@ -98,7 +98,7 @@ def _entrypoint(options: list[Option]) -> list[Word]:
 def _mend_image(judged: Judged, image: Word) -> None:
     """Puts the image that holds the program in the place of one that does not, or that does not exist."""
     wrong = ("image-without-tensorrt-llm", "unknown-release", "no-such-image")
-    finding = next((found for found in judged.findings if found.is_wrong and found.kind in wrong), None)
+    finding = next((finding for finding in judged.findings if finding.is_wrong and finding.kind in wrong), None)
     if finding:
         instead = finding.attempt.split()[0]
         judged.right = [instead if word == image.raw else word for word in judged.right]
@@ -140,7 +140,7 @@ def _run_option(judged: Judged, option: Option, options: list[Option]) -> list[s
         return [near, *raws(option.values)]
     if option.name in ("-e", "--env"):
         return _environment(judged, option)
-    if option.name == "--gpus" and not any(one.name == "--device" for one in options):
+    if option.name == "--gpus" and not any(other.name == "--device" for other in options):
         return _gpus(judged, option)
     return list(option.raw)
 
@@ -184,8 +184,8 @@ def _gpus(judged: Judged, option: Option) -> list[str]:
 
 
 def _devices(value: str) -> str:
-    found = re.fullmatch(r"\"?device=(\d+)\"?", value)
-    return f"nvidia.com/gpu={found.group(1)}" if found else ""
+    match = re.fullmatch(r"\"?device=(\d+)\"?", value)
+    return f"nvidia.com/gpu={match.group(1)}" if match else ""
 
 
 def _shared_memory(judged: Judged, options: list[Option], inner: Call) -> None:

@@ -106,18 +106,18 @@ def _instructions(text: str) -> Iterator[tuple[int, str, str]]:
             parts.append(line.rstrip()[:-1] if goes_on else line)
             if not goes_on:
                 break
-        found = INSTRUCTION.match(" ".join(parts))
-        if not found:
+        match = INSTRUCTION.match(" ".join(parts))
+        if not match:
             continue
-        end = HERE.search(found[2]) if found[1].upper() in ("RUN", "COPY", "ADD") else None
-        body = found[2]
+        end = HERE.search(match[2]) if match[1].upper() in ("RUN", "COPY", "ADD") else None
+        body = match[2]
         if end:
             inside = lines[place:]
             length = next((at for at, line in enumerate(inside) if line.strip() == end[1]), len(inside))
-            is_script = found[1].upper() == "RUN" and body.lstrip().startswith("<<")
+            is_script = match[1].upper() == "RUN" and body.lstrip().startswith("<<")
             body = "\n".join(inside[:length]) if is_script else body[: end.start()]
             place += length + 1
-        yield start + 1, found[1].upper(), body
+        yield start + 1, match[1].upper(), body
 
 
 def _command(name: str, body: str) -> str:

@@ -49,8 +49,8 @@ def judge_build(call: Call, target: Target) -> Judged:
 def judge_convert(call: Call, target: Target) -> Judged:
     """`python …/convert_checkpoint.py …`; a family whose script nobody read is judged by what all scripts share."""
     judged = Judged()
-    found = FAMILY.search(call.script)
-    named = found.group(1) if found else ""
+    match = FAMILY.search(call.script)
+    named = match.group(1) if match else ""
     family = "llama" if named in SERVED_BY_LLAMA else named
     table = convert_flags(target.trtllm, family) if family in FAMILIES else _any_family(target.trtllm)
     if _cannot_run(judged, call, target, table):

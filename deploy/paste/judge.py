@@ -182,7 +182,7 @@ def _knows_any(call: Call) -> bool:
     place = text_place(call)
     lines = pasted(call.args[place].text) if place is not None else []
     inner = [call_of(words) for line in lines for words in line.commands]
-    return any(found is not None and found.program in JUDGES for found in inner)
+    return any(inner_call is not None and inner_call.program in JUDGES for inner_call in inner)
 
 
 def _unseen(judged: Judged, call: Call) -> None:

@@ -34,30 +34,30 @@ def is_manifest(text: str) -> bool:
 def containers(text: str) -> Iterator[Container]:
     """Every container with an image or a command, in order; the image is empty where it is built beside the file."""
     lines = text.replace("\r\n", "\n").split("\n")
-    found: dict[str, tuple[int, str]] = {}
+    fields: dict[str, tuple[int, str]] = {}
     column = -1
     for place, line in enumerate(lines):
         key = KEY.match(line)
         here = _column(line)
         if (
-            found
+            fields
             and line.strip()
             and not line.lstrip().startswith("#")
             and (here < column or _starts_item(line, column))
         ):
-            yield from _container(found)
-            found = {}
-        if key and (not found or here == column):
-            found[key["key"]] = (place, _value(lines, place, here, key["value"] or ""))
+            yield from _container(fields)
+            fields = {}
+        if key and (not fields or here == column):
+            fields[key["key"]] = (place, _value(lines, place, here, key["value"] or ""))
             column = here
-    yield from _container(found)
+    yield from _container(fields)
 
 
-def _container(found: dict[str, tuple[int, str]]) -> Iterator[Container]:
-    if found:
-        words = " ".join(found[key][1] for key in ("entrypoint", "command", "args") if key in found)
-        line = min(place for place, _ in found.values()) + 1
-        yield Container(line=line, image=found["image"][1] if "image" in found else "", words=words)
+def _container(fields: dict[str, tuple[int, str]]) -> Iterator[Container]:
+    if fields:
+        words = " ".join(fields[key][1] for key in ("entrypoint", "command", "args") if key in fields)
+        line = min(place for place, _ in fields.values()) + 1
+        yield Container(line=line, image=fields["image"][1] if "image" in fields else "", words=words)
 
 
 def _column(line: str) -> int:

@@ -66,19 +66,19 @@ def _line(text: str, number: int) -> str:
 
 
 def _fields(judged: Judged, message: Message, kind: str) -> None:
-    for one in message.fields:
-        if one.name in FIELDS[kind]:
+    for field in message.fields:
+        if field.name in FIELDS[kind]:
             continue
-        near = nearest(one.name, FIELDS[kind])
+        near = nearest(field.name, FIELDS[kind])
         judged.add(
             "unknown-field",
-            f"{kind} has no field `{one.name}`",
-            seen=f"line {one.line}: {one.name}",
+            f"{kind} has no field `{field.name}`",
+            seen=f"line {field.line}: {field.name}",
             wanted="a field of Triton's model configuration",
-            attempt=f"did you mean `{near}`?" if near else f"remove {one.name}",
+            attempt=f"did you mean `{near}`?" if near else f"remove {field.name}",
         )
-        one.name = near if near and not message.all(near) else f"# {one.name}"
-    message.fields = [one for one in message.fields if not one.name.startswith("#")]
+        field.name = near if near and not message.all(near) else f"# {field.name}"
+    message.fields = [field for field in message.fields if not field.name.startswith("#")]
     _words(judged, message)
     if kind == "ModelConfig":
         for name, inner in MESSAGES.items():
@@ -103,16 +103,16 @@ def _words(judged: Judged, message: Message) -> None:
 
 def _holes(judged: Judged, config: Message) -> None:
     """A hole outside quotes keeps the file from being read; `sed` at every start is how guides fill it."""
-    for one in config.fields:
-        if isinstance(one.value, str) and HOLE.match(one.value):
+    for field in config.fields:
+        if isinstance(field.value, str) and HOLE.match(field.value):
             judged.add(
                 "unfilled-hole",
-                f"`{one.value}` is a hole nobody has filled: Triton cannot read the file as it is",
-                seen=f"line {one.line}: {one.name}: {one.value}",
+                f"`{field.value}` is a hole nobody has filled: Triton cannot read the file as it is",
+                seen=f"line {field.line}: {field.name}: {field.value}",
                 wanted="a value, written when the repository is rendered",
-                attempt=f"{one.name}: 32" if one.name == "max_batch_size" else f"{one.name}: …",
+                attempt=f"{field.name}: 32" if field.name == "max_batch_size" else f"{field.name}: …",
             )
-            one.value = "32" if one.name == "max_batch_size" else one.value
+            field.value = "32" if field.name == "max_batch_size" else field.value
 
 
 def _tensorrtllm(judged: Judged, config: Message, target: Target) -> None:
@@ -169,7 +169,7 @@ def _placement(judged: Judged, config: Message) -> None:
                 attempt="instance_group [ { count: 1 kind: KIND_CPU } ]",
             )
             group.set("kind", "KIND_CPU")
-            group.fields = [one for one in group.fields if one.name != "gpus"]
+            group.fields = [field for field in group.fields if field.name != "gpus"]
 
 
 def _tensors(judged: Judged, config: Message) -> None:

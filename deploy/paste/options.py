@@ -64,7 +64,7 @@ def getopt_options(args: Sequence[Word], takes: Mapping[str, bool]) -> tuple[lis
     An unknown option is taken to stand alone unless it carries its value with `=` or is a near miss of one that wants
     a value.
     """
-    found: list[Option] = []
+    options: list[Option] = []
     position = 0
     while position < len(args) and args[position].text.startswith("-") and args[position].text not in ("-", "--"):
         here = args[position]
@@ -72,26 +72,26 @@ def getopt_options(args: Sequence[Word], takes: Mapping[str, bool]) -> tuple[lis
         name, rest = _split(here, takes)
         wants = takes.get(name) or takes.get(near_miss(name, takes), False)
         if rest is not None or not wants:
-            found.append(Option(name, (rest,) if rest else (), (here.raw,), rest is not None))
+            options.append(Option(name, (rest,) if rest else (), (here.raw,), rest is not None))
         elif position < len(args):
-            found.append(Option(name, (args[position],), (here.raw, args[position].raw)))
+            options.append(Option(name, (args[position],), (here.raw, args[position].raw)))
             position += 1
         else:
-            found.append(Option(name, (), (here.raw,)))
-    return found, list(args[position:])
+            options.append(Option(name, (), (here.raw,)))
+    return options, list(args[position:])
 
 
 def mixed_options(args: Sequence[Word], takes: Mapping[str, bool]) -> tuple[list[Option], list[Word]]:
     """Options and other words of a program that takes them in any order."""
-    found: list[Option] = []
+    every_option: list[Option] = []
     others: list[Word] = []
     left = list(args)
     while left:
         options, left = getopt_options(left, takes)
-        found += options
+        every_option += options
         others += left[:1]
         left = left[1:]
-    return found, others
+    return every_option, others
 
 
 def _is_option(word: Word) -> bool:

@@ -21,12 +21,12 @@ from deploy.paste.release import Target
 def judge_parameters(judged: Judged, config: Message, target: Target) -> None:
     """Adds what is wrong, and mends the message in place."""
     kept = []
-    for one in config.fields:
-        if one.name != "parameters" or not isinstance(one.value, Message):
-            kept.append(one)
-        elif _key(judged, one.value, {message.text("key") for message in config.messages("parameters")}):
-            kept.append(one)
-            _text(judged, one.value, target)
+    for field in config.fields:
+        if field.name != "parameters" or not isinstance(field.value, Message):
+            kept.append(field)
+        elif _key(judged, field.value, {message.text("key") for message in config.messages("parameters")}):
+            kept.append(field)
+            _text(judged, field.value, target)
     config.fields = kept
     _missing(judged, config, target)
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from dataclasses import field as dataclass_field
 
 TOKEN = re.compile(
     r"(?P<space>\s+)|(?P<comment>\#[^\n]*)|(?P<string>\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*')"
@@ -22,16 +23,16 @@ CLOSES = {"{": "}", "<": ">"}
 class Message:
     """Fields in order; `line` is where the message begins."""
 
-    fields: list[Field] = field(default_factory=list)
+    fields: list[Field] = dataclass_field(default_factory=list)
     line: int = 1
 
     def all(self, name: str) -> list[Value]:
         """Every value of a field; a list counts as its entries."""
-        found: list[Value] = []
-        for one in self.fields:
-            if one.name == name:
-                found += one.value if isinstance(one.value, list) else [one.value]
-        return found
+        values: list[Value] = []
+        for field in self.fields:
+            if field.name == name:
+                values += field.value if isinstance(field.value, list) else [field.value]
+        return values
 
     def messages(self, name: str) -> list[Message]:
         """Those values of a field that are messages."""
@@ -44,9 +45,9 @@ class Message:
 
     def set(self, name: str, value: Value | list[Value]) -> None:
         """One field of that name with this value, where the first one stood."""
-        for place, one in enumerate(self.fields):
-            if one.name == name:
-                one.value = value
+        for place, field in enumerate(self.fields):
+            if field.name == name:
+                field.value = value
                 self.fields = [other for at, other in enumerate(self.fields) if other.name != name or at == place]
                 return
         self.fields.append(Field(name, value, self.line))
@@ -86,7 +87,7 @@ def read(text: str) -> Message:
 
 def write(message: Message, indent: str = "") -> str:
     """The same message, one field a line, as Triton's own files are written."""
-    return "".join(_written(one, indent) for one in message.fields)
+    return "".join(_written(field, indent) for field in message.fields)
 
 
 def _tokens(text: str) -> Iterator[_Token]:
@@ -117,18 +118,18 @@ class _Reader:
     def _message(self, closing: str, depth: int) -> Message:
         if depth > DEEPEST:
             raise Unreadable(self._here.line, f"nested deeper than {DEEPEST}")
-        found = Message(line=self._here.line)
+        message = Message(line=self._here.line)
         while self._here.text != closing or self._here.kind != "mark":
             if self._here.kind == "end" and not closing:
-                return found
+                return message
             name = self._next()
             if name.kind != "atom":
                 raise Unreadable(name.line, f"a field name, or {closing or 'the end'}, belongs where {name.text} is")
-            found.fields.append(Field(name.text, self._value(depth), name.line))
+            message.fields.append(Field(name.text, self._value(depth), name.line))
             if self._here.text in (",", ";") and self._here.kind == "mark":
                 self._next()
         self._next()
-        return found
+        return message
 
     def _value(self, depth: int) -> Value | list[Value]:
         colon = self._here.text == ":"
@@ -140,15 +141,15 @@ class _Reader:
 
     def _entries(self, depth: int) -> list[Value]:
         self._next()
-        found: list[Value] = []
+        entries: list[Value] = []
         while self._here.text != "]":
-            if found:
+            if entries:
                 if self._here.text != ",":
                     raise Unreadable(self._here.line, "entries of a list have a comma between them")
                 self._next()
-            found.append(self._single(depth, True))
+            entries.append(self._single(depth, True))
         self._next()
-        return found
+        return entries
 
     def _single(self, depth: int, colon: bool) -> Value:
         token = self._next()
@@ -162,15 +163,15 @@ class _Reader:
         return text
 
 
-def _written(one: Field, indent: str) -> str:
-    if isinstance(one.value, Message):
-        return f"{indent}{one.name} {{\n{write(one.value, indent + '  ')}{indent}}}\n"
-    if isinstance(one.value, str):
-        return f"{indent}{one.name}: {one.value}\n"
-    if all(isinstance(value, str) for value in one.value):
-        return f"{indent}{one.name}: [ {', '.join(str(value) for value in one.value)} ]\n".replace("[  ]", "[]")
-    entries = ",\n".join(_entry(value, indent + "  ") for value in one.value)
-    return f"{indent}{one.name} [\n{entries}\n{indent}]\n"
+def _written(field: Field, indent: str) -> str:
+    if isinstance(field.value, Message):
+        return f"{indent}{field.name} {{\n{write(field.value, indent + '  ')}{indent}}}\n"
+    if isinstance(field.value, str):
+        return f"{indent}{field.name}: {field.value}\n"
+    if all(isinstance(value, str) for value in field.value):
+        return f"{indent}{field.name}: [ {', '.join(str(value) for value in field.value)} ]\n".replace("[  ]", "[]")
+    entries = ",\n".join(_entry(value, indent + "  ") for value in field.value)
+    return f"{indent}{field.name} [\n{entries}\n{indent}]\n"
 
 
 def _entry(value: Value, indent: str) -> str:

@@ -42,27 +42,33 @@ class Report:
     @property
     def is_fine(self) -> bool:
         """Whether nothing is wrong."""
-        return not any(finding.is_wrong for one in self.checked for finding in one.findings)
+        return not any(finding.is_wrong for checked in self.checked for finding in checked.findings)
 
     @property
     def is_judged(self) -> bool:
         """True if a program or a file was among the text that some judge knows."""
-        kinds = {finding.kind for part in self.checked for finding in part.findings}
+        kinds = {finding.kind for checked in self.checked for finding in checked.findings}
         return not kinds & {"unknown-program", "unknown-file"}
 
     def __str__(self) -> str:
-        wrong = [_shown(one, finding) for one in self.checked for finding in one.findings if finding.is_wrong]
-        notes = [_shown(one, finding) for one in self.checked for finding in one.findings if not finding.is_wrong]
+        wrong = [
+            _shown(checked, finding) for checked in self.checked for finding in checked.findings if finding.is_wrong
+        ]
+        notes = [
+            _shown(checked, finding) for checked in self.checked for finding in checked.findings if not finding.is_wrong
+        ]
         blocks = [self._summary(len(wrong)), *wrong]
         blocks += ["worth knowing", *notes] if notes else []
         if not self.is_fine:
-            blocks += [_right(one) for one in self.checked if any(finding.is_wrong for finding in one.findings)]
+            blocks += [
+                _right(checked) for checked in self.checked if any(finding.is_wrong for finding in checked.findings)
+            ]
         if self.passed_over:
             blocks.append(f"not judged: {', '.join(self.passed_over)}")
         return "\n\n".join(block for block in blocks if block) + "\n"
 
     def _summary(self, wrong: int) -> str:
-        places = {one.target.in_words: None for one in self.checked} or {self.target.in_words: None}
+        places = {checked.target.in_words: None for checked in self.checked} or {self.target.in_words: None}
         if not wrong and not self.is_judged:
             return "nothing was judged"
         count = {0: "nothing is wrong", 1: "1 thing is wrong"}.get(wrong, f"{wrong} things are wrong")
@@ -76,35 +82,36 @@ class Report:
             "tensorrt_llm": self.target.trtllm,
             "checked": [
                 {
-                    "where": one.where,
-                    "release": one.target.name,
-                    "tensorrt_llm": one.target.trtllm,
+                    "where": checked.where,
+                    "release": checked.target.name,
+                    "tensorrt_llm": checked.target.trtllm,
                     "findings": [
-                        {**refusal_of(one, finding).to_json(), "is_wrong": finding.is_wrong} for finding in one.findings
+                        {**refusal_of(checked, finding).to_json(), "is_wrong": finding.is_wrong}
+                        for finding in checked.findings
                     ],
-                    "right": one.right_text,
+                    "right": checked.right_text,
                 }
-                for one in self.checked
+                for checked in self.checked
             ],
             "passed_over": list(self.passed_over),
         }
 
 
-def refusal_of(one: Checked, finding: Finding) -> Refusal:
+def refusal_of(checked: Checked, finding: Finding) -> Refusal:
     """A finding in the shape every refusal of this project has."""
-    facts = {"where": one.where, "seen": finding.seen, "wanted": finding.wanted}
+    facts = {"where": checked.where, "seen": finding.seen, "wanted": finding.wanted}
     return Refusal(finding.problem, facts=facts, attempt=finding.attempt, state=CHECKED, kind=finding.kind)
 
 
-def _shown(one: Checked, finding: Finding) -> str:
-    return str(refusal_of(one, finding))
+def _shown(checked: Checked, finding: Finding) -> str:
+    return str(refusal_of(checked, finding))
 
 
-def _right(one: Checked) -> str:
-    head = f"right, for {one.where}:"
-    if not one.right:
+def _right(checked: Checked) -> str:
+    head = f"right, for {checked.where}:"
+    if not checked.right:
         return f"{head} nothing of this kind does what was meant; see above"
-    return head + "\n" + "\n".join(f"  {line}".rstrip() for line in one.right_text.split("\n"))
+    return head + "\n" + "\n".join(f"  {line}".rstrip() for line in checked.right_text.split("\n"))
 
 
 def _grouped(words: tuple[str, ...]) -> list[str]:

@@ -137,10 +137,10 @@ def _value(judged: Judged, option: Option, known: Mapping[str, bool]) -> list[st
 
 
 def _bad_value(judged: Judged, option: Option, wanted: str, attempt: str) -> None:
-    said = f"does not take `{option.value}`" if option.values else "stands without its value"
+    mistake = f"does not take `{option.value}`" if option.values else "stands without its value"
     judged.add(
         "value-not-offered",
-        f"`{option.name}` {said}",
+        f"`{option.name}` {mistake}",
         seen=" ".join(option.raw),
         wanted=wanted,
         attempt=attempt,

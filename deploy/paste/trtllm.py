@@ -183,7 +183,7 @@ def _attempt(option: Option, verdict: FlagVerdict, instead: list[str]) -> str:
 
 def _instead(table: FlagTable, option: Option, verdict: FlagVerdict, options: list[Option]) -> list[str]:
     """The flag meant, with the values typed; nothing where there is none or it is there already."""
-    given = {one.name: one for one in options}
+    given = {typed.name: typed for typed in options}
     if not verdict.instead or verdict.instead in given:
         return []
     if option.name == "--max_output_len":

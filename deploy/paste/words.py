@@ -73,7 +73,7 @@ def word(raw: str) -> Word:
 def pasted(text: str) -> list[Pasted]:
     """Every command line of `text`, continuations joined; comments, blank lines and code fences are passed over."""
     lines = without_here_documents(text.replace("\r\n", "\n").replace("\r", "\n")).split("\n")
-    found, position = [], 0
+    command_lines, position = [], 0
     while position < len(lines):
         if _says_nothing(lines[position]):
             position += 1
@@ -83,9 +83,9 @@ def pasted(text: str) -> list[Pasted]:
         if stray:
             breaks.append(("open-quote", stray))
         if commands:
-            found.append(Pasted(position + 1, tuple(commands), tuple(breaks), operators))
+            command_lines.append(Pasted(position + 1, tuple(commands), tuple(breaks), operators))
         position = following
-    return found
+    return command_lines
 
 
 def without_here_documents(text: str) -> str:
@@ -113,7 +113,7 @@ def _joined(lines: list[str], start: int) -> tuple[str, list[tuple[str, str]], i
     while position < len(lines):
         line = PROMPT.sub("", lines[position], count=1) if position == start else lines[position]
         position += 1
-        if _quote_is_open("".join([*parts, line])) and any(_closes(one) for one in lines[position:]):
+        if _quote_is_open("".join([*parts, line])) and any(_closes(later) for later in lines[position:]):
             parts.append(line + "\n")
             continue
         goes_on = line.rstrip().endswith("\\")
