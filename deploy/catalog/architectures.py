@@ -55,7 +55,7 @@ Kind = Literal["llm", "embedder", "reranker", "multi-modal", "encoder-decoder", 
 
 @dataclass(frozen=True, kw_only=True)
 class Architecture:
-    """One class string.
+    """A class string.
 
     `pytorch_since` is empty where the PyTorch backend has none; `python` where our encoders have it.
     """

@@ -17,7 +17,7 @@ from deploy.spec.sources import Checkpoint  # not from deploy.spec, whose Server
 
 @dataclass(frozen=True, kw_only=True)
 class KnownCheckpoint:
-    """One row; `dimensions` is the length of an embedder's vectors, `max_tokens` what an encoder was trained for."""
+    """A row; `dimensions` is the length of an embedder's vectors, `max_tokens` what an encoder was trained for."""
 
     name: str
     shape: Checkpoint

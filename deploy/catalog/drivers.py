@@ -15,7 +15,7 @@ BRANCH_WARNING_DAYS = 90
 
 @dataclass(frozen=True, kw_only=True)
 class DriverBranch:
-    """One branch. `newest` is the newest version seen when the table was read."""
+    """A branch. `newest` is the newest version seen when the table was read."""
 
     name: str
     kind: str

@@ -38,7 +38,7 @@ _POSITIONS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Flag:
-    """One flag; a `type` of `flag` is a switch without value, `values` is `+` or `?` where argparse takes several."""
+    """A flag; a `type` of `flag` is a switch without value, `values` is `+` or `?` where argparse takes several."""
 
     name: str
     type: str
@@ -52,7 +52,7 @@ class Flag:
 
     @property
     def is_switch(self) -> bool:
-        """Whether the flag stands alone."""
+        """True if the flag stands alone, without a value."""
         return self.type == SWITCH
 
 
@@ -76,17 +76,17 @@ class FlagTable:
 
     @property
     def is_removed(self) -> bool:
-        """Whether this version no longer has the program."""
+        """True if this version no longer has the program."""
         return not self.flags and not self.is_unread
 
     @property
     def is_unread(self) -> bool:
-        """Whether nobody has read the flags of this version."""
+        """True if nobody has read the flags of this version."""
         return not self.row
 
     @property
     def is_exact(self) -> bool:
-        """Whether the row was read at this version, so that it lacks nothing and has nothing too much."""
+        """True if the row was read at this version, so that it lacks no flag and has no flag too much."""
         return self.confidence in EXACT
 
     def find(self, word: str) -> Flag | None:
@@ -99,17 +99,17 @@ class FlagTable:
 
 
 def build_flags(trtllm: str) -> FlagTable:
-    """What `trtllm-build` of this TensorRT-LLM version takes."""
+    """The flags that `trtllm-build` of this TensorRT-LLM version takes."""
     return _table(BUILD, trtllm, _data())
 
 
 def convert_flags(trtllm: str, family: str) -> FlagTable:
-    """What the convert script of one of `FAMILIES` takes; another family is unread."""
+    """The flags that the convert script of one of `FAMILIES` takes; another family is unread."""
     return _table(CONVERT, trtllm, _data()["_convert_checkpoint"].get(family, {}))
 
 
 def quantize_flags(trtllm: str) -> FlagTable:
-    """What `examples/quantization/quantize.py` takes."""
+    """The flags that `examples/quantization/quantize.py` takes."""
     return _table(QUANTIZE, trtllm, _data()["_quantize.py"])
 
 
@@ -122,7 +122,7 @@ def convert_script(trtllm: str, family: str) -> tuple[str, ...]:
 
 
 def engines_are_built_by(trtllm: str) -> bool:
-    """Whether this version can build engines at all."""
+    """True if this version can build engines at all."""
     return version(trtllm)[:2] < ENGINES_END
 
 
@@ -235,7 +235,7 @@ def _nearest_row(known: dict[str, dict[str, Flag]], row: str) -> str:
 
 
 def _three_numbers(trtllm: str) -> tuple[int, ...]:
-    """What the rows are kept by: `0.17.0.post1` is (0, 17, 0), `1.0.3.2510` is (1, 0, 3)."""
+    """The version's first three numbers, by which rows are kept: `0.17.0.post1` is (0, 17, 0)."""
     return (*version(trtllm), 0, 0, 0)[:3]
 
 

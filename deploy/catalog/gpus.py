@@ -15,7 +15,7 @@ LISTED = "PCI id: NVIDIA/open-gpu-kernel-modules README; MiB: nvidia-smi listing
 
 @dataclass(frozen=True, kw_only=True)
 class GPU:
-    """One kind of card. `pci_id` is vendor:device in lower case; `platform` the CPU side it exists with."""
+    """A kind of card. `pci_id` is vendor:device in lower case; `platform` the CPU side it exists with."""
 
     name: str
     title: str
@@ -28,7 +28,7 @@ class GPU:
 
     @property
     def nvlink(self) -> bool:
-        """Whether cards of this kind reach each other over NVLink: boards (SXM, B200) and bridged pairs (NVL) do."""
+        """True if cards of this kind reach each other over NVLink: boards (SXM, B200) and bridged pairs (NVL) do."""
         return any(word in self.title for word in ("SXM", "NVL", "B200", "GH200"))
 
     @property

@@ -28,7 +28,7 @@ ESTIMATED = "profile: MIG user guide; MiB: the shares of an H200's profiles, rou
 
 @dataclass(frozen=True, kw_only=True)
 class MigProfile:
-    """One way to cut an instance. `starts` are the memory slices it may begin at, `most` how many a card holds."""
+    """A way to cut an instance. `starts` are the memory slices it may begin at, `most` how many a card holds."""
 
     name: str
     profile_id: int
@@ -181,7 +181,7 @@ def places(profiles: Sequence[MigProfile]) -> tuple[int, ...] | None:
 
 
 def rank(profile: MigProfile) -> tuple[int, int]:
-    """Sorts as the driver numbers instances on one card: the larger first, of equal memory the one with more compute.
+    """A sort key, as the driver numbers instances on a card: larger memory first, then more compute.
 
     Seen: a 4g is instance 1 and a 3g beside it 2, 2g are 3 to 6, 1g 7 to 13 (MIG user guide, "Instance Geometry"). The
     numbers of the MIG devices, and so of the CDI names, follow.

@@ -16,7 +16,7 @@ REMOVED, RUN_TIME, ELSEWHERE, NEVER = "removed", "run-time", "elsewhere", "never
 
 @dataclass(frozen=True, kw_only=True)
 class Misquoted:
-    """One wrong name; `flag` takes its place in the same command, `key` is the run-time key that was meant."""
+    """A wrong name; `flag` takes its place in the same command, `key` is the run-time key that was meant."""
 
     name: str
     kind: str

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class PrecisionRow:
-    """One precision. A weight takes `numerator / denominator` bytes, scales included.
+    """A precision. A weight takes `numerator / denominator` bytes, scales included.
 
     `calibrated` says that making it reads texts; `stored` that only a checkpoint published like this has it, in which
     case nothing here produces it.

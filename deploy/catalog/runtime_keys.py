@@ -17,7 +17,7 @@ BOOLEANS = ("True", "true", "TRUE", "1", "False", "false", "FALSE", "0")
 
 @dataclass(frozen=True, kw_only=True)
 class RuntimeKey:
-    """One key; `kind` is the text it takes: word, number, fraction, bool or path."""
+    """A key; `kind` is the text it takes: word, number, fraction, bool or path."""
 
     name: str
     kind: str = "word"

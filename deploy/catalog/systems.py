@@ -19,7 +19,7 @@ DOCKER_SOURCES = {"docker": "Docker's own repository", "distribution": "the pack
 
 @dataclass(frozen=True, kw_only=True)
 class System:
-    """One OS release.
+    """An OS release.
 
     `distribution_docker` is its own docker.io; `has_cdi` says whether that one can attach a GPU by CDI.
     """

@@ -50,7 +50,7 @@ _WORKFLOWS: dict[int, Remedy] = {45: "application", 48: "reset"}
 
 @dataclass(frozen=True)
 class Xid:
-    """One number of `NVRM: Xid (PCI:…): NUMBER, …`."""
+    """A number of `NVRM: Xid (PCI:…): NUMBER, …`."""
 
     number: int
     means: str

@@ -65,7 +65,7 @@ def _on_host(recipe: Recipe, served: Served, server: Server, host: Host, fleet: 
 
 
 def _builds_for(farm: Host, host: Host, memory_mib: int) -> bool:
-    """Whether a host is a farm host whose engines fit the other one, and has the memory."""
+    """True if `farm` is a farm host whose engines fit `host`, and has `memory_mib` MiB of memory."""
     mine, row = release_row(farm.release), release_row(host.release)
     alike = (farm.machine.gpu, farm.machine.mig) == (host.machine.gpu, host.machine.mig)
     same = alike and mine is not None and row is not None and image_of(farm, mine) == image_of(host, row)

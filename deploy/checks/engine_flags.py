@@ -67,7 +67,7 @@ def _rivals(placed: Placed) -> Iterator[Refusal]:
 
 
 def _gaps(placed: Placed) -> Iterator[Refusal]:
-    """What the plan itself would have to write and cannot.
+    """A refusal for each flag or file that the plan would have to write and cannot.
 
     An image without any script, and a precision only published weights have, are refused elsewhere.
     """

@@ -123,7 +123,7 @@ def _unjudged(compiled: list[tuple[Server, LLM]], surroundings: Surroundings) ->
 
 
 def _one_name(compiled: list[tuple[Server, LLM]]) -> Iterator[Refusal]:
-    """A build is known by its model's name on a host, so one name is one engine there."""
+    """A refusal for each name that two different engines of one host share: a build is known by its model's name."""
     first: dict[str, tuple[Server, LLM]] = {}
     for server, model in compiled:
         other, same = first.setdefault(model.name, (server, model))
@@ -141,7 +141,7 @@ def _one_name(compiled: list[tuple[Server, LLM]]) -> Iterator[Refusal]:
 
 
 def _built_from(server: Server, model: LLM) -> dict[str, object]:
-    """What makes another engine of it; what only the running server reads is left out."""
+    """The fields that need another engine when they change; fields that only the running server reads are left out."""
     built: dict[str, object] = {name: getattr(model, name) for name in BUILT_IN}
     built["kv_cache.dtype"], built["split"] = model.kv_cache.dtype, ways_of(server, model)
     built["lora"] = (model.lora.max_rank, model.lora.target_modules) if model.lora else None

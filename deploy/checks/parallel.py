@@ -126,7 +126,7 @@ def _experts(placed: Placed) -> Iterator[Refusal]:
 
 
 def _beside(placed: Placed) -> Iterator[Refusal]:
-    """The engine path runs inside tritonserver, so what else is in that server matters."""
+    """Refusals of models that cannot share a tritonserver with this engine."""
     if not placed.is_engine:
         return
     model, others = placed.model, [other for other in placed.server.models if other is not placed.model]

@@ -1,4 +1,4 @@
-"""One LLM where it is to run, with all that a check about it asks, so that no check works it out again."""
+"""An LLM where it is to run, with all that a check about it asks, so that no check works it out again."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Placed:
 
     @property
     def is_engine(self) -> bool:
-        """Whether it is compiled."""
+        """True if the model runs on a compiled engine."""
         return self.path == "engine"
 
     @property

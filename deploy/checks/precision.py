@@ -81,7 +81,7 @@ def _pytorch_quantises_nothing(placed: Placed) -> Refusal:
 
 
 def needs_calibration(placed: Placed) -> bool:
-    """Whether quantize.py runs for this model and so reads texts: for its weights, or for scales of its cache."""
+    """True if quantize.py reads calibration texts for this model: for its weights, or for scales of its cache."""
     if not placed.is_engine or placed.model.engine.checkpoint == "trtllm" or placed.served.shape.quantisation:
         return False
     return PRECISIONS[precision_of(placed.served)].calibrated or placed.model.kv_cache.dtype in ("fp8", "int8")

@@ -145,7 +145,10 @@ def ending_soon(host: Host, today: date) -> str:
 
 
 def _reaches(driver: Driver, floor: str) -> bool:
-    """A version is compared as it stands; a branch alone will bring its newest, so only its number counts."""
+    """True if the driver is at least `floor`.
+
+    A branch alone brings its newest version, so only the branch's number counts.
+    """
     return at_least(driver.version, floor) if driver.version else version(driver.branch) >= version(floor)[:1]
 
 

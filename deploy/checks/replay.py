@@ -43,7 +43,7 @@ def replay_problems(placed: Placed) -> Iterator[Refusal]:
 
 
 def _limits(placed: Placed, replay: Replay) -> Iterator[Refusal]:
-    """Answers that fit their sequence, shares that are percentages, and tasks with the share that has to be met."""
+    """Refusals of answers longer than a sequence, shares that are no percentage, and tasks without a share to meet."""
     model = placed.model
     if not 1 <= replay.max_tokens < model.max_seq_len:
         yield placed.no(
@@ -89,7 +89,7 @@ def undeclared(engine: str, where: str) -> Refusal:
 
 
 def _none(placed: Placed, replay: Replay) -> Iterator[Refusal]:
-    """`Replay.none` says why, and nothing of a replay. On the PyTorch path it says nothing that is not so."""
+    """Refusals of a `Replay.none` without a reason, or with settings of a replay."""
     if not replay.reason.strip():
         yield placed.no(
             "no-reason",
@@ -111,7 +111,7 @@ def _none(placed: Placed, replay: Replay) -> Iterator[Refusal]:
 
 
 def _reference(placed: Placed, replay: Replay) -> Iterator[Refusal]:
-    """Without stored answers the published checkpoint answers first, and something has to be able to run it."""
+    """A refusal where no answers are stored and no PyTorch backend can run the published checkpoint to get them."""
     finished = placed.model.engine.checkpoint == "trtllm"
     if replay.answers or not (finished or not has_pytorch(placed.served.architecture, placed.trtllm)):
         return

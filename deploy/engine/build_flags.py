@@ -26,7 +26,7 @@ NOT_IN_ENGINE = ("--workers",)
 
 
 def shapes_of(recipe: Recipe) -> dict[str, int]:
-    """What the engine is large enough for, by the names of `trtllm-build`."""
+    """The largest batch and lengths the engine takes, by the names of `trtllm-build`."""
     return {
         "max_batch_size": recipe.max_batch_size,
         "max_input_len": recipe.max_input_len,
@@ -63,7 +63,7 @@ def _plugins(recipe: Recipe) -> Iterator[Pair]:
 
 
 def _gemm(recipe: Recipe) -> str:
-    """The plugin takes FP8 by name; layers left in 16 bit, and integer weights, follow the checkpoint's own type."""
+    """The type of `--gemm_plugin`: FP8 and NVFP4 by name where the flag offers it, else `auto`, as the checkpoint."""
     flag = build_flags(recipe.trtllm).certain.get("--gemm_plugin")
     named = recipe.precision in ("fp8", "nvfp4") and flag is not None and recipe.precision in flag.choices
     return recipe.precision if named else "auto"
@@ -102,7 +102,7 @@ def _lora(recipe: Recipe) -> Iterator[Pair]:
 
 
 def _with_option(flags: dict[str, str], name: str, value: Any) -> dict[str, str]:
-    """`True` is a switch, `False` leaves it out, a list is several values."""
+    """`flags` with one option more: `True` adds a switch, `False` removes the flag, a list is several values."""
     flag = "--" + name.removeprefix("--")
     if value is False:
         return {key: kept for key, kept in flags.items() if key != flag}

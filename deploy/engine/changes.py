@@ -15,7 +15,7 @@ HEADINGS = ("shapes.", "flags.--", "parallel.")
 
 @dataclass(frozen=True)
 class Difference:
-    """One field that is not what it was, in words."""
+    """A field that changed, in words."""
 
     name: str
     before: str

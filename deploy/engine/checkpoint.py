@@ -32,7 +32,7 @@ EAGLE_LAYERS = 4
 
 @dataclass(frozen=True, kw_only=True)
 class Making:
-    """One command: its stage, what the catalog calls the program, where it lies, and its flags without any path."""
+    """A command: its stage, what the catalog calls the program, where it lies, and its flags without any path."""
 
     stage: str
     program: str
@@ -57,14 +57,14 @@ def makings(recipe: Recipe, checkpoint: str, calibration: str) -> tuple[Making, 
 
 
 def is_quantized(recipe: Recipe) -> bool:
-    """Whether quantize.py makes the checkpoint."""
+    """True if quantize.py makes the checkpoint."""
     if recipe.precision == "fp8_rowwise" and recipe.family == "llama" and not recipe.has_small_cache:
         return _quantizes_rows(recipe)
     return recipe.has_small_cache or not (recipe.is_plain or recipe.precision in WEIGHT_ONLY) or not recipe.family
 
 
 def is_calibrated(recipe: Recipe) -> bool:
-    """Whether making the checkpoint reads texts: quantize.py does, unless it only exports what it was given."""
+    """True if making the checkpoint reads texts: quantize.py does, unless it only exports what it was given."""
     if recipe.is_finished or not is_quantized(recipe):
         return False
     return recipe.has_small_cache or not (recipe.is_plain or recipe.precision in WEIGHT_ONLY)
@@ -125,7 +125,7 @@ def _quantize(recipe: Recipe, output: str, calibration: str) -> Making:
 
 
 def _with_heads(recipe: Recipe, heads: str, output: str) -> Making:
-    """EAGLE's or Medusa's script, which converts the model too; `--dtype auto` is not in all its revisions."""
+    """The call of EAGLE's or Medusa's script, which converts the model too; some revisions lack `--dtype auto`."""
     assert recipe.beside, "heads without files passed the checks"
     flags = [("--dtype", _heads_dtype(recipe)), *_split(recipe)]
     if recipe.precision in WEIGHT_ONLY:
@@ -156,7 +156,7 @@ def _depth(eagle: Eagle) -> int:
 
 
 def _heads_dtype(recipe: Recipe) -> str:
-    """What the heads are held in, as the model is."""
+    """The number format of the heads, which is the model's."""
     return "bfloat16" if recipe.dtype == "auto" else recipe.dtype
 
 
@@ -183,5 +183,5 @@ def _split(recipe: Recipe) -> Iterator[tuple[str, str]]:
 
 
 def _workers(recipe: Recipe) -> Pairs:
-    """Ranks are written side by side; nothing to say for one."""
+    """`--workers`, so that ranks are written side by side; nothing for a single rank."""
     return (("--workers", str(recipe.ways.world)),) if recipe.ways.world > 1 else ()

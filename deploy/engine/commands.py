@@ -38,7 +38,7 @@ def build_pairs(recipe: Recipe, staging: str) -> tuple[tuple[str, str], ...]:
 
 
 def words(pairs: Iterable[tuple[str, str]]) -> tuple[str, ...]:
-    """The same flags as words of a command."""
+    """The flags and values of `pairs` as words of a command."""
     argv: list[str] = []
     for name, value in pairs:
         argv += [name, *(value.split() if name in SEVERAL else [value] if value else [])]

@@ -10,7 +10,7 @@ from deploy.slice import EngineSlice, Slice
 
 
 def farmed(slices: tuple[Slice, ...]) -> tuple[Slice, ...]:
-    """The same slices; those of farm hosts with all engines that are theirs to build, and the files these read."""
+    """The plan's slices; a farm host's also has the engines it builds for other hosts, and the files these read."""
     return tuple(_with_engines(host_slice, slices) if host_slice.farm else host_slice for host_slice in slices)
 
 
@@ -33,7 +33,7 @@ def _fitting(mine: Slice, other: Slice) -> Iterator[EngineSlice]:
 
 
 def _moved(mine: Slice, engine: EngineSlice) -> EngineSlice:
-    """The same engine on this host's first GPUs."""
+    """`engine`, moved to the first GPUs of the host of `mine`."""
     gpus = tuple(range(engine.world_size))
     cut = len(mine.mig)
     names = (f"{gpu // cut}:{gpu % cut}" if cut else str(gpu) for gpu in gpus)

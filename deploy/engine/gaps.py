@@ -32,7 +32,7 @@ class Gap:
 
 
 def gaps_of(recipe: Recipe) -> Iterator[Gap]:
-    """Every reason, coarse ones first: a split or a head that no script knows makes its flags moot."""
+    """Every reason why no engine can be built, coarse ones first: an unknown split or head makes its flags moot."""
     coarse = [*_published(recipe), *_experts(recipe), *_heads(recipe)] if not recipe.is_finished else []
     yield from coarse
     if coarse:
@@ -108,7 +108,7 @@ def _heads(recipe: Recipe) -> Iterator[Gap]:
 
 
 def _precisions_with(heads: str, trtllm: str) -> tuple[str, ...]:
-    """What heads of a kind can be put on; empty for everything."""
+    """The precisions that heads of this kind can be put on; empty where all precisions do."""
     plain = ("float16", "bfloat16")
     if heads == "medusa":
         return (*plain, "int8_wo", "int4_wo", "fp8")  # fp8 through quantize.py --medusa_model_dir

@@ -52,22 +52,22 @@ class Recipe:
 
     @property
     def family(self) -> str:
-        """Whose convert script reads the model; empty where only quantize.py does."""
+        """The family whose convert script reads the model; empty where only quantize.py does."""
         return family_of(self.architecture)
 
     @property
     def is_plain(self) -> bool:
-        """Whether the weights stay in 16 bit."""
+        """True if the weights stay in 16 bit."""
         return self.precision in PLAIN
 
     @property
     def has_small_cache(self) -> bool:
-        """Whether the key/value cache is quantised, so that its scales have to be measured."""
+        """True if the key/value cache is quantised, so that its scales have to be measured."""
         return self.kv_dtype in ("fp8", "int8")
 
     @property
     def dtype(self) -> str:
-        """What is not quantised is held in; said where something beside the model has to be of the same type.
+        """The type of what is not quantised: `auto`, or a named type that heads or adapters need as well.
 
         ReDrafter's heads are bfloat16. Adapters reach the engine as float16: the example that brings them into its form
         writes bfloat16 as numpy's V2, which numpyUtils.cpp does not read.
@@ -117,7 +117,7 @@ def _target(served: Served, model: LLM, ways: Ways, trtllm: str) -> Recipe:
 
 
 def _draft(target: Recipe, architecture: str, weights: WeightsSlice) -> Recipe:
-    """Made as the target is and as long; without experts, adapters, beams or options of its own."""
+    """The draft's recipe: the target's types and lengths, without experts, adapters, beams or options."""
     return replace(
         target,
         model=f"{target.model}-draft",

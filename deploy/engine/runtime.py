@@ -84,7 +84,7 @@ def _engine(
 
 
 def _draft(served: Served, model: LLM, share: Share, draft: EngineSlice, trtllm: str) -> Parameters:
-    """A draft proposes what the target confirms: as many tokens of cache, no adapters, no grammar, no heads."""
+    """Parameters of the draft: as many tokens of cache as the target; no adapters, no grammar, no heads."""
     own = {
         # the decoder of tensorrt_llm_bls reads the draft's answer after the prompt's tokens itself
         "exclude_input_in_output": "true",
@@ -95,7 +95,7 @@ def _draft(served: Served, model: LLM, share: Share, draft: EngineSlice, trtllm:
 
 
 def _shared(served: Served, model: LLM, share: Share, engine: EngineSlice, trtllm: str) -> Parameters:
-    """What target and draft are told alike."""
+    """Parameters that target and draft share."""
     paged = _flag(engine, "use_paged_context_fmha") == "enable"
     cache = share.memory.kv_cache_mib
     fraction = min(99, max(90, -(-100 * cache // (cache + RESERVE_MIB)) + 1))
@@ -120,7 +120,7 @@ def _shared(served: Served, model: LLM, share: Share, engine: EngineSlice, trtll
 
 
 def _speculation(model: LLM) -> Parameters:
-    """The run-time half of what the engine speculates with; a draft model has none but the model itself."""
+    """Run-time parameters of the engine's speculation; none where a draft model speculates."""
     speculative = model.speculative
     if isinstance(speculative, Medusa):
         return {"decoding_mode": "medusa"} | _tree("medusa_choices", speculative.choices)
@@ -148,7 +148,7 @@ def _tree(key: str, choices: str) -> Parameters:
 
 
 def _lora(name: str, lora: LoRA | None) -> Parameters:
-    """Cache sizes; the GPU's is a share of what the key/value cache leaves, which the planner made cache + reserve."""
+    """Sizes of the adapter caches; the GPU's is a share of what the key/value cache leaves: cache + reserve."""
     if lora is None:
         return {}
     return {
@@ -188,14 +188,14 @@ def _truth(claim: bool) -> str:
 
 
 def _fill(parameters: Mapping[str, str], trtllm: str) -> Parameters:
-    """With every key that has to be there, empty where nothing is said; younger keys left out of older releases."""
+    """`parameters` with every mandatory key, empty where no value is given, without keys younger than the release."""
     mandatory = {key.name: key.fill for key in mandatory_keys(trtllm)}
     too_young = {key.name for key in RUNTIME_KEYS.values() if key.since and not at_least(trtllm, key.since)}
     return {name: value for name, value in {**mandatory, **parameters}.items() if name not in too_young}
 
 
 def _checked(parameters: Parameters, trtllm: str) -> Parameters:
-    """The same, each key known to the backend and each value of its kind: otherwise a mistake of ours."""
+    """`parameters` sorted by key; asserts that the backend knows each key and takes each value."""
     for name, value in parameters.items():
         key = RUNTIME_KEYS.get(name)
         assert key, f"{name} is no run-time key of the tensorrtllm backend"
@@ -206,7 +206,7 @@ def _checked(parameters: Parameters, trtllm: str) -> Parameters:
 
 
 def takes(key: RuntimeKey, value: str, trtllm: str) -> bool:
-    """Whether a value is of a key's kind. An empty path says that there is none."""
+    """True if `value` is of the key's kind; an empty path means that there is none."""
     if key.choices:
         return value in choices_of(key, trtllm)
     if key.kind == "number":

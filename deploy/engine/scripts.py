@@ -51,7 +51,7 @@ _HEADS: dict[type, str] = {Eagle: "eagle", Medusa: "medusa", ReDrafter: "redraft
 
 
 def family_of(architecture: str) -> str:
-    """Whose convert script reads this architecture; empty where none was read."""
+    """The family whose convert script reads this architecture; empty where no script was read."""
     return FAMILIES.get(architecture, "")
 
 
@@ -66,10 +66,10 @@ def heads_of(speculative: Speculative | None) -> str:
 
 
 def heads_path(heads: str) -> str:
-    """Where that script lies: never moved."""
+    """The path of that script in the image, the same in every release."""
     return f"{APP}/examples/{heads}/convert_checkpoint.py"
 
 
 def attaches_to_checkpoint(trtllm: str) -> bool:
-    """Whether ReDrafter's script takes a converted model, quantised or not, instead of the published one."""
+    """True if ReDrafter's script takes a converted model, quantised or not, instead of the published one."""
     return at_least(trtllm, "0.20")

@@ -71,7 +71,7 @@ def call_of(words: Sequence[Word]) -> Call | None:
 
 
 def _first(words: Sequence[Word]) -> int:
-    """Where the program stands."""
+    """The place of the program among the words."""
     place = 0
     while place < len(words):
         text = words[place].text
@@ -89,7 +89,7 @@ def _first(words: Sequence[Word]) -> int:
 
 
 def _after_wrapper(words: Sequence[Word], place: int) -> int:
-    """Where the wrapped program, or what stands before it, begins."""
+    """The place where the wrapped program, or what stands before it, begins."""
     with_value, own_words = WRAPPERS[words[place].text.rpartition("/")[2]]
     place += 1
     while place < len(words) and words[place].text.startswith("-"):
@@ -98,7 +98,7 @@ def _after_wrapper(words: Sequence[Word], place: int) -> int:
 
 
 def _python(words: Sequence[Word], start: int) -> Call:
-    """`python -u script.py …` is a call of script.py, `python -m module …` one of the module."""
+    """The call of script.py in `python -u script.py …`, or of the module in `python -m module …`."""
     place = start + 1
     while place < len(words) and words[place].text.startswith("-") and words[place].text not in ("-m", "-c"):
         place += 1

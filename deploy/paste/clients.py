@@ -34,7 +34,7 @@ SERVICES = {"triton": "kserve", "openai": "chat", "tensorrtllm_engine": "tensorr
 
 
 def judge_curl(call: Call, _target: Target) -> Judged:
-    """`curl … URL` where the URL is one of Triton's; any other is nobody's business here."""
+    """Findings about `curl … URL` where the URL is one of Triton's; none for any other URL."""
     judged = Judged(right=[*call.head, *raws(call.args)])
     options, words = mixed_options(call.args, CURL)
     for word in words:
@@ -46,7 +46,7 @@ def judge_curl(call: Call, _target: Target) -> Judged:
 
 
 def _may_be_triton(match: re.Match[str], path: str) -> bool:
-    """Container registries speak /v2 too: over TLS without a port, or on port 5000."""
+    """True if the URL may be Triton's: container registries speak /v2 too, over TLS without a port or on port 5000."""
     port = match["port"] or ""
     elsewhere = port in ("443", "5000") or (match["start"].startswith("https://") and not port)
     ours = path.startswith(("/v2", "/v1/")) or port in ("8000", "8002")
@@ -139,7 +139,7 @@ def _wrong_method(judged: Judged, url: str, method: str, allowed: tuple[str, ...
 
 
 def judge_hf(call: Call, _target: Target) -> Judged:
-    """`hf …`, and `huggingface-cli …`, which became `hf`."""
+    """Findings about `hf …`, and `huggingface-cli …`, which became `hf`."""
     judged = Judged(right=["hf"])
     if call.program == "huggingface-cli":
         judged.add(
@@ -194,7 +194,7 @@ def _hf_option(judged: Judged, option: Option) -> list[str]:
 
 
 def judge_genai_perf(call: Call, _target: Target) -> Judged:
-    """`genai-perf …`: phased out, and `--service-kind` with it."""
+    """Findings about `genai-perf …`: phased out, and `--service-kind` with it."""
     judged = Judged(right=list(call.head))
     options, words = mixed_options(call.args, {"--service-kind": True, "--endpoint-type": True})
     judged.know(
@@ -231,7 +231,7 @@ def _with_endpoint(call: Call) -> list[str]:
 
 
 def judge_nvidia_ctk(call: Call, _target: Target) -> Judged:
-    """`nvidia-ctk …`: what it does to Docker's configuration."""
+    """Findings about `nvidia-ctk …`: what it does to Docker's configuration."""
     judged = Judged(right=[*call.head, *raws(call.args)])
     words = [word.text for word in call.args]
     verb = near_miss(words[0], ("runtime", "cdi", "config", "system", "hook", "info")) if words else ""

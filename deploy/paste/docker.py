@@ -26,7 +26,7 @@ USER = "'$oauthtoken'"
 
 
 def judge_docker(call: Call, target: Target, judge: Judge) -> Judged:
-    """`docker VERB …`; verbs that are not judged come back as typed."""
+    """Findings about `docker VERB …`; verbs that are not judged come back as typed."""
     verb = call.args[0].text if call.args else ""
     rest = call.args[1:]
     if verb in ("container", "image") and rest:
@@ -105,7 +105,7 @@ def _mend_image(judged: Judged, image: Word) -> None:
 
 
 def judge_after_dashes(call: Call, target: Target, judge: Judge) -> Judged:
-    """`kubectl exec POD -- …`: only what runs inside is judged."""
+    """Findings about the command inside `kubectl exec POD -- …`."""
     place = next(at for at, word in enumerate(call.args) if word.text == "--")
     judged = Judged(right=[*call.head, *raws(call.args)])
     inner = call_of(call.args[place + 1 :])
@@ -116,7 +116,7 @@ def judge_after_dashes(call: Call, target: Target, judge: Judge) -> Judged:
 
 
 def _exec(verb: list[str], args: Sequence[Word], judge: Judge, target: Target) -> Judged:
-    """`docker exec NAME …`: only what runs inside is judged."""
+    """Findings about the command inside `docker exec NAME …`."""
     options, left = getopt_options(args, DOCKER_EXEC)
     judged = Judged(right=["docker", *verb, *(raw for option in options for raw in option.raw), *raws(left)])
     inner = call_of(left[1:])
@@ -224,7 +224,7 @@ def _pull(args: Sequence[Word]) -> Judged:
 
 
 def _login(args: Sequence[Word]) -> Judged:
-    """The user of nvcr.io is the literal text `$oauthtoken`; a password on the command line is everybody's."""
+    """Findings about `docker login`: nvcr.io's user is the literal text `$oauthtoken`; `ps` shows a typed password."""
     judged = Judged()
     options, registries = mixed_options(args, DOCKER_LOGIN)
     registry = registries[0].raw if registries else ""

@@ -34,7 +34,7 @@ FIRST_IMAGE_WITH_EXAMPLES, FIRST_WITH_SCRIPTS = (25, 1), "0.17.0"
 
 
 def judge_build(call: Call, target: Target) -> Judged:
-    """`trtllm-build …`."""
+    """Findings about `trtllm-build …`."""
     judged = Judged()
     table = build_flags(target.trtllm)
     if _cannot_run(judged, call, target, table):
@@ -47,7 +47,7 @@ def judge_build(call: Call, target: Target) -> Judged:
 
 
 def judge_convert(call: Call, target: Target) -> Judged:
-    """`python …/convert_checkpoint.py …`; a family whose script nobody read is judged by what all scripts share."""
+    """Findings about `python …/convert_checkpoint.py …`; an unread family is judged by what all scripts share."""
     judged = Judged()
     match = FAMILY.search(call.script)
     named = match.group(1) if match else ""
@@ -70,7 +70,7 @@ def judge_convert(call: Call, target: Target) -> Judged:
 
 
 def judge_quantize(call: Call, target: Target) -> Judged:
-    """`python …/quantize.py …`."""
+    """Findings about `python …/quantize.py …`."""
     judged = Judged()
     table = quantize_flags(target.trtllm)
     if _cannot_run(judged, call, target, table):
@@ -83,7 +83,7 @@ def judge_quantize(call: Call, target: Target) -> Judged:
 
 
 def _cannot_run(judged: Judged, call: Call, target: Target, table: FlagTable) -> bool:
-    """Whether there is nothing to judge: the program is gone, was never read, or the model has no engine at all."""
+    """True if there is nothing to judge: the program is gone, was never read, or the model has no engine at all."""
     model = next((word.raw for word in call.args if GPT_OSS.search(word.text)), "")
     if model:
         judged.add(
@@ -162,7 +162,7 @@ def _in_image(judged: Judged, target: Target, before: str, tail: str) -> str:
 
 
 def _any_family(trtllm: str) -> FlagTable:
-    """One table of every flag any convert script takes, for a script whose directory is not named."""
+    """The table of every flag any convert script takes, for a script whose directory is not named."""
     tables = [convert_flags(trtllm, family) for family in ("gpt", "qwen", "llama")]
     last = tables[-1]
     merged = {name: flag for table in tables for name, flag in table.flags.items()}
@@ -190,7 +190,7 @@ def _unread(judged: Judged, call: Call, family: str) -> None:
 
 
 def _eagle(judged: Judged, call: Call, target: Target, script: str) -> Judged:
-    """EAGLE came with 0.15, and its convert script wants the head beside the base model."""
+    """Findings about EAGLE's convert script, which came with 0.15 and wants the head beside the base model."""
     given = [option.name for option in argparse_options(call.args)]
     judged.right = [*call.head[:-1], script, *(word.raw for word in call.args)]
     if version(target.trtllm) < (0, 15):

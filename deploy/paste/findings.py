@@ -24,7 +24,7 @@ NEW_LINE = "\n"
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """One thing about a command; `is_wrong` is False where it works and there is something to know."""
+    """A finding about a command; `is_wrong` is False where the command works and the finding is a note."""
 
     kind: str
     problem: str
@@ -42,7 +42,7 @@ class Judged:
     right: list[str] = field(default_factory=list)
 
     def add(self, kind: str, problem: str, *, seen: str, wanted: str, attempt: str, is_wrong: bool = True) -> None:
-        """One more finding."""
+        """Adds a finding, secrets masked."""
         self.findings.append(
             Finding(
                 kind=kind,
@@ -55,7 +55,7 @@ class Judged:
         )
 
     def know(self, kind: str, problem: str, *, seen: str, wanted: str, attempt: str) -> None:
-        """One more thing to know; the command works."""
+        """Adds a note about a command that works."""
         self.add(kind, problem, seen=seen, wanted=wanted, attempt=attempt, is_wrong=False)
 
     def take(self, other: Judged) -> list[str]:
@@ -66,7 +66,7 @@ class Judged:
 
 @dataclass(frozen=True, kw_only=True)
 class Call:
-    """One program with its arguments; `script` is the path of the Python file or module, `before` what precedes it."""
+    """A program with its arguments; `script` is the path of the Python file or module, `before` what precedes it."""
 
     program: str
     script: str
@@ -79,12 +79,12 @@ Judge = Callable[[Call, Target], Judged]
 
 
 def masked(text: str) -> str:
-    """The same text without secrets: known prefixes, and what follows a name that sounds like one."""
+    """`text` without secrets: known prefixes, and what follows a name that sounds like a secret."""
     return SECRET_PAIR.sub(rf"\1{HIDDEN}", SECRET_VALUE.sub(rf"\1{HIDDEN}", text))
 
 
 def is_secret(name: str, value: str) -> bool:
-    """Whether `name=value` gives a secret away; a reference to a variable does not."""
+    """True if `name=value` gives a secret away; a reference to a variable does not."""
     return bool(value) and "$" not in value and bool(SECRET_NAME.search(name) or SECRET_VALUE.search(value))
 
 
@@ -99,5 +99,5 @@ def raws(words: Sequence[Word]) -> list[str]:
 
 
 def several(names: Sequence[str]) -> str:
-    """Names as a list to read."""
+    """The names as a list in a sentence."""
     return ", ".join(names)

@@ -18,7 +18,7 @@ FOLDED = re.compile(r"[>|][-+]?$")
 
 @dataclass(frozen=True, kw_only=True)
 class Container:
-    """One container; `words` is its command as a shell would read it, empty where the image's own runs."""
+    """A container; `words` is its command as a shell would read it, empty where the image's own runs."""
 
     line: int
     image: str

@@ -30,7 +30,7 @@ RESHAPED = ("input_lengths", "request_output_len")
 
 
 def is_model_config(text: str) -> bool:
-    """Whether text begins like a config.pbtxt."""
+    """True if `text` begins like a config.pbtxt."""
     return bool(LOOKS_LIKE.match(text))
 
 
@@ -102,7 +102,7 @@ def _words(judged: Judged, message: Message) -> None:
 
 
 def _holes(judged: Judged, config: Message) -> None:
-    """A hole outside quotes keeps the file from being read; `sed` at every start is how guides fill it."""
+    """Adds each hole outside quotes, which keeps the file from being read; guides fill it with `sed` at every start."""
     for field in config.fields:
         if isinstance(field.value, str) and HOLE.match(field.value):
             judged.add(
@@ -202,7 +202,7 @@ def _tensors(judged: Judged, config: Message) -> None:
 
 
 def _python(judged: Judged, config: Message) -> None:
-    """Requests are put together only with a batcher, and unlike lists only where they may be ragged."""
+    """Adds what keeps requests from being batched: no batcher, or lists of unlike lengths that may not be ragged."""
     size = config.text("max_batch_size")
     if size in ("", "0"):
         return

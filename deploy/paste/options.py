@@ -17,7 +17,7 @@ NUMBER = re.compile(r"-\.?\d")
 
 @dataclass(frozen=True)
 class Option:
-    """One option and its values; an empty `name` is a word that belongs to no option."""
+    """An option and its values; an empty `name` is a word that belongs to no option."""
 
     name: str
     values: tuple[Word, ...]
@@ -31,7 +31,7 @@ class Option:
 
     @property
     def varies(self) -> bool:
-        """Whether what it is set to is known only when it runs."""
+        """True if a variable sets the option, so that its value is known only when the command runs."""
         return any(value.varies for value in self.values)
 
 

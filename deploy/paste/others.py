@@ -19,7 +19,7 @@ NEWEST = RELEASES[DEFAULT_RELEASE].trtllm
 
 
 def judge_pip(call: Call, target: Target) -> Judged:
-    """`pip install …` of what NVIDIA's image already carries."""
+    """Findings about `pip install …` of what NVIDIA's image already carries."""
     judged = Judged(right=[*call.head, *raws(call.args)])
     if not any(word.text == "install" for word in call.args):
         return judged
@@ -57,7 +57,7 @@ def _is_wrong_pin(judged: Judged, name: str, pinned: str, raw: str, target: Targ
 
 
 def judge_env(call: Call, _target: Target) -> Judged:
-    """Dockerfile's `ENV NAME=VALUE …`: variables no server reads, and secrets that stay in the image."""
+    """Findings about a Dockerfile's `ENV NAME=VALUE …`: variables no server reads, secrets that stay in the image."""
     judged = Judged(right=[*call.head, *raws(call.args)])
     for word in call.args:
         name, _, value = word.text.partition("=")
@@ -83,7 +83,7 @@ def judge_env(call: Call, _target: Target) -> Judged:
 
 
 def judge_git(call: Call, _target: Target) -> Judged:
-    """`git clone … tensorrtllm_backend`: the sources moved, and every image carries them."""
+    """Findings about `git clone … tensorrtllm_backend`: the sources moved, and every image carries them."""
     judged = Judged(right=[*call.head, *raws(call.args)])
     words = [word.text for word in call.args]
     if words[:1] == ["clone"] and any("tensorrtllm_backend" in word for word in words):
@@ -98,7 +98,7 @@ def judge_git(call: Call, _target: Target) -> Judged:
 
 
 def judge_sed(call: Call, _target: Target) -> Judged:
-    """`sed -i … config.pbtxt`: works once."""
+    """Findings about `sed -i … config.pbtxt`, which works once."""
     judged = Judged(right=[*call.head, *raws(call.args)])
     words = [word.text for word in call.args]
     if any(word.startswith("-i") for word in words) and any(word.endswith("config.pbtxt") for word in words):
@@ -114,7 +114,7 @@ def judge_sed(call: Call, _target: Target) -> Judged:
 
 
 def judge_cp(call: Call, _target: Target) -> Judged:
-    """`cp engines/* models/NAME/1/`: an engine is no model."""
+    """Findings about `cp engines/* models/NAME/1/`: an engine is no model."""
     judged = Judged(right=[*call.head, *raws(call.args)])
     words = [word.text for word in call.args]
     if len(words) > 1 and words[-1].rstrip("/").endswith("/1") and any("engine" in word for word in words[:-1]):
@@ -130,7 +130,7 @@ def judge_cp(call: Call, _target: Target) -> Judged:
 
 
 def judge_pkill(call: Call, _target: Target) -> Judged:
-    """`pkill tritonserver` stops every server of the machine."""
+    """Findings about `pkill tritonserver`, which stops every server of the machine."""
     judged = Judged(right=[*call.head, *raws(call.args)])
     if any("triton" in word.text for word in call.args):
         judged.know(
@@ -144,7 +144,7 @@ def judge_pkill(call: Call, _target: Target) -> Judged:
 
 
 def judge_module(call: Call, target: Target) -> Judged:
-    """`python -m tensorrt_llm.commands.X`."""
+    """Findings about `python -m tensorrt_llm.commands.X`."""
     judged = Judged(right=[*call.head, *raws(call.args)])
     name = call.script.rpartition(".")[2]
     if name in COMMANDS:
@@ -169,7 +169,7 @@ def judge_module(call: Call, target: Target) -> Judged:
 
 
 def judge_batcher_client(call: Call, _target: Target) -> Judged:
-    """`inflight_batcher_llm_client.py` speaks the tensors of the engine path."""
+    """Findings about `inflight_batcher_llm_client.py`, which speaks the tensors of the engine path."""
     judged = Judged(right=[*call.head, *raws(call.args)])
     judged.know(
         "client-of-the-engine-path",
@@ -182,7 +182,7 @@ def judge_batcher_client(call: Call, _target: Target) -> Judged:
 
 
 def judge_ranks(call: Call) -> Judged:
-    """`mpirun -n N …` where the program says how many ranks it wants."""
+    """Findings about `mpirun -n N …` where the program says how many ranks it wants."""
     judged = Judged()
     before = [word.text for word in call.before]
     place = next((at for at, word in enumerate(before) if word.rpartition("/")[2] in MPIRUN), len(before))

@@ -32,7 +32,7 @@ def judge_parameters(judged: Judged, config: Message, target: Target) -> None:
 
 
 def _key(judged: Judged, parameter: Message, given: set[str]) -> bool:
-    """Whether the parameter stays, under its right name."""
+    """True if the parameter stays, under its right name."""
     name = parameter.text("key")
     instead = RENAMED_KEYS.get(name) or ("" if name in NEVER_KEYS else near_miss(name, RUNTIME_KEYS))
     if name in RUNTIME_KEYS or not (instead or name in NEVER_KEYS):
@@ -91,7 +91,7 @@ def _text(judged: Judged, parameter: Message, target: Target) -> None:
 
 
 def _wanted(key: RuntimeKey, text: str, target: Target) -> str:
-    """What the key takes, where `text` is not that."""
+    """The values the key takes, where `text` is none of them; else empty."""
     if key.choices and text not in choices_of(key, target.trtllm):
         return f"one of {', '.join(word for word in choices_of(key, target.trtllm) if word)}"
     if key.kind == "bool" and text not in BOOLEANS and text:

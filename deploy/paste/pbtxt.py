@@ -35,7 +35,7 @@ class Message:
         return values
 
     def messages(self, name: str) -> list[Message]:
-        """Those values of a field that are messages."""
+        """The values of a field that are messages."""
         return [value for value in self.all(name) if isinstance(value, Message)]
 
     def text(self, name: str) -> str:
@@ -44,7 +44,7 @@ class Message:
         return values[0].strip("\"'") if values and isinstance(values[0], str) else ""
 
     def set(self, name: str, value: Value | list[Value]) -> None:
-        """One field of that name with this value, where the first one stood."""
+        """Leaves one field of that name, with this value, where the first field of that name stood."""
         for place, field in enumerate(self.fields):
             if field.name == name:
                 field.value = value
@@ -58,7 +58,7 @@ Value = str | Message
 
 @dataclass
 class Field:
-    """One field as written."""
+    """A field as written."""
 
     name: str
     value: Value | list[Value]
@@ -86,7 +86,7 @@ def read(text: str) -> Message:
 
 
 def write(message: Message, indent: str = "") -> str:
-    """The same message, one field a line, as Triton's own files are written."""
+    """The text of `message`, one field a line, as Triton's own files are written."""
     return "".join(_written(field, indent) for field in message.fields)
 
 

@@ -17,7 +17,7 @@ from deploy.paste.words import Pasted, pasted
 
 @dataclass(frozen=True, kw_only=True)
 class Piece:
-    """One command line and what it is judged for; without a line, the image that later lines run in."""
+    """A command line and what it is judged for; without a line, the image that later lines run in."""
 
     line: Pasted | None
     target: Target

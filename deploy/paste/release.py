@@ -33,7 +33,7 @@ class Target:
 
     @property
     def in_words(self) -> str:
-        """As a sentence names it."""
+        """The target as a sentence names it."""
         trtllm = f"TensorRT-LLM {self.trtllm}" if self.trtllm else "no TensorRT-LLM"
         return f"release {self.name} ({trtllm})" if self.name else trtllm
 

@@ -14,7 +14,7 @@ WIDTH = 78
 
 @dataclass(frozen=True, kw_only=True)
 class Checked:
-    """One command or file: where it stood, what was found, and how it should be typed (a line each)."""
+    """A command or file: where it stood, what was found, and how it should be typed (a line each)."""
 
     where: str
     target: Target
@@ -41,7 +41,7 @@ class Report:
 
     @property
     def is_fine(self) -> bool:
-        """Whether nothing is wrong."""
+        """True if nothing is wrong."""
         return not any(finding.is_wrong for checked in self.checked for finding in checked.findings)
 
     @property
@@ -75,7 +75,7 @@ class Report:
         return f"{count}; judged for {' and '.join(places)}"
 
     def to_json(self) -> dict[str, object]:
-        """The same for programs."""
+        """The report as plain data, for programs."""
         return {
             "is_fine": self.is_fine,
             "release": self.target.name,
@@ -98,7 +98,7 @@ class Report:
 
 
 def refusal_of(checked: Checked, finding: Finding) -> Refusal:
-    """A finding in the shape every refusal of this project has."""
+    """The refusal that `finding` becomes, with the place of its command or file."""
     facts = {"where": checked.where, "seen": finding.seen, "wanted": finding.wanted}
     return Refusal(finding.problem, facts=facts, attempt=finding.attempt, state=CHECKED, kind=finding.kind)
 

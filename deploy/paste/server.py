@@ -38,7 +38,7 @@ GUESSED = {
 
 
 def judge_tritonserver(call: Call, target: Target) -> Judged:
-    """`tritonserver …`: names and values of its options, and the pairs that only work together."""
+    """Findings about `tritonserver …`: names and values of its options, and the pairs that only work together."""
     judged = Judged(right=list(call.head))
     known = server_options(target.name)
     options, stray = mixed_options(call.args, TRITONSERVER | dict.fromkeys(GUESSED, True))
@@ -52,7 +52,7 @@ def judge_tritonserver(call: Call, target: Target) -> Judged:
 
 
 def judge_trtllm_serve(call: Call, target: Target) -> Judged:
-    """`trtllm-serve MODEL …`: names of its options; they come from the 1.2 revision."""
+    """Findings about `trtllm-serve MODEL …`: names of its options, as the 1.2 revision has them."""
     judged = Judged(right=list(call.head))
     options, others = mixed_options(call.args, TRTLLM_SERVE)
     judged.right += raws(others)
@@ -69,7 +69,7 @@ def judge_trtllm_serve(call: Call, target: Target) -> Judged:
 
 
 def judge_launch_script(call: Call, _target: Target) -> Judged:
-    """`launch_triton_server.py …`: fine by hand, wrong as a service."""
+    """Findings about `launch_triton_server.py …`, which is fine by hand and wrong as a service."""
     judged = Judged(right=[*call.head, *raws(call.args)])
     judged.know(
         "launch-script",
@@ -158,7 +158,7 @@ def _near(judged: Judged, program: str, option: Option, near: str) -> None:
 
 
 def _stray(judged: Judged, words: list[Word], args: Sequence[Word]) -> None:
-    """Words behind a variable stay: the variable may hold the option they belong to."""
+    """Adds each word without an option; all words stay where a variable may hold the option they belong to."""
     if any(word.varies for word in args):
         judged.right += raws(words)
         return
@@ -178,7 +178,7 @@ def _holds_more(args: Sequence[Word]) -> bool:
 
 
 def _loads(judged: Judged, options: list[Option], args: Sequence[Word]) -> None:
-    """`--load-model` is for explicit mode, and `*` is all of it."""
+    """Adds what is wrong with `--load-model`, which is for explicit mode; `*` stands for all models."""
     loads = [option for option in options if option.name == "--load-model"]
     modes = [option.value for option in options if option.name == "--model-control-mode"]
     if loads and "explicit" not in modes and not any("$" in mode for mode in modes) and not _holds_more(args):

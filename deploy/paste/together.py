@@ -20,7 +20,7 @@ def judge_together(judged: Judged, table: FlagTable, options: dict[str, Option])
 
 
 def _checkpoint(judged: Judged, table: FlagTable, options: dict[str, Option]) -> None:
-    """A build reads a checkpoint, or for random weights the configuration of a model."""
+    """Adds that a build names no checkpoint, and for random weights no configuration of a model."""
     if {"--checkpoint_dir", "--model_config", *HELP} & set(options) or may_hold_more(table, options.values()):
         return
     judged.add(
@@ -34,7 +34,7 @@ def _checkpoint(judged: Judged, table: FlagTable, options: dict[str, Option]) ->
 
 
 def _input_fits(judged: Judged, options: dict[str, Option]) -> None:
-    """The builder cuts a longer --max_input_len down to --max_seq_len, with a warning among thousands of lines."""
+    """Adds a --max_input_len above --max_seq_len: the builder cuts it down, with a warning among thousands of lines."""
     prompt = options.get("--max_input_len")
     whole = options.get("--max_seq_len") or options.get("--max_decoder_seq_len")
     if not prompt or not whole or not prompt.value.isdecimal() or not whole.value.isdecimal():
@@ -51,7 +51,7 @@ def _input_fits(judged: Judged, options: dict[str, Option]) -> None:
 
 
 def judge_experts(judged: Judged, options: dict[str, Option]) -> None:
-    """Expert parallelism divides the tensor-parallel group; it does not multiply the number of GPUs."""
+    """Adds an expert parallelism that does not divide the tensor-parallel group; it never multiplies the GPUs."""
     numbers = {name: options[name].value for name in ("--tp_size", "--moe_tp_size", "--moe_ep_size") if name in options}
     if "--moe_ep_size" not in numbers or not all(value.isdecimal() and int(value) for value in numbers.values()):
         return

@@ -39,20 +39,20 @@ def varies(raw: str) -> bool:
 
 @dataclass(frozen=True)
 class Word:
-    """One shell word: `raw` as typed, `text` without its quotes."""
+    """A shell word: `raw` as typed, `text` without its quotes."""
 
     raw: str
     text: str
 
     @property
     def varies(self) -> bool:
-        """Whether the value is known only when it runs: a variable, or a hole to fill in."""
+        """True if the value is known only when the command runs: a variable, or a hole to fill in."""
         return varies(self.raw) or "<" in self.raw or "{{" in self.raw or self.raw.startswith(("__", "…"))
 
 
 @dataclass(frozen=True)
 class Pasted:
-    """One command line; `breaks` say where the paste ends it too early, each as (kind, the line that does it)."""
+    """A command line; `breaks` say where the paste ends it too early, each as (kind, the line that does it)."""
 
     line: int
     commands: tuple[tuple[Word, ...], ...]
@@ -62,7 +62,7 @@ class Pasted:
 
 
 def word(raw: str) -> Word:
-    """One word from how it is typed."""
+    """The shell word that `raw` is."""
     try:
         cut = shlex.split(raw)
     except ValueError:
@@ -106,7 +106,7 @@ def _says_nothing(line: str) -> bool:
 
 
 def _joined(lines: list[str], start: int) -> tuple[str, list[tuple[str, str]], int]:
-    """One logical line, what breaks it, and the number of the line after it."""
+    """The logical line from `start` on, what breaks it, and the number of the line after it."""
     parts: list[str] = []
     breaks: list[tuple[str, str]] = []
     position = start

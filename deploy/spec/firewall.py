@@ -8,7 +8,7 @@ from typing import Literal
 
 @dataclass(frozen=True, kw_only=True)
 class Opening:
-    """One port of the host that answers besides SSH and the servers. No `sources` means everybody."""
+    """A port of the host that answers besides SSH and the servers. No `sources` means everybody."""
 
     port: int
     sources: tuple[str, ...] = ()

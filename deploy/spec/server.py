@@ -1,4 +1,4 @@
-"""One Triton, and one host with everything said about it."""
+"""A Triton server, and a host with every setting of it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Model = LLM | Embedder | Reranker
 
 @dataclass(frozen=True, kw_only=True)
 class Server:
-    """One Triton: GPUs, ports, address, models. `protection` says who may reach an address that is not loopback.
+    """A Triton server: GPUs, ports, address, models. `protection` says who may reach an address that is not loopback.
 
     Both words want a `Firewall` on the host. "firewall": clients come from the networks its `allow` names. "balancer":
     `allow` names the balancer's own addresses and nothing else, so that no client goes around the balancer.
