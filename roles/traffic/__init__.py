@@ -1,7 +1,7 @@
 """Takes a host out of its balancer before something interrupts it, and puts it back.
 
 No balancer can be declared yet: one host serves its clients directly, and Triton itself lets the requests in flight end
-(the stop times in roles/triton/flags.py). So both do nothing, and say so with `-v`. They belong in deploy.py all the
+(the stop times in roles/triton/times.py). So both do nothing, and say so with `-v`. They belong in deploy.py all the
 same: the place between them is where interruptions go. When a balancer can be declared, a drain becomes a lease that
 ends by itself, because nothing that must happen after a failure may be an operation.
 """

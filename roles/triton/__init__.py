@@ -8,101 +8,50 @@ names is forgotten last: until every planned one serves, it may be what has to s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from pyinfra import host
-from pyinfra.api.command import PyinfraCommand, StringCommand
+from pyinfra.api.command import PyinfraCommand
 
 from deploy.slice import ServerSlice, Slice
 from roles import undo
 from roles.settings import overridden
 from roles.steps import Reading, step
 from roles.triton.defaults import Defaults
-from roles.triton.facts import Probed, Proof, Served, Serving
-from roles.triton.operations import Publish, ask_for, probe, retire, swap_seconds, texts
-from roles.triton.render import release_id, render
-
-Decide = Callable[[Serving], Iterator[PyinfraCommand]]
+from roles.triton.facts import Probed, Served, Serving
+from roles.triton.operations import Decide, prove_cuda, publish, retire, swap, sweep, texts
+from roles.triton.release import release_of
+from roles.triton.swapping import ask_for, swap_seconds
+from roles.triton.times import change_seconds
 
 
 def apply(mine: Slice, plan: str) -> None:
     """Install, publish, prove CUDA, swap: in that order, each only where it is needed. `plan` goes into the history."""
     settings = overridden(host, "triton", Defaults())
-    wanted = texts(mine.servers)
+    releases = [release_of(server, settings) for server in mine.servers]
+    wanted = texts(releases)
     installed = step(
         undo.look("triton", wanted),
         lambda found: undo.put_watched("triton", wanted, found),
         name="Triton | Install programs and units",
     )
     serving = Reading(Served)
-    step(serving, _sweep, name="Triton | Remove containers that lost their unit")
-    for server in host.loop(mine.servers):
-        files = render(server, settings)
-        release = release_id(server, files)
-        published = step(
-            serving, _publish(server, release, files), name=f"Triton | Publish release {release} for {server.name}"
+    step(serving, sweep, name="Triton | Remove containers that lost their unit")
+    for release in host.loop(releases):
+        name, gpus = release.server.name, release.server.gpus
+        published = step(serving, publish(release), name=f"Triton | Publish release {release.id} for {name}")
+        proven = step(
+            Reading(Probed, {"image": release.server.image.pull_reference, "gpus": gpus}),
+            prove_cuda(release, settings),
+            name=f"Triton | Prove CUDA inside the image for {name}",
         )
-        proven = _prove_cuda(server, settings)
         step(
             serving,
-            _swap(mine, server, release, plan, settings),
+            swap(release, releases, plan, settings),
             after=[installed, published, proven],
-            name=f"Triton | Swap in release {release} on {server.name}",
+            name=f"Triton | Swap in release {release.id} on {name}",
         )
-    step(serving, _retire(mine), name="Triton | Stop what is no longer planned")
-
-
-def _sweep(serving: Serving) -> Iterator[PyinfraCommand]:
-    """They hold ports and GPUs that are planned for others."""
-    for name in sorted(serving.orphans):
-        yield StringCommand(f"docker rm --force triton-{name}")
-
-
-def _spare(mine: Slice, serving: Serving) -> list[str]:
-    """Servers of earlier plans of which something would start, serve, or show as failed."""
-    planned = {server.name for server in mine.servers}
-    return [name for name, state in serving.servers.items() if name not in planned and not state.is_gone]
-
-
-def _retire(mine: Slice) -> Decide:
-    """Their records and releases stay."""
-
-    def decide(serving: Serving) -> Iterator[PyinfraCommand]:
-        for name in _spare(mine, serving):
-            yield retire(name)
-
-    return decide
-
-
-def _publish(server: ServerSlice, release: str, files: dict[str, bytes]) -> Decide:
-    def decide(serving: Serving) -> Iterator[PyinfraCommand]:
-        if release not in serving.releases:
-            yield Publish(release, server, files)
-
-    return decide
-
-
-def _prove_cuda(server: ServerSlice, settings: Defaults):  # type: ignore[no-untyped-def]
-    reading = Reading(Probed, {"image": server.image.pull_reference, "gpus": server.gpus})
-
-    def decide(proof: Proof) -> Iterator[PyinfraCommand]:
-        if server.gpus and not proof.is_proven:
-            yield from probe(server, proof, settings)
-
-    return step(reading, decide, name=f"Triton | Prove CUDA inside the image for {server.name}")
-
-
-def _swap(mine: Slice, server: ServerSlice, release: str, plan: str, settings: Defaults) -> Decide:
-    def decide(serving: Serving) -> Iterator[PyinfraCommand]:
-        seen = serving.server(server.name)
-        if seen.enabled != "enabled":
-            yield StringCommand(f"systemctl enable triton@{server.name}.service")
-        if not seen.serves(release):
-            spare = _spare(mine, serving)
-            seconds = swap_seconds(server, settings, len(spare))
-            yield from ask_for(server.name, release, plan, settings, seconds, instead_of=spare)
-
-    return decide
+    step(serving, retire(releases), name="Triton | Stop what is no longer planned")
 
 
 def back(mine: Slice, plan: str) -> None:
@@ -124,6 +73,6 @@ def tell_what_stays(mine: Slice) -> None:
 
 def _back(server: ServerSlice, plan: str, settings: Defaults) -> Decide:
     def decide(serving: Serving) -> Iterator[PyinfraCommand]:
-        yield from ask_for(server.name, "previous", plan, settings, swap_seconds(server, settings))
+        yield from ask_for(server.name, "previous", plan, settings, swap_seconds(change_seconds(server), settings))
 
     return decide

@@ -6,8 +6,9 @@ triton-inference-server/server src/command_line_parser.cc at the release branche
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from deploy.slice import ServerSlice
-from roles.triton.engine import engine_models, is_orchestrator
 
 RESTRICTED = ("model-repository", "model-config", "shared-memory", "trace", "logging")
 """Loading a model runs code, a configuration tells paths, shared memory reads the server's, trace and logging write
@@ -22,11 +23,16 @@ SINCE: tuple[tuple[tuple[int, int], str], ...] = (
     ((2, 68), "--allow-client-shm=false"),  # 26.04; before it clients could always register shared memory
 )
 
-EXIT_MARGIN_SECONDS = 10
-"""Triton's exit timeout < docker stop < TimeoutStopSec: each waits for the one before it, this much longer."""
+
+def is_orchestrator(server: ServerSlice, engines: Sequence[str]) -> bool:
+    """Whether each engine needs a process of its own beside Triton: the C++ runtime holds one (TensorRT-LLM issue 984).
+
+    `engines`: names of the models behind the C++ backend. With several ranks every rank is such a process already.
+    """
+    return server.mpi_ranks == 1 and len(engines) > 1
 
 
-def flags(server: ServerSlice) -> list[str]:
+def flags(server: ServerSlice, orchestrates: bool = False) -> list[str]:
     """Flags of tritonserver, except the restricted ones, whose key is only known at start."""
     always = [
         "--model-control-mode=explicit",
@@ -39,18 +45,18 @@ def flags(server: ServerSlice) -> list[str]:
         "--backend-config=python,shm-default-byte-size=16777216",
         "--backend-config=python,shm-growth-byte-size=16777216",
     ]
-    if is_orchestrator(server):
+    if orchestrates:
         # pools of the parent process would only take from what its engines' processes count on
         always += ["--pinned-memory-pool-byte-size=0", "--enable-peer-access=false"]
         always += [f"--cuda-memory-pool-byte-size={gpu}:0" for gpu in range(len(server.gpus))]
     return always + [flag for since, flag in SINCE if core(server.image.triton_core) >= since]
 
 
-def rank_flags(server: ServerSlice) -> list[str]:
+def rank_flags(server: ServerSlice, engines: Sequence[str]) -> list[str]:
     """Flags of every rank but the first: nothing but the engine, and nothing that listens."""
     return [
         "--model-control-mode=explicit",
-        *(f"--load-model={name}" for name in engine_models(server)),
+        *(f"--load-model={name}" for name in engines),
         "--exit-on-error=true",
         "--disable-auto-complete-config",
         f"--exit-timeout-secs={server.stop_seconds}",
@@ -63,13 +69,3 @@ def core(version: str) -> tuple[int, int]:
     """Major and minor of a core version, "2.71.0" → (2, 71)."""
     major, minor, *_ = version.split(".")
     return int(major), int(minor)
-
-
-def docker_stop_seconds(server: ServerSlice) -> int:
-    """How long `docker stop` waits before it kills."""
-    return server.stop_seconds + EXIT_MARGIN_SECONDS
-
-
-def unit_stop_seconds(server: ServerSlice) -> int:
-    """TimeoutStopSec of the server's unit."""
-    return docker_stop_seconds(server) + 2 * EXIT_MARGIN_SECONDS

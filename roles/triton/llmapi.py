@@ -1,11 +1,19 @@
-"""Tensors of the image's `llmapi` model: the contract between its model.py and the config.pbtxt we write for it.
+"""An LLM on the PyTorch path in the model repository: the image's `llmapi` model, with the tensors it takes and gives.
 
-Only what both TensorRT-LLM 1.1 and 1.2 have; later ones add images and adapters, which are not served here. The server
-runs with auto-completion off, so what is not named here does not exist.
+The tensors are the contract between its model.py and the config.pbtxt we write for it: only what both TensorRT-LLM 1.1
+and 1.2 have; later ones add images and adapters, which are not served here. The server runs with auto-completion off,
+so what is not named here does not exist.
 Source: TensorRT-LLM triton_backend/all_models/llmapi/tensorrt_llm/1/helpers.py, read 2026-11.
 """
 
 from __future__ import annotations
+
+import yaml
+
+from deploy.slice import ModelSlice
+from roles.texts import HERE
+from roles.triton.loaded import Loaded
+from roles.triton.templates import rendered
 
 Tensor = tuple[str, str, int]
 
@@ -47,4 +55,26 @@ OUTPUTS: tuple[Tensor, ...] = (
     ("total_draft_tokens", "INT32", 1),
 )
 
-TENSORS = {"inputs": OPTIONAL_INPUTS, "outputs": OUTPUTS}
+
+def llmapi(model: ModelSlice) -> Loaded:
+    """What Triton loads for a planned LLM of the PyTorch path."""
+    config = rendered(
+        "llm.pbtxt.j2",
+        name=model.name,
+        decoupled=model.decoupled,
+        max_running=model.settings["max_batch_size"],
+        max_queue_size=model.max_queue_size,
+        inputs=OPTIONAL_INPUTS,
+        outputs=OUTPUTS,
+    )
+    files = {
+        "config.pbtxt": config,
+        "1/model.yaml": _model_yaml(model),
+        "1/model.py": (HERE / "files" / "llm" / "llmapi.py").read_bytes(),
+    }
+    return Loaded((model.name,), {f"{model.name}/{path}": content for path, content in files.items()})
+
+
+def _model_yaml(model: ModelSlice) -> bytes:
+    """All keys but `triton_config` become arguments of TensorRT-LLM's LLM class."""
+    return str(yaml.safe_dump(model.settings, sort_keys=False)).encode()

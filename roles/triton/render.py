@@ -1,4 +1,4 @@
-"""A server's release as files, and the id that names them: pure, so the same slice gives the same bytes everywhere.
+"""A server's release as files: pure, so the same slice gives the same bytes everywhere.
 
     models/<model>/config.pbtxt     for Triton; parsed back with its own schema in the tests
     models/<model>/1/…              the encoders' code, or the LLM's model.yaml and its loader
@@ -7,117 +7,45 @@
     run, launch                     outside and inside the container
     server.json                     what `prove`, `swap` and a person need to know
 
-The id covers every byte, the pinned wheels and the unit: whatever changes the running server is another release.
+Each planned model is decided first (encoder.py, llmapi.py, engine.py); the server's own files follow from those.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
-
-import yaml
+from collections.abc import Sequence
 
 from deploy.files import weights_path
 from deploy.slice import EngineSlice, ModelSlice, ServerSlice
 from roles import places
-from roles.repairs import wheels
-from roles.texts import HERE
-from roles.triton import llmapi
 from roles.triton.defaults import Defaults
-from roles.triton.engine import conversions, engine_files, is_orchestrator, load_order
-from roles.triton.flags import HEADER, RESTRICTED, docker_stop_seconds, flags, rank_flags
+from roles.triton.encoder import encoder
+from roles.triton.engine import engine
+from roles.triton.flags import HEADER, RESTRICTED, flags, is_orchestrator, rank_flags
+from roles.triton.llmapi import llmapi
+from roles.triton.loaded import Loaded
 from roles.triton.templates import rendered
+from roles.triton.times import docker_stop_seconds
 
-FILES = HERE / "files"
 UID = 1000  # `triton-server` in NVIDIA's images
 NETWORK = "enginehouse"
-EXECUTABLE = ("run", "launch")
 
 
 def render(server: ServerSlice, settings: Defaults) -> dict[str, bytes]:
     """Every file of the release by its path inside it."""
-    found: dict[str, bytes] = {}
-    for model in server.models:
-        found |= {f"models/{path}": content for path, content in _model(model, server.image.trtllm, settings).items()}
-    found["run"] = _run(server, settings)
-    found["launch"] = _launch(server)
-    found["server.json"] = (json.dumps(_server(server), indent=2, sort_keys=True) + "\n").encode()
-    return found
+    loaded = [_loaded(model, server.image.trtllm, settings) for model in server.models]
+    files = {f"models/{path}": content for model in loaded for path, content in model.files.items()}
+    files["run"] = _run(server, settings)
+    files["launch"] = _launch(server, loaded)
+    files["server.json"] = (json.dumps(_server(server, loaded), indent=2, sort_keys=True) + "\n").encode()
+    return files
 
 
-def release_id(server: ServerSlice, files: dict[str, bytes]) -> str:
-    """Sixteen hex digits over the files, the wheels that will be added, and the unit that runs them."""
-    digest = hashlib.sha256()
-    parts = sorted(files.items())
-    parts += [(wheel.file, wheel.digest.encode()) for wheel in wheels(server.image.repairs)]
-    parts += [("unit", (FILES / "units" / "triton@.service").read_bytes())]
-    for path, content in parts:
-        digest.update(f"{path}\0{len(content)}\0".encode() + content)
-    return digest.hexdigest()[:16]
-
-
-def _model(model: ModelSlice, trtllm: str, settings: Defaults) -> dict[str, bytes]:
-    """The files of one planned model, which may be several to Triton."""
+def _loaded(model: ModelSlice, trtllm: str, settings: Defaults) -> Loaded:
+    """One planned model as Triton has it."""
     if model.path == "engine":
-        return engine_files(model, trtllm, settings)
-    files = _llmapi(model) if model.kind == "llm" else _encoder(model)
-    return {f"{model.name}/{path}": content for path, content in files.items()}
-
-
-def _llmapi(model: ModelSlice) -> dict[str, bytes]:
-    return {
-        "config.pbtxt": rendered(
-            "llm.pbtxt.j2",
-            name=model.name,
-            decoupled=model.decoupled,
-            max_running=model.settings["max_batch_size"],
-            max_queue_size=model.max_queue_size,
-            **llmapi.TENSORS,
-        ),
-        "1/model.yaml": _model_yaml(model),
-        "1/model.py": (FILES / "llm" / "llmapi.py").read_bytes(),
-    }
-
-
-def _encoder(model: ModelSlice) -> dict[str, bytes]:
-    code = {f"1/encoders/{path.name}": path.read_bytes() for path in sorted((FILES / "encoders").glob("*.py"))}
-    return {
-        "config.pbtxt": _encoder_config(model),
-        "1/model.py": (FILES / "encoders" / "models" / f"{model.kind}.py").read_bytes(),
-        **code,
-    }
-
-
-def _encoder_config(model: ModelSlice) -> bytes:
-    parameters = {key: str(value) for key, value in model.settings.items() if key != "dimensions"}
-    return rendered(
-        f"{model.kind}.pbtxt.j2",
-        name=model.name,
-        max_batch_size=model.max_batch_size,
-        max_queue_delay_microseconds=model.max_queue_delay_microseconds,
-        max_queue_size=model.max_queue_size,
-        default_timeout_microseconds=0,
-        dimensions=model.dimensions,
-        parameters=parameters,
-    )
-
-
-def _model_yaml(model: ModelSlice) -> bytes:
-    """All keys but `triton_config` become arguments of TensorRT-LLM's LLM class."""
-    return yaml.safe_dump(model.settings, sort_keys=False).encode()
-
-
-def _launch(server: ServerSlice) -> bytes:
-    return rendered(
-        "launch.j2",
-        server=server,
-        flags=flags(server),
-        rank_flags=rank_flags(server),
-        is_orchestrator=is_orchestrator(server),
-        conversions=[one for model in server.models for one in conversions(model)],
-        restricted=RESTRICTED,
-        header=HEADER,
-    )
+        return engine(model, trtllm, settings)
+    return llmapi(model) if model.kind == "llm" else encoder(model)
 
 
 def _run(server: ServerSlice, settings: Defaults) -> bytes:
@@ -142,6 +70,21 @@ def _run(server: ServerSlice, settings: Defaults) -> bytes:
     )
 
 
+def _launch(server: ServerSlice, loaded: Sequence[Loaded]) -> bytes:
+    engine_names = [name for model in loaded for name in model.engines]
+    orchestrates = is_orchestrator(server, engine_names)
+    return rendered(
+        "launch.j2",
+        server=server,
+        flags=flags(server, orchestrates),
+        rank_flags=rank_flags(server, engine_names),
+        is_orchestrator=orchestrates,
+        conversions=[conversion for model in loaded for conversion in model.conversions],
+        restricted=RESTRICTED,
+        header=HEADER,
+    )
+
+
 def engines(server: ServerSlice) -> tuple[EngineSlice, ...]:
     """The engines a server loads, each once."""
     return tuple({engine.path: engine for model in server.models for engine in model.engines}.values())
@@ -158,7 +101,7 @@ def shm_mib(server: ServerSlice) -> int:
     return max(server.shm_mib, 1024 * server.mpi_ranks if server.mpi_ranks > 1 else 0)
 
 
-def _server(server: ServerSlice) -> dict[str, object]:
+def _server(server: ServerSlice, loaded: Sequence[Loaded]) -> dict[str, object]:
     return {
         "server": server.name,
         "address": server.address,
@@ -176,14 +119,14 @@ def _server(server: ServerSlice) -> dict[str, object]:
         },
         "models": [
             {
-                "name": each.name,
-                "kind": each.kind,
-                "path": each.path,
-                "loads": load_order(each),
-                "decoupled": each.decoupled,
-                "dimensions": each.dimensions,
+                "name": model.name,
+                "kind": model.kind,
+                "path": model.path,
+                "loads": as_loaded.names,
+                "decoupled": model.decoupled,
+                "dimensions": model.dimensions,
             }
-            for each in server.models
+            for model, as_loaded in zip(server.models, loaded, strict=True)
         ],
-        "engines": [{"path": each.path, "fingerprint": each.fingerprint} for each in engines(server)],
+        "engines": [{"path": engine.path, "fingerprint": engine.fingerprint} for engine in engines(server)],
     }

@@ -14,6 +14,7 @@ from typing import Any
 
 from deploy.slice import ServerSlice
 from roles.triton.defaults import Defaults
+from roles.triton.engine import engine_names
 from roles.triton.flags import rank_flags
 from roles.triton.render import render
 from tests.encoders import real_triton
@@ -48,7 +49,12 @@ def running(work: Path, trtllm: str, ranks: ServerSlice | None = None) -> Iterat
     }
     if ranks:
         _write(repository, render(ranks, FEW))
-        others = [command[0], command[1], command[6], *rank_flags(ranks)]
+        others = [
+            command[0],
+            command[1],
+            command[6],
+            *rank_flags(ranks, [name for model in ranks.models for name in engine_names(model)]),
+        ]
         command = [str(MPIRUN), "-n", "1", *command, ":", "-n", str(ranks.mpi_ranks - 1), *others]
     packages = real_triton.link_packages(work / "packages", home)
     with log.open("wb") as output:

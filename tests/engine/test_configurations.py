@@ -20,7 +20,8 @@ from deploy.plan import make_plan
 from deploy.slice import ServerSlice
 from deploy.spec import Adapter, LoRA, Weights
 from roles.triton.defaults import Defaults
-from roles.triton.render import release_id, render
+from roles.triton.release import release_of
+from roles.triton.render import render
 from tests.engine.engines import RELEASES, REVISION, a_draft, a_model, a_server, an_engine
 
 ROOT = Path(__file__).parents[2]
@@ -163,4 +164,4 @@ def test_guided_decoding_gets_its_view_of_the_tokenizer_at_the_start() -> None:
 def test_another_engine_is_another_release() -> None:
     one = a_server(a_model(an_engine(ENGINE), WEIGHTS))
     other = a_server(a_model(an_engine(ENGINE.with_name("f" * 16)), WEIGHTS))
-    assert release_id(one, render(one, Defaults())) != release_id(other, render(other, Defaults()))
+    assert release_of(one, Defaults()).id != release_of(other, Defaults()).id

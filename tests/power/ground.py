@@ -15,7 +15,9 @@ from rehearsal.places import REPOSITORY, Places, RehearsalRefused
 from roles import programs
 from roles.places import ROOT
 from roles.tar import tarred
+from roles.triton.defaults import Defaults
 from roles.triton.operations import texts
+from roles.triton.release import release_of
 from tests.power import work
 from tests.power.work import Release, Work
 
@@ -256,7 +258,7 @@ def _prepare(ground: Ground, place: Path) -> None:
     one.run(f"systemctl mask {QUIET}; systemctl disable rehearsal-hardware")
     reader.bring(one)
     unpack(one, programs.LINK, programs.sources())
-    for text in texts((work.server(one.address),)):
+    for text in texts([release_of(work.server(one.address), Defaults())]):
         one.put(text.path, text.content, int(text.mode, 8))
     copies = {str(path.relative_to(place)): path.read_bytes() for path in place.rglob("*.*")}
     unpack(one, work.COPIES, copies)

@@ -26,8 +26,9 @@ from roles.model_store.rsync import Rsync
 from roles.rsync import RESUMING
 from roles.tar import tarred
 from roles.triton.defaults import Defaults
-from roles.triton.operations import ask_for, publishing
-from roles.triton.render import EXECUTABLE, release_id, render
+from roles.triton.publishing import publishing
+from roles.triton.release import EXECUTABLE, release_of
+from roles.triton.swapping import ask_for
 from tests.roles.slices import SERVER
 
 HERE = "/run/power"
@@ -61,8 +62,8 @@ class Release:
 def release(address: str, number: int) -> Release:
     """The server's release of that number: another batch size, so another id and other bytes."""
     server = _server(address, number)
-    files = render(server, Defaults())
-    return Release(release_id(server, files), files)
+    rendered = release_of(server, Defaults())
+    return Release(rendered.id, dict(rendered.files))
 
 
 def _server(address: str, number: int) -> ServerSlice:

@@ -14,7 +14,7 @@ from deploy.spec import Firewall
 from host.loose import NAMES
 from roles import foundation, places, preflight
 from roles.texts import HERE
-from roles.triton import operations
+from roles.triton import swapping
 from tests.roles.fake import Ran, run
 from tests.roles.triton import test_role
 
@@ -28,8 +28,8 @@ PUBLISHED = "Programs | Publish the programs of the host"
 @pytest.fixture(autouse=True)
 def someone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who asks does not depend on who runs the tests."""
-    monkeypatch.setattr(operations, "who", lambda: "me@here")
-    monkeypatch.setattr(operations, "token_hex", lambda _: "mine")
+    monkeypatch.setattr(swapping, "who", lambda: "me@here")
+    monkeypatch.setattr(swapping, "token_hex", lambda _: "mine")
 
 
 def deploy() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from roles.places import RELEASES
 from roles.tar import tarred
-from roles.triton.operations import publishing
+from roles.triton.publishing import publishing
 
 FILES = {"server.json": b"{}", "models/chat/config.pbtxt": b"name"}
 

@@ -22,8 +22,10 @@ from deploy.plan import make_plan
 from deploy.slice import ServerSlice
 from roles.tar import tarred
 from roles.triton.defaults import Defaults
-from roles.triton.flags import docker_stop_seconds, flags, unit_stop_seconds
-from roles.triton.render import release_id, render
+from roles.triton.flags import flags
+from roles.triton.release import release_of
+from roles.triton.render import render
+from roles.triton.times import docker_stop_seconds, unit_stop_seconds
 
 ROOT = Path(__file__).resolve().parents[3]
 GOLDEN = ROOT / "tests" / "golden" / "h100"
@@ -91,17 +93,17 @@ def test_the_llm_comes_last(release: dict[str, bytes]) -> None:
 
 
 def test_the_same_slice_is_the_same_release(server: ServerSlice) -> None:
-    assert release_id(server, render(server, Defaults())) == release_id(server, render(server, Defaults()))
+    assert release_of(server, Defaults()) == release_of(server, Defaults())
 
 
-def test_another_port_is_another_release(server: ServerSlice, release: dict[str, bytes]) -> None:
+def test_another_port_is_another_release(server: ServerSlice) -> None:
     moved = replace(server, http_port=9000)
-    assert release_id(moved, render(moved, Defaults())) != release_id(server, release)
+    assert release_of(moved, Defaults()).id != release_of(server, Defaults()).id
 
 
-def test_a_repaired_image_is_another_release(server: ServerSlice, release: dict[str, bytes]) -> None:
+def test_a_repaired_image_is_another_release(server: ServerSlice) -> None:
     repaired = replace(server, image=replace(server.image, repairs=()))
-    assert release_id(repaired, render(repaired, Defaults())) != release_id(server, release)
+    assert release_of(repaired, Defaults()).id != release_of(server, Defaults()).id
 
 
 def test_the_tar_is_the_same_bytes_whenever_it_is_made(

@@ -11,11 +11,12 @@ import pytest
 from deploy.slice import MemorySlice, ModelSlice, WeightsSlice
 from roles import triton
 from roles.texts import Seen
-from roles.triton import operations
+from roles.triton import swapping
 from roles.triton.defaults import Defaults
-from roles.triton.flags import unit_stop_seconds
 from roles.triton.operations import texts
-from roles.triton.render import release_id, render
+from roles.triton.publishing import publishing
+from roles.triton.release import release_of
+from roles.triton.times import unit_stop_seconds
 from tests.roles.fake import Ran, run
 from tests.roles.slices import SERVER, a_slice
 
@@ -29,12 +30,13 @@ EMBEDDER = ModelSlice(
 )  # fmt: skip
 MAIN = replace(SERVER, models=(EMBEDDER,))
 MINE = a_slice(servers=(MAIN,))
-RELEASE = release_id(MAIN, render(MAIN, Defaults()))
+WANTED = release_of(MAIN, Defaults())
+RELEASE = WANTED.id
 
 PROBED = "key=abc\nproven"
 SWAP = "enginehouse-swap@main.service"
 UNIT = "/etc/systemd/system/triton@.service"
-UNIT_PATHS = " ".join(text.path for text in texts((MAIN,)) if text.path.startswith("/etc/systemd/system/"))
+UNIT_PATHS = " ".join(text.path for text in texts([WANTED]) if text.path.startswith("/etc/systemd/system/"))
 RETIRED = (
     "{ systemctl disable --now enginehouse-watch@old.timer 2>/dev/null || true; } &&"
     " systemctl disable --now triton@old.service && rm -rf /etc/systemd/system/triton@old.service.d"
@@ -51,13 +53,13 @@ STARTED = (
 @pytest.fixture(autouse=True)
 def someone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who asks does not depend on who runs the tests."""
-    monkeypatch.setattr(operations, "who", lambda: "me@here")
-    monkeypatch.setattr(operations, "token_hex", lambda _: "mine")
+    monkeypatch.setattr(swapping, "who", lambda: "me@here")
+    monkeypatch.setattr(swapping, "token_hex", lambda _: "mine")
 
 
 def placed() -> str:
     """What a host says whose programs and units are right."""
-    return "\n".join(f"{text.seen_when_right} {text.path}" for text in texts(MINE.servers))
+    return "\n".join(f"{text.seen_when_right} {text.path}" for text in texts([WANTED]))
 
 
 def serving(current: str = RELEASE, active: str = "active", enabled: str = "enabled", more: str = "") -> str:
@@ -97,7 +99,7 @@ def test_a_bare_host_gets_these_commands() -> None:
     commands = [command for command in play(told()).commands if "enginehouse-new" not in command]
     assert commands == [
         "systemctl daemon-reload",
-        f"publish /var/lib/enginehouse/releases/{RELEASE} ({len(render(MAIN, Defaults()))} files)",
+        f"publish /var/lib/enginehouse/releases/{RELEASE} ({len(WANTED.files)} files)",
         "docker rm --force enginehouse-probe-main >/dev/null 2>&1; timeout 600 docker run --rm"
         " --name enginehouse-probe-main --label io.enginehouse.probe=cuda"
         " --pull never --network none --user 1000:1000 --cap-drop ALL"
@@ -114,10 +116,10 @@ def test_a_bare_host_gets_these_commands() -> None:
 
 def test_a_release_is_on_the_disk_before_it_has_its_name_and_the_name_before_anything_points_to_it() -> None:
     staging, target = "/var/lib/enginehouse/releases/.r1.partial", "/var/lib/enginehouse/releases/r1"
-    synced, judged, renamed, *_ = operations.publishing("r1").split("; ")[-6:]
+    synced, judged, renamed, *_ = publishing("r1").split("; ")[-6:]
     assert (synced, renamed) == (f"find {staging} -exec sync {{}} +", f"mv -T {staging} {target}")
     assert judged == f"test -f {target}/server.json || {{ rm -rf {target}"
-    assert "; sync /var/lib/enginehouse/releases; rm -rf" in operations.publishing("r1")
+    assert "; sync /var/lib/enginehouse/releases; rm -rf" in publishing("r1")
 
 
 def test_what_is_wanted_is_told_to_the_host_before_the_swap_begins() -> None:
@@ -186,12 +188,12 @@ def test_a_swap_that_can_fail_is_given_the_time_the_old_servers_need_to_serve_ag
 ) -> None:
     given: list[int] = []  # decided twice: for the dry answer, then for the host
 
-    class FollowSwap(operations.FollowSwap):
+    class FollowSwap(swapping.FollowSwap):
         def __init__(self, server: str, release: str, asked: str, seconds: int) -> None:
             given.append(seconds)
             super().__init__(server, release, asked, seconds)
 
-    monkeypatch.setattr(operations, "FollowSwap", FollowSwap)
+    monkeypatch.setattr(swapping, "FollowSwap", FollowSwap)
     for old in ("", OLD, OLD + OLD.replace("old", "older")):
         play(told(placed(), PROBED, f"release={RELEASE}{old}"))
     alone, one, two = sorted(set(given))
@@ -244,9 +246,7 @@ def test_a_container_that_lost_its_unit_is_removed(name: str) -> None:
 
 
 def test_units_that_were_there_change_under_the_dead_mans_switch() -> None:
-    old = placed().replace(
-        next(text for text in texts(MINE.servers) if UNIT in text.path).seen_when_right, "0 644 root"
-    )
+    old = placed().replace(next(text for text in texts([WANTED]) if UNIT in text.path).seen_when_right, "0 644 root")
     commands = [command.splitlines()[0] for command in play(told(old, PROBED, serving())).commands]
     assert [command.split(" ")[3] for command in commands[:2]] == ["save", "watch"]
     assert commands[2].endswith(f"{UNIT}.enginehouse-new {UNIT}")

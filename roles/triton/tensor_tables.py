@@ -1,37 +1,19 @@
-"""Tensors of the image's `inflight_batcher_llm` models: the contract between their code and the config.pbtxt we write.
+"""Tensors of the image's `inflight_batcher_llm` models as tables; `contract.py` reads them for one TensorRT-LLM.
+
+A row: name, type, dimensions, then `optional`, `ragged`, `scalar` (reaches the model without its dimension of 1),
+`bls-scalar` (for the BLS model only), and `since=` or `before=` a TensorRT-LLM.
 
 Names change with the release: `min_length` and `random_seed` became `min_tokens` and `seed`, cache statistics became
-performance metrics, guided decoding and lookahead came with 0.19. The models ask each other for every tensor by name,
-and Triton refuses a name that a configuration does not have, so the inner models declare all their release knows; what
-nobody outside can use (logits of an engine built without them) is left out of the two public ones.
-Left out everywhere: encoder-decoder, images and disaggregation, which are not served here.
+performance metrics, guided decoding and lookahead came with 0.19. Left out everywhere: encoder-decoder, images and
+disaggregation, which are not served here.
 
 Source: triton-inference-server/tensorrtllm_backend at v0.18.2 and v0.19.0, NVIDIA/TensorRT-LLM triton_backend at
 0c8de69a1c (1.0 and later); read 2026-11-21. 0.20 and 0.21 were not read: they get the names of both sides.
-
-More than 300 lines, because two thirds of them are tables, which are read side by side.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from deploy.versions import at_least
-
-
-@dataclass(frozen=True)
-class Tensor:
-    """One input or output; a `scalar` reaches the model without its dimension of 1."""
-
-    name: str
-    type: str
-    dims: str
-    optional: bool = False
-    ragged: bool = False
-    scalar: bool = False
-
-
-_ENGINE_INPUTS = """
+ENGINE_INPUTS = """
     input_ids                           INT32  -1     optional ragged
     input_lengths                       INT32  1      scalar
     request_output_len                  INT32  1      scalar
@@ -92,7 +74,7 @@ _ENGINE_INPUTS = """
     lookahead_verification_set_size     INT32  1      optional ragged  since=0.19
 """
 
-_MEASURES = """
+MEASURES = """
     cum_log_probs                FP32  -1
     output_log_probs             FP32  -1,-1
     context_logits               FP32  -1,-1
@@ -113,13 +95,13 @@ _MEASURES = """
     num_output_tokens            INT32 1  since=0.20
 """
 
-_ENGINE_OUTPUTS = f"""
+ENGINE_OUTPUTS = f"""
     output_ids       INT32  -1,-1
     sequence_length  INT32  -1
-    {_MEASURES}
+    {MEASURES}
 """
 
-_PUBLIC_INPUTS = """
+PUBLIC_INPUTS = """
     text_input                   STRING 1
     decoder_text_input           STRING 1      optional
     max_tokens                   INT32  1
@@ -161,17 +143,17 @@ _PUBLIC_INPUTS = """
     guided_decoding_guide        STRING 1      optional  since=0.19
 """
 
-_PUBLIC_OUTPUTS = f"""
+PUBLIC_OUTPUTS = f"""
     text_output  STRING -1
-    {_MEASURES}
+    {MEASURES}
 """
 
-_DRAFTED_INPUTS = """
+DRAFTED_INPUTS = """
     num_draft_tokens  INT32 1  optional
     use_draft_logits  BOOL  1  optional bls-scalar
 """
 
-_PREPROCESSING_INPUTS = """
+PREPROCESSING_INPUTS = """
     QUERY                   STRING 1
     DECODER_QUERY           STRING 1   optional
     REQUEST_OUTPUT_LEN      INT32  1
@@ -185,7 +167,7 @@ _PREPROCESSING_INPUTS = """
 """
 
 # The ones about images are never filled here, and asked for all the same: by preprocessing itself and by the BLS model.
-_PREPROCESSING_OUTPUTS = """
+PREPROCESSING_OUTPUTS = """
     INPUT_ID                    INT32  -1
     REQUEST_INPUT_LEN           INT32  1
     DECODER_INPUT_ID            INT32  -1
@@ -209,24 +191,24 @@ _PREPROCESSING_OUTPUTS = """
     VISION_INPUT_ID             INT32  -1    since=0.19
 """
 
-_POSTPROCESSING_INPUTS = """
+POSTPROCESSING_INPUTS = """
     TOKENS_BATCH     INT32  -1,-1
     SEQUENCE_LENGTH  INT32  -1
 """
 
-_POSTPROCESSING_OUTPUTS = """
+POSTPROCESSING_OUTPUTS = """
     OUTPUT  STRING -1
 """
 
 # Where the ensemble's own name for a tensor of a step is another than the step's; a leading _ is between steps.
-_PREPROCESSING_NAMES = {
+PREPROCESSING_NAMES = {
     "QUERY": "text_input",
     "DECODER_QUERY": "decoder_text_input",
     "REQUEST_OUTPUT_LEN": "max_tokens",
     "BAD_WORDS_DICT": "bad_words",
     "STOP_WORDS_DICT": "stop_words",
 }
-_PASSED_ON = {
+PASSED_ON = {
     "INPUT_ID": "input_ids",
     "REQUEST_INPUT_LEN": "input_lengths",
     "DECODER_INPUT_ID": "decoder_input_ids",
@@ -239,102 +221,9 @@ _PASSED_ON = {
     "OUT_PAD_ID": "pad_id",
     "OUT_PROMPT_TABLE_EXTRA_IDS": "prompt_table_extra_ids",
 }
-_ENGINE_NAMES = {
+ENGINE_NAMES = {
     "runtime_top_k": "top_k",
     "runtime_top_p": "top_p",
     "len_penalty": "length_penalty",
     "streaming": "stream",
 }
-
-
-@dataclass(frozen=True)
-class Logits:
-    """Which logits the engine was built to give."""
-
-    context: bool = False
-    generation: bool = False
-
-    def offers(self, tensor: Tensor) -> bool:
-        """Whether a public model has the tensor."""
-        return (self.context or "context_logits" not in tensor.name) and (
-            self.generation or "generation_logits" not in tensor.name
-        )
-
-
-Sides = tuple[list[Tensor], list[Tensor]]
-
-
-def engine_tensors(trtllm: str) -> Sides:
-    """Inputs and outputs of `tensorrt_llm`: token ids in, token ids out."""
-    return _read(_ENGINE_INPUTS, trtllm), _read(_ENGINE_OUTPUTS, trtllm)
-
-
-def preprocessing_tensors(trtllm: str) -> Sides:
-    """Inputs and outputs of `preprocessing`: text in, token ids out."""
-    return _read(_PREPROCESSING_INPUTS, trtllm), _read(_PREPROCESSING_OUTPUTS, trtllm)
-
-
-def postprocessing_tensors(trtllm: str) -> Sides:
-    """Inputs and outputs of `postprocessing`: token ids in, text out."""
-    return _read(_POSTPROCESSING_INPUTS, trtllm), _read(_POSTPROCESSING_OUTPUTS, trtllm)
-
-
-def ensemble_tensors(trtllm: str, logits: Logits) -> Sides:
-    """Inputs and outputs of the ensemble: text in, text out."""
-    return _offered(_read(_PUBLIC_INPUTS, trtllm), logits), _offered(_read(_PUBLIC_OUTPUTS, trtllm), logits)
-
-
-def bls_tensors(trtllm: str, logits: Logits, drafted: bool) -> Sides:
-    """Inputs and outputs of `tensorrt_llm_bls`: the ensemble's, and with a draft model how much it may propose."""
-    inputs = _read(_PUBLIC_INPUTS + (_DRAFTED_INPUTS if drafted else ""), trtllm, bls=True)
-    return _offered(inputs, logits), _offered(_read(_PUBLIC_OUTPUTS, trtllm), logits)
-
-
-@dataclass(frozen=True)
-class Step:
-    """One step of the ensemble: its model's role, and (the step's name, the ensemble's name) of its tensors."""
-
-    role: str
-    inputs: list[tuple[str, str]]
-    outputs: list[tuple[str, str]]
-
-
-def steps(trtllm: str, logits: Logits) -> list[Step]:
-    """Text to ids, ids to ids, ids to text."""
-    public_inputs, public_outputs = ({tensor.name for tensor in side} for side in ensemble_tensors(trtllm, logits))
-    before, engine, after = preprocessing_tensors(trtllm), engine_tensors(trtllm), postprocessing_tensors(trtllm)
-    asked = [(one.name, _PREPROCESSING_NAMES.get(one.name, one.name.lower())) for one in before[0]]
-    passed = [(one.name, f"_{_PASSED_ON[one.name]}") for one in before[1] if one.name in _PASSED_ON]
-    inner = set(_PASSED_ON.values())
-    taken = [
-        (one.name, f"_{one.name}" if one.name in inner else _ENGINE_NAMES.get(one.name, one.name)) for one in engine[0]
-    ]
-    given = [(one.name, one.name) for one in engine[1] if one.name in public_outputs]
-    tokens = [("output_ids", "_output_ids"), ("sequence_length", "_sequence_length")]
-    return [
-        Step("preprocessing", asked, passed),
-        Step("tensorrt_llm", [(a, b) for a, b in taken if b[0] == "_" or b in public_inputs], tokens + given),
-        Step(
-            "postprocessing",
-            list(zip([one.name for one in after[0]], [public for _, public in tokens], strict=True)),
-            [("OUTPUT", "text_output")],
-        ),
-    ]
-
-
-def _offered(tensors: list[Tensor], logits: Logits) -> list[Tensor]:
-    return [tensor for tensor in tensors if logits.offers(tensor)]
-
-
-def _read(table: str, trtllm: str, bls: bool = False) -> list[Tensor]:
-    """The rows of a table that this TensorRT-LLM has."""
-    found = []
-    for line in table.strip().splitlines():
-        if not line.strip():
-            continue
-        name, kind, dims, *words = line.split()
-        bounds = dict(word.split("=") for word in words if "=" in word)
-        if at_least(trtllm, bounds.get("since", "0")) and not at_least(trtllm, bounds.get("before", "999")):
-            scalar = "scalar" in words or (bls and "bls-scalar" in words)
-            found.append(Tensor(name, kind, dims.replace(",", ", "), "optional" in words, "ragged" in words, scalar))
-    return found

@@ -1,0 +1,35 @@
+"""An embedder or reranker in the model repository: one Python model, with the encoders' code beside it."""
+
+from __future__ import annotations
+
+from deploy.slice import ModelSlice
+from roles.texts import HERE
+from roles.triton.loaded import Loaded
+from roles.triton.templates import rendered
+
+ENCODERS = HERE / "files" / "encoders"
+
+
+def encoder(model: ModelSlice) -> Loaded:
+    """What Triton loads for a planned encoder."""
+    code = {f"1/encoders/{path.name}": path.read_bytes() for path in sorted(ENCODERS.glob("*.py"))}
+    files = {
+        "config.pbtxt": _config(model),
+        "1/model.py": (ENCODERS / "models" / f"{model.kind}.py").read_bytes(),
+        **code,
+    }
+    return Loaded((model.name,), {f"{model.name}/{path}": content for path, content in files.items()})
+
+
+def _config(model: ModelSlice) -> bytes:
+    parameters = {key: str(value) for key, value in model.settings.items() if key != "dimensions"}
+    return rendered(
+        f"{model.kind}.pbtxt.j2",
+        name=model.name,
+        max_batch_size=model.max_batch_size,
+        max_queue_delay_microseconds=model.max_queue_delay_microseconds,
+        max_queue_size=model.max_queue_size,
+        default_timeout_microseconds=0,
+        dimensions=model.dimensions,
+        parameters=parameters,
+    )

@@ -1,0 +1,65 @@
+"""Sends a release to the host, where it appears whole or not at all."""
+
+from __future__ import annotations
+
+import base64
+
+from pyinfra import logger
+from pyinfra.api import Host, State
+from pyinfra.api.arguments import ConnectorArguments
+from pyinfra.api.command import PyinfraCommand, StringCommand
+
+from deploy.errors import Refusal
+from roles import places
+from roles.places import RELEASES
+from roles.repairs import unpacked
+from roles.steps import Refuse
+from roles.tar import tarred
+from roles.triton.release import EXECUTABLE, Release
+
+FIRST_LINES = 4
+"""Of a tar that finds the disk full; it says so of every file."""
+NOT_PUBLISHED = "  state   the release is not published; nothing that serves was touched"
+
+
+class Publish(PyinfraCommand):
+    """The release directory is on the host, whole: one tar on standard input, unpacked aside, renamed."""
+
+    def __init__(self, release: Release) -> None:
+        super().__init__()
+        self.release = release
+
+    def __repr__(self) -> str:
+        return f"publish {places.release(self.release.id)} ({len(self.release.files)} files)"
+
+    def execute(self, state: State, host: Host, connector_arguments: ConnectorArguments) -> bool:
+        """True once it is published."""
+        files = dict(self.release.files)
+        try:
+            for wheel in self.release.wheels:
+                files |= unpacked(wheel)
+        except Refusal as problem:
+            Refuse(problem).tell(host)
+            return False
+        sent = base64.encodebytes(tarred(files, EXECUTABLE)).decode()
+        arguments: ConnectorArguments = {**connector_arguments, "_stdin": sent}
+        done, output = host.run_shell_command(StringCommand(publishing(self.release.id)), **arguments)
+        for line in [*output.stderr_lines[:FIRST_LINES], NOT_PUBLISHED] if not done else ():
+            host.log_styled(line, fg="red", log_func=logger.error)
+        return done
+
+
+def publishing(release: str) -> str:
+    """The shell command that publishes a release out of the tar on its standard input.
+
+    Every file and directory is on the disk before the name says so, and the name is before anything points to it. What
+    has the name and no server.json is half of a release, left by a removal that was cut off: it makes room.
+    """
+    target, staging = places.release(release), f"{RELEASES}/.{release}.partial"
+    return (
+        f"set -e; umask 022; rm -rf {staging}; mkdir -p {staging};"
+        f" base64 -d | tar -xz --no-same-owner -C {staging}; test -f {staging}/server.json;"
+        f" chown -R root:root {staging}; find {staging} -exec sync {{}} +;"
+        f" test -f {target}/server.json || {{ rm -rf {target}; mv -T {staging} {target}; }};"
+        f" sync {RELEASES}; rm -rf {staging}"
+    )

@@ -1,0 +1,54 @@
+"""A server's release: everything about it decided once, before the host is asked anything; operations act on it.
+
+The id covers every byte, the pinned wheels and the unit: whatever changes the running server is another release.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from deploy.slice import ServerSlice
+from roles.places import UNITS
+from roles.repairs import Wheel, wheels
+from roles.texts import HERE, Text
+from roles.triton.defaults import Defaults
+from roles.triton.render import render
+from roles.triton.times import change_seconds, unit_settings
+
+UNIT = HERE / "files" / "units" / "triton@.service"
+EXECUTABLE = ("run", "launch")
+
+
+@dataclass(frozen=True)
+class Release:
+    """What one server is to serve, as it is published and swapped in."""
+
+    id: str
+    server: ServerSlice
+    files: Mapping[str, bytes]
+    """By path inside the release; the wheels' are added when it is sent."""
+    wheels: tuple[Wheel, ...]
+    unit_settings: Text
+    """The drop-in of the server's unit."""
+    change_seconds: int
+    """One stop and one start of the server."""
+
+
+def release_of(server: ServerSlice, settings: Defaults) -> Release:
+    """The release that a planned server gets."""
+    files, repairing = render(server, settings), wheels(server.image.repairs)
+    drop_in = Text(f"{UNITS}/triton@{server.name}.service.d/enginehouse.conf", unit_settings(server))
+    return Release(_id(files, repairing), server, files, repairing, drop_in, change_seconds(server))
+
+
+def _id(files: Mapping[str, bytes], repairing: Iterable[Wheel]) -> str:
+    """Sixteen hex digits over the files, the wheels that will be added, and the unit that runs them."""
+    digest = hashlib.sha256()
+    parts = sorted(files.items())
+    parts += [(wheel.file, wheel.digest.encode()) for wheel in repairing]
+    parts += [("unit", UNIT.read_bytes())]
+    for path, content in parts:
+        digest.update(f"{path}\0{len(content)}\0".encode() + content)
+    return digest.hexdigest()[:16]

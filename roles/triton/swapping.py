@@ -1,0 +1,92 @@
+"""Asks the host for a swap and waits for its verdict; the swap itself is the host's (files/host/swap.py)."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import socket
+from collections.abc import Iterator, Sequence
+from secrets import token_hex
+
+from pyinfra import logger
+from pyinfra.api import Host, State
+from pyinfra.api.arguments import ConnectorArguments
+from pyinfra.api.command import PyinfraCommand, StringCommand
+
+from deploy.files import ROOT
+from roles import places, units
+from roles.steps import write
+from roles.triton.defaults import Defaults
+
+
+def ask_for(
+    server: str, release: str, plan: str, settings: Defaults, seconds: int, instead_of: Sequence[str] = ()
+) -> Iterator[PyinfraCommand]:
+    """`release` (an id, or "previous") serves; or what served before is put back, and this fails with the reason.
+
+    `instead_of`: servers that need not go on where this one does, and serve again where it does not.
+    """
+    asked = token_hex(8)
+    wanted = {"release": release, "plan": plan, "keep": settings.keep_releases, "who": who(), "asked": asked}
+    wanted |= {"instead_of": list(instead_of)}
+    yield write(f"{places.server(server)}/wanted.json", json.dumps(wanted) + "\n")
+    yield StringCommand(units.start(f"enginehouse-swap@{server}.service"))
+    yield FollowSwap(server, release, asked, seconds)
+
+
+class FollowSwap(units.Follow):
+    """Waits for the swap that was asked for, and for no other.
+
+    systemd starts nothing where a swap is under way already, asked for by another run or by one that was interrupted;
+    that one read what it was to do before we wrote ours. It is ours all the same where it brought the same release.
+    """
+
+    def __init__(self, server: str, release: str, asked: str, seconds: int) -> None:
+        super().__init__(f"enginehouse-swap@{server}.service", f"server {server}", seconds, explain=self._explain)
+        self.server, self.release, self.asked = server, release, asked
+
+    def execute(self, state: State, host: Host, connector_arguments: ConnectorArguments) -> bool:
+        """True once the release that was asked for serves."""
+        if not super().execute(state, host, connector_arguments):
+            return False
+        verdict = self._verdict(host, connector_arguments)
+        # A host whose programs are older says nothing of who asked.
+        if verdict["release"] == self.release or verdict.get("asked", self.asked) == self.asked:
+            return True
+        if not verdict["release"]:
+            self._explain(host, connector_arguments)
+            return False
+        for line in (
+            f"another swap was under way: it brought {verdict['release']}",
+            "  state   what it brought serves; this run's was not begun",
+            f"  try     see who works on this host (tail {ROOT}/history.jsonl), then run again",
+        ):
+            host.log_styled(f"{self.server}: {line}", fg="red", log_func=logger.error)
+        return False
+
+    def _verdict(self, host: Host, arguments: ConnectorArguments) -> dict[str, str]:
+        lines = units.run(host, f"cat {places.server(self.server)}/verdict.json 2>/dev/null || true", arguments)
+        try:
+            return {"release": "", "reason": "", **json.loads("\n".join(lines))}
+        except ValueError:
+            why = f"journalctl -u enginehouse-swap@{self.server}"
+            return {"release": "", "asked": "", "sentence": "the swap ended without a verdict", "reason": why}
+
+    def _explain(self, host: Host, arguments: ConnectorArguments) -> None:
+        """The host's verdict on a swap that did not succeed, as a person reads it."""
+        verdict = self._verdict(host, arguments)
+        for line in [verdict["sentence"], *verdict["reason"].splitlines()]:
+            host.log_styled(f"{self.server}: {line}", fg="red", log_func=logger.error)
+
+
+def swap_seconds(change_seconds: int, settings: Defaults, instead_of: int = 0) -> int:
+    """How long a swap may take: stop and start, both again to put back, and once for each server that makes room.
+
+    The plan knows those no more; they are given this server's `change_seconds`.
+    """
+    return (2 + instead_of) * change_seconds + settings.swap_margin_seconds
+
+
+def who() -> str:
+    """Who asks, for the host's history."""
+    return f"{getpass.getuser()}@{socket.gethostname()}"

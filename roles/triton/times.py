@@ -1,0 +1,34 @@
+"""How long a server's start and stop may take: each clock waits for the one inside it, and a little longer."""
+
+from __future__ import annotations
+
+from deploy.slice import ServerSlice
+
+EXIT_MARGIN_SECONDS = 10
+"""Triton's exit timeout < docker stop < TimeoutStopSec: each waits for the one before it, this much longer."""
+START_MARGIN_SECONDS = 120
+"""What the unit's start takes beside loading: preparing, and making the container."""
+
+
+def docker_stop_seconds(server: ServerSlice) -> int:
+    """How long `docker stop` waits before it kills."""
+    return server.stop_seconds + EXIT_MARGIN_SECONDS
+
+
+def unit_stop_seconds(server: ServerSlice) -> int:
+    """TimeoutStopSec of the server's unit."""
+    return docker_stop_seconds(server) + 2 * EXIT_MARGIN_SECONDS
+
+
+def change_seconds(server: ServerSlice) -> int:
+    """One start and one stop."""
+    return server.start_seconds + unit_stop_seconds(server)
+
+
+def unit_settings(server: ServerSlice) -> str:
+    """The drop-in of the server's unit."""
+    return (
+        f"# Triton's exit timeout ({server.stop_seconds} s) < docker stop < TimeoutStopSec, so that requests can end.\n"
+        f"[Service]\nTimeoutStartSec={server.start_seconds + START_MARGIN_SECONDS}\n"
+        f"TimeoutStopSec={unit_stop_seconds(server)}\n"
+    )
