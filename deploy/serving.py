@@ -9,7 +9,7 @@ from deploy.budget import Share, reuses_blocks, server_budget
 from deploy.devices import device_name
 from deploy.engine.engines import engines_of
 from deploy.engine.runtime import runtime_settings
-from deploy.files import adapters_of, shared_directories, weights_of, weights_path
+from deploy.files import adapters_of, beside_of, shared_directories, weights_of, weights_path
 from deploy.memory import SERVER_MIB
 from deploy.paths import choose_path
 from deploy.resolve import Served, gpu_of, kv_dtype_of, precision_of, serve
@@ -81,6 +81,7 @@ def model_slice(
         full_context_sequences=full_context_sequences(model, share.kv_cache_tokens),
         engines=engines,
         adapters=adapters_of(served),
+        drafts_with=None if compiled else beside_of(served),
     )
 
 

@@ -184,6 +184,8 @@ class ModelSlice:
     engines: tuple[EngineSlice, ...] = ()
     """What the engine path loads: the target first, then a draft."""
     adapters: tuple[WeightsSlice, ...] = ()
+    drafts_with: WeightsSlice | None = None
+    """Files of the draft model or EAGLE head that this one reads while it is served; an engine holds its own."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -246,6 +248,9 @@ class Slice:
         if self.firewall is None:
             del plain["firewall"]
         models = [model for server in plain["servers"] for model in server["models"]]
+        for model in models:
+            if model["drafts_with"] is None:
+                del model["drafts_with"]
         for engine in (*plain["engines"], *(engine for model in models for engine in model["engines"])):
             if not engine["unjudged"]:
                 del engine["unjudged"]

@@ -91,9 +91,11 @@ def engines(server: ServerSlice) -> tuple[EngineSlice, ...]:
 
 
 def mounted(server: ServerSlice) -> list[str]:
-    """Directories of the host the container reads, at the same paths: weights or tokenizers, adapters, engines."""
-    weights = {weights_path(each) for model in server.models for each in (model.weights, *model.adapters)}
-    return sorted(weights | {engine.path for engine in engines(server)})
+    """Host directories the container reads, at the same paths: weights or tokenizers, drafts, adapters, engines."""
+    weights = [
+        files for model in server.models for files in (model.weights, model.drafts_with, *model.adapters) if files
+    ]
+    return sorted({weights_path(files) for files in weights} | {engine.path for engine in engines(server)})
 
 
 def shm_mib(server: ServerSlice) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import runpy
 from dataclasses import replace
 from functools import cache
@@ -30,6 +31,8 @@ ENGINE, WEIGHTS = (
     Path("/var/lib/enginehouse/engines/llama/0123456789abcdef"),
     Path("/var/lib/enginehouse/weights/llama"),
 )
+HOST_DIRECTORY = re.compile(r"/var/lib/enginehouse/(?:weights|engines)/[^/\s\"']+/[^/\s\"']+")
+MOUNTED = re.compile(r"--mount type=bind,source=([^,]+),")
 INVENTORIES = sorted(path.name for path in (ROOT / "inventories").glob("*.py") if path.name != "rehearsal.py")
 
 
@@ -119,6 +122,16 @@ def test_streaming_is_said_for_the_engine_and_the_bls_model(decoupled: bool) -> 
 def test_engines_are_mounted_read_only() -> None:
     run = render(a_server(a_model(an_engine(ENGINE), WEIGHTS)), Defaults())["run"].decode()
     assert f"--mount type=bind,source={ENGINE},target={ENGINE},readonly" in run
+
+
+@pytest.mark.parametrize("inventory", INVENTORIES)
+def test_every_directory_that_a_models_settings_name_is_mounted(inventory: str) -> None:
+    """A draft's and an EAGLE head's on the PyTorch path too: they are read when the LLM loads."""
+    for server in servers(inventory):
+        files = render(server, Defaults())
+        mounted = set(MOUNTED.findall(files["run"].decode()))
+        texts = [content.decode() for path, content in files.items() if path.endswith((".pbtxt", ".yaml"))]
+        assert {directory for text in texts for directory in HOST_DIRECTORY.findall(text)} <= mounted
 
 
 def test_several_ranks_are_one_server_each_under_mpirun() -> None:
