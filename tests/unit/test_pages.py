@@ -155,7 +155,7 @@ def test_what_it_names_is_there(page: Path) -> None:
     assert [span for span in code_spans(page) if not named_rightly(span, page)] == []
 
 
-EXAMPLES = re.compile(r"dcgm_exporter|calibration/|keys/|replay/|^inventories/engines/$")
+EXAMPLES = re.compile(r"dcgm.exporter|calibration/|keys/|replay/|^inventories/engines/$")
 """Made by the operator or by a deploy, or an example of what one would make."""
 ROOMS = ("benchmarks/", "deploy/", "files/", "inventories/", "rehearsal/", "roles/", "templates/", "tests/")
 
