@@ -1,4 +1,4 @@
-"""One inference over gRPC or HTTP by NVIDIA's client library, from a request that was built beforehand.
+"""Sends one inference over gRPC or HTTP by NVIDIA's client library, from a request that was built beforehand.
 
 Building is left out of what is timed, as a client in production would do it once; sending and reading the answer are
 in it. HTTP goes through the library's body format over one kept connection of the standard library, because the

@@ -20,7 +20,7 @@ DOCUMENTS = 1536  # different texts of a case, about; clients go round their req
 
 @dataclass(frozen=True)
 class Case:
-    """One row of the table."""
+    """A row of the table."""
 
     name: str
     kind: str
@@ -101,7 +101,7 @@ def _lengths(case: Case, rng: random.Random) -> list[int]:
 
 
 def _log_normal(case: Case) -> tuple[float, float]:
-    """Mean and deviation of the logarithms; the tail cut at 512 takes 2 % off the mean, which is put back."""
+    """Mean and deviation of the logarithms; the tail cut at 512 takes 2 % off the mean, which is added again."""
     deviation = 0.75
     return math.log(case.mean_tokens * 1.015) - deviation**2 / 2, deviation
 

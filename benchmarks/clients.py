@@ -26,7 +26,7 @@ REPLY_SECONDS = 300
 
 @dataclass(frozen=True)
 class Load:
-    """One run: who is asked, what, by how many clients, for how long."""
+    """A run: the server asked, the requests, the number of clients, the seconds."""
 
     protocol: str
     address: str
@@ -51,17 +51,17 @@ class Reading:
 
     @property
     def documents_per_second(self) -> float:
-        """Documents of all requests, each by the share of its time inside the window, over the window's length."""
+        """Documents a second: each request counts by the share of its time inside the window."""
         return self.documents / self.seconds
 
     def percentile_ms(self, percent: float) -> float:
-        """Time that `percent` of the requests stayed under."""
+        """Milliseconds that `percent` of the requests stayed under."""
         return float(np.percentile(self.latencies_ms, percent))
 
 
 @dataclass(frozen=True)
 class Part:
-    """Of a Reading, what one client, or all of one process, saw."""
+    """The part of a Reading that one client, or all clients of one process, saw."""
 
     documents: float
     latencies_ms: np.ndarray
@@ -201,7 +201,7 @@ def _closed_loop(load: Load, requests: list[Any], begins: float, client: int) ->
 
 
 def share(sent: float, ended: float, first: float, last: float) -> float:
-    """Of the time from `sent` to `ended`, how much lies between `first` and `last`.
+    """The share of the time from `sent` to `ended` that lies between `first` and `last`.
 
     Counted whole or not at all, a hundred documents at a time, a window of a second is known to 1.5 % only.
     """

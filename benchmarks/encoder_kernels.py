@@ -51,7 +51,7 @@ def main() -> None:
 
 
 def parser() -> argparse.ArgumentParser:
-    """What can be chosen on the command line."""
+    """The parser of the command line."""
     made = argparse.ArgumentParser(prog="python -m benchmarks.encoder_kernels", description=__doc__.split("\n")[0])
     made.add_argument("--device", default="cuda:0")
     made.add_argument("--dtype", default="fp16", choices=["fp16", "bf16"])
@@ -104,7 +104,7 @@ def cases() -> dict[str, list[Ids]]:
 
 
 def documents_per_second(runner: Runner, texts: Sequence[Ids], budget: int) -> int:
-    """Median over runs, longest texts first, two passes under way for each stream."""
+    """Median documents a second over runs, longest texts first, two passes under way for each stream."""
     passes, rest = [], sorted(texts, key=len, reverse=True)
     while rest:
         count = cut([len(text) for text in rest], budget)
@@ -128,7 +128,7 @@ def _run(runner: Runner, passes: list[list[Ids]]) -> float:
 
 
 def latency_ms(runner: Runner) -> float:
-    """Median of one short query after another."""
+    """Median milliseconds of short queries, one after another."""
     query = [np.arange(4, 28, dtype=np.int32)]
     seconds = []
     for _ in range(300):

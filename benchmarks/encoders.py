@@ -42,7 +42,7 @@ def main(words: list[str] | None = None) -> dict[str, Any]:
 
 
 def parser() -> argparse.ArgumentParser:
-    """What can be chosen on the command line."""
+    """The parser of the command line."""
     made = argparse.ArgumentParser(prog="python -m benchmarks.encoders", description=__doc__.split("\n")[0])
     made.add_argument("--device", default="cuda:0")
     made.add_argument("--small", action="store_true", help="small random models and a few clients, for a CPU")
@@ -60,7 +60,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def measure(options: argparse.Namespace, work: Path, stack: ExitStack) -> dict[str, Any]:
-    """The whole run: checkpoints, texts, limit, both servers, every case, and again beside a neighbour."""
+    """The result of a whole run: checkpoints, texts, limit, both servers, every case, and again beside a neighbour."""
     chosen = cases.chosen(options.cases, options.small)
     kinds = sorted({case.kind for case in chosen})
     say("random checkpoints and texts")
@@ -90,7 +90,7 @@ def measure(options: argparse.Namespace, work: Path, stack: ExitStack) -> dict[s
 
 
 def head(options: argparse.Namespace, limits: dict[str, float], seconds: list[float]) -> dict[str, Any]:
-    """What was measured, where, when, by which command."""
+    """The head of the result: what was measured, where, when, by which command."""
     command = f"python -m benchmarks.encoders {shlex.join(sys.argv[1:])}".strip()
     return {
         "benchmark": "encoders",
@@ -125,7 +125,7 @@ def start_twice(options: argparse.Namespace, work: Path, weights: dict[str, Path
 def our_server(
     options: argparse.Namespace, work: Path, weights: dict[str, Path], kinds: list[str], **more: str
 ) -> Iterator[triton.Server]:
-    """The shipped backends, with the parameters of the plan, those of `--set`, and `more`."""
+    """A server of the shipped backends, with the parameters of the plan, those of `--set`, and `more`."""
     changes = dict(word.split("=", 1) for word in options.set) | more
     repositories.ours(work / "repository", weights, kinds, options.device, changes)
     with triton.serving(work / "repository", work / "run", work.parent / "compiled") as server:
@@ -136,7 +136,7 @@ def our_server(
 def naive_server(
     options: argparse.Namespace, work: Path, weights: dict[str, Path], kinds: list[str]
 ) -> Iterator[triton.Server]:
-    """The backends a guide would have you write."""
+    """A server of the backends that a guide would have you write."""
     repositories.naive(work / "repository", weights, kinds, options.device)
     with triton.serving(work / "repository", work / "run", work.parent / "compiled") as server:
         yield server
@@ -150,7 +150,7 @@ def case_row(
     limits: dict[str, float],
     checkpoint: Path,
 ) -> dict[str, Any]:
-    """One case: limit, ours over both protocols, naive over gRPC."""
+    """The row of one case: limit, ours over both protocols, naive over gRPC."""
     case = workload.case
     say(case.name)
     flop = limit.flop_per_document(workload, json.loads((checkpoint / "config.json").read_text()))
@@ -188,7 +188,7 @@ def in_turn(
 
 
 def warm_up(run: Callable[[], dict[str, float]]) -> int:
-    """Runs until one is no faster than the one before by more than WARM, MOST_WARMING at most; how many there were.
+    """The number of runs until a run is no faster than the last by more than WARM; MOST_WARMING at most.
 
     A padded backend meets a new shape with nearly every request, and is slower at each for the first time.
     """
@@ -203,7 +203,7 @@ def warm_up(run: Callable[[], dict[str, float]]) -> int:
 def one_run(
     workload: Workload, server: triton.Server, crowd: Clients, protocol: str, seconds: float, device: str
 ) -> dict[str, float]:
-    """One run's figures; the server's CPU time is read around the whole run and shared among all it answered then."""
+    """The figures of one run; the server's CPU time is read around the whole run and shared among all answers."""
     case = workload.case
     load = Load(protocol, server.address(protocol), case.kind, str(workload.path), case.clients, seconds)
     before = server.cpu_seconds()
@@ -239,7 +239,7 @@ def summary(
 def beside_neighbour(
     options: argparse.Namespace, workloads: list[Workload], server: triton.Server, crowd: Clients
 ) -> dict[str, Any]:
-    """Ours over gRPC once more while another process holds all memory of the GPU but LEAVE_MIB."""
+    """The row of ours over gRPC while another process holds all memory of the GPU but LEAVE_MIB."""
     with neighbour.filling(options.device, LEAVE_MIB) as held:
         say(f"beside a neighbour that holds {held} MiB")
         rows = {}
@@ -252,7 +252,7 @@ def beside_neighbour(
 
 
 def say(text: str) -> None:
-    """Progress, on standard error."""
+    """Prints progress on standard error."""
     print(f"benchmark: {text}", file=sys.stderr, flush=True)
 
 

@@ -28,7 +28,7 @@ DOUBTS = 500
 
 @dataclass(frozen=True)
 class Drawn:
-    """One request: the model, what is sent, and the function that finds fault with the answer ("" when right)."""
+    """A request: the model, what is sent, and the function that finds fault with the answer ("" when right)."""
 
     model: str
     request: dict[str, Any]
@@ -164,7 +164,7 @@ class Mixture:
 
 
 def _distances(got: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """1 - cosine of each row."""
+    """The cosine distance (1 - cosine) of each row."""
     return 1 - (got * wanted).sum(1) / (np.linalg.norm(got, axis=1) * np.linalg.norm(wanted, axis=1))
 
 

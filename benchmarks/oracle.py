@@ -22,12 +22,15 @@ LIMIT = 512
 ROTARY_HALVES = 2
 TIE_DRAWS = 32
 TIE_SHARE = 0.004
-"""Of the spread of a token's router logits: how far 16 bits may move them. With it the float32 network gave the very
-distances of 16-bit answers beyond 1e-4 (5.27e-4 for 5.27e-4, 1.65e-4 for 1.66e-4; 80 texts, CPU, 2026-11-21)."""
+"""The share of the spread of a token's router logits by which 16 bits may move them.
+
+With it the float32 network gave the very distances of 16-bit answers beyond 1e-4 (5.27e-4 for 5.27e-4, 1.65e-4 for
+1.66e-4; 80 texts, CPU, 2026-11-21).
+"""
 
 
 class Network:
-    """One checkpoint's weights in float32, and what both families do with them."""
+    """A checkpoint's weights in float32, and what both families do with them."""
 
     def __init__(self, directory: Path, device: str) -> None:
         self.config: dict[str, Any] = json.loads((directory / "config.json").read_text())
@@ -71,7 +74,7 @@ class Reranker(Network):
         return self.norm(f"{at}.LayerNorm", x)
 
     def layer(self, at: str, x: Tensor) -> Tensor:
-        """One layer, [tokens, hidden]."""
+        """States after the layer, [tokens, hidden]."""
         q, k, v = (self.linear(f"{at}.attention.self.{name}", x) for name in ("query", "key", "value"))
         mixed = self.attention(q, k, v, self.config["num_attention_heads"])
         x = self.norm(f"{at}.attention.output.LayerNorm", x + self.linear(f"{at}.attention.output.dense", mixed))
@@ -100,7 +103,7 @@ class Embedder(Network):
         return x.mean(dim=0).cpu().numpy(), len(ids)
 
     def layer(self, at: str, x: Tensor) -> Tensor:
-        """One layer, [tokens, hidden]."""
+        """States after the layer, [tokens, hidden]."""
         q, k, v = self.linear(f"{at}.attn.Wqkv", x).chunk(3, dim=-1)
         heads = self.config["n_head"]
         mixed = self.attention(self.rotated(q, heads), self.rotated(k, heads), v, heads)

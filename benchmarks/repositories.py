@@ -23,7 +23,7 @@ COMMIT = "0" * 40  # the weights are random: no commit has them
 
 @dataclass(frozen=True)
 class Planned:
-    """One encoder as the plan has it: parameters of config.pbtxt, limits of its queue, and MiB on the GPU."""
+    """An encoder as the plan has it: parameters of config.pbtxt, limits of its queue, and MiB on the GPU."""
 
     kind: str
     parameters: dict[str, str]

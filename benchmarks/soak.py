@@ -58,7 +58,7 @@ def main(words: list[str] | None = None) -> dict[str, Any]:
 
 
 def parser() -> argparse.ArgumentParser:
-    """What can be chosen on the command line."""
+    """The parser of the command line."""
     made = argparse.ArgumentParser(prog="python -m benchmarks.soak", description=__doc__.split("\n")[0])
     made.add_argument("--device", default="cuda:0")
     made.add_argument("--small", action="store_true", help="small random models, for a CPU")
@@ -73,7 +73,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def measure(options: argparse.Namespace, work: Path) -> dict[str, Any]:
-    """Checkpoints, right answers, a server, all requests, and what it left behind."""
+    """The result of a soak: checkpoints, right answers, a server, all requests, and what the server left behind."""
     say("random checkpoints and right answers")
     weights = checkpoints.make(work / "checkpoints", options.device, options.small)
     files = right_answers(options, work, weights)
@@ -105,7 +105,7 @@ def measure(options: argparse.Namespace, work: Path) -> dict[str, Any]:
 def report(
     options: argparse.Namespace, starts: tuple[float, float], warm: Tally, tally: Tally, seconds: float
 ) -> dict[str, Any]:
-    """What was sent and what came back."""
+    """Counts of what was sent and what came back."""
     worst = {key: max(warm.worst[key], tally.worst[key]) for key in tally.worst}
     return {
         "benchmark": "soak",
@@ -153,7 +153,7 @@ def right_answers(options: argparse.Namespace, work: Path, weights: dict[str, Pa
 
 
 def settle(options: argparse.Namespace, tally: Tally, files: dict[str, str]) -> None:
-    """Each doubtful answer is counted on a tie or as a fault; a process of its own computes what ties may give."""
+    """Counts each doubtful answer as a tie or as a fault; a process of its own computes what ties may give."""
     texts = sorted({text for doubt in tally.doubtful for text, _ in doubt})
     if not texts:
         return
@@ -170,7 +170,7 @@ def settle(options: argparse.Namespace, tally: Tally, files: dict[str, str]) -> 
 
 
 def drive(options: argparse.Namespace, server: triton.Server, files: dict[str, str], requests: int, seed: int) -> Tally:
-    """What all clients saw of `requests` requests, shared evenly among them."""
+    """The tally of all clients, which share `requests` requests evenly."""
     context = multiprocessing.get_context("spawn")
     count = min(options.processes, options.clients)
     dtype = "fp32" if options.device == "cpu" else served_dtype(options)
@@ -197,7 +197,7 @@ def served_dtype(options: argparse.Namespace) -> str:
 
 
 def added(tally: Tally, other: Tally) -> Tally:
-    """Both together."""
+    """The sum of both tallies."""
     worst = {key: max(tally.worst.get(key, 0.0), other.worst.get(key, 0.0)) for key in tally.worst | other.worst}
     doubtful, on_a_tie = tally.doubtful + other.doubtful, tally.on_a_tie + other.on_a_tie
     good, refused = tally.good + other.good, tally.refused + other.refused
@@ -215,7 +215,7 @@ def serve(
     seed: int,
     seconds: float,
 ) -> None:
-    """One client process: a thread for each of its clients; sends back its tally."""
+    """Runs a client process, with a thread for each of its clients; sends back its tally."""
     tallies: list[Tally] = []
     until = time.monotonic() + seconds
 
@@ -238,7 +238,7 @@ def serve(
 
 
 def client_loop(drawn: mixture.Mixture, protocol: str, address: str, requests: int, until: float) -> Tally:
-    """One client's requests, one after the other."""
+    """The tally of one client, which sends its requests one after the other."""
     connections = {kind: calls.connect(protocol, address, kind) for kind in KINDS}
     tally = Tally()
     for sent in range(requests):

@@ -92,7 +92,7 @@ def _command(home: Path, repository: Path, ports: dict[str, int]) -> list[str]:
 
 
 def environment(cache: Path) -> dict[str, str]:
-    """What the start script sets in every server's container, read from it: with other variables, other figures."""
+    """The variables that the start script sets in every server's container, as other variables give other figures."""
     always = LAUNCH.read_text().partition("{%")[0]
     words = [word for line in always.splitlines() if line.startswith("export ") for word in shlex.split(line)[1:]]
     pairs = [word.split("=", 1) for word in words if "${" not in word and "$ENGINEHOUSE" not in word]
@@ -100,7 +100,7 @@ def environment(cache: Path) -> dict[str, str]:
 
 
 def _path() -> str:
-    """Programs are looked for as here, but in no virtual environment: the stub would import from one it finds there."""
+    """PATH without virtual environments, from which Triton's Python stub would import."""
     folders = os.environ["PATH"].split(os.pathsep)
     return os.pathsep.join(folder for folder in folders if not (Path(folder).parent / "pyvenv.cfg").exists())
 

@@ -1,4 +1,4 @@
-"""Whether an engine can be built where it is to be built: calibrating wants more memory than serving does.
+"""Judges whether an engine can be built where it is planned: calibrating wants more memory than serving does.
 
 The engine itself may fit a card that its 16-bit checkpoint does not; then nobody can build it for that card, because a
 farm host builds on the same one (`deploy.engine.farm`). Host memory a farm host can have more of.

@@ -1,4 +1,4 @@
-"""Whether the declared disk holds image, weights and engines. The machine itself is asked by preflight."""
+"""Judges whether the declared disk holds image, weights and engines. The machine itself is asked by preflight."""
 
 from __future__ import annotations
 

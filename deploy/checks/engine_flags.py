@@ -1,4 +1,4 @@
-"""Whether every command of an engine can be written: no flag the catalog is not certain of, none that another excludes.
+"""Judges whether an engine's commands can be written: each flag certain to exist, none that another excludes.
 
 Names and values of `Engine(options=…)` are judged one by one in `deploy.checks.engine_limits`.
 """

@@ -1,4 +1,4 @@
-"""Whether the models of each server fit its GPUs, and what would have to change where they do not."""
+"""Judges whether the models of each server fit its GPUs, and what would have to change where they do not."""
 
 from __future__ import annotations
 

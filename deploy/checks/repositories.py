@@ -1,4 +1,4 @@
-"""Whether a checkpoint's numbers can be those of the repository its weights come from; memory is counted by them.
+"""Judges whether a checkpoint's numbers, by which memory is counted, can be those of its weights' repository.
 
 A repository says what it holds by its name. One that carries the name of another checkpoint of the catalog is refused;
 one that carries no known name (a mirror under a name of its own, a fine-tune) is planned, and the plan says by what.

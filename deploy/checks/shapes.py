@@ -1,4 +1,4 @@
-"""Whether the numbers of a checkpoint of one's own can be those of a network; the catalog's rows are tested instead."""
+"""Judges whether the numbers of an operator's own checkpoint can be those of a network; the catalog's are tested."""
 
 from __future__ import annotations
 

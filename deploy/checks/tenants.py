@@ -1,4 +1,4 @@
-"""Whether what one tenant asked can be noticed by another.
+"""Judges whether what one tenant asked can be noticed by another.
 
 A block of the key/value cache that is found again answers faster, which tells that somebody began a prompt in the same
 way. TensorRT-LLM can salt blocks per tenant from 1.0 on, but neither of Triton's models (`llmapi`, `tensorrt_llm`)

@@ -1,4 +1,4 @@
-"""Whether a value is what the spec's annotations say, all the way down. Judges kinds only; ranges are judged elsewhere.
+"""Judges whether a value is of the kind the spec annotates, all the way down. Ranges are judged elsewhere.
 
 A plain string where a `Secret` belongs is the one mistake that must never be shown back.
 """

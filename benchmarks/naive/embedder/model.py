@@ -24,7 +24,7 @@ class TritonPythonModel:
         self.model = NomicBert(path, dtype, self.device)
 
     def execute(self, requests: list) -> list:
-        """One response per request, in order, one after the other."""
+        """A response for each request, in order."""
         responses = []
         for request in requests:
             texts = [t.decode() for t in pb_utils.get_input_tensor_by_name(request, "texts").as_numpy()[0]]

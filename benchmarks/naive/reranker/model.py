@@ -24,7 +24,7 @@ class TritonPythonModel:
         self.model.eval()
 
     def execute(self, requests: list) -> list:
-        """One response per request, in order, one after the other."""
+        """A response for each request, in order."""
         responses = []
         for request in requests:
             query = pb_utils.get_input_tensor_by_name(request, "query").as_numpy()[0][0].decode()
