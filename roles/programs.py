@@ -52,8 +52,8 @@ class Version(FactBase[str]):
 def installed() -> OperationMeta:
     """The link names this repository's version of every program."""
 
-    def decide(found: str) -> Iterator[Command]:
-        if found != digest(sources()):
+    def decide(version: str) -> Iterator[Command]:
+        if version != digest(sources()):
             yield publication()
 
     return step(Reading(Version), decide, name="Programs | Publish the programs of the host")

@@ -72,16 +72,16 @@ def _fetch(wheel: Wheel, folder: Path) -> None:
     try:
         subprocess.run(argv, check=True, capture_output=True, text=True, timeout=600)
     except (OSError, subprocess.SubprocessError) as error:
-        said = (getattr(error, "stderr", "") or str(error)).strip().splitlines()
+        errors = (getattr(error, "stderr", "") or str(error)).strip().splitlines()
         raise _refusal(
-            wheel, said[-1] if said else "pip ended without a word", f"put {wheel.file} into {folder}"
+            wheel, errors[-1] if errors else "pip ended without a word", f"put {wheel.file} into {folder}"
         ) from None
 
 
-def _refusal(wheel: Wheel, said: str, attempt: str) -> Refusal:
+def _refusal(wheel: Wheel, reason: str, attempt: str) -> Refusal:
     return Refusal(
         f"the wheel {wheel.name} {wheel.version}, which repairs this image, could not be had",
-        facts={"said": said, "wanted": f"sha256 {wheel.digest}"},
+        facts={"said": reason, "wanted": f"sha256 {wheel.digest}"},
         attempt=attempt,
         state="no release was sent to any host",
         kind="repair-wheel",

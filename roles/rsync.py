@@ -43,14 +43,14 @@ def transfer(host: Host, argv: list[str], what: str, patience: Patience, names: 
     """True once rsync ended well; `names` are what `--files-from=-` reads."""
     listed = "".join(f"{name}\n" for name in names)
     for attempt in range(1, patience.rsync_attempts + 1):
-        code, said = _once(host, argv, listed, what, patience.rsync_seconds)
+        code, stderr = _once(host, argv, listed, what, patience.rsync_seconds)
         if code == 0:
             return True
         if code not in PASSING_CODES or attempt == patience.rsync_attempts:
             break
         host.log(f"{what}: rsync ended with {code}; continuing in {2**attempt} s")
         gevent.sleep(2**attempt)
-    host.log_styled(f"{what}: rsync ended with {code}: {said}", fg="red", log_func=logger.error)
+    host.log_styled(f"{what}: rsync ended with {code}: {stderr}", fg="red", log_func=logger.error)
     host.log_styled(STATE, fg="red", log_func=logger.error)
     return False
 
@@ -59,20 +59,20 @@ def _once(host: Host, argv: list[str], listed: str, what: str, seconds: int) -> 
     process = Popen(argv, stdin=PIPE, stdout=PIPE, stderr=PIPE, text=True)
     process.stdin.write(listed)
     process.stdin.close()
-    said = gevent.spawn(process.stderr.read)
+    stderr = gevent.spawn(process.stderr.read)
     with gevent.Timeout(seconds, False):
         _tell(host, process.stdout, what)
         code = process.wait()
-        return code, said.get().strip()[-600:]
+        return code, stderr.get().strip()[-600:]
     process.kill()
     return 30, f"no end after {seconds} s"
 
 
 def _tell(host: Host, lines: Iterable[str], what: str) -> None:
-    told = time.monotonic()
+    logged_at = time.monotonic()
     for line in lines:
-        if time.monotonic() - told >= 10 and line.strip():
-            told = time.monotonic()
+        if time.monotonic() - logged_at >= 10 and line.strip():
+            logged_at = time.monotonic()
             host.log(f"{what}: {' '.join(line.split()[:3])}")
 
 

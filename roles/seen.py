@@ -112,8 +112,8 @@ def ask_packages(*patterns: str) -> str:
 def ask_files(*paths: str) -> str:
     """sha256 of each path that is a readable file."""
     listed = " ".join(quote(path) for path in paths)
-    told = 'printf "file\\t%s\\t%s\\n" "$f" "$(sha256sum <"$f" | cut -d" " -f1)"'
-    return f'for f in {listed}; do [ -f "$f" ] && {told}; done'
+    print_sum = 'printf "file\\t%s\\t%s\\n" "$f" "$(sha256sum <"$f" | cut -d" " -f1)"'
+    return f'for f in {listed}; do [ -f "$f" ] && {print_sum}; done'
 
 
 def ask_units(*names: str) -> str:

@@ -102,11 +102,11 @@ def step(
     if not state.is_executing and any_changed([*after, *only_after]):
         yield "true"  # never run: in prepare it only says that there will be something to do
         return
-    found = reading.now()
+    answer = reading.now()
     if has_failed(host):
         yield from _stopped()
         return
-    commands = list(decide(found))
+    commands = list(decide(answer))
     if not commands:
         host.noop("as wanted")
     for command in commands:
@@ -125,11 +125,11 @@ def check(
     if not state.is_executing and any_changed(after):
         host.noop("can only be said once the steps before it ran")
         return
-    found = reading.now()
+    answer = reading.now()
     if has_failed(host):
         yield from _stopped()
         return
-    problems = list(judge(found))
+    problems = list(judge(answer))
     for problem in problems:
         if isinstance(problem, Refuse) and not state.is_executing:
             problem.tell(host)

@@ -157,14 +157,14 @@ class Risk(PyinfraCommand):
         """False only where it ended, and badly."""
         arguments: ConnectorArguments = {**connector_arguments, "_timeout": self.watched.longest}
         for _ in range(CONNECTIONS):
-            done, said = over_a_new_connection(state, host, self.command, arguments)
-            if done is not None or said != NEVER_CONNECTED:
+            done, output = over_a_new_connection(state, host, self.command, arguments)
+            if done is not None or output != NEVER_CONNECTED:
                 break
             gevent.sleep(RETRY_SECONDS)  # nothing was run: a server may turn one away that comes with many others
-        self.is_lost = done is None and said != NEVER_CONNECTED
+        self.is_lost = done is None and output != NEVER_CONNECTED
         if done or self.is_lost:
             return True
-        for line in said:
+        for line in output:
             host.log_styled(line, fg="red", log_func=logger.error)
         back = f"{PROGRAM} back {self.watched.name} 'the host would not have it'"
         if over_a_new_connection(state, host, back, connector_arguments)[0] is None:
@@ -190,8 +190,8 @@ class Confirm(PyinfraCommand):
 
     def execute(self, state: State, host: Host, connector_arguments: ConnectorArguments) -> bool:
         """True once it is confirmed."""
-        until, told = time.monotonic() + self.within, dict[str, Any]()
-        while not told and time.monotonic() < until + GRACE_SECONDS:
+        until, record = time.monotonic() + self.within, dict[str, Any]()
+        while not record and time.monotonic() < until + GRACE_SECONDS:
             done = None
             if time.monotonic() < until:
                 confirm = f"{PROGRAM} confirm {self.watched.name}"
@@ -199,21 +199,21 @@ class Confirm(PyinfraCommand):
             if done:
                 return True
             if done is False or time.monotonic() >= until:  # we got in, with nothing to confirm (yet)
-                told = self._taken_back(state, host, connector_arguments)
-            if not told:
+                record = self._taken_back(state, host, connector_arguments)
+            if not record:
                 gevent.sleep(RETRY_SECONDS)
-        Refuse(self._refusal(told)).tell(host)
+        Refuse(self._refusal(record)).tell(host)
         return False
 
     def _taken_back(self, state: State, host: Host, arguments: ConnectorArguments) -> dict[str, Any]:
         """What the host says it has put back; empty where it has not yet, or cannot be asked."""
-        told = f"cat {KEPT}/{self.watched.name}.taken-back.json"
-        done, lines = over_a_new_connection(state, host, told, arguments)
+        read_record = f"cat {KEPT}/{self.watched.name}.taken-back.json"
+        done, lines = over_a_new_connection(state, host, read_record, arguments)
         return dict(json.loads("".join(lines))) if done else {}
 
-    def _refusal(self, told: dict[str, Any]) -> Refusal:
+    def _refusal(self, record: dict[str, Any]) -> Refusal:
         tried = f"a new SSH connection, again and again for {self.within} s"
-        if not told:
+        if not record:
             return Refusal(
                 f"{self.watched.what} shut this program out, and the host still does not answer",
                 facts={"tried": tried},
@@ -221,10 +221,10 @@ class Confirm(PyinfraCommand):
                 state="unknown; the host was told to take the change back by itself",
                 kind="shut-out",
             )
-        problems = {"problems": "; ".join(told["said"])} if told["said"] else {}
+        problems = {"problems": "; ".join(record["said"])} if record["said"] else {}
         return Refusal(
             f"{self.watched.what} shut this program out, and the host has taken them back",
-            facts={"tried": tried, "taken back": f"{', '.join(told['paths'])}, {told['when']}", **problems},
+            facts={"tried": tried, "taken back": f"{', '.join(record['paths'])}, {record['when']}", **problems},
             attempt=self.watched.attempt,
             state="what was there before is in force again",
             kind="shut-out",

@@ -45,14 +45,14 @@ class UnitState:
     @classmethod
     def of(cls, lines: list[str]) -> UnitState:
         """From the output of `ask`."""
-        found = dict(line.split("=", 1) for line in lines if "=" in line)
+        properties = dict(line.split("=", 1) for line in lines if "=" in line)
         return cls(
-            active=found.get("ActiveState", "inactive"),
-            sub=found.get("SubState", ""),
-            result=found.get("Result", "success"),
-            status=found.get("StatusText", ""),
-            job=found.get("Job", ""),
-            invocation=found.get("InvocationID", ""),
+            active=properties.get("ActiveState", "inactive"),
+            sub=properties.get("SubState", ""),
+            result=properties.get("Result", "success"),
+            status=properties.get("StatusText", ""),
+            job=properties.get("Job", ""),
+            invocation=properties.get("InvocationID", ""),
         )
 
 
@@ -100,17 +100,17 @@ class Follow(PyinfraCommand):
 
     def _ended(self, host: Host, arguments: ConnectorArguments) -> UnitState | None:
         """Its state once it has ended; None when it still runs after `seconds`."""
-        began, told, next_line = time.monotonic(), "", 0.0
+        began, last_status, next_line = time.monotonic(), "", 0.0
         while (elapsed := time.monotonic() - began) < self.seconds:
             lines = run(host, ask(self.unit), arguments)
             seen = UnitState.of(lines)
             # systemd says nothing while it starts itself anew, as an upgrade of it does: that is no end of the unit.
             if not seen.is_going and any(line.startswith("ActiveState=") for line in lines):
                 return seen
-            if seen.status and seen.status != told and elapsed >= next_line:
-                told = seen.status
+            if seen.status and seen.status != last_status and elapsed >= next_line:
+                last_status = seen.status
                 next_line = elapsed + min(LONGEST_SILENCE_SECONDS, elapsed / 20)
-                host.log(f"{self.what}: {told}", log_func=logger.info)
+                host.log(f"{self.what}: {last_status}", log_func=logger.info)
             # A tenth of what it has taken: what ends after seconds is not seen seconds later.
             gevent.sleep(min(max(0.5, elapsed / 10), 5.0))
         return None

@@ -72,9 +72,9 @@ def journal(seen: Seen, chosen: Defaults) -> Iterator[Command]:
 
 def directories(seen: Seen) -> Iterator[Command]:
     """Commands that make each directory that is missing or has another mode or owner."""
-    found = set(seen.value("directories").splitlines())
+    present = set(seen.value("directories").splitlines())
     for path, mode in DIRECTORIES:
-        if f"{mode} root {path}" not in found:
+        if f"{mode} root {path}" not in present:
             yield f"install -d -m 0{mode} -o root -g root {path}"
 
 
@@ -135,8 +135,8 @@ def _shadow(row: dict[str, str], seen: Seen, wanted: DataDisk) -> Refusal | None
     other = next((line for line in lines if not _ours(line) and not _names(line, row, wanted)), "")
     source = next(iter(seen.value("mounted").split()), "")
     if other or (row["MOUNTPOINT"] != wanted.mount and source and source != f"/dev/{row['NAME']}"):
-        found = [f"{source} is mounted there"] * bool(source) + [f"/etc/fstab: {other}"] * bool(other)
-        facts = {"found": "; ".join(found), "wanted": "nothing, or this disk"}
+        occupants = [f"{source} is mounted there"] * bool(source) + [f"/etc/fstab: {other}"] * bool(other)
+        facts = {"found": "; ".join(occupants), "wanted": "nothing, or this disk"}
         how = (
             f"leave data_disk out of the inventory to use {source or 'that one'} as it is; or stop Docker and the"
             f" servers, umount {wanted.mount}, take its line out of /etc/fstab, then run again"

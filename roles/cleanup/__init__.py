@@ -23,13 +23,13 @@ def apply(mine: Slice) -> None:
     """Removed beyond what the knobs keep; `--dry` says what would go."""
     arguments = kept(mine, settings(host))
 
-    told: set[str] = set()  # once, although both phases decide
+    logged: set[str] = set()  # once, although both phases decide
 
     def clean(spare: list[str]) -> Iterator[StringCommand]:
         for line in spare:
-            if line not in told:
+            if line not in logged:
                 host.log(f"no longer needed: {line}", log_func=logger.info)
-        told.update(spare)
+        logged.update(spare)
         if spare:
             yield remove(arguments)
 

@@ -17,9 +17,9 @@ def kept(mine: Slice, chosen: Defaults) -> str:
     """As JSON: everything the plan names, and how many others stay."""
     return json.dumps(
         {
-            "weights": sorted(weights_path(each) for each in mine.weights),
-            "engines": sorted(each.path for each in mine.engines),
-            "images": sorted({mine.image.pull_reference, *(each.image.pull_reference for each in mine.servers)}),
+            "weights": sorted(weights_path(weights) for weights in mine.weights),
+            "engines": sorted(engine.path for engine in mine.engines),
+            "images": sorted({mine.image.pull_reference, *(server.image.pull_reference for server in mine.servers)}),
             "keep": {
                 "weights": chosen.keep_weights,
                 "engines": chosen.keep_engines,

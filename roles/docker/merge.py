@@ -54,7 +54,7 @@ def with_root(config: str, root: str) -> str:
     line = f'root = "{root}"'
     table = re.search(r"(?m)^[ \t]*\[", config)
     head, tables = (config[: table.start()], config[table.start() :]) if table else (config, "")
-    found = re.search(r"(?m)^root\s*=.*$", head)
-    if found:
-        return config if found.group(0) == line else head[: found.start()] + line + head[found.end() :] + tables
+    match = re.search(r"(?m)^root\s*=.*$", head)
+    if match:
+        return config if match.group(0) == line else head[: match.start()] + line + head[match.end() :] + tables
     return f"{head.rstrip()}\n{line}\n\n{tables}".lstrip("\n")

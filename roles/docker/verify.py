@@ -14,23 +14,23 @@ from roles.steps import Command, Refuse
 
 def docker_version(seen: Seen) -> str:
     """26.1.5 of `Docker version 26.1.5, build …`; empty when there is no Docker."""
-    found = re.search(r"version (\d+(?:\.\d+)*)", seen.value("docker"))
-    return found.group(1) if found else ""
+    match = re.search(r"version (\d+(?:\.\d+)*)", seen.value("docker"))
+    return match.group(1) if match else ""
 
 
 def judge(seen: Seen, chosen: Defaults) -> Iterator[Command]:
     """Nothing when the daemon runs and reads the toolkit's CDI schema; otherwise a refusal."""
-    found = docker_version(seen)
-    if not at_least(found, chosen.engine_floor):
-        yield Refuse(_too_old(found or "no Docker", chosen))
+    version = docker_version(seen)
+    if not at_least(version, chosen.engine_floor):
+        yield Refuse(_too_old(version or "no Docker", chosen))
     elif not seen.unit("docker.service").runs:
         yield Refuse(_down(seen))
 
 
-def _too_old(found: str, chosen: Defaults) -> Refusal:
+def _too_old(version: str, chosen: Defaults) -> Refusal:
     return Refusal(
-        f"this Docker cannot read CDI specifications of schema 0.7.0: {found}",
-        facts={"found": found, "wanted": f"{chosen.engine_floor} or newer"},
+        f"this Docker cannot read CDI specifications of schema 0.7.0: {version}",
+        facts={"found": version, "wanted": f"{chosen.engine_floor} or newer"},
         attempt='docker = Docker(source="docker"), or release the hold and upgrade: apt-mark unhold docker-ce',
         state="Docker was left as it is",
         kind="docker-floor",

@@ -70,7 +70,7 @@ class _Work:
         wanted = texts(self.trust)
         step(
             undo.look("engines", wanted),
-            lambda found: undo.put_watched("engines", wanted, found),
+            lambda installed: undo.put_watched("engines", wanted, installed),
             name="Engines | Install programs and signers",
         )
         step(self.asking, self._each(self._build), name=f"Engines | Build {self._names()}")

@@ -42,7 +42,7 @@ def _make_room(engine: EngineSlice, mine: Slice, going: BuildState, settings: De
     if not going.unit.is_going:
         return
     unit = build_unit(engine.model)
-    planned = [one for one in mine.engines if one.fingerprint == going.fingerprint]
+    planned = [candidate for candidate in mine.engines if candidate.fingerprint == going.fingerprint]
     if planned:
         yield units.Follow(unit, f"engine {engine.model}", settings.build_seconds, Why(planned[0]))
         return
@@ -63,7 +63,7 @@ def _start(engine: EngineSlice, mine: Slice, settings: Defaults) -> Iterator[Pyi
 
 def settings_text(engine: EngineSlice, mine: Slice) -> str:
     """What the build program reads; nothing in it is secret."""
-    told = {
+    content = {
         "model": engine.model,
         "role": engine.role,
         "fingerprint": engine.fingerprint,
@@ -76,7 +76,7 @@ def settings_text(engine: EngineSlice, mine: Slice) -> str:
         "steps": [{"stage": step.stage, "argv": step.argv} for step in engine.steps],
         "flags": engine.flags,
         "flags_row": engine.flags_row,
-        "mounts": [*(weights_path(each) for each in engine.weights), *filter(None, [calibration_path(engine)])],
+        "mounts": [*(weights_path(weights) for weights in engine.weights), *filter(None, [calibration_path(engine)])],
         "size_mib": engine.size_mib,
         "scratch_mib": engine.scratch_mib,
         "gpu_mib": engine.gpu_mib,
@@ -86,7 +86,7 @@ def settings_text(engine: EngineSlice, mine: Slice) -> str:
         "servers": [server.name for server in mine.servers if set(server.gpus) & set(engine.gpus)],
         "replay": _replay(engine, engine.replay) if engine.replay else None,
     }
-    return json.dumps(told, indent=2, sort_keys=False) + "\n"
+    return json.dumps(content, indent=2, sort_keys=False) + "\n"
 
 
 def _replay(engine: EngineSlice, replay: ReplaySlice) -> dict[str, object]:
@@ -121,8 +121,8 @@ def calibration_path(engine: EngineSlice) -> str:
     """Where an engine's calibration texts lie on the host; empty where it needs none."""
     if not engine.calibration:
         return ""
-    told = engine.fields.get("calibration")
-    digest = told.get("digest", "") if isinstance(told, dict) else ""
+    texts = engine.fields.get("calibration")
+    digest = texts.get("digest", "") if isinstance(texts, dict) else ""
     assert digest, "a plan with calibration texts was made without reading them"
     return files.calibration_path(str(digest))
 
@@ -175,6 +175,6 @@ def explained(engine: EngineSlice, why: dict[str, object]) -> str:
         "state": ["nothing was published; what serves goes on"],
     }
     rows = [(name if at == 0 else "", line) for name, lines in facts.items() for at, line in enumerate(lines)]
-    told = "\n".join(f"  {name:<5}  {line}" for name, line in rows)
+    details = "\n".join(f"  {name:<5}  {line}" for name, line in rows)
     ended = f": {why['stage']} ended with {why['exit']}" if why.get("exit") else f": {why.get('stage', 'build')}"
-    return f"engine {engine.model} ({engine.fingerprint}) was not built{ended}\n{told}"
+    return f"engine {engine.model} ({engine.fingerprint}) was not built{ended}\n{details}"

@@ -73,17 +73,17 @@ class Fetch(Carry):
         parent, _, last = path.rpartition("/")
         incoming = f"{parent}/.{last}.incoming"
         i, p = shlex.quote(incoming), shlex.quote(path)
-        _, said = self._run(host, f"if test -e {i}; then echo begun; else mkdir -p {i}; fi", arguments)
-        begun = [BY_CONTENT] if "begun" in said else []
+        _, output = self._run(host, f"if test -e {i}; then echo begun; else mkdir -p {i}; fi", arguments)
+        begun = [BY_CONTENT] if "begun" in output else []
         how, there = reach(host, bool(arguments.get("_sudo")), incoming)
         argv = [*RESUMING, *begun, "--delete", *TELLING, *how, f"{source}/", there]
         if not transfer(host, argv, f"engine {self.engine.model}", self.settings):
             return False
-        checked, said = self._run(host, f"{command('engine')} verify {i} 2>&1", arguments)
+        checked, output = self._run(host, f"{command('engine')} verify {i} 2>&1", arguments)
         if not checked:
             self._run(host, f"rm -rf {i}", arguments)
             self.kept.check_again(self.engine)
-            raise self._not_as_sent((said or ["nothing"])[0])
+            raise self._not_as_sent((output or ["nothing"])[0])
         return self._run(host, f"rm -rf {p} {p}.refused && sync {i}/engine.json && mv -T {i} {p}", arguments)[0]
 
     @staticmethod
@@ -91,10 +91,10 @@ class Fetch(Carry):
         done, output = host.run_shell_command(StringCommand(command), **arguments)
         return done, list(output.stdout_lines)
 
-    def _not_as_sent(self, found: str) -> Refusal:
+    def _not_as_sent(self, reason: str) -> Refusal:
         return Refusal(
             f"engine {self.engine.model} ({self.engine.fingerprint}) is not accepted by this host",
-            facts={"found": found, "sent from": str(self.kept.cached(self.engine))},
+            facts={"found": reason, "sent from": str(self.kept.cached(self.engine))},
             attempt="run again; if it stays so, remove that directory: another copy is fetched, or a new one built",
             state="it was not published; what serves goes on",
             kind="engine-not-accepted",
@@ -103,7 +103,7 @@ class Fetch(Carry):
 
 def left_by_builder(engine: EngineSlice, builder: str) -> Refusal:
     """Why a host that was to fetch an engine has none to fetch."""
-    lost = builder and builder not in {each.name for each in run_state.active_hosts}
+    lost = builder and builder not in {peer.name for peer in run_state.active_hosts}
     why = "did not finish it; its own lines are above" if lost else "has not finished it"
     return Refusal(
         f"engine {engine.model} ({engine.fingerprint}) was to come from {builder or 'another host'}, which {why}",
@@ -113,11 +113,11 @@ def left_by_builder(engine: EngineSlice, builder: str) -> Refusal:
     )
 
 
-def cannot_check(engine: EngineSlice, said: str) -> Refusal:
+def cannot_check(engine: EngineSlice, reason: str) -> Refusal:
     """Why nothing is done about an engine that may well be good."""
     return Refusal(
         f"this host cannot check engine {engine.model} ({engine.fingerprint})",
-        facts={"said": said},
+        facts={"said": reason},
         attempt="install what it lacks (apt-get install openssh-client), and run again",
         state="the engine is left as it is; what serves goes on",
         kind="engine-not-checkable",

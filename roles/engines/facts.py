@@ -91,8 +91,8 @@ class Having(FactBase[Present]):
     @staticmethod
     def _build(model: str) -> str:
         settings = shlex.quote(f"{BUILDS}/{model}.json")
-        told = r"""sed -n 's/^  "fingerprint": "\([0-9a-f]*\)".*/fingerprint=\1/p'"""
-        return f"echo build={shlex.quote(model)}; {told} {settings} 2>/dev/null; {ask(build_unit(model))}"
+        print_fingerprint = r"""sed -n 's/^  "fingerprint": "\([0-9a-f]*\)".*/fingerprint=\1/p'"""
+        return f"echo build={shlex.quote(model)}; {print_fingerprint} {settings} 2>/dev/null; {ask(build_unit(model))}"
 
     @staticmethod
     def default() -> Present:
@@ -109,16 +109,16 @@ class Having(FactBase[Present]):
             else:
                 lines.append(line)
         return Present(
-            {path: self._engine_state(told) for path, told in engines.items()},
-            {model: self._build_state(told) for model, told in builds.items()},
+            {path: self._engine_state(answer) for path, answer in engines.items()},
+            {model: self._build_state(answer) for model, answer in builds.items()},
         )
 
     @staticmethod
-    def _engine_state(told: list[str]) -> EngineState:
-        problem = next((line[8:] or "it cannot be checked" for line in told if line.startswith("problem=")), "")
-        return EngineState(True, "sealed=yes" in told, problem, "checked=no" not in told)
+    def _engine_state(lines: list[str]) -> EngineState:
+        problem = next((line[8:] or "it cannot be checked" for line in lines if line.startswith("problem=")), "")
+        return EngineState(True, "sealed=yes" in lines, problem, "checked=no" not in lines)
 
     @staticmethod
-    def _build_state(told: list[str]) -> BuildState:
-        fingerprint = next((line[12:] for line in told if line.startswith("fingerprint=")), "")
-        return BuildState(UnitState.of(told), fingerprint)
+    def _build_state(lines: list[str]) -> BuildState:
+        fingerprint = next((line[12:] for line in lines if line.startswith("fingerprint=")), "")
+        return BuildState(UnitState.of(lines), fingerprint)

@@ -39,13 +39,13 @@ class Board:
 
     def now(self) -> Mapping[str, Present]:
         """Of every host that has engines planned and is still with us."""
-        here = {each.name for each in state.active_hosts}
-        wanted = [one for one in self.slices if one.engines and one.host in here]
+        here = {peer.name for peer in state.active_hosts}
+        wanted = [planned for planned in self.slices if planned.engines and planned.host in here]
         with self._lock:
-            missing = [one for one in wanted if self._asked.get(one.host) != bool(state.is_executing)]
+            missing = [planned for planned in wanted if self._asked.get(planned.host) != bool(state.is_executing)]
             pool = Pool(AT_ONCE)
-            gevent.joinall([pool.spawn(self._ask, one) for one in missing], raise_error=True)
-        return {one.host: self._said[one.host] for one in wanted}
+            gevent.joinall([pool.spawn(self._ask, planned) for planned in missing], raise_error=True)
+        return {planned.host: self._said[planned.host] for planned in wanted}
 
     def forget(self, name: str) -> None:
         """The next use asks this host again, and what is kept elsewhere."""
@@ -64,13 +64,13 @@ class Board:
             self._kept[engine.fingerprint] = kept.has(engine)
         return self._kept[engine.fingerprint]
 
-    def _ask(self, one: Slice) -> None:
-        asked = state.inventory.get_host(one.host)
-        paths = tuple(engine.path for engine in one.engines)
-        models = tuple(dict.fromkeys(engine.model for engine in one.engines))
+    def _ask(self, planned: Slice) -> None:
+        asked = state.inventory.get_host(planned.host)
+        paths = tuple(engine.path for engine in planned.engines)
+        models = tuple(dict.fromkeys(engine.model for engine in planned.engines))
         with ctx_host.use(asked):
-            self._said[one.host] = ask(asked, Having, paths=paths, models=models) or Present()
-        self._asked[one.host] = bool(state.is_executing)
+            self._said[planned.host] = ask(asked, Having, paths=paths, models=models) or Present()
+        self._asked[planned.host] = bool(state.is_executing)
 
 
 class Asking:

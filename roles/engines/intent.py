@@ -52,12 +52,12 @@ def intend(engine: EngineSlice, order: Iterable[str], seen: Mapping[str, Present
 
 def order_of(fingerprint: str, slices: Iterable[Slice]) -> tuple[str, ...]:
     """The hosts that have an engine planned, those that only build first, then by name."""
-    having = [one for one in slices if any(each.fingerprint == fingerprint for each in one.engines)]
-    return tuple(one.host for one in sorted(having, key=lambda one: (not one.farm, one.host)))
+    having = [planned for planned in slices if any(engine.fingerprint == fingerprint for engine in planned.engines)]
+    return tuple(planned.host for planned in sorted(having, key=lambda planned: (not planned.farm, planned.host)))
 
 
 def builders(slices: Iterable[Slice]) -> frozenset[str]:
     """The hosts that build where nobody has anything yet: one for each fingerprint."""
     slices = tuple(slices)
-    fingerprints = {engine.fingerprint for one in slices for engine in one.engines}
+    fingerprints = {engine.fingerprint for planned in slices for engine in planned.engines}
     return frozenset(order_of(fingerprint, slices)[0] for fingerprint in fingerprints)

@@ -118,10 +118,10 @@ class Kept:
         if done.returncode:
             raise self._store_refused(source, target, done.stderr)
 
-    def _store_refused(self, source: str, target: str, said: str) -> Refusal:
+    def _store_refused(self, source: str, target: str, output: str) -> Refusal:
         return Refusal(
             f"engine_store: {source} was not copied to {target}",
-            facts={"said": (said.strip().splitlines() or ["nothing"])[-1]},
+            facts={"said": (output.strip().splitlines() or ["nothing"])[-1]},
             attempt="mend it and run again: what was copied is kept",
             state=STATE,
             kind="engine-store",

@@ -23,11 +23,11 @@ def signature_of(record: Path) -> Path:
     return record.with_name(f"{record.name}.sig")
 
 
-def enter(engine: EngineSlice, ledger: str, told: bytes, sealed: bytes) -> Path:
+def enter(engine: EngineSlice, ledger: str, text: bytes, sealed: bytes) -> Path:
     """The record is in the ledger, replacing one of an earlier build of the same fingerprint."""
     record = record_of(engine, ledger)
     record.parent.mkdir(parents=True, exist_ok=True)
-    for path, content in ((signature_of(record), sealed), (record, told)):
+    for path, content in ((signature_of(record), sealed), (record, text)):
         new = path.with_name(f".{path.name}.new")
         new.write_bytes(content)
         new.replace(path)

@@ -24,10 +24,10 @@ class Record(PyinfraCommand):
 
     def execute(self, state: State, host: Host, connector_arguments: ConnectorArguments) -> bool:
         """True once both are there."""
-        told, sealed = (read(host, f"{self.engine.path}/engine.json{end}", connector_arguments) for end in ("", ".sig"))
-        if told is None or sealed is None:
+        text, sealed = (read(host, f"{self.engine.path}/engine.json{end}", connector_arguments) for end in ("", ".sig"))
+        if text is None or sealed is None:
             host.log_styled(f"{self.engine.path} has no signed record", fg="red", log_func=logger.error)
             return False
-        record = ledger.enter(self.engine, self.place, told, sealed)
+        record = ledger.enter(self.engine, self.place, text, sealed)
         host.log(f"recorded in {record}: commit it", log_func=logger.info)
         return True

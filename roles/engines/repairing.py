@@ -58,5 +58,5 @@ class SendRepairs(PyinfraCommand):
 
     def _files(self) -> dict[str, bytes]:
         """Without the `python/` that a release has in front of them."""
-        found = {path: content for wheel in wheels(self.image.repairs) for path, content in unpacked(wheel).items()}
-        return {path.removeprefix("python/"): content for path, content in found.items()}
+        files = {path: content for wheel in wheels(self.image.repairs) for path, content in unpacked(wheel).items()}
+        return {path.removeprefix("python/"): content for path, content in files.items()}

@@ -43,8 +43,8 @@ class Sign(PyinfraCommand):
         return True
 
     def _sign(self, host: Host, arguments: ConnectorArguments) -> None:
-        told = read(host, f"{self.engine.path}/engine.json", arguments) or b"{}"
-        self._require_planned(json.loads(told))
+        record = read(host, f"{self.engine.path}/engine.json", arguments) or b"{}"
+        self._require_planned(json.loads(record))
         if self.engine.replay:
             verdict = self._judge(host, arguments, self.engine.replay)
             if not verdict.is_good:
@@ -53,9 +53,9 @@ class Sign(PyinfraCommand):
         elif self.engine.says_nothing_of_judging:
             raise undeclared(self.engine)
         elif self.engine.unjudged:
-            told = self._with_reason(host, arguments, json.loads(told))
+            record = self._with_reason(host, arguments, json.loads(record))
             host.log(f"engine {self.engine.model}: signed unjudged: {self.engine.unjudged}", log_func=logger.info)
-        replace(host, f"{self.engine.path}/engine.json.sig", sign(told, self.trust), arguments)
+        replace(host, f"{self.engine.path}/engine.json.sig", sign(record, self.trust), arguments)
         self._require_accepted(host, arguments)
 
     def _with_reason(self, host: Host, arguments: ConnectorArguments, record: dict[str, Any]) -> bytes:

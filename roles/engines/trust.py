@@ -50,7 +50,7 @@ def signers(trust: EngineTrust) -> str:
     """Whom a host believes, as ssh-keygen reads it: one line for each public key."""
     keys = [public_key(trust), *trust.signers]
     words = [key.split() for key in keys if key.strip()]
-    return "".join(f'{PRINCIPAL} namespaces="{NAMESPACE}" {" ".join(each[:2])}\n' for each in words)
+    return "".join(f'{PRINCIPAL} namespaces="{NAMESPACE}" {" ".join(parts[:2])}\n' for parts in words)
 
 
 def public_key(trust: EngineTrust) -> str:
@@ -102,8 +102,8 @@ def _quietly(argv: list[str], text: IO[bytes] | None = None) -> subprocess.Compl
     )
 
 
-def _cannot_sign(trust: EngineTrust, said: str) -> Refusal:
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
+def _cannot_sign(trust: EngineTrust, stderr: str) -> Refusal:
+    lines = [line.strip() for line in stderr.splitlines() if line.strip()]
     return Refusal(
         f"engine_trust: {trust.key} signs nothing",
         facts={"said": lines[-1] if lines else "nothing"},

@@ -25,10 +25,10 @@ class Networks(NamedTuple):
     @classmethod
     def of(cls, written: Iterable[str]) -> Networks:
         """Sorted and merged."""
-        found = [ipaddress.ip_network(each) for each in written]
-        v4 = ipaddress.collapse_addresses(each for each in found if isinstance(each, ipaddress.IPv4Network))
-        v6 = ipaddress.collapse_addresses(each for each in found if isinstance(each, ipaddress.IPv6Network))
-        return cls([str(each) for each in v4], [str(each) for each in v6])
+        networks = [ipaddress.ip_network(address) for address in written]
+        v4 = ipaddress.collapse_addresses(network for network in networks if isinstance(network, ipaddress.IPv4Network))
+        v6 = ipaddress.collapse_addresses(network for network in networks if isinstance(network, ipaddress.IPv6Network))
+        return cls([str(network) for network in v4], [str(network) for network in v6])
 
 
 def rules(mine: Slice, ssh_ports: Iterable[int]) -> str:
@@ -51,7 +51,7 @@ def rules(mine: Slice, ssh_ports: Iterable[int]) -> str:
 def _groups(firewall: Firewall) -> dict[str, Networks]:
     """Who may come in where, by the chain's name; a group that is open to everybody has none."""
     named = {"servers": firewall.allow, "metrics": firewall.metrics or firewall.allow, "ssh": firewall.ssh}
-    named |= {f"open{number}": each.sources for number, each in enumerate(firewall.open)}
+    named |= {f"open{number}": opening.sources for number, opening in enumerate(firewall.open)}
     return {name: Networks.of(written) for name, written in named.items() if written}
 
 
@@ -68,6 +68,6 @@ def _published(server: ServerSlice) -> list[tuple[str, str]]:
 
 def _openings(firewall: Firewall) -> list[tuple[str, str]]:
     return [
-        (f"{each.protocol} dport {each.port}", f"jump open{number}" if each.sources else "accept")
-        for number, each in enumerate(firewall.open)
+        (f"{opening.protocol} dport {opening.port}", f"jump open{number}" if opening.sources else "accept")
+        for number, opening in enumerate(firewall.open)
     ]

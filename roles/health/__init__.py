@@ -24,11 +24,11 @@ def apply(mine: Slice) -> None:
     chosen = settings(host)
     wanted = texts(mine, chosen)
 
-    def install(found: dict[str, str]) -> Iterator[Command]:
-        restart = any(".timer" in str(command) for command in put(wanted, found))
+    def install(installed: dict[str, str]) -> Iterator[Command]:
+        restart = any(".timer" in str(command) for command in put(wanted, installed))
         # A running timer keeps its old times.
         more = [f"systemctl try-restart 'enginehouse-watch@*.timer' {GPU_TIMER}"] if restart else []
-        yield from undo.put_watched("health", wanted, found, *more)
+        yield from undo.put_watched("health", wanted, installed, *more)
 
     step(undo.look("health", wanted), install, name="Health | Install watchdog and GPU state")
-    step(Reading(Timers), lambda found: timers(mine, found), name="Health | Run the timers")
+    step(Reading(Timers), lambda states: timers(mine, states), name="Health | Run the timers")

@@ -35,7 +35,7 @@ class Timers(FactBase[Going]):
         return Going()
 
     def process(self, output: list[str]) -> Going:
-        told = [line.partition("=")[::2] for line in output]
+        pairs = [line.partition("=")[::2] for line in output]
         return Going(
-            *(frozenset(name for kind, name in told if kind == each) for each in ("enabled", "running", "needed"))
+            *(frozenset(name for kind, name in pairs if kind == state) for state in ("enabled", "running", "needed"))
         )

@@ -58,14 +58,14 @@ def _json(content: object) -> str:
     return json.dumps(content, indent=2, sort_keys=True) + "\n"
 
 
-def timers(mine: Slice, found: Going) -> Iterator[StringCommand]:
+def timers(mine: Slice, states: Going) -> Iterator[StringCommand]:
     """Commands after which the planned servers are watched, and the GPUs read.
 
     One that is no longer planned stays watched while it has a release: it may serve on (role triton, which ends both).
     """
     wanted = [*(watch_timer(server.name) for server in mine.servers), GPU_TIMER]
-    missing = [name for name in wanted if name not in found.enabled or name not in found.running]
-    spare = sorted(found.enabled - found.needed - set(wanted))
+    missing = [name for name in wanted if name not in states.enabled or name not in states.running]
+    spare = sorted(states.enabled - states.needed - set(wanted))
     if spare:
         yield StringCommand(f"systemctl disable --now {' '.join(spare)}")
     if missing:

@@ -47,5 +47,5 @@ def gpus(seen: Seen) -> tuple[Gpu, ...]:
 
 def is_cut(seen: Seen, mine: Slice) -> bool:
     """Whether every GPU is as planned; one that is to be cut has to be there."""
-    found = gpus(seen)
-    return all(gpu.is_cut(mine.mig) for gpu in found) and (not mine.mig or len(found) == mine.machine.gpus)
+    present = gpus(seen)
+    return all(gpu.is_cut(mine.mig) for gpu in present) and (not mine.mig or len(present) == mine.machine.gpus)

@@ -27,7 +27,8 @@ def settings(mine: Slice) -> str:
     starts = places(profiles)
     assert starts is not None, "instances that do not fit passed the checks"
     rows = [
-        {"profile": one.name, "id": one.profile_id, "start": start} for one, start in zip(profiles, starts, strict=True)
+        {"profile": profile.name, "id": profile.profile_id, "start": start}
+        for profile, start in zip(profiles, starts, strict=True)
     ]
     return json.dumps({"gpus": mine.machine.gpus, "instances": rows}, indent=2) + "\n"
 

@@ -27,7 +27,7 @@ def begin(mine: Slice) -> None:
     wanted = texts(mine)
     prepared = step(
         undo.look("model-store", wanted),
-        lambda found: undo.put_watched("model-store", wanted, found),
+        lambda installed: undo.put_watched("model-store", wanted, installed),
         name="Model store | Install the fetch",
     )
 
@@ -69,4 +69,4 @@ def _sent(
 
 
 def _arguments(mine: Slice) -> dict[str, object]:
-    return {"wanted": tuple((each.model, each.revision, fetch_unit(each)) for each in mine.weights)}
+    return {"wanted": tuple((weights.model, weights.revision, fetch_unit(weights)) for weights in mine.weights)}

@@ -23,7 +23,7 @@ class Published(FactBase[dict[str, StoreState]]):
     """Asked for all models at once."""
 
     def command(self, wanted: tuple[tuple[str, str, str], ...]) -> str:
-        return "; ".join(self._one(*each) for each in wanted) or "true"
+        return "; ".join(self._one(*planned) for planned in wanted) or "true"
 
     @staticmethod
     def _one(model: str, revision: str, unit: str) -> str:
@@ -36,13 +36,13 @@ class Published(FactBase[dict[str, StoreState]]):
         return {}
 
     def process(self, output: list[str]) -> dict[str, StoreState]:
-        found: dict[str, list[str]] = {}
+        answers: dict[str, list[str]] = {}
         lines: list[str] = []
         for line in output:
             if line.startswith("model="):
-                lines = found.setdefault(line[6:], [])
+                lines = answers.setdefault(line[6:], [])
             lines.append(line)
-        return {model: self._state(told) for model, told in found.items()}
+        return {model: self._state(answer) for model, answer in answers.items()}
 
     @staticmethod
     def _state(lines: list[str]) -> StoreState:

@@ -24,8 +24,8 @@ SHA1, SHA256 = re.compile("[0-9a-f]{40}"), re.compile("[0-9a-f]{64}")
 
 def chosen(directory: Path, patterns: tuple[str, ...]) -> list[str]:
     """Files that the patterns name, sorted. Refuses a pickle among them, and a choice without safetensors."""
-    found = sorted(str(path.relative_to(directory)) for path in directory.rglob("*") if path.is_file())
-    names = [name for name in found if any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)]
+    paths = sorted(str(path.relative_to(directory)) for path in directory.rglob("*") if path.is_file())
+    names = [name for name in paths if any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)]
     pickles = [name for name in names if name.lower().endswith(PICKLES)]
     if pickles:
         raise _refusal(
@@ -56,8 +56,8 @@ def _remembered(memory: Path) -> dict[str, str]:
         known = json.loads(memory.read_text())
     except (OSError, ValueError):
         return {}
-    found = known.items() if isinstance(known, dict) else ()
-    return {key: digest for key, digest in found if isinstance(digest, str) and SHA256.fullmatch(digest)}
+    sums = known.items() if isinstance(known, dict) else ()
+    return {key: digest for key, digest in sums if isinstance(digest, str) and SHA256.fullmatch(digest)}
 
 
 def _remember(memory: Path, known: dict[str, str]) -> None:

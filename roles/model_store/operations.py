@@ -44,7 +44,7 @@ def texts(mine: Slice) -> list[Text]:
     return [
         shipped("files/units/enginehouse-weights@.service", f"{UNITS}/enginehouse-weights@.service"),
         *([Text(ca, Path(mine.hub.ca_file).expanduser().read_text().rstrip("\n") + "\n")] if ca else []),
-        *(Text(f"{SETTINGS}/weights/{each.model}.json", _settings(each, mine.hub, ca)) for each in fetched),
+        *(Text(f"{SETTINGS}/weights/{weights.model}.json", _settings(weights, mine.hub, ca)) for weights in fetched),
     ]
 
 
@@ -124,8 +124,8 @@ class Send:
         program = [sys.executable, str(Path(__file__).with_name("download.py"))]
         ran = subprocess.run(program, input=json.dumps(asked), capture_output=True, text=True, check=False)
         if ran.returncode:
-            said = ran.stderr.strip().splitlines() or ["it ended without a word"]
-            return {"said": said[-1], "status": 0}
+            errors = ran.stderr.strip().splitlines() or ["it ended without a word"]
+            return {"said": errors[-1], "status": 0}
         return dict(json.loads(ran.stdout.splitlines()[-1])) or self._held(target)
 
     def _held(self, target: Path) -> dict[str, Any]:
@@ -133,13 +133,13 @@ class Send:
         others = spoiled(target, chosen(target, self.weights.files))
         for name in others:
             (target / name).unlink()
-        said = f"{', '.join(others)}: other bytes than the hub's checksum says"
-        return {"said": said, "status": 0} if others else {}
+        problem = f"{', '.join(others)}: other bytes than the hub's checksum says"
+        return {"said": problem, "status": 0} if others else {}
 
-    def _not_fetched(self, said: str) -> Refusal:
+    def _not_fetched(self, reason: str) -> Refusal:
         return Refusal(
             f"{self.weights.model}: {self.hub.endpoint} did not deliver {self.weights.repository}",
-            facts={"revision": self.weights.revision, "said": said},
+            facts={"revision": self.weights.revision, "said": reason},
             attempt="check endpoint, revision and token, and run again: what was fetched is kept",
             state="no weights were sent; what serves goes on",
             kind="weights-not-fetched",
@@ -164,7 +164,7 @@ def _is_final(status: int) -> bool:
 
 
 def _settings(weights: WeightsSlice, hub: Hub, ca: str) -> str:
-    told = {
+    content = {
         "endpoint": hub.endpoint,
         "repository": weights.repository,
         "revision": weights.revision,
@@ -172,4 +172,4 @@ def _settings(weights: WeightsSlice, hub: Hub, ca: str) -> str:
         "target": weights_path(weights),
         "ca_file": ca,
     }
-    return json.dumps(told, indent=2) + "\n"
+    return json.dumps(content, indent=2) + "\n"

@@ -108,10 +108,10 @@ def _too_old(driver: Driver, mine: Slice) -> Refusal:
     )
 
 
-def _missing_gpus(found: int, mine: Slice) -> Refusal:
+def _missing_gpus(count: int, mine: Slice) -> Refusal:
     return Refusal(
-        f"the driver sees {found} of {mine.machine.gpus} GPUs",
-        facts={"found": f"{found} (nvidia-smi -L)", "wanted": str(mine.machine.gpus)},
+        f"the driver sees {count} of {mine.machine.gpus} GPUs",
+        facts={"found": f"{count} (nvidia-smi -L)", "wanted": str(mine.machine.gpus)},
         attempt="dmesg | grep -i 'xid\\|fallen off' on the host; a GPU off the bus needs the VM stopped and started",
         state=INSTALLED if mine.driver.manage else NOTHING_DONE,
         kind="driver-gpus",

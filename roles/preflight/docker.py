@@ -47,13 +47,13 @@ def foreign_docker(seen: Seen, mine: Slice) -> Iterator[Refusal]:
         yield _finding(mine, path, f"{path}, which no package installed", attempt)
 
 
-def _finding(mine: Slice, what: str, found: str, attempt: str) -> Refusal:
+def _finding(mine: Slice, what: str, evidence: str, attempt: str) -> Refusal:
     stopped = "its containers would be stopped, and its images lie where the new Docker does not look"
     replaced = "Docker's packages would take the docker command away from Podman"
     return Refusal(
         f"{mine.host}: another Docker is installed: {what}",
         facts={
-            "found": found,
+            "found": evidence,
             "wanted": f"{WANTED[mine.docker.source]}, or no Docker yet",
             "means": replaced if what == "podman-docker" else stopped,
         },
@@ -70,12 +70,12 @@ def _instead(package: str, seen: Seen, mine: Slice) -> str:
         return f'docker = Docker(source="docker") keeps it; or {removal}'
     if package != "docker.io":
         return removal
-    system, found = SYSTEMS[mine.machine.os], seen.packages[package].version.partition("~")[0].partition("+")[0]
+    system, version = SYSTEMS[mine.machine.os], seen.packages[package].version.partition("~")[0].partition("+")[0]
     if not system.has_cdi:
         return (
             f"{removal}; docker.io {system.distribution_docker} of {system.name} cannot attach a GPU, so it cannot stay"
         )
-    if at_least(found, DOCKER_FLOOR):
+    if at_least(version, DOCKER_FLOOR):
         return f'docker = Docker(source="distribution") keeps it; or {removal}'
     newer = f"apt-get install docker.io on the host brings {system.distribution_docker}, which"
     return f'{newer} docker = Docker(source="distribution") keeps; or {removal}'

@@ -84,7 +84,7 @@ def _ask_room(mine: Slice) -> list[str]:
     """Free space where data goes, what of it is there already, and the declared blank disk."""
     disk = mine.data_disk()
     docker = mine.docker.data_root or "/var/lib/docker"
-    weights = [f"[ -d {quote(weights_path(one))} ]" for one in mine.weights]
+    weights = [f"[ -d {quote(weights_path(planned))} ]" for planned in mine.weights]
     return [
         ask_value("room", _NEAREST.format(path=ROOT)),
         ask_value("docker-room", _NEAREST.format(path=docker)),
@@ -152,21 +152,21 @@ def _ask_network(mine: Slice, timeout_seconds: int) -> list[str]:
 
 def addresses(mine: Slice) -> list[tuple[str, str, str]]:
     """What is fetched from where: purpose, host:port, and shell that succeeds where it is on the host already."""
-    mirrors, found = mine.mirrors, []
+    mirrors, sources = mine.mirrors, []
     if mine.driver.manage and mine.driver.source == "nvidia":
         url = mirrors.nvidia.url if mirrors.nvidia else "https://developer.download.nvidia.com"
-        found.append(("driver-packages", url, "[ -e /usr/lib/x86_64-linux-gnu/libcuda.so.1 ]"))
+        sources.append(("driver-packages", url, "[ -e /usr/lib/x86_64-linux-gnu/libcuda.so.1 ]"))
     if mine.docker.source == "docker":
         url = mirrors.docker.url if mirrors.docker else "https://download.docker.com"
-        found.append(("docker-packages", url, "command -v dockerd >/dev/null"))
+        sources.append(("docker-packages", url, "command -v dockerd >/dev/null"))
     url = mirrors.toolkit.url if mirrors.toolkit else "https://nvidia.github.io"
-    found.append(("toolkit-packages", url, "command -v nvidia-ctk >/dev/null"))
+    sources.append(("toolkit-packages", url, "command -v nvidia-ctk >/dev/null"))
     image = f"docker image inspect {quote(mine.image.pull_reference)} >/dev/null"
-    found.append(("image", f"https://{mine.image.reference.split('/')[0]}", image))
-    for one in mine.weights:
-        if one.fetch_on == "host":
-            found.append((f"weights-of-{one.model}", mine.hub.endpoint, f"[ -d {quote(weights_path(one))} ]"))
-    return [(what, _place(url), have) for what, url, have in found]
+    sources.append(("image", f"https://{mine.image.reference.split('/')[0]}", image))
+    for weights in mine.weights:
+        if weights.fetch_on == "host":
+            sources.append((f"weights-of-{weights.model}", mine.hub.endpoint, f"[ -d {quote(weights_path(weights))} ]"))
+    return [(what, _place(url), have) for what, url, have in sources]
 
 
 def _place(url: str) -> str:

@@ -40,9 +40,9 @@ def notes(seen: Seen, mine: Slice) -> Iterator[str]:
         yield "Secure Boot is on; Canonical's modules are signed for it"
 
 
-def refusal(mine: Slice, problem: str, found: str, wanted: str, attempt: str, kind: str) -> Refusal:
+def refusal(mine: Slice, problem: str, actual: str, wanted: str, attempt: str, kind: str) -> Refusal:
     """A finding in the common shape: the host named first, because many hosts report at once."""
-    facts = {"found": found or "nothing", "wanted": wanted}
+    facts = {"found": actual or "nothing", "wanted": wanted}
     return Refusal(f"{mine.host}: {problem}", facts=facts, attempt=attempt, state=PREFLIGHT, kind=kind)
 
 
@@ -52,8 +52,8 @@ def system(seen: Seen, mine: Slice) -> Iterator[Refusal]:
     if os != declared:
         yield refusal(mine, "this is another system than declared", os, declared, f'os="{os}" in its Machine', "os")
     if seen.value("architecture") != "x86_64":
-        found = seen.value("architecture")
-        yield refusal(mine, "this is another architecture", found, "x86_64", "ask for an x86-64 VM", "architecture")
+        actual = seen.value("architecture")
+        yield refusal(mine, "this is another architecture", actual, "x86_64", "ask for an x86-64 VM", "architecture")
     kernel, flavour = seen.value("kernel"), mine.machine.kernel_flavour.split("-")[0]
     if os.startswith("ubuntu") and not kernel.endswith(f"-{flavour}"):
         attempt = f'kernel_flavour="{kernel.rsplit("-", 1)[-1]}" in its Machine'
@@ -91,8 +91,8 @@ def hardware(seen: Seen, mine: Slice) -> Iterator[Refusal]:
         yield refusal(mine, "this machine has another GPU", ", ".join(others), wanted, attempt, "gpu")
     elif len(gpus) != mine.machine.gpus:
         attempt = f"gpus={len(gpus)} in its Machine" if gpus else "ask the provider for a VM with the GPU attached"
-        found, wanted = f"{len(gpus)} on the PCI bus", f"{mine.machine.gpus} x {mine.pci_id}"
-        yield refusal(mine, "the number of GPUs differs", found, wanted, attempt, "gpu-count")
+        actual, wanted = f"{len(gpus)} on the PCI bus", f"{mine.machine.gpus} x {mine.pci_id}"
+        yield refusal(mine, "the number of GPUs differs", actual, wanted, attempt, "gpu-count")
     switches = sum(kind.startswith(SWITCH_CLASS) for _, _, kind in devices)
     if bool(switches) != mine.machine.nvswitch:
         attempt = f"nvswitch={bool(switches)} in its Machine"
@@ -110,8 +110,8 @@ def room(seen: Seen, mine: Slice, chosen: Defaults) -> Iterator[Refusal]:
     memory_mib = int(seen.value("memory-kib") or 0) // 1024
     if memory_mib * 100 < mine.machine.memory_mib * chosen.memory_percent:
         attempt = f"memory_mib={memory_mib} in its Machine, or a larger VM"
-        found, wanted = f"{memory_mib:,} MiB", f"{mine.machine.memory_mib:,} MiB"
-        yield refusal(mine, "the machine has less memory than declared", found, wanted, attempt, "memory")
+        actual, wanted = f"{memory_mib:,} MiB", f"{mine.machine.memory_mib:,} MiB"
+        yield refusal(mine, "the machine has less memory than declared", actual, wanted, attempt, "memory")
     has_all = seen.value("weights") and seen.value("image")
     free_mib, needed_mib = free_disk_mib(seen, mine), mine.disk_needed_mib
     if seen.value("image") or seen.value("pulling"):
@@ -120,9 +120,9 @@ def room(seen: Seen, mine: Slice, chosen: Defaults) -> Iterator[Refusal]:
     used = seen.value("used-mib") or "0"
     # What a slow disk could not count in time is no reason to refuse: a transfer that finds no room ends well.
     if not has_all and used != "unknown" and free_mib + int(used) < needed_mib:
-        found, wanted = f"{free_mib // 1024:,} GiB free", f"{needed_mib // 1024:,} GiB"
+        actual, wanted = f"{free_mib // 1024:,} GiB free", f"{needed_mib // 1024:,} GiB"
         attempt = "grow the volume, or declare a blank data_disk in its Machine"
-        yield refusal(mine, "there is not enough room for image and weights", found, wanted, attempt, "disk")
+        yield refusal(mine, "there is not enough room for image and weights", actual, wanted, attempt, "disk")
 
 
 def free_disk_mib(seen: Seen, mine: Slice) -> int:
@@ -153,17 +153,19 @@ def driver(seen: Seen, mine: Slice) -> Iterator[Refusal]:
         yield refusal(mine, problem, loaded, f"{mine.driver.floor} or newer", attempt, "driver-floor")
     if manage and seen.value("runfile"):
         attempt = "nvidia-uninstall and reboot; or driver = Driver(manage=False) to use it as it is"
-        found = seen.value("runfile").splitlines()[0]
-        yield refusal(mine, "the driver came from NVIDIA's runfile", found, "packages", attempt, "runfile-driver")
+        actual = seen.value("runfile").splitlines()[0]
+        yield refusal(mine, "the driver came from NVIDIA's runfile", actual, "packages", attempt, "runfile-driver")
     unsigned = manage and not loaded and mine.driver.source == "nvidia" and not seen.value("enrolled")
     if seen.value("secure-boot") and unsigned:
         attempt = "turn Secure Boot off, enrol the dkms key on the console, or on Ubuntu Driver(source='canonical')"
-        found, wanted = "Secure Boot on, no enrolled key", "modules the firmware trusts"
-        yield refusal(mine, "the kernel would reject a module built on the host", found, wanted, attempt, "secure-boot")
+        actual, wanted = "Secure Boot on, no enrolled key", "modules the firmware trusts"
+        yield refusal(
+            mine, "the kernel would reject a module built on the host", actual, wanted, attempt, "secure-boot"
+        )
     if seen.value("confidential"):
-        found = seen.value("confidential").splitlines()[0]
+        actual = seen.value("confidential").splitlines()[0]
         attempt = "use a VM without confidential computing; it has not been run on one yet"
-        yield refusal(mine, "this is a confidential VM", found, "none", attempt, "confidential")
+        yield refusal(mine, "this is a confidential VM", actual, "none", attempt, "confidential")
     if seen.value("gpu-users"):
-        found, attempt = "; ".join(seen.value("gpu-users").splitlines()), "stop these processes, or use another host"
-        yield refusal(mine, "other programs use the GPU", found, "an idle GPU", attempt, "gpu-in-use")
+        actual, attempt = "; ".join(seen.value("gpu-users").splitlines()), "stop these processes, or use another host"
+        yield refusal(mine, "other programs use the GPU", actual, "an idle GPU", attempt, "gpu-in-use")

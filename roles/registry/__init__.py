@@ -27,7 +27,7 @@ def begin(mine: Slice) -> None:
     wanted = texts(mine)
     prepared = step(
         undo.look("registry", wanted),
-        lambda found: undo.put_watched("registry", wanted, found),
+        lambda installed: undo.put_watched("registry", wanted, installed),
         name="Registry | Install the pull",
     )
     step(

@@ -53,7 +53,7 @@ def start_pull(mine: Slice) -> PyinfraCommand:
 
 
 def _settings(mine: Slice) -> str:
-    told = {
+    content = {
         "reference": mine.image.pull_reference,
         "registry": registry_of(mine.image.reference),
         "username": mine.registry.username,
@@ -61,7 +61,7 @@ def _settings(mine: Slice) -> str:
         "key_source": secrets.described(mine.registry.key) if mine.registry.key else "",
         "record": f"{ROOT}/images/{pull_id(mine.image)}.json",
     }
-    return json.dumps(told, indent=2) + "\n"
+    return json.dumps(content, indent=2) + "\n"
 
 
 def _certificate(mine: Slice) -> list[Text]:

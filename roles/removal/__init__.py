@@ -30,16 +30,16 @@ def remember() -> OperationMeta:
 
 def apply(agreed: bool) -> None:
     """Nothing of ours is on the host. Unless `agreed`, it is only said what would go."""
-    told: set[str] = set()  # once, although both phases decide
+    logged: set[str] = set()  # once, although both phases decide
 
-    def decide(found: list[str]) -> Iterator[StringCommand]:
-        for line in found:
-            if line not in told:
+    def decide(present: list[str]) -> Iterator[StringCommand]:
+        for line in present:
+            if line not in logged:
                 host.log(f"{'goes' if agreed else 'would go'}: {line}", log_func=logger.info)
-        if found and not agreed and not told:
+        if present and not agreed and not logged:
             host.log("nothing was touched; `--data remove=yes` takes it off", log_func=logger.warning)
-        told.update(found)
-        if agreed and found:
+        logged.update(present)
+        if agreed and present:
             yield StringCommand("python3 -B - remove", _stdin=program())
 
     step(Reading(OnHost), decide, name="Removal | Take off what this project put here")

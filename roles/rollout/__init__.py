@@ -42,7 +42,7 @@ def gate(wave: Collection[str], state_then: str = BEGUN, attempt: str = AGAIN) -
 
 def lost(run: State, wave: Collection[str]) -> tuple[str, ...]:
     """Hosts of the wave that failed, or never answered."""
-    left = {each.name for each in run.active_hosts}
+    left = {peer.name for peer in run.active_hosts}
     return tuple(sorted(name for name in wave if name not in left))
 
 
