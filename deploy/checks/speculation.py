@@ -57,18 +57,24 @@ def speculation_problems(placed: Placed) -> Iterator[Refusal]:
 
 
 def _available(placed: Placed, speculative: Speculative) -> Iterator[Refusal]:
+    if placed.is_engine:
+        yield from _of_release(placed, speculative)
+        yield from _of_family(placed, speculative)
+    elif type(speculative) not in ON_PYTORCH:
+        name = type(speculative).__name__
+        yield placed.no(
+            "speculation-path",
+            f"{name} is of the engine path: the PyTorch backend does not have it",
+            "speculative",
+            seen=f"{name}(…) on path {placed.path}",
+            wanted="Draft(…), or Eagle(…) with an EAGLE-3 head",
+            attempt='path="engine", or Eagle(weights=…, tokens=3)',
+        )
+
+
+def _of_release(placed: Placed, speculative: Speculative) -> Iterator[Refusal]:
+    """Whether trtllm-build and the backend of this release have it."""
     name, kind = type(speculative).__name__, type(speculative)
-    if not placed.is_engine:
-        if kind not in ON_PYTORCH:
-            yield placed.no(
-                "speculation-path",
-                f"{name} is of the engine path: the PyTorch backend does not have it",
-                "speculative",
-                seen=f"{name}(…) on path {placed.path}",
-                wanted="Draft(…), or Eagle(…) with an EAGLE-3 head",
-                attempt='path="engine", or Eagle(weights=…, tokens=3)',
-            )
-        return
     table = build_flags(placed.trtllm).certain.get("--speculative_decoding_mode") if placed.trtllm else None
     if table and MODES[kind] not in table.choices:
         yield placed.no(
@@ -88,7 +94,11 @@ def _available(placed: Placed, speculative: Speculative) -> Iterator[Refusal]:
             wanted=f"TensorRT-LLM {KEYS_SINCE} or later",
             attempt=f'release="{first_offered(KEYS_SINCE)}", or Draft(…), which every release has',
         )
-    families = FAMILIES.get(kind, ())
+
+
+def _of_family(placed: Placed, speculative: Speculative) -> Iterator[Refusal]:
+    """Whether engines with these heads exist for this architecture."""
+    name, families = type(speculative).__name__, FAMILIES.get(type(speculative), ())
     if families and placed.served.architecture.name not in families:
         yield placed.no(
             "speculation-family",
@@ -228,6 +238,12 @@ def _draft(placed: Placed, draft: Draft) -> Iterator[Refusal]:
         return
     if placed.is_engine and placed.trtllm:
         yield from _draft_engine(placed, shape, family)
+    yield from _draft_fits(placed, shape)
+
+
+def _draft_fits(placed: Placed, shape: Checkpoint) -> Iterator[Refusal]:
+    """A draft speaks its target's tokens, is smaller, and splits over the same GPUs."""
+    target = placed.served.shape
     if shape.vocabulary != target.vocabulary:
         yield placed.no(
             "draft-vocabulary",

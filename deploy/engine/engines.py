@@ -29,11 +29,12 @@ def engines_of(
     """One slice for each engine of a model; its inventory has been judged."""
     gpu = gpu_of(host, server)
     assert gpu, "an unknown GPU passed the checks"
-    gpus = share.gpus
-    return tuple(
-        engine_slice(recipe, served, host, gpus[: recipe.ways.world], gpu.sm, image, surroundings)
-        for recipe in recipes_of(served, server, image.trtllm)
-    )
+    engines = []
+    for recipe in recipes_of(served, server, image.trtllm):
+        digest = _calibration_digest(recipe, surroundings)
+        fields = fields_of(recipe, gpu.sm, image, digest)
+        engines.append(engine_slice(recipe, served, host, share.gpus[: recipe.ways.world], gpu.sm, fields, digest))
+    return tuple(engines)
 
 
 def engine_slice(
@@ -42,13 +43,10 @@ def engine_slice(
     host: Host,
     gpus: tuple[int, ...],
     sm: str,
-    image: ImageSlice,
-    surroundings: Surroundings,
+    fields: dict[str, object],
+    calibration_digest: str,
 ) -> EngineSlice:
-    """One engine decided."""
-    texts = recipe.calibration.directory if recipe.calibration and is_calibrated(recipe) else ""
-    digest = surroundings.calibrations.get(texts, MISSING) if texts else ""
-    fields = fields_of(recipe, sm, image, digest)
+    """One engine decided; `fields` are what makes it the engine it is."""
     mark = fingerprint(fields)
     staging = f"{ENGINES}/{recipe.model}/.{mark}.staging"
     return EngineSlice(
@@ -67,11 +65,11 @@ def engine_slice(
         sm=sm,
         gpus=gpus,
         devices=tuple(device_name(gpu, host) for gpu in gpus),
-        steps=steps_of(recipe, staging, digest),
+        steps=steps_of(recipe, staging, calibration_digest),
         flags=build_pairs(recipe, staging),
         flags_row=row_in_words(recipe.trtllm),
         weights=read_by(recipe),
-        calibration=texts,
+        calibration=_calibration_texts(recipe),
         size_mib=engine_mib(recipe, served),
         scratch_mib=scratch_mib(recipe, served),
         gpu_mib=build_gpu_mib(recipe, served),
@@ -79,6 +77,17 @@ def engine_slice(
         replay=replay_slice(served) if recipe.role != DRAFT else None,
         unjudged=unjudged(served) if recipe.role != DRAFT else "",
     )
+
+
+def _calibration_texts(recipe: Recipe) -> str:
+    """Directory of the texts the engine is calibrated with; empty where none are read."""
+    return recipe.calibration.directory if recipe.calibration and is_calibrated(recipe) else ""
+
+
+def _calibration_digest(recipe: Recipe, surroundings: Surroundings) -> str:
+    """What tells those texts from others; empty where none are read."""
+    texts = _calibration_texts(recipe)
+    return surroundings.calibrations.get(texts, MISSING) if texts else ""
 
 
 def store_name(recipe: Recipe, served: Served, sm: str, mark: str) -> str:
