@@ -114,7 +114,7 @@ def quantize_flags(trtllm: str) -> FlagTable:
 
 
 def convert_script(trtllm: str, family: str) -> tuple[str, ...]:
-    """Where the convert script of a family lies in the source tree of this version: two places while it moved."""
+    """The paths of a family's convert script in the source tree of this version: two while it moved."""
     old, new = f"examples/{family}/convert_checkpoint.py", f"examples/models/core/{family}/convert_checkpoint.py"
     if version(trtllm) >= (0, 20):
         return (new,)

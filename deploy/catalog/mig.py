@@ -164,7 +164,7 @@ PROFILES: dict[tuple[str, str], MigProfile] = {
 
 
 def profiles_of(gpu: str) -> tuple[MigProfile, ...]:
-    """What a card can be cut into, largest first; nothing for one without MIG."""
+    """The MIG profiles of a card, largest first; none for a card without MIG."""
     return tuple(row for (card, _), row in PROFILES.items() if card == gpu)
 
 

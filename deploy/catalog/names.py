@@ -70,7 +70,7 @@ def _letters_apart(typed: str, meant: str) -> int:
 
 
 def offer(word: str, known: Iterable[str]) -> str:
-    """What to type instead of `word`: the nearest name, and all names where they are few or none is near."""
+    """The advice to type instead of `word`: the nearest name, and all names where they are few or none is near."""
     names = sorted(known)
     close = nearest(word, names)
     every = f"known: {', '.join(names)}"

@@ -38,7 +38,7 @@ class ValueVerdict:
 
 
 def flag_verdict(table: FlagTable, word: str) -> FlagVerdict:
-    """What `word`, as typed, is to this program of this release."""
+    """The verdict on `word`, as typed, for this program of this release."""
     flag = table.find(word)
     if flag:
         return FlagVerdict(kind=KNOWN if flag.name in table.certain else UNSURE, flag=flag)

@@ -61,7 +61,7 @@ class Xid:
 
     @property
     def remedy(self) -> Remedy:
-        """What an operator does: reset means drain and reset the GPU, boot means reboot the host."""
+        """The remedy for an Xid: reset means drain and reset the GPU, boot means reboot the host."""
         if self.action == "workflow":
             return "reset" if self.is_nvlink else _WORKFLOWS[self.number]
         return _REMEDIES[self.action]

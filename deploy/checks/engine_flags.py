@@ -31,7 +31,7 @@ USELESS = {
 
 
 def flag_problems(placed: Placed) -> Iterator[Refusal]:
-    """Everything that keeps the commands of an engine from being written for certain."""
+    """A refusal for each thing that keeps the commands of an engine from being written for certain."""
     if placed.is_engine and placed.trtllm and at_least(ENGINE_ENDS_WITH, placed.trtllm):
         yield from _useless(placed)
         yield from _rivals(placed)

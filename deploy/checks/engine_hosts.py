@@ -28,7 +28,7 @@ HOST_KEPT_MIB = 16_384
 
 
 def engine_host_problems(host: Host, surroundings: Surroundings) -> Iterator[Refusal]:
-    """Everything wrong with one host's engines that no model shows alone."""
+    """A refusal for each mistake in one host's engines that no model shows alone."""
     compiled = list(_compiled(host, surroundings))
     if host.farm and host.servers:
         yield _serving_farm(host)

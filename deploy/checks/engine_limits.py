@@ -47,7 +47,7 @@ SAID_ELSEWHERE = {
 
 
 def engine_problems(placed: Placed) -> Iterator[Refusal]:
-    """Everything wrong with what one LLM is compiled with, or would be."""
+    """A refusal for each mistake in what one LLM is compiled with, or would be."""
     yield from _guided(placed)
     yield from _cancellation(placed)
     yield from replay_problems(placed)

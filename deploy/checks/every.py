@@ -62,7 +62,7 @@ def host_problems(host: Host, surroundings: Surroundings) -> Iterator[Refusal]:
 
 
 def notices(fleet: Fleet, surroundings: Surroundings) -> Iterator[str]:
-    """What an operator should know although nothing is wrong, each sentence once."""
+    """The sentences an operator should read although nothing is wrong, each once."""
     sentences = [sentence for host in fleet.hosts for sentence in _host_notices(host, surroundings)]
     yield from dict.fromkeys([*sentences, *surroundings.missing])
 

@@ -13,7 +13,7 @@ CONFIRM_SECONDS = (10, 600)
 
 
 def firewall_problems(host: Host) -> Iterator[Refusal]:
-    """Everything wrong with a host's firewall, and every public server that relies on one this host does not have."""
+    """A refusal for each mistake in a host's firewall, and for each public server that relies on a missing firewall."""
     for server in host.servers:
         yield from _protected(server, host.firewall)
     if host.firewall is None:

@@ -22,7 +22,7 @@ from deploy.spec import LLM, Host, Server
 
 
 def llm_problems(host: Host, server: Server, served: Served, model: LLM) -> Iterator[Refusal]:
-    """Everything wrong with one LLM that needs no other model to see."""
+    """A refusal for each mistake in one LLM that shows without its neighbours."""
     yield from _lengths(server, served, model)
     yield from _cache(server, served, model)
     yield from _features(server, served, model)

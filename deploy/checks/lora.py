@@ -36,7 +36,7 @@ HUB_NAMES = {
 
 
 def lora_problems(placed: Placed) -> Iterator[Refusal]:
-    """Everything wrong with the adapters of one LLM."""
+    """A refusal for each mistake in the adapters of one LLM."""
     lora = placed.model.lora
     if lora is None:
         return

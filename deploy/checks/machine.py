@@ -16,7 +16,7 @@ X86 = [gpu.name for gpu in GPUS.values() if gpu.platform == "x86_64"]
 
 
 def machine_problems(host: Host) -> Iterator[Refusal]:
-    """Everything wrong with the declared machine and what is installed straight on it."""
+    """A refusal for each mistake in the declared machine and in what is installed straight on it."""
     yield from _system(host)
     yield from _gpu(host)
     yield from _docker(host)

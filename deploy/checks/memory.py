@@ -16,7 +16,7 @@ from deploy.surroundings import Surroundings
 
 
 def memory_problems(host: Host, surroundings: Surroundings) -> Iterator[Refusal]:
-    """Everything that does not fit; silent about servers whose models or GPU are unknown, others speak of those."""
+    """A refusal for each server that does not fit; none where a model or GPU is unknown, which other checks refuse."""
     row = release_row(host.release)
     trtllm = image_of(host, row).trtllm if row else ""
     for server in host.servers:

@@ -26,7 +26,7 @@ KINDS = {"llm": "LLM", "embedder": "Embedder", "reranker": "Reranker"}
 
 
 def model_problems(host: Host, surroundings: Surroundings) -> Iterator[Refusal]:
-    """Everything wrong with the models of one host, weights and memory apart."""
+    """A refusal for each mistake in the models of one host, weights and memory apart."""
     for server in host.servers:
         yield from _same_names(server)
         for model in server.models:
@@ -183,7 +183,7 @@ def _path(host: Host, server: Server, served: Served) -> Iterator[Refusal]:
 
 
 def encoder_problems(host: Host, server: Server, served: Served, model: Encoder) -> Iterator[Refusal]:
-    """What is wrong with an encoder's own limits."""
+    """A refusal for each mistake in an encoder's own limits."""
     place = model_at(server.name, model.name, "max_tokens")
     if not 1 <= model.max_tokens <= served.usable_positions:
         yield refuse(
@@ -216,7 +216,7 @@ def encoder_problems(host: Host, server: Server, served: Served, model: Encoder)
 
 
 def _encoder_choices(host: Host, server: Server, served: Served, model: Encoder) -> Iterator[Refusal]:
-    """What is wrong with an encoder's streams, task and number formats."""
+    """A refusal for each mistake in an encoder's streams, task and number formats."""
     if not 1 <= model.streams <= MOST_STREAMS:
         yield refuse(
             "streams-out-of-range",

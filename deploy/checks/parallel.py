@@ -14,7 +14,7 @@ EXPERTS_DIVIDE = "expert parallelism divides the GPUs of tensor parallelism, it 
 
 
 def parallel_problems(placed: Placed) -> Iterator[Refusal]:
-    """Everything wrong with how one LLM is split; sizes first, as a split of nothing has no remainders."""
+    """A refusal for each mistake in how one LLM is split; sizes first, as a split of nothing has no remainders."""
     sizes = list(_sizes(placed))
     if sizes:
         yield from sizes

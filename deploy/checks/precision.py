@@ -16,7 +16,7 @@ FEWEST_SAMPLES, MOST_SAMPLES = 16, 8192
 
 
 def precision_problems(placed: Placed) -> Iterator[Refusal]:
-    """Everything wrong with how one LLM's weights and cache are to be held."""
+    """A refusal for each mistake in the number formats of one LLM's weights and cache."""
     yield from _sm(placed)
     yield from _stored(placed)
     yield from _calibration(placed)

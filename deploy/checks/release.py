@@ -20,7 +20,7 @@ OFFERED = [row.name for row in RELEASES.values() if row.offered]
 
 
 def release_problems(host: Host, today: date) -> Iterator[Refusal]:
-    """Everything wrong with what one host is to run on: release, digest, driver, toolkit."""
+    """A refusal for each mistake in what one host is to run on: release, digest, driver, toolkit."""
     yield from _release(host.release)
     yield from _digests(host)
     yield from driver_problems(host, today)
@@ -94,7 +94,7 @@ def _digests(host: Host) -> Iterator[Refusal]:
 
 
 def driver_problems(host: Host, today: date) -> Iterator[Refusal]:
-    """Everything wrong with the driver declared for one host."""
+    """A refusal for each mistake in the driver declared for one host."""
     driver, row = host.driver, release_row(host.release)
     branch = DRIVER_BRANCHES.get(driver.branch)
     if branch is None:

@@ -12,7 +12,7 @@ from deploy.spec import Replay
 
 
 def replay_problems(placed: Placed) -> Iterator[Refusal]:
-    """Everything wrong with one LLM's replay; that its files exist is the edge's matter."""
+    """A refusal for each mistake in one LLM's replay; `deploy/edge` looks whether its files exist."""
     replay = placed.model.replay
     if replay is None:
         return

@@ -10,7 +10,7 @@ from deploy.spec import Rollout
 
 
 def rollout_problems(rollout: Rollout) -> Iterator[Refusal]:
-    """What is wrong with the size of canary and waves."""
+    """A refusal for each mistake in the size of canary and waves."""
     if not 1 <= rollout.wave_percent <= 100:
         yield refuse(
             "out-of-range",

@@ -17,7 +17,7 @@ PORTS = ("http_port", "grpc_port", "metrics_port")
 
 
 def server_problems(host: Host) -> Iterator[Refusal]:
-    """Everything wrong with the servers of one host, each alone and all together."""
+    """A refusal for each mistake in the servers of one host, each alone and all together."""
     if not host.servers and not host.farm:
         yield refuse(
             "no-servers",

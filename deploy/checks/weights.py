@@ -19,7 +19,7 @@ PICKLES = (".bin", ".ckpt", ".h5", ".msgpack", ".pickle", ".pkl", ".pt", ".pth")
 
 
 def weights_problems(host: Host, surroundings: Surroundings) -> Iterator[Refusal]:
-    """Everything wrong with the sources of one host's weights."""
+    """A refusal for each mistake in the sources of one host's weights."""
     seen: dict[str, tuple[str, Weights]] = {}
     for server in host.servers:
         for model in server.models:

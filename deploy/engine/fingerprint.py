@@ -20,7 +20,7 @@ SPECULATION = ("--speculative_decoding_mode", "--max_draft_len")
 
 
 def fields_of(recipe: Recipe, sm: str, image: ImageSlice, calibration: str) -> dict[str, object]:
-    """Everything that tells one engine from another, as plain data; `calibration` is the digest of the texts."""
+    """The fields that tell one engine from another, as plain data; `calibration` is the digest of the texts."""
     shapes = shapes_of(recipe)
     flags = dict(flags_of(recipe))
     left_out = {*NOT_IN_ENGINE, *SPECULATION, *LORA, *(f"--{name}" for name in shapes)}

@@ -169,12 +169,12 @@ def _guided(model: LLM, weights_path: str) -> Parameters:
 
 
 def lora_directory(model: str) -> str:
-    """Where a model's adapters lie in TensorRT-LLM's form, one directory a task; made when the server starts."""
+    """The directory of a model's adapters in TensorRT-LLM's form, one folder a task; made when the server starts."""
     return f"{CACHE}/lora/{model}"
 
 
 def tokenizer_info_path(model: str) -> str:
-    """Where xgrammar's view of a model's tokenizer lies; made when the server starts, by the image's own example."""
+    """The path of xgrammar's view of a model's tokenizer; made when the server starts, by the image's own example."""
     return f"{CACHE}/xgrammar/{model}/xgrammar_tokenizer_info.json"
 
 

@@ -56,7 +56,7 @@ def family_of(architecture: str) -> str:
 
 
 def convert_path(trtllm: str, family: str) -> str:
-    """Where the convert script of a family lies in the image; the new place where a release may have two."""
+    """The path of a family's convert script in the image; the new path where a release may have two."""
     return f"{APP}/{convert_script(trtllm, family)[-1]}"
 
 

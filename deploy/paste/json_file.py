@@ -8,7 +8,7 @@ from deploy.paste.findings import Judged, several
 
 
 def judge_json(text: str, known: tuple[str, ...]) -> Judged:
-    """What is wrong with the file; `known` is what else could have been pasted."""
+    """Findings about the file; `known` is what else could have been pasted."""
     judged = Judged()
     try:
         content = json.loads(text)

@@ -77,7 +77,7 @@ BREAKS = {
 
 
 def check(text: str, release: str = "") -> Report:
-    """What is wrong with pasted text, and what to type; refuses only a `release` nobody knows."""
+    """The report on pasted text: what is wrong, and what to type. Raises a `Refusal` only for an unknown `release`."""
     target = target_named(release)
     if is_model_config(text):
         return Report(target=target, checked=(_file("config.pbtxt", judge_model_config(text, target), target),))
@@ -114,7 +114,7 @@ def _image(piece: Piece) -> list[Checked]:
 
 
 def _to_read(programs: list[str]) -> tuple[str, ...]:
-    """Each program once, in order, as many as are worth reading."""
+    """The names of programs, each once, in order, as many as are worth reading."""
     names = [name for name in dict.fromkeys(programs) if PROGRAM_NAME.fullmatch(name) and name not in OF_THE_SHELL]
     return tuple(names[:FEW])
 
@@ -186,7 +186,7 @@ def _knows_any(call: Call) -> bool:
 
 
 def _unseen(judged: Judged, call: Call) -> None:
-    """Says which words of a command are filled only when it runs."""
+    """Adds a note on the words of a command that are filled only when it runs."""
     unseen = [word.raw for word in call.args if varies(word.raw)]
     if unseen and call.program in FILLED_LATER:
         judged.know(

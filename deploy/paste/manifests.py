@@ -61,7 +61,7 @@ def _container(fields: dict[str, tuple[int, str]]) -> Iterator[Container]:
 
 
 def _column(line: str) -> int:
-    """Where the key of a line begins, behind the dash of a list."""
+    """The column where the key of a line begins, behind the dash of a list."""
     return len(line) - len(line.lstrip(" -"))
 
 
@@ -71,7 +71,7 @@ def _starts_item(line: str, column: int) -> bool:
 
 
 def _value(lines: list[str], place: int, column: int, written: str) -> str:
-    """What stands behind a key, as words of a shell."""
+    """The value behind a key, as words of a shell."""
     written = re.sub(r"\s+#.*$", "", written).strip()
     if written.startswith("["):
         return _listed(written.strip("[] ").split(","))

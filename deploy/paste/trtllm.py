@@ -54,7 +54,7 @@ def _judge_option(judged: Judged, table: FlagTable, option: Option, options: lis
 
 
 def _beyond_its_value(table: FlagTable, option: Option) -> int:
-    """Where among the values of an unknown flag something else begins: a flag without dashes, or a variable."""
+    """The place among an unknown flag's values where something else begins: a flag without dashes, or a variable."""
     places = (
         place for place, value in enumerate(option.values) if table.find(f"--{value.text}") or (place and value.varies)
     )
@@ -195,7 +195,7 @@ def _instead(table: FlagTable, option: Option, verdict: FlagVerdict, options: li
 
 
 def _stray(judged: Judged, table: FlagTable, words: Sequence[Word]) -> list[str]:
-    """Nothing to type for words that belong to no flag, unless a flag lost its dashes.
+    """The words to type for words of no flag: none, unless a flag lost its dashes.
 
     Words from a variable on stay: the variable may hold the flag they belong to.
     """

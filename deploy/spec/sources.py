@@ -15,12 +15,12 @@ class Secret:
 
     @classmethod
     def env(cls, name: str) -> Secret:
-        """Read from this environment variable of the shell that runs pyinfra."""
+        """A secret read from this environment variable of the shell that runs pyinfra."""
         return cls("env", (name,))
 
     @classmethod
     def vault(cls, path: str, key: str) -> Secret:
-        """Read `key` from this ansible-vault encrypted YAML file.
+        """The secret `key` of this ansible-vault encrypted YAML file.
 
         The password comes from ANSIBLE_VAULT_PASSWORD_FILE.
         """
