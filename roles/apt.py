@@ -37,7 +37,7 @@ class Repository:
     """On the control machine; replaces the upstream key. A mirror's operator vouches for it, so no fingerprint."""
 
     def mirrored(self, mirror: AptMirror | None) -> Repository:
-        """The same packages from another place, or this one when there is no mirror."""
+        """The repository with the same packages at `mirror`; this repository where there is no mirror."""
         if mirror is None:
             return self
         return Repository(
@@ -51,7 +51,7 @@ class Repository:
 
     @property
     def key_path(self) -> str:
-        """Where the key lies on the host; apt tells armoured from binary by the ending."""
+        """The path of the key on the host; apt tells armoured from binary by the ending."""
         return f"{KEYRINGS}/{self.name}.asc"
 
     @property
@@ -145,14 +145,14 @@ def specified(packages: Mapping[str, str]) -> str:
 
 
 def hold(names: Iterable[str], seen: Mapping[str, Installed]) -> Iterator[Command]:
-    """One command that holds those of the installed packages that are not held yet."""
+    """The command that holds those of `names` that are installed and not held yet; nothing where there are none."""
     free = sorted(name for name in names if name in seen and not seen[name].held)
     if free:
         yield f"apt-mark hold {' '.join(free)}"
 
 
 def release(names: Iterable[str], seen: Mapping[str, Installed]) -> Iterator[Command]:
-    """One command that lifts the holds among them: apt moves a held package only where named, not as a dependency."""
+    """The command that lifts the holds among `names`: apt moves a held package where named, not as a dependency."""
     held = sorted(name for name in names if name in seen and seen[name].held)
     if held:
         yield f"apt-mark unhold {' '.join(held)}"

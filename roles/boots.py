@@ -23,7 +23,7 @@ def reboot(before: str, limit_seconds: int) -> Iterator[Command]:
 
 
 def wait_for_boot(state: State, host: Host, before: str, limit_seconds: int) -> bool:
-    """Whether the host came back as another boot, within the limit; the connection is a new one afterwards.
+    """True if the host came back as another boot, within the limit; the connection is a new one afterwards.
 
     The boot id decides. An answer alone may come from the host that is about to go down, and the uptime of a container
     is that of the machine around it.

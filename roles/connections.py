@@ -89,7 +89,7 @@ def is_lost(connector: Any) -> bool:
 
 
 def lines_of(output: Any) -> list[str]:
-    """What a command printed, on either stream."""
+    """The lines that a command printed, on either stream."""
     return list(getattr(output, "combined_lines", output))
 
 

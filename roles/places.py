@@ -20,7 +20,7 @@ def program(name: str) -> str:
 
 
 def command(name: str) -> str:
-    """How a Python program of the host is started, as its first words: `swap`, `undo`, … of files/host."""
+    """The words that start a Python program of the host: `swap`, `undo`, … of files/host."""
     return f"/usr/bin/python3 -B {PROGRAMS}/host {name}"
 
 

@@ -37,7 +37,7 @@ class Version(FactBase[str]):
     default = str
 
     def command(self) -> str:
-        """As `digest` computes it of what the repository has."""
+        """The shell that prints on a host what `digest` returns for the repository's files."""
         return (
             f"cd {LINK}/ 2>/dev/null && {{ find . {UNCOUNTED} -type f -print | LC_ALL=C sort | xargs sha256sum;"
             f" find . {UNCOUNTED} \\( ! -user root -o ! -type d ! -perm 644 -o -type d ! -perm 755 \\) -print; }}"
@@ -65,7 +65,7 @@ def sources(folder: Path = SOURCE) -> dict[str, bytes]:
 
 
 def digest(files: dict[str, bytes]) -> str:
-    """What `Version` says of a host that has exactly these files, owned by root, with the modes they are sent with."""
+    """The digest that `Version` reads on a host with exactly these files, owned by root, in the modes as sent."""
     names = sorted((f"./{name}" for name in files), key=os.fsencode)
     sums = [f"{hashlib.sha256(files[name[2:]]).hexdigest()}  {name}\n" for name in names]
     return hashlib.sha256("".join(sums).encode()).hexdigest()

@@ -32,17 +32,17 @@ class Unit:
 
     @property
     def exists(self) -> bool:
-        """Whether systemd found a unit file."""
+        """True if systemd found a unit file."""
         return self.load == "loaded"
 
     @property
     def runs(self) -> bool:
-        """Whether it is up, or on its way."""
+        """True if the unit is up, or starting."""
         return self.active in ("active", "activating", "reloading")
 
     @property
     def starts_at_boot(self) -> bool:
-        """Whether something starts it: enabled, or static and therefore wanted by another unit."""
+        """True if something starts the unit: it is enabled, or static and therefore wanted by another unit."""
         return self.enabled in ("enabled", "enabled-runtime", "static", "alias", "generated", "indirect")
 
 
@@ -66,7 +66,7 @@ class Seen:
         return self.units.get(name, Unit())
 
     def holds(self, path: str, content: str) -> bool:
-        """Whether the file at `path` has exactly this content."""
+        """True if the file at `path` has exactly this content."""
         return self.files.get(path) == sha256(content.encode()).hexdigest()
 
     @classmethod
@@ -124,11 +124,11 @@ def ask_units(*names: str) -> str:
 
 
 def ask_value(name: str, shell: str) -> str:
-    """What a piece of shell prints on standard output; nothing printed is nothing said."""
+    """The question whose answer is what a piece of shell prints; where it prints nothing, there is no answer."""
     # `$a\\` ends the last line where the shell did not: base64 does not, and the next answer would join it.
     return f"{{ {shell}; }} 2>/dev/null | sed -e 's/^/value\\t{name}\\t/' -e '$a\\'"
 
 
 def script(*questions: str) -> str:
-    """One command that asks them all and always succeeds."""
+    """The command that asks all `questions` and always succeeds."""
     return "\n".join([*questions, "true"])

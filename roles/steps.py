@@ -29,7 +29,7 @@ ANSWER_SECONDS = 300
 
 
 def ask(asked: Host, fact: type[FactBase[T]], **arguments: Any) -> T:
-    """What a fact says of a host. Where it says nothing in time that host alone fails, and this is the fact's default.
+    """The answer of a fact on a host; the fact's default where the host gives none in time, and that host alone fails.
 
     pyinfra would wait for ever: what hangs in the driver (state D) keeps its line alive, and all other hosts with it.
     It also goes on preparing for a host that has failed; all others wait for that one, so it is asked nothing more.
@@ -45,7 +45,7 @@ def ask(asked: Host, fact: type[FactBase[T]], **arguments: Any) -> T:
 
 
 def has_failed(asked: Host) -> bool:
-    """Whether pyinfra has given this host up: what a question to it says then is a default, and nothing to act upon."""
+    """True if pyinfra has given this host up: an answer from it is then a default, and nothing to act upon."""
     return asked in asked.state.failed_hosts
 
 
@@ -63,7 +63,7 @@ def _unanswered(fact: type[FactBase[Any]], executing: bool) -> Refusal:
 
 @dataclass
 class Reading(Generic[T]):
-    """What a fact says of this host: asked at first use in each phase, and again after a step changed something."""
+    """The answer of a fact on this host: asked at first use in each phase, and again after a step changed something."""
 
     fact: type[FactBase[T]]
     arguments: dict[str, Any] = field(default_factory=dict)
@@ -90,7 +90,7 @@ def step(
     after: Sequence[OperationMeta] = (),
     only_after: Sequence[OperationMeta] = (),
 ) -> Generator[Command, None, None]:
-    """What `decide` wants done, given what is seen. Nothing, and no change, when it wants nothing.
+    """The commands that `decide` returns for the answer of `reading`; none of them is no change.
 
     `after`: steps whose effect `decide` must see. Before they ran, what it says may be premature, so `--dry` reports a
     change where one of them would change. `only_after`: act only if one of these did change; unlike `_if`, `--dry`
@@ -168,7 +168,7 @@ class Refuse(FunctionCommand):
 
 
 def any_changed(steps: Iterable[OperationMeta]) -> bool:
-    """Whether one of `steps` changed this host; in prepare, whether one would."""
+    """True if one of `steps` changed this host; in prepare, if one of them would."""
     if state.is_executing:
         return any(step.did_change() for step in steps)
     return any(step.will_change for step in steps)

@@ -32,7 +32,7 @@ class Text:
 
     @property
     def seen_when_right(self) -> str:
-        """What the fact says of this path when nothing needs doing."""
+        """The fact's answer for this path when nothing needs doing."""
         return f"{hashlib.sha256(self.content.encode()).hexdigest()} {int(self.mode, 8):o} root"
 
 
@@ -63,7 +63,7 @@ class Seen(FactBase[dict[str, str]]):
 
 
 def is_unit(path: str) -> bool:
-    """Whether systemd reads this file."""
+    """True if systemd reads this file."""
     return path.startswith(f"{UNITS}/")
 
 

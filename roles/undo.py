@@ -68,12 +68,12 @@ def installed() -> OperationMeta:
 
 
 def look(role: str, wanted: Sequence[Text]) -> Reading[dict[str, str]]:
-    """What a host has of a role's texts, and whether units of it wait to be confirmed: what `put_watched` asks for."""
+    """The reading of a role's texts on a host, and of units that wait to be confirmed: what `put_watched` needs."""
     return Reading(Seen, {"paths": (*(text.path for text in wanted), _kept(role))})
 
 
 def put_watched(role: str, wanted: Sequence[Text], seen: Mapping[str, str], *more: Command) -> Iterator[Command]:
-    """As `put`, then `more`; where units that were there before change, the host keeps them until we got in again."""
+    """Commands of `put`, then `more`; where present units change, the host keeps the old ones until a new SSH login."""
     commands = [*put(wanted, seen), *more]
     units = [text for text in wanted if is_unit(text.path)]
     changed = [text for text in units if text.path in seen and seen[text.path] != text.seen_when_right]
@@ -182,7 +182,7 @@ class Confirm(PyinfraCommand):
 
     @property
     def within(self) -> int:
-        """How long it can be confirmed. Where we lost sight of what is risky, the host may be busy with it still."""
+        """Seconds in which the change can be confirmed; longer where its command was lost and may still run."""
         return self.watched.longest if self.risk and self.risk.is_lost else self.watched.seconds
 
     def __repr__(self) -> str:
@@ -206,7 +206,7 @@ class Confirm(PyinfraCommand):
         return False
 
     def _taken_back(self, state: State, host: Host, arguments: ConnectorArguments) -> dict[str, Any]:
-        """What the host says it has put back; empty where it has not yet, or cannot be asked."""
+        """The host's record of what it has put back; empty where it has not yet, or cannot be asked."""
         read_record = f"cat {KEPT}/{self.watched.name}.taken-back.json"
         done, lines = over_a_new_connection(state, host, read_record, arguments)
         return dict(json.loads("".join(lines))) if done else {}
@@ -234,7 +234,7 @@ class Confirm(PyinfraCommand):
 def over_a_new_connection(
     state: State, host: Host, command: str, arguments: ConnectorArguments
 ) -> tuple[bool | None, list[str]]:
-    """Whether a command ended well over a connection made for it, and what it said; None if that is not known.
+    """True if a command ended well over a connection made for it, None if that is not known; and its output.
 
     A second connector of the host's own kind and settings: pyinfra's shares no socket, and knows no ControlMaster.
     """

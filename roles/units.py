@@ -39,7 +39,7 @@ class UnitState:
 
     @property
     def is_going(self) -> bool:
-        """Whether it runs, or is queued to."""
+        """True if the unit runs, or is queued to run."""
         return self.active in GOING or self.job not in ("", "0")
 
     @classmethod

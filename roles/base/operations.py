@@ -101,12 +101,12 @@ def _is_adopted(row: dict[str, str], seen: Seen, wanted: DataDisk) -> bool:
 
 
 def _ours(line: str) -> bool:
-    """Whether adopt-disk wrote this line of /etc/fstab, this version's or an earlier one's, and nobody changed it."""
+    """True if adopt-disk, of this version or an earlier one, wrote this line of /etc/fstab and nobody changed it."""
     return bool(re.fullmatch(rf"UUID=[^ ]+ [^ ]+ (ext4|xfs) defaults,noatime,({_BEFORE},)?{_END}", line))
 
 
 def _names(line: str, row: dict[str, str], wanted: DataDisk) -> bool:
-    """Whether that line of /etc/fstab is for this disk, as adopt-disk tells it."""
+    """True if that line of /etc/fstab is for this disk, as adopt-disk tells it."""
     spec = line.split()[0].replace('"', "")
     return spec in {f"UUID={row['UUID'] or 'none'}", f"LABEL={LABEL}", wanted.device, f"/dev/{row['NAME']}"}
 

@@ -14,7 +14,7 @@ from roles.places import command
 
 
 def kept(mine: Slice, chosen: Defaults) -> str:
-    """As JSON: everything the plan names, and how many others stay."""
+    """JSON of everything the plan names, and of how many others stay."""
     return json.dumps(
         {
             "weights": sorted(weights_path(weights) for weights in mine.weights),
@@ -31,5 +31,5 @@ def kept(mine: Slice, chosen: Defaults) -> str:
 
 
 def remove(arguments: str) -> StringCommand:
-    """What is spare is gone."""
+    """The command that removes what is spare."""
     return StringCommand(f"{command('clean-up')} remove {shlex.quote(arguments)}")

@@ -15,7 +15,7 @@ class ToolkitHost(FactBase[Seen]):
     default = Seen
 
     def command(self, repository: Repository) -> str:
-        """One script; `nvidia-ctk` may be missing."""
+        """The script with all questions; `nvidia-ctk` may be missing."""
         old = " ".join(f"{SOURCES}/{name}.list" for name in paths.OLD_LISTS)
         return script(
             ask_packages(*paths.PACKAGES),

@@ -47,7 +47,7 @@ def hold(seen: Seen) -> Iterator[Command]:
 
 
 def guards() -> dict[str, str]:
-    """What keeps unattended upgrades off the toolkit: path, content."""
+    """Files that keep unattended upgrades off the toolkit: path, content."""
     return {paths.UPGRADES: paths.UPGRADES_CONTENT}
 
 
@@ -65,7 +65,7 @@ def instances(mine: Slice) -> tuple[str, ...]:
 
 
 def is_current(seen: Seen, mine: Slice) -> bool:
-    """Whether the CDI specification offers all GPUs, these MIG instances, and was made for the loaded driver."""
+    """True if the CDI specification offers all GPUs, these MIG instances, and was made for the loaded driver."""
     if sorted(seen.value("instances").split()) != sorted(instances(mine)):
         return False
     return bool(seen.value("cdi")) and seen.value("described") == f"libcuda.so.{seen.value('driver')}"
@@ -84,7 +84,7 @@ def refresh(seen: Seen, mine: Slice) -> Iterator[Command]:
 
 
 def versions(seen: Seen, mine: Slice) -> str:
-    """What a proof is about: when one of these changes, it has to be repeated."""
+    """The versions a proof is about: when one of them changes, the proof has to be repeated."""
     rows = {
         "kernel": seen.value("kernel"),
         "driver": seen.value("driver"),

@@ -45,7 +45,7 @@ def apply(mine: Slice, slices: Iterable[Slice]) -> None:
 
 
 def build(mine: Slice, slices: Iterable[Slice]) -> None:
-    """What this host is the one to build is built, signed, recorded, and kept off it; nothing is fetched to serve."""
+    """Engines that this host is to build are built, signed, recorded, and kept off it; nothing is fetched to serve."""
     if mine.engines:
         work = _Work(mine, tuple(slices), keeps_all=True)
         work.made()
@@ -78,7 +78,7 @@ class _Work:
         step(self.asking, self._each(self._collect), name=f"Engines | Collect {self._names()}")
 
     def brought(self) -> None:
-        """What others have is here too."""
+        """Planned engines that other hosts, the store or the cache have are on this host too."""
         step(self.asking, self._each(self._fetch), name=f"Engines | Fetch {self._names()}")
 
     def recorded(self) -> None:
@@ -145,7 +145,7 @@ class _Work:
         return others or self.keeps_all or self.mine.engine_store is not None
 
     def _is_put_away(self, engine: EngineSlice) -> bool:
-        """Where a store is declared, the store is what counts; the cache serves only those who want it now."""
+        """True if the engine is kept off the hosts: in the store where one is declared, else in the cache."""
         return self.kept.is_stored(engine) if self.mine.engine_store else self.kept.is_cached(engine)
 
     def _names(self) -> str:

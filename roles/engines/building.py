@@ -62,7 +62,7 @@ def _start(engine: EngineSlice, mine: Slice, settings: Defaults) -> Iterator[Pyi
 
 
 def settings_text(engine: EngineSlice, mine: Slice) -> str:
-    """What the build program reads; nothing in it is secret."""
+    """JSON that the build program reads; nothing in it is secret."""
     content = {
         "model": engine.model,
         "role": engine.role,
@@ -118,7 +118,7 @@ def _replay_place(engine: EngineSlice) -> str:
 
 
 def calibration_path(engine: EngineSlice) -> str:
-    """Where an engine's calibration texts lie on the host; empty where it needs none."""
+    """The path of an engine's calibration texts on the host; empty where it needs none."""
     if not engine.calibration:
         return ""
     texts = engine.fields.get("calibration")

@@ -40,7 +40,7 @@ class Carry(PyinfraCommand):
             return False
 
     def done(self, host: Host, arguments: ConnectorArguments) -> bool:
-        """What it does."""
+        """True once the work of the command is done. Raises: a Refusal that says why it is not."""
         raise NotImplementedError
 
 

@@ -36,7 +36,7 @@ class EngineState:
 
     @property
     def kind(self) -> Kind:
-        """Broken is what must not be signed either: another hand's signature, or files that are not as recorded.
+        """The kind of engine. Broken is what must not be signed: another hand's signature, or files unlike the record.
 
         What cannot be checked is taken for what it seems to be: nothing is thrown away for it.
         """
@@ -63,11 +63,11 @@ class Present:
     builds: Mapping[str, BuildState] = field(default_factory=dict)
 
     def kind(self, path: str) -> Kind:
-        """What is at an engine's path."""
+        """The kind of thing at an engine's path."""
         return self.engines.get(path, EngineState()).kind
 
     def builds_now(self, model: str, fingerprint: str) -> bool:
-        """Whether this very engine is being built."""
+        """True if this very engine is being built."""
         seen = self.builds.get(model, BuildState())
         return seen.unit.is_going and seen.fingerprint == fingerprint
 

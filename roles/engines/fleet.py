@@ -38,7 +38,7 @@ class Board:
         self._lock = BoundedSemaphore()
 
     def now(self) -> Mapping[str, Present]:
-        """Of every host that has engines planned and is still with us."""
+        """The answer of every host that has engines planned and has not failed, by its name."""
         here = {peer.name for peer in state.active_hosts}
         wanted = [planned for planned in self.slices if planned.engines and planned.host in here]
         with self._lock:
@@ -53,7 +53,7 @@ class Board:
         self._kept.clear()
 
     def intent(self, engine: EngineSlice, kept: Kept) -> Intent:
-        """What is to happen for one engine, as things are now."""
+        """The intent for one engine, as things are now."""
         seen = self.now()
         order = order_of(engine.fingerprint, self.slices)
         has_it = any(name in seen and seen[name].kind(engine.path) == "signed" for name in order)
@@ -80,7 +80,7 @@ class Asking:
         self.board, self.name = board, host.name
 
     def now(self) -> Present:
-        """What this host has; the others have been asked as well."""
+        """This host's answer; the other hosts have been asked as well."""
         return self.board.now().get(self.name, Present())
 
     def forget(self) -> None:

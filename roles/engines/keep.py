@@ -37,18 +37,18 @@ class Kept:
         return CACHE.expanduser() / engine.name
 
     def has(self, engine: EngineSlice) -> bool:
-        """Whether it can be had without a host."""
+        """True if the engine can be had without a host."""
         return self.is_cached(engine) or self.is_stored(engine)
 
     def is_cached(self, engine: EngineSlice) -> bool:
-        """Whether the control machine has it, signed with a key of this inventory.
+        """True if the control machine has the engine, signed with a key of this inventory.
 
         The cache is one for all inventories of a user; what another one's key signed is not there, and makes room.
         """
         return is_believed(self.cached(engine), self.trust)
 
     def is_stored(self, engine: EngineSlice) -> bool:
-        """Whether the store has it, signed; without a store it has not."""
+        """True if the store has the engine, signed; False without a store."""
         if self.store is None:
             return False
         place = f"{self.store.place.rstrip('/')}/{engine.name}/{SIGNATURE}"
@@ -69,13 +69,16 @@ class Kept:
         return target
 
     def staging(self, engine: EngineSlice) -> Path:
-        """Where a copy arrives; what an interrupted one left is there, and continued."""
+        """The directory where a copy arrives; an interrupted copy stays there and is continued."""
         place = self.cached(engine).with_name(f".{engine.name}.partial")
         place.mkdir(parents=True, exist_ok=True)
         return place
 
     def publish(self, engine: EngineSlice) -> None:
-        """What arrived is in the cache. Refuses, and throws away, what is not as its signature says."""
+        """The copy that arrived is in the cache.
+
+        Raises: a Refusal where the copy is not as its signature says; the copy is then deleted.
+        """
         staging = self.staging(engine)
         shutil.rmtree(staging / ".rsync-partial", ignore_errors=True)
         if problem := problem_of(staging, self.trust):

@@ -8,12 +8,12 @@ from deploy.slice import EngineSlice
 
 
 def record_of(engine: EngineSlice, ledger: str) -> Path:
-    """Where an engine's record lies: `<ledger>/<model>/<fingerprint>.json`, its signature beside it."""
+    """The path of an engine's record: `<ledger>/<model>/<fingerprint>.json`, its signature beside it."""
     return Path(ledger).expanduser() / engine.model / f"{engine.fingerprint}.json"
 
 
 def is_recorded(engine: EngineSlice, ledger: str) -> bool:
-    """Whether record and signature are there."""
+    """True if the ledger has the engine's record and its signature."""
     record = record_of(engine, ledger)
     return record.is_file() and signature_of(record).is_file()
 

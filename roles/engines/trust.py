@@ -66,7 +66,7 @@ def public_key(trust: EngineTrust) -> str:
 
 
 def is_believed(directory: Path, trust: EngineTrust) -> bool:
-    """Whether the engine's record is signed with a key of this inventory; nothing else of it is read."""
+    """True if the engine's record is signed with a key of this inventory; nothing else of it is read."""
     record, signature = directory / "engine.json", directory / "engine.json.sig"
     if not (record.is_file() and signature.is_file()):
         return False
@@ -78,7 +78,7 @@ def is_believed(directory: Path, trust: EngineTrust) -> bool:
 
 
 def problem_of(directory: Path, trust: EngineTrust) -> str:
-    """What is wrong with an engine's directory on the control machine, every byte read; empty when nothing is."""
+    """The problem of an engine's directory on the control machine, every byte read; empty where there is none."""
     with tempfile.NamedTemporaryFile("w", prefix="enginehouse-signers-") as believed:
         believed.write(signers(trust))
         believed.flush()

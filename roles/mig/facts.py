@@ -24,7 +24,7 @@ class CutHost(FactBase[Seen]):
     default = Seen
 
     def command(self) -> str:
-        """One script; there may be no driver yet."""
+        """The script with all questions; there may be no driver yet."""
         query = "nvidia-smi --query-gpu=index,mig.mode.current,mig.mode.pending --format=csv,noheader"
         return script(
             ask_files(paths.UNIT, paths.CUT),

@@ -23,7 +23,7 @@ class Gpu:
     instances: tuple[str, ...]
 
     def is_cut(self, wanted: tuple[str, ...]) -> bool:
-        """Whether it is cut into exactly these; into none means that its mode is off, or that it has none."""
+        """True if the GPU is cut into exactly `wanted`; for none its mode is off, or it has no MIG."""
         if not wanted:
             return OFF == self.current == self.pending or self.current == NEVER
         return ON == self.current == self.pending and self.instances == wanted
@@ -46,6 +46,6 @@ def gpus(seen: Seen) -> tuple[Gpu, ...]:
 
 
 def is_cut(seen: Seen, mine: Slice) -> bool:
-    """Whether every GPU is as planned; one that is to be cut has to be there."""
+    """True if every GPU is as planned; a GPU that is to be cut has to be there."""
     present = gpus(seen)
     return all(gpu.is_cut(mine.mig) for gpu in present) and (not mine.mig or len(present) == mine.machine.gpus)

@@ -22,7 +22,7 @@ PENDING = 75
 
 
 def settings(mine: Slice) -> str:
-    """What the program reads: for each instance of a GPU its profile, and where on the card it lies."""
+    """JSON that the program reads: for each instance of a GPU its profile, and where on the card it lies."""
     profiles = [PROFILES[mine.machine.gpu, name] for name in mine.mig]
     starts = places(profiles)
     assert starts is not None, "instances that do not fit passed the checks"

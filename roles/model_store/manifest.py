@@ -75,7 +75,7 @@ def _remember(memory: Path, known: dict[str, str]) -> None:
 
 
 def spoiled(directory: Path, names: list[str], memory: Path = MEMORY) -> list[str]:
-    """Those of `names` that have other bytes than the hub's checksum says.
+    """The files of `names` that have other bytes than the hub's checksum says.
 
     huggingface_hub looks at sizes only; it notes the checksum beside what it downloads. That is the sha256 of a large
     file and git's sha1 of a small one; a mirror may give the plain sha1. Of any other note nobody can tell.

@@ -159,7 +159,7 @@ class Send:
 
 
 def _is_final(status: int) -> bool:
-    """Whether the hub said no: asking again would only hear it again. A line that broke, or a busy hub, may pass."""
+    """True if the hub said no and would say it again; a connection that broke, or a busy hub, may pass."""
     return 400 <= status < 500 and status not in (408, 429)
 
 

@@ -48,7 +48,7 @@ def _repository(mine: Slice, chosen: Defaults) -> apt.Repository:
 
 
 def is_kept(seen: Seen, mine: Slice) -> bool:
-    """Whether the installed driver will do: whole, at least the floor, and the declared branch or a newer one.
+    """True if the installed driver will do: whole, at least the floor, and the declared branch or a newer one.
 
     A newer branch is kept because nobody asked for a downgrade; an exact `version` asks.
     """
@@ -117,7 +117,7 @@ def _with_contrib(mine: Slice, packages: Mapping[str, str]) -> list[Command]:
 
 
 def guards() -> dict[str, str]:
-    """What keeps unattended upgrades off the driver: path, content."""
+    """Files that keep unattended upgrades off the driver: path, content."""
     return {paths.UPGRADES: paths.UPGRADES_CONTENT}
 
 

@@ -50,7 +50,7 @@ def of_kernel(names: Iterable[str]) -> list[str]:
 
 
 def pinning(mine: Slice) -> dict[str, str]:
-    """What must be there before NVIDIA's driver packages, or apt takes the newest branch; nothing for Canonical's."""
+    """Packages to install before NVIDIA's driver, or apt takes the newest branch; none for Canonical's."""
     if mine.driver.source != "nvidia":
         return {}
     return {f"nvidia-driver-pinning-{mine.driver.version or mine.driver.branch}": ""}

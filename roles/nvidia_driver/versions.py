@@ -36,9 +36,9 @@ class Driver:
     loaded: str = ""
     user_space: str = ""
     nouveau: bool = False
-    """Whether nouveau drives the GPU."""
+    """True if nouveau drives the GPU."""
     other_kernel: bool = False
-    """Whether a module lies ready for another installed kernel than the running one."""
+    """True if a module lies ready for another installed kernel than the running one."""
 
     @classmethod
     def of(cls, seen: Seen) -> Driver:
@@ -67,7 +67,7 @@ class Driver:
         return State.NEEDS_RELOAD if self.loaded else State.NEEDS_LOAD
 
     def reaches(self, floor: str) -> bool:
-        """Whether the loaded (else the installed) driver is `floor` or newer."""
+        """True if the loaded (else the installed) driver is `floor` or newer."""
         return at_least(self.loaded or self.on_disk, floor)
 
     def to_rows(self) -> dict[str, str]:

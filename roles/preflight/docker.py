@@ -19,11 +19,11 @@ WANTED = {"docker": "docker-ce", "distribution": "docker.io"}
 
 PACKAGES = ("docker-ce", "docker.io", "docker-engine", "moby-engine", "podman-docker")
 TOGETHER = {"docker-ce": "docker-ce docker-ce-cli containerd.io", "moby-engine": "moby-engine moby-cli"}
-"""What has to be purged with a package, where that is more than the package."""
+"""Packages that have to be purged together, by the package that is found."""
 
 
 def questions() -> list[str]:
-    """What is asked of a host: packages, a snap, a dockerd that belongs to no package."""
+    """Questions to a host: packages, a snap, a dockerd that belongs to no package."""
     stray = 'd=$(command -v dockerd) && ! dpkg -S "$(readlink -f "$d")" >/dev/null && echo "$d"'
     return [
         ask_packages(*PACKAGES),
@@ -64,7 +64,7 @@ def _finding(mine: Slice, what: str, evidence: str, attempt: str) -> Refusal:
 
 
 def _instead(package: str, seen: Seen, mine: Slice) -> str:
-    """What to type: to keep it, where this project could run with it; to remove it."""
+    """Words to type: to keep that Docker, where this project could run with it; to remove it."""
     removal = _remove(f"apt-get purge {TOGETHER.get(package, package)}")
     if package == "docker-ce":
         return f'docker = Docker(source="docker") keeps it; or {removal}'

@@ -57,7 +57,7 @@ class MachineHost(FactBase[Seen]):
     shell_executable = "bash"  # for /dev/tcp, the one way to try an address that every Debian and Ubuntu has
 
     def command(self, about: About) -> str:
-        """One script; the addresses are tried side by side."""
+        """The script with all questions; the addresses are tried side by side."""
         mine = about.mine
         return script(
             ask_value("os", '. /etc/os-release && echo "$ID-$VERSION_ID"'),
@@ -151,7 +151,7 @@ def _ask_network(mine: Slice, timeout_seconds: int) -> list[str]:
 
 
 def addresses(mine: Slice) -> list[tuple[str, str, str]]:
-    """What is fetched from where: purpose, host:port, and shell that succeeds where it is on the host already."""
+    """Each thing that is fetched: purpose, host:port, and shell that succeeds where the host has it already."""
     mirrors, sources = mine.mirrors, []
     if mine.driver.manage and mine.driver.source == "nvidia":
         url = mirrors.nvidia.url if mirrors.nvidia else "https://developer.download.nvidia.com"

@@ -33,7 +33,7 @@ def judge(seen: Seen, mine: Slice, chosen: Defaults, control_seconds: float) -> 
 
 
 def notes(seen: Seen, mine: Slice) -> Iterator[str]:
-    """What an operator may want to know beforehand; nothing here stops the run."""
+    """Sentences that an operator may want to read beforehand; none of them stops the run."""
     if seen.value("nouveau") and mine.driver.manage:
         yield "nouveau drives the GPU; it will be kept away, and the host reboots once"
     if seen.value("secure-boot") and mine.driver.source == "canonical":
@@ -71,7 +71,7 @@ def system(seen: Seen, mine: Slice) -> Iterator[Refusal]:
 
 
 def _is_hardware_enablement(seen: Seen, mine: Slice) -> bool:
-    """Whether `generic` is declared, a newer series runs, and Canonical's modules would be installed for it."""
+    """True if `generic` is declared, a newer series runs, and Canonical's modules would be installed for it."""
     plain = mine.driver.manage and mine.driver.source == "canonical" and mine.machine.kernel_flavour == "generic"
     return (
         plain
@@ -145,7 +145,7 @@ def clock(seen: Seen, mine: Slice, chosen: Defaults, control_seconds: float) -> 
 
 
 def driver(seen: Seen, mine: Slice) -> Iterator[Refusal]:
-    """What the driver role would stumble over, told before anything is changed."""
+    """Refusals for what the driver role would stumble over, told before anything is changed."""
     loaded, manage = seen.value("loaded").strip(), mine.driver.manage
     if not manage and not (loaded and at_least(loaded, mine.driver.floor)):
         problem = f"driver {loaded} is too old for {mine.image.reference}" if loaded else "no NVIDIA driver is loaded"

@@ -19,7 +19,7 @@ class PullState:
 
     @property
     def is_going(self) -> bool:
-        """Whether a pull is under way."""
+        """True if a pull is under way."""
         return self.unit.is_going
 
 

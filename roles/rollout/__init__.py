@@ -47,7 +47,7 @@ def lost(run: State, wave: Collection[str]) -> tuple[str, ...]:
 
 
 def stopped(missing: tuple[str, ...], size: int, state_then: str = BEGUN, attempt: str = AGAIN) -> Refusal:
-    """What everyone who is left is told."""
+    """The refusal that every remaining host raises."""
     shown = ", ".join(missing[:8]) + (f" and {len(missing) - 8} more" if len(missing) > 8 else "")
     return Refusal(
         f"the gate stays shut: {len(missing)} of {size} hosts are lost",

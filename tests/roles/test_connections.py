@@ -113,9 +113,9 @@ def methods(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("methods")
 def test_installed_twice_is_installed_once() -> None:
     """Each of forty hosts runs the verb."""
-    connections.install(SimpleNamespace())  # type: ignore[arg-type]  # a host that has not connected
+    connections.install(SimpleNamespace())
     installed = SSHConnector.run_shell_command
-    connections.install(SimpleNamespace())  # type: ignore[arg-type]  # a host that has not connected
+    connections.install(SimpleNamespace())
     assert SSHConnector.run_shell_command is installed and hasattr(installed, "__wrapped__")
 
 
@@ -125,7 +125,7 @@ def test_the_connection_a_verb_finds_open_is_kept_alive_too() -> None:
     asked: list[int] = []
     transport = SimpleNamespace(set_keepalive=asked.append, sock=SimpleNamespace())
     client = SimpleNamespace(get_transport=lambda: transport)
-    connections.install(SimpleNamespace(connector=SimpleNamespace(client=client)))  # type: ignore[arg-type]  # a host
+    connections.install(SimpleNamespace(connector=SimpleNamespace(client=client)))
     assert asked == [15]
 
 
