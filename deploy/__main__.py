@@ -41,13 +41,13 @@ def main() -> None:
 def plan(inventory: str, as_json: bool, limit: tuple[str, ...], data: tuple[str, ...]) -> None:
     """Print the plan of INVENTORY and its digest, or every reason why there is none."""
     with refusals_shown(inventory, as_json):
-        found = load_plan(inventory, data, limit, knobs())
+        loaded_plan = load_plan(inventory, data, limit, knobs())
         if as_json:
-            click.echo(json.dumps(found.to_json(), indent=2, ensure_ascii=False))
+            click.echo(json.dumps(loaded_plan.to_json(), indent=2, ensure_ascii=False))
         else:
             from deploy.report import plan_report
 
-            show(plan_report(found))
+            show(plan_report(loaded_plan))
 
 
 @main.command(
@@ -86,13 +86,13 @@ def fit(
             click.echo(choice, err=True)
         wanted, around = models_of(models, look_around(Fleet(()), Path.cwd()), Path.cwd())
         wish = Wish(gpus=max(tp, 1), path=path or "", precision=precision or "", max_seq_len=max_seq_len)
-        found = fit_of(card, wanted, release, around, wish)
+        fitted = fit_of(card, wanted, release, around, wish)
         if as_json:
-            click.echo(json.dumps(found.to_json(), indent=2, ensure_ascii=False))
+            click.echo(json.dumps(fitted.to_json(), indent=2, ensure_ascii=False))
         else:
             from deploy.report import fit_report
 
-            show(fit_report(found))
+            show(fit_report(fitted))
 
 
 @main.command(
@@ -106,8 +106,8 @@ def pin(inventory: str, data: tuple[str, ...]) -> None:
     from deploy.edge.pin import pinned, write_digest
 
     with refusals_shown(inventory, False):
-        found = load_plan(inventory, data, knobs=knobs())
-        click.echo(write_digest(Path(inventory), pinned(found)), nl=False)
+        loaded_plan = load_plan(inventory, data, knobs=knobs())
+        click.echo(write_digest(Path(inventory), pinned(loaded_plan)), nl=False)
 
 
 @main.command(
@@ -125,9 +125,9 @@ def check(pasted: str, release: str, as_json: bool) -> None:
     from deploy.paste import check as check_text
 
     with refusals_shown("", as_json):
-        found = check_text(text_of(pasted), release)
-        click.echo(json.dumps(found.to_json(), indent=2, ensure_ascii=False) if as_json else str(found), nl=as_json)
-        sys.exit(0 if found.is_fine else REFUSED)
+        verdict = check_text(text_of(pasted), release)
+        click.echo(json.dumps(verdict.to_json(), indent=2, ensure_ascii=False) if as_json else str(verdict), nl=as_json)
+        sys.exit(0 if verdict.is_fine else REFUSED)
 
 
 @main.command(
@@ -171,7 +171,7 @@ def ask(
 
 
 def knobs() -> Table:
-    """What each role lets an inventory override. Beside deploy.py the only place where deploy/ and roles/ meet."""
+    """The settings an inventory may override, by role. Beside deploy.py the one place where deploy/ and roles/ meet."""
     from roles.settings import known_settings
 
     return known_settings()
@@ -191,8 +191,8 @@ class refusals_shown:
             return
         problems = error.problems if isinstance(error, Refusals) else (error,)
         if self.as_json:
-            found = {"inventory": self.inventory, "refusals": [problem.to_json() for problem in problems]}
-            click.echo(json.dumps(found, indent=2, ensure_ascii=False))
+            report = {"inventory": self.inventory, "refusals": [problem.to_json() for problem in problems]}
+            click.echo(json.dumps(report, indent=2, ensure_ascii=False))
         else:
             click.echo(f"{self.inventory}: {error}" if self.inventory and len(problems) > 1 else str(error), err=True)
         sys.exit(REFUSED)

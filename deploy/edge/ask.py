@@ -36,7 +36,7 @@ TARGET = re.compile(r"(?!-)(?:([^@\s]+)@)?(?:\[([\da-fA-F:.%]+)\]|([^@:\s\[\]]+)
 
 @dataclass(frozen=True)
 class Target:
-    """Where a machine is reached: `user@host:port`, of which only the host is needed."""
+    """The address of a machine for ssh: `user@host:port`, of which only the host is needed."""
 
     host: str
     user: str = ""
@@ -48,10 +48,8 @@ class Target:
 
         An IPv6 address stands in brackets where a port follows it.
         """
-        found = re.fullmatch(
-            r"(?!-)(?:([^@\s]+)@)?(?:\[([\da-fA-F:.%]+)\]|([^@:\s\[\]]+)|([\da-fA-F:]+))(?::(\d+))?", text
-        )
-        if not found or not 0 < int(found[5] or SSH_PORT) < 65_536:
+        parts = TARGET.fullmatch(text)
+        if not parts or not 0 < int(parts[5] or SSH_PORT) < 65_536:
             raise refuse(
                 "no-target",
                 f"{text!r} names no machine to ask",
@@ -60,7 +58,7 @@ class Target:
                 wanted="user@host or user@host:port; an IPv6 address in brackets",
                 attempt="enginehouse init ubuntu@203.0.113.7:22",
             )
-        return cls(host=found[2] or found[3] or found[4], user=found[1] or "", port=int(found[5] or SSH_PORT))
+        return cls(host=parts[2] or parts[3] or parts[4], user=parts[1] or "", port=int(parts[5] or SSH_PORT))
 
     @property
     def login(self) -> str:
@@ -68,7 +66,7 @@ class Target:
         return f"{self.user}@{self.host}" if self.user else self.host
 
     def __str__(self) -> str:
-        """As `of` takes it."""
+        """`user@host:port`, as `of` takes it."""
         host = f"[{self.host}]" if ":" in self.host and self.port != SSH_PORT else self.host
         address = host if self.port == SSH_PORT else f"{host}:{self.port}"
         return f"{self.user}@{address}" if self.user else address
@@ -122,10 +120,10 @@ def kernel_flavour(system: str, kernel: str) -> str:
 
     Of a generic kernel newer than the system's own it is the one of hardware enablement.
     """
-    found = re.fullmatch(r"(\d+\.\d+)[^-]*(?:-\d[^-]*)?-([a-z][a-z0-9-]*)", kernel)
-    if not found:
+    parts = re.fullmatch(r"(\d+\.\d+)[^-]*(?:-\d[^-]*)?-([a-z][a-z0-9-]*)", kernel)
+    if not parts:
         return "generic"
-    series, flavour = found.groups()
+    series, flavour = parts.groups()
     row = SYSTEMS.get(system)
     if row and system.startswith("ubuntu") and flavour == "generic" and series != row.kernel:
         return f"generic-hwe-{system.partition('-')[2]}"

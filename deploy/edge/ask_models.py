@@ -54,7 +54,7 @@ class Exchange:
         return "\n".join([title, self.request.command.line, *answer_lines])
 
     def to_json(self) -> dict[str, object]:
-        """The same parts for programs."""
+        """The exchange as plain values, for programs."""
         request = self.request
         return {
             "host": request.host,
@@ -75,19 +75,19 @@ def requests(plan: Plan, data: Mapping[str, Mapping[str, Any]], model: str, text
     Raises `Refusal` for a name that no server of these hosts has, and for texts the model cannot take.
     """
     served = [
-        (slice_.host, server, each)
+        (slice_.host, server, served_model)
         for slice_ in map(plan.for_host, plan.hosts)
         for server in slice_.servers
-        for each in server.models
+        for served_model in server.models
     ]
     wanted = [row for row in served if model in ("", row[2].name)]
     if not wanted:
-        raise _no_such_model(model, sorted({each.name for _, _, each in served}), texts)
-    return [_request(host, server, each, data.get(host, {}), texts) for host, server, each in wanted]
+        raise _no_such_model(model, sorted({served_model.name for _, _, served_model in served}), texts)
+    return [_request(host, server, served_model, data.get(host, {}), texts) for host, server, served_model in wanted]
 
 
 def exchanges(asked: Sequence[Request]) -> Iterator[Exchange | Refusal]:
-    """What became of each request, one after the other: an answer, or why there is none.
+    """The outcome of each request, one after the other: an answer, or the refusal that says why there is none.
 
     A server that does not answer is asked once, for its first model, and not again for the others.
     """
@@ -112,7 +112,7 @@ def asked_in_turn(
     show: Callable[[str], None],
     as_json: bool = False,
 ) -> None:
-    """Every answer was handed to `show`, each as soon as it came, or all as one JSON array.
+    """Hands every answer to `show`, each as soon as it comes, or all as one JSON array.
 
     Raises `Refusal` at the end, for all models together that gave none.
     """

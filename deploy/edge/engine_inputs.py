@@ -20,16 +20,16 @@ from deploy.spec import EngineStore, EngineTrust
 
 
 def input_problems(slices: Iterable[Slice], root: Path) -> list[Refusal]:
-    """Every input that is missing or cannot be read, each one once."""
-    return together((one.host, problem) for one in slices if one.engines for problem in _of_host(one, root))
+    """A refusal for each input that is missing or cannot be read, the same one of several hosts once."""
+    return together((slice_.host, problem) for slice_ in slices if slice_.engines for problem in _of_host(slice_, root))
 
 
-def _of_host(one: Slice, root: Path) -> Iterator[Refusal]:
-    if one.engine_trust:
-        yield from _trust_problems(one.engine_trust, root)
-    if one.engine_store:
-        yield from _store_problems(one.engine_store, root)
-    for engine in one.engines:
+def _of_host(slice_: Slice, root: Path) -> Iterator[Refusal]:
+    if slice_.engine_trust:
+        yield from _trust_problems(slice_.engine_trust, root)
+    if slice_.engine_store:
+        yield from _store_problems(slice_.engine_store, root)
+    for engine in slice_.engines:
         yield from _calibration_problems(engine, root)
         if engine.replay:
             yield from _replay_problems(engine.model, engine.replay, root)
@@ -79,12 +79,12 @@ def _calibration_problems(engine: EngineSlice, root: Path) -> Iterator[Refusal]:
 def _replay_problems(model: str, wanted: ReplaySlice, root: Path) -> Iterator[Refusal]:
     for name, reader in _READERS.items():
         path = getattr(wanted, name)
-        if path and (said := _unreadable(root / Path(path).expanduser(), reader)):
+        if path and (reason := _unreadable(root / Path(path).expanduser(), reader)):
             yield refuse(
                 "replay-file",
                 f"{model}: the {name} of its replay cannot be read",
                 where=f"{model}.replay.{name} = {path}",
-                seen=said,
+                seen=reason,
                 wanted=_WANTED[name],
                 attempt="correct the path or the line",
             )
@@ -109,7 +109,7 @@ _READERS: dict[str, Callable[[str], object]] = {
 
 
 def _unreadable(path: Path, reader: Callable[[str], object]) -> str:
-    """Why; empty when it can be read and holds something."""
+    """Why the file cannot be used; empty when it can be read and holds something."""
     if not path.is_file():
         return "no such file"
     try:

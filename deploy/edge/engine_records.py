@@ -23,7 +23,7 @@ DRAFT = "-draft"
 
 
 def with_engines(surroundings: Surroundings, inventory: Iterable[Any], fleet: Fleet, root: Path) -> Surroundings:
-    """The same, with the ledger of this inventory and the digests of the calibration texts it names."""
+    """These surroundings with the ledger of this inventory and the digests of the calibration texts it names."""
     records = tuple(read_ledger(root / Path(ledger_of(inventory)).expanduser()))
     return replace(surroundings, engines=records, calibrations=dict(_calibrations(fleet, root)))
 
@@ -39,7 +39,7 @@ def ledger_of(inventory: Iterable[Any]) -> str:
 
 
 def read_ledger(directory: Path) -> Iterator[EngineRecord]:
-    """Every record, by model and fingerprint. Refuses one that is none: it was edited, or merged badly."""
+    """Every record, by model and fingerprint. Refuses a file that holds none: it was edited, or merged badly."""
     for file in sorted(directory.glob("*/*.json")):
         try:
             yield _record(json.loads(file.read_text("utf-8")))
@@ -54,16 +54,16 @@ def read_ledger(directory: Path) -> Iterator[EngineRecord]:
             ) from None
 
 
-def _record(told: dict[str, Any]) -> EngineRecord:
-    model = str(told["model"])
+def _record(record: dict[str, Any]) -> EngineRecord:
+    model = str(record["model"])
     return EngineRecord(
         model=model.removesuffix(DRAFT),
         role="draft" if model.endswith(DRAFT) else "target",
-        name=str(told["name"]),
-        fingerprint=str(told["fingerprint"]),
-        fields=dict(told["fields"]),
-        built_on=str(told["built"]["host"]),
-        built_at=str(told["built"]["ended"]),
+        name=str(record["name"]),
+        fingerprint=str(record["fingerprint"]),
+        fields=dict(record["fields"]),
+        built_on=str(record["built"]["host"]),
+        built_at=str(record["built"]["ended"]),
     )
 
 

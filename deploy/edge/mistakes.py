@@ -20,10 +20,10 @@ CONNECTORS = ("docker", "dockerssh", "local", "ssh", "terraform", "vagrant")
 
 
 def explained(error: Exception, file: str) -> Refusal:
-    """Why running the file ended with `error`."""
-    found = KEYWORD.search(str(error))
-    kind = getattr(spec, found.group(1), None) if found else None
-    if not found or not is_dataclass(kind):
+    """The refusal that says why running the file ended with `error`."""
+    match = KEYWORD.search(str(error))
+    kind = getattr(spec, match.group(1), None) if match else None
+    if not match or not is_dataclass(kind):
         return refuse(
             "inventory-error",
             f"{file} is Python, and it ended with {type(error).__name__}",
@@ -32,7 +32,7 @@ def explained(error: Exception, file: str) -> Refusal:
             wanted="a file Python can run",
             attempt=f"python {file}",
         )
-    keyword, name = found.group(2), found.group(1)
+    keyword, name = match.group(2), match.group(1)
     translated = " (a fraction bounds nothing here: tokens=…)" if "fraction" in keyword else ""
     return refuse(
         "unknown-setting",
@@ -52,7 +52,7 @@ def _line_of(error: Exception, file: str) -> str:
 
 
 def connector_refusal(error: Exception, file: str) -> Refusal:
-    """Why a host that begins with `@`, which pyinfra asks a connector for, could not be read."""
+    """The refusal that says why a host that begins with `@`, which pyinfra asks a connector for, could not be read."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     unknown = re.fullmatch(r"Invalid connector: (.*)", lines[0] if lines else "")
     name, place = _connector_in(file, unknown[1] if unknown else "")

@@ -31,7 +31,7 @@ class NamedFile:
         return not (path.is_dir() if self.is_directory else path.is_file())
 
     def note(self, hosts: list[str]) -> str:
-        """One sentence for the plan."""
+        """A sentence for the plan: which file is missing, and which hosts name it."""
         whose = hosts[0] if len(hosts) == 1 else f"{hosts[0]} and {len(hosts) - 1} more"
         kind = "directory" if self.is_directory else "file"
         return f"no {kind} {self.path} here: {self.use} ({whose}: {self.place}); a deploy needs it, this plan does not"

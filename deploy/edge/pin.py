@@ -17,13 +17,13 @@ LINE = re.compile(r"""(["']image_digest["']\s*:\s*|\bimage_digest\s*=\s*)(["'])(
 
 def pinned(plan: Plan) -> str:
     """The digest the registry has for the plan's one image; refused where hosts run different ones."""
-    images = {one.image.reference: one for one in plan.slices}
+    images = {slice_.image.reference: slice_ for slice_ in plan.slices}
     if len(images) > 1:
         raise _several_images(sorted(images))
-    one = next(iter(images.values()))
-    key = read(one.registry.key) if one.registry.key else ""
-    login = Login(username=one.registry.username, key=key, ca_file=one.registry.ca_file)
-    return digest_of(one.image.reference, login)
+    slice_ = next(iter(images.values()))
+    key = read(slice_.registry.key) if slice_.registry.key else ""
+    login = Login(username=slice_.registry.username, key=key, ca_file=slice_.registry.ca_file)
+    return digest_of(slice_.image.reference, login)
 
 
 def write_digest(inventory: Path, digest: str) -> str:
@@ -31,7 +31,7 @@ def write_digest(inventory: Path, digest: str) -> str:
     before = inventory.read_text("utf-8")
     if len(LINE.findall(before)) != 1:
         raise _no_single_place(inventory, digest, len(LINE.findall(before)))
-    after = LINE.sub(lambda found: f"{found[1]}{found[2]}{digest}{found[2]}", before)
+    after = LINE.sub(lambda match: f"{match[1]}{match[2]}{digest}{match[2]}", before)
     if after == before:
         return f"{inventory} is pinned to {digest} already\n"
     inventory.write_text(after, "utf-8")

@@ -35,7 +35,7 @@ TIMEOUT_SECONDS = 30.0
 
 @dataclass(frozen=True, kw_only=True)
 class Login:
-    """Who asks. Without a key the registry is asked anonymously; `ca_file` trusts a private CA."""
+    """The user that asks a registry. Without a key the registry is asked anonymously; `ca_file` trusts a private CA."""
 
     username: str = ""
     key: str = ""

@@ -18,7 +18,7 @@ from deploy.spec import Secret
 
 
 def described(secret: Secret) -> str:
-    """Where the secret comes from, for messages."""
+    """The source of the secret, for messages."""
     if secret.kind == "env":
         return f"{secret.source[0]} in the shell that runs pyinfra"
     if secret.kind == "vault":
@@ -29,18 +29,18 @@ def described(secret: Secret) -> str:
 def read(secret: Secret, environment: Mapping[str, str] | None = None) -> str:
     """The secret itself. Refuses, naming the source, when there is nothing there."""
     if secret.kind == "env":
-        found = (os.environ if environment is None else environment).get(secret.source[0], "")
+        text = (os.environ if environment is None else environment).get(secret.source[0], "")
     elif secret.kind == "vault":
-        found = _from_vault(*secret.source)
+        text = _from_vault(*secret.source)
     else:
-        found = _output(secret, list(secret.source)).partition("\n")[0]
-    if not found.strip():
+        text = _output(secret, list(secret.source)).partition("\n")[0]
+    if not text.strip():
         raise _empty(secret)
-    return found.strip()
+    return text.strip()
 
 
 def _from_vault(path: str, key: str) -> str:
-    """One key of an encrypted YAML file, through the ansible-vault beside this Python."""
+    """The value of one key of an encrypted YAML file, through the ansible-vault beside this Python."""
     secret = Secret.vault(path, key)
     program = Path(sys.executable).with_name("ansible-vault")
     text = _output(secret, [str(program) if program.exists() else "ansible-vault", "view", path])
@@ -51,8 +51,8 @@ def _output(secret: Secret, argv: list[str]) -> str:
     try:
         return subprocess.run(argv, check=True, capture_output=True, text=True, timeout=120).stdout
     except (OSError, subprocess.SubprocessError) as error:
-        said = (getattr(error, "stderr", "") or str(error)).strip().splitlines()
-        raise _unreadable(secret, said[-1] if said else "") from None
+        lines = (getattr(error, "stderr", "") or str(error)).strip().splitlines()
+        raise _unreadable(secret, lines[-1] if lines else "") from None
 
 
 def _empty(secret: Secret) -> Refusal:
@@ -64,10 +64,10 @@ def _empty(secret: Secret) -> Refusal:
     )
 
 
-def _unreadable(secret: Secret, said: str) -> Refusal:
+def _unreadable(secret: Secret, reason: str) -> Refusal:
     return Refusal(
         f"a secret could not be read: {described(secret)}",
-        facts={"said": said or "nothing"},
+        facts={"said": reason or "nothing"},
         attempt="set ANSIBLE_VAULT_PASSWORD_FILE" if secret.kind == "vault" else "run the command by hand",
         state="nothing was sent to any host",
         kind="unreadable-secret",
