@@ -71,4 +71,4 @@ def _scores(asked: Question, outputs: dict[str, dict[str, Any]]) -> Answer:
 
 def _cosine(left: Sequence[float], right: Sequence[float]) -> float:
     length = math.hypot(*left) * math.hypot(*right)
-    return sum(one * other for one, other in zip(left, right, strict=True)) / length if length else 0.0
+    return sum(x * y for x, y in zip(left, right, strict=True)) / length if length else 0.0

@@ -29,7 +29,7 @@ NOTHING = MemorySlice(weights_mib=0, context_mib=0, workspace_mib=0, kv_cache_mi
 
 @dataclass(frozen=True, kw_only=True)
 class Share:
-    """What one model gets. `gpus` are the indexes it runs on; empty for an encoder on the CPU."""
+    """The MiB and tokens of one model. `gpus` are the indexes it runs on; empty for an encoder on the CPU."""
 
     model: str
     gpus: tuple[int, ...]
@@ -73,14 +73,14 @@ def server_budget(server: Server, served: Iterable[Served], gpu: GPU, trtllm: st
     `trtllm` is the image's, from which the path of an LLM follows; without it an LLM is taken to have two processes.
     """
     models = tuple(served)
-    fixed = tuple(_share(one, server, trtllm) for one in models)
+    fixed = tuple(_share(model, server, trtllm) for model in models)
     before = ServerBudget(server=server.name, gpus=server.gpus, usable_mib=gpu.usable_mib, shares=fixed)
-    shares = tuple(_fill(one, share, before.left_mib, trtllm) for one, share in zip(models, fixed, strict=True))
+    shares = tuple(_fill(model, share, before.left_mib, trtllm) for model, share in zip(models, fixed, strict=True))
     return ServerBudget(server=server.name, gpus=server.gpus, usable_mib=gpu.usable_mib, shares=shares)
 
 
 def pages_context(served: Served) -> bool:
-    """Whether an engine's context attention may read its cache in pages, which reuse and chunked context live on.
+    """True if an engine's context attention may read its cache in pages, which reuse and chunked context live on.
 
     TensorRT-LLM refuses it for an int8 cache, and for an fp8 cache unless its attention runs in fp8 too, which it does
     under per-tensor fp8, W4A8 AWQ and NVFP4 weights only (attentionOp.cpp, builder.py).
@@ -90,7 +90,7 @@ def pages_context(served: Served) -> bool:
 
 
 def reuses_blocks(served: Served, trtllm: str = "") -> bool:
-    """Whether finished sequences stay in the key/value cache for the next one with the same beginning."""
+    """True if finished sequences stay in the key/value cache for the next one with the same beginning."""
     model = served.model
     if not isinstance(model, LLM):
         return False
@@ -102,7 +102,7 @@ def reuses_blocks(served: Served, trtllm: str = "") -> bool:
 
 
 def is_compiled(served: Served, trtllm: str) -> bool:
-    """Whether a model is served as a TensorRT engine under this TensorRT-LLM."""
+    """True if a model is served as a TensorRT engine under this TensorRT-LLM."""
     if served.model.path == "engine":
         return served.architecture.engine and at_least(ENGINE_ENDS_WITH, trtllm or ENGINE_ENDS_WITH)
     return bool(trtllm) and choose_path(served.model.path, served.architecture, trtllm).path == "engine"
@@ -146,7 +146,7 @@ def _llm_share(served: Served, model: LLM, ways: Ways, server: Server, trtllm: s
 
 
 def _workspace_mib(served: Served, model: LLM, ways: Ways) -> int:
-    """Activations, logits of every row the target scores (drafted ones and beams too), and the adapters' cache."""
+    """MiB of activations, of logits of every row the target scores (drafted, beams too) and of the adapters' cache."""
     rows = model.max_batch_size * (1 + drafted_tokens(speculative_of(served))) * max(model.engine.max_beam_width, 1)
     workspace = memory.llm_workspace_mib(
         served.shape, max_num_tokens=model.max_num_tokens, max_batch_size=rows, tensor_parallel=ways.tensor
@@ -155,7 +155,7 @@ def _workspace_mib(served: Served, model: LLM, ways: Ways) -> int:
 
 
 def _draft_mib(served: Served, model: LLM, ways: Ways) -> int:
-    """Activations, logits and runtime of the draft's own engine, built for as many tokens and rows as the target's."""
+    """MiB of activations, logits and runtime of the draft's own engine, built for the target's tokens and rows."""
     if not served.draft:
         return 0
     return memory.llm_workspace_mib(
@@ -169,15 +169,15 @@ def _draft_mib(served: Served, model: LLM, ways: Ways) -> int:
 def host_mib(server: Server, served: Iterable[Served]) -> int:
     """MiB of host memory a server pins for key/value blocks and adapters, all ranks together."""
     total = 0
-    for one in served:
-        if isinstance(one.model, LLM):
-            adapters = one.model.lora.host_mib if one.model.lora else 0
-            total += (one.model.kv_cache.host_mib + adapters) * ways_of(server, one.model).world
+    for known in served:
+        if isinstance(known.model, LLM):
+            adapters = known.model.lora.host_mib if known.model.lora else 0
+            total += (known.model.kv_cache.host_mib + adapters) * ways_of(server, known.model).world
     return total
 
 
 def _fill(served: Served, share: Share, left_mib: int, trtllm: str) -> Share:
-    """The same share with its key/value cache grown into `left_mib`, where it asked for what is left."""
+    """The model's share with its key/value cache grown into `left_mib`, where it asked for what is left."""
     model = served.model
     if not isinstance(model, LLM) or model.kv_cache.tokens is not None or left_mib <= 0:
         return share

@@ -67,7 +67,7 @@ def _first(numbers: Mapping[str, Any], keys: tuple[str, ...]) -> int:
 
 
 def _stored_as(quantization: Mapping[str, Any], where: str) -> str:
-    """How the weights are stored, as the planner calls it; empty for plain numbers."""
+    """The planner's name for how the weights are stored; empty for plain numbers."""
     method = str(quantization.get("quant_method") or "")
     word = str(quantization.get("quant_algo") or "") if method == "modelopt" else method
     if word in ("", *STORED_AS):

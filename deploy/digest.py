@@ -14,6 +14,6 @@ PREFIX = "plan-"
 
 def digest(slices: Iterable[Slice]) -> str:
     """`plan-` and 16 hex digits over all slices, whatever their order."""
-    content = sorted((one.host, one.to_json()) for one in slices)
+    content = sorted((slice_.host, slice_.to_json()) for slice_ in slices)
     text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return PREFIX + hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -43,7 +43,7 @@ class Refusal(DeployError):  # type: ignore[misc]  # pyinfra carries no types
         return "\n".join([self.problem, *(f"  {name:<{width}}  {text}" for name, text in rows)])
 
     def to_json(self) -> dict[str, object]:
-        """The same parts for programs."""
+        """The refusal's parts as plain values, for programs."""
         return {
             "kind": self.kind,
             "problem": self.problem,
@@ -70,8 +70,8 @@ class Refusals(Refusal):
 
 def refuse_all(problems: Iterable[Refusal]) -> None:
     """Nothing when there is no problem; otherwise raises the one Refusal, or all of them as one report."""
-    found = tuple(problems)
-    if len(found) == 1:
-        raise found[0]
-    if found:
-        raise Refusals(found)
+    refusals = tuple(problems)
+    if len(refusals) == 1:
+        raise refusals[0]
+    if refusals:
+        raise Refusals(refusals)

@@ -86,12 +86,12 @@ def all_weights_of(served: Served) -> tuple[WeightsSlice, ...]:
 
 
 def weights_path(weights: WeightsSlice) -> str:
-    """Where the files lie, on the host and inside the container alike."""
+    """The directory of the files, on the host and inside the container alike."""
     return f"{WEIGHTS}/{weights.model}/{weights.revision}"
 
 
 def calibration_path(digest: str) -> str:
-    """Where calibration texts lie on the host that builds."""
+    """The directory of calibration texts on the host that builds."""
     return f"{CALIBRATION}/{digest}"
 
 
@@ -102,7 +102,7 @@ def disk_needed_mib(image: ImageSlice, weights: Iterable[WeightsSlice], engines:
     """
     built = tuple(engines)
     scratch = max((scratch for _size, scratch in built), default=0)
-    files = sum(one.size_mib for one in weights) + sum(size for size, _scratch in built)
+    files = sum(model_files.size_mib for model_files in weights) + sum(size for size, _scratch in built)
     return IMAGE_UNPACK_FACTOR * image.size_mib + files + scratch + HEADROOM_MIB
 
 
@@ -140,7 +140,10 @@ def _slice(
 
 
 def _adapter(served: Served, lora: LoRA, adapter: Adapter) -> WeightsSlice:
-    """Shape: 2 matrices of rank x hidden in 16 bit for each module of each layer; a little more where it is wider."""
+    """The files of one adapter.
+
+    Shape: 2 matrices of rank x hidden in 16 bit for each module of each layer; a little more where it is wider.
+    """
     size = 4 * lora.max_rank * served.shape.hidden * len(lora.target_modules) * served.shape.layers
     return _slice(
         served,

@@ -55,7 +55,7 @@ class Fit:
 
 @dataclass(frozen=True, kw_only=True)
 class Wish:
-    """What an LLM is to be fitted with; empty and 0 leave the inventory's default. `gpus` splits it over as many."""
+    """The settings an LLM is to be fitted with; empty and 0 leave the default. `gpus` splits it over as many."""
 
     gpus: int = 1
     path: str = ""
@@ -121,8 +121,8 @@ def fit_of(
         engine_trust=EngineTrust(key="keys/engines"),
     )
     plan = make_plan(Fleet((host,)), surroundings)
-    served = [one for one in (serve(model, surroundings) for model in server.models) if one]
-    llm = next((one for one in served if isinstance(one.model, LLM)), None)
+    served = [known for known in (serve(model, surroundings) for model in server.models) if known]
+    llm = next((known for known in served if isinstance(known.model, LLM)), None)
     if llm is None:
         return Fit(plan=plan, llm="", cache_tokens=0, users={})
     trtllm = plan.slices[0].image.trtllm
@@ -142,7 +142,7 @@ def _without_judging(model: Model) -> Model:
 
 def _tokens_left(server: Server, served: list[Served], gpu: str, length: int, trtllm: str) -> int:
     """Tokens the cache could hold if the LLM had to take prompts of `length`."""
-    resized = [replace(one, model=_for_prompts(one, one.model, length)) for one in served]
+    resized = [replace(known, model=_for_prompts(known, known.model, length)) for known in served]
     budget = server_budget(server, resized, GPUS[gpu], trtllm)
     share = next(share for share in budget.shares if share.kv_bytes_per_token)
     return memory.kv_tokens_in(budget.left_mib + share.memory.kv_cache_mib, share.kv_bytes_per_token)

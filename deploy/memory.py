@@ -90,7 +90,7 @@ def weights_bytes(shape: Checkpoint, precision: str) -> int:
 
 
 def split_bytes(shape: Checkpoint, size_bytes: int, tensor_parallel: int, pipeline_parallel: int) -> int:
-    """The share of the fullest GPU: every tensor cut `tensor_parallel` ways, whole layers to each pipeline stage.
+    """Bytes on the fullest GPU: every tensor cut `tensor_parallel` ways, whole layers to each pipeline stage.
 
     Shape:   a stage has at most ceil(layers / pipeline) layers; the first holds the table, the last the head. What
              every GPU of a tensor-parallel group holds whole is added to its share.

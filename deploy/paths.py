@@ -73,13 +73,13 @@ def _pytorch_path(asked: str, architecture: Architecture, trtllm: str) -> Choice
 
 
 def has_pytorch(architecture: Architecture, trtllm: str) -> bool:
-    """Whether this TensorRT-LLM's PyTorch backend serves this architecture."""
+    """True if this TensorRT-LLM's PyTorch backend serves this architecture."""
     since = architecture.pytorch_since
     return bool(since and trtllm) and at_least(trtllm, since)
 
 
 def has_engine(architecture: Architecture, trtllm: str) -> bool:
-    """Whether this TensorRT-LLM builds engines of this architecture."""
+    """True if this TensorRT-LLM builds engines of this architecture."""
     first = architecture.engine_since or "0"
     return architecture.engine and bool(trtllm) and at_least(ENGINE_ENDS_WITH, trtllm) and at_least(trtllm, first)
 

@@ -28,7 +28,7 @@ from deploy.waves import waves
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What every host is to become, in which order, under one digest."""
+    """All that every host is to become, in which order, under one digest."""
 
     slices: tuple[Slice, ...]
     waves: tuple[tuple[str, ...], ...]
@@ -40,26 +40,26 @@ class Plan:
     @property
     def hosts(self) -> tuple[str, ...]:
         """The names of all hosts, sorted."""
-        return tuple(one.host for one in self.slices)
+        return tuple(slice_.host for slice_ in self.slices)
 
     def for_host(self, name: str) -> Slice:
         """The slice of one host."""
-        return next(one for one in self.slices if one.host == name)
+        return next(slice_ for slice_ in self.slices if slice_.host == name)
 
     def only(self, names: Iterable[str]) -> Plan:
-        """The same plan and digest, seen from some of its hosts (`--limit`)."""
+        """This plan with some of its hosts only (`--limit`); the digest stays that of the whole."""
         wanted = set(names)
         kept = (tuple(name for name in wave if name in wanted) for wave in self.waves)
-        slices = tuple(one for one in self.slices if one.host in wanted)
+        slices = tuple(slice_ for slice_ in self.slices if slice_.host in wanted)
         return replace(self, slices=slices, waves=tuple(wave for wave in kept if wave))
 
     @property
     def engines(self) -> tuple[EngineSlice, ...]:
         """Every engine of the fleet, each once."""
-        return distinct_engines(engine for one in self.slices for engine in one.engines)
+        return distinct_engines(engine for slice_ in self.slices for engine in slice_.engines)
 
     def engine_json(self, engine: EngineSlice) -> dict[str, object]:
-        """One engine for programs: its name, why it is built, and the commands as a person would type them."""
+        """The engine as plain values: its name, why it is built, and the commands as a person would type them."""
         return {
             "model": engine.model,
             "fingerprint": engine.fingerprint,
@@ -67,7 +67,11 @@ class Plan:
             "change": self.changes.get(engine.fingerprint, ""),
             "flags_row": engine.flags_row,
             "commands": [step.line for step in engine.steps],
-            "hosts": [one.host for one in self.slices if engine.path in {each.path for each in one.engines}],
+            "hosts": [
+                slice_.host
+                for slice_ in self.slices
+                if engine.path in {own_engine.path for own_engine in slice_.engines}
+            ],
         }
 
     def to_json(self) -> dict[str, object]:
@@ -76,8 +80,8 @@ class Plan:
             "digest": self.digest,
             "waves": [list(wave) for wave in self.waves],
             "warnings": list(self.warnings),
-            "engines": [self.engine_json(one) for one in self.engines],
-            "hosts": {one.host: one.to_json() for one in self.slices},
+            "engines": [self.engine_json(engine) for engine in self.engines],
+            "hosts": {slice_.host: slice_.to_json() for slice_ in self.slices},
         }
 
 
@@ -88,11 +92,11 @@ def make_plan(fleet: Fleet, surroundings: Surroundings) -> Plan:
     """
     refuse_all(judge(fleet, surroundings))
     slices = farmed(tuple(host_slice(host, surroundings) for host in fleet.hosts))
-    engines = distinct_engines(engine for one in slices for engine in one.engines)
+    engines = distinct_engines(engine for slice_ in slices for engine in slice_.engines)
     plan = Plan(
         slices=slices,
         changes={engine.fingerprint: why_built(engine, surroundings.engines) for engine in engines},
-        waves=waves((one.host for one in slices), fleet.rollout),
+        waves=waves((slice_.host for slice_ in slices), fleet.rollout),
         digest=digest(slices),
         warnings=(*notices(fleet, surroundings), *unjudged_notices(engines)),
     )
@@ -106,15 +110,15 @@ def newly_unjudged(slices: Iterable[Slice], surroundings: Surroundings) -> list[
     An engine that an earlier version signed stays: it is neither built nor judged again.
     """
     signed = {record.fingerprint for record in surroundings.engines}
-    found = [
-        (one.host, undeclared(model.name, model_at(server.name, model.name, "replay")))
-        for one in slices
-        for server in one.servers
+    refusals = [
+        (slice_.host, undeclared(model.name, model_at(server.name, model.name, "replay")))
+        for slice_ in slices
+        for server in slice_.servers
         for model in server.models
         for engine in model.engines
         if engine.says_nothing_of_judging and engine.fingerprint not in signed
     ]
-    return together(found)
+    return together(refusals)
 
 
 def unjudged_notices(engines: Iterable[EngineSlice]) -> Iterator[str]:
@@ -130,7 +134,7 @@ def unjudged_notices(engines: Iterable[EngineSlice]) -> Iterator[str]:
 
 
 def host_slice(host: Host, surroundings: Surroundings) -> Slice:
-    """One host decided. Its inventory has been judged: what is unknown here is a mistake of ours."""
+    """All that is decided for one host. Its inventory has been judged: what is unknown here is a mistake of ours."""
     row = release_row(host.release)
     assert row is not None, "an unknown release passed the checks"
     image, gpu = image_of(host, row), GPUS[host.machine.gpu]
@@ -157,7 +161,7 @@ def host_slice(host: Host, surroundings: Surroundings) -> Slice:
         image=image,
         weights=weights,
         servers=servers,
-        disk_needed_mib=disk_needed_mib(image, weights, ((one.size_mib, one.scratch_mib) for one in engines)),
+        disk_needed_mib=disk_needed_mib(image, weights, ((engine.size_mib, engine.scratch_mib) for engine in engines)),
         engines=engines,
         engine_store=host.engine_store,
         engine_trust=host.engine_trust,
@@ -182,12 +186,12 @@ def driver_slice(host: Host, floor: str) -> DriverSlice:
 
 def distinct(weights: Iterable[WeightsSlice]) -> tuple[WeightsSlice, ...]:
     """Each set of files once, in order: two servers may serve the same model."""
-    return tuple({(one.model, one.revision): one for one in weights}.values())
+    return tuple({(files.model, files.revision): files for files in weights}.values())
 
 
 def distinct_engines(engines: Iterable[EngineSlice]) -> tuple[EngineSlice, ...]:
     """Each engine once, in order: two servers may serve the same model."""
-    return tuple({one.path: one for one in engines}.values())
+    return tuple({engine.path: engine for engine in engines}.values())
 
 
 def unexpected(plan: Plan, expected: str) -> list[Refusal]:

@@ -56,7 +56,7 @@ class Command:
 
     @property
     def line(self) -> str:
-        """The same as one line of shell."""
+        """The command as one line of shell."""
         fed = f"printf %s {shlex.quote(self.stdin)} | " if self.stdin else ""
         return fed + shlex.join(self.argv)
 
@@ -105,7 +105,10 @@ def is_loopback(address: str) -> bool:
 
 
 def _generation(model: ModelSlice, text: str) -> Question:
-    """The two paths of an LLM differ in the names of what they take. One that is not decoupled cannot stream."""
+    """The question that puts `text` to an LLM.
+
+    The two paths differ in the names of what they take. An LLM that is not decoupled cannot stream.
+    """
     prompt = HARMONY.format(text) if model.architecture.startswith("GptOss") else text
     if model.path == "engine":
         options: dict[str, object] = {"max_tokens": ANSWER_TOKENS, "stream": True}

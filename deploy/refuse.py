@@ -24,11 +24,11 @@ def refuse(kind: str, problem: str, *, where: str, seen: str, wanted: str, attem
     )
 
 
-def together(found: Iterable[tuple[str, Refusal]]) -> list[Refusal]:
+def together(refusals: Iterable[tuple[str, Refusal]]) -> list[Refusal]:
     """The refusals of all hosts, each one once, in order of first appearance; `where` then names its hosts."""
     hosts: dict[tuple[str, str, str], list[str]] = {}
     first: dict[tuple[str, str, str], Refusal] = {}
-    for host, refusal in found:
+    for host, refusal in refusals:
         key = (refusal.kind, refusal.problem, str(refusal))
         first.setdefault(key, refusal)
         names = hosts.setdefault(key, [])

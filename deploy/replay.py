@@ -21,7 +21,7 @@ STATE = "the engine is built and not signed, so no server loads it; what serves 
 
 @dataclass(frozen=True)
 class Answer:
-    """What was answered to one prompt. `kind` is prompt, or task where a regular expression judges it."""
+    """The answer to one prompt. `kind` is prompt, or task where a regular expression judges it."""
 
     prompt: str
     tokens: tuple[int, ...] = ()
@@ -71,7 +71,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Everything compared, and what was wanted of it."""
+    """Everything compared, and the shares that have to be equal or met."""
 
     compared: tuple[Compared, ...]
     tasks: tuple[Task, ...]
@@ -136,7 +136,7 @@ def tasks(text: str) -> list[tuple[str, str]]:
 
 
 def regression(engine: str, verdict: Verdict) -> Refusal:
-    """Why an engine is not signed: the shares, and the prompts that part first."""
+    """The refusal to sign an engine: the shares, and the prompts that part first."""
     parted = [pair for pair in verdict.compared if pair.first_difference is not None]
     worst = sorted(parted, key=lambda pair: pair.first_difference or 0)[:SHOWN]
     unmet = [task for task in verdict.tasks if not task.is_met][:SHOWN]

@@ -43,47 +43,49 @@ def plan_report(plan: Plan) -> Group:
 def same_slices(slices: Iterable[Slice]) -> list[list[Slice]]:
     """The slices in groups that differ in nothing but the host's name."""
     groups: dict[str, list[Slice]] = {}
-    for one in slices:
-        groups.setdefault(repr(replace(one, host="")), []).append(one)
+    for slice_ in slices:
+        groups.setdefault(repr(replace(slice_, host="")), []).append(slice_)
     return list(groups.values())
 
 
 def _host(alike: list[Slice], changes: dict[str, str]) -> Iterator[RenderableType]:
-    one = alike[0]
+    slice_ = alike[0]
     names = alike[0].host if len(alike) == 1 else f"{alike[0].host} … {alike[-1].host} ({len(alike)} hosts)"
-    card = GPUS[one.machine.gpu]
-    cut = f", each cut into {' + '.join(one.mig)}" if one.mig else ""
-    yield Text(f"{names}   {one.machine.gpus} x {card.title} (SM {one.sm}){cut}, {one.machine.os}", style="bold")
-    yield _installed(one)
-    for server in one.servers:
+    card = GPUS[slice_.machine.gpu]
+    cut = f", each cut into {' + '.join(slice_.mig)}" if slice_.mig else ""
+    yield Text(
+        f"{names}   {slice_.machine.gpus} x {card.title} (SM {slice_.sm}){cut}, {slice_.machine.os}", style="bold"
+    )
+    yield _installed(slice_)
+    for server in slice_.servers:
         yield Text(f"server {server.name}  triton@{server.name}.service", style="bold")
         yield _served(server)
         for gpu in server.gpus:
-            yield memory_bar(server, gpu, one)
-        yield memory_table(server, one)
+            yield memory_bar(server, gpu, slice_)
+        yield memory_table(server, slice_)
         llms = llm_table(server)
         if llms:
             yield llms
-    yield from engines_report(one, changes)
+    yield from engines_report(slice_, changes)
     yield Text("")
 
 
-def _installed(one: Slice) -> Table:
+def _installed(slice_: Slice) -> Table:
     table = Table(show_header=False, box=None, pad_edge=False)
-    driver, image = one.driver, one.image
+    driver, image = slice_.driver, slice_.image
     origin = {"canonical": "Canonical's signed modules", "nvidia": "NVIDIA's repository"}[driver.source]
     managed = f"branch {driver.branch}{f', {driver.version}' if driver.version else ''}, {origin}"
     table.add_row("driver", f"{managed if driver.manage else 'verified, never touched'}; at least {driver.floor}")
-    table.add_row("docker", f"{one.docker.source}, container toolkit {one.toolkit_version}")
+    table.add_row("docker", f"{slice_.docker.source}, container toolkit {slice_.toolkit_version}")
     pinned = image.digest[:19] + "…" if image.digest else "by tag, not pinned"
     table.add_row("image", f"{image.reference} ({pinned}), {image.size_mib:,} MiB to pull")
     versions = f"Triton {image.triton_core}, TensorRT-LLM {image.trtllm or 'none'}, CUDA {image.cuda}"
     repaired = f"; repaired on the host: {', '.join(image.repairs)}" if image.repairs else ""
     table.add_row("", versions + repaired)
-    for weights in one.weights:
+    for weights in slice_.weights:
         source = f"{weights.repository} @ {weights.revision[:12]}" if weights.repository else weights.directory
         table.add_row("weights", f"{source}, {weights.size_mib:,} MiB, fetched on the {weights.fetch_on}")
-    table.add_row("disk", f"{one.disk_needed_mib:,} MiB needed")
+    table.add_row("disk", f"{slice_.disk_needed_mib:,} MiB needed")
     return table
 
 
@@ -98,7 +100,7 @@ def _served(server: ServerSlice) -> Table:
     return table
 
 
-def memory_parts(server: ServerSlice, gpu: int, one: Slice) -> dict[str, int]:
+def memory_parts(server: ServerSlice, gpu: int, slice_: Slice) -> dict[str, int]:
     """MiB of one GPU by what they are for, in the order of the bar; they add up to what CUDA can use."""
     models = [model for model in server.models if gpu in gpus_of(model, server)]
     parts = {
@@ -108,45 +110,45 @@ def memory_parts(server: ServerSlice, gpu: int, one: Slice) -> dict[str, int]:
         "key/value cache": sum(model.memory.kv_cache_mib for model in models),
         "reserve": memory.RESERVE_MIB,
     }
-    return parts | {"free": card_of(gpu, one).usable_mib - sum(parts.values())}
+    return parts | {"free": card_of(gpu, slice_).usable_mib - sum(parts.values())}
 
 
-def card_of(gpu: int, one: Slice) -> GPU:
+def card_of(gpu: int, slice_: Slice) -> GPU:
     """The card behind a server's GPU number, or the MIG instance, as a card of its MiB."""
-    card = GPUS[one.machine.gpu]
-    if not one.mig:
+    card = GPUS[slice_.machine.gpu]
+    if not slice_.mig:
         return card
-    cut = PROFILES[card.name, one.mig[gpu % len(one.mig)]]
+    cut = PROFILES[card.name, slice_.mig[gpu % len(slice_.mig)]]
     return replace(card, total_mib=cut.total_mib, reserved_mib=cut.reserved_mib)
 
 
 def gpus_of(model: ModelSlice, server: ServerSlice) -> tuple[int, ...]:
-    """Where a model's memory lies: an LLM on every GPU of its server, an encoder on the first, or nowhere."""
+    """The GPUs a model's memory lies on: of an LLM every one of its server, of an encoder the first, or none."""
     if model.kind == "llm":
         return server.gpus
     return server.gpus[:1] if model.memory.total_mib else ()
 
 
-def memory_bar(server: ServerSlice, gpu: int, one: Slice) -> Text:
+def memory_bar(server: ServerSlice, gpu: int, slice_: Slice) -> Text:
     """One GPU as a bar, one character for each kind of use, and its legend."""
-    parts = memory_parts(server, gpu, one)
+    parts = memory_parts(server, gpu, slice_)
     usable = sum(parts.values())
-    cut = len(one.mig)
-    label = f"GPU {gpu // cut}, instance {gpu % cut} ({one.mig[gpu % cut]})\n       " if cut else f"GPU {gpu}  "
+    cut = len(slice_.mig)
+    label = f"GPU {gpu // cut}, instance {gpu % cut} ({slice_.mig[gpu % cut]})\n       " if cut else f"GPU {gpu}  "
     text, drawn, counted = Text(label), 0, 0
     for (_name, mark, style), size in zip(PARTS, parts.values(), strict=True):
         counted += size
         width = round(BAR_WIDTH * counted / usable) - drawn
         text.append(mark * width, style)
         drawn += width
-    text.append(f"  {usable:,} MiB usable of {card_of(gpu, one).total_mib:,}\n       ")
+    text.append(f"  {usable:,} MiB usable of {card_of(gpu, slice_).total_mib:,}\n       ")
     for (name, mark, style), size in zip(PARTS, parts.values(), strict=True):
         text.append(f" {mark} ", style)
         text.append(f"{name} {size:,} ")
     return text
 
 
-def memory_table(server: ServerSlice, one: Slice) -> Table:
+def memory_table(server: ServerSlice, slice_: Slice) -> Table:
     """MiB of every model on each GPU it runs on, and the tokens of its cache."""
     table = Table(box=None, pad_edge=False)
     table.add_column("MiB on each GPU")
@@ -166,15 +168,19 @@ def _waves(plan: Plan) -> Text:
     return Text("\n".join(lines))
 
 
-def fit_report(found: Fit) -> Group:
-    """What fits on one card, and for how many users."""
-    one = found.plan.slices[0]
-    server = one.servers[0]
+def fit_report(fitted: Fit) -> Group:
+    """The tokens that fit on one card, and the users by length of a sequence."""
+    slice_ = fitted.plan.slices[0]
+    server = slice_.servers[0]
     table = Table(box=None, pad_edge=False)
     table.add_column("tokens of one sequence", justify="right")
     table.add_column("at once", justify="right")
-    for length, count in found.users.items():
+    for length, count in fitted.users.items():
         table.add_row(f"{length:,}", f"{count:,}")
-    left = Text(f"{found.llm}: the cache can hold {found.cache_tokens:,} tokens" if found.llm else "no LLM, no cache")
+    left = Text(
+        f"{fitted.llm}: the cache can hold {fitted.cache_tokens:,} tokens" if fitted.llm else "no LLM, no cache"
+    )
     split = [Text(f"split over {len(server.gpus)} GPUs; this is each of them")] if len(server.gpus) > 1 else []
-    return Group(*split, memory_bar(server, 0, one), memory_table(server, one), left, *([table] if found.llm else []))
+    return Group(
+        *split, memory_bar(server, 0, slice_), memory_table(server, slice_), left, *([table] if fitted.llm else [])
+    )

@@ -11,9 +11,9 @@ from rich.text import Text
 from deploy.slice import BuildStep, EngineSlice, ModelSlice, ServerSlice, Slice
 
 
-def engines_report(one: Slice, changes: dict[str, str]) -> Iterator[RenderableType]:
+def engines_report(slice_: Slice, changes: dict[str, str]) -> Iterator[RenderableType]:
     """Every engine of a host: a heading, a few facts, and the commands with one flag a line."""
-    for engine in one.engines:
+    for engine in slice_.engines:
         yield Text(f"engine {engine.model}  {engine.fingerprint}", style="bold")
         yield _facts(engine, changes.get(engine.fingerprint, ""))
         for step in engine.steps:

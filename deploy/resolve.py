@@ -43,7 +43,7 @@ class Served:
 
     @property
     def is_encoder(self) -> bool:
-        """Whether this is an embedder or a reranker."""
+        """True if this is an embedder or a reranker."""
         return isinstance(self.model, Encoder)
 
     @property
@@ -62,7 +62,7 @@ class Served:
 
 @dataclass(frozen=True, kw_only=True)
 class Ways:
-    """How a model is split: `tensor` x `pipeline` GPUs; `expert` divides `tensor`, 0 leaves it to the release."""
+    """The split of a model: `tensor` x `pipeline` GPUs; `expert` divides `tensor`, 0 leaves it to the release."""
 
     tensor: int
     pipeline: int = 1
@@ -70,12 +70,12 @@ class Ways:
 
     @property
     def world(self) -> int:
-        """GPUs, and ranks."""
+        """GPUs a model is split over; as many ranks."""
         return self.tensor * self.pipeline
 
 
 def ways_of(server: Server, model: Model) -> Ways:
-    """How a model is split over the GPUs of its server; an encoder is not."""
+    """The ways a model is split over the GPUs of its server; an encoder is not."""
     if not isinstance(model, LLM):
         return Ways(tensor=1)
     asked = model.parallel
@@ -84,7 +84,7 @@ def ways_of(server: Server, model: Model) -> Ways:
 
 
 def gpu_of(host: Host, server: Server) -> GPU | None:
-    """What a server computes on: the declared card, or the tightest MIG instance among its own, as a card of its MiB.
+    """The card a server computes on: the declared one, or its tightest MIG instance as a card of that many MiB.
 
     None where the card, or a profile of it, is unknown. Instances are numbered as the driver does, larger first.
     """
@@ -101,7 +101,7 @@ def gpu_of(host: Host, server: Server) -> GPU | None:
 
 
 def precision_of(served: Served) -> str:
-    """How the weights are held while serving: as asked, else as they are stored."""
+    """The precision of the weights while serving: as asked, else as they are stored."""
     model = served.model
     if not isinstance(model, LLM):
         return model.dtype
@@ -109,7 +109,7 @@ def precision_of(served: Served) -> str:
 
 
 def kv_dtype_of(served: Served) -> str:
-    """What the key/value cache holds; `auto` is 16 bit, as the planner counts it. Empty for an encoder."""
+    """The type of numbers in the key/value cache; `auto` is 16 bit, as the planner counts it. Empty for an encoder."""
     if not isinstance(served.model, LLM):
         return ""
     return "bfloat16" if served.model.kv_cache.dtype == "auto" else served.model.kv_cache.dtype
@@ -117,13 +117,13 @@ def kv_dtype_of(served: Served) -> str:
 
 def sources_of(model: Model) -> list[tuple[str, Weights]]:
     """Every set of files a model brings, with its place inside the model: its own, a draft's or head's, adapters'."""
-    found = [("weights", model.weights)]
+    sources = [("weights", model.weights)]
     if isinstance(model, LLM):
         if model.speculative and not isinstance(model.speculative, Lookahead):
-            found.append(("speculative.weights", model.speculative.weights))
+            sources.append(("speculative.weights", model.speculative.weights))
         adapters = model.lora.adapters if model.lora else ()
-        found += [(f'lora.adapters["{one.name}"].weights', one.weights) for one in adapters]
-    return found
+        sources += [(f'lora.adapters["{adapter.name}"].weights', adapter.weights) for adapter in adapters]
+    return sources
 
 
 def shape_of(model: Model | Draft) -> Checkpoint | None:

@@ -20,7 +20,7 @@ from deploy.surroundings import Surroundings
 
 
 def server_slice(server: Server, host: Host, image: ImageSlice, surroundings: Surroundings) -> ServerSlice:
-    """One server with its models in load order.
+    """The server with its models in load order.
 
     Encoders first, then LLMs, last the one whose cache takes what is left.
     """
@@ -29,8 +29,8 @@ def server_slice(server: Server, host: Host, image: ImageSlice, surroundings: Su
     assert gpu, "an unknown MIG profile passed the checks"
     budget = server_budget(server, served, gpu, image.trtllm)
     models = tuple(
-        model_slice(one, share, server, host, image, surroundings)
-        for one, share in zip(served, budget.shares, strict=True)
+        model_slice(model, share, server, host, image, surroundings)
+        for model, share in zip(served, budget.shares, strict=True)
     )
     return ServerSlice(
         name=server.name,
@@ -55,7 +55,7 @@ def server_slice(server: Server, host: Host, image: ImageSlice, surroundings: Su
 def model_slice(
     served: Served, share: Share, server: Server, host: Host, image: ImageSlice, surroundings: Surroundings
 ) -> ModelSlice:
-    """One model decided. An LLM has no queue delay in Triton: its engine batches what runs."""
+    """All that is decided for one model. An LLM has no queue delay in Triton: its engine batches what runs."""
     model, weights = served.model, weights_of(served)
     choice = choose_path(model.path, served.architecture, image.trtllm)
     generates, compiled = isinstance(model, LLM), choice.path == "engine"

@@ -23,7 +23,7 @@ DTYPES = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}
 
 
 def settings_of(served: Served, share: Share, path: str) -> dict[str, object]:
-    """What the backend of `served` is told; `path` is the directory of its weights."""
+    """The settings of the backend that serves the model; `path` is the directory of its weights."""
     if isinstance(served.model, LLM):
         return llm_settings(served, served.model, share, path)
     return dict(encoder_settings(served, served.model, share, path))
@@ -52,7 +52,7 @@ def llm_settings(served: Served, model: LLM, share: Share, path: str) -> dict[st
 
 
 def parallel_settings(served: Served, model: LLM, share: Share) -> dict[str, object]:
-    """How the model is split; experts are, unless the inventory says otherwise, split among all and never cut."""
+    """The settings that split the model; experts, unless the inventory says otherwise, among all and never cut."""
     pipeline = max(model.parallel.pipeline, 1)
     tensor = model.parallel.tensor or len(share.gpus) // pipeline
     settings: dict[str, object] = {"tensor_parallel_size": tensor}

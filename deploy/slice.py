@@ -68,13 +68,13 @@ class BuildStep:
 
     @property
     def line(self) -> str:
-        """As a person would type it."""
+        """The command as a person would type it."""
         return shlex.join(self.argv)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReplaySlice:
-    """What an engine has to answer before it is signed; paths are of the control machine."""
+    """The questions and answers an engine is judged by before it is signed; paths are of the control machine."""
 
     prompts: str
     answers: str
@@ -135,7 +135,7 @@ class EngineSlice:
 
     @property
     def world_size(self) -> int:
-        """Ranks, one engine file each."""
+        """Number of ranks, one engine file each."""
         return self.tensor * self.pipeline
 
 
