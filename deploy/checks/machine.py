@@ -19,6 +19,7 @@ def machine_problems(host: Host) -> Iterator[Refusal]:
     """A refusal for each mistake in the declared machine and in what is installed straight on it."""
     yield from _system(host)
     yield from _gpu(host)
+    yield from _sizes(host)
     yield from _docker(host)
     yield from _secure_boot(host)
     if host.machine.data_disk:
@@ -47,7 +48,7 @@ def _system(host: Host) -> Iterator[Refusal]:
 
 
 def _gpu(host: Host) -> Iterator[Refusal]:
-    name, count, row = host.machine.gpu, host.machine.gpus, GPUS.get(host.machine.gpu)
+    name, row = host.machine.gpu, GPUS.get(host.machine.gpu)
     if "mig" in name.lower():
         card = nearest(name.lower().split("-mig")[0], X86) or X86[0]
         profile = nearest(name.lower().rpartition("mig-")[2], [row.name for row in profiles_of(card)])
@@ -77,6 +78,10 @@ def _gpu(host: Host) -> Iterator[Refusal]:
             wanted="a card of an x86_64 machine",
             attempt=offer(name, X86),
         )
+
+
+def _sizes(host: Host) -> Iterator[Refusal]:
+    count = host.machine.gpus
     if count < 1:
         yield refuse(
             "no-gpus",
