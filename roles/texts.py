@@ -19,7 +19,7 @@ from roles.steps import write
 
 HERE = Path(__file__).resolve().parents[1]
 UNREAD = "daemon-reload"
-"""In the answer of `Seen`: systemd holds one of these units as it was before its file changed."""
+"""In the answer of `TextsSeen`: systemd holds one of these units as it was before its file changed."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Text:
         return f"{hashlib.sha256(self.content.encode()).hexdigest()} {int(self.mode, 8):o} root"
 
 
-class Seen(FactBase[dict[str, str]]):
+class TextsSeen(FactBase[dict[str, str]]):
     """What each path holds, as `sha256 mode owner`; a path that is no regular file is absent from the answer.
 
     Of units also whether systemd has read them: a run that was killed before its `daemon-reload` leaves them right on

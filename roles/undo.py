@@ -27,7 +27,7 @@ from deploy.errors import Refusal
 from roles import connections
 from roles.places import SETTINGS, command, program, unit
 from roles.steps import Command, Reading, Refuse, step, write
-from roles.texts import Seen, Text, is_unit, put, shipped
+from roles.texts import Text, TextsSeen, is_unit, put, shipped
 
 PROGRAM = command("undo")
 UNIT = "enginehouse-undo.service"
@@ -63,13 +63,13 @@ def installed() -> OperationMeta:
         if is_missing:
             yield write(docker_back.path, docker_back.content, docker_back.mode)
 
-    reading = Reading(Seen, {"paths": (switch.path, docker_back.path)})
+    reading = Reading(TextsSeen, {"paths": (switch.path, docker_back.path)})
     return step(reading, decide, name="Undo | Install what takes changes back")
 
 
 def look(role: str, wanted: Sequence[Text]) -> Reading[dict[str, str]]:
     """The reading of a role's texts on a host, and of units that wait to be confirmed: what `put_watched` needs."""
-    return Reading(Seen, {"paths": (*(text.path for text in wanted), _kept(role))})
+    return Reading(TextsSeen, {"paths": (*(text.path for text in wanted), _kept(role))})
 
 
 def put_watched(role: str, wanted: Sequence[Text], seen: Mapping[str, str], *more: Command) -> Iterator[Command]:
@@ -83,9 +83,9 @@ def put_watched(role: str, wanted: Sequence[Text], seen: Mapping[str, str], *mor
         yield from commands
 
 
-def units_of(role: str, texts: Iterable[Text]) -> Watched:
+def units_of(role: str, texts: Iterable[Text]) -> WatchedChange:
     """The units of a role as a change that may shut us out."""
-    return Watched(
+    return WatchedChange(
         name=f"units-{role}",
         what=f"the changed units ({role})",
         paths=tuple(text.path for text in texts),
@@ -100,7 +100,7 @@ def _kept(role: str) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Watched:
+class WatchedChange:
     """One kind of change that may shut us out: the files it changes, and what to run once they are put back.
 
     `after` stand between double quotes: what `$(…)` in them says is that of the moment when the files are kept.
@@ -146,7 +146,7 @@ class Risk(PyinfraCommand):
     One that ends badly is taken back at once: there is nothing to confirm.
     """
 
-    def __init__(self, watched: Watched, command: str) -> None:
+    def __init__(self, watched: WatchedChange, command: str) -> None:
         super().__init__()
         self.watched, self.command, self.is_lost = watched, command, False
 
@@ -176,7 +176,7 @@ class Risk(PyinfraCommand):
 class Confirm(PyinfraCommand):
     """A new connection says that it got in; or this host fails with what was taken back, once it has been."""
 
-    def __init__(self, watched: Watched, risk: Risk | None = None) -> None:
+    def __init__(self, watched: WatchedChange, risk: Risk | None = None) -> None:
         super().__init__()
         self.watched, self.risk = watched, risk
 

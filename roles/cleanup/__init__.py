@@ -14,7 +14,7 @@ from pyinfra.api.command import StringCommand
 
 from deploy.slice import Slice
 from roles.cleanup.defaults import settings
-from roles.cleanup.facts import Spare
+from roles.cleanup.facts import SpareFiles
 from roles.cleanup.operations import kept, remove
 from roles.steps import Reading, step
 
@@ -33,4 +33,4 @@ def apply(mine: Slice) -> None:
         if spare:
             yield remove(arguments)
 
-    step(Reading(Spare, {"kept": arguments}), clean, name="Cleanup | Remove what nothing will ask for")
+    step(Reading(SpareFiles, {"kept": arguments}), clean, name="Cleanup | Remove what nothing will ask for")

@@ -9,7 +9,7 @@ from pyinfra.api import FactBase
 from roles.places import PROGRAMS, command
 
 
-class Spare(FactBase[list[str]]):
+class SpareFiles(FactBase[list[str]]):
     """One line per thing, as the host's own program tells it; a host without the program has nothing to spare."""
 
     default = list

@@ -21,7 +21,7 @@ from roles.steps import Reading, check, step
 def apply(mine: Slice) -> list[OperationMeta]:
     """The daemon runs with the merged settings, starts at boot and stays at its version. Returns the steps."""
     chosen = settings(host)
-    wanted = operations.Wanted.of(mine, chosen)
+    wanted = operations.WantedDocker.of(mine, chosen)
     look = Reading(DockerHost, {"repository": wanted.repository})
     known = step(look, lambda seen: operations.repository(seen, wanted), name="Docker | Know the repository")
     daemon = step(look, lambda seen: operations.daemon(seen, wanted), name="Docker | Merge daemon.json")

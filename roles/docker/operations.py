@@ -26,7 +26,7 @@ UNTOUCHED = "no package was installed by the docker role; its settings were not 
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wanted:
+class WantedDocker:
     """The slice's choices in the words of this role; `repository` is None for the distribution's own package."""
 
     repository: apt.Repository | None
@@ -38,7 +38,7 @@ class Wanted:
     extra: Mapping[str, Any]
 
     @classmethod
-    def of(cls, mine: Slice, chosen: Defaults) -> Wanted:
+    def of(cls, mine: Slice, chosen: Defaults) -> WantedDocker:
         """From one host's slice. A declared data disk is the big disk, unless the inventory names another place."""
         disk = mine.data_disk()
         from_docker = mine.docker.source == "docker"
@@ -65,20 +65,20 @@ def _repository(mine: Slice, chosen: Defaults) -> apt.Repository:
     ).mirrored(mine.mirrors.docker)
 
 
-def repository(seen: Seen, wanted: Wanted) -> Iterator[Command]:
+def repository(seen: Seen, wanted: WantedDocker) -> Iterator[Command]:
     """Commands that make Docker's repository known; nothing for the distribution's package."""
     if wanted.repository:
         yield from wanted.repository.missing(seen)
 
 
-def packages(seen: Seen, wanted: Wanted) -> Iterator[Command]:
+def packages(seen: Seen, wanted: WantedDocker) -> Iterator[Command]:
     """Commands that install Docker."""
     yield from apt.install(
         wanted.packages, seen.packages, repository=wanted.repository.name if wanted.repository else "", recommends=False
     )
 
 
-def daemon(seen: Seen, wanted: Wanted) -> Iterator[Command]:
+def daemon(seen: Seen, wanted: WantedDocker) -> Iterator[Command]:
     """The command that writes the merged daemon.json: nothing where it says all that, a refusal where unreadable."""
     text = b64decode(seen.value("daemon")).decode()
     try:
@@ -95,9 +95,9 @@ def daemon(seen: Seen, wanted: Wanted) -> Iterator[Command]:
     yield write(paths.DAEMON, merge.as_file(new))
 
 
-def watched(wanted: Wanted) -> undo.Watched:
+def watched(wanted: WantedDocker) -> undo.WatchedChange:
     """Settings of Docker as a change that may shut us out: a bridge on our network, rules it no longer makes."""
-    return undo.Watched(
+    return undo.WatchedChange(
         name="docker",
         what="Docker's new settings",
         paths=(paths.DAEMON,),
@@ -118,7 +118,7 @@ def _unreadable(error: Exception) -> Refusal:
     )
 
 
-def image_store(seen: Seen, wanted: Wanted) -> Iterator[Command]:
+def image_store(seen: Seen, wanted: WantedDocker) -> Iterator[Command]:
     """The command that moves containerd's root beside the data root.
 
     Docker 29 keeps images in containerd on fresh hosts, older ones under the data root: 15 GB each, so both are moved.
@@ -129,7 +129,7 @@ def image_store(seen: Seen, wanted: Wanted) -> Iterator[Command]:
         yield write(paths.CONTAINERD, new)
 
 
-def run(seen: Seen, wanted: Wanted) -> Iterator[Command]:
+def run(seen: Seen, wanted: WantedDocker) -> Iterator[Command]:
     """Commands after which the daemon runs with the settings on disk and starts at boot."""
     if not seen.unit("docker.service").exists:
         return

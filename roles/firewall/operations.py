@@ -48,9 +48,9 @@ def in_force(seen: Seen, mine: Slice) -> Iterator[Command]:
     )
 
 
-def watched(seconds: int) -> undo.Watched:
+def watched(seconds: int) -> undo.WatchedChange:
     """The rules as a change that may shut us out."""
-    return undo.Watched(
+    return undo.WatchedChange(
         name="firewall",
         what="the firewall's new rules",
         paths=(paths.RULES,),

@@ -14,7 +14,7 @@ _DEVICE = re.compile(r"\s+MIG (\S+)\s+Device\s+\d+:")
 
 
 @dataclass(frozen=True)
-class Gpu:
+class FoundGpu:
     """One GPU: its mode now and after the next reset, and its instances in the order CDI numbers them."""
 
     index: int
@@ -29,7 +29,7 @@ class Gpu:
         return ON == self.current == self.pending and self.instances == wanted
 
 
-def gpus(seen: Seen) -> tuple[Gpu, ...]:
+def gpus(seen: Seen) -> tuple[FoundGpu, ...]:
     """Every GPU the driver shows; none without a driver."""
     listed, number = dict[int, list[str]](), -1
     for line in seen.value("listed").splitlines():
@@ -39,7 +39,7 @@ def gpus(seen: Seen) -> tuple[Gpu, ...]:
             listed.setdefault(number, []).append(match[1])
     rows = [[field.strip() for field in line.split(",")] for line in seen.value("modes").splitlines()]
     return tuple(
-        Gpu(int(row[0]), row[1], row[2], tuple(listed.get(int(row[0]), ())))
+        FoundGpu(int(row[0]), row[1], row[2], tuple(listed.get(int(row[0]), ())))
         for row in rows
         if len(row) == 3 and row[0].isdigit()
     )

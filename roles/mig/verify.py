@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from deploy.errors import Refusal
 from deploy.slice import Slice
-from roles.mig.found import Gpu, gpus, is_cut
+from roles.mig.found import FoundGpu, gpus, is_cut
 from roles.seen import Seen
 from roles.steps import Command, Refuse
 
@@ -57,7 +57,7 @@ def no_mig(mine: Slice) -> Refusal:
     )
 
 
-def _told(gpu: Gpu) -> str:
+def _told(gpu: FoundGpu) -> str:
     if gpu.current != gpu.pending:
         return f"MIG {gpu.current}, {gpu.pending} is pending"
     if gpu.instances:

@@ -21,7 +21,7 @@ from roles.steps import Reading, check, step
 def apply(mine: Slice) -> list[OperationMeta]:
     """The declared driver is loaded, proven to see every GPU, and held. Returns the steps."""
     chosen = settings(host)
-    wanted = operations.Wanted.of(mine, chosen)
+    wanted = operations.WantedDriver.of(mine, chosen)
     look = Reading(DriverHost, {"repository": wanted.repository})
     if not mine.driver.manage:
         return [check(look, lambda seen: verify.judge(seen, mine), name="Driver | Verify, as it is not managed")]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from roles import boots
 from roles.nvidia_driver import paths
 from roles.nvidia_driver.defaults import Defaults
-from roles.nvidia_driver.versions import Driver
+from roles.nvidia_driver.versions import FoundDriver
 from roles.nvidia_driver.versions import State as DriverState
 from roles.seen import Seen
 from roles.steps import Command
@@ -18,7 +18,7 @@ HELD = 75
 
 def load(seen: Seen) -> Iterator[Command]:
     """The command that loads or reloads the modules; where they are held it leaves the matter to `reboot`."""
-    state = Driver.of(seen).state
+    state = FoundDriver.of(seen).state
     if state is DriverState.NEEDS_LOAD:
         yield paths.RELOAD
     elif state is DriverState.NEEDS_RELOAD:
@@ -27,5 +27,5 @@ def load(seen: Seen) -> Iterator[Command]:
 
 def reboot(seen: Seen, chosen: Defaults) -> Iterator[Command]:
     """Commands that reboot the host and wait for it, where nothing less helps."""
-    if Driver.of(seen).state in (DriverState.NEEDS_REBOOT, DriverState.NEEDS_RELOAD):
+    if FoundDriver.of(seen).state in (DriverState.NEEDS_REBOOT, DriverState.NEEDS_RELOAD):
         yield from boots.reboot(seen.value("boot"), chosen.reboot_seconds)

@@ -13,7 +13,7 @@ from roles import apt
 from roles.nvidia_driver import packages as names
 from roles.nvidia_driver import paths
 from roles.nvidia_driver.defaults import Defaults
-from roles.nvidia_driver.versions import Driver
+from roles.nvidia_driver.versions import FoundDriver
 from roles.places import PROGRAMS
 from roles.seen import Seen
 from roles.steps import Command, write
@@ -23,14 +23,14 @@ NO_NOUVEAU = "blacklist nouveau\noptions nouveau modeset=0\n"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wanted:
+class WantedDriver:
     """The slice with the repository its origin needs; None for Canonical's packages, which the OS already knows."""
 
     mine: Slice
     repository: apt.Repository | None
 
     @classmethod
-    def of(cls, mine: Slice, chosen: Defaults) -> Wanted:
+    def of(cls, mine: Slice, chosen: Defaults) -> WantedDriver:
         """From one host's slice."""
         return cls(mine=mine, repository=_repository(mine, chosen) if mine.driver.source == "nvidia" else None)
 
@@ -52,7 +52,7 @@ def is_kept(seen: Seen, mine: Slice) -> bool:
 
     A newer branch is kept because nobody asked for a downgrade; an exact `version` asks.
     """
-    driver = Driver.of(seen)
+    driver = FoundDriver.of(seen)
     whole = driver.on_disk != "" and driver.on_disk == driver.user_space
     if not whole or not at_least(driver.on_disk, mine.driver.floor):
         return False
@@ -69,13 +69,13 @@ def without_nouveau(seen: Seen) -> Iterator[Command]:
         yield "if command -v update-initramfs >/dev/null; then update-initramfs -u; fi"
 
 
-def repository(seen: Seen, wanted: Wanted) -> Iterator[Command]:
+def repository(seen: Seen, wanted: WantedDriver) -> Iterator[Command]:
     """Commands that make NVIDIA's repository known, where something has to come from it."""
     if wanted.repository and not is_kept(seen, wanted.mine):
         yield from wanted.repository.missing(seen)
 
 
-def pinning(seen: Seen, wanted: Wanted) -> Iterator[Command]:
+def pinning(seen: Seen, wanted: WantedDriver) -> Iterator[Command]:
     """Commands that pin the branch, before any package that has to obey it."""
     if is_kept(seen, wanted.mine) or not wanted.repository:
         return
@@ -86,7 +86,7 @@ def pinning(seen: Seen, wanted: Wanted) -> Iterator[Command]:
             yield from apt.install({package: ""}, seen.packages)
 
 
-def _is_published(package: str, wanted: Wanted) -> str:
+def _is_published(package: str, wanted: WantedDriver) -> str:
     """A command that fails, saying so, where the repository does not carry the branch; tables of it lag behind."""
     branch = wanted.mine.driver.version or wanted.mine.driver.branch
     place = wanted.repository.url if wanted.repository else ""
@@ -94,7 +94,7 @@ def _is_published(package: str, wanted: Wanted) -> str:
     return f"apt-cache show {package} >/dev/null 2>&1 || {{ echo '{message}' >&2; exit 1; }}"
 
 
-def packages(seen: Seen, wanted: Wanted) -> Iterator[Command]:
+def packages(seen: Seen, wanted: WantedDriver) -> Iterator[Command]:
     """Commands that install the compute-only set with open modules, unless the installed driver will do."""
     if is_kept(seen, wanted.mine):
         return
@@ -150,7 +150,7 @@ def persistenced(seen: Seen) -> Iterator[Command]:
 
 def fabric(seen: Seen, mine: Slice) -> Iterator[Command]:
     """Commands after which the fabric manager of exactly this driver runs; nothing without NVSwitches in sight."""
-    driver = Driver.of(seen)
+    driver = FoundDriver.of(seen)
     if not (seen.value("switches") and driver.loaded):
         return
     yield from apt.install(names.fabric_manager(mine, driver.loaded), seen.packages)

@@ -8,7 +8,7 @@ from deploy.errors import Refusal
 from deploy.slice import Slice
 from roles.nvidia_driver import packages as names
 from roles.nvidia_driver.operations import is_kept
-from roles.nvidia_driver.versions import Driver, State
+from roles.nvidia_driver.versions import FoundDriver, State
 from roles.seen import Seen
 from roles.steps import Command, Refuse
 
@@ -31,7 +31,7 @@ def obstacles(seen: Seen, mine: Slice) -> Iterator[Command]:
 
 def judge(seen: Seen, mine: Slice) -> Iterator[Command]:
     """Nothing when the three versions are one, new enough, and the driver sees every declared GPU."""
-    driver, gpus = Driver.of(seen), len(seen.value("gpus").splitlines())
+    driver, gpus = FoundDriver.of(seen), len(seen.value("gpus").splitlines())
     if driver.state is not State.HEALTHY:
         yield Refuse(_unhealthy(driver, seen, mine))
     elif not driver.reaches(mine.driver.floor):
@@ -43,7 +43,7 @@ def judge(seen: Seen, mine: Slice) -> Iterator[Command]:
 def _runfile(seen: Seen, mine: Slice) -> Refusal:
     return Refusal(
         "the driver was installed by NVIDIA's runfile, which no package manager can hold or upgrade",
-        facts={"found": seen.value("runfile").splitlines()[0], **Driver.of(seen).to_rows()},
+        facts={"found": seen.value("runfile").splitlines()[0], **FoundDriver.of(seen).to_rows()},
         attempt="nvidia-uninstall, reboot and run again; or driver = Driver(manage=False) to use it as it is",
         state=NOTHING_DONE,
         kind="runfile-driver",
@@ -80,7 +80,7 @@ def _unsigned(mine: Slice) -> Refusal:
     )
 
 
-def _unhealthy(driver: Driver, seen: Seen, mine: Slice) -> Refusal:
+def _unhealthy(driver: FoundDriver, seen: Seen, mine: Slice) -> Refusal:
     return Refusal(
         f"the NVIDIA driver is not usable: {driver.state.value}",
         facts=driver.to_rows() | {"kernel": seen.value("kernel")},
@@ -90,7 +90,7 @@ def _unhealthy(driver: Driver, seen: Seen, mine: Slice) -> Refusal:
     )
 
 
-def _remedy(driver: Driver, mine: Slice) -> str:
+def _remedy(driver: FoundDriver, mine: Slice) -> str:
     if not mine.driver.manage:
         return "repair it on the host, or let the role do it: driver = Driver(manage=True)"
     if driver.state is State.NOT_BUILT:
@@ -98,7 +98,7 @@ def _remedy(driver: Driver, mine: Slice) -> str:
     return "journalctl -k -b | grep -iE 'nvrm|nvidia|nouveau' on the host says why"
 
 
-def _too_old(driver: Driver, mine: Slice) -> Refusal:
+def _too_old(driver: FoundDriver, mine: Slice) -> Refusal:
     return Refusal(
         f"driver {driver.loaded} is too old for {mine.image.reference}",
         facts={"found": driver.loaded, "wanted": f"{mine.driver.floor} or newer"},

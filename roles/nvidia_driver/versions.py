@@ -29,7 +29,7 @@ class State(Enum):
 
 
 @dataclass(frozen=True)
-class Driver:
+class FoundDriver:
     """One host's driver; versions as NVIDIA writes them (580.178.04), empty where there is none."""
 
     on_disk: str = ""
@@ -41,7 +41,7 @@ class Driver:
     """True if a module lies ready for another installed kernel than the running one."""
 
     @classmethod
-    def of(cls, seen: Seen) -> Driver:
+    def of(cls, seen: Seen) -> FoundDriver:
         """From the role's fact."""
         return cls(
             on_disk=seen.value("on-disk").split("\n")[0].strip(),

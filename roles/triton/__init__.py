@@ -18,7 +18,7 @@ from roles import undo
 from roles.settings import overridden
 from roles.steps import Reading, step
 from roles.triton.defaults import Defaults
-from roles.triton.facts import Probed, Served, Serving
+from roles.triton.facts import Probed, TritonServers, TritonState
 from roles.triton.operations import Decide, prove_cuda, publish, retire, swap, sweep, texts
 from roles.triton.release import release_of
 from roles.triton.swapping import ask_for, swap_seconds
@@ -35,7 +35,7 @@ def apply(mine: Slice, plan: str) -> None:
         lambda found: undo.put_watched("triton", wanted, found),
         name="Triton | Install programs and units",
     )
-    serving = Reading(Served)
+    serving = Reading(TritonServers)
     step(serving, sweep, name="Triton | Remove containers that lost their unit")
     for release in host.loop(releases):
         name, gpus = release.server.name, release.server.gpus
@@ -57,7 +57,7 @@ def apply(mine: Slice, plan: str) -> None:
 def back(mine: Slice, plan: str) -> None:
     """Every server serves what served before its last swap; the same transaction, the other way round."""
     settings = overridden(host, "triton", Defaults())
-    serving = Reading(Served)
+    serving = Reading(TritonServers)
     for server in host.loop(mine.servers):
         step(serving, _back(server, plan, settings), name=f"Triton | Put back the previous release on {server.name}")
 
@@ -72,7 +72,7 @@ def tell_what_stays(mine: Slice) -> None:
 
 
 def _back(server: ServerSlice, plan: str, settings: Defaults) -> Decide:
-    def decide(serving: Serving) -> Iterator[PyinfraCommand]:
+    def decide(serving: TritonState) -> Iterator[PyinfraCommand]:
         yield from ask_for(server.name, "previous", plan, settings, swap_seconds(change_seconds(server), settings))
 
     return decide

@@ -35,7 +35,7 @@ class ServerState:
 
 
 @dataclass(frozen=True)
-class Serving:
+class TritonState:
     """The releases published on the host, and its servers, those of earlier plans included.
 
     `orphans`: servers whose container is there while their unit neither runs nor starts.
@@ -50,7 +50,7 @@ class Serving:
         return self.servers.get(name, ServerState())
 
 
-class Served(FactBase[Serving]):
+class TritonServers(FactBase[TritonState]):
     """Asked for all servers at once; a bare host has none."""
 
     def command(self) -> str:
@@ -79,10 +79,10 @@ class Served(FactBase[Serving]):
         return f"{releases}; {orphans}; {servers}; true"
 
     @staticmethod
-    def default() -> Serving:
-        return Serving()
+    def default() -> TritonState:
+        return TritonState()
 
-    def process(self, output: list[str]) -> Serving:
+    def process(self, output: list[str]) -> TritonState:
         told = [line.split("=", 1) for line in output if "=" in line]
         servers: dict[str, dict[str, str]] = {}
         seen: dict[str, str] = {}
@@ -92,7 +92,7 @@ class Served(FactBase[Serving]):
             elif key not in ("release", "orphan"):
                 seen[key] = value
         releases, orphans = (frozenset(value for key, value in told if key == each) for each in ("release", "orphan"))
-        return Serving(releases, {name: ServerState(**found) for name, found in servers.items()}, orphans)
+        return TritonState(releases, {name: ServerState(**found) for name, found in servers.items()}, orphans)
 
 
 @dataclass(frozen=True)

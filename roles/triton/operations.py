@@ -12,12 +12,12 @@ from roles import places
 from roles.places import PROBES, PROGRAMS, UNITS
 from roles.texts import Text, shipped
 from roles.triton.defaults import Defaults
-from roles.triton.facts import Proof, Serving
+from roles.triton.facts import Proof, TritonState
 from roles.triton.publishing import Publish
 from roles.triton.release import Release
 from roles.triton.swapping import ask_for, swap_seconds
 
-Decide = Callable[[Serving], Iterator[PyinfraCommand]]
+Decide = Callable[[TritonState], Iterator[PyinfraCommand]]
 
 
 def texts(releases: Sequence[Release]) -> list[Text]:
@@ -32,7 +32,7 @@ def texts(releases: Sequence[Release]) -> list[Text]:
     ]
 
 
-def sweep(serving: Serving) -> Iterator[PyinfraCommand]:
+def sweep(serving: TritonState) -> Iterator[PyinfraCommand]:
     """Containers that lost their unit go: they hold ports and GPUs that are planned for others."""
     for name in sorted(serving.orphans):
         yield StringCommand(f"docker rm --force triton-{name}")
@@ -41,7 +41,7 @@ def sweep(serving: Serving) -> Iterator[PyinfraCommand]:
 def publish(release: Release) -> Decide:
     """The release is on the host, though nothing serves it yet."""
 
-    def decide(serving: Serving) -> Iterator[PyinfraCommand]:
+    def decide(serving: TritonState) -> Iterator[PyinfraCommand]:
         if release.id not in serving.releases:
             yield Publish(release)
 
@@ -61,7 +61,7 @@ def prove_cuda(release: Release, settings: Defaults) -> Callable[[Proof], Iterat
 def swap(release: Release, planned: Sequence[Release], plan: str, settings: Defaults) -> Decide:
     """The release serves, and its unit starts with the host; servers that are no longer planned may make room."""
 
-    def decide(serving: Serving) -> Iterator[PyinfraCommand]:
+    def decide(serving: TritonState) -> Iterator[PyinfraCommand]:
         name = release.server.name
         found = serving.server(name)
         if found.enabled != "enabled":
@@ -77,14 +77,14 @@ def swap(release: Release, planned: Sequence[Release], plan: str, settings: Defa
 def retire(planned: Sequence[Release]) -> Decide:
     """Servers of earlier plans end; their records and releases stay."""
 
-    def decide(serving: Serving) -> Iterator[PyinfraCommand]:
+    def decide(serving: TritonState) -> Iterator[PyinfraCommand]:
         for name in _spare(planned, serving):
             yield _retire(name)
 
     return decide
 
 
-def _spare(planned: Sequence[Release], serving: Serving) -> list[str]:
+def _spare(planned: Sequence[Release], serving: TritonState) -> list[str]:
     """Servers of earlier plans of which something would start, serve, or show as failed."""
     names = {release.server.name for release in planned}
     return [name for name, state in serving.servers.items() if name not in names and not state.is_gone]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from roles.texts import UNREAD, Seen, Text, loaded_as, put
+from roles.texts import UNREAD, Text, TextsSeen, loaded_as, put
 
 UNIT = Text("/etc/systemd/system/triton@.service", "[Unit]\n")
 
@@ -27,7 +27,7 @@ def test_a_file_is_looked_up_under_the_units_systemd_loads_it_for(path: str, uni
 
 
 def test_a_host_without_units_is_asked_nothing_of_systemd() -> None:
-    assert "systemctl" not in Seen().command(("/etc/enginehouse/watch.json",))
+    assert "systemctl" not in TextsSeen().command(("/etc/enginehouse/watch.json",))
 
 
 @pytest.mark.parametrize(("needs", "seen"), [("yes", {UNREAD: "due - -"}), ("no", {})])
@@ -35,9 +35,9 @@ def test_systemd_is_asked_whether_it_has_read_them(tmp_path: Path, needs: str, s
     (tmp_path / "systemctl").write_text(f"#!/bin/sh\necho NeedDaemonReload=no\necho NeedDaemonReload={needs}\n")
     (tmp_path / "systemctl").chmod(0o755)
     environment = os.environ | {"PATH": f"{tmp_path}:/usr/bin:/bin"}
-    command = Seen().command((f"{UNIT.path}.not-there",))
+    command = TextsSeen().command((f"{UNIT.path}.not-there",))
     ran = subprocess.run(["sh", "-c", command], env=environment, capture_output=True, text=True, check=True)
-    assert Seen().process(ran.stdout.splitlines()) == seen
+    assert TextsSeen().process(ran.stdout.splitlines()) == seen
 
 
 def test_what_is_right_on_disk_and_unread_is_read() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from roles import units
 from roles.steps import Reading, step
-from roles.texts import Seen
+from roles.texts import TextsSeen
 from roles.units import Follow, UnitState
 from tests.roles.fake import Answer, Ran, Then, run
 
@@ -25,7 +25,7 @@ def follow(*states: Answer, seconds: int = 60) -> Ran:
     def wait(_: dict[str, str]) -> Iterator[Follow]:
         yield Follow("work.service", "image", seconds)
 
-    story = lambda: step(Reading(Seen, {"paths": ("/a",)}), wait, name="Wait")  # noqa: E731
+    story = lambda: step(Reading(TextsSeen, {"paths": ("/a",)}), wait, name="Wait")  # noqa: E731
     return run(story, answers={"systemctl show": Then(*states), "journalctl": "the last words"})
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from deploy.slice import MemorySlice, ModelSlice, WeightsSlice
 from roles import triton
-from roles.texts import Seen
+from roles.texts import TextsSeen
 from roles.triton import swapping
 from roles.triton.defaults import Defaults
 from roles.triton.operations import texts
@@ -82,7 +82,7 @@ def play(answers: dict[str, Any], **options: Any) -> Ran:
 
 
 def test_the_fact_command_is_plain_shell() -> None:
-    assert 'if [ -f "$f" ]' in Seen().command(("/a b",)) and "'/a b'" in Seen().command(("/a b",))
+    assert 'if [ -f "$f" ]' in TextsSeen().command(("/a b",)) and "'/a b'" in TextsSeen().command(("/a b",))
 
 
 def test_a_bare_host_is_published_proven_and_swapped() -> None:

@@ -14,7 +14,7 @@ from pyinfra.api import FactBase
 
 from roles import undo
 from roles.docker.defaults import Defaults
-from roles.docker.operations import Wanted, watched
+from roles.docker.operations import WantedDocker, watched
 from roles.docker.operations import run as restarted
 from roles.seen import Seen, Unit
 from roles.steps import Reading, step
@@ -24,7 +24,9 @@ from tests.roles.slices import SERVER, a_slice
 
 UNIT = Text("/etc/systemd/system/triton@.service", "new\n")
 DROP_IN = Text("/etc/systemd/system/triton@main.service.d/enginehouse.conf", "new\n")
-CHANGE = undo.Watched(name="x", what="the change", paths=("/etc/x",), after=(), seconds=20, attempt="", made_within=100)
+CHANGE = undo.WatchedChange(
+    name="x", what="the change", paths=("/etc/x",), after=(), seconds=20, attempt="", made_within=100
+)
 NOTE = '{"why": "", "when": "05:52", "paths": ["/etc/x"], "said": []}'
 Answer = tuple[bool | None, list[str]]
 
@@ -65,14 +67,14 @@ def test_an_engine_is_given_the_longest_drain_of_its_host_before_the_time_to_con
     stops: tuple[int, ...], least: int
 ) -> None:
     mine = a_slice(servers=tuple(replace(SERVER, stop_seconds=seconds) for seconds in stops))
-    change = watched(Wanted.of(mine, Defaults(confirm_seconds=25)))
+    change = watched(WantedDocker.of(mine, Defaults(confirm_seconds=25)))
     assert (change.seconds, change.longest - change.seconds >= least + 30) == (25, True)
 
 
 def test_an_engine_that_still_starts_is_awaited_before_its_settings_are_confirmed() -> None:
     """A run was killed while it restarted: docker0 may not have its new address yet, and we get in all the same."""
     starting = Seen(units={"docker.service": Unit("loaded", "activating", "enabled")}, values={"unconfirmed": "/etc/x"})
-    risk = [each for each in restarted(starting, Wanted.of(a_slice(), Defaults())) if isinstance(each, undo.Risk)]
+    risk = [each for each in restarted(starting, WantedDocker.of(a_slice(), Defaults())) if isinstance(each, undo.Risk)]
     assert [" start docker.service" in each.command for each in risk] == [True]
 
 
