@@ -89,10 +89,11 @@ def publishing(version: str) -> str:
         f"set -e; umask 022; mkdir -p {VERSIONS}; cd {PROGRAMS}; exec 9<versions; flock 9;"
         " before=$(readlink host || true);"
         # The lock is the one that a program takes on its version while it runs (files/host/__main__.py).
-        ' for old in versions/*; do [ "$old/host" = "$before" ] || flock -n "$old/host" rm -rf "$old" || true; done;'
+        ' for old in versions/*; do [ ! -d "$old" ] || [ "$old/host" = "$before" ]'
+        ' || flock -n "$old/host" rm -rf "$old" || true; done;'
         " rm -rf versions/.new; mkdir versions/.new; base64 -d | tar -xz --no-same-owner -C versions/.new;"
         " test -f versions/.new/host/__main__.py; chown -R root:root versions/.new;"
-        " chmod -R u=rwX,go=rX versions/.new; find versions/.new -exec sync {} +;"
+        " chmod -R u=rwX,go=rX,g-s versions/.new; find versions/.new -exec sync {} +;"
         f" new=versions/{version[:16]}; count=1;"
         f" while [ -e $new ]; do count=$((count + 1)); new=versions/{version[:16]}.$count; done;"
         " mv -T versions/.new $new; sync versions; ln -sfn $new/host .host.new; mv -T .host.new host; sync ."

@@ -87,6 +87,17 @@ def test_what_is_published_is_what_the_fact_compares(host: Host) -> None:
     assert (host.version(), host.publish(ONE), host.version()) == ("", 0, programs.digest(ONE))
 
 
+def test_a_folder_that_hands_its_group_down_changes_nothing(host: Host) -> None:
+    """/usr/local/lib of a Debian with the group staff: what is made in it is set-group-ID too."""
+    host.root.chmod(0o2755)
+    assert (host.publish(ONE), host.version()) == (0, programs.digest(ONE))
+
+
+def test_the_first_publication_complains_of_nothing(host: Host, capfd: pytest.CaptureFixture[str]) -> None:
+    host.publish(ONE)
+    assert capfd.readouterr().err == ""
+
+
 def test_a_host_that_has_this_version_is_left_alone() -> None:
     ran = run(programs.installed, answers={"sha256sum": f"{programs.digest(REAL)}  -"})
     assert (ran.changed, ran.would_change) == ((), ())
