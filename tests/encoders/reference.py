@@ -154,7 +154,7 @@ def _best(logits: Array, count: int, sent: Sent | None, layer: int) -> Array:
         return best
     taken = sent.experts[layer]
     assert all(len(set(row)) == count for row in taken.tolist()), "an expert twice"
-    last, passed = (np.take_along_axis(logits, each, 1).min(1) for each in (taken, best))
+    last, passed = (np.take_along_axis(logits, experts, 1).min(1) for experts in (taken, best))
     lead = ((passed - last) / logits.std(1)).max()
     assert lead <= sent.lead, f"no tie: an expert passed over was ahead by {lead} of the spread"
     return taken

@@ -35,4 +35,4 @@ def watched(
     finally:
         kernels.route = route
     ends = np.cumsum(lengths)
-    return out, [Sent(each, lead) for each in np.split(np.stack(seen)[:, : ends[-1]], ends[:-1], axis=1)]
+    return out, [Sent(experts, lead) for experts in np.split(np.stack(seen)[:, : ends[-1]], ends[:-1], axis=1)]

@@ -70,9 +70,9 @@ FACT = re.compile(r"^(dpkg-query -W|for f in )")
 
 def cases(folder: str | Path) -> list[Case]:
     """The data files (*.json) of one role's test folder, sorted by name."""
-    found = [Case(path, json.loads(path.read_text())) for path in sorted(Path(folder).glob("*.json"))]
-    assert found, f"{folder} holds no case"
-    return found
+    played = [Case(path, json.loads(path.read_text())) for path in sorted(Path(folder).glob("*.json"))]
+    assert played, f"{folder} holds no case"
+    return played
 
 
 def play(case: Case, apply: Callable[[Slice], object], **how: Any) -> Ran:

@@ -166,13 +166,13 @@ def run(
             (ScriptedConnector,),
             {"answers": per_host.get(short, {}), "reachable": short not in unreachable},
         )
-    told: list[str] = []
+    logged: list[str] = []
     with ExitStack() as stack:
-        state = _begin(stack, inventory, told, detect_changes)
-        return _play(state, story, told, dry)
+        state = _begin(stack, inventory, logged, detect_changes)
+        return _play(state, story, logged, dry)
 
 
-def _begin(stack: ExitStack, inventory: Inventory, told: list[str], detect_changes: bool) -> State:
+def _begin(stack: ExitStack, inventory: Inventory, logged: list[str], detect_changes: bool) -> State:
     """A pyinfra state in the CLI's mode, everything global put back by `stack`."""
     init_base_classes()
     state = State(check_for_changes=detect_changes)
@@ -180,7 +180,7 @@ def _begin(stack: ExitStack, inventory: Inventory, told: list[str], detect_chang
     stack.enter_context(mock.patch.object(pyinfra, "is_cli", True))
     for level in ("info", "warning", "error"):
         stack.enter_context(
-            mock.patch.object(pyinfra.logger, level, lambda text, *rest: told.append(_plain(text, rest)))
+            mock.patch.object(pyinfra.logger, level, lambda text, *rest: logged.append(_plain(text, rest)))
         )
     for context, value in ((ctx_state, state), (ctx_inventory, inventory)):
         stack.enter_context(context.use(value))
@@ -195,7 +195,7 @@ def _plain(text: object, rest: tuple[object, ...]) -> str:
     return re.sub(r"\x1b\[[0-9;]*m", "", line)
 
 
-def _play(state: State, story: Callable[[], object], told: list[str], dry: bool) -> Ran:
+def _play(state: State, story: Callable[[], object], logged: list[str], dry: bool) -> Ran:
     stopped = ""
     try:
         state.set_stage(StateStage.Connect)
@@ -215,15 +215,15 @@ def _play(state: State, story: Callable[[], object], told: list[str], dry: bool)
         stopped, foreseen = str(error), _foreseen(state)
     failed = tuple(sorted(host.name.removeprefix("@fake/") for host in state.failed_hosts))
     shell = {host.name.removeprefix("@fake/"): host.connector.heard for host in state.inventory if host.connected}
-    return Ran(_steps(state, foreseen), stopped, failed, tuple(told), shell)
+    return Ran(_steps(state, foreseen), stopped, failed, tuple(logged), shell)
 
 
 def _foreseen(state: State) -> dict[tuple[str, str], bool]:
     """What --dry says of every operation."""
     return {
-        (host.name, key): bool(found.operation_meta._maybe_is_change)
+        (host.name, key): bool(planned.operation_meta._maybe_is_change)
         for host in state.inventory
-        for key, found in state.ops[host].items()
+        for key, planned in state.ops[host].items()
     }
 
 

@@ -38,14 +38,16 @@ def a_slice(os: str = "debian-13", *, machine: dict[str, Any] | None = None, dri
             **changes: Any) -> Slice:  # fmt: skip
     """A host of one H100 80GB; `machine` and `driver` change single fields of theirs, the rest fields of the slice."""
     source = "canonical" if os.startswith("ubuntu") else "nvidia"
-    found = DriverSlice(manage=True, source=source, branch="580", version="", floor="580.65.06", fabric_manager=False)
+    plain_driver = DriverSlice(
+        manage=True, source=source, branch="580", version="", floor="580.65.06", fabric_manager=False
+    )
     whole = Slice(
         host="host",
         machine=Machine(**{"os": os, "gpu": "h100-80", **(machine or {})}),
         pci_id="10de:2330",
         sm="90",
         gpu_mib=81_559,
-        driver=replace(found, **(driver or {})),
+        driver=replace(plain_driver, **(driver or {})),
         docker=Docker(),
         toolkit_version="1.20.0-1",
         registry=Registry(),

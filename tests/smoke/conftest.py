@@ -129,8 +129,8 @@ def machine(mine: Slice, ssh_config: Path) -> Host:
 @pytest.fixture(scope="session")
 def endpoint(request: pytest.FixtureRequest, mine: Slice, server: ServerSlice) -> Iterator[Endpoint]:
     """Where this server answers: its address, or a tunnel where it listens on the host's loopback only."""
-    with reach(server, ssh_words(mine.host, _data(request.config)[mine.host])) as found:
-        yield found
+    with reach(server, ssh_words(mine.host, _data(request.config)[mine.host])) as reached:
+        yield reached
 
 
 @pytest.fixture(scope="session")
@@ -138,7 +138,7 @@ def line_to_ask(request: pytest.FixtureRequest, mine: Slice, server: ServerSlice
     """The question of `enginehouse ask` to this model of this server."""
     plan: Plan = request.config.smoke_plan
     asked = requests(plan.only([mine.host]), _data(request.config), model.name, ())
-    return next(each for each in asked if each.server.name == server.name)
+    return next(question for question in asked if question.server.name == server.name)
 
 
 @pytest.fixture(scope="session")

@@ -65,16 +65,16 @@ def engine(model: LLM, **changes: Any) -> EngineSlice:
 
 def commands(model: LLM, **changes: Any) -> str:
     """Every command of every engine of an LLM, one flag a line, the fingerprint masked."""
-    found = engine_plan(model, **changes).engines
+    engines = engine_plan(model, **changes).engines
     return "".join(
-        f"{step.stage}\n{command_in_lines(step)}\n".replace(one.fingerprint, "FINGERPRINT")
-        for one in found
-        for step in one.steps
+        f"{step.stage}\n{command_in_lines(step)}\n".replace(engine.fingerprint, "FINGERPRINT")
+        for engine in engines
+        for step in engine.steps
     )
 
 
 def refusal(model: LLM, **changes: Any) -> str:
     """Every refusal of an LLM, as it is printed."""
     changes = {"engine_trust": TRUST} | changes
-    found = given.refusals(around=AROUND, **given.main(model), **changes)
-    return "\n\n".join(str(one) for one in found)
+    refusals = given.refusals(around=AROUND, **given.main(model), **changes)
+    return "\n\n".join(str(problem) for problem in refusals)

@@ -78,8 +78,8 @@ class Host:
 
     def call(self, verb: str = "remove", **kept: Any) -> None:
         """The program, told to keep this."""
-        told = {"weights": [], "engines": [], "images": ["new"], "keep": KEEP} | kept
-        assert clean_up.main([verb, json.dumps(told)]) == 0
+        plan = {"weights": [], "engines": [], "images": ["new"], "keep": KEEP} | kept
+        assert clean_up.main([verb, json.dumps(plan)]) == 0
 
     def has(self, folder: str) -> list[str]:
         """Names in a folder."""

@@ -140,19 +140,22 @@ class Host:
         """What the role writes for an FP8 engine of the small Llama."""
         convert = ["python3", "/app/examples/models/core/llama/convert_checkpoint.py", "--model_dir"]
         convert += [str(self.here / "weights"), "--output_dir", f"{self.staging}/checkpoint", "--use_fp8"]
-        told: dict[str, Any] = {"model": "llama", "role": "target", "fingerprint": FINGERPRINT, "name": "llama-fp8"}
-        told |= {"path": str(self.path), "staging": str(self.staging), "image": "nvcr.io/nvidia/tritonserver:26.07"}
-        told |= {"devices": ["nvidia.com/gpu=0"], "fields": {"sm": "90"}, "flags_row": "row 1.2 (near-exact)"}
-        told |= {"steps": [{"stage": "convert", "argv": convert}, self.step()], "mounts": [str(self.here / "weights")]}
-        told |= {"scratch_mib": 10, "size_mib": 2, "gpu_mib": 1000, "shm_mib": 64, "world_size": 1, "servers": []}
-        return told | {"python_path": str(self.here / "repairs"), "replay": None} | changes
+        content: dict[str, Any] = {"model": "llama", "role": "target", "fingerprint": FINGERPRINT, "name": "llama-fp8"}
+        content |= {"path": str(self.path), "staging": str(self.staging), "image": "nvcr.io/nvidia/tritonserver:26.07"}
+        content |= {"devices": ["nvidia.com/gpu=0"], "fields": {"sm": "90"}, "flags_row": "row 1.2 (near-exact)"}
+        content |= {
+            "steps": [{"stage": "convert", "argv": convert}, self.step()],
+            "mounts": [str(self.here / "weights")],
+        }
+        content |= {"scratch_mib": 10, "size_mib": 2, "gpu_mib": 1000, "shm_mib": 64, "world_size": 1, "servers": []}
+        return content | {"python_path": str(self.here / "repairs"), "replay": None} | changes
 
     def replay(self, **changes: object) -> dict[str, Any]:
         """Two prompts to answer with the new engine."""
         prompts = self.here / "prompts.jsonl"
         prompts.write_text('{"prompt": "one two three"}\n{"prompt": "four five"}\n')
-        told = {"prompts": str(prompts), "answers": "", "tasks": "", "max_tokens": 4, "tensor": 1, "pipeline": 1}
-        return told | {"checkpoint": str(self.here / "weights")} | changes
+        content = {"prompts": str(prompts), "answers": "", "tasks": "", "max_tokens": 4, "tensor": 1, "pipeline": 1}
+        return content | {"checkpoint": str(self.here / "weights")} | changes
 
     def help_of(self, *words: str) -> str:
         """What a program of the image says it takes."""
