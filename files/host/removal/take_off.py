@@ -93,7 +93,14 @@ def units() -> Iterator[Step]:
     if names:
         # Timers first, or one fires between. What starts them at boot goes with the files.
         ordered = sorted(names, key=lambda name: (not name.endswith(".timer"), name))
-        yield f"units: {', '.join(names)}", lambda: run("systemctl", "stop", *ordered)
+
+        def stop() -> None:
+            run("systemctl", "stop", *ordered)
+            if any(name.startswith("enginehouse-swap@") for name in names):
+                # A swap that is stopped on its way puts back what served before, and starts it.
+                run("systemctl", "stop", *ordered)
+
+        yield f"units: {', '.join(names)}", stop
 
 
 def containers() -> Iterator[Step]:

@@ -117,6 +117,16 @@ def test_units_are_stopped_timers_first_and_not_found_ones_ignored(host: Host) -
     assert host.told == ["systemctl stop enginehouse-watch@main.timer triton@main.service"]
 
 
+def test_a_server_that_a_stopped_swap_starts_again_is_stopped_too(host: Host) -> None:
+    """The swap's ExecStopPost puts back what served before, and asks for its start while the units are stopped."""
+    host.write(
+        "state/units",
+        "enginehouse-swap@main.service loaded activating start x\ntriton@main.service loaded activating start x\n",
+    )
+    host.call()
+    assert host.told == ["systemctl stop enginehouse-swap@main.service triton@main.service"] * 2
+
+
 def test_listing_touches_nothing(host: Host) -> None:
     host.remember()
     host.write("usr/local/lib/enginehouse/swap.py")
