@@ -27,6 +27,8 @@ from roles.texts import HERE
 SOURCE = HERE / "files" / "host"
 LINK = f"{PROGRAMS}/host"
 VERSIONS = f"{PROGRAMS}/versions"
+SENT_WITHIN_SECONDS = 120
+"""A line that breaks while the tar is sent can leave its reader waiting for hours, and every next run behind it."""
 UNCOUNTED = "-name __pycache__ -prune -o"
 """Byte code that Python left when a person started a program without `-B`."""
 
@@ -91,7 +93,8 @@ def publishing(version: str) -> str:
         # The lock is the one that a program takes on its version while it runs (files/host/__main__.py).
         ' for old in versions/*; do [ ! -d "$old" ] || [ "$old/host" = "$before" ]'
         ' || flock -n "$old/host" rm -rf "$old" || true; done;'
-        " rm -rf versions/.new; mkdir versions/.new; base64 -d | tar -xz --no-same-owner -C versions/.new;"
+        " rm -rf versions/.new; mkdir versions/.new;"
+        f" timeout --foreground {SENT_WITHIN_SECONDS} base64 -d | tar -xz --no-same-owner -C versions/.new;"
         " test -f versions/.new/host/__main__.py; chown -R root:root versions/.new;"
         " chmod -R u=rwX,go=rX,g-s versions/.new; find versions/.new -exec sync {} +;"
         f" new=versions/{version[:16]}; count=1;"

@@ -211,6 +211,19 @@ def test_half_a_tar_publishes_nothing(host: Host) -> None:
         assert (host.starts(), host.version()) == ("one", programs.digest(ONE))
 
 
+def test_a_line_that_breaks_while_the_tar_is_sent_holds_nobody_up(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its sshd may wait for hours for the rest; the lock of the next run is free long before."""
+    host.publish(ONE)
+    monkeypatch.setattr(programs, "SENT_WITHIN_SECONDS", 1)
+    command = programs.publishing(programs.digest(TWO)).replace(PROGRAMS, str(host.root))
+    with subprocess.Popen(["sh", "-c", command], stdin=subprocess.PIPE, stderr=subprocess.DEVNULL) as broken:
+        try:
+            assert broken.wait(30) != 0
+        finally:
+            broken.kill()
+    assert (host.starts(), host.publish(TWO), host.starts()) == ("one", 0, "two")
+
+
 def test_the_programs_parse_on_the_oldest_python_of_a_host() -> None:
     """Ubuntu 22.04 has 3.10."""
     for path, content in REAL.items():
