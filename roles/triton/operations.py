@@ -14,13 +14,13 @@ from roles.texts import Text, shipped
 from roles.triton.defaults import Defaults
 from roles.triton.facts import Proof, TritonState
 from roles.triton.publishing import Publish
-from roles.triton.release import Release
+from roles.triton.release import ServerRelease
 from roles.triton.swapping import ask_for, swap_seconds
 
 Decide = Callable[[TritonState], Iterator[PyinfraCommand]]
 
 
-def texts(releases: Sequence[Release]) -> list[Text]:
+def texts(releases: Sequence[ServerRelease]) -> list[Text]:
     """What prepares a start, both unit templates, and each server's own times as a drop-in."""
     return [
         shipped("files/shell/prepare.sh", places.program("prepare.sh"), "0755"),
@@ -38,7 +38,7 @@ def sweep(serving: TritonState) -> Iterator[PyinfraCommand]:
         yield StringCommand(f"docker rm --force triton-{name}")
 
 
-def publish(release: Release) -> Decide:
+def publish(release: ServerRelease) -> Decide:
     """The release is on the host, though nothing serves it yet."""
 
     def decide(serving: TritonState) -> Iterator[PyinfraCommand]:
@@ -48,7 +48,7 @@ def publish(release: Release) -> Decide:
     return decide
 
 
-def prove_cuda(release: Release, settings: Defaults) -> Callable[[Proof], Iterator[PyinfraCommand]]:
+def prove_cuda(release: ServerRelease, settings: Defaults) -> Callable[[Proof], Iterator[PyinfraCommand]]:
     """CUDA has answered once for this combination of image, driver, toolkit and GPUs."""
 
     def decide(proof: Proof) -> Iterator[PyinfraCommand]:
@@ -58,7 +58,7 @@ def prove_cuda(release: Release, settings: Defaults) -> Callable[[Proof], Iterat
     return decide
 
 
-def swap(release: Release, planned: Sequence[Release], plan: str, settings: Defaults) -> Decide:
+def swap(release: ServerRelease, planned: Sequence[ServerRelease], plan: str, settings: Defaults) -> Decide:
     """The release serves, and its unit starts with the host; servers that are no longer planned may make room."""
 
     def decide(serving: TritonState) -> Iterator[PyinfraCommand]:
@@ -74,7 +74,7 @@ def swap(release: Release, planned: Sequence[Release], plan: str, settings: Defa
     return decide
 
 
-def retire(planned: Sequence[Release]) -> Decide:
+def retire(planned: Sequence[ServerRelease]) -> Decide:
     """Servers of earlier plans end; their records and releases stay."""
 
     def decide(serving: TritonState) -> Iterator[PyinfraCommand]:
@@ -84,7 +84,7 @@ def retire(planned: Sequence[Release]) -> Decide:
     return decide
 
 
-def _spare(planned: Sequence[Release], serving: TritonState) -> list[str]:
+def _spare(planned: Sequence[ServerRelease], serving: TritonState) -> list[str]:
     """Servers of earlier plans of which something would start, serve, or show as failed."""
     names = {release.server.name for release in planned}
     return [name for name, state in serving.servers.items() if name not in names and not state.is_gone]

@@ -15,7 +15,7 @@ from roles.places import RELEASES
 from roles.repairs import unpacked
 from roles.steps import Refuse
 from roles.tar import tarred
-from roles.triton.release import EXECUTABLE, Release
+from roles.triton.release import EXECUTABLE, ServerRelease
 
 FIRST_LINES = 4
 """Of a tar that finds the disk full; it says so of every file."""
@@ -25,7 +25,7 @@ NOT_PUBLISHED = "  state   the release is not published; nothing that serves was
 class Publish(PyinfraCommand):
     """The release directory is on the host, whole: one tar on standard input, unpacked aside, renamed."""
 
-    def __init__(self, release: Release) -> None:
+    def __init__(self, release: ServerRelease) -> None:
         super().__init__()
         self.release = release
 

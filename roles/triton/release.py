@@ -22,7 +22,7 @@ EXECUTABLE = ("run", "launch")
 
 
 @dataclass(frozen=True)
-class Release:
+class ServerRelease:
     """What one server is to serve, as it is published and swapped in."""
 
     id: str
@@ -36,11 +36,11 @@ class Release:
     """One stop and one start of the server."""
 
 
-def release_of(server: ServerSlice, settings: Defaults) -> Release:
+def release_of(server: ServerSlice, settings: Defaults) -> ServerRelease:
     """The release that a planned server gets."""
     files, repairing = render(server, settings), wheels(server.image.repairs)
     drop_in = Text(f"{UNITS}/triton@{server.name}.service.d/enginehouse.conf", unit_settings(server))
-    return Release(_id(files, repairing), server, files, repairing, drop_in, change_seconds(server))
+    return ServerRelease(_id(files, repairing), server, files, repairing, drop_in, change_seconds(server))
 
 
 def _id(files: Mapping[str, bytes], repairing: Iterable[Wheel]) -> str:
