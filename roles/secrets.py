@@ -12,6 +12,8 @@ from deploy.edge.secrets import described, read
 from deploy.errors import Refusal
 from deploy.spec import Secret
 
+__all__ = ["SecretText", "described", "missing", "read"]
+
 
 class SecretText:
     """A secret as pyinfra's `_stdin`: read when it is sent, shown as its source."""

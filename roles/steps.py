@@ -13,32 +13,46 @@ import inspect
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar, cast
 
 from pyinfra import host, logger, state
-from pyinfra.api import FactBase, FunctionCommand, Host, QuoteString, State, StringCommand, operation
+from pyinfra.api import FunctionCommand, Host, QuoteString, State, StringCommand, operation
 from pyinfra.api.command import PyinfraCommand
 from pyinfra.api.operation import OperationMeta
 
 from deploy.errors import Refusal
 
 T = TypeVar("T")
-Command = str | PyinfraCommand
+Answer = TypeVar("Answer", covariant=True)
+Command: TypeAlias = str | PyinfraCommand
 ANSWER_SECONDS = 300
 """How long a host may take to answer one question. All of ours end in seconds: what takes long is a unit (units.py)."""
 
 
-def ask(asked: Host, fact: type[FactBase[T]], **arguments: Any) -> T:
+class Fact(Protocol[Answer]):
+    """What a pyinfra fact has, by the type of its answer: mypy sees `FactBase[T]` as Any, and loses T.
+
+    Without `default`: in some facts it is a class, in others a static method, and a protocol can name only one of them.
+    """
+
+    name: str
+
+    def process(self, output: list[str]) -> Answer:
+        """The answer in the lines that the host printed."""
+        ...
+
+
+def ask(asked: Host, fact: type[Fact[T]], **arguments: Any) -> T:
     """The answer of a fact on a host; the fact's default where the host gives none in time, and that host alone fails.
 
     pyinfra would wait for ever: what hangs in the driver (state D) keeps its line alive, and all other hosts with it.
     It also goes on preparing for a host that has failed; all others wait for that one, so it is asked nothing more.
     """
     if has_failed(asked):
-        return fact.default()
+        return cast(T, cast(Any, fact).default())
     began = time.monotonic()
     try:
-        return asked.get_fact(fact, _timeout=ANSWER_SECONDS, **arguments)
+        return cast(T, asked.get_fact(fact, _timeout=ANSWER_SECONDS, **arguments))
     finally:  # it raises where no host is left
         if has_failed(asked) and time.monotonic() - began >= ANSWER_SECONDS:
             Refuse(_unanswered(fact, bool(asked.state.is_executing))).tell(asked)
@@ -49,7 +63,7 @@ def has_failed(asked: Host) -> bool:
     return asked in asked.state.failed_hosts
 
 
-def _unanswered(fact: type[FactBase[Any]], executing: bool) -> Refusal:
+def _unanswered(fact: type[Fact[Any]], executing: bool) -> Refusal:
     about = (inspect.getdoc(fact) or "").partition("\n\n")[0].replace("\n", " ")
     done = "steps that ended are done; nothing was changed for want of this answer"
     return Refusal(
@@ -65,7 +79,7 @@ def _unanswered(fact: type[FactBase[Any]], executing: bool) -> Refusal:
 class Reading(Generic[T]):
     """The answer of a fact on this host: asked at first use in each phase, and again after a step changed something."""
 
-    fact: type[FactBase[T]]
+    fact: type[Fact[T]]
     arguments: dict[str, Any] = field(default_factory=dict)
     _answer: T | None = None
     _asked: bool | None = None

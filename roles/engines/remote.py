@@ -29,7 +29,7 @@ def replace(host: Host, path: str, content: bytes, arguments: ConnectorArguments
     command = f"base64 -d > {new} && {is_whole} && chmod 0644 {new} && sync {new} && mv -T {new} {file}"
     sent: ConnectorArguments = {**arguments, "_stdin": base64.encodebytes(content).decode()}
     done, _ = host.run_shell_command(StringCommand(command), **sent)
-    return done
+    return bool(done)
 
 
 class Tell(PyinfraCommand):

@@ -54,7 +54,7 @@ class SendRepairs(PyinfraCommand):
         )
         sent: ConnectorArguments = {**connector_arguments, "_stdin": base64.encodebytes(tarred(files)).decode()}
         done, _ = host.run_shell_command(StringCommand(command), **sent)
-        return done
+        return bool(done)
 
     def _files(self) -> dict[str, bytes]:
         """Without the `python/` that a release has in front of them."""

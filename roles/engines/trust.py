@@ -74,7 +74,7 @@ def is_believed(directory: Path, trust: EngineTrust) -> bool:
         believed.write(signers(trust))
         believed.flush()
         who = ["-f", believed.name, "-I", PRINCIPAL, "-n", NAMESPACE, "-s", str(signature)]
-        return _quietly(["ssh-keygen", "-Y", "verify", *who], text).returncode == 0
+        return bool(_quietly(["ssh-keygen", "-Y", "verify", *who], text).returncode == 0)
 
 
 def problem_of(directory: Path, trust: EngineTrust) -> str:
@@ -85,7 +85,8 @@ def problem_of(directory: Path, trust: EngineTrust) -> str:
         done = _quietly([sys.executable, str(VERIFY), "engine", "verify", str(directory), "--signers", believed.name])
     if done.returncode == 0:
         return ""
-    return ((done.stdout + done.stderr).strip().splitlines() or ["it cannot be checked"])[0]
+    lines: list[str] = (done.stdout + done.stderr).strip().splitlines()
+    return lines[0] if lines else "it cannot be checked"
 
 
 def _quietly(argv: list[str], text: IO[bytes] | None = None) -> subprocess.CompletedProcess:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from pyinfra.api import FactBase
 
-from roles.places import ROOT
+from deploy.files import ROOT
 from roles.units import UnitState, ask
 
 

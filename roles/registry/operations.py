@@ -9,9 +9,10 @@ from pathlib import Path
 from pyinfra.api.command import PyinfraCommand, StringCommand
 
 from deploy.errors import Refusal
+from deploy.files import ROOT
 from deploy.slice import ImageSlice, Slice
 from roles import secrets, units
-from roles.places import ROOT, RUNTIME, SETTINGS, UNITS
+from roles.places import RUNTIME, SETTINGS, UNITS
 from roles.steps import Refuse
 from roles.texts import Text, shipped
 

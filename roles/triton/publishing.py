@@ -46,7 +46,7 @@ class Publish(PyinfraCommand):
         done, output = host.run_shell_command(StringCommand(publishing(self.release.id)), **arguments)
         for line in [*output.stderr_lines[:FIRST_LINES], NOT_PUBLISHED] if not done else ():
             host.log_styled(line, fg="red", log_func=logger.error)
-        return done
+        return bool(done)
 
 
 def publishing(release: str) -> str:

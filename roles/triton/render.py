@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from deploy.files import weights_path
+from deploy.files import ROOT, weights_path
 from deploy.slice import EngineSlice, ModelSlice, ServerSlice
 from roles import places
 from roles.triton.defaults import Defaults
@@ -53,7 +53,7 @@ def _run(server: ServerSlice, settings: Defaults) -> bytes:
     return rendered(
         "run.j2",
         server=server,
-        root=places.ROOT,
+        root=ROOT,
         uid=UID,
         unit=f"triton@{server.name}.service",
         unit_name=f"triton-{server.name}",
