@@ -29,7 +29,7 @@ CURL = ("curl", "-sS", "--connect-timeout", "10", "--max-time", "120")
 
 @dataclass(frozen=True)
 class Question:
-    """One request to one model: the path on its server, the JSON it is sent, and the texts in it."""
+    """A request to a model: the path on its server, the JSON it is sent, and the texts in it."""
 
     path: str
     body: Mapping[str, object]

@@ -28,7 +28,7 @@ CURL_MEANS = {6: "the name of the host is unknown", 7: "nothing listens there", 
 
 @dataclass(frozen=True)
 class Request:
-    """One question on its way: to which model of which server and host, and the command that sends it."""
+    """A question on its way: to which model of which server and host, and the command that sends it."""
 
     host: str
     server: ServerSlice

@@ -46,7 +46,7 @@ def engine_slice(
     fields: dict[str, object],
     calibration_digest: str,
 ) -> EngineSlice:
-    """One engine decided; `fields` are what makes it the engine it is."""
+    """An engine as the plan decides it; `fields` are what makes it that engine."""
     mark = fingerprint(fields)
     staging = f"{ENGINES}/{recipe.model}/.{mark}.staging"
     return EngineSlice(
