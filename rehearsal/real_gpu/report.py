@@ -1,0 +1,166 @@
+"""The report of a run on a real GPU: each step leaves a file, and the files of all sittings make one report.
+
+    python -m rehearsal.real_gpu.report SITTING... --into benchmarks/results/h100-deploy.json
+
+A sitting is a folder of `step-NAME.json` files, or a report that was made from such folders. Machines are borrowed for
+minutes, so a run may be cut at any moment: a step's file is there from its begin, and says so until the step has ended.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+Record = dict[str, Any]
+STEPS = (
+    *("workspaces", "machine", "deploy", "deploy-again", "smoke", "memory", "filled", "encoders"),
+    *("changed-release", "rollback", "forward", "kills", "daemon-reload", "watchdog", "remove"),
+)
+"""Names of the steps, in the report's order; others follow these by name."""
+CUT = "cut off before it ended"
+SMI = ["nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader,nounits", "--id=0"]
+
+
+class Found(dict[str, Any]):
+    """What a step has found so far. Each item is kept at once: a sitting that is cut loses none of them."""
+
+    def __init__(self, keep: Callable[[], None]) -> None:
+        super().__init__()
+        self._keep = keep
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        super().__setitem__(key, value)
+        self._keep()
+
+
+@contextmanager
+def step(name: str, folder: Path, machine: Mapping[str, Any] | None = None) -> Iterator[Found]:
+    """`folder` has step-NAME.json: begin, seconds, ok, what was found, and the problem of a body that raised.
+
+    A step is ok when its body has ended and has not found `passed` false. `machine` is `this_machine()` unless given.
+    """
+    began, clock = datetime.now(UTC).isoformat(timespec="milliseconds"), time.monotonic()
+    facts = dict(this_machine() if machine is None else machine)
+    problem, ended = CUT, False
+
+    def keep() -> None:
+        record = {"step": name, "began": began, "seconds": round(time.monotonic() - clock, 1)}
+        record |= {"ok": ended and bool(found.get("passed", True)), "found": dict(found), "machine": facts}
+        _replace(folder / f"step-{name}.json", record | ({"problem": problem} if problem else {}))
+
+    found = Found(keep)
+    keep()
+    try:
+        yield found
+        problem, ended = "", True
+    except BaseException as raised:
+        problem = described(raised)
+        raise
+    finally:
+        keep()
+
+
+def described(raised: BaseException) -> str:
+    """Class and message of an exception; of a command that ended badly its last lines too."""
+    last_lines = str(getattr(raised, "stderr", "") or getattr(raised, "stdout", "") or "")[-2000:]
+    return f"{type(raised).__name__}: {raised}\n{last_lines}".strip()
+
+
+def this_machine() -> Record:
+    """Processor, cores, memory and kernel of this machine; card and driver where nvidia-smi answers."""
+    pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    models = [line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")]
+    facts: Record = {"cpu": models[0].split(":")[1].strip() if models else platform.machine()}
+    facts |= {"cores": len(os.sched_getaffinity(0)), "memory_mib": pages >> 20, "kernel": platform.release()}
+    if shutil.which(SMI[0]):
+        answer = subprocess.run(SMI, capture_output=True, text=True, check=False)
+        if answer.returncode == 0:
+            gpu, driver, total = (part.strip() for part in answer.stdout.strip().split(","))
+            facts |= {"gpu": gpu, "driver": driver, "gpu_mib": int(total)}
+    return facts
+
+
+def records(sitting: Path) -> list[Record]:
+    """The steps of a folder of step files, or of a report."""
+    if sitting.is_dir():
+        return [json.loads(file.read_text("utf-8")) for file in sorted(sitting.glob("step-*.json"))]
+    return list(json.loads(sitting.read_text("utf-8"))["steps"])
+
+
+def merged(sittings: Iterable[Sequence[Record]], wanted: Sequence[str] = STEPS) -> Record:
+    """One report of all sittings: of each step its newest record, in order, and the `wanted` without a good one.
+
+    The order of the sittings does not matter, nor does a sitting that comes twice.
+    """
+    newest: dict[str, Record] = {}
+    for record in (record for sitting in sittings for record in sitting):
+        name = str(record["step"])
+        newest[name] = max(newest.get(name, record), record, key=_age)
+    place = {name: number for number, name in enumerate(wanted)}
+    steps = sorted(newest.values(), key=lambda record: (place.get(record["step"], len(place)), record["step"]))
+    missing = [name for name in wanted if not newest.get(name, {}).get("ok")]
+    return {"report": "a deploy on a real GPU", "missing": missing, "steps": steps}
+
+
+def _age(record: Record) -> tuple[str, str]:
+    """Begin of a record; two of one moment are told apart by what they say."""
+    return str(record["began"]), json.dumps(record, sort_keys=True)
+
+
+def text(report: Record) -> str:
+    """The report as a table: step, ok, seconds, and the plain figures that were found."""
+    rows = [("step", "ok", "seconds", "found")]
+    for record in report["steps"]:
+        is_ok = "yes" if record["ok"] else "NO"
+        told = record["problem"].splitlines()[0] if "problem" in record else _figures(record)
+        rows.append((record["step"], is_ok, f"{record['seconds']:.1f}", told))
+    widths = [max(len(row[column]) for row in rows) for column in range(3)]
+    lines = [f"{a.ljust(widths[0])}  {b.ljust(widths[1])}  {c.rjust(widths[2])}  {d}" for a, b, c, d in rows]
+    missing = ", ".join(report["missing"]) or "none"
+    return "\n".join([*(line.rstrip() for line in lines), f"missing: {missing}"])
+
+
+def _figures(record: Record) -> str:
+    """Numbers, words and claims of a step, without what is nested."""
+    plain = {name: value for name, value in record["found"].items() if isinstance(value, (str, int, float))}
+    return ", ".join(f"{name} {value}" for name, value in plain.items())
+
+
+def _replace(path: Path, value: Any) -> None:
+    """The file holds the JSON of `value`, whole at every moment."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_suffix(".partial")
+    partial.write_text(json.dumps(value, indent=1, ensure_ascii=False) + "\n", "utf-8")
+    partial.replace(path)
+
+
+def parser() -> argparse.ArgumentParser:
+    """The parser of the command line."""
+    made = argparse.ArgumentParser(prog="python -m rehearsal.real_gpu.report", description=__doc__.split("\n")[0])
+    made.add_argument("sittings", nargs="+", type=Path, help="folders of step files, or earlier reports")
+    made.add_argument("--into", type=Path, required=True, help="the report's file")
+    return made
+
+
+def main(words: list[str] | None = None) -> int:
+    """The report is written and its table printed; 0 when no step is missing."""
+    options = parser().parse_args(words)
+    report = merged(records(sitting) for sitting in options.sittings)
+    _replace(options.into, report)
+    print(text(report))
+    return 1 if report["missing"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
