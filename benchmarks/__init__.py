@@ -1,4 +1,6 @@
-"""What is fast, against what, on what. Every program here prints one JSON line last; nothing else imports this package.
+"""What is fast, against what, on what. Every program here prints one JSON line last.
+
+Nothing else imports this package but `rehearsal.real_gpu`, which measures a deployed server with its clients.
 
 Programs:
 

@@ -15,19 +15,20 @@ import shlex
 import statistics
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from benchmarks import cases, checkpoints, clients, gpu, limit, neighbour, repositories, table, triton
+from benchmarks import cases, checkpoints, clients, gpu, limit, neighbour, repositories, runs, table, triton
 from benchmarks.cases import Workload
-from benchmarks.clients import Clients, Load
+from benchmarks.clients import Clients
+from benchmarks.runs import Runs
 
 CLIENT_PROCESSES = 8
 LEAVE_MIB = 1024
-WARM, MOST_WARMING = 0.05, 4
 
 
 def main(words: list[str] | None = None) -> dict[str, Any]:
@@ -159,81 +160,25 @@ def case_row(
         "gflop_per_document": round(flop / 1e9, 3),
         "limit_documents_per_second": round(limits["bf16"] * 1e12 / flop, 1),
     }
-    over_grpc = in_turn(options, workload, rivals, crowd, "grpc", options.seconds)
+    how = Runs("grpc", options.runs, options.seconds, options.device)
+    over_grpc = runs.in_turn(how, workload, rivals, crowd)
     row |= {name: summary(workload, readings, limits, flop) for name, readings in over_grpc.items()}
     if not options.without_http:
-        over_http = in_turn(options, workload, {"ours": rivals["ours"]}, crowd, "http", options.seconds / 2)
+        how = replace(how, protocol="http", seconds=options.seconds / 2)
+        over_http = runs.in_turn(how, workload, {"ours": rivals["ours"]}, crowd)
         row["ours_http"] = summary(workload, over_http["ours"], limits, flop)
     say("  " + "; ".join(f"{name} {side['documents_per_second']:.0f} docs/s, p50 {side['p50_ms']:.2f} ms"
                          for name in ("ours", "naive", "fp8", "ours_http") if (side := row.get(name))))  # fmt: skip
     return row
 
 
-def in_turn(
-    options: argparse.Namespace,
-    workload: Workload,
-    rivals: dict[str, triton.Server],
-    crowd: Clients,
-    protocol: str,
-    seconds: float,
-) -> dict[str, list[dict[str, float]]]:
-    """Readings of each warm rival, `--runs` of each, one run of each in turn."""
-    readings: dict[str, list[dict[str, float]]] = {name: [] for name in rivals}
-    for server in rivals.values():
-        warm_up(lambda server=server: one_run(workload, server, crowd, protocol, min(seconds, 1.0), options.device))
-    for _ in range(options.runs):
-        for name, server in rivals.items():
-            readings[name].append(one_run(workload, server, crowd, protocol, seconds, options.device))
-    return readings
-
-
-def warm_up(run: Callable[[], dict[str, float]]) -> int:
-    """The number of runs until a run is no faster than the last by more than WARM; MOST_WARMING at most.
-
-    A padded backend meets a new shape with nearly every request, and is slower at each for the first time.
-    """
-    rates = [run()["documents_per_second"]]
-    while len(rates) < MOST_WARMING:
-        rates.append(run()["documents_per_second"])
-        if rates[-1] <= rates[-2] * (1 + WARM):
-            break
-    return len(rates)
-
-
-def one_run(
-    workload: Workload, server: triton.Server, crowd: Clients, protocol: str, seconds: float, device: str
-) -> dict[str, float]:
-    """The figures of one run; the server's CPU time is read around the whole run and shared among all answers."""
-    case = workload.case
-    load = Load(protocol, server.address(protocol), case.kind, str(workload.path), case.clients, seconds)
-    before = server.cpu_seconds()
-    with gpu.strain(device) as strain:
-        reading = crowd.drive(load)
-    spent = server.cpu_seconds() - before
-    return {
-        "documents_per_second": reading.documents_per_second,
-        "p50_ms": reading.percentile_ms(50),
-        "p95_ms": reading.percentile_ms(95),
-        "p99_ms": reading.percentile_ms(99),
-        "server_cpu_ms_per_document": spent * 1000 / max(1, reading.answered),
-        "server_cores": spent / reading.whole_seconds,
-        "client_cores": reading.client_cpu_seconds / reading.whole_seconds,
-        "requests": float(len(reading.latencies_ms)),
-    } | strain
-
-
 def summary(
     workload: Workload, readings: list[dict[str, float]], limits: dict[str, float], flop: float
 ) -> dict[str, Any]:
-    """Medians over runs, tokens a second, the share of the limit, and every run's documents a second."""
-    in_every_run = set.intersection(*map(set, readings))  # not each run was long enough for a look at clock and power
-    keys = [key for key in readings[0] if key in in_every_run]
-    figures: dict[str, Any] = {key: round(statistics.median(reading[key] for reading in readings), 4) for key in keys}
-    rate = figures["documents_per_second"]
-    figures["tokens_per_second"] = round(rate * workload.tokens_per_document)
-    figures["share_of_bf16_limit"] = round(rate * flop / (limits["bf16"] * 1e12), 4)
-    figures["all_runs"] = [round(reading["documents_per_second"], 1) for reading in readings]
-    return figures
+    """What `runs.summary` has, and the share of the limit."""
+    figures = runs.summary(workload, readings)
+    share = figures["documents_per_second"] * flop / (limits["bf16"] * 1e12)
+    return figures | {"share_of_bf16_limit": round(share, 4)}
 
 
 def beside_neighbour(
@@ -244,7 +189,8 @@ def beside_neighbour(
         say(f"beside a neighbour that holds {held} MiB")
         rows = {}
         for workload in workloads:
-            readings = in_turn(options, workload, {"ours": server}, crowd, "grpc", options.seconds / 2)["ours"]
+            how = Runs("grpc", options.runs, options.seconds / 2, options.device)
+            readings = runs.in_turn(how, workload, {"ours": server}, crowd)["ours"]
             for key in ("documents_per_second", "p50_ms"):
                 value = statistics.median(reading[key] for reading in readings)
                 rows.setdefault(workload.case.name, {})[key] = round(value, 3)

@@ -44,6 +44,10 @@ class Server:
         """Host and port for `grpc` or `http`."""
         return self.grpc if protocol == "grpc" else self.http
 
+    def model(self, kind: str) -> str:
+        """The name of the model of this kind, which is the kind itself."""
+        return kind
+
     def processes(self) -> dict[int, int]:
         """Start time, in ticks since boot, of tritonserver and each of its model processes, by process id."""
         return {pid: int(_stat(pid)[19]) for pid in _family(self.process.pid)}

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks import calls, clients, encoders, triton
+from benchmarks import calls, clients, runs, triton
 from benchmarks.clients import Load
 
 
@@ -25,7 +25,7 @@ def test_the_measured_server_has_the_environment_of_a_deployed_one(tmp_path: Pat
 )
 def test_a_rival_is_warm_once_it_gets_no_faster(readings: list[float], wanted: int) -> None:
     each = iter(readings)
-    assert encoders.warm_up(lambda: {"documents_per_second": next(each)}) == wanted
+    assert runs.warm_up(lambda: {"documents_per_second": next(each)}) == wanted
 
 
 def test_every_answer_of_a_run_shares_in_its_cpu_time(monkeypatch: pytest.MonkeyPatch) -> None:
