@@ -3,6 +3,7 @@
 from pyinfra import host, inventory
 
 import roles.connections
+import roles.undo
 from deploy.edge.inventory import planned
 from roles import engines, foundation, preflight, programs, removal, rollout, stage
 from roles.settings import known_settings
@@ -17,5 +18,6 @@ rollout.gate(plan.hosts, rollout.UNTOUCHED, name="Gate | Every host is what the 
 if host.name in engines.builders(plan.slices):  # one host for each engine, hosts that only build before others
     removal.remember()  # what was here before us, so that remove.py leaves it
     programs.installed()  # what runs on hosts, before anything names it
+    roles.undo.installed()  # what takes back a change that shuts us out, before the first such change
     foundation.apply(mine)
     stage.build(mine, plan.slices)

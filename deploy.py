@@ -3,6 +3,7 @@
 from pyinfra import host, inventory
 
 import roles.connections
+import roles.undo
 from deploy.edge.inventory import planned
 from roles import cleanup, firewall, foundation, health, preflight, programs, removal, rollout, stage, traffic, triton
 from roles.settings import known_settings
@@ -16,6 +17,7 @@ rollout.gate(plan.hosts, rollout.UNTOUCHED, name="Gate | Every host is what the 
 
 removal.remember()  # what was here before us, so that remove.py leaves it
 programs.installed()  # what runs on hosts, before anything names it
+roles.undo.installed()  # what takes back a change that shuts us out, before the first such change
 foundation.apply(mine)  # driver, Docker, toolkit: here only where nothing is serving yet
 firewall.apply(mine)  # what of the host answers from outside, where the inventory says so
 stage.apply(mine, plan.slices)  # image, weights, engines: interrupts nothing

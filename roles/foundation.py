@@ -13,7 +13,7 @@ from pyinfra.api import FactBase
 from pyinfra.api.operation import OperationMeta
 
 from deploy.slice import Slice
-from roles import base, container_toolkit, docker, mig, model_store, nvidia_driver, registry, undo
+from roles import base, container_toolkit, docker, mig, model_store, nvidia_driver, registry
 from roles.steps import ask
 
 
@@ -46,7 +46,6 @@ def apply(mine: Slice, drained: bool = False) -> list[OperationMeta]:
     if bool(ask(host, Serving)) != drained:
         return []
     steps = base.apply(mine)
-    undo.installed()  # Docker's settings, and changed units, can take the way in away
     if not drained:
         model_store.begin(mine)  # beside the driver's installation; what serves has fetched before it was drained
     driver = nvidia_driver.apply(mine)

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from pyinfra import host
 
 from deploy.slice import Slice
-from roles import engines, model_store, registry, undo
+from roles import engines, model_store, registry
 from roles.foundation import Serving
 from roles.steps import ask
 
@@ -31,7 +31,6 @@ def build(mine: Slice, slices: Iterable[Slice]) -> None:
 
 def _fetched(mine: Slice) -> None:
     if ask(host, Serving):
-        undo.installed()  # before units that serve are changed
         model_store.begin(mine)
         registry.begin(mine)
     model_store.finish(mine)

@@ -11,7 +11,6 @@ from __future__ import annotations
 from pyinfra.api.operation import OperationMeta
 
 from deploy.slice import Slice
-from roles import undo
 from roles.firewall import operations
 from roles.firewall.facts import FirewallHost
 from roles.steps import Reading, step
@@ -23,7 +22,6 @@ def apply(mine: Slice) -> list[OperationMeta]:
     if mine.firewall is None:
         return [step(look, operations.taken_away, name="Firewall | Take away what is no longer declared")]
     steps = [
-        undo.installed(),
         step(look, operations.packages, name="Firewall | Install nftables"),
         step(look, operations.programs, name="Firewall | Place program and unit"),
     ]

@@ -21,7 +21,6 @@ MAY_BE_DONE_BY_THEN = {
     "Driver | Run the persistence daemon": "the package starts its service when it is installed",
     "Docker | Run the daemon with these settings": "the package starts it, with the settings written before",
     "Toolkit | Describe the GPUs for CDI": "the package's own unit does it when it is installed",
-    "Undo | Install what takes changes back": "asked again before the firewall's rules",
     "Model store | Install the fetch": "asked again after the reboot",
     "Model store | Start fetching weights": "asked again after the reboot",
     "Model store | Wait for": "the fetch has ended by itself",

@@ -23,6 +23,7 @@ MINE = replace(test_role.MINE, firewall=Firewall(allow=("10.0.0.0/8",)))
 OLD = "0" * 64
 """The digest of a unit of the version before: another one than ours."""
 PUBLISHED = "Programs | Publish the programs of the host"
+SWITCH = "Undo | Install what takes changes back"
 
 
 @pytest.fixture(autouse=True)
@@ -62,6 +63,14 @@ def test_the_programs_are_published_before_any_unit_names_them() -> None:
     ran = brought_over()
     naming = [step.name for step in ran.steps if any(f"{places.PROGRAMS}/host " in text for text in step.commands)]
     assert naming and ran.operations.index(PUBLISHED) < min(ran.operations.index(name) for name in naming)
+
+
+def test_what_takes_changes_back_is_there_before_the_first_change_it_may_have_to_take_back() -> None:
+    """Asked once: a dry run that announced it twice would promise a change that no run makes."""
+    ran = brought_over()
+    watched = [step.name for step in ran.steps if any(" undo save " in text for text in step.commands)]
+    assert watched and ran.operations.index(SWITCH) < min(ran.operations.index(name) for name in watched)
+    assert (ran.operations.count(SWITCH), brought_over(dry=True).would_change.count(SWITCH)) == (1, 1)
 
 
 def test_its_server_is_swapped_once() -> None:

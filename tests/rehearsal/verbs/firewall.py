@@ -4,9 +4,10 @@ from pyinfra import host, inventory
 
 import roles.connections
 from deploy.edge.inventory import planned
-from roles import firewall, programs
+from roles import firewall, programs, undo
 
 roles.connections.install(host)
 plan = planned(inventory, host)
 programs.installed()
+undo.installed()
 firewall.apply(plan.for_host(host.name))
