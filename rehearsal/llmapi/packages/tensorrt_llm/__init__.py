@@ -25,7 +25,10 @@ def _require_openai():
 _require_openai()
 print(f"[TensorRT-LLM] TensorRT-LLM version: {__version__} (rehearsal stand-in)", flush=True)
 
-from .llm import LLM  # noqa: E402
+if _find_spec(f"{__name__}.network"):  # a machine with a real GPU: rehearsal/real_gpu/llm
+    from .network import LLM
+else:
+    from .llm import LLM
 from .sampling_params import SamplingParams  # noqa: E402
 
 __all__ = ["LLM", "SamplingParams", "__version__"]

@@ -1,7 +1,7 @@
 """Triton's `llmapi` model without TensorRT-LLM: the same files, tensors, settings, cancelling and refusals.
 
-rehearsal stand-in. The words it answers are the prompt's own, in a circle; nothing is computed. Each request has a
-thread of its own, as the real one has a task per request in its event loop.
+rehearsal stand-in. What it answers is the business of the stand-in's LLM: the prompt's own words, or on a real GPU what
+a network says. Each request has a thread of its own, as the real one has a task per request in its event loop.
 """
 
 import json
@@ -91,4 +91,5 @@ class TritonPythonModel:
 
     def finalize(self):
         """Say goodbye in the log, so that a clean stop can be told from a killed process."""
+        self.llm.shutdown()
         pb_utils.Logger.log_info("rehearsal stand-in: finalized")
