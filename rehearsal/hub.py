@@ -72,6 +72,11 @@ class Hub:
         """What makes an address of the other host good."""
         return hmac.new(self.key, sha256.encode(), "sha256").hexdigest()
 
+    def bytes_per_second(self) -> int:
+        """How fast large files go, 0 for as fast as they can: the file `large-bytes-per-second`, for many gigabytes."""
+        wanted = self.state / "large-bytes-per-second"
+        return int(wanted.read_text()) if wanted.exists() else LARGE_BYTES_PER_SECOND
+
     def cut_after(self) -> int:
         """Bytes after which this large answer breaks off, 0 for never (`fault-cut-large`: "TIMES BYTES")."""
         fault = self.state / "fault-cut-large"
@@ -165,8 +170,7 @@ class Handler(BaseHTTPRequestHandler):
         if self.command == "HEAD":
             return
         with file.path.open("rb") as content:
-            content.seek(first)
-            self._copy(content, last - first + 1, file.large)
+            self._copy(content, first, last - first + 1, file.large)
 
     def _range(self, size: int) -> tuple[int, int]:
         match = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range", ""))
@@ -175,14 +179,15 @@ class Handler(BaseHTTPRequestHandler):
             raise Refused(416, "", "Range Not Satisfiable")
         return first, min(last, size - 1)
 
-    def _copy(self, content: BinaryIO, length: int, large: bool) -> None:
+    def _copy(self, content: BinaryIO, first: int, length: int, large: bool) -> None:
         cut_after = self.hub.cut_after() if large else 0
-        left = min(length, cut_after) if cut_after else length
-        while left and (block := content.read(min(BLOCK, left))):
-            self.wfile.write(block)
-            left -= len(block)
-            if large:
-                time.sleep(len(block) / LARGE_BYTES_PER_SECOND)
+        pace = self.hub.bytes_per_second() if large else 0
+        end = first + (min(length, cut_after) if cut_after else length)
+        step = BLOCK if pace else max(1, end - first)
+        for start in range(first, end, step):
+            sent = self.connection.sendfile(content, start, min(step, end - start))
+            if pace:
+                time.sleep(sent / pace)
         if cut_after and cut_after < length:
             self.close_connection = True
 

@@ -6,14 +6,19 @@ The commit is derived from names and contents, so the same checkpoint has the sa
 from __future__ import annotations
 
 import hashlib
+import json
+import os
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 OWNER = "rehearsal"
 GATED = {"gpt-oss-tiny"}
 LARGE_SUFFIXES = (".safetensors", ".bin")
 LARGE_BYTES = 10 << 20
 BLOCK = 1 << 20
+CHECKSUMS = "checksums.json"
 
 
 @dataclass(frozen=True)
@@ -57,20 +62,56 @@ class Repository:
 
 def read_repository(folder: Path) -> Repository:
     """The repository of a checkpoint folder; its commit is derived from names and contents."""
-    files = [_read_file(path, str(path.relative_to(folder))) for path in sorted(folder.rglob("*")) if path.is_file()]
+    known = Checksums(folder.parent / CHECKSUMS)
+    paths = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+    with ThreadPoolExecutor(os.cpu_count()) as threads:  # hashing gives up the interpreter's lock
+        sums = list(threads.map(known.of, paths))
+    known.save()
+    files = [
+        File(path, str(path.relative_to(folder)), path.stat().st_size, *both)
+        for path, both in zip(paths, sums, strict=True)
+    ]
     listing = "".join(f"{file.git_sha1} {file.name}\n" for file in files)
     commit = hashlib.sha1(listing.encode()).hexdigest()
     return Repository(f"{OWNER}/{folder.name}", {file.name: file for file in files}, commit, folder.name in GATED)
 
 
-def _read_file(path: Path, name: str) -> File:
-    size = path.stat().st_size
+class Checksums:
+    """git's sha1 and the sha256 of files, remembered beside the checkpoints: one of 16 GB is read once.
+
+    A file of another size or time of change is read again.
+    """
+
+    def __init__(self, remembered: Path) -> None:
+        self._path = remembered
+        self._known: dict[str, list[Any]] = json.loads(remembered.read_text()) if remembered.exists() else {}
+        self._is_new = False
+
+    def of(self, path: Path) -> tuple[str, str]:
+        """(git's sha1, sha256)."""
+        found = path.stat()
+        name, state = str(path.relative_to(self._path.parent)), [found.st_size, found.st_mtime_ns]
+        known = self._known.get(name)
+        if known is None or known[:2] != state:
+            known = self._known[name] = [*state, *_read(path, found.st_size)]
+            self._is_new = True
+        return known[2], known[3]
+
+    def save(self) -> None:
+        """What was read is not read again by who comes next."""
+        if self._is_new:
+            unfinished = self._path.with_name(f"{self._path.name}.{os.getpid()}")
+            unfinished.write_text(json.dumps(self._known))
+            unfinished.replace(self._path)
+
+
+def _read(path: Path, size: int) -> tuple[str, str]:
     git, whole = hashlib.sha1(f"blob {size}\0".encode()), hashlib.sha256()
     with path.open("rb") as content:
         while block := content.read(BLOCK):
             git.update(block)
             whole.update(block)
-    return File(path, name, size, git.hexdigest(), whole.hexdigest())
+    return git.hexdigest(), whole.hexdigest()
 
 
 def repositories(checkpoints: Path) -> dict[str, Repository]:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPResponse, IncompleteRead
+from pathlib import Path
 
 import pytest
 
@@ -143,3 +144,27 @@ def test_a_cut_answer_breaks_off_once_and_is_whole_the_next_time(client: Client)
     with pytest.raises(IncompleteRead):
         client.ask(path)
     assert client.ask(path).status == 200 and client.body == WEIGHTS
+
+
+def test_a_large_file_is_hashed_once_and_again_when_it_has_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "models/open").mkdir(parents=True)
+    shard = tmp_path / "models/open/model.safetensors"
+    shard.write_bytes(WEIGHTS)
+    (first,) = repositories(tmp_path / "models").values()
+    with monkeypatch.context() as patch:
+        patch.setattr("rehearsal.hub_repository._read", lambda *_: pytest.fail("it was read again"))
+        assert list(repositories(tmp_path / "models").values()) == [first]
+    shard.write_bytes(WEIGHTS + b"more")
+    (second,) = repositories(tmp_path / "models").values()
+    assert second.commit != first.commit
+    assert second.files["model.safetensors"].sha256 == hashlib.sha256(WEIGHTS + b"more").hexdigest()
+
+
+def test_large_files_go_as_fast_as_they_can_where_that_is_asked(client: Client) -> None:
+    assert client.hub.bytes_per_second() == 3 << 20
+    (client.hub.state / "large-bytes-per-second").write_text("0\n")
+    assert client.hub.bytes_per_second() == 0
+    assert client.ask(cdn_path(client)).status == 200 and client.body == WEIGHTS
+    (client.hub.state / "large-bytes-per-second").unlink()
