@@ -34,6 +34,8 @@ NEVER = -1
 class LLM(Base):
     """Takes the arguments of tensorrt_llm.LLM; every weight of the checkpoint is on the card afterwards."""
 
+    computed_by = f"not TensorRT-LLM: transformers {transformers.__version__}, continuous batching"
+
     def __init__(self, **arguments):
         check(arguments)
         _require_supported(arguments)
@@ -49,7 +51,7 @@ class LLM(Base):
                 f"the key/value cache holds {cache['max_tokens']} tokens (kv_cache_config.max_tokens) and one sequence "
                 f"needs up to {self.max_seq_len} (max_seq_len)"
             )
-        self.model = network(self.folder, torch.device("cuda" if torch.cuda.is_available() else "cpu"))
+        self.model = network(self.folder, torch.device("cuda", 0) if torch.cuda.is_available() else torch.device("cpu"))
         self.ends = _ends(self.folder, self.configuration)
         self.step_tokens = self._step_tokens(arguments.get("max_num_tokens") or 8192)
         self.step_requests = min(arguments.get("max_batch_size") or 2048, self.step_tokens)
@@ -92,9 +94,9 @@ class LLM(Base):
         """One line for the log."""
         card = torch.cuda.get_device_name() if self.model.device.type == "cuda" else "CPU"
         return (
-            f"rehearsal stand-in, not TensorRT-LLM: transformers {transformers.__version__}, continuous batching on "
-            f"{card}, always the likeliest token; {self.configuration['architectures'][0]} from {self.folder}: "
-            f"{self.tensors} tensors, {self.weight_bytes >> 20} MiB, max_seq_len {self.max_seq_len}, KV cache "
+            f"rehearsal stand-in, {self.computed_by} on {card}, always the likeliest token; "
+            f"{self.configuration['architectures'][0]} from {self.folder}: {self.tensors} tensors, "
+            f"{self.weight_bytes >> 20} MiB, max_seq_len {self.max_seq_len}, KV cache "
             f"{self.blocks * self.block_size} tokens in {self.blocks} blocks, a step takes {self.step_tokens} tokens "
             f"of {self.step_requests} requests"
         )

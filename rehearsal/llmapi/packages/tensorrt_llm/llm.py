@@ -52,6 +52,8 @@ class Base:
 
     drift = None
     """From which word on the answer is another one than the checkpoint's."""
+    computed_by = None
+    """What computes in TensorRT-LLM's place, if anything does."""
 
     def prepare(self, folder, max_seq_len):
         """The tokenizer of `folder` is loaded."""

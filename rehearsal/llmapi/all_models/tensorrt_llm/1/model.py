@@ -8,7 +8,7 @@ import json
 import threading
 
 import triton_python_backend_utils as pb_utils
-from helpers import error, read_configuration, response, sampling, scalar, strings
+from helpers import error, published, read_configuration, response, sampling, scalar, strings
 from tensorrt_llm import LLM
 
 FINAL = pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
@@ -38,6 +38,7 @@ class TritonPythonModel:
             raise pb_utils.TritonModelException("triton_config.max_batch_size has to be 0: one prompt per request")
         self.llm = LLM(**arguments)
         self.running, self.lock = {}, threading.Lock()
+        self.label = published(args["model_name"], self.llm.computed_by) if self.llm.computed_by else None
         pb_utils.Logger.log_info(f"rehearsal stand-in: no TensorRT-LLM here; {self.llm.describe()}")
 
     def execute(self, requests):
