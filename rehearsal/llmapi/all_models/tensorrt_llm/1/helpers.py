@@ -76,7 +76,7 @@ def performance(output):
 
 
 def published(model, computed_by):
-    """A metric tells clients what computes, because a response of Triton 2.51 has no parameters; it lives while kept."""
+    """A metric that tells clients what computes: a response of Triton 2.51 has no parameters. It lives while kept."""
     family = pb_utils.MetricFamily(
         name="rehearsal_stand_in", description="What stands in for what", kind=pb_utils.MetricFamily.GAUGE
     )
