@@ -32,6 +32,7 @@ canonical() {
 }
 is_loaded() { [ -d "/sys/module/$1" ]; }
 gpus() { described pci | awk -F'\t' '$3 == "10de" && $5 ~ /^0x03/'; }
+. "$(dirname "${BASH_SOURCE[0]}")/show-driver.sh"
 
 # ---- what is on disk ------------------------------------------------------------------------------------------------
 
@@ -65,26 +66,12 @@ bind_gpus() { # every GPU's driver link points at driver $1, or nowhere when it 
     [ -n "$1" ] || rm -rf "$PCI"/drivers/nvidia "$PCI"/drivers/nouveau
 }
 mark_loaded() {
-    mkdir -p "/sys/module/$1/parameters" "/sys/module/$1/holders"
+    mkdir -p "/sys/module/$1/holders"
+    # The driver's own module shows none of its parameters there: they stand in /proc/driver/nvidia/params.
+    [ "$1" = nvidia ] || mkdir -p "/sys/module/$1/parameters"
     echo live >"/sys/module/$1/initstate"
     echo 0 >"/sys/module/$1/refcnt"
     [ -z "${2:-}" ] || echo "$2" >"/sys/module/$1/version"
-}
-node() { [ -e "$1" ] || { mknod -m 0666 "$1" c 1 3; }; } # harmless: the numbers of /dev/null
-show_driver() { # /proc/driver/nvidia and the device nodes of a loaded driver, version $1
-    local row address vendor device class mib uuid name number=0
-    mkdir -p /proc/driver/nvidia/gpus
-    printf 'NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  %s  Release Build  (%s)\nGCC version:  none: %s, no code was loaded\n' \
-        "$1" "$LABEL" "$LABEL" >/proc/driver/nvidia/version
-    echo "EnableMSI: 1" >/proc/driver/nvidia/params
-    while IFS=$'\t' read -r row address vendor device class mib uuid name; do
-        mkdir -p "/proc/driver/nvidia/gpus/$address"
-        printf 'Model: \t\t %s\nGPU UUID: \t %s\nBus Location: \t %s\nDevice Minor: \t %s\nNote: \t\t %s\n' \
-            "$name" "$uuid" "$address" "$number" "$LABEL" >"/proc/driver/nvidia/gpus/$address/information"
-        node "/dev/nvidia$number"
-        number=$((number + 1))
-    done < <(gpus)
-    node /dev/nvidiactl
 }
 
 load() { # loads one module of the stand-in state; messages and status as modprobe's

@@ -29,6 +29,10 @@ for name in nvidia nvidia-modeset nvidia-uvm; do
 done
 echo 'blacklist nouveau' > /etc/modprobe.d/no-nouveau.conf
 """
+NODES = ["nvidia-caps", "nvidia-caps/nvidia-cap1", "nvidia-caps/nvidia-cap2", "nvidia-uvm", "nvidia-uvm-tools",
+         "nvidia0", "nvidiactl"]  # fmt: skip
+PARAMETERS = [f"/sys/module/nvidia_{name}/parameters" for name in ("modeset", "uvm")]
+"""A real H100 with driver 580.159.04 showed neither a node of modeset's nor parameters of the nvidia module itself."""
 TINY_IMAGE = """
 mkdir -p /root/tiny && cd /root/tiny
 for file in /bin/echo $(ldd /bin/echo | grep -o '/[^ ]*'); do install -D $(readlink -f $file) .$file; done
@@ -148,6 +152,8 @@ def test_the_driver_is_refused_while_nouveau_holds_the_gpu_and_loaded_after_a_re
     assert "rehearsal stand-in" in one.run("cat /proc/driver/nvidia/version").stdout
     assert one.run(f"basename $(readlink -f {DEVICE}/driver)").stdout == "nvidia\n"
     assert one.run("test -c /dev/nvidia0 -a -c /dev/nvidiactl -a -c /dev/nvidia-uvm", check=False).returncode == 0
+    assert one.run("cd /dev && ls -d nvidia* nvidia-caps/*").stdout.split() == NODES
+    assert one.run("ls -d /sys/module/nvidia*/parameters").stdout.split() == PARAMETERS
     assert not Path("/sys/module/nvidia_uvm").exists()
 
 

@@ -74,6 +74,7 @@ static void describe(struct gpu *gpu, unsigned id)
     gpu->device_id = id;
     gpu->name = "NVIDIA Graphics Device";
     gpu->memory_mib = 81559, gpu->major = 9, gpu->minor = 0;
+    gpu->reserved_mib = id == 0x2330 ? 480 : 640; /* measured on that one (580.159.04); 640 as deploy/catalog/gpus.py plans others */
     for (unsigned i = 0; i < sizeof cards / sizeof *cards; i++)
         if (cards[i].id == id)
             gpu->name = cards[i].name, gpu->memory_mib = cards[i].memory_mib, gpu->major = cards[i].major, gpu->minor = cards[i].minor;

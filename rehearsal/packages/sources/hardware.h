@@ -7,14 +7,17 @@
 #define HARDWARE_H
 
 #define MOST_GPUS 16
+#ifndef CARRIED
 #define CARRIED "/run/rehearsal-gpu"
+#endif
 
 struct gpu {
     char bus_id[32];       /* 00000000:01:00.0 */
     char uuid[64];         /* GPU-… */
     const char *name;
     unsigned device_id;    /* 0x2330 */
-    unsigned memory_mib;
+    unsigned memory_mib;   /* as nvidia-smi says */
+    unsigned reserved_mib; /* of it, what the driver keeps: CUDA has the rest */
     int major, minor;      /* compute capability */
 };
 

@@ -23,6 +23,11 @@ static int current;
 static struct { size_t bytes; int device; } *blocks;
 static size_t block_count;
 
+static size_t usable(int device)
+{
+    return (size_t)(gpus[device].memory_mib - gpus[device].reserved_mib) << 20;
+}
+
 EXPORT int cuInit(unsigned flags)
 {
     const char *loaded = loaded_version();
@@ -66,7 +71,7 @@ EXPORT int cuDeviceTotalMem_v2(size_t *bytes, int device)
 {
     if (device < 0 || device >= gpu_count)
         return WRONG_DEVICE;
-    *bytes = (size_t)gpus[device].memory_mib << 20;
+    *bytes = usable(device);
     return SUCCESS;
 }
 
@@ -97,7 +102,7 @@ EXPORT int cuMemGetInfo_v2(size_t *free_bytes, size_t *total)
 {
     if (gpu_count <= 0)
         return NOT_INITIALIZED;
-    *total = (size_t)gpus[current].memory_mib << 20;
+    *total = usable(current);
     *free_bytes = *total - taken[current];
     return SUCCESS;
 }

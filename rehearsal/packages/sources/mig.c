@@ -175,7 +175,7 @@ int mig_narrow(struct gpu gpus[MOST_GPUS], int count)
             continue;
         snprintf(name, sizeof name, "%s MIG %s", gpu->name, profile->name);
         gpus[0] = *gpu;
-        gpus[0].name = name, gpus[0].memory_mib = profile->mib;
+        gpus[0].name = name, gpus[0].memory_mib = profile->mib, gpus[0].reserved_mib = 0;
         return 1;
     }
     for (int i = 0; i < count; i++) {

@@ -1,8 +1,9 @@
-/* nvidia-smi, as far as a provisioner asks it: -L, -i, --query-gpu, the table, -pm, -mig, mig, and the real refusals.
+/* nvidia-smi, as far as a provisioner asks it: -L, -i, --query-gpu, -q, the table, -pm, -mig, mig, and the real refusals.
  *
  * rehearsal stand-in: texts and exit codes follow the real tool (9: no driver, 18: mismatch, 6: no device, 2: bad field).
  */
 #include "mig_commands.h"
+#include "smi_fields.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -10,82 +11,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 static struct gpu gpus[MOST_GPUS];
-static int gpu_count, only = -1;
+static int only = -1;
 static const char *user_space = USER_SPACE;
 
-static int persistence(void)
-{
-    char line[8];
-    const char *mode = first_line("/run/nvidia-persistenced/mode", line, sizeof line);
-    return mode && *mode == '1';
-}
-
-/* A fault somebody set: /run/rehearsal/gpu-faults, lines `INDEX FIELD VALUE`; else what a whole card says. */
-static const char *faulty(int index, const char *field, const char *whole)
-{
-    static char value[64];
-    char name[64];
-    int number;
-    FILE *file = fopen("/run/rehearsal/gpu-faults", "r");
-    if (!file)
-        return whole;
-    while (fscanf(file, "%d %63s %63s", &number, name, value) == 3)
-        if (number == index && !strcmp(name, field)) {
-            fclose(file);
-            return value;
-        }
-    fclose(file);
-    return whole;
-}
-
 static int chosen(int index) { return only < 0 || only == index; }
-
-/* "[N/A]" for a card that cannot be cut. */
-static const char *mig_word(const struct gpu *gpu, int on)
-{
-    struct mig_profile profiles[MIG_PROFILES];
-    return !mig_profiles(gpu, profiles) ? "[N/A]" : on ? "Enabled" : "Disabled";
-}
-
-static const char *value(const struct gpu *gpu, int index, const char *field, const char **unit, char *out, size_t size)
-{
-    *unit = "";
-#define SAYS(label, ...) if (!strcmp(field, label)) { snprintf(out, size, __VA_ARGS__); return out; }
-#define MIB(label, number) if (!strcmp(field, label)) { *unit = " MiB"; snprintf(out, size, "%u", (unsigned)(number)); return out; }
-    SAYS("index", "%d", index)
-    SAYS("count", "%d", gpu_count)
-    SAYS("name", "%s", gpu->name) SAYS("gpu_name", "%s", gpu->name)
-    SAYS("uuid", "%s", gpu->uuid) SAYS("gpu_uuid", "%s", gpu->uuid)
-    SAYS("serial", "rehearsal-%d", index)
-    SAYS("driver_version", "%s", user_space)
-    SAYS("pci.bus_id", "%s", gpu->bus_id) SAYS("gpu_bus_id", "%s", gpu->bus_id)
-    SAYS("pci.device_id", "0x%04X10DE", gpu->device_id)
-    SAYS("compute_cap", "%d.%d", gpu->major, gpu->minor)
-    SAYS("persistence_mode", "%s", persistence() ? "Enabled" : "Disabled")
-    SAYS("compute_mode", "Default")
-    SAYS("ecc.mode.current", "Enabled") SAYS("ecc.mode.pending", "Enabled")
-#define FAULTY(label, whole) if (!strcmp(field, label)) return faulty(index, label, whole);
-    FAULTY("ecc.errors.corrected.volatile.total", "0") FAULTY("ecc.errors.uncorrected.volatile.total", "0")
-    FAULTY("ecc.errors.corrected.aggregate.total", "0") FAULTY("ecc.errors.uncorrected.aggregate.total", "0")
-    FAULTY("retired_pages.pending", "[N/A]")
-    FAULTY("remapped_rows.correctable", "0") FAULTY("remapped_rows.uncorrectable", "0")
-    SAYS("mig.mode.current", "%s", mig_word(gpu, mig_mode(index).current))
-    SAYS("mig.mode.pending", "%s", mig_word(gpu, mig_mode(index).pending))
-    FAULTY("remapped_rows.pending", "No") FAULTY("remapped_rows.failure", "No") FAULTY("gpu_recovery_action", "None")
-    SAYS("vbios_version", "rehearsal stand-in")
-    SAYS("pstate", "P0")
-    SAYS("temperature.gpu", "30")
-    MIB("memory.total", gpu->memory_mib) MIB("memory.used", 0)
-    MIB("memory.free", gpu->memory_mib - 600) MIB("memory.reserved", 600)
-    if (!strcmp(field, "utilization.gpu") || !strcmp(field, "utilization.memory")) { *unit = " %"; return "0"; }
-    if (!strcmp(field, "power.draw")) { *unit = " W"; return "70.00"; }
-    if (!strcmp(field, "power.limit")) { *unit = " W"; return "700.00"; }
-    return NULL;
-}
 
 static char *trimmed(char *text)
 {
@@ -101,31 +36,58 @@ static int split(char *list, char *fields[64])
     return count;
 }
 
+static int unknown(const char *field)
+{
+    printf("Field \"%s\" is not a valid field to query.\n\n", field);
+    return 2;
+}
+
 static int query(char *list, const char *format)
 {
     char *fields[64], text[128];
     const char *unit;
     int count = split(list, fields), header = !strstr(format, "noheader"), units = !strstr(format, "nounits");
     for (int i = 0; i < count; i++)
-        if (!value(&gpus[0], 0, fields[i], &unit, text, sizeof text)) {
-            printf("Field \"%s\" is not a valid field to query.\n\n", fields[i]);
-            return 2;
-        }
+        if (!smi_value(&gpus[0], 0, fields[i], &unit, text, sizeof text))
+            return unknown(fields[i]);
     for (int i = 0; header && i < count; i++) {
-        value(&gpus[0], 0, fields[i], &unit, text, sizeof text);
-        printf("%s%s%s%s%s", i ? ", " : "", fields[i], *unit && units ? " [" : "", *unit && units ? unit + 1 : "", *unit && units ? "]" : "");
+        smi_value(&gpus[0], 0, fields[i], &unit, text, sizeof text);
+        const char *name = smi_heading(fields[i]);
+        printf("%s%s%s%s%s", i ? ", " : "", name, *unit && units ? " [" : "", *unit && units ? unit + 1 : "", *unit && units ? "]" : "");
     }
     if (header)
         puts("");
     for (int gpu = 0; gpu < gpu_count; gpu++) {
         for (int i = 0; chosen(gpu) && i < count; i++) {
-            const char *said = value(&gpus[gpu], gpu, fields[i], &unit, text, sizeof text);
-            printf("%s%s%s", i ? ", " : "", said, units ? unit : "");
+            const char *said = smi_value(&gpus[gpu], gpu, fields[i], &unit, text, sizeof text);
+            printf("%s%s%s", i ? ", " : "", said, units && *said != '[' ? unit : "");
         }
         if (chosen(gpu))
             puts("");
     }
     return 0;
+}
+
+/* No process ever has a stand-in GPU, so the heading is all. */
+static int processes(char *list, const char *format)
+{
+    static const char *known[][2] = {
+        {"pid", "pid"}, {"process_name", "process_name"}, {"name", "process_name"}, {"used_memory", "used_gpu_memory"},
+        {"used_gpu_memory", "used_gpu_memory"}, {"gpu_uuid", "gpu_uuid"}, {"gpu_name", "gpu_name"}, {"gpu_bus_id", "gpu_bus_id"},
+    };
+    char *fields[64], heading[512] = "";
+    int count = split(list, fields), rows = sizeof known / sizeof *known;
+    for (int i = 0; i < count; i++) {
+        int at = 0;
+        while (at < rows && strcmp(fields[i], known[at][0]))
+            at++;
+        if (at == rows)
+            return unknown(fields[i]);
+        size_t end = strlen(heading);
+        int in_mib = !strncmp(known[at][1], "used", 4) && !strstr(format, "nounits");
+        snprintf(heading + end, sizeof heading - end, "%s%s%s", i ? ", " : "", known[at][1], in_mib ? " [MiB]" : "");
+    }
+    return strstr(format, "noheader") ? 0 : puts(heading) < 0;
 }
 
 static int list(void)
@@ -138,20 +100,65 @@ static int list(void)
     return 0;
 }
 
-static const char *rule = "+-----------------------------------------------------------------------------------------+";
+static const char *now(void)
+{
+    static char text[64];
+    time_t seconds = time(NULL);
+    strftime(text, sizeof text, "%a %b %e %H:%M:%S %Y", localtime(&seconds));
+    return text;
+}
+
+static int sections(void)
+{
+    char text[16];
+    puts("\n==============NVSMI LOG==============\n");
+    smi_line(0, "Timestamp", now(), "");
+    smi_line(0, "Driver Version", user_space, "");
+    smi_line(0, "CUDA Version", "13.0", "");
+    snprintf(text, sizeof text, "%d", gpu_count);
+    puts("");
+    smi_line(0, "Attached GPUs", text, "");
+    for (int i = 0; i < gpu_count; i++)
+        if (chosen(i)) {
+            printf("GPU %s\n", gpus[i].bus_id);
+            smi_sections(&gpus[i], i);
+            puts("");
+        }
+    return 0;
+}
+
+static const char *whole = "+-----------------------------------------------------------------------------------------+";
+static const char *cells = "+-----------------------------------------+------------------------+----------------------+";
+
+static const char *said(int gpu, const char *field, char *out, size_t size)
+{
+    const char *unit, *value = smi_value(&gpus[gpu], gpu, field, &unit, out, size);
+    return strcmp(value, "[N/A]") ? value : "N/A";
+}
 
 static int table(void)
 {
-    char driver[64];
-    snprintf(driver, sizeof driver, "Driver Version: %s", user_space);
-    printf("%s\n| NVIDIA-SMI %-26s%-32sCUDA Version: 13.0 |\n", rule, user_space, driver);
-    printf("| %-87s |\n%s\n", "rehearsal stand-in: no GPU is behind this table", rule);
+    char errors[64], mode[64];
+    printf("%s       \n%s\n| NVIDIA-SMI %-23sDriver Version: %-15sCUDA Version: %-9s|\n%s\n", now(), whole, user_space, user_space, "13.0", cells);
+    puts("| GPU  Name                 Persistence-M | Bus-Id          Disp.A | Volatile Uncorr. ECC |\n"
+         "| Fan  Temp   Perf          Pwr:Usage/Cap |           Memory-Usage | GPU-Util  Compute M. |\n"
+         "|                                         |                        |               MIG M. |\n"
+         "|=========================================+========================+======================|");
     for (int i = 0; i < gpu_count; i++)
         if (chosen(i))
-            printf("| %3d  %-25s %-3s | %s |   0MiB / %6uMiB |   0%%  Default |\n", i, gpus[i].name, persistence() ? "On" : "Off",
-                   gpus[i].bus_id, gpus[i].memory_mib);
-    printf("%s\n| Processes:                                                                              |\n", rule);
-    printf("|  No running processes found                                                             |\n%s\n", rule);
+            printf("| %3d  %-31s%-3s |   %s Off | %20s |\n"
+                   "| N/A   33C    P0             70W /  700W | %7dMiB / %6uMiB |      0%%      Default |\n"
+                   "|                                         |                        | %20s |\n%s\n",
+                   i, gpus[i].name, persistence() ? "On" : "Off", gpus[i].bus_id,
+                   said(i, "ecc.errors.uncorrected.volatile.total", errors, sizeof errors), 0, gpus[i].memory_mib,
+                   said(i, "mig.mode.current", mode, sizeof mode), cells);
+    printf("\n%s\n", whole);
+    puts("| Processes:                                                                              |\n"
+         "|  GPU   GI   CI              PID   Type   Process name                        GPU Memory |\n"
+         "|        ID   ID                                                               Usage      |\n"
+         "|=========================================================================================|\n"
+         "|  No running processes found                                                             |");
+    printf("%s\nrehearsal stand-in: no GPU is behind this table\n", whole);
     return 0;
 }
 
@@ -221,6 +228,19 @@ static int help(void)
     return 0;
 }
 
+/* -i takes an index, a UUID or a bus id; what is none of them names no GPU. */
+static int numbered(const char *text)
+{
+    char *end;
+    long index = strtol(text, &end, 10);
+    struct gpu all[MOST_GPUS];
+    int count = *text && !*end ? 0 : find_gpus(all);
+    for (int i = 0; i < count; i++)
+        if (!strcasecmp(text, all[i].uuid) || !strcasecmp(text, all[i].bus_id) || !strcasecmp(text, all[i].bus_id + 4))
+            return i;
+    return *text && !*end && index >= 0 && index < MOST_GPUS ? (int)index : MOST_GPUS;
+}
+
 static const char *after(const char *argument, const char *prefix)
 {
     size_t length = strlen(prefix);
@@ -230,8 +250,8 @@ static const char *after(const char *argument, const char *prefix)
 int main(int argc, char **argv)
 {
     const char *format = "csv", *mode = NULL, *cut = NULL, *text;
-    char *fields = NULL;
-    int lists = 0, apps = 0, confidential = 0, version = 0;
+    char *fields = NULL, *apps = NULL;
+    int lists = 0, whole_query = 0, confidential = 0, version = 0;
     if (argc > 1 && !strcmp(argv[1], "mig")) {
         int refusal = refused();
         return refusal ? refusal : mig_command(gpus, gpu_count, argc - 2, argv + 2);
@@ -240,18 +260,18 @@ int main(int argc, char **argv)
         const char *next = i + 1 < argc ? argv[i + 1] : "";
         if (!strcmp(argv[i], "-h") || !strcmp(argv[i], "--help")) return help();
         else if (!strcmp(argv[i], "-L") || !strcmp(argv[i], "--list-gpus")) lists = 1;
-        else if (!strcmp(argv[i], "-q") || !strcmp(argv[i], "--query")) continue;
+        else if (!strcmp(argv[i], "-q") || !strcmp(argv[i], "--query")) whole_query = 1;
         else if (!strcmp(argv[i], "--version")) version = 1;
         else if (!strcmp(argv[i], "conf-compute")) confidential = 1;
         else if (confidential && argv[i][0] == '-') continue;
-        else if (!strcmp(argv[i], "-i") || !strcmp(argv[i], "-pm")) { if (argv[i][1] == 'i') only = *next - '0'; else mode = next; i++; }
+        else if (!strcmp(argv[i], "-i") || !strcmp(argv[i], "-pm")) { if (argv[i][1] == 'i') only = numbered(next); else mode = next; i++; }
         else if (!strcmp(argv[i], "-mig")) { cut = next; i++; }
         else if ((text = after(argv[i], "--multi-instance-gpu="))) cut = text;
-        else if ((text = after(argv[i], "--id="))) only = *text - '0';
+        else if ((text = after(argv[i], "--id="))) only = numbered(text);
         else if ((text = after(argv[i], "--persistence-mode="))) mode = text;
         else if ((text = after(argv[i], "--format="))) format = text;
         else if ((text = after(argv[i], "--query-gpu=")) || (text = after(argv[i], "--query-remapped-rows="))) fields = (char *)text;
-        else if (after(argv[i], "--query-compute-apps=")) apps = 1;
+        else if ((text = after(argv[i], "--query-compute-apps="))) apps = (char *)text;
         else { printf("Invalid combination of input arguments. Please run 'nvidia-smi -h' for help.\n\n"); return 2; }
     }
     int refusal = refused();
@@ -261,9 +281,9 @@ int main(int argc, char **argv)
     if (confidential) { puts("CC status: OFF"); return 0; }
     if (lists && only >= 0) { puts("ERROR: Option -i is not valid for this command. Please run 'nvidia-smi -h' for help.\n"); return 2; }
     if (lists) return list();
-    if (apps) return strstr(format, "noheader") ? 0 : puts("pid, used_gpu_memory [MiB]") < 0;
+    if (apps) return processes(apps, format);
     if (fields) return query(fields, format);
     if (cut) return mig_switch(gpus, gpu_count, only, *cut == '1');
     if (mode) return set_persistence(mode);
-    return table();
+    return whole_query ? sections() : table();
 }

@@ -24,7 +24,7 @@ class FakeDriver:
             if call == "cuDeviceGetName":
                 arguments[0].value = b"NVIDIA H100 80GB HBM3"
             if call == "cuDeviceTotalMem_v2":
-                arguments[0]._obj.value = 81559 << 20
+                arguments[0]._obj.value = 81_079 << 20
             return self.codes.get(call, 0)
 
         return answer
@@ -48,7 +48,7 @@ def call(driver: FakeDriver | None, monkeypatch: pytest.MonkeyPatch, gpus: str =
 
 def test_a_gpu_that_gives_memory_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     assert call(FakeDriver(), monkeypatch) == 0
-    assert capsys.readouterr().out == "GPU 0: NVIDIA H100 80GB HBM3, 81,559 MiB, CUDA driver 13.0\n"
+    assert capsys.readouterr().out == "GPU 0: NVIDIA H100 80GB HBM3, 81,079 MiB, CUDA driver 13.0\n"
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,8 @@ EXPORT_SYMBOL(nvidia_stand_in_present);
 static int show_version(struct seq_file *file, void *unused)
 {
 	seq_puts(file, "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  " NV_VERSION
-		       "  Release Build  (rehearsal stand-in)\n");
+		       "  Release Build  (rehearsal stand-in)  \n"
+		       "GCC version:  gcc version " __VERSION__ " \n");
 	return 0;
 }
 

@@ -1,0 +1,91 @@
+#!/bin/bash
+# Rehearsal stand-in: what a loaded driver shows in /proc/driver/nvidia and /dev, sourced by module-state.sh.
+#
+# Names, order, tabs and values were read from an H100 80GB HBM3 with driver 580.159.04 (tests/golden/card), except for
+# what belongs to that one card. REHEARSAL_PROC, where it is set, is the place instead.
+PROC_DRIVER=${REHEARSAL_PROC:-/proc/driver/nvidia}
+
+driver_parameters() {
+    cat <<'END'
+ResmanDebugLevel: 4294967295
+RmLogonRC: 1
+ModifyDeviceFiles: 1
+DeviceFileUID: 0
+DeviceFileGID: 0
+DeviceFileMode: 438
+InitializeSystemMemoryAllocations: 1
+UsePageAttributeTable: 4294967295
+EnableMSI: 1
+EnablePCIeGen3: 0
+MemoryPoolSize: 0
+KMallocHeapMaxSize: 0
+VMallocHeapMaxSize: 0
+IgnoreMMIOCheck: 0
+EnableStreamMemOPs: 0
+EnableUserNUMAManagement: 1
+NvLinkDisable: 1
+RmProfilingAdminOnly: 0
+PreserveVideoMemoryAllocations: 0
+EnableS0ixPowerManagement: 0
+S0ixPowerManagementVideoMemoryThreshold: 256
+DynamicPowerManagement: 3
+DynamicPowerManagementVideoMemoryThreshold: 200
+RegisterPCIDriver: 1
+EnablePCIERelaxedOrderingMode: 0
+EnableResizableBar: 0
+EnableGpuFirmware: 18
+EnableGpuFirmwareLogs: 2
+RmNvlinkBandwidthLinkCount: 0
+EnableDbgBreakpoint: 0
+OpenRmEnableUnsupportedGpus: 1
+DmaRemapPeerMmio: 1
+ImexChannelCount: 2048
+CreateImexChannel0: 0
+GrdmaPciTopoCheckOverride: 0
+CoherentGPUMemoryMode: ""
+RegistryDwords: ""
+RegistryDwordsPerDevice: ""
+RmMsg: ""
+GpuBlacklist: ""
+TemporaryFilePath: ""
+ExcludedGpus: ""
+END
+}
+card_information() { # ADDRESS UUID NAME NUMBER VERSION
+    printf 'Model: \t\t %s\nIRQ:   \t\t 0\nGPU UUID: \t %s\nVideo BIOS: \t %s\nBus Type: \t PCIe\nDMA Size: \t 52 bits\n' "$3" "$2" "$LABEL"
+    printf 'DMA Mask: \t 0xfffffffffffff\nBus Location: \t %s\nDevice Minor: \t %s\nGPU Firmware: \t %s\nGPU Excluded:\t No\n' "$1" "$4" "$5"
+}
+capability() { # MINOR MODE: the mode in decimal, as the driver writes it
+    printf 'DeviceFileMinor: %s\nDeviceFileMode: %s\nDeviceFileModify: 1\n' "$1" "$2"
+}
+node() { [ -e "$1" ] || mknod -m "${2:-0666}" "$1" c 1 3; } # harmless: the numbers of /dev/null
+show_proc() { # /proc/driver/nvidia of version $1, for the rows of the hardware table on standard input
+    local row address vendor device class mib uuid name number=0
+    mkdir -p "$PROC_DRIVER"/{gpus,patches,warnings} "$PROC_DRIVER"/capabilities/mig
+    printf 'NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  %s  Release Build  (%s)  \n' "$1" "$LABEL" >"$PROC_DRIVER/version"
+    printf 'GCC version:  gcc version 0 (%s: no code was loaded) \n' "$LABEL" >>"$PROC_DRIVER/version"
+    driver_parameters >"$PROC_DRIVER/params"
+    echo 'Binary: ""' >"$PROC_DRIVER/registry"
+    echo "suspend hibernate resume" >"$PROC_DRIVER/suspend"
+    echo "default modeset uvm" >"$PROC_DRIVER/suspend_depth"
+    capability 1 256 >"$PROC_DRIVER/capabilities/mig/config"
+    capability 2 292 >"$PROC_DRIVER/capabilities/mig/monitor"
+    echo "$LABEL" >"$PROC_DRIVER/capabilities/fabric-imex-mgmt" # its numbers were not read
+    while IFS=$'\t' read -r row address vendor device class mib uuid name; do
+        mkdir -p "$PROC_DRIVER/gpus/$address" "$PROC_DRIVER/capabilities/gpu$number/mig"
+        card_information "$address" "$uuid" "$name" "$number" "$1" >"$PROC_DRIVER/gpus/$address/information"
+        number=$((number + 1))
+    done
+}
+show_nodes() { # none for nvidia-modeset: the real machine had none either
+    local number
+    for number in $(seq 0 $(($(gpus | wc -l) - 1))); do node "/dev/nvidia$number"; done
+    node /dev/nvidiactl
+    mkdir -p /dev/nvidia-caps
+    node /dev/nvidia-caps/nvidia-cap1 0400
+    node /dev/nvidia-caps/nvidia-cap2 0444
+}
+show_driver() { # all of a loaded driver, version $1
+    show_proc "$1" < <(gpus)
+    show_nodes
+}
