@@ -10,7 +10,7 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,7 +54,7 @@ class Server:
 
     def cpu_seconds(self) -> float:
         """CPU time that all of its processes have used since they started."""
-        return sum(sum(map(int, _stat(pid)[11:13])) for pid in _family(self.process.pid)) / TICKS
+        return cpu_seconds(self.process.pid)
 
     def resident_mib(self) -> int:
         """Resident memory of all its processes; pages they share are counted in each."""
@@ -62,7 +62,7 @@ class Server:
 
 
 @contextmanager
-def serving(repository: Path, work: Path, cache: Path) -> Iterator[Server]:
+def serving(repository: Path, work: Path, cache: Path, flags: Sequence[str] = ()) -> Iterator[Server]:
     """A server with every model of `repository` ready; compilers keep their results in `cache`."""
     home = real_triton.installation()
     work.mkdir(parents=True)
@@ -71,7 +71,7 @@ def serving(repository: Path, work: Path, cache: Path) -> Iterator[Server]:
         if link.name.startswith(HIDDEN):
             link.unlink()
     ports = dict(zip(("http", "grpc", "metrics"), real_triton.free_ports(3), strict=True))
-    command = _command(home, repository, ports)
+    command = [*_command(home, repository, ports), *flags]
     log = work / "triton.log"
     with log.open("wb") as output:
         began = time.monotonic()
@@ -84,6 +84,11 @@ def serving(repository: Path, work: Path, cache: Path) -> Iterator[Server]:
         finally:
             process.terminate()
             process.wait(STOP_SECONDS)
+
+
+def cpu_seconds(pid: int) -> float:
+    """CPU time that a process and all its descendants have used since they started."""
+    return sum(sum(map(int, _stat(each)[11:13])) for each in _family(pid)) / TICKS
 
 
 def _command(home: Path, repository: Path, ports: dict[str, int]) -> list[str]:

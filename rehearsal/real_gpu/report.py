@@ -43,6 +43,11 @@ class Found(dict[str, Any]):
         super().__setitem__(key, value)
         self._keep()
 
+    def update(self, more: Mapping[str, Any]) -> None:
+        """All of `more` is kept."""
+        super().update(more)
+        self._keep()
+
 
 @contextmanager
 def step(name: str, folder: Path, machine: Mapping[str, Any] | None = None) -> Iterator[Found]:

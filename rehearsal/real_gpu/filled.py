@@ -1,0 +1,95 @@
+"""The LLM's cache is filled to the planned tokens while both encoders run full passes, and nothing runs out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from benchmarks.clients import Reading
+from rehearsal.real_gpu import card
+from rehearsal.real_gpu.generating import Generation, Prompts, filling, generating, goal_tokens
+from rehearsal.real_gpu.passes import Passes
+from rehearsal.real_gpu.served import Deployed
+
+LEAST_PERCENT = 95
+"""Of the goal, what has to be held to call the cache filled: a block of each sequence is spare (generating.py), and a
+sequence that has just ended makes room until the next one's prompt is read."""
+HOW = (
+    "a sequence's next token needs the keys and values of all before it: counted are prompts and answers so far of the "
+    "sequences that have got a token and have not ended, as the clients see them; together they fit the cache to their "
+    "last tokens, so none of them is put aside"
+)
+
+
+def filled(
+    deployed: Deployed, passes: Passes, prompts: Prompts, seconds: float, usable_mib: int, fill_seconds: float = 300
+) -> dict[str, Any]:
+    """Tokens held, memory used, and what the clients of all three models saw for `seconds` after the cache was full.
+
+    Raises: where an encoder's answer is missing or malformed, and where the cache is not full within `fill_seconds`.
+    """
+    model, machine = deployed.model("llm"), deployed.machine
+    goal, shape = goal_tokens(model), filling(model)
+    least = goal * LEAST_PERCENT // 100
+    identity, since = deployed.identity(), deployed.now()
+    before_mib, counted = card.used_mib(machine), deployed.metrics()
+    with generating(deployed.http, model, shape, prompts) as seen:
+        filled_after = seen.wait_until_held(least, fill_seconds)
+        began = seen.tokens
+        with card.watched(lambda: look(deployed, seen)) as samples:
+            readings = passes.drive(deployed, list(passes.workloads), seconds)
+        generated = seen.tokens - began
+    after = deployed.metrics()
+    found = {
+        "planned_tokens": model.kv_cache_tokens,
+        "goal_tokens": goal,
+        "sequences": len(shape.prompts),
+        "prompt_tokens": max(shape.prompts),
+        "filled_after_seconds": round(filled_after, 1),
+        "how_known": HOW,
+        "encoders": {kind: loaded(deployed, kind, readings[kind], counted, after) for kind in readings},
+        "llm": {"answers": seen.answers, "stopped": seen.stopped, "errors": seen.errors}
+        | {"tokens_per_second": round(generated / max(1e-9, max(r.whole_seconds for r in readings.values())), 1)},
+        "complaints": deployed.complaints(since),
+        "restarted": deployed.identity() != identity,
+    }
+    return found | verdict(samples, before_mib, usable_mib, least, found)
+
+
+def look(deployed: Deployed, seen: Generation) -> card.Sample:
+    """Memory in use, and tokens held, now."""
+    return {"used_mib": float(card.used_mib(deployed.machine)), "held_tokens": float(seen.held_tokens)}
+
+
+def loaded(
+    deployed: Deployed, kind: str, reading: Reading, before: Mapping[str, float], after: Mapping[str, float]
+) -> dict[str, Any]:
+    """How an encoder was loaded: documents answered, and the mean share of its budget that a pass had."""
+    model = deployed.model(kind)
+    counts = {}
+    for name in ("passes", "tokens"):
+        metric = f'enginehouse_encoder_{name}_total{{model="{model.name}"}}'
+        counts[name] = after.get(metric, 0) - before.get(metric, 0)
+    budget = int(str(model.settings["max_batch_tokens"]))
+    return {
+        "documents_answered": reading.answered,
+        "documents_per_second": round(reading.documents_per_second, 1),
+        "passes": int(counts["passes"]),
+        "mean_share_of_the_budget": round(counts["tokens"] / max(1, counts["passes"]) / budget, 3),
+    }
+
+
+def verdict(
+    samples: list[card.Sample], before_mib: int, usable_mib: int, least: int, found: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Extremes of the samples, and whether all went well: filled at some moment, within the card, all answered."""
+    held, used = ([int(sample[name]) for sample in samples] for name in ("held_tokens", "used_mib"))
+    filled_share = sum(tokens >= least for tokens in held) / len(held)
+    is_filled, fits = max(held) >= least, max(used) <= usable_mib
+    is_well = not (found["llm"]["errors"] or found["complaints"] or found["restarted"])
+    return {
+        "held_tokens": {"most": max(held), "least": min(held), "share_of_time_filled": round(filled_share, 3)},
+        "held_percent": round(100 * max(held) / found["goal_tokens"], 2),
+        "used_mib": {"before": before_mib, "most": max(used), "usable": usable_mib, "looks": len(used)},
+        "passed": is_filled and fits and is_well,
+    }

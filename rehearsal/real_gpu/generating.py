@@ -1,0 +1,207 @@
+"""Clients that keep an LLM busy with long prompts, and know at every moment how many tokens its cache has to hold.
+
+How they know: a sequence's next token needs the keys and values of every token before it. So a sequence that has got a
+token, and has not ended, holds its prompt and every token that it got. Together they fit the cache to their last
+tokens, so the LLM has no reason to put one of them aside.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from http.client import HTTPConnection, HTTPException
+from pathlib import Path
+
+from tokenizers import Tokenizer
+
+from deploy.memory import TOKENS_PER_BLOCK
+from deploy.slice import ModelSlice
+
+ANSWER_TOKENS = 512
+SPARE_BLOCKS = 1
+"""Of a sequence: transformers 5.17 takes a block more than a sequence fills."""
+SILENT_SECONDS = 300
+POLL_SECONDS = 0.1
+SYLLABLES = [a + b for a in "bcdfghjklmnprstvwz" for b in "aeiou"]
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Sequences that run at once: tokens of each prompt, and tokens of every answer."""
+
+    prompts: tuple[int, ...]
+    answer: int
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of all sequences when each is at its end."""
+        return sum(self.prompts) + len(self.prompts) * self.answer
+
+
+def goal_tokens(model: ModelSlice) -> int:
+    """The most tokens that running sequences can hold: the planned cache, or every row of the batch at its length."""
+    settings = model.settings
+    return min(model.kv_cache_tokens, int(str(settings["max_batch_size"])) * int(str(settings["max_seq_len"])))
+
+
+def filling(model: ModelSlice, answer: int = ANSWER_TOKENS) -> Shape:
+    """As few sequences as fill the cache, each as long as the next; a block of each is left spare.
+
+    A prompt is never longer than one iteration takes (`max_num_tokens`).
+    """
+    longest = int(str(model.settings["max_seq_len"]))
+    blocks = goal_tokens(model) // TOKENS_PER_BLOCK
+    count = -(-blocks * TOKENS_PER_BLOCK // longest)
+    sizes = [blocks // count + (number < blocks % count) - SPARE_BLOCKS for number in range(count)]
+    answer = min(answer, min(sizes) * TOKENS_PER_BLOCK // 2)
+    most = int(str(model.settings["max_num_tokens"]))
+    return Shape(tuple(min(most, size * TOKENS_PER_BLOCK - answer) for size in sizes), answer)
+
+
+class Prompts:
+    """Texts of random words with exactly so many tokens, begin token included; no two begin alike."""
+
+    def __init__(self, tokenizer_json: Path, seed: int = 2026) -> None:
+        self._tokenizer = Tokenizer.from_file(str(tokenizer_json))
+        self._random = random.Random(seed)
+
+    def text(self, tokens: int) -> tuple[str, int]:
+        """A text, and its tokens as the tokenizer counts them: `tokens`, or a few less where it cannot be cut there."""
+        words = ("".join(self._random.choices(SYLLABLES, k=3)) for _ in range(tokens))
+        text = " ".join(words)
+        encoding = self._tokenizer.encode(text)
+        if len(encoding.ids) > tokens:
+            text = text[: encoding.offsets[tokens - 1][1]].rstrip()
+            while (count := len(self._tokenizer.encode(text).ids)) > tokens:
+                text = text[: -(count - tokens)].rstrip()
+        return text, len(self._tokenizer.encode(text).ids)
+
+
+@dataclass
+class Running:
+    """A client's request that is under way, or its last one."""
+
+    prompt_tokens: int = 0
+    got: int = 0
+    is_under_way: bool = False
+
+    @property
+    def held(self) -> int:
+        """Tokens that the cache holds for it; 0 before its first token and after its last."""
+        return self.prompt_tokens + self.got if self.is_under_way and self.got else 0
+
+
+@dataclass
+class Generation:
+    """What the clients of one LLM have seen so far."""
+
+    running: list[Running]
+    answers: int = 0
+    """Whole ones, to their last token."""
+    stopped: int = 0
+    """Those that were under way when the clients ended."""
+    tokens: int = 0
+    """Parts of answers, of which the LLM sends one for each token."""
+    errors: list[str] = field(default_factory=list)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def held_tokens(self) -> int:
+        """Tokens that the cache holds for all sequences that have got a token and have not ended."""
+        return sum(each.held for each in self.running)
+
+    def wait_until_held(self, tokens: int, seconds: float) -> float:
+        """Seconds until so many tokens were held. Raises: AssertionError where that takes too long, or one failed."""
+        began, most = time.monotonic(), 0
+        while time.monotonic() < began + seconds:
+            most = max(most, held := self.held_tokens)
+            if held >= tokens:
+                return time.monotonic() - began
+            assert not self.errors, f"a prompt was answered with: {self.errors[0]}"
+            time.sleep(POLL_SECONDS)
+        raise AssertionError(f"{most} tokens of {tokens} were held after {seconds:.0f} s")
+
+
+@contextmanager
+def generating(http: str, model: ModelSlice, shape: Shape, prompts: Prompts) -> Iterator[Generation]:
+    """A client for each sequence of `shape`, each with its next prompt as soon as it has its answer; ended at the end.
+
+    Requests under way at the end are cancelled. Raises: AssertionError for a model that does not stream.
+    """
+    assert model.decoupled, f"{model.name} is not decoupled: without a stream nobody can say what its cache holds"
+    seen, ended = Generation([Running() for _ in shape.prompts]), threading.Event()
+    first = [prompts.text(tokens) for tokens in shape.prompts]
+    threads = [
+        threading.Thread(target=_client, args=(http, model.name, shape, number, prompt, prompts, seen, ended))
+        for number, prompt in enumerate(first)
+    ]
+    for thread in threads:
+        thread.start()
+    try:
+        yield seen
+    finally:
+        ended.set()
+        for thread in threads:
+            thread.join()
+
+
+def _client(
+    http: str,
+    model: str,
+    shape: Shape,
+    number: int,
+    prompt: tuple[str, int],
+    prompts: Prompts,
+    seen: Generation,
+    ended: threading.Event,
+) -> None:
+    mine = seen.running[number]
+    while not ended.is_set():
+        text, mine.prompt_tokens = prompt
+        mine.got, mine.is_under_way = 0, True
+        try:
+            trouble = _answered(http, model, text, shape.answer, mine, seen, ended)
+        except (OSError, ValueError, HTTPException) as error:
+            trouble = f"{type(error).__name__}: {error}"
+        mine.is_under_way = False
+        with seen.lock:
+            if trouble:
+                seen.errors.append(trouble[:500])
+                return
+            seen.answers, seen.stopped = seen.answers + (not ended.is_set()), seen.stopped + ended.is_set()
+        prompt = prompts.text(shape.prompts[number])
+
+
+def _answered(
+    http: str, model: str, text: str, most: int, mine: Running, seen: Generation, ended: threading.Event
+) -> str:
+    """What is wrong with the answer to `text`; empty where it came, or was no longer wanted."""
+    question = {
+        "text_input": text,
+        "sampling_param_max_tokens": most,
+        "sampling_param_exclude_input_from_output": True,
+        "streaming": True,
+    }
+    host, port = http.rsplit(":", 1)
+    with closing(HTTPConnection(host, int(port), timeout=SILENT_SECONDS)) as connection:
+        connection.request("POST", f"/v2/models/{model}/generate_stream", json.dumps(question))
+        answer = connection.getresponse()
+        if answer.status != 200:
+            return f"{answer.status}: {answer.read().decode(errors='replace')}"
+        for line in answer:
+            if not line.startswith(b"data:"):
+                continue
+            part = json.loads(line[5:])
+            if "error" in part:
+                return str(part["error"])
+            mine.got += 1
+            with seen.lock:
+                seen.tokens += 1
+            if ended.is_set():
+                return ""
+    return "" if mine.got else "the answer has no token"

@@ -1,0 +1,193 @@
+"""Measures a deployed server on the machine that has the real GPU; each step leaves its file (report.py).
+
+    python -m rehearsal.real_gpu.measure STEP... --inventory FILE --host NAME --weights FOLDER --into FOLDER
+
+    memory      what each model takes, by the step of used memory around its load, beside the plan
+    filled      the LLM's cache filled to the planned tokens while both encoders run full passes
+    encoders    the encoders beside a Triton without a container, and with the LLM generating beside them
+
+The clients run here, the server on the rehearsal machine `--host`. `--python` are the words that start the Python of
+the machine with the GPU, for the server without a container; `--weights-there` is how that one sees the weights. What
+the encoders take without Triton is measured by that Python too: `workspaces.py`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from benchmarks import cases, clients
+from benchmarks.runs import Runs
+from deploy.catalog import GPUS
+from deploy.slice import ModelSlice, Slice
+from rehearsal.real_gpu import report, speed
+from rehearsal.real_gpu.card import Machine
+from rehearsal.real_gpu.filled import filled
+from rehearsal.real_gpu.generating import Prompts, Shape, generating
+from rehearsal.real_gpu.memory import memory_by_model
+from rehearsal.real_gpu.passes import full_passes
+from rehearsal.real_gpu.served import Deployed
+
+CLIENT_PROCESSES = 8
+PASS_SECONDS = 4.0
+PROMPTS = Shape((512,) * 16, 512)
+"""The LLM's load while the encoders' speed is measured."""
+Record = dict[str, Any]
+Tell = Callable[[Record], None]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A deployed server, and what it is measured with."""
+
+    deployed: Deployed
+    usable_mib: int
+    """Of the card, for CUDA."""
+    weights: Path
+    """A directory for each planned model, by its name, as this computer sees them."""
+    python: tuple[str, ...] = (sys.executable,)
+    """What starts the Python of the machine with the GPU in this checkout, before `-m`."""
+    weights_there: str = ""
+    """`weights` as that Python sees it; the same unless told."""
+    device: str = "cuda:0"
+    seconds: float = 1.0
+    """Of one run of a case; of full passes beside a filled cache `fill_seconds`."""
+    runs: int = 5
+    cases: tuple[str, ...] = ()
+    """Short names of benchmarks/cases.py; those of its table unless told."""
+    fill_seconds: float = 30.0
+    small: bool = False
+    """Few clients and short requests, for a CPU."""
+    prompts: Shape = PROMPTS
+
+    @classmethod
+    def of(cls, mine: Slice, machine: Machine, address: str, weights: Path, **more: Any) -> Setting:
+        """The setting of a host's first server, which listens at `address`."""
+        usable = GPUS[mine.machine.gpu].usable_mib
+        return cls(Deployed(mine.servers[0], machine, address), usable, weights, **more)
+
+    def tokenizer(self, kind: str) -> Path:
+        """The tokenizer of the planned model of this kind."""
+        return self.weights / self.deployed.model(kind).name / "tokenizer.json"
+
+    @property
+    def encoders(self) -> list[str]:
+        """Kinds of the planned encoders."""
+        return [model.kind for model in self.deployed.server.models if model.kind != "llm"]
+
+    @property
+    def llm_prompts(self) -> Prompts:
+        """Random prompts in the LLM's tokens."""
+        return Prompts(self.tokenizer("llm"))
+
+
+def memory(setting: Setting, work: Path, tell: Tell) -> Record:
+    """What each model takes, beside the plan; see memory.py."""
+    deployed, tokenizers = setting.deployed, {kind: setting.tokenizer(kind) for kind in setting.encoders}
+    with full_passes(tokenizers, work, setting.small) as passes:
+
+        def drive(model: ModelSlice) -> None:
+            if model.kind != "llm":
+                passes.drive(deployed, [model.kind], setting.seconds if setting.small else PASS_SECONDS)
+                return
+            with generating(deployed.http, model, setting.prompts, setting.llm_prompts) as seen:
+                seen.wait_until_held(sum(setting.prompts.prompts), setting.deployed.server.start_seconds)
+            assert not seen.errors, seen.errors[0]
+
+        return memory_by_model(deployed, drive, setting.usable_mib)
+
+
+def fill(setting: Setting, work: Path, tell: Tell) -> Record:
+    """The cache filled while both encoders run full passes; see filled.py."""
+    tokenizers = {kind: setting.tokenizer(kind) for kind in setting.encoders}
+    with full_passes(tokenizers, work, setting.small) as passes:
+        return filled(setting.deployed, passes, setting.llm_prompts, setting.fill_seconds, setting.usable_mib)
+
+
+def encoders(setting: Setting, work: Path, tell: Tell) -> Record:
+    """The encoders beside a Triton without a container, and with the LLM generating beside them; see speed.py."""
+    deployed, there = setting.deployed, setting.weights_there or str(setting.weights)
+    chosen = [case for case in cases.chosen(list(setting.cases), setting.small) if case.kind in setting.encoders]
+    workloads = [cases.write(case, setting.tokenizer(case.kind), work) for case in chosen]
+    names = {deployed.model(kind).name: f"{there}/{deployed.model(kind).name}" for kind in setting.encoders}
+    how = Runs("grpc", setting.runs, setting.seconds, "cuda:0" if shutil.which("nvidia-smi") else "cpu")
+    with clients.processes(1 if setting.small else CLIENT_PROCESSES) as crowd:
+        first = speed.encoder_speed(
+            deployed,
+            lambda: speed.bare_server(deployed.server, names, setting.python, setting.device),
+            workloads,
+            crowd,
+            how,
+            setting.usable_mib,
+            tell,
+        )
+        alone = {row["case"]: row["container"] for row in first["cases"]}
+        prompts = setting.llm_prompts
+        second = speed.beside_llm(deployed, workloads, crowd, how, prompts, setting.prompts, alone, tell)
+    return first | second | {"passed": first["passed"] and second["passed"]}
+
+
+MEASURES = {"memory": memory, "filled": fill, "encoders": encoders}
+
+
+def take(name: str, setting: Setting, folder: Path) -> Record:
+    """The step of this name has run and left its file in `folder`; what it found. Raises: what kept it from ending."""
+    with report.step(name, folder) as found, tempfile.TemporaryDirectory(prefix="measure-") as work:
+        result = MEASURES[name](setting, Path(work), found.update)
+        if setting.small:
+            del result["passed"]  # nothing is judged by figures of a stand-in
+        found.update(result)
+    return dict(found)
+
+
+def parser() -> argparse.ArgumentParser:
+    """The parser of the command line."""
+    made = argparse.ArgumentParser(prog="python -m rehearsal.real_gpu.measure", description=__doc__.split("\n")[0])
+    made.add_argument("steps", nargs="+", choices=list(MEASURES))
+    made.add_argument("--inventory", required=True)
+    made.add_argument("--host", required=True, help="the rehearsal machine, as the inventory names it")
+    made.add_argument("--weights", type=Path, required=True, help="a directory for each model, by its name")
+    made.add_argument("--weights-there", default="")
+    made.add_argument("--python", default=sys.executable)
+    made.add_argument("--into", type=Path, required=True, help="folder of the steps' files")
+    made.add_argument("--cases", nargs="*", default=[], choices=[*cases.NAMED, []])
+    made.add_argument("--runs", type=int, default=5)
+    made.add_argument("--seconds", type=float, default=1.0)
+    made.add_argument("--fill-seconds", type=float, default=30.0)
+    made.add_argument("--small", action="store_true", help="few clients and short requests, for a CPU")
+    return made
+
+
+def main(words: list[str] | None = None) -> int:
+    """The steps have run; 0 when all of them passed."""
+    from deploy.edge.inventory import load_plan
+    from rehearsal import machines
+
+    options = parser().parse_args(words)
+    machine = machines.named(options.host)
+    setting = Setting.of(load_plan(options.inventory).for_host(options.host), machine, machine.address, options.weights)
+    setting = replace(
+        setting,
+        python=tuple(shlex.split(options.python)),
+        weights_there=options.weights_there,
+        device="cpu" if options.small else "cuda:0",
+        seconds=options.seconds,
+        runs=options.runs,
+        cases=tuple(options.cases),
+        fill_seconds=options.fill_seconds,
+        small=options.small,
+        prompts=Shape((64,) * 2, 16) if options.small else PROMPTS,
+    )
+    found = [take(step, setting, options.into) for step in options.steps]
+    return 0 if all(each.get("passed", True) for each in found) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,89 @@
+"""The memory of each model on a real card beside what the plan has for it.
+
+What the plan counts is taken at two moments, so two moments are read:
+
+    an encoder    weights, context and workspace, held against the most that was taken while it ran full passes: its
+                  graphs hold the widest pass from its start on, and its allocator gives back little
+    an LLM        weights, contexts and cache, held against what its load took; its workspace comes while it generates,
+                  and is an allowance for TensorRT-LLM, which is not what runs here
+    tritonserver  what is left when every model is unloaded; the plan's figure is an allowance for another release
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from deploy.slice import ModelSlice, ServerSlice
+from rehearsal.real_gpu import card
+from rehearsal.real_gpu.served import Deployed
+
+WITHIN_PERCENT = 10
+Record = dict[str, Any]
+Drive = Callable[[ModelSlice], object]
+"""Full passes on an encoder, or some prompts to an LLM, for a few seconds."""
+
+
+def memory_by_model(
+    deployed: Deployed, drive: Drive, usable_mib: int, pause: Callable[[float], None] = time.sleep
+) -> Record:
+    """What each model takes, by the step of used memory around its load, and what it takes while it works.
+
+    The server is stopped and started, all its models are unloaded and loaded again in their order; then it serves.
+    """
+    machine, models = deployed.machine, deployed.server.models
+    with deployed.unwatched():
+        deployed.stop()
+        empty = card.settled_mib(machine, pause)
+        deployed.start()
+        served = card.settled_mib(machine, pause)
+        for model in reversed(models):
+            deployed.unload(model)
+        alone = before = card.settled_mib(machine, pause)
+        rows = []
+        for model in models:
+            deployed.load(model)
+            loaded = card.settled_mib(machine, pause)
+            with card.watched(lambda: {"used_mib": card.used_mib(machine)}) as samples:
+                drive(model)
+            after = card.settled_mib(machine, pause)
+            most = max(after, *(int(sample["used_mib"]) for sample in samples))
+            rows.append(compared(model, loaded - before, most - before))
+            before = after
+    seen = {"empty_mib": empty, "served_mib": served, "after_passes_mib": before, "processes": card.processes(machine)}
+    return seen | summed(deployed.server, alone - empty, rows, before - empty, usable_mib)
+
+
+def compared(model: ModelSlice, loaded_mib: int, most_mib: int) -> Record:
+    """A model's plan beside what it took: `loaded_mib` by its load, `most_mib` at most while it worked."""
+    plan = model.memory
+    planned = plan.total_mib - (plan.workspace_mib if model.kind == "llm" else 0)
+    measured = loaded_mib if model.kind == "llm" else most_mib
+    row: Record = {"model": model.name, "kind": model.kind, "planned_mib": planned, "measured_mib": measured}
+    row |= judged(planned, measured) | {"after_load_mib": loaded_mib, "at_most_mib": most_mib}
+    row["plan"] = {
+        "weights_mib": plan.weights_mib,
+        "context_mib": plan.context_mib,
+        "workspace_mib": plan.workspace_mib,
+        "kv_cache_mib": plan.kv_cache_mib,
+    }
+    if model.kind == "llm":
+        row["workspace"] = {"allowance_mib": plan.workspace_mib, "taken_by_the_stand_in_mib": most_mib - loaded_mib}
+    return row
+
+
+def judged(planned: int, measured: int) -> Record:
+    """By how many percent of the plan the measurement is above it (below: negative), and if that is near enough."""
+    off = 100 * (measured - planned) / planned if planned else 0.0
+    return {"off_percent": round(off, 1), "within": abs(off) <= WITHIN_PERCENT}
+
+
+def summed(server: ServerSlice, own_mib: int, rows: list[Record], taken_mib: int, usable_mib: int) -> Record:
+    """The rows with tritonserver itself and the sum; passed where every model is within bounds and all fit the card."""
+    own = {"planned_mib": server.overhead_mib, "measured_mib": own_mib, "is_allowance": True}
+    planned = sum(model.memory.total_mib for model in server.models) + server.overhead_mib
+    total = {"planned_mib": planned, "measured_mib": taken_mib, "usable_mib": usable_mib}
+    total["fits"] = taken_mib <= usable_mib
+    passed = all(row["within"] for row in rows) and total["fits"]
+    return {"tritonserver": own, "models": rows, "sum": total, "passed": passed}

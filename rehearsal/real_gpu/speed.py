@@ -1,0 +1,181 @@
+"""The encoders in the deployed container beside a Triton without one; then with the LLM generating beside them.
+
+Both servers have the release's settings and are asked by the same clients. While they are compared the LLM is idle, or
+unloaded where the card has no room for another set of encoders.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from benchmarks import runs
+from benchmarks.cases import Workload
+from benchmarks.clients import Clients
+from benchmarks.runs import Elsewhere, Runs
+from deploy.slice import ServerSlice
+from rehearsal.real_gpu import card
+from rehearsal.real_gpu.generating import Prompts, Shape, generating
+from rehearsal.real_gpu.served import Deployed
+from roles.triton.defaults import Defaults
+from roles.triton.flags import flags
+from roles.triton.render import render
+
+ROOT = Path(__file__).parents[2]
+STOP_SECONDS = 120
+WITHIN_PERCENT = 5
+LLM_SECONDS = 3.0
+"""How long the LLM's rate is read while no encoder is asked."""
+FILL_SECONDS = 120
+Record = dict[str, Any]
+
+
+def encoder_speed(
+    deployed: Deployed,
+    bare: Callable[[], AbstractContextManager[Elsewhere]],
+    workloads: Sequence[Workload],
+    crowd: Clients,
+    how: Runs,
+    usable_mib: int,
+    tell: Callable[[Record], None] = lambda _: None,
+) -> Record:
+    """Each case in the container and without one, in turn, in the same call; `tell` has what is known so far.
+
+    Passed where no case loses more than WITHIN_PERCENT in the container. The LLM is loaded again afterwards.
+    """
+    rows: list[Record] = []
+    is_room = usable_mib - card.used_mib(deployed.machine) >= needed_mib(deployed.server)
+    with without_llm(deployed, is_room), bare() as other:
+        rivals = {"bare": other, "container": container(deployed)}
+        for workload in workloads:
+            readings = runs.in_turn(how, workload, rivals, crowd)
+            rows.append(compared(workload, {name: runs.summary(workload, found) for name, found in readings.items()}))
+            tell({"cases": list(rows)})
+    losses = [row["container_loses_percent"] for row in rows]
+    llm = "idle" if is_room else "unloaded"
+    return {"cases": rows, "llm_meanwhile": llm, "passed": max(losses) <= WITHIN_PERCENT}
+
+
+def beside_llm(
+    deployed: Deployed,
+    workloads: Sequence[Workload],
+    crowd: Clients,
+    how: Runs,
+    prompts: Prompts,
+    shape: Shape,
+    alone: Mapping[str, Record],
+    tell: Callable[[Record], None] = lambda _: None,
+) -> Record:
+    """Each case in the container with the LLM generating, what it loses against `alone` (by case), the LLM's tokens."""
+    rows: list[Record] = []
+    rival = {"container": container(deployed)}
+    with generating(deployed.http, deployed.model("llm"), shape, prompts) as seen:
+        seen.wait_until_held(sum(shape.prompts), FILL_SECONDS)
+        llm_alone = rate(lambda: seen.tokens, lambda: time.sleep(LLM_SECONDS))
+        for workload in workloads:
+            tokens, began = seen.tokens, time.monotonic()
+            readings = runs.in_turn(how, workload, rival, crowd)["container"]
+            llm_beside = (seen.tokens - tokens) / (time.monotonic() - began)
+            case, figures = workload.case, runs.summary(workload, readings)
+            lost = lost_percent(case.is_latency, alone[case.name], figures)
+            row: Record = {"case": case.name, "is_latency": case.is_latency, "container": figures}
+            rows.append(row | {"loses_percent": lost, "llm_tokens_per_second": round(llm_beside, 1)})
+            tell({"beside_llm": list(rows)})
+    load = {"sequences": len(shape.prompts), "prompt_tokens": shape.prompts[0], "answer_tokens": shape.answer}
+    llm = {"load": load, "tokens_per_second_alone": round(llm_alone, 1), "errors": seen.errors}
+    return {"beside_llm": rows, "llm": llm, "passed": not seen.errors}
+
+
+def rate(count: Callable[[], int], wait: Callable[[], None]) -> float:
+    """How much `count` grows a second during `wait`."""
+    before, began = count(), time.monotonic()
+    wait()
+    return (count() - before) / (time.monotonic() - began)
+
+
+def compared(workload: Workload, sides: Mapping[str, Record]) -> Record:
+    """The row of one case: both sides, and what the container loses."""
+    is_latency = workload.case.is_latency
+    lost = lost_percent(is_latency, sides["bare"], sides["container"])
+    return {"case": workload.case.name, "is_latency": is_latency, **sides, "container_loses_percent": lost}
+
+
+def lost_percent(is_latency: bool, before: Record, after: Record) -> float:
+    """Percent fewer documents a second in `after`, or more milliseconds at the median; a gain is below 0."""
+    if is_latency:
+        share = float(after["p50_ms"]) / before["p50_ms"] - 1
+    else:
+        share = 1 - float(after["documents_per_second"]) / before["documents_per_second"]
+    return round(100 * share, 1)
+
+
+def needed_mib(server: ServerSlice) -> int:
+    """MiB that another set of the planned encoders takes, with a tritonserver of its own."""
+    return server.overhead_mib + sum(model.memory.total_mib for model in server.models if model.kind != "llm")
+
+
+def container(deployed: Deployed) -> Elsewhere:
+    """The deployed server as the clients know it."""
+    names = {model.kind: model.name for model in deployed.server.models}
+    return Elsewhere(deployed.grpc, deployed.http, names, deployed.cpu_seconds)
+
+
+@contextmanager
+def without_llm(deployed: Deployed, is_room: bool) -> Iterator[None]:
+    """The LLM is unloaded until the end of the block, unless there is room."""
+    with ExitStack() as stack:
+        if not is_room:
+            model = deployed.model("llm")
+            stack.enter_context(deployed.unwatched())
+            stack.callback(deployed.load, model)
+            deployed.unload(model)
+        yield
+
+
+@contextmanager
+def bare_server(
+    server: ServerSlice, weights: Mapping[str, str], python: Sequence[str], device: str = "cuda:0"
+) -> Iterator[Elsewhere]:
+    """A server of the planned encoders without a container (bare.py), started by `python`: the words before `-m`.
+
+    `weights`: by model name the directory of its checkpoint as that Python sees it.
+    """
+    from benchmarks.triton import cpu_seconds
+
+    names = {model.kind: model.name for model in server.models if model.name in weights}
+    command = [*python, "-m", "rehearsal.real_gpu.bare"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
+        assert process.stdin is not None and process.stdout is not None
+        try:
+            process.stdin.write(json.dumps(release(server, weights, device)) + "\n")
+            process.stdin.flush()
+            said = process.stdout.readline()
+            assert said, f"{' '.join(command)} ended with {process.wait()} before it served"
+            started = json.loads(said)
+            yield Elsewhere(started["grpc"], started["http"], names, lambda: cpu_seconds(started["pid"]))
+        finally:
+            process.stdin.close()
+            process.wait(STOP_SECONDS)
+
+
+def release(server: ServerSlice, weights: Mapping[str, str], device: str) -> Record:
+    """Files of the model repository by path, as the release has them but for the checkpoints' places, and the flags.
+
+    On a CPU (`device`) without memory cap and in float32, for trying.
+    """
+    models = []
+    for model in server.models:
+        if model.name in weights:
+            settings = model.settings | {"model_path": weights[model.name]}
+            if device == "cpu":
+                settings |= {"device": "cpu", "dtype": "fp32", "memory_mib": "0"}
+            models.append(replace(model, settings=settings))
+    files = render(replace(server, models=tuple(models)), Defaults())
+    inside = {path.removeprefix("models/"): text.decode() for path, text in files.items() if path.startswith("models/")}
+    return {"files": inside, "flags": [*flags(server), *(f"--load-model={model.name}" for model in models)]}

@@ -1,0 +1,176 @@
+"""What one encoder takes of a GPU without Triton, at several budgets of tokens: figures for deploy/memory.py.
+
+    python -m rehearsal.real_gpu.workspaces WEIGHTS [--tokens 4096 16384 65536] [--device cuda:0]
+
+For a Python that has torch for the card; nothing else may run on it. Each encoder at each budget is a process of its
+own, so that nothing of another one is counted; this process itself never touches the card. Prints one JSON line last.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from deploy import memory
+from deploy.catalog.checkpoints import CHECKPOINTS
+from deploy.spec.encoders import Embedder, Reranker
+from rehearsal.real_gpu import card
+
+ROOT = Path(__file__).parents[2]
+TOKENS = (4096, 16384, 65536)
+MODELS = {"reranker": "bge-reranker-large", "embedder": "nomic-embed-text-v2-moe"}
+STREAMS = {"reranker": Reranker.streams, "embedder": Embedder.streams}
+ROUNDS = 3
+MIB = 2**20
+Record = dict[str, Any]
+
+
+def main(words: list[str] | None = None) -> Record:
+    """What is also printed as the last line."""
+    options = parser().parse_args(words)
+    if options.measure:
+        result = MEASURES[options.measure](options)
+    else:
+        result = workspaces(options.weights, options.tokens, options.device)
+    print(json.dumps(result), flush=True)
+    return result
+
+
+def parser() -> argparse.ArgumentParser:
+    """The parser of the command line."""
+    made = argparse.ArgumentParser(prog="python -m rehearsal.real_gpu.workspaces", description=__doc__.split("\n")[0])
+    made.add_argument(
+        "weights", type=Path, help="directory with a checkpoint for each of " + ", ".join(MODELS.values())
+    )
+    made.add_argument("--tokens", type=int, nargs="+", default=list(TOKENS), help="budgets, each measured by itself")
+    made.add_argument("--device", default="cuda:0")
+    made.add_argument("--measure", choices=list(MEASURES), help="what a process of its own is started for")
+    made.add_argument("--kind", choices=list(MODELS), help="the encoder to measure")
+    return made
+
+
+def workspaces(weights: Path, tokens: list[int], device: str) -> Record:
+    """A bare context, and each encoder at each budget, measured beside what the plan's formulas say."""
+    context = _in_a_process(weights, "context", device)
+    rows = []
+    for kind in MODELS:
+        for budget in tokens:
+            row = _in_a_process(weights, "encoder", device, "--kind", kind, "--tokens", str(budget))
+            rows.append(row | {"planned": planned(kind, budget)})
+            print(f"{kind}, {budget} tokens: {json.dumps(row)}", file=sys.stderr, flush=True)
+    return {"bare_context_mib": context["taken_mib"], "machine": context["machine"], "encoders": rows}
+
+
+def planned(kind: str, budget: int) -> Record:
+    """What the plan has for the published encoder of this kind in float16, MiB."""
+    shape = CHECKPOINTS[MODELS[kind]].shape
+    return {
+        "weights_mib": memory.encoder_weights_mib(shape, "float16"),
+        "context_mib": memory.CONTEXT_MIB,
+        "workspace_mib": memory.encoder_workspace_mib(shape, "float16", budget, STREAMS[kind]),
+    }
+
+
+def _in_a_process(weights: Path, what: str, device: str, *more: str) -> Record:
+    """The record that a process of its own prints last."""
+    command = [sys.executable, "-m", "rehearsal.real_gpu.workspaces", str(weights), "--measure", what]
+    ended = subprocess.run(
+        [*command, "--device", device, *more], stdout=subprocess.PIPE, text=True, check=True, cwd=ROOT
+    )
+    return dict(json.loads(ended.stdout.splitlines()[-1]))
+
+
+def bare_context(options: argparse.Namespace) -> Record:
+    """MiB that a context takes in which nothing was ever done, by the driver's own library; and the machine's facts."""
+    from benchmarks import gpu
+
+    before = _settled(options.device)
+    if options.device != "cpu":
+        cuda, held = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p()
+        for ended in (cuda.cuInit(0), cuda.cuDevicePrimaryCtxRetain(ctypes.byref(held), 0)):
+            assert ended == 0, f"CUDA answered {ended}"
+    taken = _settled(options.device) - before
+    return {"taken_mib": taken, "machine": gpu.machine(options.device)}
+
+
+def encoder(options: argparse.Namespace) -> Record:
+    """MiB of one encoder: taken of the card and held by its allocator, once loaded and after full passes."""
+    import torch
+
+    sys.path.insert(0, str(ROOT / "files"))
+    from encoders import families
+    from encoders.device import stand_in
+    from encoders.embedding import Embedder as EmbedderBackend
+    from encoders.reranking import Reranker as RerankerBackend
+    from encoders.settings import Settings
+
+    kind, (budget,) = options.kind, options.tokens
+    backend = {"reranker": RerankerBackend, "embedder": EmbedderBackend}[kind]
+    dtype = "fp32" if options.device == "cpu" else "fp16"
+    settings = Settings(
+        str(options.weights / MODELS[kind]), options.device, dtype, max_batch_tokens=budget, streams=STREAMS[kind]
+    )
+    before = _settled(options.device)
+    weights = _weights_watched(torch, families, options.device)
+    model = backend(settings)
+    loaded = _readings(torch, options.device, before)
+    full = [stand_in(model.max_tokens, model.runner._family) for _ in range(budget // model.max_tokens)]
+    for _ in range(ROUNDS if options.device != "cpu" else 1):
+        under_way = [model.runner.launch(full, True) for _ in range(2 * model.runner.streams)]
+        for each in under_way:
+            each.wait()
+    worked = _readings(torch, options.device, before)
+    return {
+        "kind": kind,
+        "max_batch_tokens": budget,
+        "streams": STREAMS[kind],
+        "budget_after_warm_up": model.budget,
+        "graphs": sum(len(lane.offered) for lane in model.runner.lanes),
+        "weights_mib": weights[0],
+        "loaded": loaded,
+        "after_full_passes": worked,
+    }
+
+
+def _weights_watched(torch: Any, families: Any, device: str) -> list[int]:
+    """A list that has, once the network is loaded, the MiB its weights took of the allocator; 0 on a CPU."""
+    load, taken = families.load, list[int]()
+
+    def watched(*arguments: Any) -> Any:
+        network = load(*arguments)
+        taken.append(0 if device == "cpu" else torch.cuda.memory_allocated(device) // MIB)
+        return network
+
+    families.load = watched
+    return taken
+
+
+def _readings(torch: Any, device: str, before_mib: int) -> Record:
+    """MiB of the card that this process takes, those its allocator holds (now, at most), and what lies outside it."""
+    if device == "cpu":
+        return dict.fromkeys(("taken_mib", "reserved_mib", "most_reserved_mib", "most_allocated_mib", "outside_mib"), 0)
+    torch.cuda.synchronize(device)
+    taken, reserved = _settled(device) - before_mib, torch.cuda.memory_reserved(device) // MIB
+    return {
+        "taken_mib": taken,
+        "reserved_mib": reserved,
+        "most_reserved_mib": torch.cuda.max_memory_reserved(device) // MIB,
+        "most_allocated_mib": torch.cuda.max_memory_allocated(device) // MIB,
+        "outside_mib": taken - reserved,
+    }
+
+
+def _settled(device: str) -> int:
+    return 0 if device == "cpu" else card.settled_mib(card.Here())
+
+
+MEASURES = {"context": bare_context, "encoder": encoder}
+
+
+if __name__ == "__main__":
+    main()

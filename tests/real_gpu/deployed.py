@@ -1,0 +1,185 @@
+"""A server as deploy.py would bring it, but here: the real Triton with a planned release, small models, no container.
+
+What systemd, Docker and the card would say is made up. The card's memory is what the plan has for the models that are
+loaded at the moment, so that a measurement of it can be judged.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors.numpy import save_file
+
+from benchmarks import checkpoints
+from deploy.slice import ServerSlice
+from deploy.spec import LLM, Checkpoint, Embedder, KVCache, Reranker
+from rehearsal.real_gpu.card import USED
+from rehearsal.real_gpu.served import Deployed
+from rehearsal.tokenizers_made import harmony
+from roles import places
+from roles.triton.defaults import Defaults
+from roles.triton.flags import HEADER, RESTRICTED, flags
+from roles.triton.render import render
+from tests.encoders import real_triton
+from tests.unit.given import OWN, main, plan
+
+ROOT = Path(__file__).parents[2]
+STAND_INS = ROOT / "rehearsal" / "llmapi"
+KEY = "a-key"
+CALM = {"systemctl": "InvocationID=1", "docker": "the container", "journalctl": "", "date": "2026-11-23 12:00:00"}
+
+BGE, NOMIC = (
+    Checkpoint(
+        architecture=architecture,
+        parameters=500_000,
+        layers=2,
+        hidden=64,
+        heads=4,
+        intermediate=128,
+        vocabulary=checkpoints.SMALL_ENTRIES,
+        positions=514,
+    )
+    for architecture in ("XLMRobertaForSequenceClassification", "NomicBertModel")
+)
+LLAMA = Checkpoint(
+    architecture="LlamaForCausalLM",
+    parameters=108_000,
+    layers=2,
+    hidden=64,
+    heads=4,
+    kv_heads=2,
+    head_dim=16,
+    intermediate=128,
+    vocabulary=265,
+    positions=4096,
+)
+MODELS = (
+    Reranker(name="bge", checkpoint=BGE, weights=OWN, max_batch_tokens=2048),
+    Embedder(name="nomic", checkpoint=NOMIC, weights=OWN, max_batch_tokens=2048, default_task="search_document"),
+    LLM(
+        name="llama",
+        checkpoint=LLAMA,
+        weights=OWN,
+        kv_cache=KVCache(tokens=4096),
+        max_batch_size=8,
+        max_seq_len=1024,
+        max_num_tokens=1024,
+    ),
+)
+
+
+def weights(folder: Path) -> Path:
+    """`folder` has a checkpoint for each of the models, by its name."""
+    made = checkpoints.make(folder / "made", "cpu", small=True)
+    made["reranker"].rename(folder / "bge")
+    made["embedder"].rename(folder / "nomic")
+    llama = folder / "llama"
+    llama.mkdir()
+    harmony([]).save(str(llama / "tokenizer.json"))
+    configuration = {"architectures": ["LlamaForCausalLM"], "max_position_embeddings": 4096}
+    (llama / "config.json").write_text(json.dumps(configuration))
+    save_file({"model.embed_tokens.weight": np.zeros((265, 64), np.float32)}, llama / "model.safetensors")
+    return folder
+
+
+def planned() -> ServerSlice:
+    """What the plan of an H100 makes of the models, on three free ports, for the Triton that runs here."""
+    http, grpc, metrics = real_triton.free_ports(3)
+    ports = {"http_port": http, "grpc_port": grpc, "metrics_port": metrics, "address": "127.0.0.1"}
+    server = plan(**main(*MODELS, **ports), own_random_weights=("bge", "nomic", "llama")).slices[0].servers[0]
+    return replace(server, image=replace(server.image, triton_core="2.51.0"))
+
+
+@contextmanager
+def deployed(work: Path, checkpoints_at: Path) -> Iterator[Deployed]:
+    """The planned server with every model loaded. `places` of the host are put into `work` meanwhile."""
+    server = planned()
+    tuned = {
+        model.name: model.settings | {"model_path": str(checkpoints_at / model.name)}
+        | {"device": "cpu", "dtype": "fp32", "memory_mib": "0"}
+        if model.kind != "llm"
+        else model.settings | {"model": str(checkpoints_at / model.name)}
+        for model in server.models
+    }  # fmt: skip
+    here = replace(server, models=tuple(replace(model, settings=tuned[model.name]) for model in server.models))
+    release, runtime = work / "servers/main/current", work / "run/triton-main"
+    runtime.mkdir(parents=True)
+    (runtime / "key").write_text(KEY)
+    for path, content in render(here, Defaults()).items():
+        (release / path).parent.mkdir(parents=True, exist_ok=True)
+        (release / path).write_bytes(content)
+    with _triton(work, release, server):
+        found = Deployed(server, Stub(server), "127.0.0.1")
+        for model in server.models:
+            found.load(model)
+        yield found
+
+
+@contextmanager
+def _triton(work: Path, release: Path, server: ServerSlice) -> Iterator[None]:
+    home = real_triton.installation()
+    triton, log = home / "pytriton" / "tritonserver", work / "triton.log"
+    command = [str(triton / "bin" / "tritonserver"), f"--model-repository={release}/models", *flags(server)]
+    command += [f"--backend-directory={triton / 'backends'}", "--exit-timeout-secs=2"]
+    for kind in ("http", "grpc", "metrics"):
+        command += [f"--{kind}-address=127.0.0.1", f"--{kind}-port={getattr(server, f'{kind}_port')}"]
+    restricted = f"{','.join(RESTRICTED)}:{HEADER}={KEY}"
+    command += [f"--http-restricted-api={restricted}", f"--grpc-restricted-protocol={restricted}"]
+    packages = real_triton.link_packages(work / "packages", home)
+    (packages / "tensorrt_llm").symlink_to(STAND_INS / "packages" / "tensorrt_llm")
+    repaired = packages / "openai/types/responses/response_content_part_added_event.py"
+    repaired.parent.mkdir(parents=True)
+    repaired.write_text("class PartReasoningText:\n    pass\n")
+    slot = STAND_INS / "all_models" / "tensorrt_llm" / "1"
+    surroundings = os.environ | {"ENGINEHOUSE_LLMAPI": str(slot), "PYTHONDONTWRITEBYTECODE": "1"}
+    with log.open("wb") as output:
+        process = subprocess.Popen(command, cwd=packages, stdout=output, stderr=subprocess.STDOUT, env=surroundings)
+        try:
+            real_triton._await(process, server.http_port, log)
+            yield
+        finally:
+            process.terminate()
+            process.wait(60)
+
+
+class Stub:
+    """The machine: files are read for real, programs say what a calm machine says, and the card what the plan has."""
+
+    def __init__(self, server: ServerSlice) -> None:
+        self.server, self.is_up = server, True
+
+    def run(self, command: str, *, check: bool = True, timeout: float | None = 300) -> subprocess.CompletedProcess[str]:
+        """The ended command."""
+        word = command.split()[0]
+        if command.endswith(f"triton@{self.server.name}.service"):
+            self.is_up = not command.startswith("systemctl stop")
+        if command == USED:
+            said = str(self.used_mib())
+        elif word == "cat" and "/sys/fs/cgroup" not in command:
+            said = Path(command.split()[1]).read_text()
+        else:
+            said = CALM.get(word, "")
+        return subprocess.CompletedProcess(command, 0, said, "")
+
+    def used_mib(self) -> int:
+        """What the plan has for tritonserver and the models that are loaded now; 0 while it is stopped."""
+        if not self.is_up:
+            return 0
+        index = json.loads(Deployed(self.server, self, "127.0.0.1")._tell("/v2/repository/index"))
+        ready = {entry["name"] for entry in index if entry.get("state") == "READY"}
+        loaded = [model.memory for model in self.server.models if model.name in ready]
+        return self.server.overhead_mib + sum(memory.total_mib for memory in loaded)
+
+
+def patched(monkeypatch: Any, work: Path) -> None:
+    """`places` of a host lie in `work`."""
+    monkeypatch.setattr(places, "SERVERS", str(work / "servers"))
+    monkeypatch.setattr(places, "RUNTIME", str(work / "run"))

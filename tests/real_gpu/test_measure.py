@@ -1,0 +1,75 @@
+"""The measuring half of a run on a real card, on a server without one: every step ends and finds what it is to find."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rehearsal.real_gpu.generating import Shape
+from rehearsal.real_gpu.measure import Setting, take
+from tests.real_gpu import deployed
+
+pytestmark = pytest.mark.rehearsal
+
+
+@pytest.fixture(scope="module")
+def setting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Setting]:
+    """A served release with small models on a CPU, and how it is measured."""
+    work = tmp_path_factory.mktemp("real-gpu")
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        deployed.patched(monkeypatch, work)
+        weights = deployed.weights(work / "weights")
+        with deployed.deployed(work, weights) as server:
+            yield Setting(
+                server,
+                usable_mib=81_079,
+                weights=weights,
+                device="cpu",
+                seconds=0.5,
+                runs=1,
+                cases=("rerank-mixed", "embed-query"),
+                fill_seconds=1.0,
+                small=True,
+                prompts=Shape((64, 64), 16),
+            )
+
+
+def left(folder: Path, name: str) -> dict[str, Any]:
+    """The step's file."""
+    record = json.loads((folder / f"step-{name}.json").read_text())
+    assert record["ok"], record
+    return dict(record["found"])
+
+
+def test_the_memory_of_each_model_is_the_step_around_its_load(setting: Setting, tmp_path: Path) -> None:
+    take("memory", setting, tmp_path)
+    found, planned = left(tmp_path, "memory"), {model.name: model.memory for model in setting.deployed.server.models}
+    assert {row["model"]: row["after_load_mib"] for row in found["models"]} == {
+        name: memory.total_mib for name, memory in planned.items()
+    }
+    assert [row["within"] for row in found["models"][:2]] == [True, True]
+    assert found["sum"]["measured_mib"] == found["sum"]["planned_mib"]
+    assert found["tritonserver"]["measured_mib"] == setting.deployed.server.overhead_mib
+    assert found["served_mib"] == found["after_passes_mib"]
+
+
+def test_the_cache_is_filled_while_both_encoders_are_asked(setting: Setting, tmp_path: Path) -> None:
+    take("filled", setting, tmp_path)
+    found = left(tmp_path, "filled")
+    assert found["held_percent"] >= 95 and found["sequences"] == 4 and found["goal_tokens"] == 4096
+    assert found["llm"]["errors"] == [] and found["llm"]["tokens_per_second"] > 0
+    assert all(found["encoders"][kind]["documents_answered"] > 0 for kind in ("reranker", "embedder"))
+    assert not found["restarted"]
+
+
+def test_encoders_are_compared_in_turn_and_then_beside_the_llm(setting: Setting, tmp_path: Path) -> None:
+    take("encoders", setting, tmp_path)
+    found = left(tmp_path, "encoders")
+    assert [row["case"] for row in found["cases"]] == [row["case"] for row in found["beside_llm"]]
+    for row in found["cases"]:
+        assert row["bare"]["documents_per_second"] > 0 < row["container"]["documents_per_second"]
+    assert found["llm_meanwhile"] == "idle" and found["llm"]["errors"] == []

@@ -1,0 +1,171 @@
+"""What is pure of a measurement on a real card: comparing with the plan, filling a cache, verdicts."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tokenizers import Tokenizer, models, pre_tokenizers
+
+from deploy.memory import TOKENS_PER_BLOCK
+from deploy.slice import MemorySlice, ModelSlice, ServerSlice
+from rehearsal.real_gpu import card
+from rehearsal.real_gpu.filled import verdict
+from rehearsal.real_gpu.generating import Generation, Prompts, Running, filling, goal_tokens
+from rehearsal.real_gpu.memory import compared, summed
+from rehearsal.real_gpu.speed import lost_percent, needed_mib, release
+from tests.unit.given import EMBEDDER, LLAMA, RERANKER, main, plan
+
+SERVER: ServerSlice = plan(**main(RERANKER, EMBEDDER, LLAMA)).slices[0].servers[0]
+ENCODER = SERVER.models[0]
+LLM: ModelSlice = SERVER.models[-1]
+
+
+def an_llm(cache: int, batch: int, length: int, step: int) -> ModelSlice:
+    """An LLM of these limits."""
+    limits = {"max_batch_size": batch, "max_seq_len": length, "max_num_tokens": step}
+    return replace(LLM, kv_cache_tokens=cache, settings=LLM.settings | limits)
+
+
+class Card:
+    """A machine whose nvidia-smi says these numbers in turn, the last one for ever."""
+
+    def __init__(self, *used: int) -> None:
+        self.used = list(used)
+
+    def run(self, command: str, *, check: bool = True, timeout: float | None = 300) -> subprocess.CompletedProcess[str]:
+        used = self.used.pop(0) if len(self.used) > 1 else self.used[0]
+        return subprocess.CompletedProcess(command, 0, f"{used}\n", "")
+
+
+def test_an_encoder_is_held_against_the_most_it_took() -> None:
+    model = replace(ENCODER, memory=MemorySlice(weights_mib=500, context_mib=100, workspace_mib=400, kv_cache_mib=0))
+    row = compared(model, 700, 950)
+    assert (row["planned_mib"], row["measured_mib"], row["off_percent"], row["within"]) == (1000, 950, -5.0, True)
+    assert not compared(model, 700, 1101)["within"]
+
+
+def test_an_llm_is_held_against_its_load_and_its_workspace_is_told_apart() -> None:
+    memory = MemorySlice(weights_mib=500, context_mib=100, workspace_mib=400, kv_cache_mib=400)
+    row = compared(replace(LLM, memory=memory), 900, 1500)
+    assert (row["planned_mib"], row["measured_mib"], row["off_percent"], row["within"]) == (1000, 900, -10.0, True)
+    assert row["workspace"] == {"allowance_mib": 400, "taken_by_the_stand_in_mib": 600}
+
+
+def test_the_sum_has_to_fit_the_card_and_tritonserver_itself_is_not_judged() -> None:
+    rows = [compared(model, model.memory.total_mib, model.memory.total_mib) for model in SERVER.models[:2]]
+    assert summed(SERVER, 5, rows, 80_000, 81_079)["passed"]
+    assert not summed(SERVER, 5, rows, 81_080, 81_079)["passed"]
+    assert summed(SERVER, 5, rows, 80_000, 81_079)["tritonserver"]["is_allowance"]
+
+
+def test_memory_is_read_until_it_stands_still() -> None:
+    pauses: list[float] = []
+    assert card.settled_mib(Card(1, 9, 9, 7, 7, 7, 7, 3), pauses.append) == 7
+    assert len(pauses) == 6
+
+
+def test_memory_that_never_stands_still_is_the_last_reading() -> None:
+    assert card.settled_mib(Card(*range(500)), lambda _: None) == card.MOST_READINGS - 1
+
+
+def test_samples_are_taken_until_the_end_of_the_block() -> None:
+    card_ = Card(5, 8, 6)
+    with card.watched(lambda: {"used_mib": card.used_mib(card_)}, 0.001) as samples:
+        while len(samples) < 3:
+            pass
+    assert [sample["used_mib"] for sample in samples[:3]] == [5, 8, 6]
+
+
+def test_a_look_that_raises_ends_the_block_with_its_error() -> None:
+    looks, raised = iter([{"used_mib": 1.0}]), threading.Event()
+
+    def look() -> card.Sample:
+        for sample in looks:
+            return sample
+        raised.set()
+        raise OSError("no card")
+
+    with pytest.raises(OSError, match="no card"), card.watched(look, 0.001):
+        assert raised.wait(10)
+
+
+@given(
+    cache=st.integers(2_048, 400_000).map(lambda n: n // 32 * 32),
+    batch=st.integers(1, 64),
+    length=st.sampled_from([512, 2048, 8192]),
+    step=st.sampled_from([512, 2048, 8192]),
+)
+def test_sequences_that_fill_a_cache_fit_it_with_a_block_of_each_to_spare(
+    cache: int, batch: int, length: int, step: int
+) -> None:
+    model = an_llm(cache, batch, length, step)
+    shape = filling(model)
+    assert len(shape.prompts) <= batch and min(shape.prompts) > 0 < shape.answer
+    assert max(shape.prompts) + shape.answer <= length and max(shape.prompts) <= step
+    blocks = [-(-(prompt + shape.answer) // TOKENS_PER_BLOCK) + 1 for prompt in shape.prompts]
+    assert sum(blocks) * TOKENS_PER_BLOCK <= cache
+    if step == length:
+        assert shape.tokens >= goal_tokens(model) - len(blocks) * TOKENS_PER_BLOCK
+
+
+def test_a_cache_of_40_gib_is_filled_by_forty_sequences() -> None:
+    shape = filling(an_llm(327_680, 64, 8192, 8192))
+    assert (len(shape.prompts), set(shape.prompts), shape.answer, shape.tokens) == (40, {7648}, 512, 326_400)
+
+
+def test_a_prompt_has_the_tokens_that_were_asked_for(tmp_path: Path) -> None:
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    made = Tokenizer(models.BPE({letter: number for number, letter in enumerate(alphabet)}, []))
+    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    made.save(str(tmp_path / "tokenizer.json"))
+    prompts = Prompts(tmp_path / "tokenizer.json")
+    (first, count), (second, _) = prompts.text(77), prompts.text(77)
+    assert count == len(made.encode(first).ids) and 76 <= count <= 77
+    assert first[:8] != second[:8]
+
+
+def test_only_sequences_between_their_first_token_and_their_last_hold_the_cache() -> None:
+    running = [Running(100, 0, True), Running(100, 7, True), Running(100, 9, False)]
+    assert Generation(running).held_tokens == 107
+
+
+@pytest.mark.parametrize(
+    ("held", "used", "complaints", "passed"),
+    [(960, 900, [], True), (940, 900, [], False), (960, 1001, [], False), (960, 900, ["out of memory"], False)],
+)
+def test_a_filled_cache_passes_where_nothing_ran_out(held: int, used: int, complaints: list[str], passed: bool) -> None:
+    samples = [{"held_tokens": 0.0, "used_mib": 500.0}, {"held_tokens": float(held), "used_mib": float(used)}]
+    found = {"goal_tokens": 1000, "llm": {"errors": []}, "complaints": complaints, "restarted": False}
+    told = verdict(samples, 500, 1000, 950, found)
+    assert told["passed"] is passed
+    assert (told["held_tokens"]["most"], told["used_mib"]["most"]) == (held, used)
+
+
+def test_a_loss_is_fewer_documents_or_more_milliseconds() -> None:
+    before = {"documents_per_second": 1000, "p50_ms": 4.0}
+    assert lost_percent(False, before, {"documents_per_second": 960}) == 4.0
+    assert lost_percent(True, before, {"p50_ms": 4.1}) == 2.5
+    assert lost_percent(False, before, {"documents_per_second": 1010}) == -1.0
+
+
+def test_the_server_without_a_container_has_the_releases_settings_and_other_places() -> None:
+    there = {model.name: f"/w/{model.name}" for model in SERVER.models[:2]}
+    told = release(SERVER, there, "cuda:0")
+    assert {path.split("/")[0] for path in told["files"]} == set(there)
+    config = told["files"][f"{ENCODER.name}/config.pbtxt"]
+    assert f'"model_path" value: {{ string_value: "/w/{ENCODER.name}" }}' in config
+    assert f'"memory_mib" value: {{ string_value: "{ENCODER.settings["memory_mib"]}" }}' in config
+    assert "--model-control-mode=explicit" in told["flags"] and f"--load-model={ENCODER.name}" in told["flags"]
+    assert json.dumps(told)
+
+
+def test_another_set_of_encoders_needs_what_the_plan_has_for_it() -> None:
+    totals = [model.memory.total_mib for model in SERVER.models if model.kind != "llm"]
+    assert needed_mib(SERVER) == sum(totals) + SERVER.overhead_mib
