@@ -70,7 +70,8 @@ def start(trt: ModuleType, checkpoint: Path) -> Iterator[Callable[..., Any]]:
 
     yield start
     for llm in started:
-        llm.shutdown()
+        if llm.model:
+            llm.shutdown()
 
 
 @pytest.fixture(scope="module")
@@ -266,3 +267,18 @@ def test_an_error_in_the_loop_reaches_everybody_and_whoever_comes_later(start: C
         assert "illegal memory access" in str(trouble)
     with pytest.raises(RuntimeError, match="the generation loop has ended: CUDA error: an illegal memory access"):
         next(llm.stream("hello", max_tokens=4))
+
+
+def test_two_ranks_have_half_of_every_layer_each_and_give_the_same_tokens(
+    start: Callable[..., Any], greedy: Callable[..., list[int]]
+) -> None:
+    llm = start(tensor_parallel_size=2)
+    answers = together(2, lambda number: stream(llm, PROMPTS[number], max_tokens=24)[1])
+    for prompt, answer in zip(PROMPTS, answers, strict=False):
+        assert answer.token_ids == greedy(llm.tokenizer.encode(prompt).ids, 24)
+    layer = llm.model.model.layers[0]
+    assert tuple(layer.self_attn.k_proj.weight.shape) == (16, 64)
+    assert tuple(layer.mlp.down_proj.weight.shape) == (64, 64)
+    (other,) = llm.ranks._others
+    llm.shutdown()
+    assert other.returncode == 0

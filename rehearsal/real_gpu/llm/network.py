@@ -21,6 +21,7 @@ from transformers import ContinuousBatchingConfig, GenerationConfig
 from .arguments import check
 from .llm import Base, Output, RequestOutput, _checked, _configuration, _weights
 from .network_loop import Loop
+from .network_ranks import Ranks
 from .network_text import Text
 from .network_weights import network
 
@@ -36,7 +37,7 @@ class LLM(Base):
 
     computed_by = f"not TensorRT-LLM: transformers {transformers.__version__}, continuous batching"
 
-    def __init__(self, **arguments):
+    def __init__(self, *, ranks=None, **arguments):
         check(arguments)
         _require_supported(arguments)
         self.folder = Path(arguments["model"])
@@ -51,12 +52,15 @@ class LLM(Base):
                 f"the key/value cache holds {cache['max_tokens']} tokens (kv_cache_config.max_tokens) and one sequence "
                 f"needs up to {self.max_seq_len} (max_seq_len)"
             )
-        self.model = network(self.folder, torch.device("cuda", 0) if torch.cuda.is_available() else torch.device("cpu"))
+        self.ranks = ranks or Ranks(arguments.get("tensor_parallel_size", 1), arguments)
+        self.model = network(self.folder, self.ranks.device, self.ranks.number, self.ranks.count)
+        self.ranks.join(self.model)
         self.ends = _ends(self.folder, self.configuration)
         self.step_tokens = self._step_tokens(arguments.get("max_num_tokens") or 8192)
         self.step_requests = min(arguments.get("max_batch_size") or 2048, self.step_tokens)
         self.loop = Loop(self._manager(sharing=cache.get("enable_block_reuse", True)))
-        self._prove()
+        if self.ranks.number == 0:
+            self._prove()
 
     def _step_tokens(self, asked):
         row_bytes = self.model.dtype.itemsize * (self.blocks * self.block_size + asked)
@@ -93,6 +97,7 @@ class LLM(Base):
     def describe(self):
         """One line for the log."""
         card = torch.cuda.get_device_name() if self.model.device.type == "cuda" else "CPU"
+        card += f" x {self.ranks.count}" if self.ranks.count > 1 else ""
         return (
             f"rehearsal stand-in, {self.computed_by} on {card}, always the likeliest token; "
             f"{self.configuration['architectures'][0]} from {self.folder}: {self.tensors} tensors, "
@@ -109,6 +114,7 @@ class LLM(Base):
     def shutdown(self):
         """The loop has ended, requests in work with an error, and the memory of weights and cache is given back."""
         self.loop.end()
+        self.ranks.end()
         self.loop = self.model = None
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
@@ -161,9 +167,8 @@ def _require_supported(arguments):
         raise ValueError("LLM() needs `model`")
     if arguments.get("backend", "pytorch") != "pytorch":
         raise ValueError(f"backend {arguments['backend']!r} is not in this stand-in; it rehearses `pytorch`")
-    for name in ("tensor_parallel_size", "pipeline_parallel_size"):
-        if arguments.get(name, 1) != 1:
-            raise ValueError(f"{name}={arguments[name]}: this stand-in computes on one GPU")
+    if arguments.get("pipeline_parallel_size", 1) != 1:
+        raise ValueError("pipeline_parallel_size: this stand-in gives each GPU its part of every layer")
     cache = arguments.get("kv_cache_config") or {}
     if not cache.get("max_tokens"):
         raise ValueError("this stand-in needs kv_cache_config.max_tokens: its cache has the planned size")

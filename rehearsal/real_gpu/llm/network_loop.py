@@ -46,6 +46,10 @@ class Loop:
             if not finished:
                 self._manager.cancel_request(identity)
 
+    def wait(self):
+        """Until the loop has ended."""
+        self._thread.join()
+
     def end(self):
         """Nothing runs any more; who still waits gets an error."""
         self._manager.stop(block=True, timeout=30, hard_stop=True)

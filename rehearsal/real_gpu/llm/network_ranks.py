@@ -1,0 +1,105 @@
+"""Several GPUs of one host for one network: a process on each, which has its part of every layer (rehearsal stand-in).
+
+The first is the one that serves; it starts the others with this module, and they end with it:
+
+    python -m tensorrt_llm.network_ranks RANK FOLDER
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from datetime import timedelta
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+
+# They speak over the loopback and the cards' own links. Without multicast: on a shared host it is not ours to use.
+ENVIRONMENT = {
+    "GLOO_SOCKET_IFNAME": "lo",
+    "NCCL_SOCKET_IFNAME": "lo",
+    "NCCL_NVLS_ENABLE": "0",
+    "NVSHMEM_DISABLE_NVLS": "1",
+    "TORCH_SYMM_MEM_DISABLE_MULTICAST": "1",
+}
+os.environ |= ENVIRONMENT
+TIMEOUT = timedelta(minutes=5)
+
+
+class Ranks:
+    """The processes of one network, this one among them; with one GPU there is no other."""
+
+    def __init__(self, count, arguments, number=0, folder=None):
+        self.count, self.number, self._others, self._folder = count, number, [], folder
+        on_cards = torch.cuda.is_available()
+        if on_cards and torch.cuda.device_count() < count:
+            raise RuntimeError(f"Only {torch.cuda.device_count()} GPUs are available, but {count} are required.")
+        self.device = torch.device("cuda", number) if on_cards else torch.device("cpu")
+        if count == 1:
+            return
+        if number == 0:
+            self._folder = tempfile.mkdtemp(prefix="ranks-")
+            Path(self._folder, "arguments.json").write_text(json.dumps(arguments))
+            self._others = [_start(other, self._folder) for other in range(1, count)]
+        if on_cards:
+            torch.cuda.set_device(self.device)
+        dist.init_process_group(
+            "cpu:gloo,cuda:nccl" if on_cards else "gloo",
+            init_method=f"file://{self._folder}/store", rank=number, world_size=count, timeout=TIMEOUT,
+        )  # fmt: skip
+
+    def join(self, model):
+        """Layers whose inputs are shared out have their outputs added up over the ranks from now on."""
+        if self.count == 1:
+            return
+        model._device_mesh = dist.init_device_mesh(self.device.type, (self.count,), mesh_dim_names=("tp",))
+        model._tp_plan = {}  # the network is a part already: transformers shall not cut the cache's heads again
+        for name, module in model.named_modules():
+            if name.endswith(("o_proj", "down_proj")):
+                module.register_forward_hook(_added_up)
+
+    def end(self):
+        """The other processes are gone."""
+        for other in self._others:
+            try:
+                other.wait(30)
+            except subprocess.TimeoutExpired:
+                other.kill()
+                other.wait()
+        if self.count > 1:
+            dist.destroy_process_group()
+        if self._others:
+            shutil.rmtree(self._folder)
+
+
+def _added_up(_module, _inputs, output):
+    dist.all_reduce(output)
+    return output
+
+
+def _start(number, folder):
+    """Inside Triton's stub `sys.executable` is whatever was found on PATH, so the version is asked for by name."""
+    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    own = sys.executable if Path(sys.executable or "-").name.startswith("python") else None
+    python = own or shutil.which(version) or "python3"
+    places = os.pathsep.join(place or os.getcwd() for place in sys.path)
+    command = [python, "-m", "tensorrt_llm.network_ranks", str(number), folder]
+    return subprocess.Popen(command, env=os.environ | {"PYTHONPATH": places})
+
+
+def main():
+    """Computes its part until the first process ends, or is gone."""
+    from .network import LLM
+
+    number, folder = int(sys.argv[1]), sys.argv[2]
+    arguments = json.loads(Path(folder, "arguments.json").read_text())
+    llm = LLM(**arguments, ranks=Ranks(arguments["tensor_parallel_size"], arguments, number, folder))
+    llm.loop.wait()
+    os._exit(0)  # the groups of a process that is gone cannot be taken apart
+
+
+if __name__ == "__main__":
+    main()
