@@ -43,11 +43,11 @@ def _height(row: dict[str, Any], sides: list[tuple[str, str, str]]) -> int:
 def _case(row: dict[str, Any], sides: list[tuple[str, str, str]], y: int) -> Iterator[str]:
     limit = row["limit_documents_per_second"]
     bars = [(row[name]["documents_per_second"], colour) for name, _, colour in sides if name in row]
-    yield _words(LEFT - 10, y + BAR - 2, row["name"], anchor="end")
+    yield words(LEFT - 10, y + BAR - 2, row["name"], anchor="end")
     for value, colour in [*bars, (limit, LIMIT[2])]:
         length = (WIDTH - LEFT - RIGHT) * min(1.0, value / limit)
         yield f'<rect x="{LEFT}" y="{y}" width="{length:.1f}" height="{BAR}" fill="{colour}"/>'
-        yield _words(LEFT + length + 6, y + BAR - 3, f"{value:,.0f}")
+        yield words(LEFT + length + 6, y + BAR - 3, f"{value:,.0f}")
         y += BAR + GAP
 
 
@@ -57,19 +57,20 @@ def _head(result: dict[str, Any], sides: list[tuple[str, str, str]], height: int
         f'font-size="12" role="img" aria-label="Documents a second: naive, enginehouse, physical limit">'
     )
     where = result["machine"].get("gpu") or result["machine"]["cpu"]
-    yield _words(12, 20, f"Documents a second through Triton over gRPC, {where}")
+    yield words(12, 20, f"Documents a second through Triton over gRPC, {where}")
     x = 12
     for _, label, colour in [*sides, LIMIT]:
         yield f'<rect x="{x}" y="32" width="10" height="10" fill="{colour}"/>'
-        yield _words(x + 15, 41, label)
+        yield words(x + 15, 41, label)
         x += 35 + 7 * len(label)
 
 
 def _foot(result: dict[str, Any], height: int) -> str:
-    return _words(12, height - 10, f"{result['date']} · {result['command']} · medians of {result['runs']} runs")
+    return words(12, height - 10, f"{result['date']} · {result['command']} · medians of {result['runs']} runs")
 
 
-def _words(x: float, y: float, text: str, anchor: str = "start") -> str:
+def words(x: float, y: float, text: str, anchor: str = "start") -> str:
+    """A line of text whose baseline begins (or ends, by `anchor`) at this place."""
     return f'<text x="{x:.1f}" y="{y}" fill="{TEXT}" text-anchor="{anchor}">{escape(text)}</text>'
 
 

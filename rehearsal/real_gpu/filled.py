@@ -22,11 +22,11 @@ HOW = (
 
 
 def filled(
-    deployed: Deployed, passes: Passes, prompts: Prompts, seconds: float, usable_mib: int, fill_seconds: float = 300
+    deployed: Deployed, passes: Passes, prompts: Prompts, seconds: float, usable_mib: int, within_seconds: float
 ) -> dict[str, Any]:
     """Tokens held, memory used, and what the clients of all three models saw for `seconds` after the cache was full.
 
-    Raises: where an encoder's answer is missing or malformed, and where the cache is not full within `fill_seconds`.
+    Raises: where an encoder's answer is missing or malformed, and where the cache is not full in `within_seconds`.
     """
     model, machine = deployed.model("llm"), deployed.machine
     goal, shape = goal_tokens(model), filling(model)
@@ -34,7 +34,7 @@ def filled(
     identity, since = deployed.identity(), deployed.now()
     before_mib, counted = card.used_mib(machine), deployed.metrics()
     with generating(deployed.http, model, shape, prompts) as seen:
-        filled_after = seen.wait_until_held(least, fill_seconds)
+        filled_after = seen.wait_until_held(least, within_seconds)
         began = seen.tokens
         with card.watched(lambda: look(deployed, seen)) as samples:
             readings = passes.drive(deployed, list(passes.workloads), seconds)

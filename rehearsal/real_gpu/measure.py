@@ -58,11 +58,14 @@ class Setting:
     """`weights` as that Python sees it; the same unless told."""
     device: str = "cuda:0"
     seconds: float = 1.0
-    """Of one run of a case; of full passes beside a filled cache `fill_seconds`."""
+    """Of one run of a case."""
     runs: int = 5
     cases: tuple[str, ...] = ()
     """Short names of benchmarks/cases.py; those of its table unless told."""
-    fill_seconds: float = 30.0
+    beside_seconds: float = 30.0
+    """Of full passes beside a filled cache."""
+    fill_within_seconds: float = 300.0
+    """The longest that filling it may take."""
     small: bool = False
     """Few clients and short requests, for a CPU."""
     prompts: Shape = PROMPTS
@@ -108,7 +111,14 @@ def fill(setting: Setting, work: Path, tell: Tell) -> Record:
     """The cache filled while both encoders run full passes; see filled.py."""
     tokenizers = {kind: setting.tokenizer(kind) for kind in setting.encoders}
     with full_passes(tokenizers, work, setting.small) as passes:
-        return filled(setting.deployed, passes, setting.llm_prompts, setting.fill_seconds, setting.usable_mib)
+        return filled(
+            setting.deployed,
+            passes,
+            setting.llm_prompts,
+            setting.beside_seconds,
+            setting.usable_mib,
+            setting.fill_within_seconds,
+        )
 
 
 def encoders(setting: Setting, work: Path, tell: Tell) -> Record:
@@ -139,7 +149,8 @@ MEASURES = {"memory": memory, "filled": fill, "encoders": encoders}
 
 def take(name: str, setting: Setting, folder: Path) -> Record:
     """The step of this name has run and left its file in `folder`; what it found. Raises: what kept it from ending."""
-    with report.step(name, folder) as found, tempfile.TemporaryDirectory(prefix="measure-") as work:
+    facts = report.this_machine(lambda command: setting.deployed.machine.run(command, check=False).stdout)
+    with report.step(name, folder, facts) as found, tempfile.TemporaryDirectory(prefix="measure-") as work:
         result = MEASURES[name](setting, Path(work), found.update)
         if setting.small:
             del result["passed"]  # nothing is judged by figures of a stand-in
@@ -160,7 +171,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--cases", nargs="*", default=[], choices=[*cases.NAMED, []])
     made.add_argument("--runs", type=int, default=5)
     made.add_argument("--seconds", type=float, default=1.0)
-    made.add_argument("--fill-seconds", type=float, default=30.0)
+    made.add_argument("--beside-seconds", type=float, default=30.0, help="of full passes beside the filled cache")
     made.add_argument("--small", action="store_true", help="few clients and short requests, for a CPU")
     return made
 
@@ -181,7 +192,7 @@ def main(words: list[str] | None = None) -> int:
         seconds=options.seconds,
         runs=options.runs,
         cases=tuple(options.cases),
-        fill_seconds=options.fill_seconds,
+        beside_seconds=options.beside_seconds,
         small=options.small,
         prompts=Shape((64,) * 2, 16) if options.small else PROMPTS,
     )

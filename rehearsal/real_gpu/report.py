@@ -12,7 +12,6 @@ import argparse
 import json
 import os
 import platform
-import shutil
 import subprocess
 import sys
 import time
@@ -29,7 +28,7 @@ STEPS = (
 )
 """Names of the steps, in the report's order; others follow these by name."""
 CUT = "cut off before it ended"
-SMI = ["nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader,nounits", "--id=0"]
+SMI = "nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader,nounits --id=0"
 
 
 class Found(dict[str, Any]):
@@ -82,17 +81,18 @@ def described(raised: BaseException) -> str:
     return f"{type(raised).__name__}: {raised}\n{last_lines}".strip()
 
 
-def this_machine() -> Record:
-    """Processor, cores, memory and kernel of this machine; card and driver where nvidia-smi answers."""
+def this_machine(ask: Callable[[str], str] = subprocess.getoutput) -> Record:
+    """Processor, cores, memory and kernel of this machine; card and driver where nvidia-smi answers.
+
+    `ask` runs a shell command where the card is, and returns what it printed.
+    """
     pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     models = [line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")]
     facts: Record = {"cpu": models[0].split(":")[1].strip() if models else platform.machine()}
     facts |= {"cores": len(os.sched_getaffinity(0)), "memory_mib": pages >> 20, "kernel": platform.release()}
-    if shutil.which(SMI[0]):
-        answer = subprocess.run(SMI, capture_output=True, text=True, check=False)
-        if answer.returncode == 0:
-            gpu, driver, total = (part.strip() for part in answer.stdout.strip().split(","))
-            facts |= {"gpu": gpu, "driver": driver, "gpu_mib": int(total)}
+    card = [part.strip() for part in ask(SMI).split(",")]
+    if len(card) == 3 and card[2].isdigit():
+        facts |= {"gpu": card[0], "driver": card[1], "gpu_mib": int(card[2])}
     return facts
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,15 +16,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from safetensors.numpy import save_file
-
 from benchmarks import checkpoints
 from deploy.slice import ServerSlice
 from deploy.spec import LLM, Checkpoint, Embedder, KVCache, Reranker
 from rehearsal.real_gpu.card import USED
+from rehearsal.real_gpu.llm import lay
 from rehearsal.real_gpu.served import Deployed
-from rehearsal.tokenizers_made import harmony
+from rehearsal.real_gpu.weights import EMBEDDER, LLAMA, LLAMA_TINY, RERANKER
 from roles import places
 from roles.triton.defaults import Defaults
 from roles.triton.flags import HEADER, RESTRICTED, flags
@@ -49,24 +48,23 @@ BGE, NOMIC = (
     )
     for architecture in ("XLMRobertaForSequenceClassification", "NomicBertModel")
 )
-LLAMA = Checkpoint(
+TINY = Checkpoint(
     architecture="LlamaForCausalLM",
-    parameters=108_000,
-    layers=2,
+    parameters=490_000,
+    layers=4,
     hidden=64,
     heads=4,
     kv_heads=2,
-    head_dim=16,
     intermediate=128,
-    vocabulary=265,
+    vocabulary=LLAMA_TINY["vocab_size"],
     positions=4096,
 )
 MODELS = (
-    Reranker(name="bge", checkpoint=BGE, weights=OWN, max_batch_tokens=2048),
-    Embedder(name="nomic", checkpoint=NOMIC, weights=OWN, max_batch_tokens=2048, default_task="search_document"),
+    Reranker(name=RERANKER, checkpoint=BGE, weights=OWN, max_batch_tokens=2048),
+    Embedder(name=EMBEDDER, checkpoint=NOMIC, weights=OWN, max_batch_tokens=2048, default_task="search_document"),
     LLM(
-        name="llama",
-        checkpoint=LLAMA,
+        name=LLAMA,
+        checkpoint=TINY,
         weights=OWN,
         kv_cache=KVCache(tokens=4096),
         max_batch_size=8,
@@ -76,25 +74,11 @@ MODELS = (
 )
 
 
-def weights(folder: Path) -> Path:
-    """`folder` has a checkpoint for each of the models, by its name."""
-    made = checkpoints.make(folder / "made", "cpu", small=True)
-    made["reranker"].rename(folder / "bge")
-    made["embedder"].rename(folder / "nomic")
-    llama = folder / "llama"
-    llama.mkdir()
-    harmony([]).save(str(llama / "tokenizer.json"))
-    configuration = {"architectures": ["LlamaForCausalLM"], "max_position_embeddings": 4096}
-    (llama / "config.json").write_text(json.dumps(configuration))
-    save_file({"model.embed_tokens.weight": np.zeros((265, 64), np.float32)}, llama / "model.safetensors")
-    return folder
-
-
 def planned() -> ServerSlice:
     """What the plan of an H100 makes of the models, on three free ports, for the Triton that runs here."""
     http, grpc, metrics = real_triton.free_ports(3)
     ports = {"http_port": http, "grpc_port": grpc, "metrics_port": metrics, "address": "127.0.0.1"}
-    server = plan(**main(*MODELS, **ports), own_random_weights=("bge", "nomic", "llama")).slices[0].servers[0]
+    server = plan(**main(*MODELS, **ports), own_random_weights=(RERANKER, EMBEDDER, LLAMA)).slices[0].servers[0]
     return replace(server, image=replace(server.image, triton_core="2.51.0"))
 
 
@@ -134,10 +118,11 @@ def _triton(work: Path, release: Path, server: ServerSlice) -> Iterator[None]:
     restricted = f"{','.join(RESTRICTED)}:{HEADER}={KEY}"
     command += [f"--http-restricted-api={restricted}", f"--grpc-restricted-protocol={restricted}"]
     packages = real_triton.link_packages(work / "packages", home)
-    (packages / "tensorrt_llm").symlink_to(STAND_INS / "packages" / "tensorrt_llm")
+    for package in ("tensorrt_llm", "openai"):
+        shutil.copytree(STAND_INS / "packages" / package, packages / package, symlinks=True)
+    lay(packages)
     repaired = packages / "openai/types/responses/response_content_part_added_event.py"
-    repaired.parent.mkdir(parents=True)
-    repaired.write_text("class PartReasoningText:\n    pass\n")
+    repaired.write_text("class PartReasoningText: ...\n")
     slot = STAND_INS / "all_models" / "tensorrt_llm" / "1"
     surroundings = os.environ | {"ENGINEHOUSE_LLMAPI": str(slot), "PYTHONDONTWRITEBYTECODE": "1"}
     with log.open("wb") as output:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from rehearsal.real_gpu import weights
 from rehearsal.real_gpu.generating import Shape
 from rehearsal.real_gpu.measure import Setting, take
 from tests.real_gpu import deployed
@@ -22,17 +23,18 @@ def setting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Setting]:
     work = tmp_path_factory.mktemp("real-gpu")
     with pytest.MonkeyPatch.context() as monkeypatch:
         deployed.patched(monkeypatch, work)
-        weights = deployed.weights(work / "weights")
-        with deployed.deployed(work, weights) as server:
+        weights.encoders(work / "weights", "cpu", small=True)
+        weights.llama(work / "weights" / weights.LLAMA, "tiny", "cpu")
+        with deployed.deployed(work, work / "weights") as server:
             yield Setting(
                 server,
                 usable_mib=81_079,
-                weights=weights,
+                weights=work / "weights",
                 device="cpu",
                 seconds=0.5,
                 runs=1,
                 cases=("rerank-mixed", "embed-query"),
-                fill_seconds=1.0,
+                beside_seconds=1.0,
                 small=True,
                 prompts=Shape((64, 64), 16),
             )
