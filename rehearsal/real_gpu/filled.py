@@ -14,10 +14,13 @@ from rehearsal.real_gpu.served import Deployed
 LEAST_PERCENT = 95
 """Of the goal, what has to be held to call the cache filled: a block of each sequence is spare (generating.py), and a
 sequence that has just ended makes room until the next one's prompt is read."""
+ENGINE = 'rehearsal_stand_in_held_tokens{model="%s"}'
+"""The metric by which the LLM says how many tokens its cache holds for the requests in work."""
 HOW = (
-    "a sequence's next token needs the keys and values of all before it: counted are prompts and answers so far of the "
-    "sequences that have got a token and have not ended, as the clients see them; together they fit the cache to their "
-    "last tokens, so none of them is put aside"
+    "by the LLM itself: key/value lengths of the requests in its scheduler's hands. The clients' count beside it: "
+    "prompts and answers so far of the sequences that have got a token and have not ended, since a sequence's next "
+    "token needs the keys and values of all before it; together they fit the cache to their last tokens, so none of "
+    "them is put aside"
 )
 
 
@@ -33,11 +36,13 @@ def filled(
     least = goal * LEAST_PERCENT // 100
     identity, since = deployed.identity(), deployed.now()
     before_mib, counted = card.used_mib(machine), deployed.metrics()
-    with generating(deployed.http, model, shape, prompts) as seen:
+    with (
+        generating(deployed.http, model, shape, prompts) as seen,
+        card.watched(lambda: look(deployed, seen)) as samples,
+    ):
         filled_after = seen.wait_until_held(least, within_seconds)
-        began = seen.tokens
-        with card.watched(lambda: look(deployed, seen)) as samples:
-            readings = passes.drive(deployed, list(passes.workloads), seconds)
+        began, first = seen.tokens, len(samples) - 1
+        readings = passes.drive(deployed, list(passes.workloads), seconds)
         generated = seen.tokens - began
     after = deployed.metrics()
     found = {
@@ -53,12 +58,16 @@ def filled(
         "complaints": deployed.complaints(since),
         "restarted": deployed.identity() != identity,
     }
-    return found | verdict(samples, before_mib, usable_mib, least, found)
+    most_mib = max(int(sample["used_mib"]) for sample in samples)
+    used = {"before": before_mib, "most": most_mib, "usable": usable_mib, "looks": len(samples)}
+    return found | {"used_mib": used} | verdict(samples[first:], most_mib <= usable_mib, least, found)
 
 
 def look(deployed: Deployed, seen: Generation) -> card.Sample:
-    """Memory in use, and tokens held, now."""
-    return {"used_mib": float(card.used_mib(deployed.machine)), "held_tokens": float(seen.held_tokens)}
+    """Memory in use, and tokens held: as the LLM says (0 where it says nothing), and as its clients count."""
+    said = deployed.metrics().get(ENGINE % deployed.model("llm").name, 0.0)
+    used = float(card.used_mib(deployed.machine))
+    return {"used_mib": used, "held_tokens": said, "held_by_clients": float(seen.held_tokens)}
 
 
 def loaded(
@@ -79,17 +88,14 @@ def loaded(
     }
 
 
-def verdict(
-    samples: list[card.Sample], before_mib: int, usable_mib: int, least: int, found: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Extremes of the samples, and whether all went well: filled at some moment, within the card, all answered."""
-    held, used = ([int(sample[name]) for sample in samples] for name in ("held_tokens", "used_mib"))
+def verdict(samples: list[card.Sample], fits: bool, least: int, found: Mapping[str, Any]) -> dict[str, Any]:
+    """Tokens held beside the encoders' passes, and whether all went well: filled, within the card, all answered."""
+    held, by_clients = ([int(sample[name]) for sample in samples] for name in ("held_tokens", "held_by_clients"))
     filled_share = sum(tokens >= least for tokens in held) / len(held)
-    is_filled, fits = max(held) >= least, max(used) <= usable_mib
-    is_well = not (found["llm"]["errors"] or found["complaints"] or found["restarted"])
+    is_well = fits and not (found["llm"]["errors"] or found["complaints"] or found["restarted"])
     return {
         "held_tokens": {"most": max(held), "least": min(held), "share_of_time_filled": round(filled_share, 3)},
+        "held_by_clients": {"most": max(by_clients), "least": min(by_clients)},
         "held_percent": round(100 * max(held) / found["goal_tokens"], 2),
-        "used_mib": {"before": before_mib, "most": max(used), "usable": usable_mib, "looks": len(used)},
-        "passed": is_filled and fits and is_well,
+        "passed": is_well and max(held) >= least,
     }

@@ -65,6 +65,7 @@ def test_the_cache_is_filled_while_both_encoders_are_asked(setting: Setting, tmp
     assert found["held_percent"] >= 95 and found["sequences"] == 4 and found["goal_tokens"] == 4096
     assert found["llm"]["errors"] == [] and found["llm"]["tokens_per_second"] > 0
     assert all(found["encoders"][kind]["documents_answered"] > 0 for kind in ("reranker", "embedder"))
+    assert found["held_tokens"]["most"] <= found["goal_tokens"]
     assert not found["restarted"]
 
 

@@ -137,15 +137,17 @@ def test_only_sequences_between_their_first_token_and_their_last_hold_the_cache(
 
 
 @pytest.mark.parametrize(
-    ("held", "used", "complaints", "passed"),
-    [(960, 900, [], True), (940, 900, [], False), (960, 1001, [], False), (960, 900, ["out of memory"], False)],
+    ("held", "fits", "complaints", "passed"),
+    [(960, True, [], True), (940, True, [], False), (960, False, [], False), (960, True, ["out of memory"], False)],
 )
-def test_a_filled_cache_passes_where_nothing_ran_out(held: int, used: int, complaints: list[str], passed: bool) -> None:
-    samples = [{"held_tokens": 0.0, "used_mib": 500.0}, {"held_tokens": float(held), "used_mib": float(used)}]
+def test_a_filled_cache_passes_where_nothing_ran_out(
+    held: float, fits: bool, complaints: list[str], passed: bool
+) -> None:
+    samples = [{"held_tokens": 0.0, "held_by_clients": 0.0}, {"held_tokens": held, "held_by_clients": 900.0}]
     found = {"goal_tokens": 1000, "llm": {"errors": []}, "complaints": complaints, "restarted": False}
-    told = verdict(samples, 500, 1000, 950, found)
+    told = verdict(samples, fits, 950, found)
     assert told["passed"] is passed
-    assert (told["held_tokens"]["most"], told["used_mib"]["most"]) == (held, used)
+    assert (told["held_tokens"]["most"], told["held_by_clients"]["most"]) == (held, 900)
 
 
 def test_a_loss_is_fewer_documents_or_more_milliseconds() -> None:

@@ -106,6 +106,10 @@ class LLM(Base):
             f"of {self.step_requests} requests"
         )
 
+    def held_tokens(self):
+        """Tokens that the cache holds for the requests in work."""
+        return self.loop.held_tokens()
+
     def generate(self, prompt, sampling_params, use_tqdm=True):
         """The whole answer to one prompt, with the tokens as they were generated."""
         *_, output = self.stream(prompt, **sampling_params.given())

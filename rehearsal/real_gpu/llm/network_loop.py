@@ -50,6 +50,11 @@ class Loop:
         """Until the loop has ended."""
         self._thread.join()
 
+    def held_tokens(self):
+        """Tokens whose keys and values the cache holds for the requests in work, as the scheduler has them."""
+        working = self._manager.batch_processor.scheduler.active_requests
+        return sum(state.position_offset for state in [*working.values()])
+
     def end(self):
         """Nothing runs any more; who still waits gets an error."""
         self._manager.stop(block=True, timeout=30, hard_stop=True)

@@ -85,6 +85,16 @@ def published(model, computed_by):
     return family, metric
 
 
+def tell_held(model, held_tokens, ended):
+    """Until `ended` a metric says twice a second how many tokens the cache holds for the requests in work."""
+    family = pb_utils.MetricFamily(
+        name="rehearsal_stand_in_held_tokens", description="Tokens in the cache", kind=pb_utils.MetricFamily.GAUGE
+    )
+    metric = family.Metric(labels={"model": model})
+    while not ended.wait(0.5):
+        metric.set(held_tokens())
+
+
 def error(text):
     """A response that is an error."""
     return pb_utils.InferenceResponse(output_tensors=[], error=pb_utils.TritonError(text))

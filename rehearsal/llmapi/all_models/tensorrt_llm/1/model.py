@@ -8,7 +8,7 @@ import json
 import threading
 
 import triton_python_backend_utils as pb_utils
-from helpers import error, published, read_configuration, response, sampling, scalar, strings
+from helpers import error, published, read_configuration, response, sampling, scalar, strings, tell_held
 from tensorrt_llm import LLM
 
 FINAL = pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
@@ -38,7 +38,13 @@ class TritonPythonModel:
             raise pb_utils.TritonModelException("triton_config.max_batch_size has to be 0: one prompt per request")
         self.llm = LLM(**arguments)
         self.running, self.lock = {}, threading.Lock()
-        self.label = published(args["model_name"], self.llm.computed_by) if self.llm.computed_by else None
+        self.ended, self.label = threading.Event(), None
+        if self.llm.computed_by:
+            self.label = published(args["model_name"], self.llm.computed_by)
+            self.teller = threading.Thread(
+                target=tell_held, args=(args["model_name"], self.llm.held_tokens, self.ended), daemon=True
+            )
+            self.teller.start()
         pb_utils.Logger.log_info(f"rehearsal stand-in: no TensorRT-LLM here; {self.llm.describe()}")
 
     def execute(self, requests):
@@ -92,5 +98,8 @@ class TritonPythonModel:
 
     def finalize(self):
         """Say goodbye in the log, so that a clean stop can be told from a killed process."""
+        self.ended.set()
+        if self.label:
+            self.teller.join()
         self.llm.shutdown()
         pb_utils.Logger.log_info("rehearsal stand-in: finalized")
