@@ -33,6 +33,7 @@ from rehearsal.real_gpu.filled import filled
 from rehearsal.real_gpu.generating import Prompts, Shape, generating
 from rehearsal.real_gpu.memory import memory_by_model
 from rehearsal.real_gpu.passes import full_passes
+from rehearsal.real_gpu.report import Found
 from rehearsal.real_gpu.served import Deployed
 
 CLIENT_PROCESSES = 8
@@ -51,7 +52,7 @@ class Setting:
     usable_mib: int
     """Of the card, for CUDA."""
     weights: Path
-    """A directory for each planned model, by its name, as this computer sees them."""
+    """A directory for each planned model, named as its repository, as this computer sees them."""
     python: tuple[str, ...] = (sys.executable,)
     """What starts the Python of the machine with the GPU in this checkout, before `-m`."""
     weights_there: str = ""
@@ -62,7 +63,7 @@ class Setting:
     runs: int = 5
     cases: tuple[str, ...] = ()
     """Short names of benchmarks/cases.py; those of its table unless told."""
-    beside_seconds: float = 30.0
+    beside_seconds: float = 20.0
     """Of full passes beside a filled cache."""
     fill_within_seconds: float = 300.0
     """The longest that filling it may take."""
@@ -78,7 +79,7 @@ class Setting:
 
     def tokenizer(self, kind: str) -> Path:
         """The tokenizer of the planned model of this kind."""
-        return self.weights / self.deployed.model(kind).name / "tokenizer.json"
+        return self.weights / directory(self.deployed.model(kind)) / "tokenizer.json"
 
     @property
     def encoders(self) -> list[str]:
@@ -89,6 +90,11 @@ class Setting:
     def llm_prompts(self) -> Prompts:
         """Random prompts in the LLM's tokens."""
         return Prompts(self.tokenizer("llm"))
+
+
+def directory(model: ModelSlice) -> str:
+    """The last part of the name of the model's repository."""
+    return model.weights.repository.rsplit("/", 1)[-1]
 
 
 def memory(setting: Setting, work: Path, tell: Tell) -> Record:
@@ -123,15 +129,16 @@ def fill(setting: Setting, work: Path, tell: Tell) -> Record:
 
 def encoders(setting: Setting, work: Path, tell: Tell) -> Record:
     """The encoders beside a Triton without a container, and with the LLM generating beside them; see speed.py."""
-    deployed, there = setting.deployed, setting.weights_there or str(setting.weights)
+    deployed, there = setting.deployed, Path(setting.weights_there or setting.weights)
     chosen = [case for case in cases.chosen(list(setting.cases), setting.small) if case.kind in setting.encoders]
     workloads = [cases.write(case, setting.tokenizer(case.kind), work) for case in chosen]
-    names = {deployed.model(kind).name: f"{there}/{deployed.model(kind).name}" for kind in setting.encoders}
+    models = [deployed.model(kind) for kind in setting.encoders]
+    places = {model.name: str(there / directory(model)) for model in models}
     how = Runs("grpc", setting.runs, setting.seconds, "cuda:0" if shutil.which("nvidia-smi") else "cpu")
     with clients.processes(1 if setting.small else CLIENT_PROCESSES) as crowd:
         first = speed.encoder_speed(
             deployed,
-            lambda: speed.bare_server(deployed.server, names, setting.python, setting.device),
+            lambda: speed.bare_server(deployed.server, places, setting.python, setting.device),
             workloads,
             crowd,
             how,
@@ -147,15 +154,18 @@ def encoders(setting: Setting, work: Path, tell: Tell) -> Record:
 MEASURES = {"memory": memory, "filled": fill, "encoders": encoders}
 
 
-def take(name: str, setting: Setting, folder: Path) -> Record:
-    """The step of this name has run and left its file in `folder`; what it found. Raises: what kept it from ending."""
-    facts = report.this_machine(lambda command: setting.deployed.machine.run(command, check=False).stdout)
-    with report.step(name, folder, facts) as found, tempfile.TemporaryDirectory(prefix="measure-") as work:
+def take(name: str, setting: Setting, found: Found) -> None:
+    """`found` has what the step of this name finds, as far as it came. Raises: what kept it from ending."""
+    with tempfile.TemporaryDirectory(prefix="measure-") as work:
         result = MEASURES[name](setting, Path(work), found.update)
-        if setting.small:
-            del result["passed"]  # nothing is judged by figures of a stand-in
-        found.update(result)
-    return dict(found)
+    if setting.small:
+        del result["passed"]  # nothing is judged by figures of a stand-in
+    found.update(result)
+
+
+def facts(setting: Setting) -> Record:
+    """This machine, and the card of the one that serves."""
+    return report.this_machine(lambda command: setting.deployed.machine.run(command, check=False).stdout)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -164,14 +174,14 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("steps", nargs="+", choices=list(MEASURES))
     made.add_argument("--inventory", required=True)
     made.add_argument("--host", required=True, help="the rehearsal machine, as the inventory names it")
-    made.add_argument("--weights", type=Path, required=True, help="a directory for each model, by its name")
+    made.add_argument("--weights", type=Path, required=True, help="a directory for each model, named as its repository")
     made.add_argument("--weights-there", default="")
     made.add_argument("--python", default=sys.executable)
     made.add_argument("--into", type=Path, required=True, help="folder of the steps' files")
     made.add_argument("--cases", nargs="*", default=[], choices=[*cases.NAMED, []])
     made.add_argument("--runs", type=int, default=5)
     made.add_argument("--seconds", type=float, default=1.0)
-    made.add_argument("--beside-seconds", type=float, default=30.0, help="of full passes beside the filled cache")
+    made.add_argument("--beside-seconds", type=float, default=20.0, help="of full passes beside the filled cache")
     made.add_argument("--small", action="store_true", help="few clients and short requests, for a CPU")
     return made
 
@@ -196,8 +206,12 @@ def main(words: list[str] | None = None) -> int:
         small=options.small,
         prompts=Shape((64,) * 2, 16) if options.small else PROMPTS,
     )
-    found = [take(step, setting, options.into) for step in options.steps]
-    return 0 if all(each.get("passed", True) for each in found) else 1
+    passed = True
+    for step in options.steps:
+        with report.step(step, options.into, facts(setting)) as found:
+            take(step, setting, found)
+        passed = passed and found.get("passed", True)
+    return 0 if passed else 1
 
 
 if __name__ == "__main__":

@@ -23,10 +23,12 @@ from typing import Any
 
 Record = dict[str, Any]
 STEPS = (
-    *("workspaces", "machine", "deploy", "deploy-again", "smoke", "memory", "filled", "encoders"),
-    *("changed-release", "rollback", "forward", "kills", "daemon-reload", "watchdog", "remove"),
+    *("artefacts", "machine", "deploy", "deploy-again", "smoke", "memory", "filled", "encoders"),
+    *("changed-release", "rollback", "forward", "kills", "daemon-reload", "watchdog", "remove", "untouched"),
+    "workspaces",
 )
 """Names of the steps, in the report's order; others follow these by name."""
+SHORT = 60
 CUT = "cut off before it ended"
 SMI = "nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader,nounits --id=0"
 
@@ -124,22 +126,36 @@ def _age(record: Record) -> tuple[str, str]:
 
 
 def text(report: Record) -> str:
-    """The report as a table: step, ok, seconds, and the plain figures that were found."""
+    """The report as a table: step, ok, seconds, and the plain figures that were found; below it the rows of lists."""
     rows = [("step", "ok", "seconds", "found")]
     for record in report["steps"]:
         is_ok = "yes" if record["ok"] else "NO"
-        told = record["problem"].splitlines()[0] if "problem" in record else _figures(record)
+        told = record["problem"].splitlines()[0] if "problem" in record else _figures(record["found"])
         rows.append((record["step"], is_ok, f"{record['seconds']:.1f}", told))
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
     lines = [f"{a.ljust(widths[0])}  {b.ljust(widths[1])}  {c.rjust(widths[2])}  {d}" for a, b, c, d in rows]
     missing = ", ".join(report["missing"]) or "none"
-    return "\n".join([*(line.rstrip() for line in lines), f"missing: {missing}"])
+    below = [line for record in report["steps"] for line in _rows(record)]
+    return "\n".join([*(line.rstrip() for line in lines), f"missing: {missing}", *below])
 
 
-def _figures(record: Record) -> str:
-    """Numbers, words and claims of a step, without what is nested."""
-    plain = {name: value for name, value in record["found"].items() if isinstance(value, (str, int, float))}
+def _figures(found: Mapping[str, Any]) -> str:
+    """Numbers, claims and short words, without what is nested."""
+    plain = {name: value for name, value in found.items() if isinstance(value, (int, float)) or is_short(value)}
     return ", ".join(f"{name} {value}" for name, value in plain.items())
+
+
+def is_short(value: object) -> bool:
+    """True for a word or a few."""
+    return isinstance(value, str) and len(value) <= SHORT
+
+
+def _rows(record: Record) -> Iterator[str]:
+    """A line for each row of the lists that a step has found, with its plain figures."""
+    for name, rows in record["found"].items():
+        for row in rows if isinstance(rows, list) else ():
+            if isinstance(row, dict):
+                yield f"{record['step']}, {name}: {_figures(row)}"
 
 
 def _replace(path: Path, value: Any) -> None:

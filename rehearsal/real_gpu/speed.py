@@ -33,6 +33,7 @@ WITHIN_PERCENT = 5
 LLM_SECONDS = 3.0
 """How long the LLM's rate is read while no encoder is asked."""
 FILL_SECONDS = 120
+FIGURES = {True: "p50_ms", False: "documents_per_second"}
 Record = dict[str, Any]
 
 
@@ -84,8 +85,10 @@ def beside_llm(
             llm_beside = (seen.tokens - tokens) / (time.monotonic() - began)
             case, figures = workload.case, runs.summary(workload, readings)
             lost = lost_percent(case.is_latency, alone[case.name], figures)
-            row: Record = {"case": case.name, "is_latency": case.is_latency, "container": figures}
-            rows.append(row | {"loses_percent": lost, "llm_tokens_per_second": round(llm_beside, 1)})
+            figure = FIGURES[case.is_latency]
+            row: Record = {"case": case.name, "is_latency": case.is_latency, figure: figures[figure]}
+            row |= {"loses_percent": lost, "llm_tokens_per_second": round(llm_beside, 1), "container": figures}
+            rows.append(row)
             tell({"beside_llm": list(rows)})
     load = {"sequences": len(shape.prompts), "prompt_tokens": shape.prompts[0], "answer_tokens": shape.answer}
     llm = {"load": load, "tokens_per_second_alone": round(llm_alone, 1), "errors": seen.errors}
@@ -103,16 +106,15 @@ def compared(workload: Workload, sides: Mapping[str, Record]) -> Record:
     """The row of one case: both sides, and what the container loses."""
     is_latency = workload.case.is_latency
     lost = lost_percent(is_latency, sides["bare"], sides["container"])
-    return {"case": workload.case.name, "is_latency": is_latency, **sides, "container_loses_percent": lost}
+    values = {f"{name}_{FIGURES[is_latency]}": side[FIGURES[is_latency]] for name, side in sides.items()}
+    return {"case": workload.case.name, "is_latency": is_latency, **values, "container_loses_percent": lost, **sides}
 
 
 def lost_percent(is_latency: bool, before: Record, after: Record) -> float:
     """Percent fewer documents a second in `after`, or more milliseconds at the median; a gain is below 0."""
-    if is_latency:
-        share = float(after["p50_ms"]) / before["p50_ms"] - 1
-    else:
-        share = 1 - float(after["documents_per_second"]) / before["documents_per_second"]
-    return round(100 * share, 1)
+    figure = FIGURES[is_latency]
+    ratio = float(after[figure]) / before[figure]
+    return round(100 * (ratio - 1 if is_latency else 1 - ratio), 1)
 
 
 def needed_mib(server: ServerSlice) -> int:

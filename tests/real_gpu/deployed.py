@@ -18,9 +18,10 @@ from typing import Any
 
 from benchmarks import checkpoints
 from deploy.slice import ServerSlice
-from deploy.spec import LLM, Checkpoint, Embedder, KVCache, Reranker
+from deploy.spec import LLM, Checkpoint, Embedder, KVCache, Reranker, Weights
 from rehearsal.real_gpu.card import USED
 from rehearsal.real_gpu.llm import lay
+from rehearsal.real_gpu.measure import directory
 from rehearsal.real_gpu.served import Deployed
 from rehearsal.real_gpu.weights import EMBEDDER, LLAMA, LLAMA_TINY, RERANKER
 from roles import places
@@ -28,7 +29,7 @@ from roles.triton.defaults import Defaults
 from roles.triton.flags import HEADER, RESTRICTED, flags
 from roles.triton.render import render
 from tests.encoders import real_triton
-from tests.unit.given import OWN, main, plan
+from tests.unit.given import main, plan
 
 ROOT = Path(__file__).parents[2]
 STAND_INS = ROOT / "rehearsal" / "llmapi"
@@ -59,13 +60,22 @@ TINY = Checkpoint(
     vocabulary=LLAMA_TINY["vocab_size"],
     positions=4096,
 )
+
+
+def own(name: str) -> Weights:
+    """A repository of that name, which nobody has."""
+    return Weights.hub(f"example/{name}", "b" * 40)
+
+
 MODELS = (
-    Reranker(name=RERANKER, checkpoint=BGE, weights=OWN, max_batch_tokens=2048),
-    Embedder(name=EMBEDDER, checkpoint=NOMIC, weights=OWN, max_batch_tokens=2048, default_task="search_document"),
+    Reranker(name="bge", checkpoint=BGE, weights=own(RERANKER), max_batch_tokens=2048),
+    Embedder(
+        name="nomic", checkpoint=NOMIC, weights=own(EMBEDDER), max_batch_tokens=2048, default_task="search_document"
+    ),
     LLM(
-        name=LLAMA,
+        name="llama",
         checkpoint=TINY,
-        weights=OWN,
+        weights=own(LLAMA),
         kv_cache=KVCache(tokens=4096),
         max_batch_size=8,
         max_seq_len=1024,
@@ -78,7 +88,7 @@ def planned() -> ServerSlice:
     """What the plan of an H100 makes of the models, on three free ports, for the Triton that runs here."""
     http, grpc, metrics = real_triton.free_ports(3)
     ports = {"http_port": http, "grpc_port": grpc, "metrics_port": metrics, "address": "127.0.0.1"}
-    server = plan(**main(*MODELS, **ports), own_random_weights=(RERANKER, EMBEDDER, LLAMA)).slices[0].servers[0]
+    server = plan(**main(*MODELS, **ports), own_random_weights=("bge", "nomic", "llama")).slices[0].servers[0]
     return replace(server, image=replace(server.image, triton_core="2.51.0"))
 
 
@@ -87,10 +97,10 @@ def deployed(work: Path, checkpoints_at: Path) -> Iterator[Deployed]:
     """The planned server with every model loaded. `places` of the host are put into `work` meanwhile."""
     server = planned()
     tuned = {
-        model.name: model.settings | {"model_path": str(checkpoints_at / model.name)}
+        model.name: model.settings | {"model_path": str(checkpoints_at / directory(model))}
         | {"device": "cpu", "dtype": "fp32", "memory_mib": "0"}
         if model.kind != "llm"
-        else model.settings | {"model": str(checkpoints_at / model.name)}
+        else model.settings | {"model": str(checkpoints_at / directory(model))}
         for model in server.models
     }  # fmt: skip
     here = replace(server, models=tuple(replace(model, settings=tuned[model.name]) for model in server.models))

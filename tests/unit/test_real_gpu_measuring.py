@@ -117,7 +117,7 @@ def test_sequences_that_fill_a_cache_fit_it_with_a_block_of_each_to_spare(
 
 def test_a_cache_of_40_gib_is_filled_by_forty_sequences() -> None:
     shape = filling(an_llm(327_680, 64, 8192, 8192))
-    assert (len(shape.prompts), set(shape.prompts), shape.answer, shape.tokens) == (40, {7648}, 512, 326_400)
+    assert (len(shape.prompts), set(shape.prompts), shape.answer, shape.tokens) == (40, {7776}, 384, 326_400)
 
 
 def test_a_prompt_has_the_tokens_that_were_asked_for(tmp_path: Path) -> None:

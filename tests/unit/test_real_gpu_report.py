@@ -85,10 +85,12 @@ def test_folders_and_an_earlier_report_make_one_report(tmp_path: Path, capsys: p
 
 def test_the_table_shows_figures_and_problems() -> None:
     good = {"step": "deploy", "ok": True, "seconds": 137.04, "found": {"operations": 73, "stages": {"Driver": 3}}}
+    good["found"] |= {"models": [{"model": "bge", "mib": 700, "plan": {}}]}
     bad = {"step": "smoke", "ok": False, "seconds": 1.0, "found": {}, "problem": "ValueError: no card\nand more"}
     assert text({"steps": [good, bad], "missing": ["smoke"]}).splitlines() == [
         "step    ok   seconds  found",
         "deploy  yes    137.0  operations 73",
         "smoke   NO       1.0  ValueError: no card",
         "missing: smoke",
+        "deploy, models: model bge, mib 700",
     ]
