@@ -12,8 +12,7 @@ from rehearsal.real_gpu.passes import Passes
 from rehearsal.real_gpu.served import Deployed
 
 LEAST_PERCENT = 95
-"""Of the goal, what has to be held to call the cache filled: a block of each sequence is spare (generating.py), and a
-sequence that has just ended makes room until the next one's prompt is read."""
+"""Of what all sequences hold at their ends, which is 98 % of the cache (generating.py): what makes it a filled one."""
 ENGINE = 'rehearsal_stand_in_held_tokens{model="%s"}'
 """The metric by which the LLM says how many tokens its cache holds for the requests in work."""
 HOW = (
@@ -33,7 +32,7 @@ def filled(
     """
     model, machine = deployed.model("llm"), deployed.machine
     goal, shape = goal_tokens(model), filling(model)
-    least = goal * LEAST_PERCENT // 100
+    least = shape.tokens * LEAST_PERCENT // 100
     identity, since = deployed.identity(), deployed.now()
     before_mib, counted = card.used_mib(machine), deployed.metrics()
     with (

@@ -26,6 +26,8 @@ ANSWER_TOKENS = 384
 """Prompts of 8,192 less these fill 95 % of a cache at once; then there are tokens to wait for, for some 20 seconds."""
 SPARE_BLOCKS = 1
 """Of a sequence: transformers 5.17 takes a block more than a sequence fills."""
+OTHERS_PERCENT = 1
+"""Of the cache, left to the watchdog's question: beside a full cache it would have another sequence put aside."""
 SILENT_SECONDS = 300
 POLL_SECONDS = 0.1
 SYLLABLES = [a + b for a in "bcdfghjklmnprstvwz" for b in "aeiou"]
@@ -51,12 +53,12 @@ def goal_tokens(model: ModelSlice) -> int:
 
 
 def filling(model: ModelSlice, answer: int = ANSWER_TOKENS) -> Shape:
-    """As few sequences as fill the cache, each as long as the next; a block of each is left spare.
+    """As few sequences as fill the cache but for what is spare, each as long as the next.
 
     A prompt is never longer than one iteration takes (`max_num_tokens`).
     """
     longest = int(str(model.settings["max_seq_len"]))
-    blocks = goal_tokens(model) // TOKENS_PER_BLOCK
+    blocks = goal_tokens(model) // TOKENS_PER_BLOCK * (100 - OTHERS_PERCENT) // 100
     count = -(-blocks * TOKENS_PER_BLOCK // longest)
     sizes = [blocks // count + (number < blocks % count) - SPARE_BLOCKS for number in range(count)]
     answer = min(answer, min(sizes) * TOKENS_PER_BLOCK // 2)

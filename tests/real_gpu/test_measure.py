@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from rehearsal.real_gpu import weights
+from rehearsal.real_gpu import weights, workspaces
 from rehearsal.real_gpu.generating import Shape
 from rehearsal.real_gpu.measure import Setting, facts, take
 from rehearsal.real_gpu.report import step
@@ -79,3 +79,12 @@ def test_encoders_are_compared_in_turn_and_then_beside_the_llm(setting: Setting,
     for row in found["cases"]:
         assert row["bare"]["documents_per_second"] > 0 < row["container"]["documents_per_second"]
     assert found["llm_meanwhile"] == "idle" and found["llm"]["errors"] == []
+
+
+def test_each_encoder_is_measured_at_each_budget_without_triton(setting: Setting) -> None:
+    found = workspaces.main([str(setting.weights), "--device", "cpu", "--tokens", "512", "1024"])
+    rows = [(row["kind"], row["max_batch_tokens"], row["budget_after_warm_up"]) for row in found["encoders"]]
+    assert rows == [
+        ("reranker", 512, 512), ("reranker", 1024, 1024), ("embedder", 512, 512), ("embedder", 1024, 1024),
+    ]  # fmt: skip
+    assert all(row["after_full_passes"]["outside_mib"] == 0 for row in found["encoders"])
