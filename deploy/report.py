@@ -52,7 +52,8 @@ def _host(alike: list[Slice], changes: dict[str, str]) -> Iterator[RenderableTyp
     slice_ = alike[0]
     names = alike[0].host if len(alike) == 1 else f"{alike[0].host} … {alike[-1].host} ({len(alike)} hosts)"
     card = GPUS[slice_.machine.gpu]
-    cut = f", each cut into {' + '.join(slice_.mig)}" if slice_.mig else ""
+    cutting = "each cut into" if slice_.driver.manage else "each already cut into"
+    cut = f", {cutting} {' + '.join(slice_.mig)}" if slice_.mig else ""
     yield Text(
         f"{names}   {slice_.machine.gpus} x {card.title} (SM {slice_.sm}){cut}, {slice_.machine.os}", style="bold"
     )

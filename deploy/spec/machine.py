@@ -32,13 +32,14 @@ class Machine:
     confidential: bool = False
     mig: tuple[str, ...] = ()
     """Profiles every GPU is cut into, in order (`("3g.40gb", "3g.40gb")`). A server's `gpus` then count instances:
-    those of GPU 0 first."""
+    those of GPU 0 first. With `Driver(manage=False)` they have to be there already."""
     data_disk: DataDisk | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Driver:
-    """NVIDIA's kernel driver. `manage=False` verifies and never touches; `source="auto"` follows the OS."""
+    """NVIDIA's kernel driver. `manage=False`: somebody else looks after it and its GPUs. Both are verified and never
+    touched, MIG instances included. `source="auto"` follows the OS."""
 
     branch: str = "580"
     version: str = ""

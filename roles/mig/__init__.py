@@ -2,7 +2,8 @@
 
 Comes after the driver, which a reload would leave uncut, and before Docker and the toolkit, whose CDI specification
 names the instances. Cutting interrupts whoever uses the GPU, so `foundation` calls this where nothing serves, or after
-the drain. Whatever else has a GPU open that must be cut is named, and left alone.
+the drain. Whatever else has a GPU open that must be cut is named, and left alone. With `Driver(manage=False)` the
+GPUs belong to somebody else: how they are cut is only verified, and no unit is installed that cuts them at boot.
 """
 
 from __future__ import annotations
@@ -20,8 +21,11 @@ from roles.steps import Reading, check, step
 
 
 def apply(mine: Slice, below: Sequence[OperationMeta] = ()) -> list[OperationMeta]:
-    """Every GPU is cut as planned. `below`: steps of the driver. Returns the steps."""
+    """Every GPU is cut as planned, or verified to be. `below`: steps of the driver. Returns the steps."""
     look, chosen = Reading(CutHost), settings(host)
+    if not mine.driver.manage:
+        name = "MIG | Verify, as the driver is not managed"
+        return [check(look, lambda seen: verify.not_managed(seen, mine), after=below, name=name)]
     if (
         not mine.mig
     ):  # without `after`: it is off nearly everywhere, and a driver yet to be installed says nothing of it

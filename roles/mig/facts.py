@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pyinfra.api import FactBase
 
+from roles import cards
 from roles.mig import paths
 from roles.seen import Seen, ask_files, ask_units, ask_value, script
 
-_LOADED = "[ -e /proc/driver/nvidia/version ]"
 # Processes of a Triton of ours are stopped by whoever cuts; the daemons let go by themselves or are stopped too.
 _USERS = (
     "ours=$(docker ps --no-trunc --quiet --filter name=^triton- 2>/dev/null | paste -sd'|'); "
@@ -25,13 +25,11 @@ class CutHost(FactBase[Seen]):
 
     def command(self) -> str:
         """The script with all questions; there may be no driver yet."""
-        query = "nvidia-smi --query-gpu=index,mig.mode.current,mig.mode.pending --format=csv,noheader"
         return script(
             ask_files(paths.UNIT, paths.CUT),
-            ask_units(paths.UNIT_NAME, paths.REFRESH),
+            *cards.questions(),
+            ask_units(paths.REFRESH),
             ask_value("boot", "cat /proc/sys/kernel/random/boot_id"),
-            ask_value("modes", f"{_LOADED} && {query} | grep '^[0-9]'"),
-            ask_value("listed", f"{_LOADED} && nvidia-smi -L | grep -E '^(GPU| +MIG) '"),
             ask_value("users", _USERS),
         )
 

@@ -6,12 +6,11 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from deploy.catalog.mig import PROFILES, places
 from deploy.slice import Slice
 from roles import boots
+from roles.cards import NEVER, OFF, ON, gpus, is_cut, placements
 from roles.mig import paths, verify
 from roles.mig.defaults import Defaults
-from roles.mig.found import NEVER, OFF, ON, gpus, is_cut
 from roles.places import command
 from roles.seen import Seen
 from roles.steps import Command, Refuse, write
@@ -23,13 +22,7 @@ PENDING = 75
 
 def settings(mine: Slice) -> str:
     """JSON that the program reads: for each instance of a GPU its profile, and where on the card it lies."""
-    profiles = [PROFILES[mine.machine.gpu, name] for name in mine.mig]
-    starts = places(profiles)
-    assert starts is not None, "instances that do not fit passed the checks"
-    rows = [
-        {"profile": profile.name, "id": profile.profile_id, "start": start}
-        for profile, start in zip(profiles, starts, strict=True)
-    ]
+    rows = [{"profile": profile.name, "id": profile.profile_id, "start": start} for profile, start in placements(mine)]
     return json.dumps({"gpus": mine.machine.gpus, "instances": rows}, indent=2) + "\n"
 
 

@@ -6,11 +6,12 @@ from collections.abc import Iterator
 
 from deploy.errors import Refusal
 from deploy.slice import Slice
-from roles.mig.found import FoundGpu, gpus, is_cut
+from roles.cards import gpus, is_cut, not_ours_to_cut, planned_cut
 from roles.seen import Seen
 from roles.steps import Command, Refuse
 
 UNTOUCHED = "the MIG role has destroyed and created nothing; driver packages are in place"
+LEFT_ALONE = "driver and GPUs are as they were; no container was started with a GPU"
 
 
 def judge(seen: Seen, mine: Slice) -> Iterator[Command]:
@@ -20,7 +21,7 @@ def judge(seen: Seen, mine: Slice) -> Iterator[Command]:
     wrong = next((gpu for gpu in gpus(seen) if not gpu.is_cut(mine.mig)), None)
     problem = Refusal(
         f"GPU {wrong.index} is not cut as planned" if wrong else "the driver shows fewer GPUs than are to be cut",
-        facts={"found": _told(wrong) if wrong else f"{len(gpus(seen))} GPUs", "wanted": " + ".join(mine.mig)},
+        facts={"found": wrong.cut if wrong else f"{len(gpus(seen))} GPUs", "wanted": " + ".join(mine.mig)},
         attempt="journalctl -u enginehouse-mig.service, and `nvidia-smi mig -lgi` on the host say why",
         state="driver in place; no container was started with a GPU",
         kind="mig",
@@ -28,16 +29,21 @@ def judge(seen: Seen, mine: Slice) -> Iterator[Command]:
     yield Refuse(problem)
 
 
+def not_managed(seen: Seen, mine: Slice) -> Iterator[Command]:
+    """Nothing when GPUs that somebody else looks after are cut as declared; otherwise refusals."""
+    yield from map(Refuse, not_ours_to_cut(seen, mine, LEFT_ALONE))
+
+
 def in_use(seen: Seen, mine: Slice) -> Refusal:
     """The refusal to cut what somebody else uses."""
     users = [row.partition(" ") for row in seen.value("users").splitlines()]
     more = f" and {len(users) - 5} more" if len(users) > 5 else ""
-    now = "; ".join(f"GPU {gpu.index}: {_told(gpu)}" for gpu in gpus(seen) if not gpu.is_cut(mine.mig))
+    now = "; ".join(f"GPU {gpu.index}: {gpu.cut}" for gpu in gpus(seen) if not gpu.is_cut(mine.mig))
     return Refusal(
         "GPUs have to be cut anew, and something that is not ours uses them",
         facts={
             "found": now or "no GPU",
-            "wanted": " + ".join(mine.mig) or "whole GPUs, MIG off",
+            "wanted": planned_cut(mine),
             "used by": ", ".join(f"{name} ({pid})" for pid, _, name in users[:5]) + more,
         },
         attempt="stop it and run again; or declare what is there: Machine(mig=…)",
@@ -55,11 +61,3 @@ def no_mig(mine: Slice) -> Refusal:
         state=UNTOUCHED,
         kind="mig-not-offered",
     )
-
-
-def _told(gpu: FoundGpu) -> str:
-    if gpu.current != gpu.pending:
-        return f"MIG {gpu.current}, {gpu.pending} is pending"
-    if gpu.instances:
-        return " + ".join(gpu.instances)
-    return "MIG on, no instances" if gpu.current == "Enabled" else "MIG off"

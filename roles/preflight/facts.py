@@ -14,6 +14,7 @@ from pyinfra.api import FactBase
 
 from deploy.files import ROOT, weights_path
 from deploy.slice import Slice
+from roles import cards
 from roles.preflight import docker
 from roles.seen import Seen, ask_value, script
 
@@ -70,6 +71,7 @@ class MachineHost(FactBase[Seen]):
             ask_value("clock", "date +%s"),
             *_ask_room(mine),
             *_ask_driver(),
+            *(() if mine.driver.manage else cards.questions()),
             *docker.questions(),
             *_ask_service(mine),
             *_ask_network(mine, about.timeout_seconds),

@@ -9,6 +9,7 @@ from deploy.errors import PREFLIGHT, Refusal
 from deploy.files import IMAGE_UNPACK_FACTOR
 from deploy.slice import Slice
 from deploy.versions import at_least
+from roles.cards import not_ours_to_cut
 from roles.preflight.defaults import Defaults
 from roles.preflight.docker import foreign_docker
 from roles.preflight.network import ports, reachable
@@ -26,6 +27,7 @@ def judge(seen: Seen, mine: Slice, chosen: Defaults, control_seconds: float) -> 
         *room(seen, mine, chosen),
         *clock(seen, mine, chosen, control_seconds),
         *driver(seen, mine),
+        *cut(seen, mine),
         *foreign_docker(seen, mine),
         *ports(seen, mine),
         *(reachable(seen, mine) if chosen.check_network else ()),
@@ -169,3 +171,10 @@ def driver(seen: Seen, mine: Slice) -> Iterator[Refusal]:
     if seen.value("gpu-users"):
         actual, attempt = "; ".join(seen.value("gpu-users").splitlines()), "stop these processes, or use another host"
         yield refusal(mine, "other programs use the GPU", actual, "an idle GPU", attempt, "gpu-in-use")
+
+
+def cut(seen: Seen, mine: Slice) -> Iterator[Refusal]:
+    """Refusals for GPUs of somebody else that are not cut as declared; where the driver is managed, the role cuts."""
+    for found in () if mine.driver.manage else not_ours_to_cut(seen, mine, PREFLIGHT):
+        problem = f"{mine.host}: {found.problem}"
+        yield Refusal(problem, facts=found.facts, attempt=found.attempt, state=found.state, kind=found.kind)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import runpy
+from collections.abc import Sequence
 from dataclasses import replace
 from types import SimpleNamespace
 from unittest import mock
@@ -13,6 +14,7 @@ from deploy.slice import Slice
 from deploy.spec import Firewall
 from rehearsal.real_gpu.untouched import touches_card
 from roles import undo
+from roles.mig import paths
 from roles.steps import Refuse
 from roles.texts import HERE
 from tests.roles.fake import Ran, run
@@ -20,6 +22,7 @@ from tests.roles.slices import a_slice
 from tests.roles.triton import test_role
 
 HOSTS = ("@fake/host",)
+HALVES = ("4g.40gb", "3g.40gb")
 DRIVER = [
     "value\ton-disk\t580.159.04", "value\tloaded\t580.159.04", "value\tuser-space\t580.159.04",
     "value\tgpus\tGPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-1)",
@@ -27,28 +30,37 @@ DRIVER = [
 BROKEN = ["value\ton-disk\t580.159.04", "value\tloaded\t580.95.05", "value\tuser-space\t580.159.04"]
 STOPPED = [*DRIVER, "unit\tId=nvidia-persistenced.service", "unit\tLoadState=loaded", "unit\tActiveState=inactive",
            "unit\tUnitFileState=disabled", "unit\t"]  # fmt: skip
-WHOLE = ["value\tmodes\t0, Disabled, Disabled", "value\tlisted\tGPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-1)"]
+GPU = "value\tlisted\tGPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-1)"
+INSTANCES = [f"value\tlisted\t  MIG {name}     Device  {at}: (UUID: MIG-{at})" for at, name in enumerate(HALVES)]
+BOOT_UNIT = ["unit\tId=enginehouse-mig.service", "unit\tLoadState=loaded", "unit\tActiveState=inactive",
+             "unit\tUnitFileState=enabled", "unit\t"]  # fmt: skip
+WHOLE = ["value\tmodes\t0, Disabled, Disabled", GPU]
+CUT = ["value\tmodes\t0, Enabled, Enabled", GPU, *INSTANCES]
+OFF_IS_PENDING = ["value\tmodes\t0, Enabled, Disabled", GPU]
+ON_IS_PENDING = ["value\tmodes\t0, Disabled, Enabled", GPU]
 ROOT_LOGIN = "user=root\nuid=0"
 
 
-def mine(manage: bool) -> Slice:
-    """A host with one server and a firewall."""
-    whole = a_slice(servers=(test_role.MAIN,), driver={"manage": manage})
-    return replace(whole, weights=(test_role.WEIGHTS,), firewall=Firewall(allow=("10.0.0.0/8",)))
+def mine(manage: bool, cut: tuple[str, ...] = ()) -> Slice:
+    """A host with one server and a firewall, its GPU declared to be cut."""
+    host = a_slice(servers=(test_role.MAIN,), driver={"manage": manage}, machine={"mig": cut}, mig=cut)
+    return replace(host, weights=(test_role.WEIGHTS,), firewall=Firewall(allow=("10.0.0.0/8",)))
 
 
-def deployed(manage: bool, seen: list[str], serves: bool = False) -> Ran:
+def deployed(
+    manage: bool, seen: list[str], serves: bool = False, card: Sequence[str] = WHOLE, cut: tuple[str, ...] = ()
+) -> Ran:
     """deploy.py to its end: what a check refuses, because nothing that ran left anything there, is passed over."""
-    plan = SimpleNamespace(
-        for_host=lambda _: mine(manage), hosts=HOSTS, waves=(HOSTS,), slices=[mine(manage)], digest="plan-1"
-    )
+    whole = mine(manage, cut)
+    plan = SimpleNamespace(for_host=lambda _: whole, hosts=HOSTS, waves=(HOSTS,), slices=[whole], digest="plan-1")
     answers = {
         "id -un": ROOT_LOGIN,
         "other-kernels": seen,
-        "mig.mode.pending": WHOLE,
+        "mig.mode.pending": list(card),
         "ssh-ports": "value\tssh-ports\t22",
         "states=active": "triton@main.service" if serves else "",
         **test_role.told(),
+        "boot_id": "boot-after",  # a run that reboots what it must not ends, and is judged
     }
     with (
         mock.patch("deploy.edge.inventory.planned", lambda *_: plan),
@@ -72,6 +84,33 @@ def test_a_driver_that_is_not_managed_is_never_touched(seen: list[str], serves: 
     assert {"Driver | Verify, as it is not managed", "Toolkit | Prove GPUs in a container"} <= set(ran.operations)
     assert "Cleanup | Remove what nothing will ask for" in ran.operations  # the run got to its end
     assert touches_card(heard(ran)) == []
+
+
+@pytest.mark.parametrize(
+    ("card", "cut", "serves"),
+    [
+        (CUT, (), False),
+        (CUT, (), True),
+        (OFF_IS_PENDING, (), False),
+        (WHOLE, HALVES, False),
+        (ON_IS_PENDING, HALVES, True),
+        ([*CUT, *BOOT_UNIT], HALVES, False),
+    ],
+    ids=["cut", "cut-and-serving", "off-is-pending", "whole", "on-is-pending-and-serving", "unit-of-a-managed-time"],
+)
+def test_nor_is_how_its_gpus_are_cut(card: list[str], cut: tuple[str, ...], serves: bool) -> None:
+    """Whatever is declared: nothing is cut, made whole or rebooted, and no unit comes that would do so at boot."""
+    ran = deployed(False, DRIVER, serves, card, cut)
+    assert "MIG | Verify, as the driver is not managed" in ran.operations
+    assert "Cleanup | Remove what nothing will ask for" in ran.operations
+    assert touches_card(heard(ran)) == []
+    written = [f"> {path}.enginehouse-new" for path in (paths.UNIT, paths.CUT)]
+    assert [piece for piece in ["systemctl reboot", *written] if piece in heard(ran)] == []
+
+
+def test_a_managed_one_cut_by_hand_is_so_the_same_look_finds_it() -> None:
+    cut = heard(deployed(True, DRIVER, card=CUT))
+    assert "host mig apply" in "\n".join(touches_card(cut)) and f"> {paths.CUT}.enginehouse-new" in cut
 
 
 def test_a_managed_one_is_so_the_same_look_finds_it() -> None:

@@ -17,7 +17,7 @@ from deploy.fleet import Fleet
 from deploy.plan import Plan, make_plan
 from deploy.report import plan_report
 from deploy.spec import Driver
-from tests.unit.given import AROUND, EMBEDDER, GPT_OSS, LLAMA, MACHINE, MAIN, RERANKER, refusals
+from tests.unit.given import AROUND, EMBEDDER, GPT_OSS, LLAMA, MACHINE, MAIN, RERANKER, refusals, sources
 from tests.unit.golden import same_as_golden
 from tests.unit.test_report import printed
 from tests.unit.wrong import Wrong
@@ -88,9 +88,12 @@ def test_instances_of_the_second_gpu_count_on() -> None:
     assert refusals(**data | {"machine": replace(data["machine"], gpus=2)}) == []
 
 
-def test_a_driver_somebody_else_manages_can_be_cut_too() -> None:
-    """MIG is a setting of the loaded driver, whoever installed it."""
-    assert refusals(**cut(*HALVES, servers=TWO), driver=Driver(manage=False)) == []
+def test_instances_that_somebody_else_cuts_can_be_declared() -> None:
+    """The plan says that they have to be there; preflight verifies it."""
+    given = cut(*HALVES, servers=TWO) | {"driver": Driver(manage=False)}
+    assert refusals(**given) == []
+    planned = make_plan(Fleet.of(sources(**given)), AROUND)
+    assert "each already cut into 4g.40gb + 3g.40gb" in printed(plan_report(planned))
 
 
 @pytest.mark.parametrize(

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from deploy.errors import PREFLIGHT
 from host import mig, places
+from roles.cards import not_ours_to_cut
+from roles.seen import Seen
+from tests.roles.slices import a_slice
 
 ROOT = Path(__file__).parents[3]
 HALVES = [{"profile": "4g.40gb", "id": 5, "start": 0}, {"profile": "3g.40gb", "id": 9, "start": 4}]
@@ -88,6 +93,12 @@ class Host:
         """What `nvidia-smi -L` lists."""
         return list(json.loads(self.state.read_text())["devices"])
 
+    def seen(self) -> Seen:
+        """What the role's fact says of the GPU."""
+        state = json.loads(self.state.read_text())
+        told = subprocess.run(["nvidia-smi", "-L"], check=True, capture_output=True, text=True).stdout
+        return Seen(values={"modes": f"0, {state['current']}, {state['pending']}", "listed": told})
+
 
 @pytest.fixture
 def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
@@ -160,3 +171,17 @@ def test_instances_in_use_stay_and_the_words_of_nvidia_smi_are_told(
     host.is_now(current="Enabled", pending="Enabled", devices=["3g.40gb", "3g.40gb"], busy=1)
     assert (host.apply(HALVES), host.devices) == (1, ["3g.40gb", "3g.40gb"])
     assert "In use by another client" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("wanted", [(), ("4g.40gb", "3g.40gb")], ids=["whole", "halves"])
+@pytest.mark.parametrize("devices", [[], ["4g.40gb", "3g.40gb"], ["3g.40gb", "3g.40gb"]], ids=["none", "halves", "3g"])
+@pytest.mark.parametrize("mode", ["Enabled", "Disabled"])
+def test_what_the_owner_of_a_gpu_is_told_to_type_cuts_it_as_declared(
+    host: Host, mode: str, devices: list[str], wanted: tuple[str, ...]
+) -> None:
+    """The one line of the refusal for `Driver(manage=False)`; afterwards there is no refusal."""
+    host.is_now(current=mode, pending=mode, devices=devices if mode == "Enabled" else [])
+    mine = a_slice(machine={"mig": wanted}, driver={"manage": False}, mig=wanted)
+    for problem in not_ours_to_cut(host.seen(), mine, PREFLIGHT):
+        subprocess.run(problem.attempt.partition("their owner types ")[2], shell=True, check=True)
+    assert list(not_ours_to_cut(host.seen(), mine, PREFLIGHT)) == []

@@ -1,0 +1,167 @@
+"""How the GPUs of a host are cut, asked of nvidia-smi; and the refusals where somebody else looks after them. Pure.
+
+`Driver(manage=False)` says that a card's settings belong to somebody else, its MIG mode and instances among them.
+Preflight refuses such a card before the first change; the role `mig` judges it again once the driver was verified.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from deploy.catalog.mig import PROFILES, MigProfile, places
+from deploy.errors import Refusal
+from deploy.slice import Slice
+from roles.seen import Seen, ask_units, ask_value
+
+ON, OFF, NEVER = "Enabled", "Disabled", "[N/A]"
+BOOT_UNIT = "enginehouse-mig.service"
+"""The unit of the role `mig` that cuts the GPUs again after every boot."""
+_LOADED = "[ -e /proc/driver/nvidia/version ]"
+_MODES = "nvidia-smi --query-gpu=index,mig.mode.current,mig.mode.pending --format=csv,noheader"
+_GPU = re.compile(r"GPU (\d+):")
+_DEVICE = re.compile(r"\s+MIG (\S+)\s+Device\s+\d+:")
+
+
+@dataclass(frozen=True)
+class FoundGpu:
+    """One GPU: its mode now and after the next reset, and its instances in the order CDI numbers them."""
+
+    index: int
+    current: str
+    pending: str
+    instances: tuple[str, ...]
+
+    def is_cut(self, wanted: tuple[str, ...]) -> bool:
+        """True if the GPU is cut into exactly `wanted`; for none its mode is off, or it has no MIG."""
+        if not wanted:
+            return OFF == self.current == self.pending or self.current == NEVER
+        return ON == self.current == self.pending and self.instances == wanted
+
+    @property
+    def cut(self) -> str:
+        """Its instances, or the mode, in words for a refusal."""
+        if self.current != self.pending:
+            return f"MIG {self.current}, {self.pending} is pending"
+        if self.instances:
+            return " + ".join(self.instances)
+        return {ON: "MIG on, no instances", OFF: "MIG off"}.get(self.current, "no MIG mode")
+
+
+def questions() -> list[str]:
+    """Questions to a host: modes and instances of every GPU, and the boot unit. A host without a driver has no GPUs."""
+    return [
+        ask_units(BOOT_UNIT),
+        ask_value("modes", f"{_LOADED} && {_MODES} | grep '^[0-9]'"),
+        ask_value("listed", f"{_LOADED} && nvidia-smi -L | grep -E '^(GPU| +MIG) '"),
+    ]
+
+
+def gpus(seen: Seen) -> tuple[FoundGpu, ...]:
+    """Every GPU the driver shows; none without a driver."""
+    listed, number = dict[int, list[str]](), -1
+    for line in seen.value("listed").splitlines():
+        if match := _GPU.match(line):
+            number = int(match[1])
+        elif match := _DEVICE.match(line):
+            listed.setdefault(number, []).append(match[1])
+    rows = [[field.strip() for field in line.split(",")] for line in seen.value("modes").splitlines()]
+    return tuple(
+        FoundGpu(int(row[0]), row[1], row[2], tuple(listed.get(int(row[0]), ())))
+        for row in rows
+        if len(row) == 3 and row[0].isdigit()
+    )
+
+
+def is_cut(seen: Seen, mine: Slice) -> bool:
+    """True if every GPU is as planned; a GPU that is to be cut has to be there."""
+    present = gpus(seen)
+    return all(gpu.is_cut(mine.mig) for gpu in present) and (not mine.mig or len(present) == mine.machine.gpus)
+
+
+def planned_cut(mine: Slice) -> str:
+    """The planned instances, in words for a refusal."""
+    return " + ".join(mine.mig) or "whole GPUs, MIG off"
+
+
+def not_ours_to_cut(seen: Seen, mine: Slice, state: str) -> Iterator[Refusal]:
+    """Refusals where nobody here may cut: GPUs that are not as declared, and a boot unit of ours that would cut them.
+
+    Only for `Driver(manage=False)`. What they offer to type is for the inventory, or for the owner of the GPUs.
+    """
+    present = gpus(seen)
+    if any(not gpu.is_cut(mine.mig) for gpu in present):
+        yield _other_cut(present, mine, state)
+    if seen.unit(BOOT_UNIT).starts_at_boot:
+        yield Refusal(
+            "a unit of an earlier deploy cuts the GPUs at every boot, and their driver is not managed",
+            facts={
+                "found": f"{BOOT_UNIT}, enabled",
+                "wanted": "no unit of this project that cuts them: Driver(manage=False)",
+            },
+            attempt=f"systemctl disable {BOOT_UNIT} on the host, once their owner gives them the declared cut at boot; "
+            "or driver = Driver(manage=True)",
+            state=state,
+            kind="mig-boot-unit",
+        )
+
+
+def _other_cut(present: tuple[FoundGpu, ...], mine: Slice, state: str) -> Refusal:
+    wrong = [gpu for gpu in present if not gpu.is_cut(mine.mig)]
+    return Refusal(
+        "the GPUs are not cut as declared, and a driver that is not managed is left as it is",
+        facts={
+            "found": "; ".join(f"GPU {gpu.index}: {gpu.cut}" for gpu in wrong),
+            "wanted": planned_cut(mine),
+            "means": "Driver(manage=False): MIG mode and instances belong to somebody else, and were left untouched",
+        },
+        attempt="; or ".join(
+            [*_declared(present, mine), "driver = Driver(manage=True)", *_by_their_owner(wrong, mine)]
+        ),
+        state=state,
+        kind="mig-not-managed",
+    )
+
+
+def _declared(present: tuple[FoundGpu, ...], mine: Slice) -> Iterator[str]:
+    """The declaration of what is there, where every GPU is cut alike into profiles that the catalog knows."""
+    cuts = {gpu.instances if gpu.is_cut(gpu.instances) else None for gpu in present}
+    (cut, *others) = cuts
+    if cut is not None and not others and all((mine.machine.gpu, name) in PROFILES for name in cut):
+        yield f"mig={cut} in its Machine, and servers that fit there"
+
+
+def _by_their_owner(wrong: list[FoundGpu], mine: Slice) -> Iterator[str]:
+    """What the owner types to give `wrong` the declared cut; nothing where a GPU has no MIG mode."""
+    if any(gpu.current == NEVER for gpu in wrong):
+        return
+    wanted = ON if mine.mig else OFF
+    if all(gpu.pending == wanted != gpu.current for gpu in wrong):
+        yield "their owner reboots the host, which makes the pending mode effective"
+        return
+    commands = []
+    if used := _numbers(gpu for gpu in wrong if gpu.instances):  # to destroy none is an error of nvidia-smi
+        commands += [f"nvidia-smi mig -i {used} -dci", f"nvidia-smi mig -i {used} -dgi"]
+    if other := _numbers(gpu for gpu in wrong if {gpu.current, gpu.pending} != {wanted}):
+        commands.append(f"nvidia-smi -i {other} -mig {int(bool(mine.mig))}")
+    if mine.mig:
+        commands.append(f"nvidia-smi mig -i {_numbers(wrong)} -cgi {_placed(mine)} -C")
+    yield f"their owner types {' && '.join(commands)}"
+
+
+def _numbers(present: Iterable[FoundGpu]) -> str:
+    return ",".join(str(gpu.index) for gpu in present)
+
+
+def _placed(mine: Slice) -> str:
+    """The planned instances as nvidia-smi takes them: the number of each profile, and where it begins on the card."""
+    return ",".join(f"{profile.profile_id}:{start}" for profile, start in placements(mine))
+
+
+def placements(mine: Slice) -> list[tuple[MigProfile, int]]:
+    """The planned instances of a GPU, each with the memory slice it begins at."""
+    profiles = [PROFILES[mine.machine.gpu, name] for name in mine.mig]
+    starts = places(profiles)
+    assert starts is not None, "instances that do not fit passed the checks"
+    return list(zip(profiles, starts, strict=True))
