@@ -20,7 +20,7 @@ test: LANES = -n 3 $(GROUPS)
 faults faults-share: LANES = -n 4 $(GROUPS)
 
 .DEFAULT_GOAL := help
-.PHONY: help plan deploy rehearse rehearse-qemu rehearse-down test faults faults-share gpu measure unit unit-python lint lock clean rehearsal-packages
+.PHONY: help plan deploy rehearse rehearse-qemu rehearse-down real-h100 test faults faults-share gpu measure unit unit-python lint lock clean rehearsal-packages
 
 help: ## what can be typed here
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 18
@@ -57,6 +57,10 @@ rehearse-qemu: $(TESTREADY) ## the same on a machine with a kernel of its own, o
 
 rehearse-down: $(READY) ## remove the rehearsal machines, their services, network and state
 	$(RUN)/python -m rehearsal.rehearse --down
+
+# What travels to a machine that has a GPU and reaches nothing, and the command to type there.
+real-h100: $(TESTREADY) rehearsal-packages ## prepare the whole path on a real GPU: parts of 28 MB at most in build/real-gpu
+	$(RUN)/python -m rehearsal.real_gpu.parts
 
 lint: $(TESTREADY) ## what a reviewer would check first
 	$(RUN)/ruff check .

@@ -7,7 +7,9 @@ machine's configuration. Which mirror that is, rehearsal/apt_sources.py reads.
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 from rehearsal.apt_sources import debian_sources, handed_on_settings
@@ -21,13 +23,25 @@ def download(debian: str, packages: list[str], into: Path, state: Path) -> list[
     return sorted(into.glob("*.deb"))
 
 
-def _private_apt(debian: str, state: Path) -> Path:
+def download_missing(debian: str, packages: Sequence[str], root: Path, into: Path, state: Path) -> list[Path]:
+    """The .deb files that installing `packages` in the root file system at `root` would fetch, in `into`."""
+    configuration = _private_apt(debian, state, root / "var/lib/dpkg/status")
+    surroundings = {**os.environ, "APT_CONFIG": str(configuration)}
+    install = ["install", "--yes", "--download-only", "--no-install-recommends", *packages]
+    for command in (["update"], install):
+        subprocess.run(["apt-get", "-qq", *command], check=True, env=surroundings, stdout=subprocess.DEVNULL)
+    for deb in sorted((state / "cache/archives").glob("*.deb")):
+        shutil.copy(deb, into)
+    return sorted(into.glob("*.deb"))
+
+
+def _private_apt(debian: str, state: Path, status: Path = Path("/dev/null")) -> Path:
     for folder in ("lists/partial", "cache/archives/partial", "parts"):
         (state / folder).mkdir(parents=True, exist_ok=True)
     sources = "\n".join(source.to_deb822() for source in debian_sources(debian))
     (state / "parts/debian.sources").write_text(sources)
     settings = {
-        "Dir::State::lists": state / "lists", "Dir::State::status": "/dev/null", "Dir::Cache": state / "cache",
+        "Dir::State::lists": state / "lists", "Dir::State::status": status, "Dir::Cache": state / "cache",
         "Dir::Etc::sourcelist": "/dev/null", "Dir::Etc::sourceparts": state / "parts",
         "Dir::Etc::preferences": "/dev/null", "Dir::Etc::preferencesparts": state / "parts",
         "APT::Sandbox::User": "root", "APT::Architecture": "amd64", "Acquire::Languages": "none",

@@ -38,7 +38,7 @@ def fork(directory: Path, places: Places, debian: str, hardware: Hardware, snaps
     host_key = _write_identity(_Layer(directory / "upper", origin["lowers"]), name, address, places)
     _write_hardware(_Layer(directory / "upper", origin["lowers"]), hardware)
     decided = {"name": name, "number": places.number, "address": address, "host_key": host_key, "rate": None}
-    write_record(directory, decided | {"gpu": hardware.gpu} | origin)
+    write_record(directory, decided | {"gpu": hardware.gpu, "binds": hardware.binds()} | origin)
 
 
 def fork_virtual(directory: Path, places: Places, debian: str, hardware: Hardware, snapshot: str | None) -> None:
@@ -185,7 +185,10 @@ def _write_identity(layer: _Layer, name: str, address: str, places: Places) -> s
 
 def _write_hardware(layer: _Layer, hardware: Hardware) -> None:
     layer.write("etc/rehearsal/hardware.json", hardware.to_json())
-    layer.write("etc/rehearsal/hardware.table", hardware.to_table())
+    if hardware.is_real:
+        layer.write("etc/rehearsal/driver", f"{hardware.driver}\n")
+    else:
+        layer.write("etc/rehearsal/hardware.table", hardware.to_table())
 
 
 def _hosts(name: str, net: network.Network) -> str:

@@ -52,7 +52,7 @@ def up(
     Refuses: what `requirements` finds missing on the outer machine; a bridge that belongs to another rehearsal.
     """
     places = places or Places.here()
-    requirements.require(places, kind)
+    requirements.require(places, kind, has_root=snapshot is not None)
     with places.locked():
         ssh.make_key(places.identity_file)
         network.bring_up(places)

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 from typing import IO, Any
@@ -38,8 +39,8 @@ ALLOWED_CALLS = "@keyring bpf perf_event_open"
 DROPPED_CAPABILITIES = ("CAP_SYS_MODULE", "CAP_SYS_TIME")
 
 
-def arguments(directory: Path, name: str, net: network.Network) -> list[str]:
-    """nspawn's command line for the machine whose state is in `directory`."""
+def arguments(directory: Path, name: str, net: network.Network, more: Sequence[str] = ()) -> list[str]:
+    """nspawn's command line for the machine whose state is in `directory`, with `more` words for its hardware."""
     binds = [f"--bind={directory / 'volumes' / volume}:{path}" for volume, path in VOLUMES.items()]
     return [
         *("systemd-nspawn", "--quiet", "--boot", "--register=no", "--keep-unit", "--console=read-only"),
@@ -49,6 +50,7 @@ def arguments(directory: Path, name: str, net: network.Network) -> list[str]:
         *("--capability=all", f"--drop-capability={','.join(DROPPED_CAPABILITIES)}"),
         f"--system-call-filter={ALLOWED_CALLS}",
         *binds,
+        *more,
     ]
 
 
@@ -169,12 +171,12 @@ class Supervisor:
         _mount("-t", "tmpfs", "-o", "mode=0755", "tmpfs", str(runtime))
 
     def _run_once(self) -> int:
-        net = network.Network(self.record["number"])
+        net, binds = network.Network(self.record["number"]), self.record.get("binds", [])
         groups = cgroups.make(self.record["number"], self.record["name"])
         join = " ".join(shlex.quote(str(group / "cgroup.procs")) for group in groups)
         # Own cgroup before nspawn starts: with --keep-unit two machines in one cgroup would share a payload.
         script = f'for procs in {join}; do echo $$ > "$procs"; done; exec "$@"'
-        command = ["sh", "-c", script, "sh", *arguments(self.directory, self.record["name"], net)]
+        command = ["sh", "-c", script, "sh", *arguments(self.directory, self.record["name"], net, binds)]
         environment = os.environ | {"SYSTEMD_NSPAWN_UNIFIED_HIERARCHY": "1"}
         self.nspawn = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment

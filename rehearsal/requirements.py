@@ -21,8 +21,13 @@ from rehearsal.network import resolvers
 from rehearsal.places import Places, RehearsalRefused
 
 # Program or file that shows it is there -> Debian package that brings it.
-PROGRAMS = {
+ROOT_PROGRAMS = {
     "mmdebstrap": "mmdebstrap",
+    "/usr/share/keyrings/debian-archive-keyring.gpg": "debian-archive-keyring",
+}
+"""For making root file systems; a machine over a snapshot needs none."""
+PROGRAMS = {
+    **ROOT_PROGRAMS,
     "systemd-nspawn": "systemd-container",
     "iptables": "iptables",
     "ip": "iproute2",
@@ -32,7 +37,6 @@ PROGRAMS = {
     "ssh": "openssh-client",
     "ssh-keygen": "openssh-client",
     "rsync": "rsync",
-    "/usr/share/keyrings/debian-archive-keyring.gpg": "debian-archive-keyring",
 }
 SERVICE_PROGRAMS = {
     "docker-registry": "docker-registry",
@@ -66,20 +70,24 @@ def packages() -> list[str]:
     return sorted({*PROGRAMS.values(), *SERVICE_PROGRAMS.values()})
 
 
-def missing(places: Places, kind: str = "nspawn") -> list[Missing]:
-    """Everything that keeps machines from running here, all at once; empty when they can."""
+def missing(places: Places, kind: str = "nspawn", has_root: bool = False) -> list[Missing]:
+    """Everything that keeps machines from running here, all at once; empty when they can.
+
+    With `has_root` their root file system is here already.
+    """
     if platform.system() != "Linux":
         return [Missing(f"Linux: machines share the kernel of the outer machine, and this is {platform.system()}")]
     wanted = PROGRAMS | (VIRTUAL_PROGRAMS if kind == "qemu" else {})
+    wanted = {name: wanted[name] for name in wanted if not (has_root and name in ROOT_PROGRAMS)}
     lacking = [Missing(f"the program {Path(name).name}", package) for name, package in wanted.items() if not _has(name)]
     if os.geteuid() != 0:
         return [*lacking, Missing("root: namespaces, overlay mounts and bridges need it")]
     return lacking + [Missing(what) for what, works in _trials(places) if not works()]
 
 
-def require(places: Places, kind: str = "nspawn") -> None:
+def require(places: Places, kind: str = "nspawn", has_root: bool = False) -> None:
     """Refuses with the whole list when anything is missing for machines of that kind."""
-    if lacking := missing(places, kind):
+    if lacking := missing(places, kind, has_root):
         raise RehearsalRefused(explain(lacking))
 
 

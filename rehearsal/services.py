@@ -66,13 +66,14 @@ class Services:
         return cls(**values | paths)
 
 
-def services_up(address: str | None = None) -> Services:
-    """Every service answers; what runs already is left alone."""
-    _refuse_missing_programs()
+def services_up(address: str | None = None, served: Artefacts | None = None) -> Services:
+    """Every service answers; what runs already is left alone. They serve `served` where that was made elsewhere."""
+    if served is None:
+        _refuse_missing_programs()
     places = Places.here()
     with places.locked():
         folder, chosen = _folder(places), address or _address(places)
-        served = Artefacts(apt_repository.repository(), triton_image.image(), checkpoints())
+        served = served or Artefacts(apt_repository.repository(), triton_image.image(), checkpoints())
         _make_secrets(places)
         certificate(folder, list(SERVICE_NAMES), [chosen, "127.0.0.1"])
         started = {process.name for process in _processes(places, chosen, served) if process.start()}

@@ -14,6 +14,7 @@ import json
 import subprocess
 import tarfile
 import tempfile
+from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 
@@ -76,25 +77,34 @@ def _make_base(into: Path) -> None:
         root = Path(work) / "root"
         triton_root.make_root(root, Path(work))
         exclude = ["--exclude=./dev/*", "--exclude=./proc/*", "--exclude=./sys/*"]
-        command = ["tar", "-C", str(root), "--numeric-owner", "--sort=name", *exclude, "-c", "."]
-        total = hashlib.sha256()
-        with (into / "layer.tar.gz").open("wb") as layer, subprocess.Popen(command, stdout=subprocess.PIPE) as tar:
-            pack = subprocess.Popen(["pigz", "-1", "-n"], stdin=subprocess.PIPE, stdout=layer)
-            assert tar.stdout and pack.stdin
-            while block := tar.stdout.read(1 << 20):
-                total.update(block)
-                pack.stdin.write(block)
-            pack.stdin.close()
-            if tar.wait() or pack.wait():
-                raise RuntimeError("tar or pigz stopped before the layer was whole")
+        pack_layer(["-C", str(root), *exclude, "-c", "."], into)
+
+
+def pack_layer(words: list[str], into: Path) -> None:
+    """`into` has `layer.tar.gz`, what tar makes of these words, and `diff_id`, the digest of it unpacked."""
+    total = hashlib.sha256()
+    command = ["tar", "--numeric-owner", "--sort=name", *words]
+    with (into / "layer.tar.gz").open("wb") as layer, subprocess.Popen(command, stdout=subprocess.PIPE) as tar:
+        pack = subprocess.Popen(["pigz", "-1", "-n"], stdin=subprocess.PIPE, stdout=layer)
+        assert tar.stdout and pack.stdin
+        while block := tar.stdout.read(1 << 20):
+            total.update(block)
+            pack.stdin.write(block)
+        pack.stdin.close()
+        if tar.wait() or pack.wait():
+            raise RuntimeError("tar or pigz stopped before the layer was whole")
     (into / "diff_id").write_text("sha256:" + total.hexdigest())
 
 
 def _make_image(into: Path) -> None:
-    base = base_layer()
-    upper = _stand_in_tar()
-    layers = [_linked_blob(into, base / "layer.tar.gz"), _blob(into, gzip.compress(upper, mtime=0))]
-    diff_ids = [(base / "diff_id").read_text(), "sha256:" + hashlib.sha256(upper).hexdigest()]
+    write_image(into, [base_layer()], stand_in_tar(triton_root.SITE))
+
+
+def write_image(into: Path, bases: list[Path], upper: bytes) -> None:
+    """`into` has the blobs and the manifest of an image: the packed layers, lowest first, and `upper`, a tar."""
+    layers = [_linked_blob(into, base / "layer.tar.gz") for base in bases]
+    layers.append(_blob(into, gzip.compress(upper, mtime=0)))
+    diff_ids = [(base / "diff_id").read_text() for base in bases] + ["sha256:" + hashlib.sha256(upper).hexdigest()]
     configuration = _blob(into, json.dumps(_configuration(diff_ids), sort_keys=True).encode())
     manifest = {
         "schemaVersion": 2,
@@ -106,7 +116,7 @@ def _make_image(into: Path) -> None:
 
 
 def _configuration(diff_ids: list[str]) -> dict[str, object]:
-    steps = ["Debian 12, Triton of nvidia-pytriton, torch for CPUs", "rehearsal stand-ins"]
+    below = ["Triton of nvidia-pytriton, and what it runs on"] * (len(diff_ids) - 1)
     return {
         "architecture": "amd64",
         "os": "linux",
@@ -118,20 +128,21 @@ def _configuration(diff_ids: list[str]) -> dict[str, object]:
             "Labels": LABELS,
         },
         "rootfs": {"type": "layers", "diff_ids": diff_ids},
-        "history": [{"created": CREATED, "created_by": step} for step in steps],
+        "history": [{"created": CREATED, "created_by": step} for step in [*below, "rehearsal stand-ins"]],
     }
 
 
-def _stand_in_tar() -> bytes:
-    """The upper layer: everything where NVIDIA's image keeps it, the packages where Python finds them."""
+def stand_in_tar(site: str, more: Mapping[Path, str] | None = None) -> bytes:
+    """The uppermost layer, a tar: everything where NVIDIA's image keeps it, the packages in `site`; `more` over it."""
     places = {
         STAND_INS / "all_models": "app/all_models/llmapi",
-        STAND_INS / "packages": triton_root.SITE,
+        STAND_INS / "packages": site,
         STAND_INS / "nvidia_entrypoint.sh": "opt/nvidia",
         STAND_INS / "bin": "usr/local/bin",
         STAND_INS / "examples": "app/examples",
         ENGINE_STAND_INS / "all_models": "app/all_models/inflight_batcher_llm",
         ENGINE_STAND_INS / "backend": "opt/tritonserver/backends/tensorrtllm",
+        **(more or {}),
     }
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w") as tar:
@@ -142,7 +153,7 @@ def _stand_in_tar() -> bytes:
                 inside = file.relative_to(source) if source.is_dir() else Path(file.name)
                 is_program = file.suffix == ".sh" or source.name == "bin"
                 _add(tar, file, f"{target}/{inside}", 0o755 if is_program else 0o644)
-        _add(tar, FLAGS, f"{triton_root.SITE}/tensorrt_llm/stand_in/flags.json", 0o644)
+        _add(tar, FLAGS, f"{site}/tensorrt_llm/stand_in/flags.json", 0o644)
     return packed.getvalue()
 
 

@@ -1,14 +1,18 @@
 """The hardware a rehearsal machine claims to have, and its description as the programs inside read it.
 
 `kernel-modules` beside this file shows it through /sys and /proc before sshd starts. This module only describes; roles
-under test see nothing but the standard interfaces.
+under test see nothing but the standard interfaces. A machine with the outer machine's own GPU shows what is there.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from dataclasses import dataclass
+from pathlib import Path
+
+from rehearsal.places import RehearsalRefused
 
 
 @dataclass(frozen=True)
@@ -33,10 +37,24 @@ class Hardware:
     secure_boot: bool = False
     gpu: str = ""
     """What an inventory calls the card."""
+    driver: str = ""
+    """Folder of the outer machine's own driver (bin, lib64, modules); empty where the card is stood in for."""
+    nodes: tuple[str, ...] = ()
+    """Device nodes of the outer machine's own GPUs."""
+
+    @property
+    def is_real(self) -> bool:
+        """True if the machine has the outer machine's GPUs; then nothing is laid over /sys and /proc."""
+        return bool(self.driver)
+
+    def binds(self) -> list[str]:
+        """Words of nspawn's command line that put the outer machine's GPUs and driver into the machine."""
+        return [*(f"--bind={node}" for node in self.nodes), *([f"--bind-ro={self.driver}"] if self.driver else [])]
 
     def to_json(self) -> str:
         """For people and for programs with a JSON parser."""
-        return json.dumps(dataclasses.asdict(self) | {"label": "rehearsal stand-in"}, indent=2) + "\n"
+        label = "the outer machine's own GPU" if self.is_real else "rehearsal stand-in"
+        return json.dumps(dataclasses.asdict(self) | {"label": label}, indent=2) + "\n"
 
     def to_table(self) -> str:
         """For programs without one (a bare machine has neither python3 nor jq): key, then fields, tab-separated.
@@ -75,6 +93,26 @@ def _cards(gpus: int, device: str, memory_mib: int, name: str) -> list[PciDevice
         )
         for number in range(1, gpus + 1)
     ]  # fmt: skip
+
+
+def real_gpus(gpu: str, driver: Path = Path("/usr/local/nvidia"), dev: Path = Path("/dev")) -> Hardware:
+    """The GPUs of this computer, and the driver that its provider put into one folder.
+
+    Refuses where there is no card with a loaded driver, or no such folder.
+    """
+    cards = sorted(path.name for path in dev.glob("nvidia*") if re.fullmatch(r"nvidia\d+", path.name))
+    lacking = [str(dev / name) for name in ("nvidiactl", "nvidia-uvm") if not (dev / name).exists()]
+    lacking += [str(driver / name) for name in ("bin/nvidia-smi", "lib64/libcuda.so.1") if not (driver / name).exists()]
+    if lacking or not cards:
+        raise RehearsalRefused(
+            "this computer has no GPU that a machine could be given\n"
+            f"  missing {', '.join([*lacking, *([] if cards else [str(dev / 'nvidia0')])])}\n"
+            "  wanted  a loaded NVIDIA driver, its programs and libraries in one folder\n"
+            "  state   no machine was made"
+        )
+    nodes = [dev / name for name in (*cards, "nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-modeset")]
+    found = tuple(str(node) for node in nodes if node.exists())
+    return Hardware(nouveau=False, gpu=gpu, driver=str(driver), nodes=found)
 
 
 KINDS = {"h100": h100, "l40s": l40s}

@@ -25,6 +25,7 @@ def ctk(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     monkeypatch.setattr("sys.dont_write_bytecode", True)
     spec.loader.exec_module(module)
     monkeypatch.setattr(module, "gpus", lambda: GPUS)
+    monkeypatch.setattr(module, "STAND_IN_CARD", SCRIPT)
     monkeypatch.setattr(module, "carry_state", lambda devices: None)
     monkeypatch.setattr(module.shutil, "which", lambda name: f"/usr/bin/{name}")
     return module
@@ -90,3 +91,28 @@ def test_a_setting_changed_in_place_replaces_the_old_one(ctk: ModuleType, tmp_pa
     (tmp_path / "config.toml").write_text('debug = "a"\nmode = "auto"\n')
     run(ctk, "config", "--config-file", str(tmp_path / "config.toml"), "--in-place", "--set", "mode=cdi")
     assert (tmp_path / "config.toml").read_text() == 'debug = "a"\nmode = "cdi"\n'
+
+
+def test_a_real_driver_comes_with_every_name_of_its_libraries(
+    ctk: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Libraries of another version beside them, and glibc's, are the image's own business."""
+    driver, usual = tmp_path / "nvidia/lib64", tmp_path / "usr"
+    for folder in (driver, usual, tmp_path / "nvidia/bin"):
+        folder.mkdir(parents=True)
+    for name in ("libcuda.so.580.1", "libnvidia-ml.so.580.1", "libother.so.1"):
+        (driver / name).touch()
+    (driver / "libcuda.so.1").symlink_to("libcuda.so.580.1")
+    (usual / "libcuda.so.1").symlink_to(driver / "libcuda.so.1")
+    (tmp_path / "nvidia/bin/nvidia-smi").touch()
+    (tmp_path / "version").write_text("580.1\n")
+    monkeypatch.setattr(ctk, "STAND_IN_CARD", tmp_path / "none")
+    monkeypatch.setattr(ctk, "LOADED", tmp_path / "version")
+    monkeypatch.setattr(ctk, "LIBRARIES", usual)
+    mounts = {mount["containerPath"]: mount["hostPath"] for mount in ctk.specification()["containerEdits"]["mounts"]}
+    assert mounts == {
+        str(usual / "libcuda.so.1"): str(driver / "libcuda.so.580.1"),
+        str(usual / "libcuda.so.580.1"): str(driver / "libcuda.so.580.1"),
+        str(usual / "libnvidia-ml.so.580.1"): str(driver / "libnvidia-ml.so.580.1"),
+        "/usr/bin/nvidia-smi": str(tmp_path / "nvidia/bin/nvidia-smi"),
+    }

@@ -86,7 +86,7 @@ class Host:
         (here / "apps").write_text("")
         (here / "repairs/openai/__init__.py").write_text("")
         (here / "repairs" / PART).write_text("class PartReasoningText: ...\n")
-        with tarfile.open(fileobj=io.BytesIO(triton_image._stand_in_tar())) as layer:
+        with tarfile.open(fileobj=io.BytesIO(triton_image.stand_in_tar(triton_root.SITE))) as layer:
             layer.extractall(here / "image", filter="tar")
         host.llama("weights", rehearsal_build_seconds=0)
         return host

@@ -22,9 +22,9 @@ ROWS = "deploy/catalog/data/trtllm-flags.json"
 PLANNED_AND_MADE = """
 import io, json, tarfile
 from deploy.catalog.flags import build_flags
-from rehearsal import triton_image
+from rehearsal import triton_image, triton_root
 
-tarfile.open(fileobj=io.BytesIO(triton_image._stand_in_tar())).extractall("image", filter="tar")
+tarfile.open(fileobj=io.BytesIO(triton_image.stand_in_tar(triton_root.SITE))).extractall("image", filter="tar")
 argv = ["trtllm-build"]
 for flag in build_flags("1.2.1").flags.values():
     argv += [flag.name, *([] if flag.is_switch else [str(flag.choices[-1] if flag.choices else 1)])]

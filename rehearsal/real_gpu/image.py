@@ -1,0 +1,188 @@
+"""The serving image, made of the root of the machine it will run on: its Python, its torch, its compiler.
+
+Four layers: the machine's own packages with what they depend on, the Python packages that serving imports, the real
+Triton with the numpy its stub was built for, and the stand-ins of TensorRT-LLM with a real network behind them. Nothing
+is installed or downloaded; what lies on that machine is copied.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from rehearsal import triton_image
+from rehearsal.places import RehearsalRefused
+
+DISTRIBUTIONS = ("torch", "triton", "transformers", "tokenizers", "safetensors", "pyyaml")
+"""What is imported in the container; what they require comes along, but for numpy."""
+SYSTEM = ("python3", "gcc", "libc6-dev", "ca-certificates", "curl", "bash", "zlib1g", "libstdc++6", "libgomp1")
+"""Debian's and Ubuntu's names; the compiler is for kernels that are compiled at a model's load."""
+MERGED = ("bin", "sbin", "lib", "lib64")
+BESIDE = ("etc/passwd", "etc/group", "etc/nsswitch.conf", "etc/ssl/certs", "etc/localtime", "etc/alternatives")
+UNREAD = ("/usr/share/doc/", "/usr/share/man/", "/usr/share/locale/", "/usr/share/info/")
+ASK = """
+import importlib.metadata as m, json, re, sys, sysconfig
+def closed(names):
+    found, left = {}, list(names)
+    while left:
+        name = re.sub(r"[-_.]+", "-", left.pop()).lower()
+        if name in found or name == "numpy":
+            continue
+        try:
+            found[name] = m.distribution(name)
+        except m.PackageNotFoundError:
+            continue  # required elsewhere, by another system or Python
+        left += [re.match(r"[\\w.-]+", line)[0] for line in found[name].requires or () if "extra ==" not in line]
+    return found
+site = sysconfig.get_path("purelib")
+names = closed(sys.argv[1:])
+files = [str(path) for found in names.values() for path in found.files or () if not str(path).startswith("..")]
+print(json.dumps({"python": "%d.%d" % sys.version_info[:2], "site": site, "files": files,
+                  "versions": {name: found.version for name, found in names.items()}}))
+"""
+
+
+def make_image(into: Path, outer: Path, torch_python: str, triton: Path, network: Mapping[Path, str]) -> dict[str, Any]:
+    """`into` has the image (as triton_image.image()); returns what it is made of.
+
+    `triton` holds what benchmarks.bring_triton packed; `network` are files of the LLM slot and their folders in the
+    image's Python packages.
+    """
+    asked = ask_python(outer, torch_python)
+    version = asked["python"]
+    site = f"usr/local/lib/python{version}/dist-packages"
+    into.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=into, prefix=".layers-") as scratch, ThreadPoolExecutor(4) as pool:
+        work = Path(scratch)
+        tars = {
+            "system": system_layer(outer, version, work),
+            "libraries": python_layer(outer, asked, site, work, "nvidia/"),
+            "packages": python_layer(outer, asked, site, work),
+            "triton": triton_layer(triton, version, site, work),
+        }
+        for name in tars:
+            (work / name).mkdir()
+        list(pool.map(lambda name: triton_image.pack_layer(tars[name], work / name), tars))
+        more = {path: f"{site}/{folder}" for path, folder in network.items()}
+        triton_image.write_image(into, [work / name for name in tars], triton_image.stand_in_tar(site, more))
+        sizes = {name: (work / name / "layer.tar.gz").stat().st_size >> 20 for name in tars}
+    return {"python": version, "packages": asked["versions"], "layers_mib": sizes}
+
+
+def ask_python(outer: Path, torch_python: str) -> dict[str, Any]:
+    """Version, folder, files and versions of the Python packages that serving imports, told by that Python itself."""
+    command = ["chroot", str(outer), torch_python, "-I", "-c", ASK, *DISTRIBUTIONS]
+    told = subprocess.run(command, text=True, capture_output=True)
+    found: dict[str, Any] = json.loads(told.stdout) if told.returncode == 0 else {"versions": {}}
+    # A torch for CPUs brings no Triton language; the encoders have kernels in it for a GPU alone.
+    lacking = [name for name in DISTRIBUTIONS if name not in found["versions"] and name != "triton"]
+    if lacking:
+        raise RehearsalRefused(
+            f"{torch_python} cannot serve\n  missing {', '.join(lacking)}\n"
+            f"  said    {(told.stderr.strip().splitlines() or ['nothing'])[-1]}\n"
+            "  try     ENGINEHOUSE_TORCH=/path/to/python3 with torch and transformers\n  state   no image was made"
+        )
+    return found
+
+
+def system_layer(outer: Path, python: str, work: Path) -> list[str]:
+    """Words of tar for the machine's own programs: those of SYSTEM, this Python, and all they depend on."""
+    known = _packages(outer)
+    ours = [
+        name for name in known if re.fullmatch(rf"(lib)?python{re.escape(python)}(t64|-dev|-minimal|-stdlib)?", name)
+    ]
+    essential = [name for name, fields in known.items() if fields.get("Essential") == "yes"]
+    paths = set(BESIDE) | set(MERGED)
+    for name in _closed([*SYSTEM, *ours, *essential], known):
+        paths |= set(_files(outer, name))
+    paths |= {str(link.relative_to(outer)) for link in (outer / "usr/bin").iterdir() if _is_alternative(link)}
+    for tree in ("etc/ssl/certs", "etc/alternatives"):
+        paths |= {str(path.relative_to(outer)) for path in (outer / tree).rglob("*")}
+    listed = work / "system.files"
+    # Docker takes no layer that has a path twice.
+    listed.write_text("".join(f"{path}\n" for path in sorted(paths) if _is_there(outer / path)))
+    return ["-C", str(outer), "--no-recursion", "-T", str(listed), "-c"]
+
+
+def _is_alternative(link: Path) -> bool:
+    return link.is_symlink() and str(link.readlink()).startswith("/etc/alternatives/")
+
+
+def _is_there(path: Path) -> bool:
+    return path.is_symlink() or path.exists()
+
+
+def _packages(outer: Path) -> dict[str, dict[str, str]]:
+    """Fields of every installed package by its name, and by the names it provides."""
+    known: dict[str, dict[str, str]] = {}
+    provided: dict[str, dict[str, str]] = {}
+    for paragraph in (outer / "var/lib/dpkg/status").read_text().split("\n\n"):
+        fields = dict(re.findall(r"^(\S+): (.*)$", paragraph, re.MULTILINE))
+        if fields.get("Status", "").endswith(" installed"):
+            known[fields["Package"]] = fields
+            for name in _names(fields.get("Provides", "")):
+                provided.setdefault(name, fields)
+    return provided | known
+
+
+def _names(field: str) -> list[str]:
+    """Package names of a dependency field, alternatives included."""
+    return [match[0] for word in re.split(r"[,|]", field) if (match := re.match(r"[a-z0-9][a-z0-9+.-]*", word.strip()))]
+
+
+def _closed(names: list[str], known: Mapping[str, dict[str, str]]) -> set[str]:
+    """Real names of these packages and of all that is installed and they depend on."""
+    found, left = set[str](), list(names)
+    while left:
+        fields = known.get(left.pop())
+        if fields is None or fields["Package"] in found:
+            continue
+        found.add(fields["Package"])
+        left += _names(fields.get("Depends", "")) + _names(fields.get("Pre-Depends", ""))
+    return found
+
+
+def _files(outer: Path, package: str) -> Iterator[str]:
+    """Paths the package installed, relative, below usr where that is merged; documentation is left out."""
+    info = outer / "var/lib/dpkg/info"
+    lists = [path for name in (package, f"{package}:amd64") if (path := info / f"{name}.list").exists()]
+    for line in (line for path in lists for line in path.read_text().splitlines()):
+        path = line.lstrip("/")
+        first = path.split("/", 1)[0]
+        path = f"usr/{path}" if first in MERGED and path not in MERGED else path
+        if path and path != "." and not f"/{path}".startswith(UNREAD):
+            yield path
+
+
+def python_layer(outer: Path, asked: Mapping[str, Any], site: str, work: Path, prefix: str = "") -> list[str]:
+    """Words of tar for the Python packages: those whose path begins with `prefix`, or all the others."""
+    source = outer / str(asked["site"]).lstrip("/")
+    chosen = {path for path in asked["files"] if path.startswith("nvidia/") == (prefix == "nvidia/")}
+    listed = work / f"python-{prefix.strip('/') or 'others'}.files"
+    listed.write_text("".join(f"{path}\n" for path in sorted(chosen) if _is_there(source / path)))
+    return ["-C", str(source), f"--transform=s,^,{site}/,S", "--no-recursion", "-T", str(listed), "-c"]
+
+
+def triton_layer(triton: Path, python: str, site: str, work: Path) -> list[str]:
+    """Words of tar for Triton at the paths of NVIDIA's image, and the numpy of its Python stub."""
+    home, tree = triton / f"triton-stub-{python}", work / "triton-tree"
+    if not home.is_dir():
+        raise RehearsalRefused(
+            f"what travelled has no Triton for Python {python}\n  seen    {sorted(triton.iterdir())}"
+        )
+    unpacked, target = home / "pytriton/tritonserver", tree / "opt/tritonserver"
+    for folder in ("bin", "backends", "caches"):
+        if (unpacked / folder).is_dir():
+            shutil.copytree(unpacked / folder, target / folder, symlinks=True)
+    shutil.copytree(home / "nvidia_pytriton.libs", target / "lib", symlinks=True)
+    shutil.copytree(home / "numpy", tree / site)
+    (tree / "nvidia_pytriton.libs").symlink_to("opt/tritonserver/lib")
+    (target / "TRITON_VERSION").write_text("2.51.0\n")
+    return ["-C", str(tree), "--owner=0", "--group=0", "-c", "."]

@@ -1,0 +1,155 @@
+"""One machine with a real GPU and three models on it: what the steps deploy.
+
+As inventories/rehearsal.py, but for the driver, which belongs to the machine's provider and is never touched, and for
+the models, which have the published sizes. Without a GPU (a dry pass) the card is stood in for, the models are small
+and run on the CPU. `real-gpu.json` in the state directory says which, and whether this is the changed release.
+"""
+
+import json as _json
+from pathlib import Path as _Path
+
+from deploy.spec import (
+    LLM,
+    AptMirror,
+    Checkpoint,
+    Driver,
+    Embedder,
+    Firewall,
+    Hub,
+    KVCache,
+    Machine,
+    Mirrors,
+    Registry,
+    Release,
+    Reranker,
+    Secret,
+    Server,
+    Weights,
+    one_per_gpu,
+)
+
+_state = _Path(".rehearsal")
+_machine = _json.loads((_state / "machines/gpu/machine.json").read_text())
+_services = _json.loads((_state / "services/services.json").read_text())
+_told = _json.loads((_state / "real-gpu.json").read_text())
+_is_real, _gpus = _told["real"], _told.get("gpus", 1)
+
+
+def _weights(name: str) -> Weights:
+    return Weights.hub(f"rehearsal/{name}", _services["revisions"][f"rehearsal/{name}"])
+
+
+def _mirror(path: str) -> AptMirror:
+    return AptMirror(url=f"{_services['apt_url']}/{path}", key_file=_services["apt_key_file"])
+
+
+_small_encoder = {} if _is_real else {"device": "cpu", "dtype": "float32", "max_batch_tokens": 4096}
+_small = {
+    "reranker": Checkpoint(
+        architecture="XLMRobertaForSequenceClassification",
+        parameters=700_000,
+        layers=2,
+        hidden=64,
+        heads=4,
+        intermediate=128,
+        vocabulary=4000,
+        positions=514,
+    ),
+    "embedder": Checkpoint(
+        architecture="NomicBertModel",
+        parameters=700_000,
+        layers=2,
+        hidden=64,
+        heads=4,
+        intermediate=128,
+        vocabulary=4032,
+        positions=2048,
+        experts=8,
+        active_experts=2,
+    ),
+    "llm": Checkpoint(
+        architecture="LlamaForCausalLM",
+        parameters=400_000,
+        layers=4,
+        hidden=64,
+        heads=4,
+        kv_heads=2,
+        head_dim=16,
+        intermediate=128,
+        vocabulary=2304,
+        positions=131_072,
+    ),
+}
+_reranker = Reranker(
+    name="bge-reranker-large",
+    checkpoint="bge-reranker-large" if _is_real else _small["reranker"],
+    weights=_weights("bge-reranker-large"),
+    **_small_encoder,
+)
+_embedder = Embedder(
+    name="nomic-embed-text-v2-moe",
+    checkpoint="nomic-embed-text-v2-moe" if _is_real else _small["embedder"],
+    weights=_weights("nomic-embed-text-v2-moe"),
+    default_task="search_document",
+    **_small_encoder,
+)
+# The changed release: half as many sequences at once. The cache stays what it is.
+_llm = LLM(
+    name="llama-3.1-8b",
+    checkpoint="llama-3.1-8b-instruct" if _is_real else _small["llm"],
+    weights=_weights("llama-3.1-8b-instruct"),
+    kv_cache=KVCache(tokens=131_072 if _is_real else 16_384),
+    max_batch_size=8 if _told["changed"] else 16,
+    max_seq_len=8192 if _is_real else 2048,
+    max_num_tokens=8192 if _is_real else 2048,
+)
+_server = Server(
+    name="main",
+    models=(_reranker, _embedder, _llm),
+    address=_machine["address"],
+    protection="firewall",
+    start_seconds=600,
+    stop_seconds=30,
+)
+_servers = {
+    "one": (_server,),
+    "one_per_gpu": one_per_gpu(_server, _gpus),
+    "both": (Server(**(vars(_server) | {"gpus": tuple(range(_gpus))})),),
+}
+
+real_gpu = (
+    [
+        (
+            "gpu",
+            {
+                "ssh_config_file": str(_state / "ssh_config"),
+                "_sudo": True,
+                "machine": Machine(os="debian-13", gpu=_told["gpu"], gpus=_gpus),
+                **({"driver": Driver(manage=False)} if _is_real else {}),
+                "release": Release(
+                    name="real-gpu",
+                    derived_from="26.07",
+                    image=_services["image"],
+                    digest=_services["image_digest"],
+                    triton_core="2.51.0",
+                    size_mib=_told["image_mib"],
+                ),
+                "registry": Registry(
+                    key=Secret.command("cat", str(_state / "secrets/ngc_key")), ca_file=_services["registry_ca_file"]
+                ),
+                "hub": Hub(
+                    endpoint=_services["hub_url"], token=Secret.command("cat", str(_state / "secrets/hub_token"))
+                ),
+                "mirrors": Mirrors(
+                    nvidia=_mirror("compute/cuda/repos"),
+                    docker=_mirror("linux"),
+                    toolkit=_mirror("libnvidia-container/stable/deb"),
+                ),
+                "servers": _servers[_told.get("layout", "one")],
+                "firewall": Firewall(allow=("10.213.0.0/24",)),
+                "own_random_weights": ("bge-reranker-large", "nomic-embed-text-v2-moe"),
+            },
+        )
+    ],
+    {},
+)

@@ -1,0 +1,247 @@
+"""What travels to a machine with a GPU and nothing else, in parts small enough for one transfer each.
+
+    python -m rehearsal.real_gpu.parts [--python 3.12] [--into build/real-gpu]
+
+Four archives: the control root (Debian 12 with nspawn, ssh, the registry and this repository's Python packages), the
+root of the machine that is deployed to, the packages it will ask apt for, and Triton. `parts.tsv` names them. They are
+made once and kept; a part is named by its hash, so one that is there already need not travel again. The checkout itself
+travels as it is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import inspect
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from rehearsal import apt_repository, debian_archive, rootfs
+from rehearsal.apt_repository import SigningKey
+from rehearsal.apt_sources import debian_sources, handed_on_settings
+from rehearsal.artifacts import digest_of, made_once
+from rehearsal.places import REPOSITORY, RehearsalRefused, cache
+from rehearsal.triton_root import DPKG, PLATFORMS
+from roles import repairs
+
+PART_BYTES = 28_000_000
+CONTROL_PACKAGES = (
+    *("python3", "systemd-container", "openssh-client", "rsync", "iptables", "iproute2", "pigz", "curl", "gnupg"),
+    *("gpg-agent", "docker-registry", "openssl", "procps", "util-linux", "xz-utils", "ca-certificates", "apt-utils"),
+    *("netbase", "kmod"),
+)
+CONTROL_PYTHON = "3.11"
+MACHINE = "13"
+MACHINE_PACKAGES = (
+    *("ca-certificates", "curl", "iptables", "openssh-client", "python3", "rsync", "systemd-timesyncd"),
+    *("libseccomp2", "init-system-helpers", "libsystemd0", "nftables"),
+)
+"""What the roles ask Debian for, and what Docker's and the toolkit's packages depend on."""
+# Of the locked packages: bindings for cards, a load generator, a downloader. Nothing here imports them.
+LEFT_OUT = {"cuda-bindings", "cuda-core", "cuda-pathfinder", "cuda-python", "perf-analyzer", "hf-xet"}
+FOR_SMOKE_TESTS = {"tokenizers", "safetensors"}
+PINNED = re.compile(r"^(?P<name>[a-z0-9_.-]+)==")
+MACHINE_SUITE = "trixie"
+
+
+@dataclass(frozen=True)
+class Part:
+    """A piece of an archive: archive, number from 0, sha256, bytes."""
+
+    archive: str
+    number: int
+    sha256: str
+    size: int
+
+    @property
+    def file(self) -> str:
+        """Its name as it travels."""
+        return f"{self.archive}-{self.number:02}-{self.sha256[:12]}"
+
+    def row(self) -> str:
+        """Its line in parts.tsv, which `drive` reads."""
+        return f"{self.archive}\t{self.number}\t{self.file}\t{self.sha256}\t{self.size}\n"
+
+
+def prepare(into: Path, python: str) -> list[Part]:
+    """`into` has every part, `parts.tsv`, and nothing of an earlier preparation."""
+    archives = {
+        "control.tar.xz": control_root(),
+        "machine.tar.xz": machine_root(),
+        "packages.tar": packages(),
+        "triton.tar.xz": triton(python),
+    }
+    into.mkdir(parents=True, exist_ok=True)
+    parts = [part for name, archive in archives.items() for part in split(name, archive, into)]
+    (into / "parts.tsv").write_text("".join(part.row() for part in parts))
+    wanted = {part.file for part in parts} | {"parts.tsv"}
+    for path in into.iterdir():
+        if path.is_file() and path.name not in wanted:
+            path.unlink()
+    return parts
+
+
+def split(name: str, archive: Path, into: Path) -> list[Part]:
+    """The archive in parts of at most PART_BYTES in `into`; a part that lies there already is not written again."""
+    parts = []
+    for number, block in enumerate(_blocks(archive)):
+        part = Part(name, number, hashlib.sha256(block).hexdigest(), len(block))
+        if not (into / part.file).exists():
+            (into / part.file).write_bytes(block)
+        parts.append(part)
+    return parts
+
+
+def _blocks(archive: Path) -> Iterator[bytes]:
+    with archive.open("rb") as content:
+        while block := content.read(PART_BYTES):
+            yield block
+
+
+def control_root() -> Path:
+    """The archive of the root from which services, machine and deploy are run."""
+    locked = _locked()
+    key = digest_of(" ".join(CONTROL_PACKAGES), DPKG, locked, inspect.getsource(_make_control_root))
+    return _archive("real-gpu-control", key, "control.tar.xz", lambda root: _make_control_root(root, locked))
+
+
+def _make_control_root(root: Path, locked: str) -> None:
+    work = root.parent
+    sources, settings, excludes = work / "debian.sources", work / "99-rehearsal", work / "dpkg.cfg"
+    sources.write_text("\n".join(source.to_deb822() for source in debian_sources("12")))
+    settings.write_text(handed_on_settings())
+    excludes.write_text(DPKG)
+    command = [
+        *("mmdebstrap", "--mode=root", "--variant=minbase", "--format=directory", "--quiet"),
+        *(f"--include={','.join(CONTROL_PACKAGES)}", f"--aptopt={settings}", f"--dpkgopt={excludes}"),
+        *("bookworm", str(root), str(sources)),
+    ]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    for left in ("etc/apt/sources.list.d", "etc/apt/apt.conf.d", "var/lib/apt/lists", "var/cache/apt"):
+        shutil.rmtree(root / left, ignore_errors=True)
+    requirements = work / "requirements.txt"
+    requirements.write_text(locked)
+    platforms = [word for one in PLATFORMS for word in ("--platform", one)]
+    subprocess.run(
+        [
+            *(sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-deps"),
+            *("--require-hashes", "--only-binary=:all:", "--python-version", CONTROL_PYTHON, *platforms),
+            *("--target", str(root / f"usr/local/lib/python{CONTROL_PYTHON}/dist-packages"), "-r", str(requirements)),
+        ],
+        check=True,
+    )
+    # The rehearsal calls pyinfra as the neighbour of its own interpreter.
+    local = root / "usr/local/bin"
+    (local / "python3").symlink_to("/usr/bin/python3")
+    (local / "pyinfra").write_text("#!/usr/local/bin/python3\nfrom pyinfra_cli.main import cli\n\ncli()\n")
+    (local / "pyinfra").chmod(0o755)
+    # The deploy has pip fetch what repairs the image; there it finds it fetched.
+    for wheel in repairs.wheels(repairs.REPAIRS):
+        repairs.unpacked(wheel, root / "root/.cache/enginehouse/wheels")
+    # Nobody answers there; a loopback address would be refused, and whatever is asked for is in /etc/hosts.
+    (root / "etc/resolv.conf").unlink(missing_ok=True)
+    (root / "etc/resolv.conf").write_text("nameserver 10.213.0.1\n")
+    (root / "etc/machine-id").write_text(hashlib.md5(b"rehearsal control root").hexdigest() + "\n")
+
+
+def _locked() -> str:
+    """Lines of the lock files, hashes included, for the packages that the control side imports."""
+    paragraphs = [
+        *_pinned((REPOSITORY / "requirements.lock").read_text(), lambda name: name not in LEFT_OUT),
+        *_pinned((REPOSITORY / "requirements-test.lock").read_text(), lambda name: name in FOR_SMOKE_TESTS),
+    ]
+    return "".join(paragraphs)
+
+
+def _pinned(text: str, is_wanted: Callable[[str], bool]) -> Iterator[str]:
+    keep = False
+    for line in text.splitlines(keepends=True):
+        if match := PINNED.match(line):
+            keep = is_wanted(match["name"])
+        if keep:
+            yield line
+
+
+def machine_root() -> Path:
+    """The archive of the bare Debian that is deployed to."""
+    root = rootfs.root_file_system(MACHINE)
+    return _archive("real-gpu-machine", digest_of(root.name), "machine.tar.xz", None, root)
+
+
+def packages() -> Path:
+    """The archive of the apt tree: Docker and the toolkit for the machine's release, and Debian's own packages."""
+    served, root = apt_repository.repository(), rootfs.root_file_system(MACHINE)
+    key = digest_of(served.name, root.name, " ".join(MACHINE_PACKAGES), MACHINE_SUITE)
+
+    def fill(tree: Path) -> None:
+        others = shutil.ignore_patterns(*(suite for suite in apt_repository.SUITES if suite != MACHINE_SUITE))
+        shutil.copytree(served, tree, symlinks=True, ignore=others)
+        with tempfile.TemporaryDirectory(prefix="apt-") as state, tempfile.TemporaryDirectory(prefix="gpg-") as home:
+            debs = tree / "debian"
+            debs.mkdir()
+            debian_archive.download_missing(MACHINE, MACHINE_PACKAGES, root, debs, Path(state))
+            signing = SigningKey(Path(home))
+            signing.index_flat(debs, origin="Debian", label="Debian")
+            signing.publish(debs)
+
+    return _archive("real-gpu-packages", key, "packages.tar", fill)
+
+
+def triton(python: str) -> Path:
+    """The archive of the real Triton with the stub of that Python, its numpy, and the clients' packages."""
+    key = digest_of(python, REPOSITORY / "benchmarks/bring_triton.py", REPOSITORY / "tests/encoders/real_triton.py")
+    command = [sys.executable, "-m", "benchmarks.bring_triton", "--python", python]
+
+    def bring(into: Path) -> None:
+        subprocess.run([*command, str(into / "triton.tar.xz")], check=True, cwd=REPOSITORY)
+
+    return made_once("real-gpu-triton", key, bring) / "triton.tar.xz"
+
+
+def _archive(kind: str, key: str, name: str, fill: Callable[[Path], None] | None, root: Path | None = None) -> Path:
+    """The file `name`, packed once from `root` or from a tree that `fill` makes."""
+
+    def make(into: Path) -> None:
+        with tempfile.TemporaryDirectory(dir=cache(), prefix=f".{kind}-") as work:
+            tree = root or Path(work) / "root"
+            if fill:
+                fill(tree)
+            # bzip2 or zstd would be quicker to unpack, and the machine it travels to has neither.
+            words = ["--use-compress-program=xz -T0 -6"] if name.endswith(".xz") else []
+            everything = ["--exclude=./dev/*", "--exclude=./proc/*", "--exclude=./sys/*", "-C", str(tree), "-c", "."]
+            subprocess.run(["tar", "--numeric-owner", *words, "-f", str(into / name), *everything], check=True)
+
+    return made_once(kind, key, make) / name
+
+
+def main() -> int:
+    """The parts lie in the folder named on the command line."""
+    parser = argparse.ArgumentParser(prog="make real-h100", description=__doc__.splitlines()[0])
+    parser.add_argument("--python", default="3.12", help="of the machine they are for, which has torch for its GPU")
+    parser.add_argument("--into", type=Path, default=REPOSITORY / "build/real-gpu")
+    chosen = parser.parse_args()
+    try:
+        if platform.machine() != "x86_64":
+            raise RehearsalRefused(f"the parts are for x86-64, and this computer is {platform.machine()}")
+        parts = prepare(chosen.into, chosen.python)
+    except RehearsalRefused as refused:
+        print(refused, file=sys.stderr)
+        return 1
+    for part in parts:
+        print(f"{part.size / 1e6:7.1f} MB  {chosen.into / part.file}")
+    print(
+        f"{sum(part.size for part in parts) / 1e6:7.1f} MB  in {len(parts)} parts; then, on the machine with the GPU:"
+    )
+    print("            bash rehearsal/real_gpu/drive receive PART…, and bash rehearsal/real_gpu/drive run")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,86 @@
+"""Where the run on a real GPU happens: folders, the machine, its card, and what the inventory is told."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from rehearsal import machines
+from rehearsal.hardware import Hardware
+from rehearsal.machine import Machine
+from rehearsal.places import Places
+
+REPORT = Path(os.environ.get("ENGINEHOUSE_REPORT", "/srv/report"))
+TRAVELLED = Path(os.environ.get("ENGINEHOUSE_TRAVELLED", "/srv"))
+OUTER = Path(os.environ.get("ENGINEHOUSE_OUTER", "/outer"))
+TORCH = os.environ.get("ENGINEHOUSE_TORCH", "/usr/bin/python3")
+CHECKPOINTS = Path("/dev/shm/checkpoints")  # in memory: the disk has to hold the image twice and the weights once
+IMAGE = Path("/srv/image")
+INVENTORY = "rehearsal/real_gpu/inventory.py"
+NAME = "gpu"
+SERVER = "/var/lib/enginehouse/servers/main"
+READY_SECONDS = 300
+SMI = ["nvidia-smi", "--format=csv,noheader,nounits"]
+
+
+def places() -> Places:
+    """Where this run keeps its machine."""
+    return Places.here()
+
+
+def real() -> bool:
+    """True where this computer has a GPU, and the run is no dry pass."""
+    return Path("/dev/nvidiactl").exists() and os.environ.get("ENGINEHOUSE_REAL") != "no"
+
+
+def settings() -> dict[str, Any]:
+    """What the inventory is told, from real-gpu.json."""
+    file = places().root / "real-gpu.json"
+    found: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
+    return {"real": real(), "gpu": "h100-80", "gpus": 1, "changed": False, "layout": "one", "image_mib": 512} | found
+
+
+def tell(**changes: Any) -> None:
+    """The inventory is told these from now on."""
+    places().root.mkdir(parents=True, exist_ok=True)
+    (places().root / "real-gpu.json").write_text(json.dumps(settings() | changes, indent=2) + "\n")
+
+
+def machine() -> Machine:
+    """The machine that is deployed to."""
+    return machines.named(NAME)
+
+
+def card() -> dict[str, str]:
+    """What nvidia-smi says of the first GPU, asked from outside the machine; empty in a dry pass."""
+    if not real():
+        return {}
+    names = (
+        "name",
+        "driver_version",
+        "memory.total",
+        "memory.used",
+        "memory.reserved",
+        "temperature.gpu",
+        "power.draw",
+    )
+    told = subprocess.run([*SMI, f"--query-gpu={','.join(names)}"], text=True, capture_output=True, check=True).stdout
+    return dict(zip(names, told.splitlines()[0].split(", "), strict=True))
+
+
+def gpus_of(given: Hardware) -> int:
+    """How many GPUs the machine has."""
+    if not given.is_real:
+        return len(given.pci)
+    return sum(1 for node in given.nodes if node.removeprefix("/dev/nvidia").isdigit())
+
+
+def outer_python() -> tuple[str, ...]:
+    """Words that start the Python that has torch for the card, in this checkout and outside the control root."""
+    place = os.environ["ENGINEHOUSE_PLACE"]
+    variables = ("PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", f"PYTHONPATH={place}/control/repo")
+    variables += ("LD_LIBRARY_PATH=/usr/local/nvidia/lib64", f"ENGINEHOUSE_CACHE={place}/triton", "PYTHONUNBUFFERED=1")
+    return ("chroot", str(OUTER), "env", "-i", f"--chdir={place}/control/repo", *variables, TORCH)
