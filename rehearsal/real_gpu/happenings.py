@@ -22,10 +22,10 @@ def deploy(found: Found) -> None:
     found["seconds"] = round(run.seconds, 1)
     found["stages"] = {name: round(seconds, 1) for name, seconds in run.stages.items()}
     found["totals"] = run.totals
+    _require_good(run)
     found["units"] = _unit_seconds()
     found["models"] = _loads()
     found["memory"] = card()
-    _require_good(run)
 
 
 def deploy_again(found: Found) -> None:
