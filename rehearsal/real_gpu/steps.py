@@ -174,7 +174,8 @@ SITTINGS = {"first": FIRST_SITTING, "second": SECOND_SITTING}
 def main() -> int:
     """The steps named on the command line have run, in their order; the first that fails is the last."""
     parser = argparse.ArgumentParser(prog="drive run", description=__doc__.splitlines()[0])
-    parser.add_argument("steps", nargs="*", choices=[*SITTINGS, *STEPS, []], default="first", metavar="STEP")
+    choices = [*SITTINGS, *STEPS, []]  # argparse compares the list with them where no step is named
+    parser.add_argument("steps", nargs="*", choices=choices, metavar="STEP")
     named = parser.parse_args().steps or ["first"]
     for name in [each for word in named for each in SITTINGS.get(word, [word])]:
         began = time.monotonic()
