@@ -94,7 +94,8 @@ def split(name: str, archive: Path, into: Path) -> list[Part]:
     for number, block in enumerate(_blocks(archive)):
         part = Part(name, number, hashlib.sha256(block).hexdigest(), len(block))
         if not (into / part.file).exists():
-            (into / part.file).write_bytes(block)
+            (into / ".new").write_bytes(block)  # a name with a hash is for a whole part only
+            (into / ".new").replace(into / part.file)
         parts.append(part)
     return parts
 
