@@ -42,7 +42,9 @@ def closed(names):
         left += [re.match(r"[\\w.-]+", line)[0] for line in found[name].requires or () if "extra ==" not in line]
     return found
 site = sysconfig.get_path("purelib")
-names = closed(sys.argv[1:])
+# torch names its libraries as extras of another package: all that are there are taken.
+libraries = [found.name for found in m.distributions() if (found.name or "").lower().startswith("nvidia-")]
+names = closed([*sys.argv[1:], *libraries])
 files = [str(path) for found in names.values() for path in found.files or () if not str(path).startswith("..")]
 print(json.dumps({"python": "%d.%d" % sys.version_info[:2], "site": site, "files": files,
                   "versions": {name: found.version for name, found in names.items()}}))
