@@ -187,4 +187,21 @@ def triton_layer(triton: Path, python: str, site: str, work: Path) -> list[str]:
     shutil.copytree(home / "numpy", tree / site)
     (tree / "nvidia_pytriton.libs").symlink_to("opt/tritonserver/lib")
     (target / "TRITON_VERSION").write_text("2.51.0\n")
+    _remember_driver(tree, Path("/usr/local/nvidia/lib64/libcuda.so.1"))
     return ["-C", str(tree), "--owner=0", "--group=0", "-c", "."]
+
+
+def _remember_driver(tree: Path, library: Path) -> None:
+    """The image's library cache names libcuda, which the toolkit's hook adds to a container's at its start.
+
+    The Triton language asks that cache, and compiles no kernel without the name (seen on an H100, 2026-11-22). The
+    stand-in toolkit has no hooks.
+    """
+    if not library.exists():
+        return
+    inside = tree / "usr/lib/x86_64-linux-gnu" / library.name
+    inside.parent.mkdir(parents=True)
+    (tree / "etc").mkdir()
+    shutil.copy(library, inside)
+    subprocess.run(["ldconfig", "-r", str(tree), "/usr/lib/x86_64-linux-gnu"], check=True)
+    shutil.rmtree(inside.parent)

@@ -70,7 +70,7 @@ def test_without_a_verb_it_says_what_can_be_typed(drive: Drive) -> None:
     assert (told.returncode, told.stderr) == (0, "")
     for word in ("drive receive PART…", "drive run STEP…", "drive enter COMMAND…", "drive down"):
         assert f"bash rehearsal/real_gpu/{word}" in told.stdout
-    assert all(name in told.stdout for name in ("PLACE", "OUT", "ENGINEHOUSE_TORCH"))
+    assert all(name in told.stdout for name in ("PLACE", "REPORT", "ENGINEHOUSE_TORCH"))
     assert "#" not in told.stdout and "pipefail" not in told.stdout
 
 

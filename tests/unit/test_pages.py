@@ -88,6 +88,16 @@ def pyinfra(words: list[str], block: Block, _tmp_path: Path) -> None:
     cli.make_parser(click.Context(cli)).parse_args(list(words))
 
 
+def bash(words: list[str], block: Block, _tmp_path: Path) -> None:
+    """The script is there, and knows the verb and the steps."""
+    from rehearsal.real_gpu.steps import SITTINGS, STEPS
+
+    script, verb, *rest = words
+    assert re.search(rf"^    {verb}\)", (ROOT / script).read_text(), re.MULTILINE), block.where
+    if verb == "run":
+        assert set(rest) <= {*SITTINGS, *STEPS}, block.where
+
+
 def pytest_(words: list[str], block: Block, _tmp_path: Path) -> None:
     """Paths exist."""
     named = [word.partition("::")[0] for word in words if word.startswith(("tests/", "inventories/"))]
@@ -109,6 +119,7 @@ def run_it(program: str) -> Callable[[list[str], Block, Path], None]:
 
 
 CHECKS: dict[str, Callable[[list[str], Block, Path], None]] = {
+    "bash": bash,
     "git": nothing,
     "cd": nothing,
     ".": nothing,
