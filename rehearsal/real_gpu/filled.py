@@ -12,7 +12,7 @@ from rehearsal.real_gpu.passes import Passes
 from rehearsal.real_gpu.served import Deployed
 
 LEAST_PERCENT = 95
-"""Of what all sequences hold at their ends, which is 98 % of the cache (generating.py): what makes it a filled one."""
+"""Percent of what all sequences hold at their ends, itself 98 % of the cache (generating.py): from here it is full."""
 ENGINE = 'rehearsal_stand_in_held_tokens{model="%s"}'
 """The metric by which the LLM says how many tokens its cache holds for the requests in work."""
 HOW = (

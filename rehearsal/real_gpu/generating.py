@@ -25,9 +25,9 @@ from deploy.slice import ModelSlice
 ANSWER_TOKENS = 384
 """Prompts of 8,192 less these fill 95 % of a cache at once; then there are tokens to wait for, for some 20 seconds."""
 SPARE_BLOCKS = 1
-"""Of a sequence: transformers 5.17 takes a block more than a sequence fills."""
+"""Blocks a sequence takes beyond its own: transformers 5.17 takes a block more than a sequence fills."""
 OTHERS_PERCENT = 1
-"""Of the cache, left to the watchdog's question: beside a full cache it would have another sequence put aside."""
+"""Percent of the cache left to the watchdog's question, which would have a sequence put aside in a full one."""
 SILENT_SECONDS = 300
 POLL_SECONDS = 0.1
 SYLLABLES = [a + b for a in "bcdfghjklmnprstvwz" for b in "aeiou"]
@@ -53,7 +53,7 @@ def goal_tokens(model: ModelSlice) -> int:
 
 
 def filling(model: ModelSlice, answer: int = ANSWER_TOKENS) -> Shape:
-    """As few sequences as fill the cache but for what is spare, each as long as the next.
+    """The fewest sequences that fill the cache but for what is spare, each as long as the next.
 
     A prompt is never longer than one iteration takes (`max_num_tokens`).
     """

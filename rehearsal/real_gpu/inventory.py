@@ -1,4 +1,4 @@
-"""One machine with a real GPU and three models on it: what the steps deploy.
+"""Three models on a machine with a real GPU: what the steps deploy.
 
 As inventories/rehearsal.py, but for the driver, which belongs to the machine's provider and is never touched, and for
 the models, which have the published sizes. Without a GPU (a dry pass) the card is stood in for, the models are small
