@@ -259,5 +259,5 @@ def test_what_a_hub_says_reaches_the_operator_and_the_token_does_not(tmp_path: P
     secret = Secret.command("echo", "hf_canary")
     with serving(lambda asked: (401, {}, b"hf_canary may not read this")) as web:
         told = Send(replace(HUB, fetch_on="control"), Hub(endpoint=web.url, token=secret), Defaults())._fetch(tmp_path)
-    assert (told["status"], "hf_canary" in str(told)) == (401, False)
+    assert (told["status"], "hf_canary" in str(told)) == (401, False), told["said"]
     assert web.asked[0].headers["authorization"] == "Bearer hf_canary"
