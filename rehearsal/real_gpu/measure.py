@@ -50,7 +50,7 @@ class Setting:
 
     deployed: Deployed
     usable_mib: int
-    """Of the card, for CUDA."""
+    """MiB of the card that CUDA can use."""
     weights: Path
     """A directory for each planned model, named as its repository, as this computer sees them."""
     python: tuple[str, ...] = (sys.executable,)
@@ -59,12 +59,12 @@ class Setting:
     """`weights` as that Python sees it; the same unless told."""
     device: str = "cuda:0"
     seconds: float = 1.0
-    """Of one run of a case."""
+    """Seconds of one run of a case."""
     runs: int = 5
     cases: tuple[str, ...] = ()
     """Short names of benchmarks/cases.py; those of its table unless told."""
     beside_seconds: float = 20.0
-    """Of full passes beside a filled cache."""
+    """Seconds of full passes beside a filled cache."""
     fill_within_seconds: float = 300.0
     """The longest that filling it may take."""
     small: bool = False

@@ -106,7 +106,7 @@ def records(sitting: Path) -> list[Record]:
 
 
 def merged(sittings: Iterable[Sequence[Record]], wanted: Sequence[str] = STEPS) -> Record:
-    """One report of all sittings: of each step its newest record, in order, and the `wanted` without a good one.
+    """The report of all sittings: of each step its newest record, in order, and the `wanted` without a good one.
 
     The order of the sittings does not matter, nor does a sitting that comes twice.
     """
