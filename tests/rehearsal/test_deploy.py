@@ -26,10 +26,7 @@ MAY_BE_DONE_BY_THEN = {
     "Model store | Wait for": "the fetch has ended by itself",
     "Registry | Wait for": "the pull has ended by itself",
 }
-UNIT_TIMES = (
-    "journalctl --quiet --boot --output=short-unix --unit='enginehouse-pull@*' --unit='enginehouse-weights@*'; true"
-)
-SENT = "stat --format='%Y %Z' /var/lib/enginehouse/weights/*/local-* /var/lib/enginehouse/weights/xlmr-reranker/*"
+UNIT_WORDS = "journalctl --quiet --boot=all --unit='enginehouse-pull@*' --unit='enginehouse-weights@*'; true"
 
 
 def test_a_dry_run_writes_nothing(before: Before) -> None:
@@ -58,20 +55,20 @@ def test_each_machine_rebooted_exactly_once_and_the_run_went_on(deployed: Pair, 
     assert first.told_of("Driver | Reboot, confirmed") == deployed.names
 
 
-def test_the_image_was_pulled_while_weights_were_still_arriving(deployed: Pair) -> None:
-    assert any(pull[0] < end and begin < pull[1] for one in deployed.both for pull, begin, end in arrivals(one))
+def test_image_and_weights_were_both_under_way_before_either_was_waited_for(deployed: Pair, first: Run) -> None:
+    """By the order of the operations: how long a small image takes beside small weights is nobody's promise."""
+    order = [op["name"].split(" | ")[1] for op in first.operations if re.match("(Registry|Model store) ", op["name"])]
+    started = [place for place, name in enumerate(order) if name.startswith("Start ")]
+    awaited = [place for place, name in enumerate(order) if name.startswith(("Wait for", "Send"))]
+    assert len(started) >= 2
+    assert max(started) < min(awaited)
+    for one in deployed.both:
+        assert set(finished(one)) >= {"pull", "weights"}, "what was started ran as units of the host"
 
 
-def arrivals(one: Machine) -> list[tuple[tuple[float, float], float, float]]:
-    """For each model's weights: when the image's pull began and ended, and when the weights began and ended to come."""
-    times: dict[str, list[float]] = {}
-    for line in one.run(UNIT_TIMES).stdout.splitlines():
-        if found := re.match(r"([0-9.]+) \S+ systemd\S+ (?:Starting|Finished) (enginehouse-\S+)\.service", line):
-            times.setdefault(found[2], []).append(float(found[1]))
-    (pull,) = [(moments[0], moments[-1]) for unit, moments in times.items() if "pull@" in unit]
-    fetched = [(moments[0], moments[-1]) for unit, moments in times.items() if "weights@" in unit]
-    sent = [tuple(map(float, line.split())) for line in one.run(SENT).stdout.splitlines()]
-    return [(pull, begin, end) for begin, end in [*fetched, *sent]]
+def finished(one: Machine) -> list[str]:
+    """Kinds of units that have ended well: pull, weights."""
+    return re.findall(r"Finished enginehouse-(pull|weights)@", one.run(UNIT_WORDS).stdout)
 
 
 def test_a_second_run_changes_nothing_whatever(operator: Operator, deployed: Pair) -> None:

@@ -7,12 +7,9 @@ graphs, and each token is the likeliest one, whatever temperature, top_p and see
 
 import dataclasses
 import json
-import os
 import time
 from contextlib import closing
 from pathlib import Path
-
-os.environ.setdefault("HF_HUB_OFFLINE", "1")  # nothing is asked of a hub from inside a server
 
 import torch
 import transformers
