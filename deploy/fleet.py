@@ -17,10 +17,10 @@ from deploy.errors import Refusal
 from deploy.guides import translate
 from deploy.knobs import SUFFIX, Table, settings_problems
 from deploy.refuse import refuse
-from deploy.spec import Host, Rollout
+from deploy.spec import Balancer, BalancerHost, Firewall, Host, Rollout
 
 SPEC_KEYS = tuple(field.name for field in fields(Host) if field.name not in ("name", "groups"))
-FLEET_KEYS = ("rollout", "expect", "remove")
+FLEET_KEYS = ("rollout", "expect", "remove", "balancer")
 CONNECTOR_PREFIXES = ("_", "ssh_", "fake_", "own_")
 """Keys pyinfra and its connectors read, and `own_` for whatever an operator's own roles read."""
 
@@ -36,6 +36,7 @@ class Fleet:
     unread: tuple[tuple[str, Refusal], ...] = ()
     """(host name, refusal)."""
     expect: str = ""
+    balancers: tuple[BalancerHost, ...] = ()
 
     @classmethod
     def of(cls, inventory: Iterable[Any], knobs: Table | None = None) -> Fleet:
@@ -43,18 +44,24 @@ class Fleet:
 
         Without `knobs` the settings of roles are taken as they are.
         """
-        hosts, unread, rollouts, expected, places = [], [], [], [], []
+        hosts, balancers, unread, rollouts, expected, places = [], [], [], [], [], []
         for source in sorted(inventory, key=lambda host: str(host.name)):
             data = _data_of(source)
             places.append((source.name, place_of(source.name, data)))
             rollouts.append(data.pop("rollout", DEFAULT_ROLLOUT))
             expected.append(str(data.pop("expect", "") or ""))
+            if "balancer" in data:
+                balancer, problems = read_balancer(source.name, data, tuple(getattr(source, "groups", ())), knobs)
+                unread += [(source.name, problem) for problem in [*problems, *_rollout_problems(rollouts)]]
+                balancers += [balancer] if balancer else []
+                continue
             host, problems = read_host(source.name, data, tuple(getattr(source, "groups", ())), knobs)
             unread += [(source.name, problem) for problem in [*problems, *_rollout_problems(rollouts)]]
             hosts += [host] if host else []
         rollout = rollouts[0] if rollouts and not _rollout_problems(rollouts) else DEFAULT_ROLLOUT
         unread += [("", problem) for problem in one_machine_twice(places)]
-        return cls(tuple(hosts), rollout, tuple(unread), next(filter(None, expected), ""))
+        expect = next(filter(None, expected), "")
+        return cls(tuple(hosts), rollout, tuple(unread), expect, tuple(balancers))
 
 
 def read_host(
@@ -70,6 +77,31 @@ def read_host(
     places = {problem.facts["where"] for problem in wrong}  # a secret where a Secret belongs is refused as that alone
     typed_out = [problem for problem in typed if problem.facts["where"] not in places]
     return host, [*problems, *wrong, *typed_out, *translate(data, host)]
+
+
+def read_balancer(
+    name: str, data: Mapping[str, Any], groups: tuple[str, ...] = (), knobs: Table | None = None
+) -> tuple[BalancerHost | None, list[Refusal]]:
+    """The typed balancer, or None with the reasons. What a group says of GPU hosts too does not concern it."""
+    problems = [*_unknown_keys(data, knobs), *settings_problems(data, knobs or {})]
+    serving = [key for key in ("machine", "servers", "pool") if key in data]
+    if serving:
+        problems.append(
+            refuse(
+                "balancer-with-servers",
+                f"a balancer has no servers of its own, and {name} declares {', '.join(serving)}",
+                where=serving[0],
+                seen=f"`balancer` and `{serving[0]}`",
+                wanted="a host that serves, or a balancer",
+                attempt="put the balancer on a host of its own, in a group of its own",
+            )
+        )
+    problems += mistyped(data["balancer"], Balancer, "balancer")
+    problems += mistyped(data.get("firewall"), Firewall | None, "firewall")
+    problems += typed_out_problems({key: data[key] for key in ("balancer", "firewall") if key in data})
+    if problems:
+        return None, problems
+    return BalancerHost(name=name, balancer=data["balancer"], firewall=data.get("firewall"), groups=groups), []
 
 
 def place_of(name: str, data: Mapping[str, Any]) -> tuple[str, int, str]:

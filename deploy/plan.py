@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
+from deploy.balancing import balancer_slice, traffic_slice
 from deploy.catalog import GPUS, SYSTEMS
 from deploy.checks.every import judge, notices
 from deploy.checks.replay import undeclared
@@ -21,7 +22,8 @@ from deploy.refuse import model_at, refuse, together
 from deploy.resolve import image_of, release_row
 from deploy.serving import served_by, server_slice
 from deploy.slice import DriverSlice, EngineSlice, Slice, WeightsSlice
-from deploy.spec import Host
+from deploy.slice_traffic import BalancerSlice
+from deploy.spec import BalancerHost, Host
 from deploy.surroundings import Surroundings
 from deploy.waves import waves
 
@@ -36,11 +38,12 @@ class Plan:
     warnings: tuple[str, ...] = ()
     changes: Mapping[str, str] = field(default_factory=dict)
     """Why each engine, by its fingerprint, is built: new, known, or what it differs in from the nearest one."""
+    balancers: tuple[BalancerSlice, ...] = ()
 
     @property
     def hosts(self) -> tuple[str, ...]:
-        """The names of all hosts, sorted."""
-        return tuple(slice_.host for slice_ in self.slices)
+        """The names of all hosts, balancers last, each sorted."""
+        return (*(slice_.host for slice_ in self.slices), *(slice_.host for slice_ in self.balancers))
 
     def for_host(self, name: str) -> Slice:
         """The slice of one host."""
@@ -51,7 +54,8 @@ class Plan:
         wanted = set(names)
         kept = (tuple(name for name in wave if name in wanted) for wave in self.waves)
         slices = tuple(slice_ for slice_ in self.slices if slice_.host in wanted)
-        return replace(self, slices=slices, waves=tuple(wave for wave in kept if wave))
+        balancers = tuple(slice_ for slice_ in self.balancers if slice_.host in wanted)
+        return replace(self, slices=slices, balancers=balancers, waves=tuple(wave for wave in kept if wave))
 
     @property
     def engines(self) -> tuple[EngineSlice, ...]:
@@ -82,6 +86,7 @@ class Plan:
             "warnings": list(self.warnings),
             "engines": [self.engine_json(engine) for engine in self.engines],
             "hosts": {slice_.host: slice_.to_json() for slice_ in self.slices},
+            **({"balancers": {one.host: one.to_json() for one in self.balancers}} if self.balancers else {}),
         }
 
 
@@ -91,13 +96,15 @@ def make_plan(fleet: Fleet, surroundings: Surroundings) -> Plan:
     Refuses: everything `deploy.checks` finds, all of it in one report; then a plan that is not the expected one.
     """
     refuse_all(judge(fleet, surroundings))
-    slices = farmed(tuple(host_slice(host, surroundings) for host in fleet.hosts))
+    slices = farmed(tuple(host_slice(host, surroundings, fleet.balancers) for host in fleet.hosts))
+    balancers = tuple(balancer_slice(balancer, fleet.hosts) for balancer in fleet.balancers)
     engines = distinct_engines(engine for slice_ in slices for engine in slice_.engines)
     plan = Plan(
         slices=slices,
         changes={engine.fingerprint: why_built(engine, surroundings.engines) for engine in engines},
         waves=waves((slice_.host for slice_ in slices), fleet.rollout),
-        digest=digest(slices),
+        digest=digest((*slices, *balancers)),
+        balancers=balancers,
         warnings=(*notices(fleet, surroundings), *unjudged_notices(engines)),
     )
     refuse_all([*newly_unjudged(slices, surroundings), *unexpected(plan, fleet.expect)])
@@ -133,7 +140,7 @@ def unjudged_notices(engines: Iterable[EngineSlice]) -> Iterator[str]:
             )
 
 
-def host_slice(host: Host, surroundings: Surroundings) -> Slice:
+def host_slice(host: Host, surroundings: Surroundings, balancers: Iterable[BalancerHost] = ()) -> Slice:
     """All that is decided for one host. Its inventory has been judged: what is unknown here is a mistake of ours."""
     row = release_row(host.release)
     assert row is not None, "an unknown release passed the checks"
@@ -168,6 +175,8 @@ def host_slice(host: Host, surroundings: Surroundings) -> Slice:
         farm=host.farm,
         mig=host.machine.mig,
         firewall=host.firewall,
+        pool=host.pool,
+        traffic=traffic_slice(host, balancers),
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import shlex
 from dataclasses import asdict, dataclass
 
+from deploy.slice_traffic import TrafficSlice
 from deploy.spec import DataDisk, Docker, EngineStore, EngineTrust, Firewall, Hub, Machine, Mirrors, Registry
 
 
@@ -240,6 +241,8 @@ class Slice:
     mig: tuple[str, ...] = ()
     """MIG profiles of every GPU; empty where MIG has to be off."""
     firewall: Firewall | None = None
+    pool: str = ""
+    traffic: TrafficSlice | None = None
 
     def to_json(self) -> dict[str, object]:
         """Plain dictionaries and lists, secrets as their sources only."""
@@ -247,6 +250,8 @@ class Slice:
         # What is not declared is not said: the digests of older inventories stay what they were.
         if self.firewall is None:
             del plain["firewall"]
+        if not self.pool:
+            del plain["pool"], plain["traffic"]
         models = [model for server in plain["servers"] for model in server["models"]]
         for model in models:
             if model["drafts_with"] is None:

@@ -4,6 +4,7 @@ Built inside Python inventories, so that an editor completes the names and mypy 
 raises for a wrong *value*: all problems of an inventory are reported together by the plan. Units end the names.
 """
 
+from deploy.spec.balancer import Balancer, BalancerHost, Route, Traffic
 from deploy.spec.encoders import DType, Embedder, Encoder, Path, Reranker
 from deploy.spec.engines import EngineStore, EngineTrust
 from deploy.spec.firewall import Firewall, Opening
@@ -44,6 +45,8 @@ __all__ = [
     "LLM",
     "Adapter",
     "AptMirror",
+    "Balancer",
+    "BalancerHost",
     "Calibration",
     "Checkpoint",
     "DType",
@@ -77,10 +80,12 @@ __all__ = [
     "Replay",
     "Reranker",
     "Rollout",
+    "Route",
     "Secret",
     "Server",
     "Speculative",
     "Toolkit",
+    "Traffic",
     "Weights",
     "one_per_gpu",
 ]

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from deploy.catalog.releases import DEFAULT_RELEASE
+from deploy.spec.balancer import Traffic
 from deploy.spec.encoders import Embedder, Reranker
 from deploy.spec.engines import EngineStore, EngineTrust
 from deploy.spec.firewall import Firewall
@@ -73,4 +74,9 @@ class Host:
     """None: whatever guards this host is somebody else's, and stays untouched."""
     farm: bool = False
     """A host that builds every engine of the inventory its GPU can build, and serves nothing (`build.py`)."""
+    pool: str = ""
+    """The hosts behind one route of a balancer; they serve the same models. Empty: clients come to the host itself."""
+    peer_address: str = ""
+    """Where balancers and other hosts reach this one, where its servers' own address does not say it."""
+    traffic: Traffic = Traffic()
     groups: tuple[str, ...] = ()

@@ -1,0 +1,117 @@
+"""Which balancer sends to which server: the same names on both sides, so that a host finds itself in the exporter."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Iterable
+
+from deploy.slice_traffic import (
+    BalancerSlice,
+    MemberSlice,
+    RouteSlice,
+    SeenBySlice,
+    TrafficServerSlice,
+    TrafficSlice,
+)
+from deploy.spec import BalancerHost, Host, Route, Server
+
+LOOPBACK = "127.0.0.1"
+
+
+def traffic_slice(host: Host, balancers: Iterable[BalancerHost]) -> TrafficSlice:
+    """What the host's traffic service answers, and whom it asks at a stop: balancers with a route to its pool."""
+    asked = [other for other in balancers if host.pool and any(r.pool == host.pool for r in other.balancer.routes)]
+    return TrafficSlice(
+        address=address_of(host),
+        ready_port=host.traffic.ready_port,
+        agent_port=host.traffic.agent_port,
+        drain_seconds=host.traffic.drain_seconds,
+        heard_seconds=host.traffic.heard_seconds,
+        balancers=tuple(
+            SeenBySlice(
+                name=other.name,
+                metrics=f"http://{_in_url(other.balancer.address)}:{other.balancer.metrics_port}/metrics",
+            )
+            for other in asked
+        ),
+        servers=tuple(
+            TrafficServerSlice(
+                name=server.name,
+                models=tuple(model.name for model in server.models),
+                seen_as=tuple(f"{backend}/{line_name(host, server)}" for backend in backends(host.pool))
+                if asked
+                else (),
+            )
+            for server in host.servers
+        ),
+    )
+
+
+def balancer_slice(balancer: BalancerHost, hosts: Iterable[Host]) -> BalancerSlice:
+    """What the balancer's HAProxy is to become: per route one line for each server of the pool's hosts, by name."""
+    declared, known = balancer.balancer, sorted(hosts, key=lambda host: host.name)
+    return BalancerSlice(
+        host=balancer.name,
+        os=declared.os,
+        address=declared.address,
+        metrics_port=declared.metrics_port,
+        certificate=declared.certificate,
+        certificate_key=declared.certificate_key,
+        routes=tuple(_route(route, known) for route in declared.routes),
+        firewall=balancer.firewall,
+    )
+
+
+def address_of(host: Host) -> str:
+    """Where other hosts reach this one: as declared, else the address of a server; loopback where nobody is to."""
+    told = [host.traffic.address, host.peer_address, *(server.address for server in host.servers)]
+    return next((address for address in told if address and not _says_nothing(address)), LOOPBACK)
+
+
+def backends(pool: str) -> tuple[str, str]:
+    """Names of a pool's two backends."""
+    return f"{pool}_http", f"{pool}_grpc"
+
+
+def line_name(host: Host, server: Server) -> str:
+    """What HAProxy calls a server of a host: nothing in it that HAProxy or its exporter would change."""
+    return f"{re.sub(r'[^A-Za-z0-9_-]', '_', host.name)}.{server.name}"
+
+
+def _route(route: Route, hosts: Iterable[Host]) -> RouteSlice:
+    members = tuple(
+        MemberSlice(
+            name=line_name(host, server),
+            server=server.name,
+            address=address_of(host) if _says_nothing(server.address) else server.address,
+            http_port=server.http_port,
+            grpc_port=server.grpc_port,
+            agent_address=address_of(host),
+            agent_port=host.traffic.agent_port,
+            models=tuple(model.name for model in server.models),
+        )
+        for host in hosts
+        if host.pool == route.pool
+        for server in host.servers
+    )
+    return RouteSlice(
+        pool=route.pool,
+        http_port=route.http_port,
+        grpc_port=route.grpc_port,
+        hold_seconds=route.hold_seconds,
+        members=members,
+    )
+
+
+def _says_nothing(address: str) -> bool:
+    """True for an address that no other host can connect to: unspecified, loopback, or none at all."""
+    try:
+        told = ipaddress.ip_address(address)
+    except ValueError:
+        return True
+    return told.is_unspecified or told.is_loopback
+
+
+def _in_url(address: str) -> str:
+    return f"[{address}]" if ":" in address else address

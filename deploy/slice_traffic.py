@@ -1,0 +1,80 @@
+"""What has been decided between hosts and balancers: who sends to whom, under which names."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+from deploy.spec import Firewall, Secret
+
+
+@dataclass(frozen=True, kw_only=True)
+class SeenBySlice:
+    """A balancer that sends to this host, and where its exporter says what it knows of the host."""
+
+    name: str
+    metrics: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrafficServerSlice:
+    """A server as balancers know it; `seen_as` is `BACKEND/LINE` of each backend that it stands in."""
+
+    name: str
+    models: tuple[str, ...]
+    seen_as: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrafficSlice:
+    """Where the host says ready or drain, and whom it waits for before a server stops."""
+
+    address: str
+    ready_port: int
+    agent_port: int
+    drain_seconds: int
+    heard_seconds: int
+    balancers: tuple[SeenBySlice, ...]
+    servers: tuple[TrafficServerSlice, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemberSlice:
+    """A server of a pool as its balancer reaches it; `name` is its line in HAProxy, `server` the word for its agent."""
+
+    name: str
+    server: str
+    address: str
+    http_port: int
+    grpc_port: int
+    agent_address: str
+    agent_port: int
+    models: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RouteSlice:
+    """The two ports of a pool on a balancer, and who stands behind them."""
+
+    pool: str
+    http_port: int
+    grpc_port: int
+    hold_seconds: int
+    members: tuple[MemberSlice, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class BalancerSlice:
+    """All that a balancer is to become."""
+
+    host: str
+    os: str
+    address: str
+    metrics_port: int
+    certificate: str
+    certificate_key: Secret | None
+    routes: tuple[RouteSlice, ...]
+    firewall: Firewall | None = None
+
+    def to_json(self) -> dict[str, object]:
+        """Plain dictionaries and lists, secrets as their sources only."""
+        return asdict(self)

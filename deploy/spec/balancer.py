@@ -1,0 +1,65 @@
+"""A balancer of the inventory, and what a host says of its own traffic, as an operator declares them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from deploy.spec.firewall import Firewall
+from deploy.spec.sources import Secret
+
+
+@dataclass(frozen=True, kw_only=True)
+class Traffic:
+    """How a host tells balancers whether it may be sent requests, and how long it waits for them at a stop.
+
+    `ready_port` answers `GET /ready` as JSON, for balancers of others too; `agent_port` speaks HAProxy's agent-check.
+    Without `address` both are at the host's `peer_address`, else at the address of its servers.
+    """
+
+    address: str = ""
+    ready_port: int = 8003
+    agent_port: int = 8004
+    drain_seconds: int = 60
+    """At a stop, requests in flight have this long to end; then they are cut."""
+    heard_seconds: int = 5
+    """A balancer that cannot be asked for this long is not waited for."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Route:
+    """The two ports of a balancer behind which a pool is: HTTP/1, and h2 for gRPC.
+
+    `hold_seconds`: while no host of the pool is ready, requests wait this long and no longer; 0 answers 503 at once.
+    """
+
+    pool: str
+    http_port: int
+    grpc_port: int
+    hold_seconds: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Balancer:
+    """HAProxy as the distribution ships it, on a host of its own without GPU and servers.
+
+    `address` is where clients connect to, and what hosts see it come from. `certificate` is a PEM file of the control
+    machine with the chain; `certificate_key` its private key. Without both the ports speak plain text.
+    """
+
+    os: str
+    address: str
+    routes: tuple[Route, ...]
+    certificate: str = ""
+    certificate_key: Secret | None = None
+    metrics_port: int = 8405
+    """HAProxy's own Prometheus exporter, which the hosts ask for their requests in flight."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BalancerHost:
+    """Everything the inventory says about a host that is a balancer."""
+
+    name: str
+    balancer: Balancer
+    firewall: Firewall | None = None
+    groups: tuple[str, ...] = ()
