@@ -17,15 +17,15 @@ from deploy.engine.changes import why_built
 from deploy.engine.farm import farmed
 from deploy.errors import Refusal, refuse_all
 from deploy.files import all_weights_of, disk_needed_mib
-from deploy.fleet import Fleet
+from deploy.fleet import DEFAULT_ROLLOUT, Fleet
 from deploy.refuse import model_at, refuse, together
 from deploy.resolve import image_of, release_row
 from deploy.serving import served_by, server_slice
 from deploy.slice import DriverSlice, EngineSlice, Slice, WeightsSlice
 from deploy.slice_traffic import BalancerSlice
-from deploy.spec import BalancerHost, Host
+from deploy.spec import BalancerHost, Host, Rollout
 from deploy.surroundings import Surroundings
-from deploy.waves import waves
+from deploy.waves import Pool, pools_of, waves
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +35,8 @@ class Plan:
     slices: tuple[Slice, ...]
     waves: tuple[tuple[str, ...], ...]
     digest: str
+    pools: tuple[Pool, ...] = ()
+    rollout: Rollout = DEFAULT_ROLLOUT
     warnings: tuple[str, ...] = ()
     changes: Mapping[str, str] = field(default_factory=dict)
     """Why each engine, by its fingerprint, is built: new, known, or what it differs in from the nearest one."""
@@ -50,7 +52,7 @@ class Plan:
         return next(slice_ for slice_ in self.slices if slice_.host == name)
 
     def only(self, names: Iterable[str]) -> Plan:
-        """This plan with some of its hosts only (`--limit`); the digest stays that of the whole."""
+        """This plan with some of its hosts only (`--limit`); digest and pools stay those of the whole fleet."""
         wanted = set(names)
         kept = (tuple(name for name in wave if name in wanted) for wave in self.waves)
         slices = tuple(slice_ for slice_ in self.slices if slice_.host in wanted)
@@ -83,6 +85,7 @@ class Plan:
         return {
             "digest": self.digest,
             "waves": [list(wave) for wave in self.waves],
+            **({"pools": [pool.to_json() for pool in self.pools]} if any(pool.name for pool in self.pools) else {}),
             "warnings": list(self.warnings),
             "engines": [self.engine_json(engine) for engine in self.engines],
             "hosts": {slice_.host: slice_.to_json() for slice_ in self.slices},
@@ -99,10 +102,13 @@ def make_plan(fleet: Fleet, surroundings: Surroundings) -> Plan:
     slices = farmed(tuple(host_slice(host, surroundings, fleet.balancers) for host in fleet.hosts))
     balancers = tuple(balancer_slice(balancer, fleet.hosts) for balancer in fleet.balancers)
     engines = distinct_engines(engine for slice_ in slices for engine in slice_.engines)
+    pools = pools_of(((host.name, host.pool) for host in fleet.hosts if not host.farm), fleet.rollout)
     plan = Plan(
         slices=slices,
         changes={engine.fingerprint: why_built(engine, surroundings.engines) for engine in engines},
-        waves=waves((slice_.host for slice_ in slices), fleet.rollout),
+        waves=waves(pools, fleet.rollout, beside=(host.name for host in fleet.hosts if host.farm)),
+        pools=pools,
+        rollout=fleet.rollout,
         digest=digest((*slices, *balancers)),
         balancers=balancers,
         warnings=(*notices(fleet, surroundings), *unjudged_notices(engines)),

@@ -165,7 +165,14 @@ def memory_table(server: ServerSlice, slice_: Slice) -> Table:
 
 
 def _waves(plan: Plan) -> Text:
-    lines = [f"wave {number}  {', '.join(wave)}" for number, wave in enumerate(plan.waves, start=1)]
+    """The pools, where some are declared, with how many hosts may be out; then the waves in order."""
+    named = [pool for pool in plan.pools if pool.name]
+    width = max((len(pool.name) for pool in named), default=0)
+    lines = [
+        f"pool {pool.name:<{width}}  {pool.allowed} of {len(pool.units)} may be out: {', '.join(pool.hosts)}"
+        for pool in named
+    ]
+    lines += [f"wave {number}  {', '.join(wave)}" for number, wave in enumerate(plan.waves, start=1)]
     return Text("\n".join(lines))
 
 

@@ -242,6 +242,7 @@ class Slice:
     """MIG profiles of every GPU; empty where MIG has to be off."""
     firewall: Firewall | None = None
     pool: str = ""
+    """The pool this host's capacity counts in; empty: that of all hosts without one."""
     traffic: TrafficSlice | None = None
 
     def to_json(self) -> dict[str, object]:

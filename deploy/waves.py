@@ -1,19 +1,102 @@
-"""Who is brought over when: a canary first, then shares of the rest."""
+"""Who is brought over when: canaries of every pool first, then shares of the rest.
+
+Capacity counts by pool, in units: hosts that go out together (today one host each). Pure, and a function of the whole
+fleet: under `--limit` the waves and what may be out stay the fleet's (`Plan.only`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import TypeAlias
 
 from deploy.spec import Rollout
 
+Unit: TypeAlias = tuple[str, ...]
+"""Names of hosts that go out together."""
 
-def waves(hosts: Iterable[str], rollout: Rollout) -> tuple[tuple[str, ...], ...]:
-    """Every host in exactly one wave, by name, so that the order of the inventory does not matter.
 
-    Shape: first `canary_hosts`, then `wave_percent` of the rest at a time, rounded up.
+@dataclass(frozen=True)
+class Pool:
+    """The units behind one route, in order of their names."""
+
+    name: str
+    units: tuple[Unit, ...]
+    allowed: int
+    """Units that may be out at once."""
+    wave: int
+    """Units that one wave takes out: `allowed`, less those that the run may lose on its way."""
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """The names of all its hosts, in order."""
+        return tuple(name for unit in self.units for name in unit)
+
+    def to_json(self) -> dict[str, object]:
+        """Plain dictionaries and lists."""
+        return {"name": self.name, "hosts": list(self.hosts), "max_unavailable": self.allowed}
+
+
+def pools_of(members: Iterable[tuple[str, str]], rollout: Rollout) -> tuple[Pool, ...]:
+    """The pools of (host, name of its pool), by name; hosts without a pool are the pool without a name."""
+    hosts: dict[str, list[str]] = {}
+    for host, pool in sorted(set(members)):
+        hosts.setdefault(pool, []).append(host)
+    pools = [(name, tuple((host,) for host in hosts[name])) for name in sorted(hosts)]
+    return tuple(
+        Pool(name, units, allowed(name, len(units), rollout), _in_a_wave(name, len(units), rollout))
+        for name, units in pools
+    )
+
+
+def allowed(pool: str, units: int, rollout: Rollout) -> int:
+    """Units of a pool of `units` that may be out at once; 0 where `max_unavailable` lets nobody out."""
+    said = rollout.max_unavailable
+    if isinstance(said, int):
+        return min(said, units)
+    if said:
+        return min(units, units * int(said.removesuffix("%")) // 100)
+    return max(1, units // 4) if pool else units
+
+
+def _in_a_wave(pool: str, units: int, rollout: Rollout) -> int:
+    """Units of a pool that one wave takes out: what may be out, less what the run may lose."""
+    unbounded = not pool and rollout.max_unavailable == ""
+    return units if unbounded else allowed(pool, units, rollout) - rollout.may_be_lost
+
+
+def waves(pools: Iterable[Pool], rollout: Rollout, beside: Iterable[str] = ()) -> tuple[tuple[str, ...], ...]:
+    """Every host in exactly one wave; the order of the inventory does not matter.
+
+    Shape: `canary_hosts` of every pool; then of every pool `wave_percent` of its rest at a time, rounded up. What is
+    larger than a pool's `wave` is split, so that no wave takes more out of any pool. `beside`: hosts that serve
+    nobody, and so count in no pool; they go with the last wave.
     """
-    names = sorted(set(hosts))
-    canary, rest = names[: rollout.canary_hosts], names[rollout.canary_hosts :]
-    share = max(1, -(-len(rest) * rollout.wave_percent // 100))
-    shares = [rest[start : start + share] for start in range(0, len(rest), share)]
-    return tuple(tuple(wave) for wave in [canary, *shares] if wave)
+    every = list(pools)
+    first = [_parts(pool.units[: rollout.canary_hosts], pool.wave) for pool in every]
+    shares = [_parts(rest, min(pool.wave, _share(len(rest), rollout))) for pool, rest in _rests(every, rollout)]
+    planned = [_hosts(step) for steps in (first, shares) for step in zip_longest(*steps, fillvalue=())]
+    if idle := sorted(set(beside)):
+        planned[-1:] = [tuple(sorted([*(planned[-1] if planned else ()), *idle]))]
+    return tuple(planned)
+
+
+def _rests(pools: Iterable[Pool], rollout: Rollout) -> Iterator[tuple[Pool, tuple[Unit, ...]]]:
+    """Each pool with its units after the canaries."""
+    for pool in pools:
+        yield pool, pool.units[rollout.canary_hosts :]
+
+
+def _share(units: int, rollout: Rollout) -> int:
+    return max(1, -(-units * rollout.wave_percent // 100))
+
+
+def _parts(units: tuple[Unit, ...], size: int) -> list[tuple[Unit, ...]]:
+    assert size > 0, "a rollout that lets nobody out passed the checks"
+    return [units[start : start + size] for start in range(0, len(units), size)]
+
+
+def _hosts(step: Iterable[tuple[Unit, ...]]) -> tuple[str, ...]:
+    """The hosts of one wave, whatever their pool, by name."""
+    return tuple(sorted(name for units in step for unit in units for name in unit))

@@ -17,7 +17,7 @@ from deploy.checks.placed import Placed
 from deploy.checks.products import fp8_gains_and_costs
 from deploy.checks.release import ending_soon, release_problems
 from deploy.checks.repositories import repository_notices, repository_problems
-from deploy.checks.rollout import no_hosts, rollout_problems
+from deploy.checks.rollout import no_hosts, pool_problems, rollout_problems
 from deploy.checks.secrets import secret_problems
 from deploy.checks.servers import server_problems
 from deploy.checks.sources import source_problems
@@ -34,7 +34,7 @@ from deploy.versions import version
 
 def judge(fleet: Fleet, surroundings: Surroundings) -> list[Refusal]:
     """Every refusal of every host, each one once."""
-    refusals = [*fleet.unread, *(("", problem) for problem in rollout_problems(fleet.rollout))]
+    refusals = [*fleet.unread, *(("", problem) for problem in rollout_problems(fleet.rollout, fleet.hosts))]
     if not fleet.hosts and not fleet.unread:
         refusals.append(("", no_hosts()))
     for host in fleet.hosts:
@@ -46,6 +46,7 @@ def judge(fleet: Fleet, surroundings: Surroundings) -> list[Refusal]:
 def host_problems(host: Host, surroundings: Surroundings) -> Iterator[Refusal]:
     """Every refusal of one host that could be read."""
     yield from machine_problems(host)
+    yield from pool_problems(host)
     yield from mig_problems(host)
     yield from release_problems(host, surroundings.today)
     yield from secret_problems(host)

@@ -1,16 +1,25 @@
-"""The fleet as a whole: somebody in it, and a rollout that reaches everybody."""
+"""The fleet as a whole: somebody in it, and a rollout that reaches everybody without taking too much out at once."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 
 from deploy.errors import Refusal
 from deploy.refuse import refuse
-from deploy.spec import Rollout
+from deploy.spec import Host, Rollout
+from deploy.waves import Pool, pools_of
+
+LEAST = (("canary_hosts", "hosts", 1), ("may_be_lost", "hosts", 1), ("bake_seconds", "seconds", 300),
+         ("slower_percent", "percent", 20))  # fmt: skip
+"""Fields that count from 0, their unit, and an example."""
+SHARE = re.compile(r"[0-9]{1,3}%|")
+POOL = re.compile(r"[A-Za-z0-9_-]+")
+"""It is part of names in HAProxy's configuration."""
 
 
-def rollout_problems(rollout: Rollout) -> Iterator[Refusal]:
-    """A refusal for each mistake in the size of canary and waves."""
+def rollout_problems(rollout: Rollout, hosts: Iterable[Host]) -> Iterator[Refusal]:
+    """A refusal for each mistake in the size of canary and waves, and for a pool that nobody may leave."""
     if not 1 <= rollout.wave_percent <= 100:
         yield refuse(
             "out-of-range",
@@ -20,14 +29,73 @@ def rollout_problems(rollout: Rollout) -> Iterator[Refusal]:
             wanted="1 to 100 percent of the hosts after the canary",
             attempt="Rollout(wave_percent=25)",
         )
-    if rollout.canary_hosts < 0:
+    for field, unit, example in LEAST:
+        if getattr(rollout, field) < 0:
+            yield _negative(field, getattr(rollout, field), unit, example)
+    said = rollout.max_unavailable
+    if isinstance(said, str) and not SHARE.fullmatch(said):
+        yield _no_share(said)
+    elif rollout.may_be_lost >= 0:
+        members = [(host.name, host.pool) for host in hosts if not host.farm]
+        yield from (_nobody(pool, rollout) for pool in pools_of(members, rollout) if pool.wave < 1)
+
+
+def _negative(field: str, seen: int, unit: str, example: int) -> Refusal:
+    return refuse(
+        "out-of-range",
+        f"`{field}` is a number of {unit} and counts from 0",
+        where=f"rollout.{field}",
+        seen=str(seen),
+        wanted="0 or more",
+        attempt=f"Rollout({field}={example})",
+    )
+
+
+def _no_share(said: str) -> Refusal:
+    return refuse(
+        "out-of-range",
+        f"`max_unavailable` is a number of hosts or a share of a pool, and {said!r} is neither",
+        where="rollout.max_unavailable",
+        seen=repr(said),
+        wanted='a whole number, or one with % behind it: "25%"',
+        attempt='Rollout(max_unavailable="25%")',
+    )
+
+
+def _nobody(pool: Pool, rollout: Rollout) -> Refusal:
+    name, size = f"pool {pool.name}" if pool.name else "the hosts without a pool", len(pool.units)
+    lost = f", and {rollout.may_be_lost} may be lost" if rollout.may_be_lost else ""
+    least = 1 + max(0, rollout.may_be_lost)
+    said = rollout.max_unavailable if rollout.max_unavailable != "" else "nothing, which is a quarter"
+    return refuse(
+        "nobody-out",
+        f"nobody may go out of {name}, so none of its hosts can be brought over",
+        where="rollout.max_unavailable",
+        seen=f"{said}: of {size} hosts {max(0, pool.allowed)} may be out{lost}",
+        wanted=f"room for {least} at least" + (": those that may be lost, and one that is swapped" if lost else ""),
+        attempt=f"Rollout(max_unavailable={least})" if least <= size else "Rollout(may_be_lost=0), or a larger pool",
+    )
+
+
+def pool_problems(host: Host) -> Iterator[Refusal]:
+    """A refusal for a pool's name that a balancer cannot write, and for a pool of a host that serves nobody."""
+    if host.pool and not POOL.fullmatch(host.pool):
         yield refuse(
-            "out-of-range",
-            f"a canary of {rollout.canary_hosts} hosts is none",
-            where="rollout.canary_hosts",
-            seen=str(rollout.canary_hosts),
-            wanted="0 or more",
-            attempt="Rollout(canary_hosts=1)",
+            "pool-name",
+            f"{host.pool!r} is no name of a pool",
+            where="pool",
+            seen=repr(host.pool),
+            wanted="letters, digits, - and _: balancers name their backends by it",
+            attempt=f'"pool": "{re.sub("[^A-Za-z0-9_-]+", "-", host.pool).strip("-") or "chat"}"',
+        )
+    if host.pool and host.farm:
+        yield refuse(
+            "farm-in-a-pool",
+            "a farm host serves nobody, so it is in no pool",
+            where="pool",
+            seen=f"pool={host.pool!r}, farm=True",
+            wanted="a pool of hosts that serve, or farm=True without a pool",
+            attempt=f'take "pool": "{host.pool}" off this host',
         )
 
 

@@ -118,7 +118,24 @@ class Release:
 
 @dataclass(frozen=True, kw_only=True)
 class Rollout:
-    """How a fleet is brought over: a canary first, then shares of the rest."""
+    """How a fleet is brought over: canaries first, then shares of the rest, a gate after each wave.
+
+    Hosts are counted by pool (`Host.pool`); those without one are a pool together.
+    """
 
     canary_hosts: int = 1
+    """Of each pool, in the first wave."""
     wave_percent: int = 25
+    """Of the hosts of each pool after its canaries, rounded up."""
+    max_unavailable: int | str = ""
+    """Hosts of a pool that may be out at once: a number, or "25%" of the pool, rounded down. A larger wave is split.
+    Not said, it is a quarter of a named pool and at least one host; without pools a wave is as large as it is cut."""
+    may_be_lost: int = 0
+    """Hosts a run may lose and go on. They stay out, so each wave leaves room for them in every pool."""
+    bake_seconds: int = 0
+    """How long the gate waits after a wave that changed something, before it asks its hosts."""
+    slower_percent: int = 0
+    """How much longer than its predecessor a release may take for the same question; 0 compares nothing."""
+    on_failure: Literal["stop", "host", "wave", "all"] = "stop"
+    """What goes back to what it served when a gate stops the run: nothing, the hosts that failed there, their wave, or
+    every host this run changed. A swap that fails puts back its own host whatever stands here."""

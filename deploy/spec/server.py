@@ -75,7 +75,8 @@ class Host:
     farm: bool = False
     """A host that builds every engine of the inventory its GPU can build, and serves nothing (`build.py`)."""
     pool: str = ""
-    """The hosts behind one route of a balancer; they serve the same models. Empty: clients come to the host itself."""
+    """Name of the pool: the hosts behind one route of a balancer, which serve the same models. A rollout counts by it
+    how many hosts are out. Empty: clients come to the host itself."""
     peer_address: str = ""
     """Where balancers and other hosts reach this one, where its servers' own address does not say it."""
     traffic: Traffic = Traffic()

@@ -15,7 +15,7 @@ from deploy.fleet import Fleet
 from deploy.plan import make_plan
 from deploy.spec import LLM, Driver, Host, KVCache, Release, Rollout, Weights
 from deploy.surroundings import LocalWeights, Surroundings
-from deploy.waves import waves
+from deploy.waves import pools_of, waves
 from tests.unit.given import AROUND, GPT_OSS, LLAMA, MACHINE, MAIN, TODAY, main, plan, refusals, sources
 from tests.unit.golden import same_as_golden
 
@@ -64,7 +64,8 @@ def test_one_host_is_one_wave() -> None:
 
 def test_no_canary_is_possible() -> None:
     """Then the first share goes first."""
-    assert waves(["b", "a"], Rollout(canary_hosts=0, wave_percent=50)) == (("a",), ("b",))
+    rollout = Rollout(canary_hosts=0, wave_percent=50)
+    assert waves(pools_of([("b", ""), ("a", "")], rollout), rollout) == (("a",), ("b",))
 
 
 def test_a_limited_plan_keeps_its_digest_and_order() -> None:

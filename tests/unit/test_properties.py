@@ -28,7 +28,7 @@ from deploy.spec import (
     Rollout,
     Weights,
 )
-from deploy.waves import waves
+from deploy.waves import pools_of, waves
 from tests.unit.given import EMBEDDER, GPT_OSS, LLAMA, MACHINE, MAIN, ONE_B, RERANKER, main, pinned, plan, sources
 
 CACHES = st.builds(KVCache, tokens=st.none() | st.integers(8192, 600_000))
@@ -128,7 +128,9 @@ def test_every_gpu_holds_its_part_of_the_weights(data: dict[str, Any]) -> None:
 @given(NAMES, st.integers(0, 5), st.integers(1, 100))
 def test_every_host_is_in_exactly_one_wave(names: list[str], canary: int, percent: int) -> None:
     """Nobody is forgotten and nobody swapped twice."""
-    found = [name for wave in waves(names, Rollout(canary_hosts=canary, wave_percent=percent)) for name in wave]
+    rollout = Rollout(canary_hosts=canary, wave_percent=percent)
+    pools = pools_of(((name, "") for name in names), rollout)
+    found = [name for wave in waves(pools, rollout) for name in wave]
     assert sorted(found) == sorted(names)
 
 

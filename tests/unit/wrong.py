@@ -482,6 +482,27 @@ DATA = {
         {"CUDA_VISIBLE_DEVICES": "0"}, "unknown-key", "CUDA_VISIBLE_DEVICES"
     ),
     "a wave reaches somebody": Wrong({"rollout": Rollout(wave_percent=0)}, "out-of-range", "rollout.wave_percent"),
+    "somebody may be out": Wrong({"rollout": Rollout(max_unavailable=0)}, "nobody-out", "rollout.max_unavailable"),
+    "a share of a small pool is a host at least": Wrong(
+        {"rollout": Rollout(max_unavailable="25%"), "pool": "chat"}, "nobody-out", "rollout.max_unavailable"
+    ),
+    "who may be lost leaves room for who is swapped": Wrong(
+        {"rollout": Rollout(max_unavailable=1, may_be_lost=1)}, "nobody-out", "rollout.max_unavailable"
+    ),
+    "a share has a sign behind it": Wrong(
+        {"rollout": Rollout(max_unavailable="a quarter")}, "out-of-range", "rollout.max_unavailable"
+    ),
+    "a wait is not less than none": Wrong(
+        {"rollout": Rollout(bake_seconds=-1)}, "out-of-range", "rollout.bake_seconds"
+    ),
+    "what goes back is one of four": Wrong(
+        {"rollout": Rollout(on_failure="everything")},
+        "unknown-choice",
+        "rollout.on_failure",
+    ),
+    "a pool has a name for a balancer": Wrong({"pool": "chat & search"}, "pool-name", "pool"),
+    "a host is in one pool": Wrong({"pool": ("chat", "search")}, "wrong-type", "pool"),
+    "a farm host is in no pool": Wrong({"pool": "chat", "farm": True, "servers": ()}, "farm-in-a-pool", "pool"),
 }
 
 ALL: dict[str, Wrong] = {
