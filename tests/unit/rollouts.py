@@ -1,0 +1,224 @@
+"""Random rollouts over a fleet of pretended hosts: failures at every step, control killed at every boundary.
+
+The fleet checks what nobody may break at the moment it happens, from what its hosts do and not from what the machine
+believes.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from deploy.run import Begin, Done, Hold, Run, Stop, TakeBack
+from deploy.spec import Rollout
+from deploy.waves import Pool, pools_of, waves
+
+
+class Killed(Exception):
+    """Control was killed at this boundary."""
+
+
+@dataclass
+class PretendedHost:
+    """A host: the release that it has ("" has none), and what it had before the run."""
+
+    release: str = "old"
+    before: str = "old"
+    serves: bool = True
+    is_dead: bool = False
+    is_swapping: bool = False
+
+    @property
+    def is_ready(self) -> bool:
+        """True if a balancer sends requests to it."""
+        return self.serves and not self.is_dead
+
+
+@dataclass
+class PretendedFleet:
+    """Hosts, their pools, and the draw of what goes wrong. `ends` are the decisions that ended its runs."""
+
+    draw: random.Random
+    rollout: Rollout
+    pools: tuple[Pool, ...]
+    hosts: dict[str, PretendedHost]
+    has_balancers: bool
+    fails: float = 0.0
+    """How likely each step of each host is to go wrong."""
+    boundaries: int = -1
+    """How many boundaries are left before control is killed; less than none: it is not."""
+    passed: set[str] = field(default_factory=set)
+    """Hosts that passed their gate in this run."""
+    lost: set[str] = field(default_factory=set)
+    is_staged: bool = False
+
+    @classmethod
+    def drawn(cls, draw: random.Random, most: int = 200) -> PretendedFleet:
+        """A fleet of up to `most` hosts in one to five pools, and a rollout that lets somebody out of each."""
+        names = [f"h{number:03}" for number in range(draw.randint(1, most))]
+        pools = ["", *"abcd"] if draw.random() < 0.3 else list("abcde")
+        members = [(name, draw.choice(pools[: draw.randint(1, 5)])) for name in names]
+        while True:
+            rollout = Rollout(
+                canary_hosts=draw.randint(0, 3),
+                wave_percent=draw.randint(1, 100),
+                max_unavailable=draw.choice(["", draw.randint(1, 9), f"{draw.randint(1, 100)}%"]),
+                may_be_lost=draw.choice([0, 0, 0, 1, 2]),
+                on_failure=draw.choice(["stop", "host", "wave", "all"]),
+            )
+            made = pools_of(members, rollout)
+            if all(pool.wave > 0 for pool in made):
+                break
+        has_balancers = draw.random() < 0.6
+        hosts = {name: PretendedHost() for name in names}
+        if has_balancers:  # without one nobody knows of hosts that are out from the start
+            is_first = draw.random() < 0.2
+            for host in hosts.values():
+                if is_first or draw.random() < 0.02:
+                    host.serves, host.release, host.before = False, "", ""
+        return cls(draw, rollout, made, hosts, has_balancers)
+
+    def wrong(self) -> bool:
+        """True if something goes wrong here."""
+        return self.draw.random() < self.fails
+
+    def boundary(self) -> None:
+        """Between two events. Raises: Killed."""
+        self.boundaries -= 1
+        if self.boundaries == 0:
+            raise Killed
+
+    def drain(self, name: str) -> None:
+        """The host leaves its pool. Fails where that takes too many out, before its turn, or before all are staged."""
+        host, (pool, others) = self.hosts[name], self._pool_of[name]
+        if host.is_ready:
+            out = sum(not other.is_ready and other.release != "" for other in others)
+            assert out + 1 <= pool.allowed, f"{out + 1} of pool {pool.name} are out, and {pool.allowed} may be"
+        assert self.is_staged, "a drain before every host was staged"
+        host.serves, host.is_swapping = False, True
+
+    def run(self, limit: bool = False) -> Run:
+        """One run as a person types it, to its end or to where it is killed; hosts then end what they were at."""
+        chosen = {name for name in self.hosts if not limit or self.draw.random() < 0.5}
+        all_waves = waves(self.pools, self.rollout)
+        kept = [tuple(name for name in wave if name in chosen) for wave in all_waves]
+        self._names = [name for wave in kept for name in wave]
+        members = [(pool, [self.hosts[name] for name in pool.hosts]) for pool in self.pools]
+        self._pool_of = {name: each for each in members for name in each[0].hosts}
+        for host in self.hosts.values():
+            host.before = host.release
+        self.passed, self.lost, self.is_staged = set(), set(), False
+        run = Run([wave for wave in kept if wave], self.pools, self.rollout)
+        self.end: Stop | Done | Hold | None = None
+        try:
+            self._stage(run)
+            self.end = self._follow(run)
+        except Killed:
+            pass
+        self._settle()
+        return run
+
+    def _stage(self, run: Run) -> None:
+        for name in self._names:
+            self.boundary()
+            if self.hosts[name].is_dead or self.wrong():
+                self.hosts[name].is_dead |= self.draw.random() < 0.5
+                self._lose(run, name)
+            else:
+                if not self.hosts[name].release:
+                    run.welcome(name)
+                run.hear("staged", name)
+        self.is_staged = True
+
+    def _follow(self, run: Run) -> Stop | Done | Hold:
+        while True:
+            self.boundary()
+            if self.has_balancers:
+                run.see({name: host.is_ready for name, host in self.hosts.items()})
+            decision = run.decide()
+            if isinstance(decision, Begin):
+                before = [name for wave in run.waves[: decision.wave] for name in wave]
+                missing = [name for name in before if name not in self.passed | self.lost]
+                assert not missing and len(self.lost) <= self.rollout.may_be_lost, "a wave before its gate"
+                self._together(run.waves[decision.wave], lambda name: self._bring(run, name))
+                self._gate(run, run.waves[decision.wave])
+            elif isinstance(decision, TakeBack):
+                self._together(decision.hosts, lambda name: self._take_back(run, name))
+            else:
+                return decision
+
+    def _together(self, names: tuple[str, ...], act: Callable[[str], Iterator[None]]) -> None:
+        """What each host does, step by step, in an order that nobody chose."""
+        going = [act(name) for name in names]
+        while going:
+            self.boundary()
+            number = self.draw.randrange(len(going))
+            if next(going[number], "ended") == "ended":
+                going[number] = going[-1]
+                going.pop()
+
+    def _bring(self, run: Run, name: str) -> Iterator[None]:
+        host = self.hosts[name]
+        if run.states[name] == "lost" or self.is_as_wanted(name) or run.hindrance(name):
+            return
+        self.drain(name)
+        run.hear("drained", name)
+        yield
+        if self.wrong():  # its swap fails: the host puts back what it had, and pyinfra gives it up
+            host.is_swapping, host.serves = False, bool(host.before)
+            host.is_dead = self.draw.random() < 0.3
+            return self._lose(run, name)
+        host.release = "new"
+        run.hear("swapped", name)
+        yield
+        host.serves, host.is_swapping = True, False
+        run.hear("proven", name)
+        yield
+        run.hear("admitted", name)
+
+    def _gate(self, run: Run, wave: tuple[str, ...]) -> None:
+        for name in wave:
+            host = self.hosts[name]
+            if run.states[name] == "lost" or not self.is_as_wanted(name):
+                continue  # the run is about to stop, and so this one was not begun
+            self.boundary()
+            if not self.wrong():
+                self.passed.add(name)
+                run.hear("passed", name)
+            elif self.draw.random() < 0.2:
+                host.is_dead = True
+                self._lose(run, name)
+            else:
+                found = self.draw.choice(["not ready", "slower", "question failed"])
+                host.serves = found != "not ready"
+                run.hear(found, name)
+
+    def _take_back(self, run: Run, name: str) -> Iterator[None]:
+        host = self.hosts[name]
+        if not host.before:
+            return run.hear("kept", name)
+        self.drain(name)
+        run.hear("drained", name)
+        yield
+        if self.wrong():
+            host.is_dead = True
+            return self._lose(run, name)
+        host.release, host.serves, host.is_swapping = host.before, True, False
+        run.hear("put back", name)
+
+    def is_as_wanted(self, name: str) -> bool:
+        """True if the host has nothing to do."""
+        return self.hosts[name].release == "new" and self.hosts[name].serves
+
+    def _lose(self, run: Run, name: str) -> None:
+        self.lost.add(name)
+        run.hear("lost", name)
+
+    def _settle(self) -> None:
+        """Control is gone: a cut swap ends on its host, one way or the other, and what crashed starts again."""
+        for host in self.hosts.values():
+            if host.is_swapping and not host.is_dead:
+                host.release = host.release if self.draw.random() < 0.5 else host.before
+                host.is_swapping = False
+            host.serves = bool(host.release) and not host.is_dead

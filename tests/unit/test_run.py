@@ -1,0 +1,207 @@
+"""The machine of a rollout, step by step, and in a thousand random rollouts."""
+
+from __future__ import annotations
+
+import os
+import random
+
+import pytest
+
+from deploy.run import Begin, Done, Hold, Run, Stop, TakeBack
+from deploy.spec import Rollout
+from deploy.waves import pools_of, waves
+from tests.unit.rollouts import PretendedFleet
+
+ROLLOUTS = int(os.environ.get("ENGINEHOUSE_ROLLOUTS", "1000"))
+"""10,000 take about ten times as long; each number below it is the seed of one rollout."""
+
+
+def a_run(hosts: str = "abcd", **changes: object) -> Run:
+    """A run over one pool: a canary, then the rest one at a time, unless `changes` of Rollout say otherwise."""
+    rollout = Rollout(**{"max_unavailable": 1, **changes})
+    pools = pools_of([(name, "chat") for name in hosts], rollout)
+    return Run(waves(pools, rollout), pools, rollout)
+
+
+def hear(run: Run, host: str, *events: str) -> Run:
+    """The run, after it heard these events of the host."""
+    for event in events:
+        run.hear(event, host)
+    return run
+
+
+SWAP = ("drained", "swapped", "proven", "admitted")
+
+
+def staged(**changes: object) -> Run:
+    """A run of which every host is staged."""
+    run = a_run(**changes)
+    for host in run.states:
+        run.hear("staged", host)
+    return run
+
+
+def test_nothing_is_drained_before_every_host_is_staged() -> None:
+    run = hear(hear(a_run(), "a", "staged"), "b", "staged")
+    assert run.decide() == Hold("not every host is staged")
+    with pytest.raises(AssertionError, match="not every host is staged"):
+        run.hear("drained", "a")
+
+
+def test_no_wave_begins_before_the_gate_of_the_one_before() -> None:
+    """Admitted is not passed: the gate has still to ask."""
+    run = hear(staged(), "a", *SWAP)
+    assert run.decide() == Hold("wave 1 is not through its gate")
+    assert hear(run, "a", "passed").decide() == Begin(1)
+
+
+def test_a_host_with_nothing_to_do_passes_without_being_drained() -> None:
+    assert hear(staged(), "a", "passed").decide() == Begin(1)
+
+
+def test_a_run_is_done_when_its_last_wave_has_passed() -> None:
+    run = staged()
+    for host in "abcd":
+        hear(run, host, *SWAP, "passed")
+    assert run.decide() == Done()
+
+
+@pytest.mark.parametrize("found", ["not ready", "slower", "question failed"])
+def test_what_a_gate_finds_stops_the_run(found: str) -> None:
+    run = hear(staged(), "a", *SWAP, found)
+    assert run.decide() == Stop((), {"a": found})
+
+
+def test_a_lost_host_stops_the_run_once_its_wave_is_over() -> None:
+    """The others of the wave are drained already: what they are at ends first."""
+    run = staged(canary_hosts=0, wave_percent=100, max_unavailable=2)
+    hear(hear(run, "b", "drained"), "a", "drained", "lost")
+    assert run.decide() == Hold("wave 1 is not through its gate")
+    assert hear(run, "b", "swapped", "proven", "admitted", "passed").decide() == Stop(("a",))
+
+
+def test_a_lost_host_keeps_the_rest_of_its_wave_from_draining() -> None:
+    run = hear(staged(canary_hosts=0, wave_percent=100, max_unavailable=2), "a", "drained", "lost")
+    assert run.hindrance("b") == Hold("it is not its turn")
+
+
+def test_a_host_lost_while_staging_stops_the_run_before_the_first_drain() -> None:
+    run = a_run()
+    hear(run, "d", "lost")
+    for host in "abc":
+        hear(run, host, "staged")
+    assert run.decide() == Stop(("d",))
+
+
+def test_a_run_may_lose_as_many_hosts_as_its_rollout_says() -> None:
+    run = hear(staged(max_unavailable=2, may_be_lost=1), "a", "drained", "lost")
+    assert run.decide() == Begin(1)
+    assert hear(run, "b", "drained", "lost").decide() == Stop(("a", "b"))
+
+
+def test_who_is_not_seen_ready_counts_as_out() -> None:
+    """Of this run or not: with one of four out, nobody else may go."""
+    run = staged()
+    run.see({"d": False})
+    assert run.decide() == Hold("a pool has no room", "chat", ("d",), 1)
+    run.see({"d": True})
+    assert run.decide() == Begin(0)
+
+
+def test_who_is_out_already_takes_no_room() -> None:
+    """It is the one to be mended, and at a first deploy nobody serves yet."""
+    run = staged()
+    run.see(dict.fromkeys("abcd", False))
+    assert run.decide() == Begin(0)
+
+
+def test_a_host_that_never_served_keeps_nobody_from_going_out() -> None:
+    """A host that joins a pool comes in its wave; the others need not wait for it."""
+    run = staged()
+    run.see({"d": False})
+    run.welcome("d")
+    assert run.decide() == Begin(0)
+
+
+def test_a_canary_of_one_pool_does_not_wait_for_the_room_of_another() -> None:
+    """Rooms are counted by pool; the wave waits as a whole."""
+    rollout = Rollout(max_unavailable=1)
+    pools = pools_of([("a", "chat"), ("b", "chat"), ("r", "rank"), ("s", "rank")], rollout)
+    run = Run(waves(pools, rollout), pools, rollout)
+    for host in "abrs":
+        run.hear("staged", host)
+    run.see({"s": False, "b": True})
+    assert run.decide() == Hold("a pool has no room", "rank", ("s",), 1)
+
+
+@pytest.mark.parametrize(
+    ("on_failure", "groups"), [("host", [("c",)]), ("wave", [("c", "d")]), ("all", [("c", "d"), ("a", "b")])]
+)
+def test_as_much_goes_back_as_the_rollout_says(on_failure: str, groups: list[tuple[str, ...]]) -> None:
+    """The last wave first, and never two waves together."""
+    run = staged(canary_hosts=2, wave_percent=100, max_unavailable=2, on_failure=on_failure)
+    for host in "abd":
+        hear(run, host, *SWAP, "passed")
+    hear(run, "c", *SWAP, "slower")
+    for group in groups:
+        assert run.decide() == TakeBack(group)
+        for host in group:
+            hear(run, host, "drained", "put back")
+    assert run.decide() == Stop((), {"c": "slower"}, tuple(sorted(host for group in groups for host in group)))
+
+
+def test_who_served_nothing_before_stays() -> None:
+    run = hear(staged(on_failure="host"), "a", *SWAP, "question failed")
+    assert run.decide() == TakeBack(("a",))
+    assert hear(run, "a", "kept").decide() == Stop((), {"a": "question failed"}, (), ("a",))
+
+
+def test_going_back_waits_for_room_too() -> None:
+    run = staged(max_unavailable=1, on_failure="all")
+    hear(hear(run, "a", *SWAP, "passed"), "b", "drained", "swapped", "lost")
+    assert run.decide() == Stop(("b",), {}, (), ("a", "b"))
+
+
+def test_no_host_is_drained_once_the_run_stops() -> None:
+    run = hear(staged(), "a", *SWAP, "not ready")
+    with pytest.raises(AssertionError, match="not its turn"):
+        run.hear("drained", "b")
+
+
+def one_rollout(seed: int) -> PretendedFleet:
+    """A fleet after up to three runs with failures, kills and limits, and a last one in which nothing goes wrong."""
+    draw = random.Random(seed)
+    fleet = PretendedFleet.drawn(draw)
+    for _ in range(draw.randint(1, 3)):
+        fleet.fails = draw.choice([0.0, 0.002, 0.01, 0.1])
+        fleet.boundaries = draw.randint(1, 6 * len(fleet.hosts)) if draw.random() < 0.5 else -1
+        fleet.run(limit=fleet.has_balancers and draw.random() < 0.3)
+        for name, host in fleet.hosts.items():
+            assert host.is_dead or host.serves or not host.before, f"{name} serves nothing"
+    for host in fleet.hosts.values():  # mended: what the message names
+        if host.is_dead:
+            host.is_dead, host.serves = False, bool(host.release)
+    fleet.fails, fleet.boundaries = 0.0, -1
+    fleet.run()
+    return fleet
+
+
+@pytest.mark.parametrize("tenth", range(10))
+def test_random_rollouts_keep_what_they_promise(tenth: int) -> None:
+    """Never more out of a pool than allowed, no wave before its gate, every host serves, and a plain run converges."""
+    for seed in range(tenth * ROLLOUTS // 10, (tenth + 1) * ROLLOUTS // 10):
+        fleet = one_rollout(seed)
+        assert isinstance(fleet.end, Done), (seed, fleet.end)
+        assert {(host.release, host.serves) for host in fleet.hosts.values()} == {("new", True)}, seed
+
+
+def test_random_rollouts_drain_stop_and_go_back() -> None:
+    """What is drawn reaches every decision, or the promise above would be kept by doing nothing."""
+    seen = set[str]()
+    for seed in range(60):
+        fleet = PretendedFleet.drawn(random.Random(seed), most=40)
+        fleet.fails = 0.05
+        for limit in (False, fleet.has_balancers):
+            run = fleet.run(limit)
+            seen |= {type(fleet.end).__name__, *run.states.values(), *({"back"} if run.back else ())}
+    assert {"Done", "Stop", "Hold", "back", "slower", "not ready", "question failed", "lost", "passed"} <= seen
