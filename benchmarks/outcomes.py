@@ -1,0 +1,69 @@
+"""What became of every request of a load: right, lost or cut, and how long it took, by phase of a change.
+
+Lost is all that a client would call a failure: an error, a wrong status, a wrong answer, no answer. Cut is only a
+stream that the host's drain had given all of its time before it ended.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+RIGHT, LOST, CUT = "right", "lost", "cut"
+PHASES = ("before", "during", "after")
+LISTED = 100
+
+
+class Outcome(NamedTuple):
+    """A request. Times in seconds: `due` by the monotonic clock that all processes share, the others since then."""
+
+    due: float
+    way: str
+    verdict: str
+    first: float
+    """Until the whole answer was there, or the first piece of a stream; of a lost request until it was given up."""
+    sent: float
+    """Until it was sent: how late the load itself was."""
+    reason: str = ""
+
+
+def summary(outcomes: Sequence[Outcome], begins: float, ends: float) -> dict[str, Any]:
+    """Counts and latencies in milliseconds; the change lasted from `begins` to `ends`, by the same clock as `due`.
+
+    `p50_…` and `p99_…` are of the right answers of all ways, of a stream to its first piece; None where there is none.
+    """
+    phases = by_phase(outcomes, begins, ends)
+    lost = [outcome for outcome in outcomes if outcome.verdict == LOST]
+    found: dict[str, Any] = {
+        "sent": len(outcomes),
+        "lost": len(lost),
+        "cut": sum(outcome.verdict == CUT for outcome in outcomes),
+        "ways": dict(sorted(Counter(outcome.way for outcome in outcomes).items())),
+        "sent_by_phase": {phase: len(members) for phase, members in phases.items()},
+    }
+    for percent in (50, 99):
+        found |= {f"p{percent}_{phase}": percentile_ms(members, percent) for phase, members in phases.items()}
+    found["load_late_ms"] = round(max((outcome.sent for outcome in outcomes), default=0.0) * 1000, 1)
+    found["reasons"] = dict(Counter(f"{outcome.way}: {outcome.reason}" for outcome in lost).most_common())
+    found["losses"] = [
+        {"at": round(outcome.due - begins, 2), "way": outcome.way, "reason": outcome.reason}
+        for outcome in sorted(lost)[:LISTED]
+    ]
+    return found
+
+
+def by_phase(outcomes: Sequence[Outcome], begins: float, ends: float) -> Mapping[str, list[Outcome]]:
+    """The outcomes of each phase, by the moment at which a request was due."""
+    phases: dict[str, list[Outcome]] = {phase: [] for phase in PHASES}
+    for outcome in outcomes:
+        phases["before" if outcome.due < begins else "during" if outcome.due <= ends else "after"].append(outcome)
+    return phases
+
+
+def percentile_ms(outcomes: Sequence[Outcome], percent: float) -> float | None:
+    """Milliseconds that `percent` of the right answers stayed under; None without any."""
+    times = [outcome.first for outcome in outcomes if outcome.verdict == RIGHT]
+    return round(float(np.percentile(times, percent)) * 1000, 1) if times else None
