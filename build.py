@@ -3,6 +3,7 @@
 from pyinfra import host, inventory
 
 import roles.connections
+import roles.lock
 import roles.undo
 from deploy.edge.inventory import planned
 from roles import engines, foundation, preflight, programs, removal, rollout, stage
@@ -13,6 +14,7 @@ plan = planned(inventory, host, known_settings())  # the plan that deploy.py has
 mine = plan.for_host(host.name)
 
 preflight.confirm(mine)
+roles.lock.take(plan.digest)
 rollout.gate(plan.hosts, rollout.UNTOUCHED, name="Gate | Every host is what the plan believes")
 
 if host.name in engines.builders(plan.slices):  # one host for each engine, hosts that only build before others

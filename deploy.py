@@ -3,6 +3,7 @@
 from pyinfra import host, inventory
 
 import roles.connections
+import roles.lock
 import roles.undo
 from deploy.edge.inventory import planned
 from roles import cleanup, firewall, foundation, health, preflight, programs, removal, rollout, stage, traffic, triton
@@ -13,6 +14,7 @@ plan = planned(inventory, host, known_settings())  # pure, and the same on every
 mine = plan.for_host(host.name)
 
 preflight.confirm(mine)
+roles.lock.take(plan.digest)  # no second run changes these hosts until this one ends
 rollout.gate(plan.hosts, rollout.UNTOUCHED, name="Gate | Every host is what the plan believes")
 
 removal.remember()  # what was here before us, so that remove.py leaves it

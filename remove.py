@@ -3,6 +3,7 @@
 from pyinfra import host, inventory
 
 import roles.connections
+import roles.lock
 from deploy.edge.inventory import planned
 from roles import removal, rollout
 from roles.settings import known_settings
@@ -10,5 +11,7 @@ from roles.settings import known_settings
 roles.connections.install(host)
 plan = planned(inventory, host, known_settings())
 
+if host.data.get("remove") == "yes":
+    roles.lock.take(plan.digest)
 rollout.gate(plan.hosts, rollout.UNTOUCHED, name="Gate | Every host answers")
 removal.apply(agreed=host.data.get("remove") == "yes")

@@ -6,6 +6,7 @@ After a run that stopped half way, name the hosts that did not go back (`--limit
 from pyinfra import host, inventory
 
 import roles.connections
+import roles.lock
 from deploy.edge.inventory import planned
 from roles import rollout, traffic, triton
 from roles.settings import known_settings
@@ -14,6 +15,7 @@ roles.connections.install(host)
 plan = planned(inventory, host, known_settings())
 mine = plan.for_host(host.name)
 
+roles.lock.take(plan.digest)
 rollout.gate(plan.hosts, rollout.UNTOUCHED, name="Gate | Every host answers")
 triton.tell_what_stays(mine)
 

@@ -10,6 +10,7 @@ from pyinfra import logger
 from pyinfra.api import FunctionCommand, Host, State, StringCommand
 from pyinfra.connectors.util import clear_askpass_cache
 
+from roles import lock
 from roles.steps import Command
 
 BOOT_ID = "cat /proc/sys/kernel/random/boot_id"
@@ -23,19 +24,20 @@ def reboot(before: str, limit_seconds: int) -> Iterator[Command]:
 
 
 def wait_for_boot(state: State, host: Host, before: str, limit_seconds: int) -> bool:
-    """True if the host came back as another boot, within the limit; the connection is a new one afterwards.
+    """True if the host came back as another boot, within the limit, and this run holds it; the connection is a new one.
 
     The boot id decides. An answer alone may come from the host that is about to go down, and the uptime of a container
     is that of the machine around it.
     """
     deadline = time.monotonic() + limit_seconds
+    lock.let_go(host)  # its connection ends with the boot
     clear_askpass_cache(host)  # its file is gone with the boot, and sudo must not be pointed at it
     while time.monotonic() < deadline:
         time.sleep(2)
         after = _boot_id(host)
         if after and after != before:
             host.log_styled("rebooted: boot id changed", fg="green")
-            return True
+            return lock.take_back(host)
     text = f"the host did not come back from its reboot within {limit_seconds} seconds; look at its console"
     host.log_styled(text, fg="red", log_func=logger.error)
     return False

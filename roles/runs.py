@@ -1,0 +1,39 @@
+"""Which run this is: the name under which hosts remember it, who typed it, and when."""
+
+from __future__ import annotations
+
+import getpass
+import socket
+import time
+from dataclasses import dataclass
+from secrets import token_hex
+from weakref import WeakKeyDictionary
+
+from pyinfra.api import State
+
+
+@dataclass(frozen=True)
+class Run:
+    """One call of a verb."""
+
+    id: str
+    """Sorts by the time the run began; no two runs share it."""
+    since: str
+    """Universal time, to the second."""
+
+    @property
+    def who(self) -> str:
+        """Who typed it, and on which machine."""
+        return f"{getpass.getuser()}@{socket.gethostname()}"
+
+
+def this_run(state: State) -> Run:
+    """The run that `state` belongs to: the same one at every call, on all its hosts."""
+    if state not in _runs:
+        began = time.gmtime()
+        id_ = f"{time.strftime('%Y%m%d-%H%M%S', began)}-{token_hex(2)}"
+        _runs[state] = Run(id_, time.strftime("%Y-%m-%dT%H:%M:%SZ", began))
+    return _runs[state]
+
+
+_runs: WeakKeyDictionary[State, Run] = WeakKeyDictionary()

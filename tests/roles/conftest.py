@@ -1,0 +1,18 @@
+"""What the tests of a run's lock start from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.roles.holding import Hosts
+
+
+@pytest.fixture
+def hosts(tmp_path: Path) -> Iterator[Hosts]:
+    """No host is held."""
+    made = Hosts(tmp_path)
+    yield made
+    made.end()

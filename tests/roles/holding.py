@@ -1,0 +1,69 @@
+"""Hosts that do not exist, held by shells that do: what the tests of a run's lock share."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from gevent.subprocess import PIPE, Popen
+
+from roles import hold, lock
+
+THEIRS = json.dumps({"run": "20261122-101502-3f9c", "who": "ada@desk", "since": "2026-11-22T10:15:02Z", "plan": "77aa"})
+
+
+class Hosts:
+    """A folder as the /run of each host, and the shells that hold them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.shells = folder, list[Any]()
+
+    def file(self, name: str) -> Path:
+        """The lock of one host."""
+        return self.folder / name
+
+    def here(self, command: str, name: str) -> str:
+        """A command for a host, as it is run in the folder."""
+        return command.replace(hold.FILE, str(self.file(name))).replace("flock -w 5", "flock -w 0.2")
+
+    def begun(self, command: str, name: str) -> tuple[Any, Any, Any]:
+        """The streams of a command that was begun on a host."""
+        shell = Popen(
+            self.here(command, name), shell=True, stdin=PIPE, stdout=PIPE, stderr=PIPE, start_new_session=True
+        )
+        self.shells.append(shell)
+        return shell.stdin, shell.stdout, shell.stderr
+
+    def held(self, name: str, told: str = THEIRS, script: str = hold.HOLDING, again: str = "") -> tuple[Any, str]:
+        """The shell of another run on a host, and what it answered."""
+        words = ["bash", "-c", self.here(script, name), str(self.file(name)), told, again]
+        shell = Popen(words, stdin=PIPE, stdout=PIPE, start_new_session=True)
+        self.shells.append(shell)
+        return shell, shell.stdout.readline().decode().strip()
+
+    def die(self) -> None:
+        """Every shell is killed, with what it started."""
+        for shell in self.shells:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(shell.pid, signal.SIGKILL)
+            shell.wait()
+
+    def end(self) -> None:
+        """Nothing is left of them."""
+        self.die()
+        for stream in (stream for shell in self.shells for stream in (shell.stdin, shell.stdout, shell.stderr)):
+            with contextlib.suppress(AttributeError, OSError):
+                stream.close()
+
+    def holder(self, name: str) -> lock.Holder | None:
+        """Who holds a host, as preparing a run asks it."""
+        fact: Any = lock.HolderNow()
+        asked = subprocess.run(
+            ["sh", "-c", self.here(fact.command(), name)], capture_output=True, text=True, check=True
+        )
+        return fact.process(asked.stdout.splitlines()) if asked.stdout else fact.default()

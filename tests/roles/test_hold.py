@@ -1,0 +1,57 @@
+"""The shell that holds a host for a run: it ends with the run's connection, or after its silence."""
+
+from __future__ import annotations
+
+from gevent.subprocess import PIPE, Popen
+
+from roles import hold
+from tests.roles.holding import THEIRS, Hosts
+
+
+def test_a_free_host_has_no_holder_though_one_left_its_name(hosts: Hosts) -> None:
+    hosts.file("one").write_text(THEIRS)
+    assert hosts.holder("one") is None
+
+
+def test_a_held_host_names_its_holder(hosts: Hosts) -> None:
+    hosts.held("one")
+    assert str(hosts.holder("one")) == "ada@desk since 2026-11-22T10:15:02Z, plan 77aa"
+
+
+def test_a_run_whose_connection_ended_leaves_nothing_behind(hosts: Hosts) -> None:
+    shell, _ = hosts.held("one")
+    shell.stdin.close()
+    assert (shell.wait(), hosts.file("one").exists(), hosts.held("one")[1]) == (0, False, "mine")
+
+
+SHORT = hold.HOLDING.replace(f"-t {hold.SILENT_SECONDS}", "-t 0.1")
+
+
+def test_a_run_that_is_silent_loses_the_host(hosts: Hosts) -> None:
+    assert SHORT != hold.HOLDING
+    shell, _ = hosts.held("one", script=SHORT)
+    assert (shell.wait(), hosts.held("one", "the next run")[1]) == (0, "mine")
+
+
+def test_a_run_that_wakes_up_goes_on_where_nobody_came(hosts: Hosts) -> None:
+    hosts.held("one", script=SHORT)[0].wait()
+    assert hosts.held("one", again="again")[1] == "mine"
+
+
+def test_a_run_that_wakes_up_is_told_that_another_came_and_went(hosts: Hosts) -> None:
+    hosts.held("one", script=SHORT)[0].wait()
+    other, _ = hosts.held("one", "the next run")
+    assert hosts.held("one", again="again")[1] == "held the next run"
+    other.stdin.close()
+    other.wait()
+    assert hosts.held("one", again="again")[1] == "gone"
+
+
+def test_two_runs_at_the_same_moment_never_both_hold_a_host(hosts: Hosts) -> None:
+    """One of them waits on a file that the other removes as it ends."""
+    first, _ = hosts.held("one")
+    words = ["bash", "-c", hold.HOLDING, str(hosts.file("one")), "waits", ""]
+    hosts.shells.append(waiting := Popen(words, stdin=PIPE, stdout=PIPE, start_new_session=True))
+    first.stdin.close()
+    assert waiting.stdout.readline() == b"mine\n"
+    assert hosts.held("one")[1] == "held waits"

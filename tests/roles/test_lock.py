@@ -1,0 +1,222 @@
+"""The lock of a run: who comes second is refused before his first change, and what died lets go by itself.
+
+The shell that holds a host is real; only where it runs, and what pyinfra asks the hosts, is scripted.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import gevent
+import pytest
+from pyinfra import host, state
+from pyinfra.operations import python, server
+
+from roles import boots, hold, lock
+from tests.roles.fake import Ran, run
+from tests.roles.holding import THEIRS, Hosts
+
+ROOT = Path(__file__).parents[2]
+
+
+def story(hosts: Hosts, meanwhile: Callable[[], None] = lambda: None) -> Callable[[], None]:
+    """A verb in small: the lock, something that happens, a change."""
+
+    def verb() -> None:
+        name = host.name.removeprefix("@fake/")
+
+        class Client:
+            def exec_command(self, command: str) -> tuple[Any, Any, Any]:
+                return hosts.begun(command, name)
+
+            def get_transport(self) -> Any:
+                return None
+
+        host.connector.client = Client()
+        lock.take("5151")
+        if name == "two":
+            python.call(meanwhile, name="Meanwhile")
+        server.shell("change", name="Change")
+
+    return verb
+
+
+def changes(ran: Ran) -> list[str]:
+    """The hosts that were changed."""
+    return [step.host for step in ran.steps if step.name == "Change" and step.commands and not step.failed]
+
+
+def late() -> None:
+    """No host has answered for long."""
+    for each in lock._holds.values():
+        each._answered = -hold.FRESH_SECONDS
+
+
+def test_a_run_holds_all_its_hosts_and_says_who_it_is(hosts: Hosts) -> None:
+    seen: list[Any] = []
+    ran = run(story(hosts, lambda: seen.extend(map(hosts.holder, ("one", "two")))), hosts=("one", "two"))
+    assert (changes(ran), len(seen)) == (["one", "two"], 2)
+    assert seen[0] == seen[1] and seen[0].plan == "5151" and "@" in seen[0].who and seen[0].since.endswith("Z")
+
+
+def test_taking_it_is_no_change_and_costs_one_command(hosts: Hosts) -> None:
+    ran = run(story(hosts), hosts=("one",), detect_changes=False)
+    assert [name for name in ran.changed if name.startswith("Lock")] == []
+    assert (len(hosts.shells), [heard.command for heard in ran.shell["one"]]) == (1, ["change"])
+
+
+def test_who_comes_second_is_refused_before_his_first_change_on_any_host(hosts: Hosts) -> None:
+    hosts.held("two")
+    hosts.held("three")
+    ran = run(story(hosts), hosts=("one", "two", "three"))
+    assert (changes(ran), ran.failed_hosts) == ([], ("one", "three", "two"))
+    report = "\n".join(ran.told)
+    assert report.count("another run is at work on 2 of 3 hosts") == 1, "one report, not one per host"
+    assert (
+        "  who    ada@desk\n"
+        "  since  2026-11-22T10:15:02Z\n"
+        "  run    20261122-101502-3f9c, plan 77aa\n"
+        "  hosts  @fake/three, @fake/two\n"
+        "  try    run again once it has ended; one that died or was cut off holds two minutes at most\n"
+        "  state  before the first change; every host serves what it served"
+    ) in report
+
+
+def test_two_other_runs_stand_in_one_report() -> None:
+    said = str(lock.taken({"a": lock.Holder("1"), "b": lock.Holder("2")}, 2))
+    assert (said.count("at work on 1 of 2 hosts"), "2 problems" in said) == (2, True)
+
+
+def test_a_dry_run_is_not_refused_and_notes_the_holder(hosts: Hosts) -> None:
+    hosts.held("one")
+    answers = {"flock -ns": f"held\n{THEIRS}"}
+    ran = run(story(hosts), hosts=("one",), answers=answers, dry=True)
+    assert (ran.stopped, ran.failed_hosts, len(hosts.shells)) == ("", (), 1)
+    assert "held by ada@desk since 2026-11-22T10:15:02Z, plan 77aa" in str(ran.told)
+
+
+def test_a_run_that_lost_the_host_to_another_stops_there(hosts: Hosts) -> None:
+    def away() -> None:
+        hosts.die()
+        hosts.held("one")
+        late()
+
+    ran = run(story(hosts, away), hosts=("one", "two"))
+    assert (changes(ran), ran.failed_hosts) == (["two"], ("one",))
+    assert "another run came while this one was away" in str(ran.told) and "ada@desk" in str(ran.told)
+
+
+def test_a_run_whose_shell_died_takes_the_host_again_and_goes_on(hosts: Hosts) -> None:
+    def killed() -> None:
+        hosts.die()
+        late()
+
+    ran = run(story(hosts, killed), hosts=("one", "two"))
+    assert (changes(ran), ran.failed_hosts) == (["one", "two"], ())
+    assert hosts.holder("one") is not None
+
+
+def test_a_slow_control_machine_asks_before_it_goes_on(hosts: Hosts) -> None:
+    """It computed for longer than an answer lasts; the host heard of it in time all the same."""
+    ran = run(story(hosts, late), hosts=("one", "two"))
+    assert (changes(ran), ran.failed_hosts, len(hosts.shells)) == (["one", "two"], (), 2)
+
+
+def test_the_host_is_told_again_and_again(hosts: Hosts, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hold, "RENEW_SECONDS", 0)
+    said: list[int] = []
+    say = hold.Line.say
+
+    def counted(line: hold.Line) -> None:
+        said.append(1)
+        say(line)
+
+    monkeypatch.setattr(hold.Line, "say", counted)
+
+    def enough() -> None:
+        while len(said) < 6:
+            gevent.sleep(0)
+
+    assert run(story(hosts, enough), hosts=("one", "two")).failed_hosts == ()
+
+
+def test_after_its_reboot_a_host_is_held_again_by_the_same_run(hosts: Hosts, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(boots.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr(boots, "_boot_id", lambda host: "after")
+    came: list[Any] = []
+
+    def reboot() -> None:
+        two = state.inventory.get_host("@fake/two")
+        before = hosts.holder("two")
+        came.append(boots.wait_for_boot(state, two, "before", 10))
+        came.append(hosts.holder("two") == before is not None)
+
+    assert (run(story(hosts, reboot), hosts=("one", "two")).failed_hosts, came) == ((), [True, True])
+
+
+def test_a_reboot_in_which_another_run_came_ends_this_one_there(hosts: Hosts, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(boots.time, "sleep", lambda seconds: None)
+    came: list[Any] = []
+
+    def boot_id(host: Any) -> str:
+        hosts.held("two")
+        return "after"
+
+    monkeypatch.setattr(boots, "_boot_id", boot_id)
+
+    def reboot() -> None:
+        came.append(boots.wait_for_boot(state, state.inventory.get_host("@fake/two"), "before", 10))
+
+    ran = run(story(hosts, reboot), hosts=("one", "two"))
+    assert came == [False] and "ada@desk" in str(ran.told)
+
+
+def test_a_host_that_opens_no_second_session_is_not_changed(hosts: Hosts) -> None:
+    def verb() -> None:
+        class Client:
+            def exec_command(self, command: str) -> None:
+                raise hold.SSHException("Administratively prohibited")
+
+        host.connector.client = Client()
+        lock.take("5151")
+        server.shell("change", name="Change")
+
+    ran = run(verb, hosts=("one",))
+    assert (changes(ran), "MaxSessions" in str(ran.told)) == ([], True)
+
+
+VERB = """
+import sys
+sys.path.insert(0, {root!r})
+import roles.hold, roles.lock
+from pyinfra.operations import server
+roles.hold.FILE = roles.lock.FILE = {file!r}
+roles.hold.HOLDING = roles.hold.HOLDING.replace("-w 5", "-w 2")
+roles.lock.take("5151")
+server.shell("echo at work; cat {work}", name="Work")
+"""
+
+
+def test_a_control_process_that_is_killed_lets_go_at_once(tmp_path: Path) -> None:
+    """pyinfra itself, on this machine."""
+    verb, work = tmp_path / "verb.py", tmp_path / "work"
+    verb.write_text(VERB.format(root=str(ROOT), file=str(tmp_path / "lock"), work=work))
+    words = [sys.executable, "-m", "pyinfra", "@local", str(verb), "-y", "-vvv"]
+    os.mkfifo(work)
+    waits = os.open(work, os.O_RDWR)  # what `cat` waits for
+    first = subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    assert first.stdout is not None and any("at work" in line for line in first.stdout)
+    second = subprocess.run(words, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    first.kill()
+    first.communicate()
+    os.close(waits)
+    work.unlink()
+    work.touch()
+    third = subprocess.run(words, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    assert (second.returncode, third.returncode) == (1, 0), second.stdout + third.stdout
+    assert "another run is at work on 1 of 1 hosts" in second.stdout and "at work\n" not in second.stdout
