@@ -25,6 +25,7 @@ PROGRAMS = {
     "publish": "host.publish",
     "pull": "host.pull",
     "swap": "host.swap",
+    "tell": "host.tell",
     "undo": "host.undo",
     "watch": "host.watch",
 }

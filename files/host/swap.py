@@ -66,11 +66,13 @@ def swap(server: Server) -> int:
     # A release that served and is down stays what the next boot starts, where there is no other one to put back.
     fallback = before if before != target else server.release("previous") or before
     aside = server.in_its_way(target, wanted.get("instead_of", []))
+    answers_before = server.answers(before)  # the start of another release takes its proof away
     entry = {"when": history.now(), "who": wanted["who"], "server": server.name, "plan": wanted["plan"], "from": before}
     entry |= {"release": target, "image": server.image_of(target), "asked": wanted.get("asked", "")}
     try:
         bring(server, target, before, fallback, aside)
         result, reason, again = "serves", "", list[str]()
+        entry |= {"answers": server.answers(target), "answers_before": answers_before}
         settle(server, target, before, aside, wanted["keep"])
     except DoesNotServe as problem:
         reason = str(problem)

@@ -16,6 +16,7 @@ class FakeHost:
 
     def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.root, self.good, self.units, self.calls = root, set[str](), dict[str, str](), list[str]()
+        self.answers: dict[str, dict[str, float]] = {}
         (root / "releases").mkdir()
         for name in ("main", "old", "aux"):
             (root / "servers" / name).mkdir(parents=True)
@@ -31,8 +32,14 @@ class FakeHost:
             if arguments[0] == "start":
                 current = self.link("current", unit.removeprefix("triton@").removesuffix(".service"))
                 self.units[unit] = "active" if current in self.good else "failed"
+                if current in self.answers:
+                    (self.root / "servers/main/proof.json").write_text(json.dumps(self.proof(current)))
             if arguments[0] == "stop":
                 self.units[unit] = "inactive"
+
+    def proof(self, release: str) -> dict[str, Any]:
+        """What `prove` leaves of a release that serves."""
+        return {"ok": True, "reason": "", "release": release, "answers": self.answers[release]}
 
     def show(self, unit: str, *properties: str) -> dict[str, str]:
         return dict.fromkeys(properties, "") | {"ActiveState": self.units[unit], "NRestarts": "0", "Job": "0"}

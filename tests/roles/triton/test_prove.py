@@ -31,6 +31,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(places, "ROOT", tmp_path)
     monkeypatch.setattr(places, "RUNTIME", tmp_path / "run")
     monkeypatch.setattr(prove.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr(prove, "ANSWERS", 0)  # what is measured once all serve has tests of its own
     (tmp_path / "servers/main/current").mkdir(parents=True)
     (tmp_path / "run/triton-main").mkdir(parents=True)
     (tmp_path / "run/triton-main/key").write_text("k3y\n")
@@ -252,3 +253,21 @@ def test_what_has_answered_serves_although_the_disk_is_full(place: Path, capsys:
     with pytest.raises(IsADirectoryError):
         call(place, RIGHT)
     assert "proof.json was not written" in capsys.readouterr().err
+
+
+def test_the_fastest_answer_of_each_model_is_written_down(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A swap compares it with the release before."""
+    monkeypatch.setattr(prove, "ANSWERS", 3)
+    asked = [each.path for each in call(place, RIGHT)[2].asked]
+    proof = json.loads((place / "proof.json").read_text())
+    assert (sorted(proof["answers"]), asked.count("/v2/models/rank/infer")) == (["chat", "embed", "rank"], 4)
+
+
+def test_a_model_that_answered_once_serves_whatever_becomes_of_the_measured_answers(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Clients may have come, and filled its queue."""
+    monkeypatch.setattr(prove, "ANSWERS", 3)
+    answers = iter([RIGHT["/v2/models/embed/infer"], *[(503, {}, b'{"error": "Exceeds maximum queue size"}')] * 9])
+    status, _, _ = call(place, RIGHT, {"/v2/models/embed/infer": lambda: next(answers)})
+    assert (status, sorted(json.loads((place / "proof.json").read_text())["answers"])) == (0, ["chat", "rank"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -196,3 +197,13 @@ def test_the_verdict_says_whose_question_it_answers(machine: FakeHost, release: 
     machine.ask("two")
     machine.ask(release)
     assert (machine.verdict["asked"], machine.verdict["release"]) == (f"for {release}", brought)
+
+
+def test_the_verdict_compares_how_fast_each_model_answers_with_the_release_before(machine: FakeHost) -> None:
+    """By what each release wrote when it proved itself; one of an older version wrote nothing."""
+    machine.ask("one")
+    assert (machine.verdict["answers"], machine.verdict["answers_before"]) == ({}, {})
+    machine.answers = {"one": {"rank": 0.2}, "two": {"rank": 0.5}}
+    (machine.root / "servers/main/proof.json").write_text(json.dumps(machine.proof("one")))
+    machine.ask("two")
+    assert (machine.verdict["answers"], machine.verdict["answers_before"]) == ({"rank": 0.5}, {"rank": 0.2})

@@ -1,0 +1,72 @@
+"""Tells how servers of this host stand: what each serves, since which start, and if its models answer.
+
+    host tell SERVER…          what each serves; asks no model anything
+    host tell --ask SERVER…    and asks every model its question, as `prove` asks it
+
+Prints one line of JSON for each server: {"server", "release", "active", "invocation", "swap": the last verdict,
+"problem": what is wrong with its answers, else empty}. Changes nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+from typing import Any
+
+from host import prove, systemd
+from host.server import Server
+from host.watch import Asker, answered
+
+ANSWER_SECONDS = 50
+
+
+def main(arguments: list[str]) -> int:
+    """0: told; 64 where no server is named."""
+    asks = arguments[:1] == ["--ask"]
+    names = arguments[int(asks) :]
+    if not names:
+        print("no server is named: host tell [--ask] SERVER…", file=sys.stderr)
+        return 64
+    for name in names:
+        print(json.dumps(stand(Server(name), asks)), flush=True)
+    return 0
+
+
+def stand(server: Server, asks: bool) -> dict[str, Any]:
+    """How one server stands; one that this host never had serves nothing."""
+    unit = systemd.show(server.unit, "ActiveState", "InvocationID")
+    told: dict[str, Any] = {"server": server.name, "release": server.release("current")}
+    told |= {"active": unit["ActiveState"], "invocation": unit["InvocationID"]}
+    told |= {"swap": verdict(server), "problem": ""}
+    if asks and told["active"] == "active":
+        told["problem"] = problem(server)
+    return told
+
+
+def verdict(server: Server) -> dict[str, Any]:
+    """How the last swap ended; empty where there was none."""
+    with contextlib.suppress(OSError, ValueError):
+        return dict(json.loads((server.place / "verdict.json").read_text()))
+    return {}
+
+
+def problem(server: Server) -> str:
+    """What is wrong with the first model that does not answer as it should; empty where all do."""
+    served = json.loads((server.place / "current" / "server.json").read_text())
+    asker = Asker(served, server.name, ANSWER_SECONDS)
+    for model in served["models"]:
+        before = answered(asker, model)
+        try:
+            prove.QUESTIONS[model["kind"]](asker, model)
+        except prove.NoRoom:
+            continue  # who has clients serves
+        except prove.NotServing as wrong:
+            return str(wrong)
+        except OSError as silence:
+            after = answered(asker, model)
+            if before is None or after is None or after <= before:
+                return f"{model['name']} does not answer ({silence})"
+        except (ValueError, KeyError, TypeError) as unread:
+            return f"{model['name']} answers what nobody can read ({type(unread).__name__})"
+    return ""
