@@ -7,7 +7,7 @@ stream that the host's drain had given all of its time before it ended.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,37 +30,48 @@ class Outcome(NamedTuple):
     reason: str = ""
 
 
-def summary(outcomes: Sequence[Outcome], begins: float, ends: float) -> dict[str, Any]:
-    """Counts and latencies in milliseconds; the change lasted from `begins` to `ends`, by the same clock as `due`.
+Phases = dict[str, list[Outcome]]
+
+
+def figures(phases: Phases) -> dict[str, Any]:
+    """Counts and latencies in milliseconds.
 
     `p50_…` and `p99_…` are of the right answers of all ways, of a stream to its first piece; None where there is none.
     """
-    phases = by_phase(outcomes, begins, ends)
-    lost = [outcome for outcome in outcomes if outcome.verdict == LOST]
+    outcomes = [outcome for members in phases.values() for outcome in members]
+    verdicts = Counter(outcome.verdict for outcome in outcomes)
     found: dict[str, Any] = {
         "sent": len(outcomes),
-        "lost": len(lost),
-        "cut": sum(outcome.verdict == CUT for outcome in outcomes),
+        "lost": verdicts[LOST],
+        "cut": verdicts[CUT],
         "ways": dict(sorted(Counter(outcome.way for outcome in outcomes).items())),
         "sent_by_phase": {phase: len(members) for phase, members in phases.items()},
     }
     for percent in (50, 99):
         found |= {f"p{percent}_{phase}": percentile_ms(members, percent) for phase, members in phases.items()}
-    found["load_late_ms"] = round(max((outcome.sent for outcome in outcomes), default=0.0) * 1000, 1)
-    found["reasons"] = dict(Counter(f"{outcome.way}: {outcome.reason}" for outcome in lost).most_common())
-    found["losses"] = [
-        {"at": round(outcome.due - begins, 2), "way": outcome.way, "reason": outcome.reason}
-        for outcome in sorted(lost)[:LISTED]
-    ]
-    return found
+    return found | {"load_late_ms": round(max((outcome.sent for outcome in outcomes), default=0.0) * 1000, 1)}
 
 
-def by_phase(outcomes: Sequence[Outcome], begins: float, ends: float) -> Mapping[str, list[Outcome]]:
-    """The outcomes of each phase, by the moment at which a request was due."""
-    phases: dict[str, list[Outcome]] = {phase: [] for phase in PHASES}
+def losses(outcomes: Sequence[Outcome], begins: float) -> dict[str, Any]:
+    """The reasons for lost requests with their counts, and the first LISTED of them, seconds after `begins`."""
+    lost = sorted(outcome for outcome in outcomes if outcome.verdict == LOST)
+    listed = [{"at": round(each.due - begins, 2), "way": each.way, "reason": each.reason} for each in lost[:LISTED]]
+    reasons = Counter(f"{outcome.way}: {outcome.reason}" for outcome in lost)
+    return {"reasons": dict(reasons.most_common()), "losses": listed}
+
+
+def by_phase(outcomes: Sequence[Outcome], begins: float, ends: float) -> Phases:
+    """The outcomes of each phase, by the moment at which a request was due; the change lasted from `begins` to `ends`,
+    by the clock of `due`."""
+    phases: Phases = {phase: [] for phase in PHASES}
     for outcome in outcomes:
         phases["before" if outcome.due < begins else "during" if outcome.due <= ends else "after"].append(outcome)
     return phases
+
+
+def merged(changes: Sequence[Phases]) -> Phases:
+    """The outcomes of several changes, phase by phase."""
+    return {phase: [outcome for phases in changes for outcome in phases[phase]] for phase in PHASES}
 
 
 def percentile_ms(outcomes: Sequence[Outcome], percent: float) -> float | None:

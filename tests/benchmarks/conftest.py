@@ -1,10 +1,15 @@
-"""Small checkpoints that several tests read; none of them writes to these."""
+"""Small checkpoints that several tests read; none of them writes to these. Sockets and threads stay the test run's own:
+pyinfra's command line replaces them when it is imported."""
 
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
 from benchmarks import checkpoints
+
+with mock.patch("gevent.monkey.patch_all"):
+    import pyinfra_cli  # noqa: F401  (only its inventory loader is used, which needs none of that)
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,7 @@ from collections import Counter
 import pytest
 
 from benchmarks.open_loop import TEXTS, Asking, Load, is_cut, running
-from benchmarks.outcomes import LOST, RIGHT, Outcome, summary
+from benchmarks.outcomes import LOST, RIGHT, Outcome, by_phase, figures, losses, merged
 from benchmarks.ways import Fault
 from tests.benchmarks.stand_in import BROKEN, EMBEDDER, LLM, REFUSED, SILENT, WRONG, StandIn, serving
 
@@ -35,14 +35,14 @@ def nth(model: str, number: int) -> tuple[str, int]:
     return model, FIRST_QUESTIONS[model] + number
 
 
-def losses(outcomes: list[Outcome]) -> list[str]:
+def reasons(outcomes: list[Outcome]) -> list[str]:
     return [outcome.reason for outcome in outcomes if outcome.verdict == LOST]
 
 
 def test_every_request_of_every_way_is_answered() -> None:
     with serving() as server:
         outcomes = asked(server, 60)
-    assert losses(outcomes) == [] and len(outcomes) == 60
+    assert reasons(outcomes) == [] and len(outcomes) == 60
     assert set(Counter(outcome.way for outcome in outcomes)) == {"http", "http-new", "grpc", "stream"}
 
 
@@ -62,7 +62,7 @@ def test_requests_are_sent_when_they_are_due_whatever_became_of_those_before() -
                 refill()
                 return await asking.drive(time.monotonic(), (0, 1), lambda: next(left, True), lambda _: None)
 
-        assert losses(asyncio.run(drive())) == []
+        assert reasons(asyncio.run(drive())) == []
 
 
 @pytest.mark.parametrize(("way", "connections"), [("http", 1), ("http-new", 5)])
@@ -98,14 +98,14 @@ def test_a_lost_request_says_why(way: str, what: str, reason: str) -> None:
     model = LLM if way == "stream" else EMBEDDER
     with serving({nth(model, 2): what}) as server:
         outcomes = asked(server, 4, way, tokens=3)
-    assert losses(outcomes) == [reason]
+    assert reasons(outcomes) == [reason]
 
 
 @pytest.mark.parametrize("way", ["http", "grpc", "stream"])
 def test_a_request_nobody_answers_is_lost_once_patience_ends(way: str) -> None:
     with serving({nth(LLM if way == "stream" else EMBEDDER, 1): SILENT}) as server:
         outcomes = asked(server, 3, way, patience_seconds=0.1)
-    assert losses(outcomes) == ["no answer in 0.1 s"]
+    assert reasons(outcomes) == ["no answer in 0.1 s"]
 
 
 @pytest.mark.parametrize(
@@ -147,11 +147,19 @@ def outcome(due: float, seconds: float, verdict: str = RIGHT, way: str = "grpc",
 def test_outcomes_are_summed_up_by_phase() -> None:
     before, during = [outcome(9.0, 0.010)] * 3, [outcome(10.0, 0.010), outcome(20.0, 0.030)]
     lost = outcome(12.5, 30.0, LOST, "http", "404: unknown model")
-    assert summary([*before, *during, lost], begins=10.0, ends=20.0) == {
+    outcomes = [*before, *during, lost]
+    assert figures(by_phase(outcomes, begins=10.0, ends=20.0)) == {
         "sent": 6, "lost": 1, "cut": 0, "ways": {"grpc": 5, "http": 1},
         "sent_by_phase": {"before": 3, "during": 3, "after": 0},
         "p50_before": 10.0, "p50_during": 20.0, "p50_after": None,
-        "p99_before": 10.0, "p99_during": 29.8, "p99_after": None,
-        "load_late_ms": 2.0, "reasons": {"http: 404: unknown model": 1},
-        "losses": [{"at": 2.5, "way": "http", "reason": "404: unknown model"}],
+        "p99_before": 10.0, "p99_during": 29.8, "p99_after": None, "load_late_ms": 2.0,
     }  # fmt: skip
+    assert losses(outcomes, begins=10.0) == {
+        "reasons": {"http: 404: unknown model": 1},
+        "losses": [{"at": 2.5, "way": "http", "reason": "404: unknown model"}],
+    }
+
+
+def test_changes_are_summed_up_together() -> None:
+    changes = [by_phase([outcome(due, 0.010)], begins=5.0, ends=6.0) for due in (4.0, 7.0)]
+    assert figures(merged(changes))["sent_by_phase"] == {"before": 1, "during": 0, "after": 1}

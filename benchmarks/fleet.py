@@ -1,0 +1,84 @@
+"""The machines of a rollout: hosts that serve, forked from one that was deployed to, and balancers without a GPU.
+
+They run in a rehearsal number of their own. The first deploy takes two minutes, so the machine it was made to is kept
+as a snapshot; forks of it have names, addresses and keys of their own, and a plain deploy makes them what they are.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from rehearsal import machines, requirements, services
+from rehearsal.hardware import NO_GPU
+from rehearsal.machine import Machine
+from rehearsal.places import REPOSITORY, Places, RehearsalRefused
+from rehearsal.pyinfra_run import Run, pyinfra
+
+NUMBER = int(os.environ.get("ENGINEHOUSE_ROLLOUT_NUMBER", "3"))
+PLACES = Places(REPOSITORY / ".rehearsal" / f"number-{NUMBER}", NUMBER)
+INVENTORY = "benchmarks/inventories/fleet.py"
+DEBIAN = "12"
+"""Of the hosts that serve."""
+
+
+@contextlib.contextmanager
+def up(hosts: int, balancers: int, debian: str, keep: bool = False) -> Iterator[tuple[list[Machine], list[Machine]]]:
+    """So many hosts serve behind so many balancers with Debian `debian`; afterwards all are gone unless kept.
+
+    Raises `RehearsalRefused` where something is missing or the deploy ends with an error.
+    """
+    if lacking := [*requirements.missing(PLACES), *requirements.missing_packages()]:
+        raise RehearsalRefused(requirements.explain(lacking))
+    os.environ["ENGINEHOUSE_REHEARSAL_NUMBER"] = str(NUMBER)
+    down()
+    try:
+        if not _snapshot().exists():
+            _keep_one_that_serves()
+        edge = machines.up(_names("e", balancers), debian, NO_GPU, PLACES) if balancers else []
+        serving = machines.up(_names("h", hosts), places=PLACES, snapshot=_snapshot().name)
+        services.services_up()
+        deploy()
+        yield serving, edge
+    finally:
+        if not keep:
+            down()
+
+
+def deploy() -> Run:
+    """The run that a person would type, gone well; what it said is added to `operator.log`."""
+    run = pyinfra(INVENTORY, "deploy.py", "-y", tell=False)
+    chosen = [f"{name}={value}" for name, value in sorted(os.environ.items()) if name.startswith("ROLLOUT_")]
+    with (PLACES.root / "operator.log").open("a") as log:
+        log.write(f"$ {' '.join(chosen)} pyinfra {INVENTORY} deploy.py -y\n{run.output}exit {run.code}\n\n")
+    if run.code:
+        raise RehearsalRefused(f"the deploy ended with {run.code}\n{run.output[-4000:]}")
+    return run
+
+
+def down(forget: bool = False) -> None:
+    """No machine and no service of the fleet is left; with `forget` not even the snapshot."""
+    machines.down(PLACES)
+    services.services_down()
+    if forget:
+        shutil.rmtree(_snapshot(), ignore_errors=True)
+
+
+def _keep_one_that_serves() -> None:
+    (one,) = machines.up(["h1"], DEBIAN, places=PLACES)
+    services.services_up()
+    deploy()
+    one.stop()
+    machines.snapshot(one, _snapshot().name)
+    machines.down(PLACES)
+
+
+def _names(letter: str, count: int) -> list[str]:
+    return [f"{letter}{number}" for number in range(1, count + 1)]
+
+
+def _snapshot() -> Path:
+    return PLACES.snapshots / f"fleet-{DEBIAN}"

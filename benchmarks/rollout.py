@@ -1,0 +1,181 @@
+"""What clients notice of a rollout: a load on a fleet of rehearsal machines while `pyinfra … deploy.py -y` changes it.
+
+    python -m benchmarks.rollout                              six hosts, a balancer, three changes one after the other
+    python -m benchmarks.rollout --change driver --debian 13  one change, behind HAProxy of Debian 13
+    python -m benchmarks.rollout --held                       one host: its requests wait at the balancer
+    python -m benchmarks.rollout --balancers 0 --hosts 1      no balancer: what a swap costs clients who ask the host
+
+Real HAProxy, sshd, systemd, Docker and Triton; GPU and LLM are stand-ins, so latencies say nothing about an H100. No
+peer drains hosts, so the figures stand beside those of the same load without a change. Prints one JSON line last; exits
+1 when a request was lost or fewer hosts were in than promised.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from benchmarks import fleet, in_rotation
+from benchmarks.in_rotation import Rotation
+from benchmarks.open_loop import Load, Running, running
+from benchmarks.outcomes import Outcome, by_phase, figures, losses, merged, percentile_ms
+from benchmarks.ways import Place
+from rehearsal.machine import Machine
+from rehearsal.places import RehearsalRefused
+
+CHANGES = ("release", "driver", "daemon")
+HOLD_SECONDS = 110
+PATIENCE_SECONDS = 150
+FIRST_PORT, PORTS_APART = 9000, 10
+METRICS_PORT = 8405
+DRAIN_SECONDS = 8.0
+EMBEDDER, LLM = "minilm", "gpt-oss-tiny"
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """0 when nothing was lost and no pool had fewer hosts than promised."""
+    options = parsed(words)
+    choose(options)
+    try:
+        with fleet.up(options.hosts, options.balancers, options.debian, options.keep) as (serving, edge):
+            result = measure(options, serving, edge)
+    except RehearsalRefused as refused:
+        print(refused, file=sys.stderr)
+        return 1
+    print(json.dumps(result), flush=True)
+    return 1 if result["lost"] or (edge and result["least_in"] < result["promised"]) else 0
+
+
+def parsed(words: Sequence[str] | None = None) -> argparse.Namespace:
+    """The command line, with what follows from `--held`."""
+    made = argparse.ArgumentParser(prog="python -m benchmarks.rollout", description=__doc__.splitlines()[0])
+    made.add_argument("--change", action="append", choices=CHANGES, help="again for more; default all three, in order")
+    made.add_argument("--hosts", type=int, default=6)
+    made.add_argument("--pools", type=int, default=1, help="the hosts are shared among them evenly")
+    made.add_argument("--out", type=int, default=2, help="hosts of a pool that may be out at once [2]")
+    made.add_argument("--balancers", type=int, default=1)
+    made.add_argument("--debian", choices=("12", "13"), default="12", help="of the balancers")
+    made.add_argument("--rate", type=float, default=50.0, help="requests a second, to all pools together")
+    made.add_argument("--requests", type=int, default=21_000, help="at least, over all changes together")
+    made.add_argument(
+        "--quiet", type=float, default=20.0, help="seconds of load before and after each change, at least"
+    )
+    made.add_argument("--long-percent", type=float, default=5.0, help="of the streams, longer than a drain lasts")
+    made.add_argument("--held", action="store_true", help=f"one host; requests wait up to {HOLD_SECONDS} s for it")
+    made.add_argument("--keep", action="store_true", help="leave the machines running at the end")
+    options = made.parse_args(words)
+    options.change = options.change or list(CHANGES)
+    if options.held:
+        options.hosts = options.pools = options.out = 1
+    return options
+
+
+def choose(options: argparse.Namespace, changes: Sequence[str] = ()) -> None:
+    """The inventory declares the fleet of these options, with these changes made."""
+    os.environ |= {
+        "ROLLOUT_POOLS": str(options.pools),
+        "ROLLOUT_OUT": str(options.out),
+        "ROLLOUT_HOLD_SECONDS": str(HOLD_SECONDS if options.held else 0),
+        "ROLLOUT_CHANGES": ",".join(changes),
+    }
+
+
+def measure(options: argparse.Namespace, serving: Sequence[Machine], edge: Sequence[Machine]) -> dict[str, Any]:
+    """Figures of the load without a change, of each change, and of all changes together."""
+    places = targets(options, serving, edge)
+    pools = [f"pool{number}" for number in range(options.pools)]
+    exporters = [f"http://{one.address}:{METRICS_PORT}/metrics" for one in edge]
+    say(f"{len(places)} loads of {options.rate / len(places):g} requests a second; first without a change")
+    with in_rotation.watched(exporters, pools) as still:
+        quiet, _, _ = loaded(options, places, lambda: None, 0)
+    unchanged = losses(quiet, 0.0) | {f"p{percent}": percentile_ms(quiet, percent) for percent in (50, 99)}
+    changed, phases = dict[str, Any](), list[Any]()
+    for number, change in enumerate(options.change, start=1):
+        choose(options, options.change[:number])
+        say(f"change: {change}")
+        with in_rotation.watched(exporters, pools) as rotation:
+            outcomes, begins, ends = loaded(options, places, fleet.deploy, options.requests // len(options.change))
+        phases.append(by_phase(outcomes, begins, ends))
+        changed[change] = figures(phases[-1]) | losses(outcomes, begins) | seen(rotation)
+        changed[change]["seconds"] = round(ends - begins, 1)
+        say(json.dumps(changed[change]))
+    promised = len(serving) // options.pools - options.out
+    least = [each["least_in"] for each in changed.values()] if edge else [None]
+    return figures(merged(phases)) | {
+        "least_in": min(least) if edge else None,
+        "promised": promised if edge else None,
+        "hosts": len(serving),
+        "pools": options.pools,
+        "balancers": [f"debian-{one.debian}" for one in edge],
+        "rate": options.rate,
+        "held": options.held,
+        "changes": changed,
+        "without_a_change": {"sent": len(quiet)} | unchanged | seen(still),
+    }
+
+
+def seen(rotation: Rotation) -> dict[str, Any]:
+    """What the exporters said of the hosts; None where there is no balancer."""
+    least = min(rotation.least.values()) if rotation.least else None
+    return {"least_in": least, "looks": rotation.looks, "looks_unanswered": rotation.silent}
+
+
+def targets(options: argparse.Namespace, serving: Sequence[Machine], edge: Sequence[Machine]) -> list[Place]:
+    """Where requests go, in equal shares: every pool's ports on every balancer, or without balancers the hosts."""
+    if not edge:
+        return [Place(f"{one.address}:8000", f"{one.address}:8001") for one in serving]
+    ports = [FIRST_PORT + PORTS_APART * number for number in range(options.pools)]
+    return [Place(f"{one.address}:{port}", f"{one.address}:{port + 1}") for one in edge for port in ports]
+
+
+def loaded(
+    options: argparse.Namespace, places: Sequence[Place], change: Callable[[], object], requests: int
+) -> tuple[list[Outcome], float, float]:
+    """Outcomes of the load around `change`, and when that began and ended; at least so many requests."""
+    with contextlib.ExitStack() as stack:
+        loads = [stack.enter_context(_load(options, place, len(places))) for place in places]
+        time.sleep(options.quiet)
+        begins = time.monotonic()
+        try:
+            change()
+        finally:
+            say(f"over after {time.monotonic() - begins:.0f} s: {so_far(loads)}")
+        ends = time.monotonic()
+        while time.monotonic() < ends + options.quiet or sum(so_far(loads).values()) < requests:
+            time.sleep(1)
+        outcomes = [outcome for load in loads for outcome in load.end(2 * PATIENCE_SECONDS)]
+    return outcomes, begins, ends
+
+
+def _load(options: argparse.Namespace, place: Place, shares: int) -> contextlib.AbstractContextManager[Running]:
+    load = Load(
+        place=place,
+        rate=options.rate / shares,
+        embedder=EMBEDDER,
+        llm=LLM,
+        long_percent=options.long_percent,
+        drain_seconds=DRAIN_SECONDS,
+        patience_seconds=PATIENCE_SECONDS,
+    )
+    return running(load)
+
+
+def so_far(loads: Sequence[Running]) -> dict[str, int]:
+    """Outcomes of all loads by now, by verdict."""
+    counts = [load.so_far() for load in loads]
+    return {verdict: sum(count[verdict] for count in counts) for verdict in counts[0]}
+
+
+def say(text: str) -> None:
+    """A line on standard error: the last line of standard output is the result's."""
+    print(text, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
