@@ -5,7 +5,9 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 
+from deploy.catalog import SYSTEMS
 from deploy.slice_traffic import (
     BalancerSlice,
     MemberSlice,
@@ -14,14 +16,14 @@ from deploy.slice_traffic import (
     TrafficServerSlice,
     TrafficSlice,
 )
-from deploy.spec import BalancerHost, Host, Route, Server
+from deploy.spec import BalancerHost, Firewall, Host, Route, Server
 
 LOOPBACK = "127.0.0.1"
 
 
 def traffic_slice(host: Host, balancers: Iterable[BalancerHost]) -> TrafficSlice:
     """What the host's traffic service answers, and whom it asks at a stop: balancers with a route to its pool."""
-    asked = [other for other in balancers if host.pool and any(r.pool == host.pool for r in other.balancer.routes)]
+    asked = balancers_of(host, balancers)
     return TrafficSlice(
         address=address_of(host),
         ready_port=host.traffic.ready_port,
@@ -54,19 +56,44 @@ def balancer_slice(balancer: BalancerHost, hosts: Iterable[Host]) -> BalancerSli
     return BalancerSlice(
         host=balancer.name,
         os=declared.os,
+        haproxy=SYSTEMS[declared.os].haproxy,
         address=declared.address,
         metrics_port=declared.metrics_port,
         certificate=declared.certificate,
         certificate_key=declared.certificate_key,
         routes=tuple(_route(route, known) for route in declared.routes),
-        firewall=balancer.firewall,
+        firewall=firewall_of_balancer(balancer, known),
     )
+
+
+def balancers_of(host: Host, balancers: Iterable[BalancerHost]) -> list[BalancerHost]:
+    """The balancers with a route to the host's pool."""
+    return [other for other in balancers if host.pool and any(r.pool == host.pool for r in other.balancer.routes)]
+
+
+def firewall_of(host: Host, balancers: Iterable[BalancerHost]) -> Firewall | None:
+    """The host's firewall with its balancers let in; one that only they pass where `protection` alone asks for it."""
+    behind = balancers_of(host, balancers)
+    is_asked = any(server.protection == "balancer" and not is_loopback(server.address) for server in host.servers)
+    if not behind or (host.firewall is None and not is_asked):
+        return host.firewall
+    declared = host.firewall or Firewall()
+    return replace(declared, allow=_joined(declared.allow, (other.balancer.address for other in behind)))
+
+
+def firewall_of_balancer(balancer: BalancerHost, hosts: Iterable[Host]) -> Firewall | None:
+    """The balancer's firewall with the exporter open to the hosts it sends to: at a stop they ask it."""
+    declared = balancer.firewall
+    if declared is None:
+        return None
+    asking = (address_of(host) for host in hosts if balancers_of(host, [balancer]))
+    return replace(declared, metrics=_joined(declared.metrics or declared.allow, asking))
 
 
 def address_of(host: Host) -> str:
     """Where other hosts reach this one: as declared, else the address of a server; loopback where nobody is to."""
     told = [host.traffic.address, host.peer_address, *(server.address for server in host.servers)]
-    return next((address for address in told if address and not _says_nothing(address)), LOOPBACK)
+    return next((address for address in told if is_reachable(address)), LOOPBACK)
 
 
 def backends(pool: str) -> tuple[str, str]:
@@ -84,7 +111,7 @@ def _route(route: Route, hosts: Iterable[Host]) -> RouteSlice:
         MemberSlice(
             name=line_name(host, server),
             server=server.name,
-            address=address_of(host) if _says_nothing(server.address) else server.address,
+            address=server.address if is_reachable(server.address) else address_of(host),
             http_port=server.http_port,
             grpc_port=server.grpc_port,
             agent_address=address_of(host),
@@ -104,13 +131,27 @@ def _route(route: Route, hosts: Iterable[Host]) -> RouteSlice:
     )
 
 
-def _says_nothing(address: str) -> bool:
-    """True for an address that no other host can connect to: unspecified, loopback, or none at all."""
+def is_reachable(address: str) -> bool:
+    """True for an address that other hosts can connect to; not for an unspecified one, loopback, or what is none."""
     try:
         told = ipaddress.ip_address(address)
     except ValueError:
+        return False
+    return not (told.is_unspecified or told.is_loopback)
+
+
+def is_loopback(address: str) -> bool:
+    """True for a loopback address, and for what is no address: that is told elsewhere."""
+    try:
+        return ipaddress.ip_address(address).is_loopback
+    except ValueError:
         return True
-    return told.is_unspecified or told.is_loopback
+
+
+def _joined(networks: tuple[str, ...], addresses: Iterable[str]) -> tuple[str, ...]:
+    """The networks and, each once, the addresses as networks of their own."""
+    alone = [str(ipaddress.ip_network(address)) for address in addresses if is_reachable(address)]
+    return tuple(dict.fromkeys([*networks, *alone]))
 
 
 def _in_url(address: str) -> str:

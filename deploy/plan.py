@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from deploy.balancing import balancer_slice, traffic_slice
+from deploy.balancing import balancer_slice, firewall_of, traffic_slice
 from deploy.catalog import GPUS, SYSTEMS
 from deploy.checks.every import judge, notices
 from deploy.checks.replay import undeclared
@@ -180,7 +180,7 @@ def host_slice(host: Host, surroundings: Surroundings, balancers: Iterable[Balan
         engine_trust=host.engine_trust,
         farm=host.farm,
         mig=host.machine.mig,
-        firewall=host.firewall,
+        firewall=firewall_of(host, balancers),
         pool=host.pool,
         traffic=traffic_slice(host, balancers),
     )

@@ -17,6 +17,7 @@ from deploy.catalog import GPU, GPUS
 from deploy.catalog.mig import PROFILES
 from deploy.fit import Fit
 from deploy.plan import Plan
+from deploy.report_balancers import balancers_report
 from deploy.report_engines import engines_report, llm_table
 from deploy.slice import ModelSlice, ServerSlice, Slice
 
@@ -34,6 +35,7 @@ def plan_report(plan: Plan) -> Group:
     """All of a plan, one part after the other."""
     return Group(
         *(part for alike in same_slices(plan.slices) for part in _host(alike, dict(plan.changes))),
+        *balancers_report(plan.balancers),
         _waves(plan),
         *(Text(f"note  {sentence}", style="yellow") for sentence in plan.warnings),
         Text(f"digest  {plan.digest}   (deploy exactly this: --data expect={plan.digest})", style="bold"),
@@ -41,10 +43,10 @@ def plan_report(plan: Plan) -> Group:
 
 
 def same_slices(slices: Iterable[Slice]) -> list[list[Slice]]:
-    """The slices in groups that differ in nothing but the host's name."""
+    """The slices in groups that differ in nothing but the host's name and address."""
     groups: dict[str, list[Slice]] = {}
     for slice_ in slices:
-        groups.setdefault(repr(replace(slice_, host="")), []).append(slice_)
+        groups.setdefault(repr(replace(slice_, host="", traffic=None)), []).append(slice_)
     return list(groups.values())
 
 

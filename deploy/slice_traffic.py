@@ -68,6 +68,8 @@ class BalancerSlice:
 
     host: str
     os: str
+    haproxy: str
+    """The branch of the OS's own package: 2.6, 2.8, 3.0."""
     address: str
     metrics_port: int
     certificate: str

@@ -1,6 +1,6 @@
 """What the plan needs besides the inventory, read once at the edge and handed in.
 
-Today's date, local checkpoints and calibration texts, and the engines that were built before.
+Today's date, local checkpoints, calibration texts and certificates, and the engines that were built before.
 """
 
 from __future__ import annotations
@@ -38,6 +38,17 @@ class EngineRecord:
 
 
 @dataclass(frozen=True, kw_only=True)
+class CertificateFile:
+    """What a PEM file's first certificate says of itself; `problem` says why it says nothing."""
+
+    problem: str = ""
+    begins: date | None = None
+    ends: date | None = None
+    public_key: str = ""
+    """sha256 of its public key (SubjectPublicKeyInfo, DER)."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Surroundings:
     """`local` has one entry for each directory an inventory names that holds safetensors files.
 
@@ -50,3 +61,5 @@ class Surroundings:
     calibrations: Mapping[str, str] = field(default_factory=dict)
     missing: tuple[str, ...] = ()
     """A sentence for each file the inventory names that is not on the control machine."""
+    certificates: Mapping[str, CertificateFile] = field(default_factory=dict)
+    """Those of balancers that are on the control machine, by the inventory's word."""

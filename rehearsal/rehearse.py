@@ -190,11 +190,11 @@ def _endpoints(inventory: str) -> Table:
     table = Table(title="endpoints", title_justify="left")
     for column in ("host", "server", "models", "HTTP", "gRPC", "metrics"):
         table.add_column(column)
-    for name in plan.hosts:
-        for server in plan.for_host(name).servers:
+    for slice_ in plan.slices:
+        for server in slice_.servers:
             ports = (server.http_port, server.grpc_port, server.metrics_port)
             addresses = [f"{server.address}:{port}" for port in ports]
-            table.add_row(name, server.name, "\n".join(model.name for model in server.models), *addresses)
+            table.add_row(slice_.host, server.name, "\n".join(model.name for model in server.models), *addresses)
     return table
 
 

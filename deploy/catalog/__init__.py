@@ -11,7 +11,7 @@ from deploy.catalog.gpus import GPU, GPUS
 from deploy.catalog.names import nearest
 from deploy.catalog.precisions import KV_FIRST_SM, PRECISIONS, STORED, PrecisionRow
 from deploy.catalog.releases import DEFAULT_RELEASE, LAST_WITH_ENGINES, OFFERED, RELEASES, Defect, ReleaseRow
-from deploy.catalog.systems import DOCKER_FLOOR, DOCKER_SOURCES, SYSTEMS, TOOLKIT_FLOOR, System
+from deploy.catalog.systems import DOCKER_FLOOR, DOCKER_SOURCES, HAPROXY_FLOOR, SYSTEMS, TOOLKIT_FLOOR, System
 
 READ_ON = "2026-11-20"
 
@@ -26,6 +26,7 @@ __all__ = [
     "ENGINE_ENDS_WITH",
     "GPU",
     "GPUS",
+    "HAPROXY_FLOOR",
     "KV_FIRST_SM",
     "LAST_WITH_ENGINES",
     "OFFERED",

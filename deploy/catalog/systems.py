@@ -2,7 +2,8 @@
 
 Sources (2026-11-20): Ubuntu and Debian package indexes for docker.io; Docker release notes for CDI (25 opt-in, 26.1
 reads spec 0.7.0); container toolkit release notes for the floor (CVE-2026-24260, fixed in 1.19.1). NVIDIA signs its
-repository of Debian 13 with another key than the older ones (read in five public recipes, 2026-11-21).
+repository of Debian 13 with another key than the older ones (read in five public recipes, 2026-11-21). HAProxy: package
+indexes of both (2026-11-22).
 """
 
 from __future__ import annotations
@@ -13,6 +14,9 @@ from typing import Literal
 TOOLKIT_FLOOR = "1.19.1"
 DOCKER_FLOOR = "26.1"
 """The first Docker that reads CDI schema 0.7.0, which the container toolkit writes since 1.19."""
+
+HAPROXY_FLOOR = "2.6"
+"""The first HAProxy whose servers that join at run time can be asked by agent-check (2.5 could, no OS has it)."""
 
 DOCKER_SOURCES = {"docker": "Docker's own repository", "distribution": "the package of the OS"}
 
@@ -34,6 +38,8 @@ class System:
     """The series it was released with; on Ubuntu that of the flavour `generic`, which newer ones are not part of."""
     distribution_docker: str
     has_cdi: bool
+    haproxy: str
+    """The branch of its own HAProxy package."""
 
 
 _ROWS = (
@@ -45,6 +51,7 @@ _ROWS = (
         kernel="5.15",
         distribution_docker="29.1.3",
         has_cdi=True,
+        haproxy="2.4",
     ),
     System(
         name="ubuntu-24.04",
@@ -54,6 +61,7 @@ _ROWS = (
         kernel="6.8",
         distribution_docker="29.1.3",
         has_cdi=True,
+        haproxy="2.8",
     ),
     System(
         name="debian-12",
@@ -63,6 +71,7 @@ _ROWS = (
         kernel="6.1",
         distribution_docker="20.10.24",
         has_cdi=False,
+        haproxy="2.6",
     ),
     System(
         name="debian-13",
@@ -74,6 +83,7 @@ _ROWS = (
         nvidia_fingerprint="02182E60104FCDC26EAE1B8597A5D4CB8793F200",
         distribution_docker="26.1.5",
         has_cdi=True,
+        haproxy="3.0",
     ),
 )
 

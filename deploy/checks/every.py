@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from deploy.checks.balancers import balancer_problems
 from deploy.checks.building import building_problems
+from deploy.checks.certificates import certificate_notice
 from deploy.checks.disk import disk_problems
 from deploy.checks.engine_hosts import engine_host_problems
 from deploy.checks.firewall import firewall_problems
@@ -38,12 +40,13 @@ def judge(fleet: Fleet, surroundings: Surroundings) -> list[Refusal]:
     if not fleet.hosts and not fleet.unread:
         refusals.append(("", no_hosts()))
     for host in fleet.hosts:
-        problems = [*host_problems(host, surroundings), *building_problems(host, fleet, surroundings)]
+        problems = [*host_problems(host, fleet, surroundings), *building_problems(host, fleet, surroundings)]
         refusals += [(host.name, problem) for problem in problems]
+    refusals += balancer_problems(fleet, surroundings)
     return together(refusals)
 
 
-def host_problems(host: Host, surroundings: Surroundings) -> Iterator[Refusal]:
+def host_problems(host: Host, fleet: Fleet, surroundings: Surroundings) -> Iterator[Refusal]:
     """Every refusal of one host that could be read."""
     yield from machine_problems(host)
     yield from pool_problems(host)
@@ -52,7 +55,7 @@ def host_problems(host: Host, surroundings: Surroundings) -> Iterator[Refusal]:
     yield from secret_problems(host)
     yield from source_problems(host)
     yield from server_problems(host)
-    yield from firewall_problems(host)
+    yield from firewall_problems(host, fleet.balancers)
     yield from tenant_problems(host)
     yield from model_problems(host, surroundings)
     yield from weights_problems(host, surroundings)
@@ -65,7 +68,8 @@ def host_problems(host: Host, surroundings: Surroundings) -> Iterator[Refusal]:
 def notices(fleet: Fleet, surroundings: Surroundings) -> Iterator[str]:
     """The sentences an operator should read although nothing is wrong, each once."""
     sentences = [sentence for host in fleet.hosts for sentence in _host_notices(host, surroundings)]
-    yield from dict.fromkeys([*sentences, *surroundings.missing])
+    ending = filter(None, (certificate_notice(balancer.balancer, surroundings) for balancer in fleet.balancers))
+    yield from dict.fromkeys([*sentences, *ending, *surroundings.missing])
 
 
 def _host_notices(host: Host, surroundings: Surroundings) -> Iterator[str]:

@@ -3,23 +3,35 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
+from deploy.balancing import balancers_of, firewall_of, is_loopback
 from deploy.errors import Refusal
 from deploy.refuse import refuse, server_at
-from deploy.spec import Firewall, Host, Server
+from deploy.spec import BalancerHost, Firewall, Host, Server
 
 CONFIRM_SECONDS = (10, 600)
 
 
-def firewall_problems(host: Host) -> Iterator[Refusal]:
+def firewall_problems(host: Host, balancers: Iterable[BalancerHost] = ()) -> Iterator[Refusal]:
     """A refusal for each mistake in a host's firewall, and for each public server that relies on a missing firewall."""
+    known = list(balancers)
+    wanted = firewall_of(host, known)
     for server in host.servers:
-        yield from _protected(server, host.firewall)
-    if host.firewall is None:
-        return
-    yield from _networks(host.firewall)
-    if not host.firewall.allow:
+        yield from _protected(server, host, wanted, is_routed=bool(balancers_of(host, known)))
+    served = {
+        getattr(server, f"{kind}_port"): f"server {server.name}"
+        for server in host.servers
+        for kind in ("http", "grpc", "metrics")
+    }
+    if host.firewall is not None and wanted is not None:
+        yield from declared_problems(wanted, served)
+
+
+def declared_problems(firewall: Firewall, served: Mapping[int, str]) -> Iterator[Refusal]:
+    """A refusal for each mistake in a firewall; `served` names what of ours answers on each port."""
+    yield from _networks(firewall)
+    if not firewall.allow:
         yield refuse(
             "firewall-allows-nobody",
             "the firewall lets nobody reach the servers",
@@ -28,8 +40,8 @@ def firewall_problems(host: Host) -> Iterator[Refusal]:
             wanted="the networks of the clients or the balancer",
             attempt='allow=("10.0.0.0/8",); a server for this host alone has address="127.0.0.1"',
         )
-    yield from _openings(host.firewall, host)
-    if host.firewall.open and host.firewall.rest == "untouched":
+    yield from _openings(firewall, served)
+    if firewall.open and firewall.rest == "untouched":
         yield refuse(
             "openings-of-an-open-host",
             "firewall.open opens nothing while the rest of the host is left alone",
@@ -39,37 +51,37 @@ def firewall_problems(host: Host) -> Iterator[Refusal]:
             attempt='Firewall(…, rest="closed")',
         )
     low, high = CONFIRM_SECONDS
-    if not low <= host.firewall.confirm_seconds <= high:
+    if not low <= firewall.confirm_seconds <= high:
         yield refuse(
             "out-of-range",
-            f"{host.firewall.confirm_seconds} seconds are no time to confirm new rules in",
+            f"{firewall.confirm_seconds} seconds are no time to confirm new rules in",
             where="firewall.confirm_seconds",
-            seen=str(host.firewall.confirm_seconds),
+            seen=str(firewall.confirm_seconds),
             wanted=f"{low} to {high}",
             attempt="confirm_seconds=30, the default",
         )
 
 
-def _protected(server: Server, firewall: Firewall | None) -> Iterator[Refusal]:
+def _protected(server: Server, host: Host, firewall: Firewall | None, is_routed: bool) -> Iterator[Refusal]:
     """A refusal where `protection` is a word and nothing behind it.
 
     A Firewall covers HTTP, gRPC and metrics of every server of its host (roles/firewall/rules.py), so being declared is
-    enough for "firewall"; "balancer" also wants the balancer's own addresses, and no whole network of clients.
+    enough for "firewall". "balancer" wants a Balancer of the inventory with a route to the host's pool, or the
+    addresses of one that somebody else runs, and no whole network of clients.
     """
-    if not server.protection or _is_loopback(server.address):
+    if not server.protection or is_loopback(server.address):
         return
-    if firewall is None:
+    if server.protection == "balancer" and not is_routed and host.firewall is None:
+        yield _no_balancer(server, host)
+    elif firewall is None:
         ports = f"{server.http_port}, {server.grpc_port} and {server.metrics_port}"
-        balancer = server.protection == "balancer"
-        example = "10.0.0.9/32" if balancer else "10.0.0.0/8"
-        whose = "the balancer's addresses" if balancer else "the networks of its clients"
         yield refuse(
             "protection-without-firewall",
             f'server {server.name}: protection="{server.protection}" is a word, and nothing closes {server.address}',
             where=server_at(server.name, "protection"),
             seen=f"{server.protection!r}, and no firewall on this host",
-            wanted=f"a Firewall of this host, which covers ports {ports}; its `allow` holds {whose}",
-            attempt=f'"firewall": Firewall(allow=("{example}",)); or address="127.0.0.1"',
+            wanted=f"a Firewall of this host, which covers ports {ports}; its `allow` holds the clients' networks",
+            attempt='"firewall": Firewall(allow=("10.0.0.0/8",)); or address="127.0.0.1"',
         )
     elif server.protection == "balancer" and (wide := [name for name in firewall.allow if _is_wide(name)]):
         yield refuse(
@@ -82,12 +94,18 @@ def _protected(server: Server, firewall: Firewall | None) -> Iterator[Refusal]:
         )
 
 
-def _is_loopback(address: str) -> bool:
-    """True for a loopback address, and for what is no address: that is told elsewhere."""
-    try:
-        return ipaddress.ip_address(address).is_loopback
-    except ValueError:
-        return True
+def _no_balancer(server: Server, host: Host) -> Refusal:
+    pool = f"no balancer has a route to pool {host.pool}" if host.pool else "this host is in no pool"
+    own = "" if host.pool else '"pool": "chat", and '
+    route = f'Route(pool="{host.pool or "chat"}", http_port=8080, grpc_port=8081)'
+    return refuse(
+        "protection-without-balancer",
+        f'server {server.name}: protection="balancer", and there is no balancer in front of it',
+        where=server_at(server.name, "protection"),
+        seen=f"{pool}, and the host has no firewall",
+        wanted="a Balancer of this inventory that routes the host's pool, or a Firewall with the addresses of yours",
+        attempt=f'{own}Balancer(…, routes=({route},)); or "firewall": Firewall(allow=("10.0.0.9/32",))',
+    )
 
 
 def _is_wide(written: str) -> bool:
@@ -143,10 +161,7 @@ def _everybody(networks: tuple[str, ...], where: str) -> Iterator[Refusal]:
             )
 
 
-def _openings(firewall: Firewall, host: Host) -> Iterator[Refusal]:
-    served = {
-        getattr(server, f"{kind}_port"): server.name for server in host.servers for kind in ("http", "grpc", "metrics")
-    }
+def _openings(firewall: Firewall, served: Mapping[int, str]) -> Iterator[Refusal]:
     for number, opening in enumerate(firewall.open):
         where = f"firewall.open[{number}].port"
         if not 1 <= opening.port <= 65535:
@@ -161,7 +176,7 @@ def _openings(firewall: Firewall, host: Host) -> Iterator[Refusal]:
         elif opening.port in served and opening.protocol == "tcp":
             yield refuse(
                 "port-of-a-server",
-                f"port {opening.port} belongs to server {served[opening.port]}, whose clients are named elsewhere",
+                f"port {opening.port} belongs to {served[opening.port]}, whose clients are named elsewhere",
                 where=where,
                 seen=str(opening.port),
                 wanted="ports of other services; SSH is always open",

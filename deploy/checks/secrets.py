@@ -16,6 +16,7 @@ KEY_LIKE = re.compile(r"(hf_|nvapi-|ghp_|sk-)\S{8,}|[A-Za-z0-9+/_-]{40,}")
 
 
 INSTEAD = {
+    "balancer": 'certificate_key=Secret.command("cat", "keys/edge.key")',
     'docker.daemon["proxies"]': "the proxy's password in /etc/systemd/system/docker.service.d/proxy.conf of the host "
     "(Environment=HTTPS_PROXY=…), readable by root only",
     "docker.daemon": "the key without it: daemon.json is readable by every user of the host",
@@ -47,10 +48,11 @@ def secret_problems(host: Host) -> Iterator[Refusal]:
     """Every secret of one host that shows the secret itself, or names nothing."""
     for where, secret in (("hub.token", host.hub.token), ("registry.key", host.registry.key)):
         if secret is not None:
-            yield from _named(where, secret)
+            yield from named_secret(where, secret, "NGC_API_KEY" if where == "registry.key" else "HF_TOKEN")
 
 
-def _named(where: str, secret: Secret) -> Iterator[Refusal]:
+def named_secret(where: str, secret: Secret, variable: str) -> Iterator[Refusal]:
+    """A refusal for a secret that shows itself, or names nothing; `variable` is the example of a name."""
     if any(KEY_LIKE.fullmatch(word) or secret_in(word) for word in secret.source):
         yield refuse(
             "literal-secret",
@@ -67,7 +69,7 @@ def _named(where: str, secret: Secret) -> Iterator[Refusal]:
             where=where,
             seen=f"Secret.{secret.kind} of {len(secret.source)} words, one of them empty or no name",
             wanted="the name of an environment variable, a vault file and key, or a command",
-            attempt='Secret.env("NGC_API_KEY")' if where == "registry.key" else 'Secret.env("HF_TOKEN")',
+            attempt=f'Secret.env("{variable}")',
         )
 
 

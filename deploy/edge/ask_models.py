@@ -76,7 +76,7 @@ def requests(plan: Plan, data: Mapping[str, Mapping[str, Any]], model: str, text
     """
     served = [
         (slice_.host, server, served_model)
-        for slice_ in map(plan.for_host, plan.hosts)
+        for slice_ in plan.slices
         for server in slice_.servers
         for served_model in server.models
     ]

@@ -14,6 +14,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from deploy.checks.rollout import no_hosts
+from deploy.edge.certificates import key_problems, with_certificates
 from deploy.edge.engine_inputs import input_problems
 from deploy.edge.engine_records import with_engines
 from deploy.edge.groups import contradictions, repeated_hosts, shape_problems
@@ -38,7 +39,7 @@ def planned(inventory: Any, host: Any, knobs: Table | None = None) -> Plan:
     real = getattr(host, "inventory", inventory)
     if real not in _plans:
         plan = _plan_of(real, knobs)
-        refuse_all(input_problems(plan.slices, Path.cwd()))
+        refuse_all([*input_problems(plan.slices, Path.cwd()), *key_problems(plan.balancers, Path.cwd())])
         _plans[real] = plan
     limited = getattr(getattr(real, "state", None), "limit_hosts", None)
     return _plans[real].only(host.name for host in limited) if isinstance(limited, list) else _plans[real]
@@ -49,7 +50,7 @@ def _plan_of(inventory: Any, knobs: Table | None) -> Plan:
     fleet, root = Fleet.of(inventory, knobs), Path.cwd()
     if hasattr(inventory, "get_group_data"):
         fleet = replace(fleet, unread=(*fleet.unread, *contradictions(inventory, is_read)))
-    around = with_engines(look_around(fleet, root), inventory, fleet, root)
+    around = with_certificates(with_engines(look_around(fleet, root), inventory, fleet, root), fleet, root)
     return make_plan(fleet, replace(around, missing=missing_files(inventory, fleet, root)))
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from deploy.fleet import Fleet
 from deploy.refuse import model_at
-from deploy.spec import LLM, Host, Secret, Server
+from deploy.spec import LLM, BalancerHost, Host, Secret, Server
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,10 @@ def missing_files(inventory: Iterable[Any], fleet: Fleet, root: Path) -> tuple[s
         for file in [*files_of(host, root), *files_of_connection(sources.get(host.name))]:
             if file.is_missing(root):
                 hosts.setdefault(file, []).append(host.name)
+    for balancer in fleet.balancers:
+        for file in [*files_of_balancer(balancer), *files_of_connection(sources.get(balancer.name))]:
+            if file.is_missing(root):
+                hosts.setdefault(file, []).append(balancer.name)
     return tuple(file.note(names) for file, names in hosts.items())
 
 
@@ -65,6 +69,15 @@ def files_of(host: Host, root: Path) -> Iterator[NamedFile]:
             yield NamedFile("the vault of a secret", secret.source[0], place)
     for server in host.servers:
         yield from _files_of_server(server)
+
+
+def files_of_balancer(balancer: BalancerHost) -> Iterator[NamedFile]:
+    """The files that a balancer's data names."""
+    declared = balancer.balancer
+    if declared.certificate:
+        yield NamedFile("the certificate of a balancer", declared.certificate, "balancer.certificate")
+    if declared.certificate_key and declared.certificate_key.kind == "vault":
+        yield NamedFile("the vault of a secret", declared.certificate_key.source[0], "balancer.certificate_key")
 
 
 def _has_public_half(key: str, root: Path) -> bool:

@@ -26,14 +26,18 @@ def described(secret: Secret) -> str:
     return f"the first line of `{' '.join(secret.source)}`"
 
 
-def read(secret: Secret, environment: Mapping[str, str] | None = None) -> str:
-    """The secret itself. Refuses, naming the source, when there is nothing there."""
+def read(secret: Secret, environment: Mapping[str, str] | None = None, is_whole: bool = False) -> str:
+    """The secret itself. Refuses, naming the source, when there is nothing there.
+
+    Of a command it is the first line; with `is_whole` everything it prints (a key in PEM).
+    """
     if secret.kind == "env":
         text = (os.environ if environment is None else environment).get(secret.source[0], "")
     elif secret.kind == "vault":
         text = _from_vault(*secret.source)
     else:
-        text = _output(secret, list(secret.source)).partition("\n")[0]
+        text = _output(secret, list(secret.source))
+        text = text if is_whole else text.partition("\n")[0]
     if not text.strip():
         raise _empty(secret)
     return text.strip()

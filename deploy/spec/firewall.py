@@ -23,8 +23,8 @@ class Firewall:
     else of the host: left alone, or closed but for `open`, ICMP and DHCP. Containers on docker0 are not outside.
     """
 
-    allow: tuple[str, ...]
-    """Networks that reach the servers' HTTP and gRPC ports."""
+    allow: tuple[str, ...] = ()
+    """Networks that reach the servers' HTTP and gRPC ports. The balancers that send to a host need not be named."""
     metrics: tuple[str, ...] = ()
     """Networks that reach the metrics ports; empty: those of `allow`."""
     ssh: tuple[str, ...] = ()

@@ -139,3 +139,5 @@ class Rollout:
     on_failure: Literal["stop", "host", "wave", "all"] = "stop"
     """What goes back to what it served when a gate stops the run: nothing, the hosts that failed there, their wave, or
     every host this run changed. A swap that fails puts back its own host whatever stands here."""
+    interrupt: bool = False
+    """Clients may be answered 503 where every host of a pool is out at once and no balancer holds their requests."""

@@ -20,8 +20,9 @@ Model = LLM | Embedder | Reranker
 class Server:
     """A Triton server: GPUs, ports, address, models. `protection` says who may reach an address that is not loopback.
 
-    Both words want a `Firewall` on the host. "firewall": clients come from the networks its `allow` names. "balancer":
-    `allow` names the balancer's own addresses and nothing else, so that no client goes around the balancer.
+    "firewall": clients come from the networks that `allow` of the host's `Firewall` names. "balancer": no client goes
+    around the balancer. The inventory's own balancers are let in without a word; of one that somebody else runs,
+    `allow` names the addresses and nothing else.
     """
 
     name: str

@@ -28,7 +28,8 @@ class Secret:
 
     @classmethod
     def command(cls, *argv: str) -> Secret:
-        """The first line this command prints on the control machine (a password manager, for example)."""
+        """What this command prints on the control machine (a password manager, for example): a key of a certificate
+        whole, of anything else the first line."""
         return cls("command", argv)
 
 

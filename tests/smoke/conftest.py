@@ -44,7 +44,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """One case per host, per server or per model, whichever the test asks for."""
     plan: Plan = metafunc.config.smoke_plan
-    slices = [plan.for_host(name) for name in plan.hosts]
+    slices = plan.slices
     if "model" in metafunc.fixturenames:
         kind = getattr(metafunc.function, "kind", None)
         cases = [

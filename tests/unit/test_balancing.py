@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import datetime
+from dataclasses import replace
 from types import SimpleNamespace
 
 from deploy.fleet import Fleet
 from deploy.plan import Plan, make_plan
-from deploy.spec import Balancer, Embedder, Firewall, Machine, Route, Server, Weights
+from deploy.spec import Balancer, Embedder, Firewall, Machine, Rollout, Route, Server, Weights
 from deploy.surroundings import Surroundings
 
 WEIGHTS = Weights.hub("sentence-transformers/all-MiniLM-L6-v2", "0" * 40)
@@ -23,7 +24,8 @@ SERVER = Server(
         ),
     ),
 )
-EDGE = Balancer(os="debian-12", address="10.0.0.5", routes=(Route(pool="chat", http_port=8080, grpc_port=8081),))
+CHAT = Route(pool="chat", http_port=8080, grpc_port=8081, hold_seconds=60)
+EDGE = Balancer(os="debian-12", address="10.0.0.5", routes=(CHAT,))
 
 
 def test_a_host_waits_for_the_lines_that_its_balancer_has() -> None:
@@ -39,20 +41,48 @@ def test_a_host_waits_for_the_lines_that_its_balancer_has() -> None:
 
 
 def test_a_host_without_a_pool_asks_no_balancer() -> None:
-    plan = planned(a=serving("10.0.0.11") | {"pool": ""}, edge={"balancer": EDGE})
-    (traffic,) = [slice_.traffic for slice_ in plan.slices]
+    alone = serving("10.0.0.11") | {"pool": "", "firewall": Firewall(allow=("10.0.0.7/32",))}
+    traffic = planned(a=alone, b=serving("10.0.0.12"), edge={"balancer": EDGE}).for_host("a").traffic
     assert traffic
     assert (traffic.balancers, [server.seen_as for server in traffic.servers]) == ((), [()])
 
 
 def test_a_balancer_changes_the_digest() -> None:
-    without = planned(a=serving("10.0.0.11"))
-    assert without.digest != planned(a=serving("10.0.0.11"), edge={"balancer": EDGE}).digest
+    host = serving("10.0.0.11") | {"firewall": Firewall(allow=("10.0.0.5/32",))}
+    assert planned(a=host).digest != planned(a=host, edge={"balancer": EDGE}).digest
 
 
 def test_a_balancer_with_servers_is_refused() -> None:
     fleet = fleet_of(edge={"balancer": EDGE, "servers": (SERVER,)})
     assert [problem.kind for _host, problem in fleet.unread] == ["balancer-with-servers"]
+
+
+def test_a_host_behind_a_balancer_lets_the_balancer_in_and_nobody_else() -> None:
+    assert planned(a=serving("10.0.0.11"), edge={"balancer": EDGE}).for_host("a").firewall == Firewall(
+        allow=("10.0.0.5/32",)
+    )
+
+
+def test_a_declared_firewall_keeps_what_it_says_and_lets_every_balancer_in() -> None:
+    declared = serving("10.0.0.11") | {"firewall": Firewall(ssh=("10.9.0.0/24",), rest="closed")}
+    other = replace(EDGE, address="10.0.0.6")
+    plan = planned(a=declared, edge_1={"balancer": EDGE}, edge_2={"balancer": other})
+    assert plan.for_host("a").firewall == Firewall(
+        allow=("10.0.0.5/32", "10.0.0.6/32"), ssh=("10.9.0.0/24",), rest="closed"
+    )
+
+
+def test_a_balancers_exporter_is_open_to_the_hosts_that_ask_it_at_a_stop() -> None:
+    edge = {"balancer": EDGE, "firewall": Firewall(allow=("10.1.0.0/16",))}
+    other = serving("10.0.0.12") | {"pool": "search", "firewall": Firewall(allow=("10.0.0.7/32",))}
+    (balancer,) = planned(a=serving("10.0.0.11"), b=other, edge=edge).balancers
+    assert balancer.firewall
+    assert balancer.firewall.metrics == ("10.1.0.0/16", "10.0.0.11/32")
+
+
+def test_whoever_may_be_interrupted_needs_no_hold() -> None:
+    edge = {"balancer": replace(EDGE, routes=(replace(CHAT, hold_seconds=0),)), "rollout": Rollout(interrupt=True)}
+    assert planned(a=serving("10.0.0.11") | {"rollout": Rollout(interrupt=True)}, edge=edge).balancers
 
 
 def serving(address: str) -> dict[str, object]:
@@ -61,7 +91,6 @@ def serving(address: str) -> dict[str, object]:
         "servers": (SERVER,),
         "pool": "chat",
         "peer_address": address,
-        "firewall": Firewall(allow=("10.0.0.5/32",)),
         "image_digest": f"sha256:{'0' * 64}",
     }
 

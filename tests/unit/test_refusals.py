@@ -6,12 +6,11 @@ import re
 
 import pytest
 
-from tests.unit import wrong, wrong_believed, wrong_llm
-from tests.unit.given import refusals
+from tests.unit import wrong, wrong_balancers, wrong_believed, wrong_llm
 from tests.unit.golden import DIRECTORY, same_as_golden
 from tests.unit.wrong import Wrong
 
-ALL = {**wrong.ALL, **wrong_llm.ALL, **wrong_believed.ALL}
+ALL = {**wrong.ALL, **wrong_llm.ALL, **wrong_believed.ALL, **wrong_balancers.ALL}
 
 CASES = pytest.mark.parametrize(("promise", "wrong"), ALL.items(), ids=[name.replace(" ", "_") for name in ALL])
 
@@ -19,23 +18,21 @@ CASES = pytest.mark.parametrize(("promise", "wrong"), ALL.items(), ids=[name.rep
 @CASES
 def test_it_is_refused_for_this_reason_at_this_place(promise: str, wrong: Wrong) -> None:
     """Fields, so that programs need not parse text."""
-    found = {(problem.kind, problem.facts["where"].removeprefix("h100-01: ")) for problem in refusals(**wrong.data)}
+    found = {(problem.kind, re.sub("^(h100-0[12]|edge): ", "", problem.facts["where"])) for problem in wrong.refused()}
     assert (wrong.kind, wrong.where) in found
 
 
 @CASES
 def test_the_whole_message(promise: str, wrong: Wrong) -> None:
     """The report as printed, every problem of that inventory in it; the files are read in review."""
-    text = "\n\n".join(str(problem) for problem in refusals(**wrong.data)) + "\n"
+    text = "\n\n".join(str(problem) for problem in wrong.refused()) + "\n"
     same_as_golden(f"refusals/{re.sub('[^a-z0-9]+', '-', promise.lower()).strip('-')}.txt", text)
 
 
 @CASES
 def test_it_says_place_seen_wanted_and_what_to_type(promise: str, wrong: Wrong) -> None:
     """All four, for every problem."""
-    assert all(
-        {"where", "seen", "wanted"} <= problem.facts.keys() and problem.attempt for problem in refusals(**wrong.data)
-    )
+    assert all({"where", "seen", "wanted"} <= problem.facts.keys() and problem.attempt for problem in wrong.refused())
 
 
 def test_no_message_is_kept_for_a_case_that_is_gone() -> None:
@@ -51,5 +48,5 @@ def test_there_are_many_more_than_thirty() -> None:
 @pytest.mark.parametrize("word", ["invalid", "failed to", "Traceback", "hf_abcdef", wrong_believed.SECRET])
 def test_no_message_says(word: str) -> None:
     """Words that blame or say nothing, and the secret itself."""
-    texts = [str(problem) for wrong in ALL.values() for problem in refusals(**wrong.data)]
+    texts = [str(problem) for wrong in ALL.values() for problem in wrong.refused()]
     assert not [text for text in texts if word in text]

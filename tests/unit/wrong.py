@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from deploy.errors import Refusal
 from deploy.spec import (
     LLM,
     AptMirror,
@@ -28,7 +29,22 @@ from deploy.spec import (
     Toolkit,
     Weights,
 )
-from tests.unit.given import EMBEDDER, GPT_OSS, LLAMA, MACHINE, MAIN, OWN, RERANKER, main, pinned
+from deploy.surroundings import Surroundings
+from tests.unit.given import (
+    AROUND,
+    EMBEDDER,
+    GPT_OSS,
+    LLAMA,
+    MACHINE,
+    MAIN,
+    OWN,
+    RERANKER,
+    Source,
+    main,
+    pinned,
+    refusals,
+    sources,
+)
 
 A_COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
@@ -39,6 +55,13 @@ class Wrong(NamedTuple):
     data: dict[str, Any]
     kind: str
     where: str
+    beside: tuple[Source, ...] = ()
+    """Further hosts of the inventory."""
+    around: Surroundings = AROUND
+
+    def refused(self) -> list[Refusal]:
+        """Every refusal of it."""
+        return refusals(*sources(**self.data), *self.beside, around=self.around)
 
 
 def machine(**changes: Any) -> dict[str, Any]:

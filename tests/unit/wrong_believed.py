@@ -31,7 +31,7 @@ PROTECTION = {
         main(address="0.0.0.0", protection="firewall"), "protection-without-firewall", 'servers["main"].protection'
     ),
     "the word balancer closes nothing": Wrong(
-        main(address="10.0.0.5", protection="balancer"), "protection-without-firewall", 'servers["main"].protection'
+        main(address="10.0.0.5", protection="balancer"), "protection-without-balancer", 'servers["main"].protection'
     ),
     "a balancer is named by its addresses": Wrong(
         main(address="10.0.0.5", protection="balancer")

@@ -1,0 +1,103 @@
+"""Certificates of balancers: a file that is one, in its time, with the key that belongs to it. Files are read at the
+edge (deploy/edge/certificates.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import date
+
+from deploy.errors import Refusal
+from deploy.refuse import refuse
+from deploy.spec import Balancer
+from deploy.surroundings import CertificateFile, Surroundings
+
+NOTICE_DAYS = 21
+
+
+def certificate_problems(declared: Balancer, surroundings: Surroundings) -> Iterator[Refusal]:
+    """A refusal for a certificate without a key, or the other way round, and for one that no client would accept."""
+    if bool(declared.certificate) != (declared.certificate_key is not None):
+        has, lacks = ("certificate", "certificate_key") if declared.certificate else ("certificate_key", "certificate")
+        yield refuse(
+            "half-a-certificate",
+            f"the balancer has a {has} and no {lacks}",
+            where=f"balancer.{lacks}",
+            seen=f"{has} alone",
+            wanted="both, or neither for ports that speak plain text",
+            attempt='certificate="keys/edge.pem", certificate_key=Secret.command("cat", "keys/edge.key")',
+        )
+    found = surroundings.certificates.get(declared.certificate)
+    if found:
+        yield from _judged(declared.certificate, found, surroundings.today)
+
+
+def certificate_notice(declared: Balancer, surroundings: Surroundings) -> str:
+    """A sentence for a certificate that ends soon; empty where there is none."""
+    found = surroundings.certificates.get(declared.certificate)
+    if found is None or found.problem or found.ends is None:
+        return ""
+    days = (found.ends - surroundings.today).days
+    return f"certificate {declared.certificate} ends on {found.ends}" if 0 <= days < NOTICE_DAYS else ""
+
+
+def missing_certificate(path: str) -> Refusal:
+    """The refusal of a certificate that a deploy needs and this machine does not have."""
+    return refuse(
+        "no-certificate",
+        f"there is no certificate {path}",
+        where="balancer.certificate",
+        seen="no such file",
+        wanted="a PEM file of this machine: the certificate, then those that signed it",
+        attempt="correct the path, relative to where pyinfra is started",
+    )
+
+
+def foreign_key(path: str, source: str) -> Refusal:
+    """The refusal of a private key that belongs to another certificate; `source` says where the key was found."""
+    return refuse(
+        "key-of-another-certificate",
+        f"the private key does not belong to certificate {path}",
+        where="balancer.certificate_key",
+        seen=f"{source}: a key whose public half is not the certificate's",
+        wanted="the key that the certificate was asked for with",
+        attempt=f"openssl x509 -in {path} -noout -pubkey, and the same of the key: openssl pkey -pubout",
+    )
+
+
+def no_key(source: str, reason: str) -> Refusal:
+    """The refusal of something that is no private key HAProxy can read."""
+    return refuse(
+        "no-private-key",
+        "the certificate's key is no private key in PEM without a password",
+        where="balancer.certificate_key",
+        seen=f"{source}: {reason}",
+        wanted="-----BEGIN PRIVATE KEY----- and what follows, all lines of it",
+        attempt='Secret.command("cat", "keys/edge.key"), or a vault',
+    )
+
+
+def _judged(path: str, found: CertificateFile, today: date) -> Iterator[Refusal]:
+    if found.problem:
+        yield refuse(
+            "no-certificate",
+            f"{path} holds no certificate",
+            where="balancer.certificate",
+            seen=found.problem,
+            wanted="-----BEGIN CERTIFICATE----- and what follows; the private key is no part of this file",
+            attempt=f"openssl x509 -in {path} -noout -subject",
+        )
+    elif found.ends and found.ends < today:
+        yield _out_of_time(path, f"it ended on {found.ends}", "ask for a new one")
+    elif found.begins and found.begins > today:
+        yield _out_of_time(path, f"it begins on {found.begins}", "wait, or correct this machine's clock")
+
+
+def _out_of_time(path: str, seen: str, attempt: str) -> Refusal:
+    return refuse(
+        "certificate-out-of-time",
+        f"no client would accept certificate {path} today",
+        where="balancer.certificate",
+        seen=seen,
+        wanted="a certificate that is in its time",
+        attempt=attempt,
+    )

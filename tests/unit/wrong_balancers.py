@@ -1,0 +1,144 @@
+"""Wrong balancers, and wrong pools behind them; `h100-01` and `h100-02` are the hosts, `edge` the balancer."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import date
+from typing import Any
+
+from deploy.spec import Balancer, Firewall, Rollout, Route, Secret
+from deploy.surroundings import CertificateFile
+from tests.unit.given import AROUND, EMBEDDER, MACHINE, MAIN, RERANKER, Source
+from tests.unit.wrong import Wrong
+
+CHAT = Route(pool="chat", http_port=8080, grpc_port=8081)
+EDGE = Balancer(os="debian-12", address="10.0.0.5", routes=(CHAT,))
+BEHIND = replace(MAIN, address="0.0.0.0", protection="balancer")
+KEY = Secret.command("cat", "keys/edge.key")
+SIGNED = {"certificate": "keys/edge.pem", "certificate_key": KEY}
+
+
+def pool(**changes: Any) -> dict[str, Any]:
+    """Data of a host of pool chat that balancers reach."""
+    return {"servers": (BEHIND,), "pool": "chat", "peer_address": "10.0.0.11"} | changes
+
+
+def second(**changes: Any) -> Source:
+    """Another host of the pool."""
+    return Source("h100-02", {"machine": MACHINE, **pool(peer_address="10.0.0.12"), **changes})
+
+
+def edge(**changes: Any) -> Source:
+    """The balancer, changed as named; `firewall` and `rollout` are the host's own."""
+    beside = {key: changes.pop(key) for key in ("firewall", "rollout", "servers") if key in changes}
+    return Source("edge", {"balancer": replace(EDGE, **changes), **beside})
+
+
+def wrong_edge(kind: str, where: str, file: CertificateFile | None = None, **changes: Any) -> Wrong:
+    """A balancer with one mistake, before a pool of two good hosts; `file` is what its certificate says."""
+    around = replace(AROUND, certificates={"keys/edge.pem": file} if file else {})
+    return Wrong(pool(), kind, where, (second(), edge(**changes)), around)
+
+
+def wrong_pool(kind: str, where: str, *others: Source, **changes: Any) -> Wrong:
+    """A pool with one mistake behind a good balancer."""
+    return Wrong(pool(**changes), kind, where, (*(others or (second(),)), edge()))
+
+
+BALANCERS = {
+    "a balancer's system is offered the nearest": wrong_edge("unknown-os", "balancer.os", os="debian12"),
+    "Ubuntu 22.04's HAProxy is too old": wrong_edge("haproxy-too-old", "balancer.os", os="ubuntu-22.04"),
+    "a balancer's address is an address": wrong_edge("bad-address", "balancer.address", address="edge.example"),
+    "a balancer's address is no loopback": wrong_edge("bad-address", "balancer.address", address="127.0.0.1"),
+    "a balancer has routes": wrong_edge("no-routes", "balancer.routes", routes=()),
+    "two pools have two ports": wrong_edge(
+        "port-twice",
+        'balancer.routes["search"].http_port',
+        routes=(CHAT, Route(pool="search", http_port=8080, grpc_port=8083)),
+    ),
+    "a route's ports are two": wrong_edge(
+        "port-twice", 'balancer.routes["chat"].grpc_port', routes=(replace(CHAT, grpc_port=8080),)
+    ),
+    "metrics have a port of their own": wrong_edge("port-twice", "balancer.metrics_port", metrics_port=8081),
+    "a balancer's port is a port": wrong_edge(
+        "port-range", 'balancer.routes["chat"].http_port', routes=(replace(CHAT, http_port=80_800),)
+    ),
+    "a pool has one route": wrong_edge(
+        "pool-routed-twice",
+        'balancer.routes["chat"]',
+        routes=(CHAT, replace(CHAT, http_port=8090, grpc_port=8091)),
+    ),
+    "a route leads to hosts": wrong_edge(
+        "route-without-hosts", 'balancer.routes["chats"]', routes=(replace(CHAT, pool="chats"),)
+    ),
+    "nobody waits a day": wrong_edge(
+        "out-of-range", 'balancer.routes["chat"].hold_seconds', routes=(replace(CHAT, hold_seconds=86_400),)
+    ),
+    "a certificate has a key": wrong_edge(
+        "half-a-certificate", "balancer.certificate_key", certificate="keys/edge.pem"
+    ),
+    "a key has a certificate": wrong_edge("half-a-certificate", "balancer.certificate", certificate_key=KEY),
+    "a certificate has not expired": wrong_edge(
+        "certificate-out-of-time",
+        "balancer.certificate",
+        CertificateFile(begins=date(2025, 11, 1), ends=date(2026, 11, 1)),
+        **SIGNED,
+    ),
+    "a certificate has begun": wrong_edge(
+        "certificate-out-of-time",
+        "balancer.certificate",
+        CertificateFile(begins=date(2027, 1, 1), ends=date(2028, 1, 1)),
+        **SIGNED,
+    ),
+    "a certificate is one": wrong_edge(
+        "no-certificate",
+        "balancer.certificate",
+        CertificateFile(problem="no certificate in PEM (MalformedFraming)"),
+        **SIGNED,
+    ),
+    "a key is not typed out": wrong_edge(
+        "literal-secret",
+        "balancer.certificate_key",
+        certificate="keys/edge.pem",
+        certificate_key="-----BEGIN PRIVATE KEY-----",
+    ),
+    "a balancer's secret names a place": wrong_edge(
+        "nameless-secret",
+        "balancer.certificate_key",
+        certificate="keys/edge.pem",
+        certificate_key=Secret.env("EDGE KEY"),
+    ),
+    "a balancer's firewall lets somebody in": wrong_edge(
+        "firewall-allows-nobody", "firewall.allow", firewall=Firewall()
+    ),
+    "a balancer serves nothing itself": wrong_edge("balancer-with-servers", "servers", servers=(MAIN,)),
+}
+
+BOTH = Rollout(max_unavailable=2, canary_hosts=2)
+POOLS = {
+    "a pool of one holds its requests": Wrong(pool(), "nobody-left", 'balancer.routes["chat"].hold_seconds', (edge(),)),
+    "a whole pool does not go out": Wrong(
+        pool(rollout=BOTH),
+        "nobody-left",
+        'balancer.routes["chat"].hold_seconds',
+        (
+            second(rollout=Rollout(max_unavailable=2, canary_hosts=2)),
+            edge(rollout=Rollout(max_unavailable=2, canary_hosts=2)),
+        ),
+    ),
+    "the hosts of a pool serve the same": wrong_pool(
+        "pool-of-several-kinds",
+        'servers["main"].models',
+        second(servers=(replace(BEHIND, models=(RERANKER, EMBEDDER)),)),
+    ),
+    "a server behind a balancer is not on loopback": wrong_pool(
+        "behind-loopback", 'servers["main"].address', servers=(MAIN,)
+    ),
+    "a balancer reaches the hosts of a pool": wrong_pool("no-peer-address", "peer_address", peer_address=""),
+    "two hosts have two addresses": wrong_pool("peer-address-twice", "peer_address", peer_address="10.0.0.12"),
+    "a balancer's protection wants a route to the pool": Wrong(
+        pool(pool="search"), "protection-without-balancer", 'servers["main"].protection', (second(), edge())
+    ),
+}
+
+ALL: dict[str, Wrong] = {**BALANCERS, **POOLS}
