@@ -41,7 +41,7 @@ def up(hosts: int, balancers: int, debian: str, keep: bool = False) -> Iterator[
         edge = machines.up(_names("e", balancers), debian, NO_GPU, PLACES) if balancers else []
         serving = machines.up(_names("h", hosts), places=PLACES, snapshot=_snapshot().name)
         services.services_up()
-        deploy()
+        _deployed()
         yield serving, edge
     finally:
         if not keep:
@@ -49,13 +49,11 @@ def up(hosts: int, balancers: int, debian: str, keep: bool = False) -> Iterator[
 
 
 def deploy() -> Run:
-    """The run that a person would type, gone well; what it said is added to `operator.log`."""
+    """The run that a person would type; what it said is added to `operator.log`."""
     run = pyinfra(INVENTORY, "deploy.py", "-y", tell=False)
     chosen = [f"{name}={value}" for name, value in sorted(os.environ.items()) if name.startswith("ROLLOUT_")]
     with (PLACES.root / "operator.log").open("a") as log:
         log.write(f"$ {' '.join(chosen)} pyinfra {INVENTORY} deploy.py -y\n{run.output}exit {run.code}\n\n")
-    if run.code:
-        raise RehearsalRefused(f"the deploy ended with {run.code}\n{run.output[-4000:]}")
     return run
 
 
@@ -70,10 +68,16 @@ def down(forget: bool = False) -> None:
 def _keep_one_that_serves() -> None:
     (one,) = machines.up(["h1"], DEBIAN, places=PLACES)
     services.services_up()
-    deploy()
+    _deployed()
     one.stop()
     machines.snapshot(one, _snapshot().name)
     machines.down(PLACES)
+
+
+def _deployed() -> None:
+    run = deploy()
+    if run.code:
+        raise RehearsalRefused(f"the deploy ended with {run.code}\n{run.output[-4000:]}")
 
 
 def _names(letter: str, count: int) -> list[str]:

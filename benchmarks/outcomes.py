@@ -14,7 +14,7 @@ import numpy as np
 
 RIGHT, LOST, CUT = "right", "lost", "cut"
 PHASES = ("before", "during", "after")
-LISTED = 100
+LISTED = 20
 
 
 class Outcome(NamedTuple):
@@ -53,10 +53,10 @@ def figures(phases: Phases) -> dict[str, Any]:
 
 
 def losses(outcomes: Sequence[Outcome], begins: float) -> dict[str, Any]:
-    """The reasons for lost requests with their counts, and the first LISTED of them, seconds after `begins`."""
+    """How many requests of each way were lost for which kind of reason; the first LISTED, in seconds after `begins`."""
     lost = sorted(outcome for outcome in outcomes if outcome.verdict == LOST)
     listed = [{"at": round(each.due - begins, 2), "way": each.way, "reason": each.reason} for each in lost[:LISTED]]
-    reasons = Counter(f"{outcome.way}: {outcome.reason}" for outcome in lost)
+    reasons = Counter(f"{outcome.way}: {outcome.reason.partition(':')[0]}" for outcome in lost)
     return {"reasons": dict(reasons.most_common()), "losses": listed}
 
 

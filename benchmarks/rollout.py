@@ -18,13 +18,14 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
 
 from benchmarks import fleet, in_rotation
 from benchmarks.in_rotation import Rotation
 from benchmarks.open_loop import Load, Running, running
-from benchmarks.outcomes import Outcome, by_phase, figures, losses, merged, percentile_ms
+from benchmarks.outcomes import RIGHT, Outcome, Phases, by_phase, figures, losses, merged, percentile_ms
 from benchmarks.ways import Place
 from rehearsal.machine import Machine
 from rehearsal.places import RehearsalRefused
@@ -36,6 +37,7 @@ FIRST_PORT, PORTS_APART = 9000, 10
 METRICS_PORT = 8405
 DRAIN_SECONDS = 8.0
 EMBEDDER, LLM = "minilm", "gpt-oss-tiny"
+T = TypeVar("T")
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -49,7 +51,13 @@ def main(words: Sequence[str] | None = None) -> int:
         print(refused, file=sys.stderr)
         return 1
     print(json.dumps(result), flush=True)
-    return 1 if result["lost"] or (edge and result["least_in"] < result["promised"]) else 0
+    return 0 if is_kept(result) else 1
+
+
+def is_kept(result: Mapping[str, Any]) -> bool:
+    """True if every run went well, nothing was lost, and no pool had fewer hosts in than promised."""
+    went_well = not any(change["exit_code"] for change in result["changes"].values())
+    return went_well and not result["lost"] and (result["least_in"] or 0) >= (result["promised"] or 0)
 
 
 def parsed(words: Sequence[str] | None = None) -> argparse.Namespace:
@@ -89,41 +97,81 @@ def choose(options: argparse.Namespace, changes: Sequence[str] = ()) -> None:
 def measure(options: argparse.Namespace, serving: Sequence[Machine], edge: Sequence[Machine]) -> dict[str, Any]:
     """Figures of the load without a change, of each change, and of all changes together."""
     places = targets(options, serving, edge)
-    pools = [f"pool{number}" for number in range(options.pools)]
-    exporters = [f"http://{one.address}:{METRICS_PORT}/metrics" for one in edge]
     say(f"{len(places)} loads of {options.rate / len(places):g} requests a second; first without a change")
-    with in_rotation.watched(exporters, pools) as still:
-        quiet, _, _ = loaded(options, places, lambda: None, 0)
-    unchanged = losses(quiet, 0.0) | {f"p{percent}": percentile_ms(quiet, percent) for percent in (50, 99)}
-    changed, phases = dict[str, Any](), list[Any]()
+    still = loaded(options, places, edge, lambda: None, 0)
+    changes, phases = dict[str, Any](), list[Phases]()
     for number, change in enumerate(options.change, start=1):
         choose(options, options.change[:number])
         say(f"change: {change}")
-        with in_rotation.watched(exporters, pools) as rotation:
-            outcomes, begins, ends = loaded(options, places, fleet.deploy, options.requests // len(options.change))
-        phases.append(by_phase(outcomes, begins, ends))
-        changed[change] = figures(phases[-1]) | losses(outcomes, begins) | seen(rotation)
-        changed[change]["seconds"] = round(ends - begins, 1)
-        say(json.dumps(changed[change]))
-    promised = len(serving) // options.pools - options.out
-    least = [each["least_in"] for each in changed.values()] if edge else [None]
+        run = loaded(options, places, edge, fleet.deploy, options.requests // len(options.change))
+        phases.append(by_phase(run.outcomes, run.begins, run.ends))
+        ran = {"exit_code": run.value.code, "changed": run.value.totals["success"]}
+        changes[change] = ran | {"seconds": round(run.ends - run.begins, 1)} | figures(phases[-1]) | described(run)
+        write_losses(change, run)
+        say(json.dumps(changes[change]))
+        if run.value.code:
+            say(run.value.output[-4000:])
+            break
+    quiet = {f"p{percent}": percentile_ms(still.outcomes, percent) for percent in (50, 99)}
     return figures(merged(phases)) | {
-        "least_in": min(least) if edge else None,
-        "promised": promised if edge else None,
+        "least_in": min(each["least_in"] or 0 for each in changes.values()) if edge else None,
+        "promised": len(serving) // options.pools - options.out if edge else None,
         "hosts": len(serving),
         "pools": options.pools,
         "balancers": [f"debian-{one.debian}" for one in edge],
         "rate": options.rate,
         "held": options.held,
-        "changes": changed,
-        "without_a_change": {"sent": len(quiet)} | unchanged | seen(still),
+        "changes": changes,
+        "without_a_change": {"sent": len(still.outcomes)} | quiet | described(still),
     }
 
 
-def seen(rotation: Rotation) -> dict[str, Any]:
-    """What the exporters said of the hosts; None where there is no balancer."""
-    least = min(rotation.least.values()) if rotation.least else None
-    return {"least_in": least, "looks": rotation.looks, "looks_unanswered": rotation.silent}
+@dataclass(frozen=True)
+class Loaded(Generic[T]):
+    """A load around a change: its outcomes, when the change began and ended, what it returned, what balancers saw."""
+
+    outcomes: list[Outcome]
+    begins: float
+    ends: float
+    value: T
+    rotation: Rotation
+
+
+def loaded(
+    options: argparse.Namespace,
+    places: Sequence[Place],
+    edge: Sequence[Machine],
+    change: Callable[[], T],
+    requests: int,
+) -> Loaded[T]:
+    """A load of at least so many requests while `change` is made, with quiet before and after."""
+    pools = [f"pool{number}" for number in range(options.pools)]
+    exporters = [f"http://{one.address}:{METRICS_PORT}/metrics" for one in edge]
+    with in_rotation.watched(exporters, pools) as rotation, contextlib.ExitStack() as stack:
+        loads = [stack.enter_context(_load(options, place, len(places))) for place in places]
+        time.sleep(options.quiet)
+        begins = time.monotonic()
+        value = change()
+        ends = time.monotonic()
+        say(f"over after {ends - begins:.0f} s: {so_far(loads)}")
+        while time.monotonic() < ends + options.quiet or sum(so_far(loads).values()) < requests:
+            time.sleep(1)
+        outcomes = [outcome for load in loads for outcome in load.end(2 * PATIENCE_SECONDS)]
+    return Loaded(outcomes, begins, ends, value, rotation)
+
+
+def described(run: Loaded[Any]) -> dict[str, Any]:
+    """What was lost, and what the exporters said of the hosts; None where there is no balancer."""
+    least = min(run.rotation.least.values()) if run.rotation.least else None
+    looks = {"least_in": least, "looks": run.rotation.looks, "looks_unanswered": run.rotation.silent}
+    return losses(run.outcomes, run.begins) | looks
+
+
+def write_losses(change: str, run: Loaded[Any]) -> None:
+    """The change's own file has a JSON line for every request that was lost or cut; `due` in seconds after it began."""
+    kept = sorted(outcome for outcome in run.outcomes if outcome.verdict != RIGHT)
+    lines = (json.dumps(each._asdict() | {"due": round(each.due - run.begins, 3)}) + "\n" for each in kept)
+    (fleet.PLACES.root / f"losses-{change}.jsonl").write_text("".join(lines))
 
 
 def targets(options: argparse.Namespace, serving: Sequence[Machine], edge: Sequence[Machine]) -> list[Place]:
@@ -132,25 +180,6 @@ def targets(options: argparse.Namespace, serving: Sequence[Machine], edge: Seque
         return [Place(f"{one.address}:8000", f"{one.address}:8001") for one in serving]
     ports = [FIRST_PORT + PORTS_APART * number for number in range(options.pools)]
     return [Place(f"{one.address}:{port}", f"{one.address}:{port + 1}") for one in edge for port in ports]
-
-
-def loaded(
-    options: argparse.Namespace, places: Sequence[Place], change: Callable[[], object], requests: int
-) -> tuple[list[Outcome], float, float]:
-    """Outcomes of the load around `change`, and when that began and ended; at least so many requests."""
-    with contextlib.ExitStack() as stack:
-        loads = [stack.enter_context(_load(options, place, len(places))) for place in places]
-        time.sleep(options.quiet)
-        begins = time.monotonic()
-        try:
-            change()
-        finally:
-            say(f"over after {time.monotonic() - begins:.0f} s: {so_far(loads)}")
-        ends = time.monotonic()
-        while time.monotonic() < ends + options.quiet or sum(so_far(loads).values()) < requests:
-            time.sleep(1)
-        outcomes = [outcome for load in loads for outcome in load.end(2 * PATIENCE_SECONDS)]
-    return outcomes, begins, ends
 
 
 def _load(options: argparse.Namespace, place: Place, shares: int) -> contextlib.AbstractContextManager[Running]:

@@ -14,7 +14,6 @@ from typing import Any as _Any
 from deploy.spec import Balancer as _Balancer
 from deploy.spec import Docker as _Docker
 from deploy.spec import Driver as _Driver
-from deploy.spec import Firewall as _Firewall
 from deploy.spec import Rollout as _Rollout
 from deploy.spec import Route as _Route
 from deploy.spec import Traffic as _Traffic
@@ -52,11 +51,10 @@ def _host(name: str, data: dict[str, _Any]) -> dict[str, _Any]:
     server = _replace(
         data["servers"][0], models=_models(data), address="0.0.0.0", protection="balancer" if _edge else "firewall"
     )
-    outer = str(_records[name]["address"]).rsplit(".", 1)[0] + ".1"
-    allowed = [outer, *(str(_records[balancer]["address"]) for balancer in _edge)]
     return data | {
         "servers": (server,),
-        "firewall": _Firewall(allow=tuple(f"{address}/32" for address in allowed)),
+        # Behind balancers only they are let in; without, this computer asks the host itself.
+        "firewall": None if _edge else data["firewall"],
         "driver": _Driver(branch=OTHER_BRANCH) if "driver" in _changes else _Driver(),
         "docker": _Docker(daemon={"max-concurrent-uploads": 4} if "daemon" in _changes else {}),
         "rollout": _rollout,

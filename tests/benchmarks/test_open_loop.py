@@ -155,7 +155,7 @@ def test_outcomes_are_summed_up_by_phase() -> None:
         "p99_before": 10.0, "p99_during": 29.8, "p99_after": None, "load_late_ms": 2.0,
     }  # fmt: skip
     assert losses(outcomes, begins=10.0) == {
-        "reasons": {"http: 404: unknown model": 1},
+        "reasons": {"http: 404": 1},
         "losses": [{"at": 2.5, "way": "http", "reason": "404: unknown model"}],
     }
 
