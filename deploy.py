@@ -29,7 +29,7 @@ for number, wave in enumerate(host.loop(plan.waves), start=1):
     if host.name in wave:
         traffic.drain(mine, name="Traffic | Drain")
         foundation.apply(mine, drained=True)  # now a serving host may lose its driver or daemon for a while
-        triton.apply(mine, plan.digest)  # one transaction on the host: swap and prove, or put back
+        triton.apply(mine, plan.digest, number)  # one transaction on the host: swap and prove, or put back
         traffic.admit(mine, name="Traffic | Admit")
     rollout.gate(wave, name=f"Gate | Wave {number} of {len(plan.waves)}")
 

@@ -1,6 +1,6 @@
-"""Put back the release that served before, on every server of the hosts named; run again, it goes forward again.
+"""Take one run back: what it changed serves again what served before, on those hosts, in waves.
 
-After a run that stopped half way, name the hosts that did not go back (`--limit`).
+`--data run=ID` names the run; without it, it is the last one that changed something. Typed twice, it does nothing.
 """
 
 from pyinfra import host, inventory
@@ -13,15 +13,16 @@ from roles.settings import known_settings
 
 roles.connections.install(host)
 plan = planned(inventory, host, known_settings())
-mine = plan.for_host(host.name)
+back = triton.taken_back(plan.slices, str(host.data.get("run") or ""))  # every host is asked what it remembers
+waves = plan.only(back.hosts).waves
 
 roles.lock.take(plan.digest)
 rollout.gate(plan.hosts, rollout.UNTOUCHED, name="Gate | Every host answers")
-triton.tell_what_stays(mine)
 
-for number, wave in enumerate(host.loop(plan.waves), start=1):
+for number, wave in enumerate(host.loop(waves), start=1):
     if host.name in wave:
+        mine = plan.for_host(host.name)
         traffic.drain(mine, name="Traffic | Drain")
-        triton.back(mine, plan.digest)
+        triton.back(mine, plan.digest, back, number)
         traffic.admit(mine, name="Traffic | Admit")
-    rollout.gate(wave, attempt=rollout.ONLY_THE_REST, name=f"Gate | Wave {number} of {len(plan.waves)}")
+    rollout.gate(wave, name=f"Gate | Wave {number} of {len(waves)}")

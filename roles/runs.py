@@ -20,19 +20,19 @@ class Run:
     """Sorts by the time the run began; no two runs share it."""
     since: str
     """Universal time, to the second."""
-
-    @property
-    def who(self) -> str:
-        """Who typed it, and on which machine."""
-        return f"{getpass.getuser()}@{socket.gethostname()}"
+    who: str
+    """Who typed it, and on which machine."""
 
 
 def this_run(state: State) -> Run:
     """The run that `state` belongs to: the same one at every call, on all its hosts."""
     if state not in _runs:
         began = time.gmtime()
-        id_ = f"{time.strftime('%Y%m%d-%H%M%S', began)}-{token_hex(2)}"
-        _runs[state] = Run(id_, time.strftime("%Y-%m-%dT%H:%M:%SZ", began))
+        _runs[state] = Run(
+            f"{time.strftime('%Y%m%d-%H%M%S', began)}-{token_hex(2)}",
+            time.strftime("%Y-%m-%dT%H:%M:%SZ", began),
+            f"{getpass.getuser()}@{socket.gethostname()}",
+        )
     return _runs[state]
 
 

@@ -53,10 +53,6 @@ class Server:
         path = self.place / link
         return Path(os.readlink(path)).name if path.is_symlink() else ""
 
-    def resolved(self, wanted: str) -> str:
-        """A release id as it is; the word `previous` as what it names now."""
-        return self.release("previous") if wanted == "previous" else wanted
-
     def has(self, release: str) -> bool:
         """Whether the release is on the host, whole."""
         return (places.release(release) / "server.json").exists()

@@ -29,6 +29,8 @@ from host import disk, history
 from host.server import DoesNotServe, Server
 from host.systemd import say
 
+OF_RUN = ("run", "wave", "back")
+"""What the asking run says of itself beside who and plan: its name, the wave, the run that it takes back."""
 TRY_AGAIN = 255
 """Of an ExecCondition a failure, after which systemd tries again; 1 to 254 would skip the start, and nobody would."""
 
@@ -62,15 +64,16 @@ def swap(server: Server) -> int:
         undo(server, running=True)
     (server.place / "verdict.json").unlink(missing_ok=True)
     wanted, began = json.loads(server.wanted_file.read_text()), time.monotonic()
-    target, before = server.resolved(wanted["release"]), server.release("current")
+    target, before = str(wanted["release"]), server.release("current")
     # A release that served and is down stays what the next boot starts, where there is no other one to put back.
     fallback = before if before != target else server.release("previous") or before
     aside = server.in_its_way(target, wanted.get("instead_of", []))
     answers_before = server.answers(before)  # the start of another release takes its proof away
     entry = {"when": history.now(), "who": wanted["who"], "server": server.name, "plan": wanted["plan"], "from": before}
     entry |= {"release": target, "image": server.image_of(target), "asked": wanted.get("asked", "")}
+    entry |= (of_run := {key: wanted[key] for key in OF_RUN if key in wanted})
     try:
-        bring(server, target, before, fallback, aside)
+        bring(server, target, before, fallback, aside, of_run)
         result, reason, again = "serves", "", list[str]()
         entry |= {"answers": server.answers(target), "answers_before": answers_before}
         settle(server, target, before, aside, wanted["keep"])
@@ -83,14 +86,12 @@ def swap(server: Server) -> int:
     return 0 if result == "serves" else 1
 
 
-def bring(server: Server, target: str, before: str, fallback: str, aside: list[Server]) -> None:
+def bring(server: Server, target: str, before: str, fallback: str, aside: list[Server], of_run: dict[str, Any]) -> None:
     """`target` is current and serves, and `aside` do not run. Raises DoesNotServe when it does not serve."""
-    if not target:
-        raise DoesNotServe("this server keeps none; deploy.py brings the release that the inventory names")
     if not server.has(target):
         raise DoesNotServe(f"release {target} is not on this host")
     releases = {other.name: other.release("current") for other in aside}
-    cut = {"from": fallback, "to": target, "pid": os.getpid(), "instead_of": releases}
+    cut = {"from": fallback, "to": target, "pid": os.getpid(), "instead_of": releases, **of_run}
     disk.replace_durably(server.swap_file, json.dumps(cut) + "\n")
     for other in aside:
         say(f"stopping server {other.name}")
@@ -168,7 +169,7 @@ def undo(server: Server, running: bool) -> None:
         "server": server.name,
         "from": cut["to"],
         "release": cut["from"],
-    }
+    } | {key: cut[key] for key in OF_RUN if key in cut}
     server.record(entry | {"result": "put back", "reason": "the swap was cut before it ended"})
     back = [f"{cut['from'] or 'nothing'} is put back"] if cut["from"] or not aside else []
     back += [f"server {other.name} is started again" for other in aside]
@@ -187,7 +188,7 @@ def conclude(server: Server, entry: dict[str, Any], fallback: str, again: list[s
         {
             "serves": [f"{entry['release']} serves"],
             "put back": [does_not, f"{fallback} is put back and serves", *again],
-            "unchanged": [f"{entry['release'] or 'an earlier release'} was not tried", "what served goes on"],
+            "unchanged": [f"{entry['release']} was not tried", "what served goes on"],
             "stopped": [does_not, *(lost or ["nothing served before, so the server is stopped"])],
         }[entry["result"]]
     )

@@ -61,7 +61,7 @@ def rollback(found: Found) -> None:
 
 def forward(found: Found) -> None:
     """The changed release is forward again."""
-    _swapped(found, "rollback.py", "forward")
+    _swapped(found, "deploy.py", "forward")
 
 
 def _swapped(found: Found, verb: str, name: str) -> None:

@@ -19,11 +19,6 @@ from roles.steps import Refuse
 UNTOUCHED = "before the first change; every host serves what it served"
 BEGUN = "finished waves are done and stay so; on all other hosts nothing further happens"
 AGAIN = "mend it, or leave it out of the inventory, and run again: what is done is not done twice"
-ONLY_THE_REST = (
-    "mend it and name the hosts that did not go back (--limit): typed again for all, rollback.py brings the newer "
-    "release to those that did"
-)
-"""Going back twice is going forward."""
 
 
 @operation()

@@ -15,7 +15,7 @@ from roles.triton.defaults import Defaults
 from roles.triton.facts import Proof, TritonState
 from roles.triton.publishing import Publish
 from roles.triton.release import ServerRelease
-from roles.triton.swapping import ask_for, swap_seconds
+from roles.triton.swapping import Asking, ask_for, swap_seconds
 
 Decide = Callable[[TritonState], Iterator[PyinfraCommand]]
 
@@ -58,7 +58,7 @@ def prove_cuda(release: ServerRelease, settings: Defaults) -> Callable[[Proof], 
     return decide
 
 
-def swap(release: ServerRelease, planned: Sequence[ServerRelease], plan: str, settings: Defaults) -> Decide:
+def swap(release: ServerRelease, planned: Sequence[ServerRelease], asking: Asking, settings: Defaults) -> Decide:
     """The release serves, and its unit starts with the host; servers that are no longer planned may make room."""
 
     def decide(serving: TritonState) -> Iterator[PyinfraCommand]:
@@ -69,7 +69,7 @@ def swap(release: ServerRelease, planned: Sequence[ServerRelease], plan: str, se
         if not found.serves(release.id):
             spare = _spare(planned, serving)
             seconds = swap_seconds(release.change_seconds, settings, len(spare))
-            yield from ask_for(name, release.id, plan, settings, seconds, instead_of=spare)
+            yield from ask_for(name, release.id, asking, settings, seconds, instead_of=spare)
 
     return decide
 

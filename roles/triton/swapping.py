@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import getpass
 import json
-import socket
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from secrets import token_hex
 
 from pyinfra import logger
@@ -15,20 +14,44 @@ from pyinfra.api.command import PyinfraCommand, StringCommand
 
 from deploy.files import ROOT
 from roles import places, units
+from roles.runs import this_run
 from roles.steps import write
 from roles.triton.defaults import Defaults
 
 
+@dataclass(frozen=True)
+class Asking:
+    """Who asks for a swap, as the host's history tells it."""
+
+    plan: str
+    run: str
+    wave: int
+    who: str
+    back: str = ""
+    """The run that this one takes back."""
+
+    @classmethod
+    def of(cls, state: State, plan: str, wave: int, back: str = "") -> Asking:
+        """The run of `state`, in one of its waves."""
+        run = this_run(state)
+        return cls(plan, run.id, wave, run.who, back)
+
+    def to_json(self) -> dict[str, str | int]:
+        """What goes into the history."""
+        told: dict[str, str | int] = {"plan": self.plan, "run": self.run, "wave": self.wave, "who": self.who}
+        return told | ({"back": self.back} if self.back else {})
+
+
 def ask_for(
-    server: str, release: str, plan: str, settings: Defaults, seconds: int, instead_of: Sequence[str] = ()
+    server: str, release: str, asking: Asking, settings: Defaults, seconds: int, instead_of: Sequence[str] = ()
 ) -> Iterator[PyinfraCommand]:
-    """`release` (an id, or "previous") serves; or what served before is put back, and this fails with the reason.
+    """`release` serves; or what served before is put back, and this fails with the reason.
 
     `instead_of`: servers that need not go on where this one does, and serve again where it does not.
     """
     asked = token_hex(8)
-    wanted = {"release": release, "plan": plan, "keep": settings.keep_releases, "who": who(), "asked": asked}
-    wanted |= {"instead_of": list(instead_of)}
+    wanted = {"release": release, "keep": settings.keep_releases, "asked": asked, "instead_of": list(instead_of)}
+    wanted |= asking.to_json()
     yield write(f"{places.server(server)}/wanted.json", json.dumps(wanted) + "\n")
     yield StringCommand(units.start(f"enginehouse-swap@{server}.service"))
     yield FollowSwap(server, release, asked, seconds)
@@ -85,8 +108,3 @@ def swap_seconds(change_seconds: int, settings: Defaults, instead_of: int = 0) -
     The plan knows those no more; they are given this server's `change_seconds`.
     """
     return (2 + instead_of) * change_seconds + settings.swap_margin_seconds
-
-
-def who() -> str:
-    """Who asks, for the host's history."""
-    return f"{getpass.getuser()}@{socket.gethostname()}"

@@ -28,7 +28,7 @@ from roles.tar import tarred
 from roles.triton.defaults import Defaults
 from roles.triton.publishing import publishing
 from roles.triton.release import EXECUTABLE, release_of
-from roles.triton.swapping import ask_for
+from roles.triton.swapping import Asking, ask_for
 from tests.roles.slices import SERVER
 
 HERE = "/run/power"
@@ -127,7 +127,7 @@ def target(model: str, revision: str) -> str:
 
 def swap(wanted: Release) -> Work:
     """Publish the release, tell the host what is wanted, start the swap's unit and wait for its end."""
-    steps = list(ask_for("main", wanted.id, "plan-1", Defaults(), 600))
+    steps = list(ask_for("main", wanted.id, Asking("plan-1", "run-1", 1, "me@here"), Defaults(), 600))
     told, start = (step for step in steps if isinstance(step, StringCommand))
     lines = [
         "set -e",

@@ -85,12 +85,20 @@ def second(operator: Operator, deployed: Pair, failing: Run) -> str:
     return current(deployed.d13)
 
 
-def test_rollback_goes_back_and_run_again_forward(operator: Operator, deployed: Pair, good: str, second: str) -> None:
-    served = []
-    for _ in range(2):
-        assert operator.pyinfra("--limit", "d13", verb="rollback.py").code == 0
-        served.append((current(deployed.d13), answers(deployed.d13)))
-    assert served == [(good, True), (second, True)]
+def test_rollback_takes_the_last_run_back_once(operator: Operator, deployed: Pair, good: str, second: str) -> None:
+    brought = history(deployed.d13)[-1]["run"]
+    gone_back, again = (operator.pyinfra("--limit", "d13", verb="rollback.py") for _ in range(2))
+    assert (gone_back.code, current(deployed.d13), answers(deployed.d13)) == (0, good, True)
+    assert (again.code, again.changed, history(deployed.d13)[-1]["back"]) == (0, {}, brought)
+    assert f"run {brought} is taken back on d13 already" in again.said
+
+
+def test_taking_the_rollback_back_goes_forward_again(
+    operator: Operator, deployed: Pair, good: str, second: str
+) -> None:
+    took_back = history(deployed.d13)[-1]["run"]
+    assert operator.pyinfra("--limit", "d13", "--data", f"run={took_back}", verb="rollback.py").code == 0
+    assert (current(deployed.d13), answers(deployed.d13)) == (second, True)
 
 
 def test_rollback_says_what_it_does_not_undo(operator: Operator, second: str) -> None:

@@ -82,14 +82,3 @@ def test_a_gate_before_the_first_change_says_that_nothing_was_changed() -> None:
         unreachable=("two",),
     )
     assert "before the first change; every host serves what it served" in str(ran.told)
-
-
-def test_a_stopped_going_back_is_not_to_be_typed_again_for_all() -> None:
-    """The hosts that did go back would go forward."""
-    ran = run(
-        lambda: rollout.gate((CANARY, SECOND), attempt=rollout.ONLY_THE_REST, name="Gate | All"),
-        hosts=HOSTS,
-        unreachable=("two",),
-    )
-    assert "name the hosts that did not go back (--limit)" in str(ran.told)
-    assert "run again: what is done" not in str(ran.told)

@@ -58,9 +58,9 @@ class FakeHost:
         server.Server(name).point("current", release)
         self.units[f"triton@{name}.service"] = "active"
 
-    def ask(self, release: str, keep: int = 3, instead_of: tuple[str, ...] = ()) -> int:
+    def ask(self, release: str, keep: int = 3, instead_of: tuple[str, ...] = (), **of_run: Any) -> int:
         wanted = {"release": release, "plan": "plan-1", "keep": keep, "who": "me@here", "instead_of": instead_of}
-        wanted |= {"asked": f"for {release}"}
+        wanted |= {"asked": f"for {release}", **of_run}
         (self.root / "servers/main/wanted.json").write_text(json.dumps(wanted))
         return self.call("run")
 

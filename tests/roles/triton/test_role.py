@@ -3,37 +3,21 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from pyinfra import host
 
-from deploy.slice import MemorySlice, ModelSlice, WeightsSlice
-from roles import triton
+from roles import rollout, triton
+from roles.runs import Run
 from roles.texts import TextsSeen
 from roles.triton import swapping
-from roles.triton.defaults import Defaults
 from roles.triton.operations import texts
 from roles.triton.publishing import publishing
-from roles.triton.release import release_of
 from roles.triton.times import unit_stop_seconds
 from tests.roles.fake import Ran, run
-from tests.roles.slices import SERVER, a_slice
+from tests.roles.triton.serving import MAIN, MINE, PROBED, RELEASE, WANTED, placed, serving, told
 
-WEIGHTS = WeightsSlice(
-    model="embed", repository="a/b", revision="1" * 40, directory="", fetch_on="host", files=("*",), size_mib=1
-)
-EMBEDDER = ModelSlice(
-    name="embed", kind="embedder", path="python", reason="", architecture="BertModel", weights=WEIGHTS,
-    memory=MemorySlice(weights_mib=1, context_mib=1, workspace_mib=1, kv_cache_mib=0), kv_cache_tokens=0, dimensions=8,
-    max_batch_size=8, max_queue_size=8, max_queue_delay_microseconds=0, decoupled=False, settings={"device": "cuda:0"},
-)  # fmt: skip
-MAIN = replace(SERVER, models=(EMBEDDER,))
-MINE = a_slice(servers=(MAIN,))
-WANTED = release_of(MAIN, Defaults())
-RELEASE = WANTED.id
-
-PROBED = "key=abc\nproven"
 SWAP = "enginehouse-swap@main.service"
 UNIT = "/etc/systemd/system/triton@.service"
 UNIT_PATHS = " ".join(text.path for text in texts([WANTED]) if text.path.startswith("/etc/systemd/system/"))
@@ -53,32 +37,15 @@ STARTED = (
 @pytest.fixture(autouse=True)
 def someone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who asks does not depend on who runs the tests."""
-    monkeypatch.setattr(swapping, "who", lambda: "me@here")
-    monkeypatch.setattr(swapping, "token_hex", lambda _: "mine")
-
-
-def placed() -> str:
-    """What a host says whose programs and units are right."""
-    return "\n".join(f"{text.seen_when_right} {text.path}" for text in texts([WANTED]))
-
-
-def serving(current: str = RELEASE, active: str = "active", enabled: str = "enabled", more: str = "") -> str:
-    """What a host says about its servers."""
-    return (
-        f"release={RELEASE}\nserver=main\ncurrent={current}\nprevious=\n"
-        f"active={active}\nenabled={enabled}\nswap=inactive\n{more}"
+    monkeypatch.setattr(
+        swapping, "this_run", lambda state: Run("20261122-101502-3f9c", "2026-11-22T10:15:02Z", "me@here")
     )
-
-
-def told(seen: str = "", probed: str = "key=abc", served: str = "") -> dict[str, Any]:
-    """A host's answers, by a piece of each question."""
-    answers = {'sha256sum < "$f"': seen, "nvidia-ctk --version": probed, 'echo "server=$s"': served}
-    return answers | {"/verdict.json": json.dumps({"release": RELEASE, "asked": "another's", "sentence": "it serves"})}
+    monkeypatch.setattr(swapping, "token_hex", lambda _: "mine")
 
 
 def play(answers: dict[str, Any], **options: Any) -> Ran:
     """The role on one host with these answers."""
-    return run(lambda: triton.apply(MINE, "plan-1"), answers=answers, **options)
+    return run(lambda: triton.apply(MINE, "plan-1", 2), answers=answers, **options)
 
 
 def test_the_fact_command_is_plain_shell() -> None:
@@ -125,7 +92,16 @@ def test_a_release_is_on_the_disk_before_it_has_its_name_and_the_name_before_any
 def test_what_is_wanted_is_told_to_the_host_before_the_swap_begins() -> None:
     heard = [each for each in play(told()).shell["host"] if "wanted.json" in each.command]
     assert [json.loads(each.stdin) for each in heard] == [
-        {"release": RELEASE, "plan": "plan-1", "keep": 3, "who": "me@here", "asked": "mine", "instead_of": []}
+        {
+            "release": RELEASE,
+            "keep": 3,
+            "asked": "mine",
+            "instead_of": [],
+            "plan": "plan-1",
+            "run": "20261122-101502-3f9c",
+            "wave": 2,
+            "who": "me@here",
+        }
     ]
 
 
@@ -210,16 +186,6 @@ def test_a_swap_of_another_run_is_not_taken_for_ours() -> None:
     assert "main: another swap was under way: it brought other-release" in str(ran.told)
 
 
-def test_going_back_is_not_done_by_another_runs_swap() -> None:
-    """Which release it goes back to the host knows alone, so it is the question that is recognised."""
-    back = {asked: json.dumps({"release": "before", "asked": asked}) for asked in ("mine", "another's")}
-    failed = {
-        asked: run(lambda: triton.back(MINE, "plan-1"), answers=told(served=serving()) | {"/verdict.json": verdict})
-        for asked, verdict in back.items()
-    }
-    assert (failed["mine"].failed_hosts, failed["another's"].failed_hosts) == ((), ("host",))
-
-
 def test_a_swap_that_leaves_no_verdict_is_no_success() -> None:
     ran = play(told(placed(), PROBED, serving("old")) | {"/verdict.json": ""})
     assert ran.failed_hosts == ("host",)
@@ -294,7 +260,17 @@ def test_a_failed_swap_tells_the_hosts_verdict() -> None:
     ]
 
 
-def test_going_back_asks_for_the_previous_release() -> None:
-    ran = run(lambda: triton.back(MINE, "plan-1"), answers=told(placed(), PROBED, serving()))
-    wanted = next(each for each in ran.shell["host"] if "wanted.json" in each.command)
-    assert json.loads(wanted.stdin)["release"] == "previous"
+def test_a_run_killed_anywhere_is_taken_up_where_it_stood() -> None:
+    """The finished host is left alone, and the one whose swap was cut comes before those that were not begun."""
+    seen = {"done": serving(), "cut": serving(more="cut=yes"), "later": serving(current="another")}
+    waves = [(f"@fake/{name}",) for name in seen]
+
+    def story() -> None:
+        for number, wave in enumerate(host.loop(waves), start=1):
+            if host.name in wave:
+                triton.apply(MINE, "plan-1", number)
+            rollout.gate(wave, name=f"Gate | Wave {number}")
+
+    answers = {name: told(placed(), PROBED, served) for name, served in seen.items()}
+    ran = run(story, hosts=tuple(seen), answers=answers)
+    assert [step.host for step in ran.steps if step.commands] == ["cut", "later"]

@@ -43,28 +43,6 @@ def test_a_first_release_that_never_serves_leaves_nothing_half(machine: FakeHost
     assert machine.verdict["sentence"] == ("bad does not serve; nothing served before, so the server is stopped")
 
 
-def test_rolling_back_twice_goes_forward_again(machine: FakeHost) -> None:
-    machine.ask("one")
-    machine.ask("two")
-    assert (machine.ask("previous"), machine.links) == (0, ("one", "two"))
-    assert (machine.ask("previous"), machine.links) == (0, ("two", "one"))
-
-
-def test_rolling_back_without_an_earlier_release_touches_nothing(machine: FakeHost) -> None:
-    machine.ask("one")
-    machine.calls.clear()
-    assert (machine.ask("previous"), machine.calls, machine.verdict["result"]) == (1, [], "unchanged")
-
-
-def test_going_back_with_nothing_to_go_back_to_says_so_and_what_to_type(machine: FakeHost) -> None:
-    machine.ask("one")
-    machine.ask("previous")
-    assert (machine.verdict["sentence"], machine.verdict["reason"]) == (
-        "an earlier release was not tried; what served goes on",
-        "this server keeps none; deploy.py brings the release that the inventory names",
-    )
-
-
 def test_a_release_that_is_not_on_the_host_touches_nothing(machine: FakeHost) -> None:
     machine.ask("one")
     machine.calls.clear()
@@ -191,12 +169,38 @@ def test_old_releases_go_but_never_current_or_previous(machine: FakeHost) -> Non
     assert sorted(path.name for path in (machine.root / "releases").iterdir()) == ["one", "two"]
 
 
-@pytest.mark.parametrize(("release", "brought"), [("two", "two"), ("previous", "one"), ("bad", "bad")])
-def test_the_verdict_says_whose_question_it_answers(machine: FakeHost, release: str, brought: str) -> None:
+@pytest.mark.parametrize("release", ["one", "two", "bad"])
+def test_the_verdict_says_whose_question_it_answers(machine: FakeHost, release: str) -> None:
     machine.ask("one")
     machine.ask("two")
     machine.ask(release)
-    assert (machine.verdict["asked"], machine.verdict["release"]) == (f"for {release}", brought)
+    assert (machine.verdict["asked"], machine.verdict["release"]) == (f"for {release}", release)
+
+
+def test_the_history_names_run_and_wave_of_every_swap(machine: FakeHost) -> None:
+    machine.ask("one", run="run-1", wave=1)
+    machine.ask("bad", run="run-2", wave=3)
+    machine.ask("two", run="run-3", wave=2, back="run-1")
+    told = [(line["run"], line["wave"], line.get("back"), line["result"]) for line in machine.history]
+    assert told == [("run-1", 1, None, "serves"), ("run-2", 3, None, "put back"), ("run-3", 2, "run-1", "serves")]
+
+
+def test_a_cut_swap_is_remembered_under_the_run_that_began_it(machine: FakeHost) -> None:
+    """The next run has told the host its own wish by then."""
+    machine.ask("one", run="run-1", wave=1)
+    machine.cut("one", "two", run="run-2", wave=4)
+    machine.ask("two", run="run-3", wave=1)
+    told = [(line["run"], line["wave"], line["result"]) for line in machine.history]
+    assert told == [("run-1", 1, "serves"), ("run-2", 4, "put back"), ("run-3", 1, "serves")]
+
+
+def test_a_swap_under_way_says_whose_it_is(machine: FakeHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str] = []
+    monkeypatch.setattr(
+        server.Server, "start", lambda one, release: seen.append((machine.root / "servers/main/swap.json").read_text())
+    )
+    machine.ask("one", run="run-1", wave=1)
+    assert '"run": "run-1", "wave": 1' in seen[0]
 
 
 def test_the_verdict_compares_how_fast_each_model_answers_with_the_release_before(machine: FakeHost) -> None:

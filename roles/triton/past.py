@@ -1,0 +1,178 @@
+"""What runs have changed on hosts, as their histories tell it, and what it takes to take one of them back. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+
+from pyinfra.api import FactBase
+
+from deploy.errors import Refusal
+from deploy.files import ROOT
+from roles.triton.facts import TritonState
+
+NOTHING = "nothing was changed on any host"
+BEGUN = "what was taken back stays so; nothing further happens on this host"
+REMEMBERED = 1000
+"""Swaps of one host that are looked at."""
+SHOWN = 5
+
+
+@dataclass(frozen=True)
+class Change:
+    """A swap that brought a release to a server, as a line of history.jsonl tells it."""
+
+    run: str
+    server: str
+    before: str
+    release: str
+    wave: int = 0
+    who: str = ""
+    when: str = ""
+    plan: str = ""
+    back: str = ""
+    """The run that this one took back."""
+
+    @classmethod
+    def of(cls, line: str) -> Iterator[Change]:
+        """The change in a line; none in one that a power cut tore, or that is older than runs."""
+        try:
+            told = json.loads(line)
+            known = {each.name: told[each.name] for each in fields(cls) if each.name in told}
+            if told["from"] != told["release"] and told["result"] == "serves":
+                yield cls(**{**known, "before": told["from"]})
+        except (ValueError, TypeError, KeyError):
+            return
+
+
+class Changes(FactBase[tuple[Change, ...]]):
+    """The changes that this host remembers, oldest first."""
+
+    default = tuple
+
+    def command(self) -> str:
+        """Prints the lines of swaps that ended well."""
+        return f"""grep -F '"result": "serves"' {ROOT}/history.jsonl 2>/dev/null | tail -n {REMEMBERED}; true"""
+
+    def process(self, output: list[str]) -> tuple[Change, ...]:
+        """The lines of runs."""
+        return tuple(change for line in output for change in Change.of(line))
+
+
+@dataclass(frozen=True)
+class Past:
+    """What one host remembers, and what it serves now."""
+
+    changes: tuple[Change, ...] = ()
+    serving: TritonState = field(default_factory=TritonState)
+
+    def of(self, run: str) -> dict[str, Change]:
+        """What a run changed in the end, by server."""
+        found: dict[str, Change] = {}
+        for change in self.changes:
+            if change.run == run:
+                before = found[change.server].before if change.server in found else change.before
+                found[change.server] = Change(run, change.server, before, change.release)
+        return {name: change for name, change in found.items() if change.before != change.release}
+
+
+@dataclass(frozen=True)
+class Back:
+    """A run that is taken back: on which hosts which servers change, and where it is done already."""
+
+    run: str
+    changes: Mapping[str, tuple[Change, ...]]
+    done: tuple[str, ...]
+    known: tuple[str, ...]
+    """A line about each of the last runs, newest first."""
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """Hosts with something to do."""
+        return tuple(name for name, changes in self.changes.items() if changes)
+
+
+def way_back(asked: str, pasts: Mapping[str, Past], planned: Mapping[str, Collection[str]]) -> Back | list[Refusal]:
+    """How the run `asked` is taken back, without a name the last one that took back none; or why it cannot be.
+
+    `pasts` and `planned` (its servers) by host.
+    """
+    runs = lines_of(pasts)
+    last = max((change.run for past in pasts.values() for change in past.changes if not change.back), default="")
+    run = asked or last
+    if run not in runs:
+        return [unknown(asked, runs)]
+    changes: dict[str, tuple[Change, ...]] = {}
+    done, refused = [], list[Refusal]()
+    for name, past in pasts.items():
+        of_run = past.of(run).values()
+        left = tuple(change for change in of_run if not past.serving.server(change.server).serves(change.before))
+        reasons = ((change, hindrance(change, past, planned[name])) for change in left)
+        refused += [barred(name, change.server, run, why) for change, why in reasons if why]
+        changes |= {name: left} if left else {}
+        done += [name] if of_run and not left else []
+    return refused or Back(run, changes, tuple(done), tuple(runs.values()))
+
+
+def hindrance(change: Change, past: Past, planned: Collection[str]) -> str:
+    """Why one server cannot go back; empty where it can."""
+    if change.server not in planned:
+        return "the inventory names no such server"
+    if not change.before:
+        return "nothing served there before that run"
+    now = past.serving.server(change.server).current
+    if since := changed_since(change, now):
+        later = [each.run for each in past.changes if each.server == change.server and each.release == now]
+        return since + (f", which run {later[-1]} brought" if later else "")
+    if change.before not in past.serving.releases:
+        return f"release {change.before} is no longer on the host"
+    return ""
+
+
+def changed_since(change: Change, current: str) -> str:
+    """What else became current since; empty where the change still stands, or is taken back."""
+    return "" if current in (change.release, change.before) else f"since then {current or 'nothing'} is current"
+
+
+def lines_of(pasts: Mapping[str, Past]) -> dict[str, str]:
+    """A line about each run that changed something, newest first."""
+    found: dict[str, list[tuple[str, Change]]] = {}
+    for name, past in pasts.items():
+        for change in past.changes:
+            found.setdefault(change.run, []).append((name, change))
+    lines = {}
+    for run in sorted(found, reverse=True):
+        hosts, one = sorted({name for name, _ in found[run]}), found[run][0][1]
+        lines[run] = f"{run}  {one.who}, {shown(hosts)}" + (
+            f"; took back {one.back}" if one.back else f", plan {one.plan}"
+        )
+    return lines
+
+
+def shown(hosts: Sequence[str]) -> str:
+    """Some hosts by name, and how many more there are."""
+    return ", ".join(hosts[:SHOWN]) + (f" and {len(hosts) - SHOWN} more" if len(hosts) > SHOWN else "")
+
+
+def unknown(asked: str, runs: Mapping[str, str]) -> Refusal:
+    """The refusal of a run that no host remembers."""
+    shown = list(runs.values())[:SHOWN]
+    return Refusal(
+        f"no host remembers a run {asked}" if asked else "no host remembers a run that changed what it serves",
+        facts={f"run {number}": line for number, line in enumerate(shown, start=1)},
+        attempt=f"--data run={next(iter(runs))}" if runs else "deploy.py brings what the inventory names",
+        state=NOTHING,
+        kind="unknown-run",
+    )
+
+
+def barred(name: str, server: str, run: str, why: str, state: str = NOTHING) -> Refusal:
+    """The refusal of a run that one server cannot come back from."""
+    return Refusal(
+        f"{name}: run {run} cannot be taken back on {server}",
+        facts={"why": why},
+        attempt="take back the later run first, or leave the host out (--limit), or change the inventory and deploy",
+        state=state,
+        kind="no-way-back",
+    )

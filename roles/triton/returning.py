@@ -1,0 +1,106 @@
+"""Takes one run back: every host is asked what it remembers, and the servers that the run changed change back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from weakref import WeakKeyDictionary
+
+import gevent
+from gevent.lock import BoundedSemaphore
+from gevent.pool import Pool
+from pyinfra import host, logger, state
+from pyinfra.api import State
+from pyinfra.api.command import PyinfraCommand
+from pyinfra.context import ctx_host
+
+from deploy.errors import Refusal, refuse_all
+from deploy.slice import Slice
+from roles.settings import overridden
+from roles.steps import Reading, Refuse, ask, step
+from roles.triton.defaults import Defaults
+from roles.triton.facts import TritonServers, TritonState
+from roles.triton.operations import Decide
+from roles.triton.past import BEGUN, SHOWN, Back, Change, Changes, Past, barred, changed_since, shown, way_back
+from roles.triton.swapping import Asking, ask_for, swap_seconds
+from roles.triton.times import change_seconds
+
+AT_ONCE = 32
+
+
+def taken_back(slices: Sequence[Slice], asked: str) -> Back:
+    """How the run `asked`, without a name the last that changed something, is taken back on the hosts of `slices`.
+
+    Asked once, of all hosts, before anything changes. Raises: Refusals for an unknown run, and for one after which
+    others came.
+    """
+    with _turn:
+        if host.state not in _found:
+            pasts: dict[str, Past] = {}
+            pool = Pool(AT_ONCE)
+            here = {peer.name for peer in state.active_hosts}
+            reached = [planned.host for planned in slices if planned.host in here]
+            gevent.joinall([pool.spawn(_ask, name, pasts) for name in reached], raise_error=True)
+            planned = {each.host: [server.name for server in each.servers] for each in slices}
+            _found[host.state] = found = way_back(asked, dict(sorted(pasts.items())), planned)
+            for line in [] if isinstance(found, list) else told(found):
+                logger.info(line)
+    found = _found[host.state]
+    if isinstance(found, list):
+        refuse_all(found)
+        raise AssertionError("a way back is a way or a refusal")
+    return found
+
+
+def told(back: Back) -> Iterator[str]:
+    """What is going to happen, and what taking a run back does not undo, for whoever typed it."""
+    if not back.changes:
+        yield f"run {back.run} is taken back on {shown(back.done)} already: there is nothing to do"
+        yield "--data run=ID takes back another one:"
+        yield from (f"  {line}" for line in back.known[:SHOWN])
+        return
+    alike: dict[str, list[str]] = {}
+    for name, changes in back.changes.items():
+        for each in changes:
+            alike.setdefault(f"{each.server} from {each.release} to {each.before}", []).append(name)
+    yield from (f"takes back run {back.run}: {change} on {shown(names)}" for change, names in alike.items())
+    yield "going back changes model repository, settings and start line"
+    yield "it does not undo: driver, Docker, container toolkit, weights, pulled images, ports opened elsewhere"
+    yield "the next deploy.py brings the inventory's release again; change the inventory to stay"
+
+
+def apply(mine: Slice, plan: str, back: Back, wave: int) -> None:
+    """Every server that the run changed on this host serves what served before it: the same transaction as a swap."""
+    settings, serving = overridden(host, "triton", Defaults()), Reading(TritonServers)
+    asking = Asking.of(host.state, plan, wave, back.run)
+    servers = {server.name: server for server in mine.servers}
+    for change in host.loop(back.changes[mine.host]):
+        seconds = swap_seconds(change_seconds(servers[change.server]), settings)
+        step(
+            serving,
+            _returned(change, asking, settings, seconds),
+            name=f"Triton | Take back run {back.run} on {change.server}",
+        )
+
+
+def _returned(change: Change, asking: Asking, settings: Defaults, seconds: int) -> Decide:
+    def decide(serving: TritonState) -> Iterator[PyinfraCommand]:
+        if serving.server(change.server).serves(change.before):
+            return
+        if why := changed_since(change, serving.server(change.server).current):
+            yield Refuse(barred(host.name, change.server, change.run, why, BEGUN))
+            return
+        yield from ask_for(change.server, change.before, asking, settings, seconds)
+
+    return decide
+
+
+def _ask(name: str, pasts: dict[str, Past]) -> None:
+    asked = state.inventory.get_host(name)
+    with ctx_host.use(asked):
+        past = Past(ask(asked, Changes), ask(asked, TritonServers))
+    if asked in state.active_hosts:
+        pasts[name] = past
+
+
+_found: WeakKeyDictionary[State, Back | list[Refusal]] = WeakKeyDictionary()
+_turn = BoundedSemaphore()

@@ -1,0 +1,47 @@
+"""A host with one server, as the role's tests have it: what is planned, and what it answers."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+from deploy.slice import MemorySlice, ModelSlice, WeightsSlice
+from roles.triton.defaults import Defaults
+from roles.triton.operations import texts
+from roles.triton.release import release_of
+from tests.roles.slices import SERVER, a_slice
+
+WEIGHTS = WeightsSlice(
+    model="embed", repository="a/b", revision="1" * 40, directory="", fetch_on="host", files=("*",), size_mib=1
+)
+EMBEDDER = ModelSlice(
+    name="embed", kind="embedder", path="python", reason="", architecture="BertModel", weights=WEIGHTS,
+    memory=MemorySlice(weights_mib=1, context_mib=1, workspace_mib=1, kv_cache_mib=0), kv_cache_tokens=0, dimensions=8,
+    max_batch_size=8, max_queue_size=8, max_queue_delay_microseconds=0, decoupled=False, settings={"device": "cuda:0"},
+)  # fmt: skip
+MAIN = replace(SERVER, models=(EMBEDDER,))
+MINE = a_slice(servers=(MAIN,))
+WANTED = release_of(MAIN, Defaults())
+RELEASE = WANTED.id
+
+PROBED = "key=abc\nproven"
+
+
+def placed() -> str:
+    """What a host says whose programs and units are right."""
+    return "\n".join(f"{text.seen_when_right} {text.path}" for text in texts([WANTED]))
+
+
+def serving(current: str = RELEASE, active: str = "active", enabled: str = "enabled", more: str = "") -> str:
+    """What a host says about its servers."""
+    return (
+        f"release={RELEASE}\nserver=main\ncurrent={current}\nprevious=\n"
+        f"active={active}\nenabled={enabled}\nswap=inactive\n{more}"
+    )
+
+
+def told(seen: str = "", probed: str = "key=abc", served: str = "") -> dict[str, Any]:
+    """A host's answers, by a piece of each question."""
+    answers = {'sha256sum < "$f"': seen, "nvidia-ctk --version": probed, 'echo "server=$s"': served}
+    return answers | {"/verdict.json": json.dumps({"release": RELEASE, "asked": "another's", "sentence": "it serves"})}
