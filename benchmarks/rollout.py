@@ -62,6 +62,15 @@ def is_kept(result: Mapping[str, Any]) -> bool:
 
 def parsed(words: Sequence[str] | None = None) -> argparse.Namespace:
     """The command line, with what follows from `--held`."""
+    options = parser().parse_args(words)
+    options.change = options.change or list(CHANGES)
+    if options.held:
+        options.hosts = options.pools = options.out = 1
+    return options
+
+
+def parser() -> argparse.ArgumentParser:
+    """The parser of the command line."""
     made = argparse.ArgumentParser(prog="python -m benchmarks.rollout", description=__doc__.splitlines()[0])
     made.add_argument("--change", action="append", choices=CHANGES, help="again for more; default all three, in order")
     made.add_argument("--hosts", type=int, default=6)
@@ -77,11 +86,7 @@ def parsed(words: Sequence[str] | None = None) -> argparse.Namespace:
     made.add_argument("--long-percent", type=float, default=5.0, help="of the streams, longer than a drain lasts")
     made.add_argument("--held", action="store_true", help=f"one host; requests wait up to {HOLD_SECONDS} s for it")
     made.add_argument("--keep", action="store_true", help="leave the machines running at the end")
-    options = made.parse_args(words)
-    options.change = options.change or list(CHANGES)
-    if options.held:
-        options.hosts = options.pools = options.out = 1
-    return options
+    return made
 
 
 def choose(options: argparse.Namespace, changes: Sequence[str] = ()) -> None:
