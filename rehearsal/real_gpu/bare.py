@@ -3,7 +3,8 @@
     python -m rehearsal.real_gpu.bare < release.json
 
 Reads one line: `files` of a model repository by path, and `flags`. Says one line once every model is ready: addresses,
-process id, seconds. Serves until its standard input is closed, so that it never outlives who started it.
+process id, seconds, the encoders' kernels. Serves until its standard input is closed, so that it never outlives who
+started it.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import tempfile
 from pathlib import Path
 
 from benchmarks import triton
+from rehearsal.real_gpu.served import kernels
 
 
 def main() -> None:
@@ -25,8 +27,9 @@ def main() -> None:
             (repository / path).parent.mkdir(parents=True, exist_ok=True)
             (repository / path).write_text(text, "utf-8")
         with triton.serving(repository, run, compiled, told["flags"]) as server:
-            addresses = {"grpc": server.grpc, "http": server.http, "pid": server.process.pid}
-            print(json.dumps(addresses | {"seconds": round(server.seconds_to_ready, 1)}), flush=True)
+            said = {"grpc": server.grpc, "http": server.http, "pid": server.process.pid}
+            said |= {"kernels": kernels(server.log.read_text()), "seconds": round(server.seconds_to_ready, 1)}
+            print(json.dumps(said), flush=True)
             sys.stdin.read()
 
 

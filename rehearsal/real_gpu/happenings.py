@@ -12,7 +12,7 @@ from collections.abc import Callable
 from rehearsal.places import REPOSITORY, RehearsalRefused
 from rehearsal.pyinfra_run import Run, pyinfra
 from rehearsal.real_gpu.report import Found
-from rehearsal.real_gpu.scene import INVENTORY, READY_SECONDS, REPORT, SERVER, card, machine, real, tell
+from rehearsal.real_gpu.scene import INVENTORY, READY_SECONDS, REPORT, card, machine, real, tell
 from rehearsal.real_gpu.untouched import touches_card
 
 
@@ -162,7 +162,7 @@ def _require_good(run: Run) -> None:
 
 
 def _release() -> str:
-    return machine().run(f"basename $(readlink {SERVER}/current)").stdout.strip()
+    return machine().run("basename $(readlink /var/lib/enginehouse/servers/main/current)").stdout.strip()
 
 
 def _is_ready() -> bool:

@@ -25,6 +25,7 @@ DISTRIBUTIONS = ("torch", "triton", "transformers", "tokenizers", "safetensors",
 SYSTEM = ("python3", "gcc", "libc6-dev", "ca-certificates", "curl", "bash", "zlib1g", "libstdc++6", "libgomp1")
 """Debian's and Ubuntu's names; the compiler is for kernels that are compiled at a model's load."""
 MERGED = ("bin", "sbin", "lib", "lib64")
+LIBRARIES = "usr/lib/x86_64-linux-gnu"
 BESIDE = ("etc/passwd", "etc/group", "etc/nsswitch.conf", "etc/ssl/certs", "etc/localtime", "etc/alternatives")
 UNREAD = ("/usr/share/doc/", "/usr/share/man/", "/usr/share/locale/", "/usr/share/info/")
 ASK = """
@@ -67,7 +68,7 @@ def make_image(into: Path, outer: Path, torch_python: str, triton: Path, network
             "system": system_layer(outer, version, work),
             "libraries": python_layer(outer, asked, site, work, "nvidia/"),
             "packages": python_layer(outer, asked, site, work),
-            "triton": triton_layer(triton, version, site, work),
+            "triton": triton_layer(outer, triton, version, site, work),
         }
         for name in tars:
             (work / name).mkdir()
@@ -172,7 +173,7 @@ def python_layer(outer: Path, asked: Mapping[str, Any], site: str, work: Path, p
     return ["-C", str(source), f"--transform=s,^,{site}/,S", "--no-recursion", "-T", str(listed), "-c"]
 
 
-def triton_layer(triton: Path, python: str, site: str, work: Path) -> list[str]:
+def triton_layer(outer: Path, triton: Path, python: str, site: str, work: Path) -> list[str]:
     """Words of tar for Triton at the paths of NVIDIA's image, and the numpy of its Python stub."""
     home, tree = triton / f"triton-stub-{python}", work / "triton-tree"
     if not home.is_dir():
@@ -187,21 +188,29 @@ def triton_layer(triton: Path, python: str, site: str, work: Path) -> list[str]:
     shutil.copytree(home / "numpy", tree / site)
     (tree / "nvidia_pytriton.libs").symlink_to("opt/tritonserver/lib")
     (target / "TRITON_VERSION").write_text("2.51.0\n")
-    _remember_driver(tree, Path("/usr/local/nvidia/lib64/libcuda.so.1"))
+    _remember_driver(outer, tree)
     return ["-C", str(tree), "--owner=0", "--group=0", "-c", "."]
 
 
-def _remember_driver(tree: Path, library: Path) -> None:
+def _remember_driver(outer: Path, tree: Path) -> None:
     """The image's library cache names libcuda, which the toolkit's hook adds to a container's at its start.
 
     The Triton language asks that cache, and compiles no kernel without the name (seen on an H100, 2026-11-22). The
-    stand-in toolkit has no hooks.
+    stand-in toolkit has no hooks, but puts the driver's library where the cache says. The machine's compiler makes one
+    of that name for the time that the cache is written; without a compiler there would be no kernels either.
     """
-    if not library.exists():
-        return
-    inside = tree / "usr/lib/x86_64-linux-gnu" / library.name
-    inside.parent.mkdir(parents=True)
-    (tree / "etc").mkdir()
-    shutil.copy(library, inside)
-    subprocess.run(["ldconfig", "-r", str(tree), "/usr/lib/x86_64-linux-gnu"], check=True)
-    shutil.rmtree(inside.parent)
+    folder = tree / LIBRARIES
+    folder.mkdir(parents=True)
+    (tree / "etc").mkdir(exist_ok=True)
+    gcc = ["chroot", str(outer), "gcc", "-shared", "-nostdlib", "-Wl,-soname,libcuda.so.1", "-x", "c", "-", "-o"]
+    with tempfile.TemporaryDirectory(dir=outer / "tmp", prefix="libcuda-") as scratch:
+        made = Path(scratch) / "libcuda.so.1"
+        told = subprocess.run([*gcc, f"/{made.relative_to(outer)}"], input="", text=True, capture_output=True)
+        if told.returncode:
+            raise RehearsalRefused(
+                f"this machine's compiler makes no library\n  said    {told.stderr.strip()[-300:]}\n"
+                "  wanted  gcc, for kernels that are compiled at a model's load\n  state   no image was made"
+            )
+        shutil.copy(made, folder)
+    subprocess.run(["ldconfig", "-r", str(tree), f"/{LIBRARIES}"], check=True)
+    shutil.rmtree(folder)

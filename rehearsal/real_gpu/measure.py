@@ -18,7 +18,7 @@ import shlex
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,8 @@ from rehearsal.real_gpu.generating import Prompts, Shape, generating
 from rehearsal.real_gpu.memory import memory_by_model
 from rehearsal.real_gpu.passes import full_passes
 from rehearsal.real_gpu.report import Found
-from rehearsal.real_gpu.served import Deployed
+from rehearsal.real_gpu.scene import planned
+from rehearsal.real_gpu.served import Deployed, plain
 
 CLIENT_PROCESSES = 8
 PASS_SECONDS = 4.0
@@ -65,7 +66,9 @@ class Setting:
     """Short names of benchmarks/cases.py; those of its table unless told."""
     beside_seconds: float = 20.0
     """Seconds of full passes beside a filled cache."""
-    fill_within_seconds: float = 300.0
+    empty_mib: int | None = None
+    """MiB in use while nothing runs on the card; read with the server stopped unless told."""
+    fill_within_seconds: float = 180.0
     """The longest that filling it may take."""
     small: bool = False
     """Few clients and short requests, for a CPU."""
@@ -110,7 +113,7 @@ def memory(setting: Setting, work: Path, tell: Tell) -> Record:
                 seen.wait_until_held(sum(setting.prompts.prompts), setting.deployed.server.start_seconds)
             assert not seen.errors, seen.errors[0]
 
-        return memory_by_model(deployed, drive, setting.usable_mib)
+        return memory_by_model(deployed, drive, setting.usable_mib, setting.empty_mib, tell)
 
 
 def fill(setting: Setting, work: Path, tell: Tell) -> Record:
@@ -135,6 +138,8 @@ def encoders(setting: Setting, work: Path, tell: Tell) -> Record:
     models = [deployed.model(kind) for kind in setting.encoders]
     places = {model.name: str(there / directory(model)) for model in models}
     how = Runs("grpc", setting.runs, setting.seconds, "cuda:0" if shutil.which("nvidia-smi") else "cpu")
+    inside = deployed.kernels()
+    tell({"kernels": {"container": inside}})
     with clients.processes(1 if setting.small else CLIENT_PROCESSES) as crowd:
         first = speed.encoder_speed(
             deployed,
@@ -148,7 +153,24 @@ def encoders(setting: Setting, work: Path, tell: Tell) -> Record:
         alone = {row["case"]: row["container"] for row in first["cases"]}
         prompts = setting.llm_prompts
         second = speed.beside_llm(deployed, workloads, crowd, how, prompts, setting.prompts, alone, tell)
-    return first | second | {"passed": first["passed"] and second["passed"]}
+    sides = {"container": inside, "bare": first.pop("kernels")}
+    problems = kernel_problems(sides, [model.name for model in models])
+    passed = first["passed"] and second["passed"] and not problems
+    return first | second | {"kernels": sides, "kernel_problems": problems, "passed": passed}
+
+
+def kernel_problems(sides: Mapping[str, Mapping[str, list[str]]], models: Sequence[str]) -> list[str]:
+    """Why the sides (container, bare) cannot be compared, or do not show what the encoders can: plain steps, others."""
+    found = []
+    for side, chosen in sides.items():
+        for model in models:
+            if model not in chosen:
+                found.append(f"{side}, {model}: its log names no kernels")
+            found += [f"{side}, {model}: {choice}" for choice in plain(chosen.get(model, []))]
+    first, *others = ([chosen.get(model) for model in models] for chosen in sides.values())
+    if any(other != first for other in others):
+        found.append("the encoders run other kernels in the container than without one")
+    return found
 
 
 MEASURES = {"memory": memory, "filled": fill, "encoders": encoders}
@@ -156,10 +178,12 @@ MEASURES = {"memory": memory, "filled": fill, "encoders": encoders}
 
 def take(name: str, setting: Setting, found: Found) -> None:
     """`found` has what the step of this name finds, as far as it came. Raises: what kept it from ending."""
+    if setting.deployed.revive():
+        found["revived"] = True
     with tempfile.TemporaryDirectory(prefix="measure-") as work:
         result = MEASURES[name](setting, Path(work), found.update)
     if setting.small:
-        del result["passed"]  # nothing is judged by figures of a stand-in
+        result["passed"] = True  # nothing is judged by figures of a stand-in
     found.update(result)
 
 
@@ -188,12 +212,11 @@ def parser() -> argparse.ArgumentParser:
 
 def main(words: list[str] | None = None) -> int:
     """The steps have run; 0 when all of them passed."""
-    from deploy.edge.inventory import load_plan
     from rehearsal import machines
 
     options = parser().parse_args(words)
     machine = machines.named(options.host)
-    setting = Setting.of(load_plan(options.inventory).for_host(options.host), machine, machine.address, options.weights)
+    setting = Setting.of(planned(options.inventory, options.host), machine, machine.address, options.weights)
     setting = replace(
         setting,
         python=tuple(shlex.split(options.python)),

@@ -26,17 +26,21 @@ Drive = Callable[[ModelSlice], object]
 
 
 def memory_by_model(
-    deployed: Deployed, drive: Drive, usable_mib: int, pause: Callable[[float], None] = time.sleep
+    deployed: Deployed,
+    drive: Drive,
+    usable_mib: int,
+    empty_mib: int | None = None,
+    tell: Callable[[Record], None] = lambda _: None,
+    pause: Callable[[float], None] = time.sleep,
 ) -> Record:
     """What each model takes, by the step of used memory around its load, and what it takes while it works.
 
-    The server is stopped and started, all its models are unloaded and loaded again in their order; then it serves.
+    All models are unloaded and loaded again in their order; then the server serves. `empty_mib` is what is used while
+    nothing runs on the card; unless it is given, the server is stopped for it and started first.
     """
     machine, models = deployed.machine, deployed.server.models
     with deployed.unwatched():
-        deployed.stop()
-        empty = card.settled_mib(machine, pause)
-        deployed.start()
+        empty = stopped_mib(deployed, pause) if empty_mib is None else empty_mib
         served = card.settled_mib(machine, pause)
         for model in reversed(models):
             deployed.unload(model)
@@ -50,9 +54,18 @@ def memory_by_model(
             after = card.settled_mib(machine, pause)
             most = max(after, *(int(sample["used_mib"]) for sample in samples))
             rows.append(compared(model, loaded - before, most - before))
+            tell({"models": list(rows)})
             before = after
     seen = {"empty_mib": empty, "served_mib": served, "after_passes_mib": before, "processes": card.processes(machine)}
     return seen | summed(deployed.server, alone - empty, rows, before - empty, usable_mib)
+
+
+def stopped_mib(deployed: Deployed, pause: Callable[[float], None]) -> int:
+    """MiB in use while the server is stopped; it has been started again."""
+    deployed.stop()
+    empty = card.settled_mib(deployed.machine, pause)
+    deployed.start()
+    return empty
 
 
 def compared(model: ModelSlice, loaded_mib: int, most_mib: int) -> Record:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
-from rehearsal import machines
+from deploy.catalog import GPUS
+from deploy.slice import Slice
+from rehearsal import hardware, machines
 from rehearsal.hardware import Hardware
 from rehearsal.machine import Machine
-from rehearsal.places import Places
+from rehearsal.places import REPOSITORY, Places, RehearsalRefused
 
 REPORT = Path(os.environ.get("ENGINEHOUSE_REPORT", "/srv/report"))
 TRAVELLED = Path(os.environ.get("ENGINEHOUSE_TRAVELLED", "/srv"))
@@ -21,9 +25,15 @@ CHECKPOINTS = Path("/dev/shm/checkpoints")  # in memory: the disk has to hold th
 IMAGE = Path("/srv/image")
 INVENTORY = "rehearsal/real_gpu/inventory.py"
 NAME = "gpu"
-SERVER = "/var/lib/enginehouse/servers/main"
 READY_SECONDS = 300
 SMI = ["nvidia-smi", "--format=csv,noheader,nounits"]
+DRY_GPUS = 2
+"""Stand-in cards of a dry pass: as many as the widest layout has."""
+PLAN = """
+import pickle, sys
+from deploy.edge.inventory import load_plan
+sys.stdout.buffer.write(pickle.dumps(load_plan(sys.argv[1]).for_host(sys.argv[2])))
+"""
 
 
 def places() -> Places:
@@ -52,6 +62,39 @@ def tell(**changes: Any) -> None:
 def machine() -> Machine:
     """The machine that is deployed to."""
     return machines.named(NAME)
+
+
+def planned(inventory: str = INVENTORY, host: str = NAME) -> Slice:
+    """What the inventory plans for the host, worked out by another process.
+
+    pyinfra brings gevent, which would change this process's sockets: pipes to client processes break by it.
+    """
+    command = [sys.executable, "-c", PLAN, inventory, host]
+    told = subprocess.run(command, stdout=subprocess.PIPE, check=True, cwd=REPOSITORY)
+    found = pickle.loads(told.stdout)  # of our own making
+    assert isinstance(found, Slice)
+    return found
+
+
+def given_hardware() -> Hardware:
+    """The GPUs that the machine is given: this computer's own, or stand-ins in a dry pass.
+
+    Refuses a card that the catalog does not have.
+    """
+    if not real():
+        return hardware.h100(DRY_GPUS)
+    told = subprocess.run([*SMI, "--query-gpu=pci.device_id"], text=True, capture_output=True, check=True).stdout
+    return hardware.real_gpus(catalog_name(told.split()[0]))
+
+
+def catalog_name(device_id: str) -> str:
+    """The catalog's name of a card by `pci.device_id` of nvidia-smi, as 0x233010DE: device, then vendor."""
+    digits = device_id.lower().removeprefix("0x")
+    wanted = f"{digits[4:]}:{digits[:4]}"
+    for name, gpu in GPUS.items():
+        if gpu.pci_id == wanted:
+            return name
+    raise RehearsalRefused(f"the catalog has no card {wanted}\n  seen    {device_id}\n  state   no machine was made")
 
 
 def card() -> dict[str, str]:

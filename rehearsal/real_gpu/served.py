@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import re
 import time
 import urllib.error
 import urllib.request
@@ -22,6 +23,21 @@ from roles import places
 ANSWER_SECONDS = 60
 POLL_SECONDS = 0.2
 OUT_OF_MEMORY = "out of memory|OutOfMemory|CUDA error"
+STARTED = re.compile(r"(?P<model>[\w.-]+): \w+ on \S+ in \S+, up to .* MiB held; (?P<kernels>.+)$")
+"""What an encoder logs when it is loaded, its choice of kernels last (files/encoders/serving.py)."""
+OWN = ("steps", "attention", "products", "experts")
+"""What the encoders have kernels of their own for."""
+
+
+def kernels(log: str) -> dict[str, list[str]]:
+    """Which kernels each encoder of the log runs, by its last start there."""
+    found = filter(None, map(STARTED.search, log.splitlines()))
+    return {line["model"]: line["kernels"].strip('"').split(", ") for line in found}
+
+
+def plain(chosen: list[str]) -> list[str]:
+    """Those of an encoder's choices that are plain torch where it has a kernel of its own."""
+    return [choice for choice in chosen if choice.startswith(("plain steps", *(f"{step} plain" for step in OWN)))]
 
 
 @dataclass(frozen=True)
@@ -64,21 +80,29 @@ class Deployed:
         """Its unit is active: every model has answered."""
         self.machine.run(f"systemctl start {self.unit}", timeout=self.server.start_seconds + 180)
 
+    def revive(self) -> bool:
+        """Every model is ready and the watchdog looks; True if something cut off before had left it otherwise."""
+        self.machine.run(f"systemctl start {self._timer}")
+        if all(self._is_ready(name) for model in self.server.models for name in self._names(model)):
+            return False
+        self.stop()
+        self.start()
+        return True
+
     @contextmanager
     def unwatched(self) -> Iterator[None]:
         """The watchdog does not look, which would take an unloaded model for a silent one."""
-        timer = f"enginehouse-watch@{self.server.name}.timer"
-        self.machine.run(f"systemctl stop {timer} enginehouse-watch@{self.server.name}.service")
+        self.machine.run(f"systemctl stop {self._timer} enginehouse-watch@{self.server.name}.service")
         try:
             yield
         finally:
-            self.machine.run(f"systemctl start {timer}")
+            self.machine.run(f"systemctl start {self._timer}")
 
     def load(self, model: ModelSlice) -> None:
         """Every model of Triton's behind the planned one is loaded and ready."""
         for name in self._names(model):
             self._tell(f"/v2/repository/models/{name}/load")
-            while self._ask(f"/v2/models/{name}/ready", self.http)[0] != 200:
+            while not self._is_ready(name):
                 time.sleep(POLL_SECONDS)
 
     def unload(self, model: ModelSlice) -> None:
@@ -120,10 +144,26 @@ class Deployed:
         asked = f"journalctl --quiet --output cat --unit {self.unit} --since '{since}'"
         return self.machine.run(f"{asked} | grep -Ei '{OUT_OF_MEMORY}'", check=False).stdout.splitlines()[:20]
 
+    def kernels(self) -> dict[str, list[str]]:
+        """Which kernels each encoder runs, as it logged when it was loaded last."""
+        asked = f"journalctl --quiet --output cat --unit {self.unit} --grep 'MiB held; '"
+        return kernels(self.machine.run(asked, check=False).stdout)
+
+    @property
+    def _timer(self) -> str:
+        return f"enginehouse-watch@{self.server.name}.timer"
+
+    def _is_ready(self, name: str) -> bool:
+        """True if Triton's model of that name answers; False where nothing listens, too."""
+        try:
+            return self._ask(f"/v2/models/{name}/ready", self.http)[0] == 200
+        except OSError:
+            return False
+
     def _cgroup(self, file: str) -> str:
         """A file of the container's cgroup; empty where it cannot be read."""
         asked = f"docker inspect --format '{{{{.State.Pid}}}}' {self.container}"
-        path = f"/sys/fs/cgroup$(cut -d: -f3 /proc/$({asked})/cgroup)/{file}"
+        path = f"/sys/fs/cgroup$(sed -n s/^0:://p /proc/$({asked})/cgroup)/{file}"
         return self.machine.run(f"cat {path}", check=False).stdout
 
     def _names(self, model: ModelSlice) -> list[str]:

@@ -11,7 +11,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -37,9 +37,18 @@ FIGURES = {True: "p50_ms", False: "documents_per_second"}
 Record = dict[str, Any]
 
 
+@dataclass(frozen=True)
+class Bare:
+    """A server without a container: where it answers, the kernels of its encoders, its seconds until it was ready."""
+
+    server: Elsewhere
+    kernels: dict[str, list[str]]
+    seconds: float
+
+
 def encoder_speed(
     deployed: Deployed,
-    bare: Callable[[], AbstractContextManager[Elsewhere]],
+    bare: Callable[[], AbstractContextManager[Bare]],
     workloads: Sequence[Workload],
     crowd: Clients,
     how: Runs,
@@ -52,15 +61,17 @@ def encoder_speed(
     """
     rows: list[Record] = []
     is_room = usable_mib - card.used_mib(deployed.machine) >= needed_mib(deployed.server)
-    with without_llm(deployed, is_room), bare() as other:
-        rivals = {"bare": other, "container": container(deployed)}
+    with deployed.unwatched(), without_llm(deployed, is_room), bare() as other:
+        tell({"seconds_to_start_bare": other.seconds})
+        rivals = {"bare": other.server, "container": container(deployed)}
         for workload in workloads:
             readings = runs.in_turn(how, workload, rivals, crowd)
             rows.append(compared(workload, {name: runs.summary(workload, found) for name, found in readings.items()}))
             tell({"cases": list(rows)})
     losses = [row["container_loses_percent"] for row in rows]
     llm = "idle" if is_room else "unloaded"
-    return {"cases": rows, "llm_meanwhile": llm, "passed": max(losses) <= WITHIN_PERCENT}
+    passed = max(losses) <= WITHIN_PERCENT
+    return {"cases": rows, "llm_meanwhile": llm, "kernels": other.kernels, "most_lost": max(losses), "passed": passed}
 
 
 def beside_llm(
@@ -134,7 +145,6 @@ def without_llm(deployed: Deployed, is_room: bool) -> Iterator[None]:
     with ExitStack() as stack:
         if not is_room:
             model = deployed.model("llm")
-            stack.enter_context(deployed.unwatched())
             stack.callback(deployed.load, model)
             deployed.unload(model)
         yield
@@ -143,7 +153,7 @@ def without_llm(deployed: Deployed, is_room: bool) -> Iterator[None]:
 @contextmanager
 def bare_server(
     server: ServerSlice, weights: Mapping[str, str], python: Sequence[str], device: str = "cuda:0"
-) -> Iterator[Elsewhere]:
+) -> Iterator[Bare]:
     """A server of the planned encoders without a container (bare.py), started by `python`: the words before `-m`.
 
     `weights`: by model name the directory of its checkpoint as that Python sees it.
@@ -160,7 +170,8 @@ def bare_server(
             said = process.stdout.readline()
             assert said, f"{' '.join(command)} ended with {process.wait()} before it served"
             started = json.loads(said)
-            yield Elsewhere(started["grpc"], started["http"], names, lambda: cpu_seconds(started["pid"]))
+            server = Elsewhere(started["grpc"], started["http"], names, lambda: cpu_seconds(started["pid"]))
+            yield Bare(server, started["kernels"], started["seconds"])
         finally:
             process.stdin.close()
             process.wait(STOP_SECONDS)

@@ -1,45 +1,53 @@
 """The steps of the run, in the control root: from nothing to three served models, and what happens to them there.
 
-    python -m rehearsal.real_gpu.steps [STEP...]      `first` and `second` are all steps of that sitting, in order
+    python -m rehearsal.real_gpu.steps [STEP...]      a sitting (`first`, `second`) is all of its steps, in order
 
-Each step leaves step-NAME.json in /srv/report and may be run again. What is deployed and how is inventory.py's and
-deploy.py's business; this calls them over SSH, as a person would, and looks at the machine from outside.
+Each step is a process of its own with a limit of time, leaves step-NAME.json in /srv/report, and may be run again. One
+that fails ends none but those that need it. What is deployed and how is inventory.py's and deploy.py's business; this
+calls them over SSH, as a person would, and looks at the machine from outside.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
+import os
+import signal
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
+from dataclasses import dataclass
+from types import FrameType
 from typing import Any
 
-from rehearsal import apt_repository, hardware, machines, services
+from rehearsal import apt_repository, machines, services
 from rehearsal.places import REPOSITORY, RehearsalRefused
 from rehearsal.real_gpu import happenings, image
-from rehearsal.real_gpu.report import Found, step
+from rehearsal.real_gpu.report import Found, described, step
 from rehearsal.real_gpu.scene import (
     CHECKPOINTS,
     IMAGE,
-    INVENTORY,
     NAME,
     OUTER,
     REPORT,
     TORCH,
     TRAVELLED,
     card,
+    given_hardware,
     gpus_of,
     machine,
     outer_python,
     places,
+    planned,
     real,
     tell,
 )
+
+GRACE_SECONDS = 20
+"""For a step whose time is up: it puts back what it changed for its measuring."""
 
 
 def artefacts(found: Found) -> None:
@@ -84,8 +92,8 @@ def up(found: Found) -> None:
     if not snapshot.exists():
         (snapshot / "volumes").mkdir(parents=True)
         (snapshot / "machine.json").write_text(json.dumps({"debian": "13", "lowers": [str(TRAVELLED / "machine")]}))
-    given = hardware.real_gpus("h100-80") if real() else hardware.h100()
-    tell(gpu=given.gpu, gpus=gpus_of(given), changed=False)
+    given = given_hardware()
+    tell(gpu=given.gpu, gpus=gpus_of(given), changed=False, layout="one")
     began = time.monotonic()
     (booted,) = machines.up([NAME], "13", given, snapshot="bare")
     found["seconds_boot"] = round(time.monotonic() - began, 1)
@@ -108,12 +116,11 @@ def _measured(name: str) -> Callable[[Found], None]:
     """The step that takes this measure of the deployed server (measure.py)."""
 
     def take(found: Found) -> None:
-        from deploy.edge.inventory import load_plan
         from rehearsal.real_gpu import measure
         from rehearsal.real_gpu.generating import Shape
 
         setting = measure.Setting.of(
-            load_plan(INVENTORY).for_host(NAME),
+            planned(),
             machine(),
             machine().address,
             CHECKPOINTS,
@@ -121,15 +128,19 @@ def _measured(name: str) -> Callable[[Found], None]:
             device="cuda:0" if real() else "cpu",
             small=not real(),
             runs=3,
+            empty_mib=empty_mib(),
             **({} if real() else {"prompts": Shape((64, 64), 16)}),
         )
-        with tempfile.TemporaryDirectory(prefix="measure-") as work:
-            result = measure.MEASURES[name](setting, Path(work), found.update)
-        if not real():
-            result.pop("passed", None)  # nothing is judged by figures of a stand-in
-        found.update(result)
+        measure.take(name, setting, found)
 
     return take
+
+
+def empty_mib() -> int | None:
+    """MiB in use before anything was deployed, as the step `machine` read; None where it read none."""
+    file = REPORT / "step-machine.json"
+    said = json.loads(file.read_text())["found"].get("memory_before", {}) if file.exists() else {}
+    return int(said["memory.used"]) if "memory.used" in said else None
 
 
 def workspaces(found: Found) -> None:
@@ -142,54 +153,131 @@ def workspaces(found: Found) -> None:
     found.update(json.loads(told.stdout.splitlines()[-1]))
 
 
-FIRST_SITTING: dict[str, Callable[[Found], None]] = {
-    "artefacts": artefacts,
-    "machine": up,
-    "deploy": happenings.deploy,
-    "deploy-again": happenings.deploy_again,
-    "smoke": happenings.smoke,
-    "changed-release": happenings.change,
-    "rollback": happenings.rollback,
-    "forward": happenings.forward,
-    "kills": happenings.kills,
-    "daemon-reload": happenings.daemon_reload,
-    "watchdog": happenings.watchdog,
-    "remove": happenings.remove,
-    "untouched": happenings.untouched,
-}
-SECOND_SITTING: dict[str, Callable[[Found], None]] = {
-    "artefacts": artefacts,
-    "machine": up,
-    "workspaces": workspaces,
-    "deploy": happenings.deploy,
-    "memory": _measured("memory"),
-    "filled": _measured("filled"),
-    "encoders": _measured("encoders"),
-    "untouched": happenings.untouched,
-}
-STEPS = FIRST_SITTING | SECOND_SITTING
-SITTINGS = {"first": FIRST_SITTING, "second": SECOND_SITTING}
+@dataclass(frozen=True)
+class Step:
+    """What a step does, the steps that it needs done, and the seconds that it takes on an H100, about."""
+
+    body: Callable[[Found], None]
+    needs: tuple[str, ...] = ()
+    seconds: float = 30
+
+    @property
+    def limit_seconds(self) -> float:
+        """It is ended after so long."""
+        return 60 + 2 * self.seconds
 
 
-def main() -> int:
-    """The steps named on the command line have run, in their order; the first that fails is the last."""
-    parser = argparse.ArgumentParser(prog="drive run", description=__doc__.splitlines()[0])
+STEPS: dict[str, Step] = {
+    "artefacts": Step(artefacts, (), 45),
+    "machine": Step(up, ("artefacts",), 25),
+    "workspaces": Step(workspaces, ("artefacts",), 95),
+    "deploy": Step(happenings.deploy, ("machine",), 140),
+    "deploy-again": Step(happenings.deploy_again, ("deploy",), 5),
+    "smoke": Step(happenings.smoke, ("deploy",), 15),
+    "memory": Step(_measured("memory"), ("deploy",), 100),
+    "filled": Step(_measured("filled"), ("deploy",), 110),
+    "encoders": Step(_measured("encoders"), ("deploy",), 230),
+    "changed-release": Step(happenings.change, ("deploy",), 80),
+    "rollback": Step(happenings.rollback, ("changed-release",), 70),
+    "forward": Step(happenings.forward, ("rollback",), 80),
+    "kills": Step(happenings.kills, ("deploy",), 150),
+    "daemon-reload": Step(happenings.daemon_reload, ("deploy",), 5),
+    "watchdog": Step(happenings.watchdog, ("deploy",), 5),
+    "remove": Step(happenings.remove, ("deploy",), 30),
+    "untouched": Step(happenings.untouched, (), 5),
+}
+SITTINGS = {
+    "first": (
+        *("artefacts", "machine", "deploy", "deploy-again", "smoke", "changed-release", "rollback", "forward", "kills"),
+        *("daemon-reload", "watchdog", "remove", "untouched"),
+    ),
+    "second": ("artefacts", "machine", "workspaces", "deploy", "memory", "filled", "encoders", "untouched"),
+}
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """The steps named on the command line have run, in their order; 0 when none of them failed."""
+    options = parser().parse_args(words)
+    signal.signal(signal.SIGTERM, _end)
+    if options.alone:
+        return alone(options.alone)
+    named = [each for word in options.steps or ["first"] for each in SITTINGS.get(word, (word,))]
+    failed, end = list[str](), time.monotonic() + options.within
+    for name in named:
+        if options.rest and is_done(name):
+            print(f"--- {name} is done", flush=True)
+        elif lacking := [need for need in STEPS[name].needs if need in failed]:
+            print(f"--- {name} is not begun: {', '.join(lacking)} failed", flush=True)
+            failed.append(name)
+        elif (left := end - time.monotonic()) < STEPS[name].seconds:
+            print(f"--- {name} is not begun: it takes {STEPS[name].seconds:.0f} s, {left:.0f} are left", flush=True)
+            failed.append(name)
+        else:
+            print(f"--- {name}", flush=True)
+            if not in_time(process_of(name), min(left, STEPS[name].limit_seconds)):
+                failed.append(name)
+    print(f"failed: {', '.join(failed) or 'none'}", flush=True)
+    return 1 if failed else 0
+
+
+def parser() -> argparse.ArgumentParser:
+    """The parser of the command line."""
+    made = argparse.ArgumentParser(prog="drive run", description=__doc__.splitlines()[0])
     choices = [*SITTINGS, *STEPS, []]  # argparse compares the list with them where no step is named
-    parser.add_argument("steps", nargs="*", choices=choices, metavar="STEP")
-    named = parser.parse_args().steps or ["first"]
-    for name in [each for word in named for each in SITTINGS.get(word, [word])]:
-        began = time.monotonic()
-        print(f"--- {name}", flush=True)
+    made.add_argument("steps", nargs="*", choices=choices, metavar="STEP")
+    made.add_argument("--rest", action="store_true", help="leave out steps that were done well here already")
+    made.add_argument(
+        "--within", type=float, default=86_400, metavar="SECONDS", help="begin no step that would last longer"
+    )
+    made.add_argument("--alone", choices=list(STEPS), help=argparse.SUPPRESS)
+    return made
+
+
+def is_done(name: str) -> bool:
+    """True if the step's file says that it ended well."""
+    file = REPORT / f"step-{name}.json"
+    return file.exists() and bool(json.loads(file.read_text())["ok"])
+
+
+def process_of(name: str) -> list[str]:
+    """The command that runs one step in a process of its own."""
+    return [sys.executable, "-m", "rehearsal.real_gpu.steps", "--alone", name]
+
+
+def in_time(command: Sequence[str], seconds: float) -> bool:
+    """True if the command ended well by itself; after `seconds` it is asked to end, then killed with its children."""
+    with subprocess.Popen(command, cwd=REPOSITORY, start_new_session=True) as process:
         try:
-            with step(name, REPORT) as found:
-                STEPS[name](found)
-        except (RehearsalRefused, subprocess.CalledProcessError) as refused:
-            print(f"{name} failed after {time.monotonic() - began:.1f} s\n{refused}", file=sys.stderr)
-            if getattr(refused, "stderr", None):
-                print(str(getattr(refused, "stderr", ""))[-3000:], file=sys.stderr)
-            return 1
-        print(f"    {time.monotonic() - began:.1f} s  {json.dumps(found)[:1500]}", flush=True)
-    return 0
+            return process.wait(seconds) == 0
+        except subprocess.TimeoutExpired:
+            print(f"its {seconds:.0f} s are over", file=sys.stderr, flush=True)
+            process.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(GRACE_SECONDS)
+            return False
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+
+
+def alone(name: str) -> int:
+    """The step has run in this process; 0 when it is ok."""
+    began = time.monotonic()
+    try:
+        with step(name, REPORT) as found:
+            STEPS[name].body(found)
+    except Exception as problem:
+        print(f"{name} failed after {time.monotonic() - began:.1f} s\n{described(problem)[-4000:]}", file=sys.stderr)
+        return 1
+    is_ok = found.get("passed", True)
+    print(
+        f"    {time.monotonic() - began:.1f} s  {'' if is_ok else 'NOT PASSED '}{json.dumps(found)[:1500]}", flush=True
+    )
+    return 0 if is_ok else 1
+
+
+def _end(number: int, frame: FrameType | None) -> None:
+    raise TimeoutError("its time is up")
 
 
 if __name__ == "__main__":

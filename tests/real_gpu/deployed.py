@@ -111,7 +111,7 @@ def deployed(work: Path, checkpoints_at: Path) -> Iterator[Deployed]:
         (release / path).parent.mkdir(parents=True, exist_ok=True)
         (release / path).write_bytes(content)
     with _triton(work, release, server):
-        found = Deployed(server, Stub(server), "127.0.0.1")
+        found = Deployed(server, Stub(server, work / "triton.log"), "127.0.0.1")
         for model in server.models:
             found.load(model)
         yield found
@@ -148,8 +148,8 @@ def _triton(work: Path, release: Path, server: ServerSlice) -> Iterator[None]:
 class Stub:
     """The machine: files are read for real, programs say what a calm machine says, and the card what the plan has."""
 
-    def __init__(self, server: ServerSlice) -> None:
-        self.server, self.is_up = server, True
+    def __init__(self, server: ServerSlice, log: Path) -> None:
+        self.server, self.log, self.is_up = server, log, True
 
     def run(self, command: str, *, check: bool = True, timeout: float | None = 300) -> subprocess.CompletedProcess[str]:
         """The ended command."""
@@ -158,6 +158,8 @@ class Stub:
             self.is_up = not command.startswith("systemctl stop")
         if command == USED:
             said = str(self.used_mib())
+        elif command.endswith("--grep 'MiB held; '"):
+            said = self.log.read_text()
         elif word == "cat" and "/sys/fs/cgroup" not in command:
             said = Path(command.split()[1]).read_text()
         else:

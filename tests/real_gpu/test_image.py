@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -238,4 +239,23 @@ def ended(code: int, stdout: str, stderr: str = "") -> subprocess.CompletedProce
 def test_a_triton_without_a_stub_for_the_machines_python_is_refused(tmp_path: Path) -> None:
     (tmp_path / "triton-stub-3.11").mkdir()
     with pytest.raises(RehearsalRefused, match=r"no Triton for Python 3\.12\n.*triton-stub-3\.11"):
-        image.triton_layer(tmp_path, "3.12", SITE, tmp_path)
+        image.triton_layer(Path("/"), tmp_path, "3.12", SITE, tmp_path)
+
+
+@pytest.mark.skipif(os.getuid() != 0 or not shutil.which("gcc"), reason="wants root, for chroot, and gcc")
+def test_a_container_of_the_image_finds_libcuda_in_its_library_cache(tmp_path: Path) -> None:
+    """As the Triton language asks: by `ldconfig -p` in the container's own root; what it names is mounted at start."""
+    image._remember_driver(Path("/"), tmp_path)
+    (tmp_path / "sbin").mkdir()
+    shutil.copy("/sbin/ldconfig", tmp_path / "sbin")  # linked statically
+    told = subprocess.run(["chroot", str(tmp_path), "/sbin/ldconfig", "-p"], text=True, capture_output=True, check=True)
+    (line,) = (line.strip() for line in told.stdout.splitlines() if "libcuda" in line)
+    assert line == "libcuda.so.1 (libc6,x86-64) => /usr/lib/x86_64-linux-gnu/libcuda.so.1"
+    assert not list(tmp_path.rglob("libcuda*"))
+
+
+def test_a_machine_whose_compiler_makes_nothing_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.setattr(image.subprocess, "run", lambda *_, **__: ended(127, "", "chroot: gcc: not found"))
+    with pytest.raises(RehearsalRefused, match=r"said    chroot: gcc: not found\n  wanted  gcc"):
+        image._remember_driver(tmp_path, tmp_path / "tree")

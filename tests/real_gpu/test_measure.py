@@ -79,6 +79,11 @@ def test_encoders_are_compared_in_turn_and_then_beside_the_llm(setting: Setting,
     for row in found["cases"]:
         assert row["bare"]["documents_per_second"] > 0 < row["container"]["documents_per_second"]
     assert found["llm_meanwhile"] == "idle" and found["llm"]["errors"] == []
+    chosen = {"bge": ["plain steps"], "nomic": ["plain steps"]}
+    assert found["kernels"] == {"container": chosen, "bare": chosen}
+    assert found["kernel_problems"] == [
+        f"{side}, {model}: plain steps" for side in found["kernels"] for model in chosen
+    ]
 
 
 def test_each_encoder_is_measured_at_each_budget_without_triton(setting: Setting) -> None:

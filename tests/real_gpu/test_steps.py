@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import signal
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -95,8 +97,15 @@ def test_gpus_are_counted_by_their_nodes_or_stand_ins() -> None:
     assert [scene.gpus_of(each) for each in (given, hardware.h100(), hardware.h100(gpus=4))] == [2, 1, 4]
 
 
+def test_a_card_is_found_in_the_catalog_by_what_nvidia_smi_calls_it() -> None:
+    """Device, then vendor."""
+    assert [scene.catalog_name(each) for each in ("0x233010DE", "0x233510DE")] == ["h100-80", "h200-141"]
+    with pytest.raises(RehearsalRefused, match="the catalog has no card 10de:1234"):
+        scene.catalog_name("0x123410DE")
+
+
 def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *words: str, fails: str = "") -> tuple[int, list[str]]:
-    """Exit status of the command line, and the steps that ran; `fails` is refused."""
+    """Exit status of the command line, and the steps that ran, in this process; `fails` is refused."""
     ran: list[str] = []
 
     def recorded(name: str) -> Any:
@@ -107,31 +116,92 @@ def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *words: str, fails: str
 
         return body
 
-    monkeypatch.setattr(steps, "STEPS", {name: recorded(name) for name in steps.STEPS})
+    bodies = {name: replace(each, body=recorded(name)) for name, each in steps.STEPS.items()}
+    monkeypatch.setattr(steps, "STEPS", bodies)
     monkeypatch.setattr(steps, "REPORT", tmp_path)
     monkeypatch.setattr(report, "this_machine", dict)
-    monkeypatch.setattr("sys.argv", ["steps", *words])
-    return steps.main(), ran
+    monkeypatch.setattr(steps, "in_time", lambda command, seconds: steps.main(command[3:]) == 0)
+    return steps.main(words), ran
 
 
 def test_a_sitting_is_its_steps_in_their_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     code, ran = run(monkeypatch, tmp_path, "second", "kills")
-    assert (code, ran) == (0, [*steps.SECOND_SITTING, "kills"])
+    assert (code, ran) == (0, [*steps.SITTINGS["second"], "kills"])
     assert {path.name for path in tmp_path.iterdir()} == {f"step-{name}.json" for name in ran}
 
 
 def test_without_words_it_is_the_first_sitting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert run(monkeypatch, tmp_path) == (0, list(steps.FIRST_SITTING))
+    assert run(monkeypatch, tmp_path) == (0, list(steps.SITTINGS["first"]))
 
 
-def test_after_a_step_that_failed_no_other_runs(
+def test_a_step_that_failed_stops_those_that_need_it_and_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Its file says so."""
-    code, ran = run(monkeypatch, tmp_path, fails="deploy")
-    assert (code, ran) == (1, ["artefacts", "machine", "deploy"])
-    assert "no such thing" in capsys.readouterr().err
+    """Its file says so; what never began leaves none."""
+    code, ran = run(monkeypatch, tmp_path, "second", fails="deploy")
+    assert (code, ran) == (1, ["artefacts", "machine", "workspaces", "deploy", "untouched"])
+    told = capsys.readouterr()
+    assert "no such thing" in told.err and "--- filled is not begun: deploy failed" in told.out
+    assert told.out.endswith("failed: deploy, memory, filled, encoders\n")
     assert json.loads((tmp_path / "step-deploy.json").read_text())["ok"] is False
+    assert not (tmp_path / "step-filled.json").exists()
+
+
+def test_a_measurement_that_failed_stops_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run(monkeypatch, tmp_path, "second", fails="memory") == (1, list(steps.SITTINGS["second"]))
+
+
+def test_the_rest_of_a_sitting_is_what_is_not_done_yet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sitting takes several commands where one may last ten minutes."""
+    run(monkeypatch, tmp_path, "artefacts", "machine", "memory", fails="memory")
+    code, ran = run(monkeypatch, tmp_path, "--rest", "second")
+    assert (code, ran) == (0, ["workspaces", "deploy", "memory", "filled", "encoders", "untouched"])
+
+
+def test_a_step_that_would_last_longer_than_is_left_is_not_begun(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seconds = steps.STEPS["encoders"].seconds
+    code, ran = run(monkeypatch, tmp_path, "--within", str(seconds - 1), "encoders", "untouched")
+    assert (code, ran) == (1, ["untouched"])
+    assert "--- encoders is not begun: it takes" in capsys.readouterr().out
+
+
+def test_a_step_that_does_not_end_is_ended() -> None:
+    assert not steps.in_time(["tail", "-f", "/dev/null"], 0.1)
+    assert steps.in_time(["true"], 60) and not steps.in_time(["false"], 60)
+
+
+def test_a_step_of_its_own_process_that_is_ended_says_so_in_its_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SIGTERM, as `in_time` sends it, is an exception for the step: it can put back what it changed."""
+
+    def killed(found: report.Found) -> None:
+        found["begun"] = True
+        signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr(steps, "STEPS", {"memory": steps.Step(killed)})
+    monkeypatch.setattr(steps, "REPORT", tmp_path)
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        assert steps.main(["--alone", "memory"]) == 1
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    left = json.loads((tmp_path / "step-memory.json").read_text())
+    assert (left["ok"], left["found"], left["problem"]) == (False, {"begun": True}, "TimeoutError: its time is up")
+
+
+def test_what_an_empty_card_holds_is_what_the_machine_step_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stand-in card says nothing."""
+    monkeypatch.setattr(steps, "REPORT", tmp_path)
+    assert steps.empty_mib() is None
+    for said, empty in (({}, None), ({"memory.used": "3"}, 3)):
+        with report.step("machine", tmp_path, {}) as found:
+            found["memory_before"] = said
+        assert steps.empty_mib() == empty
 
 
 def test_a_step_that_does_not_exist_is_refused_before_any_runs(
@@ -148,4 +218,10 @@ def test_the_report_knows_the_place_of_every_step() -> None:
 
 
 def test_every_sitting_looks_last_whether_a_card_was_changed() -> None:
-    assert [list(sitting)[-1] for sitting in steps.SITTINGS.values()] == ["untouched", "untouched"]
+    assert {sitting[-1] for sitting in steps.SITTINGS.values()} == {"untouched"}
+
+
+def test_what_a_step_needs_comes_before_it_in_every_sitting() -> None:
+    for sitting in steps.SITTINGS.values():
+        for place, name in enumerate(sitting):
+            assert set(steps.STEPS[name].needs) <= set(sitting[:place])

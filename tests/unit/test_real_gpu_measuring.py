@@ -18,7 +18,9 @@ from deploy.slice import MemorySlice, ModelSlice, ServerSlice
 from rehearsal.real_gpu import card
 from rehearsal.real_gpu.filled import verdict
 from rehearsal.real_gpu.generating import Generation, Prompts, Running, filling, goal_tokens
+from rehearsal.real_gpu.measure import kernel_problems
 from rehearsal.real_gpu.memory import compared, summed
+from rehearsal.real_gpu.served import kernels, plain
 from rehearsal.real_gpu.speed import lost_percent, needed_mib, release
 from rehearsal.real_gpu.workspaces import planned
 from tests.unit.given import EMBEDDER, LLAMA, RERANKER, main, plan
@@ -168,6 +170,41 @@ def test_the_server_without_a_container_has_the_releases_settings_and_other_plac
     assert f'"memory_mib" value: {{ string_value: "{ENCODER.settings["memory_mib"]}" }}' in config
     assert "--model-control-mode=explicit" in told["flags"] and f"--load-model={ENCODER.name}" in told["flags"]
     assert json.dumps(told)
+
+
+LOG = (
+    'I1123 10:00:00.1 7 model.py:1] "bge: Reranker on cuda:0 in fp16, up to 512 tokens each and 16384 a pass, '
+    'streams 2, 9 MiB held; steps plain (passed over: fused: AssertionError), attention own, products own"\n'
+    "another line\n"
+    'I1123 10:01:00.1 7 model.py:1] "bge: Reranker on cuda:0 in fp16, up to 512 tokens each and 16384 a pass, '
+    'streams 2, 9 MiB held; steps fused, attention own, products own, gelu in the product"\n'
+    'I1123 10:01:00.1 9 model.py:1] "nomic: Embedder on cpu in fp32, up to 512 tokens each and 4096 a pass, '
+    'streams 1, 9 MiB held; plain steps"\n'
+)
+"""What encoders log at their start, as Triton writes it."""
+
+
+def test_the_kernels_of_an_encoder_are_those_of_its_last_start() -> None:
+    found = kernels(LOG)
+    assert found == {
+        "bge": ["steps fused", "attention own", "products own", "gelu in the product"],
+        "nomic": ["plain steps"],
+    }
+    assert [plain(chosen) for chosen in found.values()] == [[], ["plain steps"]]
+
+
+def test_plain_steps_are_told_and_keep_the_encoders_from_passing() -> None:
+    """In the container or out of it; so does an encoder that runs others in it, or that says nothing."""
+    own, slow = ["steps fused", "attention own"], ["steps plain (passed over: fused: AssertionError)", "attention own"]
+    assert kernel_problems({"container": {"bge": own}, "bare": {"bge": own}}, ["bge"]) == []
+    assert kernel_problems({"container": {"bge": slow}, "bare": {"bge": slow}}, ["bge"]) == [
+        f"container, bge: {slow[0]}",
+        f"bare, bge: {slow[0]}",
+    ]
+    others = "the encoders run other kernels in the container than without one"
+    silent = kernel_problems({"container": {}, "bare": {"bge": own}}, ["bge"])
+    assert silent == ["container, bge: its log names no kernels", others]
+    assert kernel_problems({"container": {"bge": own[:1]}, "bare": {"bge": own}}, ["bge"]) == [others]
 
 
 def test_another_set_of_encoders_needs_what_the_plan_has_for_it() -> None:
