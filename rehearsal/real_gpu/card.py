@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Any, Protocol
 
 USED = "nvidia-smi --query-gpu=memory.used --format=csv,noheader,nounits --id=0"
+USED_BY_GPU = "nvidia-smi --query-gpu=memory.used --format=csv,noheader,nounits"
 PROCESSES = "nvidia-smi --query-compute-apps=pid,process_name,used_memory --format=csv,noheader,nounits --id=0"
 EQUAL, MOST_READINGS = 4, 120
 READING_SECONDS = 0.25
@@ -35,6 +36,11 @@ class Here:
 def used_mib(machine: Machine) -> int:
     """MiB of GPU 0 that all processes together have taken."""
     return int(machine.run(USED).stdout)
+
+
+def used_mib_by_gpu(machine: Machine) -> list[int]:
+    """MiB taken of each GPU, in their order."""
+    return [int(line) for line in machine.run(USED_BY_GPU).stdout.splitlines()]
 
 
 def settled_mib(machine: Machine, pause: Callable[[float], None] = time.sleep) -> int:

@@ -12,19 +12,27 @@ from collections.abc import Callable
 from rehearsal.places import REPOSITORY, RehearsalRefused
 from rehearsal.pyinfra_run import Run, pyinfra
 from rehearsal.real_gpu.report import Found
-from rehearsal.real_gpu.scene import INVENTORY, READY_SECONDS, REPORT, card, machine, real, tell
+from rehearsal.real_gpu.scene import INVENTORY, READY_SECONDS, REPORT, card, machine, real, settings, tell
 from rehearsal.real_gpu.untouched import touches_card
 
 
 def deploy(found: Found) -> None:
     """Three models answer where nothing was."""
-    run = _pyinfra("deploy.py", "deploy")
+    deploy_as("one", found, "deploy")
+
+
+def deploy_as(layout: str, found: Found, name: str) -> None:
+    """The servers of this layout (inventory.py) answer; the log is NAME.log."""
+    tell(layout=layout)
+    run = _pyinfra("deploy.py", name)
     found["seconds"] = round(run.seconds, 1)
     found["stages"] = {name: round(seconds, 1) for name, seconds in run.stages.items()}
     found["totals"] = run.totals
     _require_good(run)
     found["units"] = _unit_seconds()
-    found["models"] = _loads()
+    servers = ("main",) if layout != "one_per_gpu" else tuple(f"main-{gpu}" for gpu in range(settings()["gpus"]))
+    loads = {server: _loads(server) for server in servers}
+    found["models"] = loads if len(loads) > 1 else loads["main"]
     found["memory"] = card()
 
 
@@ -37,12 +45,12 @@ def deploy_again(found: Found) -> None:
         raise RehearsalRefused("the second run changed something")
 
 
-def smoke(found: Found) -> None:
-    """The smoke tests of the repository pass."""
+def smoke(found: Found, name: str = "smoke") -> None:
+    """The smoke tests of the repository pass; the log is NAME.log."""
     command = [sys.executable, "-m", "pytest", "tests/smoke", "--inventory", INVENTORY, "-q", "-p", "no:cacheprovider"]
     told = subprocess.run(command, cwd=REPOSITORY, text=True, capture_output=True)
     said = told.stdout + told.stderr
-    (REPORT / "smoke.log").write_text(said)
+    (REPORT / f"{name}.log").write_text(said)
     found["said"] = (told.stdout.strip().splitlines() or [""])[-1]
     if told.returncode:
         raise RehearsalRefused("\n".join(said.splitlines()[-40:]))
@@ -198,7 +206,8 @@ def _unit_seconds() -> dict[str, float]:
     return {unit: round(moments[-1] - moments[0], 1) for unit, moments in times.items()}
 
 
-def _loads() -> dict[str, float]:
+def _loads(server: str = "main") -> dict[str, float]:
     """Seconds of each model's load at the last start, as the server's unit told them."""
-    told = machine().run("journalctl -u triton@main --no-pager -o cat | grep '^serving ' | tail -n 1", check=False)
+    asked = f"journalctl -u triton@{server} --no-pager -o cat | grep '^serving ' | tail -n 1"
+    told = machine().run(asked, check=False)
     return {name: float(seconds) for name, seconds in re.findall(r"(\S+) \(([0-9.]+) s\)", told.stdout)}

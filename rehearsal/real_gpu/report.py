@@ -26,6 +26,7 @@ STEPS = (
     *("artefacts", "machine", "deploy", "deploy-again", "smoke", "memory", "filled", "encoders"),
     *("changed-release", "rollback", "forward", "kills", "daemon-reload", "watchdog", "remove", "untouched"),
     "workspaces",
+    *("split-deploy", "split-smoke", "split-load", "both-deploy", "both-smoke", "both-load"),
 )
 """Names of the steps, in the report's order; others follow these by name."""
 SHORT = 60

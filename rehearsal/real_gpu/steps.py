@@ -1,6 +1,6 @@
 """The steps of the run, in the control root: from nothing to three served models, and what happens to them there.
 
-    python -m rehearsal.real_gpu.steps [STEP...]      a sitting (`first`, `second`) is all of its steps, in order
+    python -m rehearsal.real_gpu.steps [STEP...]      a sitting is all of its steps, in order
 
 Each step is a process of its own with a limit of time, leaves step-NAME.json in /srv/report, and may be run again. One
 that fails ends none but those that need it. What is deployed and how is inventory.py's and deploy.py's business; this
@@ -16,13 +16,16 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from deploy.slice import Slice
 from rehearsal import apt_repository, machines, services
 from rehearsal.places import REPOSITORY, RehearsalRefused
 from rehearsal.real_gpu import happenings, image
@@ -43,8 +46,12 @@ from rehearsal.real_gpu.scene import (
     places,
     planned,
     real,
+    settings,
     tell,
 )
+
+if TYPE_CHECKING:
+    from rehearsal.real_gpu import measure
 
 GRACE_SECONDS = 20
 """For a step whose time is up: it puts back what it changed for its measuring."""
@@ -113,33 +120,97 @@ def up(found: Found) -> None:
 
 
 def _measured(name: str) -> Callable[[Found], None]:
-    """The step that takes this measure of the deployed server (measure.py)."""
+    """The step that takes this measure of the one server of the layout `one` (measure.py)."""
 
     def take(found: Found) -> None:
         from rehearsal.real_gpu import measure
-        from rehearsal.real_gpu.generating import Shape
 
-        setting = measure.Setting.of(
-            planned(),
-            machine(),
-            machine().address,
-            CHECKPOINTS,
-            python=outer_python(),
-            device="cuda:0" if real() else "cpu",
-            small=not real(),
-            runs=3,
-            empty_mib=empty_mib(),
-            **({} if real() else {"prompts": Shape((64, 64), 16)}),
-        )
-        measure.take(name, setting, found)
+        tell(layout="one")
+        measure.take(name, _setting(planned()), found)
 
     return take
 
 
+def _setting(host: Slice) -> measure.Setting:
+    """How the servers of this plan are measured."""
+    from rehearsal.real_gpu import measure
+    from rehearsal.real_gpu.generating import Shape
+
+    return measure.Setting.of(
+        host,
+        machine(),
+        machine().address,
+        CHECKPOINTS,
+        python=outer_python(),
+        device="cuda:0" if real() else "cpu",
+        small=not real(),
+        runs=3,
+        beside_seconds=10.0,
+        empty_mib=empty_mib(),
+        **({} if real() else {"prompts": Shape((64, 64), 16)}),
+    )
+
+
+def _deployed_as(layout: str, name: str) -> Callable[[Found], None]:
+    """The step that deploys the machine's GPUs in this layout (layouts.py); NAME is of its log."""
+
+    def deploy(found: Found) -> None:
+        happenings.deploy_as(layout, found, name)
+
+    return deploy
+
+
+def _smoked_as(layout: str, name: str) -> Callable[[Found], None]:
+    """The step that runs the smoke tests against this layout."""
+
+    def smoke(found: Found) -> None:
+        tell(layout=layout)
+        happenings.smoke(found, name)
+
+    return smoke
+
+
+def _loaded_as(layout: str) -> Callable[[Found], None]:
+    """The step that loads all servers of this layout at once, and says what they gave."""
+
+    def load(found: Found) -> None:
+        from rehearsal.real_gpu import layouts
+        from rehearsal.real_gpu.served import Deployed
+
+        tell(layout=layout)
+        setting, host = _setting(planned()), planned()
+        share = layouts.Load(
+            prompts=setting.llm_prompts,
+            shape=setting.prompts,
+            seconds=8.0 if real() else 1.0,
+            tokenizers={kind: setting.tokenizer(kind) for kind in setting.encoders},
+            small=setting.small,
+        )
+        servers = [Deployed(server, machine(), machine().address) for server in host.servers]
+        found["revived"] = [server.server.name for server in servers if server.revive()]
+        if real():
+            found["cards"] = layouts.cards(machine(), host)
+        with tempfile.TemporaryDirectory(prefix="load-") as work:
+            if layout == "one_per_gpu":
+                result = layouts.one_per_gpu(servers, share, Path(work))
+            else:
+                split = _found_by("split-load").get("two_servers")
+                result = layouts.over_all(servers[0], settings()["gpus"], share, Path(work), split)
+        result["passed"] = result["passed"] and all(row["placed"] for row in found.get("cards", ()))
+        found.update(result)
+
+    return load
+
+
+def _found_by(name: str) -> dict[str, Any]:
+    """What a step has found; nothing where it has not run here."""
+    file = REPORT / f"step-{name}.json"
+    return dict(json.loads(file.read_text())["found"]) if file.exists() else {}
+
+
 def empty_mib() -> int | None:
     """MiB in use before anything was deployed, as the step `machine` read; None where it read none."""
-    file = REPORT / "step-machine.json"
-    said = json.loads(file.read_text())["found"].get("memory_before", {}) if file.exists() else {}
+    said = _found_by("machine").get("memory_before", {})
     return int(said["memory.used"]) if "memory.used" in said else None
 
 
@@ -184,6 +255,12 @@ STEPS: dict[str, Step] = {
     "daemon-reload": Step(happenings.daemon_reload, ("deploy",), 5),
     "watchdog": Step(happenings.watchdog, ("deploy",), 5),
     "remove": Step(happenings.remove, ("deploy",), 30),
+    "split-deploy": Step(_deployed_as("one_per_gpu", "split-deploy"), ("machine",), 210),
+    "split-smoke": Step(_smoked_as("one_per_gpu", "split-smoke"), ("split-deploy",), 25),
+    "split-load": Step(_loaded_as("one_per_gpu"), ("split-deploy",), 60),
+    "both-deploy": Step(_deployed_as("both", "both-deploy"), ("machine",), 110),
+    "both-smoke": Step(_smoked_as("both", "both-smoke"), ("both-deploy",), 15),
+    "both-load": Step(_loaded_as("both"), ("both-deploy",), 50),
     "untouched": Step(happenings.untouched, (), 5),
 }
 SITTINGS = {
@@ -192,6 +269,10 @@ SITTINGS = {
         *("daemon-reload", "watchdog", "remove", "untouched"),
     ),
     "second": ("artefacts", "machine", "workspaces", "deploy", "memory", "filled", "encoders", "untouched"),
+    "third": (
+        *("artefacts", "machine", "split-deploy", "split-smoke", "split-load"),
+        *("both-deploy", "both-smoke", "both-load", "untouched"),
+    ),
 }
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from rehearsal.real_gpu import weights, workspaces
+from rehearsal.real_gpu import layouts, weights, workspaces
 from rehearsal.real_gpu.generating import Shape
 from rehearsal.real_gpu.measure import Setting, facts, take
 from rehearsal.real_gpu.report import step
@@ -84,6 +84,16 @@ def test_encoders_are_compared_in_turn_and_then_beside_the_llm(setting: Setting,
     assert found["kernel_problems"] == [
         f"{side}, {model}: plain steps" for side in found["kernels"] for model in chosen
     ]
+
+
+def test_all_models_are_loaded_at_once_by_one_share_and_by_two(setting: Setting, tmp_path: Path) -> None:
+    """Two shares on one server, as a server over two GPUs gets them."""
+    tokenizers = {kind: setting.tokenizer(kind) for kind in setting.encoders}
+    load = layouts.Load(setting.llm_prompts, setting.prompts, 1.0, tokenizers, small=True)
+    found = layouts.over_all(setting.deployed, 2, load, tmp_path, dict.fromkeys(layouts.RATES, 1e9))
+    both = found["one_server_over_both"]
+    assert (both["shares"], both["errors"], found["passed"]) == (2, [], True), found
+    assert all(both[rate] > 0 and found["two_servers_for_it"][rate] > 1 for rate in layouts.RATES)
 
 
 def test_each_encoder_is_measured_at_each_budget_without_triton(setting: Setting) -> None:

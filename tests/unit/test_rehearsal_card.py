@@ -42,6 +42,7 @@ def card(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "gpus").write_text(f"00000000:00:06.0 {UUID} 0x2330\n")
     (folder / "persistence").write_text("1\n")
     holes = {"USER_SPACE": "580.159.04", "CARRIED": folder, "PERSISTENCE_MODE": folder / "persistence"}
+    holes |= {"DEV": folder / "dev"}
     words = ["gcc", "-std=c99", "-Wall", "-Werror", "-D_DEFAULT_SOURCE", f"-I{SOURCES}"]
     words += [f'-D{name}="{value}"' for name, value in holes.items()]
     smi = [SOURCES / f"{name}.c" for name in ("nvidia_smi", "smi_fields", "mig_commands", "mig", "hardware")]
@@ -133,6 +134,22 @@ def test_cuda_has_what_the_driver_does_not_keep_for_itself(card: Path) -> None:
         probe, env=os.environ | {"LD_LIBRARY_PATH": str(card)}, capture_output=True, text=True, check=True
     )
     assert said.stdout == "GPU 0: NVIDIA H100 80GB HBM3, 81,079 MiB, CUDA driver 13.0\n"
+
+
+def test_a_container_has_the_gpus_that_it_was_given_nodes_of(card: Path) -> None:
+    """Of the host's two; the copy of the host's list names both."""
+    one = (card / "gpus").read_text()
+    (card / "gpus").write_text(one + "00000000:00:07.0 GPU-7ec0ffee-0000-4000-8000-000000000002 0x2335\n")
+    (card / "nodes").touch()
+    (card / "dev").mkdir()
+    (card / "dev/nvidia1").touch()
+    probe = [sys.executable, str(ROOT / "files/host/cuda_probe.py"), "1"]
+    try:
+        said = subprocess.run(probe, env=os.environ | {"LD_LIBRARY_PATH": str(card)}, capture_output=True, text=True)
+    finally:
+        (card / "gpus").write_text(one)
+        (card / "nodes").unlink()
+    assert said.stdout == "GPU 0: NVIDIA H200, 143,131 MiB, CUDA driver 13.0\n"
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const struct { unsigned id; const char *name; unsigned memory_mib; int major, minor; } cards[] = {
     {0x2330, "NVIDIA H100 80GB HBM3", 81559, 9, 0}, {0x2331, "NVIDIA H100 PCIe", 81559, 9, 0},
@@ -94,14 +95,22 @@ static unsigned pci_number(const char *slot, const char *what)
     return first_line(path, line, sizeof line) ? hexadecimal(line) : 0;
 }
 
+/* Whether a container was given the host's GPU of this number. One that is cut is given by its instances (mig.c). */
+static int is_given(int number)
+{
+    char node[64];
+    snprintf(node, sizeof node, DEV "/nvidia%d", number);
+    return access(CARRIED "/nodes", F_OK) || !access(CARRIED "/mig-mode", F_OK) || !access(node, F_OK);
+}
+
 static int carried_gpus(struct gpu gpus[MOST_GPUS])
 {
     char line[256], bus[32], uuid[64];
     unsigned id;
-    int count = 0;
+    int count = 0, number = 0;
     FILE *file = fopen(CARRIED "/gpus", "r");
     while (file && count < MOST_GPUS && fgets(line, sizeof line, file)) {
-        if (sscanf(line, "%31s %63s %x", bus, uuid, &id) != 3)
+        if (sscanf(line, "%31s %63s %x", bus, uuid, &id) != 3 || !is_given(number++))
             continue;
         snprintf(gpus[count].bus_id, sizeof gpus[count].bus_id, "%s", bus);
         snprintf(gpus[count].uuid, sizeof gpus[count].uuid, "%s", uuid);

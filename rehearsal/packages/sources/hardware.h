@@ -10,6 +10,9 @@
 #ifndef CARRIED
 #define CARRIED "/run/rehearsal-gpu"
 #endif
+#ifndef DEV
+#define DEV "/dev"
+#endif
 
 struct gpu {
     char bus_id[32];       /* 00000000:01:00.0 */

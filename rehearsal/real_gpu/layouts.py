@@ -1,0 +1,138 @@
+"""Two GPUs in two layouts, each under the same load: a server on each of them, and one server over both.
+
+A share of the load is what one server gets in the first layout: full passes for both encoders, and as many sequences
+for the LLM as its batch holds. The server over both gets as many shares as there are GPUs, from the same clients.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from deploy.report import memory_parts
+from deploy.slice import Slice
+from rehearsal.real_gpu import card
+from rehearsal.real_gpu.generating import Generation, Prompts, Shape, generating
+from rehearsal.real_gpu.passes import Passes, full_passes
+from rehearsal.real_gpu.served import Deployed
+
+WARM_SECONDS = 1.0
+BEGIN_SECONDS = 120
+POLL_SECONDS = 0.1
+PLACED_PERCENT = 50
+"""Of what the plan has for a GPU: with less in use there, a model lies elsewhere."""
+RATES = ("reranker_documents_per_second", "embedder_documents_per_second", "llm_tokens_per_second")
+Record = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Load:
+    """A share of the load: the LLM's sequences, and seconds of full passes."""
+
+    prompts: Prompts
+    shape: Shape
+    seconds: float
+    tokenizers: Mapping[str, Path]
+    """By kind of encoder."""
+    small: bool = False
+
+
+def one_per_gpu(servers: Sequence[Deployed], load: Load, work: Path) -> Record:
+    """Throughput of the first server by itself, and of all of them at once; passed where all answer well."""
+    since, before = [server.now() for server in servers], [server.identity() for server in servers]
+    with ExitStack() as stack:
+        shares = [stack.enter_context(_passes(load, work, number)) for number, _ in enumerate(servers)]
+        one = throughput(servers[:1], shares[:1], load)
+        every = throughput(servers, shares, load)
+    found = {"one_server": one, "two_servers": every, "two_servers_for_one": ratios(every, one)}
+    return found | judged([one, every], servers, since, before)
+
+
+def over_all(server: Deployed, gpus: int, load: Load, work: Path, split: Record | None) -> Record:
+    """Throughput of one server over `gpus` GPUs under that many shares; beside `split`, all servers of one GPU each."""
+    since, before = [server.now()], [server.identity()]
+    with ExitStack() as stack:
+        shares = [stack.enter_context(_passes(load, work, number)) for number in range(gpus)]
+        found: Record = {"one_server_over_both": (every := throughput([server] * gpus, shares, load))}
+    if split:
+        found["two_servers_for_it"] = ratios(split, every)
+    return found | judged([every], [server], since, before)
+
+
+def throughput(servers: Sequence[Deployed], shares: Sequence[Passes], load: Load) -> Record:
+    """What all models gave at once, a share of the load for each of `servers`; one that is named twice gets two."""
+    with ExitStack() as stack, ThreadPoolExecutor() as pool:
+        seen = [
+            stack.enter_context(generating(server.http, server.model("llm"), load.shape, load.prompts))
+            for server in servers
+        ]
+        wait_for_tokens(seen, len(servers) * len(load.shape.prompts))
+        for seconds in (WARM_SECONDS, load.seconds):
+            tokens, began = _tokens(seen), time.monotonic()
+            running = [
+                pool.submit(share.drive, server, list(share.workloads), seconds)
+                for server, share in zip(servers, shares, strict=True)
+            ]
+            readings = [each.result() for each in running]
+            llm = (_tokens(seen) - tokens) / (time.monotonic() - began)
+    sums = {kind: sum(reading[kind].documents_per_second for reading in readings) for kind in readings[0]}
+    figures: Record = {f"{kind}_documents_per_second": round(value, 1) for kind, value in sums.items()}
+    errors = [error for each in seen for error in each.errors]
+    return {"shares": len(servers), **figures, "llm_tokens_per_second": round(llm, 1), "errors": errors}
+
+
+def wait_for_tokens(seen: Sequence[Generation], count: int) -> None:
+    """So many tokens have come in all. Raises: AssertionError where that takes too long, or a prompt failed."""
+    end = time.monotonic() + BEGIN_SECONDS
+    while _tokens(seen) < count:
+        errors = [error for each in seen for error in each.errors]
+        assert not errors, f"a prompt was answered with: {errors[0]}"
+        assert time.monotonic() < end, f"{_tokens(seen)} tokens of {count} had come after {BEGIN_SECONDS} s"
+        time.sleep(POLL_SECONDS)
+
+
+def ratios(over: Record, under: Record) -> Record:
+    """Each rate of `over` as a multiple of the one of `under`."""
+    return {rate: round(over[rate] / under[rate], 2) for rate in RATES if under.get(rate)}
+
+
+def judged(
+    readings: Sequence[Record], servers: Sequence[Deployed], since: Sequence[str], before: Sequence[Mapping[str, str]]
+) -> Record:
+    """What went wrong meanwhile; passed where nothing did and every model answered."""
+    complaints = [line for server, moment in zip(servers, since, strict=True) for line in server.complaints(moment)]
+    restarted = [server.server.name for server, was in zip(servers, before, strict=True) if server.identity() != was]
+    is_well = all(reading[rate] > 0 and not reading["errors"] for reading in readings for rate in RATES)
+    passed = is_well and not complaints and not restarted
+    return {"complaints": complaints, "restarted": restarted, "passed": passed}
+
+
+def cards(machine: card.Machine, host: Slice) -> list[Record]:
+    """MiB in use on each GPU beside what the plan has there, and if that shows its models in their place."""
+    rows = []
+    for gpu, used in enumerate(card.used_mib_by_gpu(machine)):
+        planned = sum(
+            mib
+            for server in host.servers
+            if gpu in server.gpus
+            for name, mib in memory_parts(server, gpu, host).items()
+            if name not in ("free", "reserve", "usable")
+        )
+        rows.append(
+            {"gpu": gpu, "planned_mib": planned, "used_mib": used, "placed": 100 * used >= PLACED_PERCENT * planned}
+        )
+    return rows
+
+
+def _passes(load: Load, work: Path, number: int) -> AbstractContextManager[Passes]:
+    (folder := work / str(number)).mkdir()
+    return full_passes(load.tokenizers, folder, load.small)
+
+
+def _tokens(seen: Sequence[Generation]) -> int:
+    return sum(each.tokens for each in seen)
