@@ -127,7 +127,7 @@ def _age(record: Record) -> tuple[str, str]:
 
 
 def text(report: Record) -> str:
-    """The report as a table: step, ok, seconds, and the plain figures that were found; below it the rows of lists."""
+    """The report as a table: step, ok, seconds, plain figures; below it what measuring steps judge, rows of others."""
     rows = [("step", "ok", "seconds", "found")]
     for record in report["steps"]:
         is_ok = "yes" if record["ok"] else "NO"
@@ -152,7 +152,12 @@ def is_short(value: object) -> bool:
 
 
 def _rows(record: Record) -> Iterator[str]:
-    """A line for each row of the lists that a step has found, with its plain figures."""
+    """A line for each figure that a measuring step judges; of another, for each row of the lists that it has found."""
+    from rehearsal.real_gpu.verdicts import SAYERS, verdicts
+
+    if record["step"] in SAYERS:
+        yield from (f"{record['step']}, {line}" for line in verdicts(record["step"], record["found"]))
+        return
     for name, rows in record["found"].items():
         for row in rows if isinstance(rows, list) else ():
             if isinstance(row, dict):

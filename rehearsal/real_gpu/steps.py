@@ -13,22 +13,21 @@ import argparse
 import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from deploy.slice import Slice
 from rehearsal import apt_repository, machines, services
 from rehearsal.places import REPOSITORY, RehearsalRefused
 from rehearsal.real_gpu import happenings, image
+from rehearsal.real_gpu.measured import deployed_as, loaded_as, measured, smoked_as, workspaces
 from rehearsal.real_gpu.report import Found, described, step
 from rehearsal.real_gpu.scene import (
     CHECKPOINTS,
@@ -41,17 +40,11 @@ from rehearsal.real_gpu.scene import (
     card,
     given_hardware,
     gpus_of,
-    machine,
     outer_python,
     places,
-    planned,
     real,
-    settings,
     tell,
 )
-
-if TYPE_CHECKING:
-    from rehearsal.real_gpu import measure
 
 GRACE_SECONDS = 20
 """For a step whose time is up: it puts back what it changed for its measuring."""
@@ -78,6 +71,7 @@ def _timed(make: Callable[[], Any]) -> tuple[Any, float]:
 def _make_image() -> dict[str, Any]:
     record = IMAGE / "made.json"
     if not record.exists():
+        shutil.rmtree(IMAGE, ignore_errors=True)  # of a step that was cut off
         network = dict.fromkeys((REPOSITORY / "rehearsal/real_gpu/llm").glob("network*.py"), "tensorrt_llm")
         made = image.make_image(IMAGE, OUTER, TORCH, TRAVELLED / "triton", network)
         record.write_text(json.dumps(made))
@@ -88,6 +82,7 @@ def _make_checkpoints() -> None:
     """By the machine's own Python, which has torch for its GPU."""
     if (CHECKPOINTS / "made").exists():
         return
+    shutil.rmtree(CHECKPOINTS, ignore_errors=True)  # of a step that was cut off
     words = ["-m", "rehearsal.real_gpu.weights", str(CHECKPOINTS), *([] if real() else ["--small"])]
     subprocess.run([*outer_python(), *words], check=True)
     (CHECKPOINTS / "made").touch()
@@ -119,111 +114,6 @@ def up(found: Found) -> None:
         raise RehearsalRefused(f"the machine does not see the GPU: {found['gpu_inside'] or 'nvidia-smi says nothing'}")
 
 
-def _measured(name: str) -> Callable[[Found], None]:
-    """The step that takes this measure of the one server of the layout `one` (measure.py)."""
-
-    def take(found: Found) -> None:
-        from rehearsal.real_gpu import measure
-
-        tell(layout="one")
-        measure.take(name, _setting(planned()), found)
-
-    return take
-
-
-def _setting(host: Slice) -> measure.Setting:
-    """How the servers of this plan are measured."""
-    from rehearsal.real_gpu import measure
-    from rehearsal.real_gpu.generating import Shape
-
-    return measure.Setting.of(
-        host,
-        machine(),
-        machine().address,
-        CHECKPOINTS,
-        python=outer_python(),
-        device="cuda:0" if real() else "cpu",
-        small=not real(),
-        runs=3,
-        beside_seconds=10.0,
-        empty_mib=empty_mib(),
-        **({} if real() else {"prompts": Shape((64, 64), 16)}),
-    )
-
-
-def _deployed_as(layout: str, name: str) -> Callable[[Found], None]:
-    """The step that deploys the machine's GPUs in this layout (layouts.py); NAME is of its log."""
-
-    def deploy(found: Found) -> None:
-        happenings.deploy_as(layout, found, name)
-
-    return deploy
-
-
-def _smoked_as(layout: str, name: str) -> Callable[[Found], None]:
-    """The step that runs the smoke tests against this layout."""
-
-    def smoke(found: Found) -> None:
-        tell(layout=layout)
-        happenings.smoke(found, name)
-
-    return smoke
-
-
-def _loaded_as(layout: str) -> Callable[[Found], None]:
-    """The step that loads all servers of this layout at once, and says what they gave."""
-
-    def load(found: Found) -> None:
-        from rehearsal.real_gpu import layouts
-        from rehearsal.real_gpu.served import Deployed
-
-        tell(layout=layout)
-        setting, host = _setting(planned()), planned()
-        share = layouts.Load(
-            prompts=setting.llm_prompts,
-            shape=setting.prompts,
-            seconds=8.0 if real() else 1.0,
-            tokenizers={kind: setting.tokenizer(kind) for kind in setting.encoders},
-            small=setting.small,
-        )
-        servers = [Deployed(server, machine(), machine().address) for server in host.servers]
-        found["revived"] = [server.server.name for server in servers if server.revive()]
-        if real():
-            found["cards"] = layouts.cards(machine(), host)
-        with tempfile.TemporaryDirectory(prefix="load-") as work:
-            if layout == "one_per_gpu":
-                result = layouts.one_per_gpu(servers, share, Path(work))
-            else:
-                split = _found_by("split-load").get("two_servers")
-                result = layouts.over_all(servers[0], settings()["gpus"], share, Path(work), split)
-        result["passed"] = result["passed"] and all(row["placed"] for row in found.get("cards", ()))
-        found.update(result)
-
-    return load
-
-
-def _found_by(name: str) -> dict[str, Any]:
-    """What a step has found; nothing where it has not run here."""
-    file = REPORT / f"step-{name}.json"
-    return dict(json.loads(file.read_text())["found"]) if file.exists() else {}
-
-
-def empty_mib() -> int | None:
-    """MiB in use before anything was deployed, as the step `machine` read; None where it read none."""
-    said = _found_by("machine").get("memory_before", {})
-    return int(said["memory.used"]) if "memory.used" in said else None
-
-
-def workspaces(found: Found) -> None:
-    """What an empty card gives: a bare context, and each encoder at three budgets of tokens."""
-    words = [*outer_python(), "-m", "rehearsal.real_gpu.workspaces", str(CHECKPOINTS)]
-    if not real():
-        found["said"] = "there is no card to measure"
-        return
-    told = subprocess.run(words, text=True, capture_output=True, check=True)
-    found.update(json.loads(told.stdout.splitlines()[-1]))
-
-
 @dataclass(frozen=True)
 class Step:
     """What a step does, the steps that it needs done, and the seconds that it takes on an H100, about."""
@@ -245,9 +135,9 @@ STEPS: dict[str, Step] = {
     "deploy": Step(happenings.deploy, ("machine",), 140),
     "deploy-again": Step(happenings.deploy_again, ("deploy",), 5),
     "smoke": Step(happenings.smoke, ("deploy",), 15),
-    "memory": Step(_measured("memory"), ("deploy",), 100),
-    "filled": Step(_measured("filled"), ("deploy",), 110),
-    "encoders": Step(_measured("encoders"), ("deploy",), 230),
+    "memory": Step(measured("memory"), ("deploy",), 100),
+    "filled": Step(measured("filled"), ("deploy",), 110),
+    "encoders": Step(measured("encoders"), ("deploy",), 230),
     "changed-release": Step(happenings.change, ("deploy",), 80),
     "rollback": Step(happenings.rollback, ("changed-release",), 70),
     "forward": Step(happenings.forward, ("rollback",), 80),
@@ -255,12 +145,12 @@ STEPS: dict[str, Step] = {
     "daemon-reload": Step(happenings.daemon_reload, ("deploy",), 5),
     "watchdog": Step(happenings.watchdog, ("deploy",), 5),
     "remove": Step(happenings.remove, ("deploy",), 30),
-    "split-deploy": Step(_deployed_as("one_per_gpu", "split-deploy"), ("machine",), 210),
-    "split-smoke": Step(_smoked_as("one_per_gpu", "split-smoke"), ("split-deploy",), 25),
-    "split-load": Step(_loaded_as("one_per_gpu"), ("split-deploy",), 60),
-    "both-deploy": Step(_deployed_as("both", "both-deploy"), ("machine",), 110),
-    "both-smoke": Step(_smoked_as("both", "both-smoke"), ("both-deploy",), 15),
-    "both-load": Step(_loaded_as("both"), ("both-deploy",), 50),
+    "split-deploy": Step(deployed_as("one_per_gpu", "split-deploy"), ("machine",), 210),
+    "split-smoke": Step(smoked_as("one_per_gpu", "split-smoke"), ("split-deploy",), 25),
+    "split-load": Step(loaded_as("one_per_gpu"), ("split-deploy",), 60),
+    "both-deploy": Step(deployed_as("both", "both-deploy"), ("machine",), 110),
+    "both-smoke": Step(smoked_as("both", "both-smoke"), ("both-deploy",), 15),
+    "both-load": Step(loaded_as("both"), ("both-deploy",), 50),
     "untouched": Step(happenings.untouched, (), 5),
 }
 SITTINGS = {

@@ -14,6 +14,7 @@ import random
 import struct
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +57,7 @@ DEVIATIONS = {"8b": checkpoints.DEVIATION, "tiny": checkpoints.SMALL_DEVIATION}
 def llama(folder: Path, size: str, device: str) -> None:
     """`folder` is a Llama of `size` ("8b" or "tiny") in bfloat16: four shards, their index, tokenizer, configuration.
 
-    Memory:  the largest tensor at a time (1.05 GB of the 8B), as each is written once it is made.
+    Memory:  of each shard the largest tensor at a time (1.05 GB of the 8B), as each is written once it is made.
     """
     config = LLAMAS[size]
     folder.mkdir(parents=True)
@@ -69,7 +70,7 @@ def llama(folder: Path, size: str, device: str) -> None:
     _json(folder / "tokenizer_config.json", names | {"tokenizer_class": "PreTrainedTokenizerFast"})
     ends = {key: config[key] for key in ("bos_token_id", "eos_token_id")}
     _json(folder / "generation_config.json", ends | {"do_sample": True, "temperature": 0.6, "top_p": 0.9})
-    _write_shards(folder, dict(llama_shapes(config)), _random(DEVIATIONS[size], device))
+    _write_shards(folder, dict(llama_shapes(config)), lambda number: _random(DEVIATIONS[size], device, 2026 + number))
 
 
 def llama_shapes(config: dict[str, Any]) -> Iterator[tuple[str, tuple[int, ...]]]:
@@ -136,10 +137,12 @@ def encoders(folder: Path, device: str, small: bool) -> None:
 
 
 Shapes = dict[str, tuple[int, ...]]
+Make = Callable[[str, tuple[int, ...]], torch.Tensor]
+"""The tensor of a name and a shape."""
 
 
-def _random(deviation: float, device: str) -> Callable[[str, tuple[int, ...]], torch.Tensor]:
-    generator = torch.Generator(device).manual_seed(2026)
+def _random(deviation: float, device: str, seed: int) -> Make:
+    generator = torch.Generator(device).manual_seed(seed)
 
     def tensor(name: str, shape: tuple[int, ...]) -> torch.Tensor:
         values = torch.randn(shape, generator=generator, device=device, dtype=torch.bfloat16) * deviation
@@ -148,23 +151,22 @@ def _random(deviation: float, device: str) -> Callable[[str, tuple[int, ...]], t
     return tensor
 
 
-def _write_shards(folder: Path, shapes: Shapes, make: Callable[[str, tuple[int, ...]], torch.Tensor]) -> None:
-    """The shards have about as many bytes each; the index joins them."""
+def _write_shards(folder: Path, shapes: Shapes, maker: Callable[[int], Make]) -> None:
+    """The shards have about as many bytes each, and are written side by side; the index joins them."""
     total = sum(map(_bytes, shapes.values()))
     shards: list[Shapes] = [{} for _ in range(SHARDS)]
     before = 0
     for name, shape in shapes.items():
         shards[(before + _bytes(shape) // 2) * SHARDS // total][name] = shape
         before += _bytes(shape)
-    placed = {}
-    for number, shard in enumerate(shards, start=1):
-        path = folder / f"model-{number:05d}-of-{SHARDS:05d}.safetensors"
-        _write_shard(path, shard, make)
-        placed |= dict.fromkeys(shard, path.name)
+    paths = [folder / f"model-{number:05d}-of-{SHARDS:05d}.safetensors" for number in range(1, SHARDS + 1)]
+    with ThreadPoolExecutor(SHARDS) as pool:
+        list(pool.map(_write_shard, paths, shards, map(maker, range(SHARDS))))
+    placed = {name: path.name for path, shard in zip(paths, shards, strict=True) for name in shard}
     _json(folder / "model.safetensors.index.json", {"metadata": {"total_size": total}, "weight_map": placed})
 
 
-def _write_shard(path: Path, shapes: Shapes, make: Callable[[str, tuple[int, ...]], torch.Tensor]) -> None:
+def _write_shard(path: Path, shapes: Shapes, make: Make) -> None:
     """Written by hand: safetensors would hold the whole shard in memory, twice on its way from a card."""
     header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
     end = 0
@@ -199,11 +201,12 @@ def main() -> None:
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     chosen = parser.parse_args()
     began = time.monotonic()
-    llama(chosen.folder / LLAMA, "tiny" if chosen.small else "8b", chosen.device)
-    _tell(chosen.folder, (LLAMA,), time.monotonic() - began)
-    began = time.monotonic()
-    encoders(chosen.folder, chosen.device, chosen.small)
-    _tell(chosen.folder, (RERANKER, EMBEDDER), time.monotonic() - began)
+    with ThreadPoolExecutor() as pool:
+        of_llama = pool.submit(llama, chosen.folder / LLAMA, "tiny" if chosen.small else "8b", chosen.device)
+        encoders(chosen.folder, chosen.device, chosen.small)
+        _tell(chosen.folder, (RERANKER, EMBEDDER), time.monotonic() - began)
+        of_llama.result()
+        _tell(chosen.folder, (LLAMA,), time.monotonic() - began)
 
 
 def _tell(folder: Path, names: tuple[str, ...], seconds: float) -> None:

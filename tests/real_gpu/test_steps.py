@@ -12,7 +12,7 @@ import pytest
 
 from rehearsal import hardware
 from rehearsal.places import Places, RehearsalRefused
-from rehearsal.real_gpu import report, scene, steps
+from rehearsal.real_gpu import measured, report, scene, steps
 from rehearsal.real_gpu.happenings import wrong_metrics
 
 MIB = 2**20
@@ -196,12 +196,12 @@ def test_what_an_empty_card_holds_is_what_the_machine_step_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A stand-in card says nothing."""
-    monkeypatch.setattr(steps, "REPORT", tmp_path)
-    assert steps.empty_mib() is None
+    monkeypatch.setattr(measured, "REPORT", tmp_path)
+    assert measured.empty_mib() is None
     for said, empty in (({}, None), ({"memory.used": "3"}, 3)):
         with report.step("machine", tmp_path, {}) as found:
             found["memory_before"] = said
-        assert steps.empty_mib() == empty
+        assert measured.empty_mib() == empty
 
 
 def test_a_step_that_does_not_exist_is_refused_before_any_runs(
