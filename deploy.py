@@ -24,13 +24,13 @@ foundation.apply(mine)  # driver, Docker, toolkit: here only where nothing is se
 firewall.apply(mine)  # what of the host answers from outside, where the inventory says so
 stage.apply(mine, plan.slices)  # image, weights, engines: interrupts nothing
 health.apply(mine)  # the watchdog of each server, and the gate before each swap
+traffic.apply(mine)  # says to balancers who is ready; a server that stops is drained by its own unit
 
 for number, wave in enumerate(host.loop(plan.waves), start=1):
     if host.name in wave:
-        traffic.drain(mine, name="Traffic | Drain")
-        foundation.apply(mine, drained=True)  # now a serving host may lose its driver or daemon for a while
-        triton.apply(mine, plan.digest, number)  # one transaction on the host: swap and prove, or put back
-        traffic.admit(mine, name="Traffic | Admit")
+        based = foundation.apply(mine, drained=True)  # now a serving host may lose its driver or daemon for a while
+        swapped = triton.apply(mine, plan.digest, number)  # one transaction on the host: swap and prove, or put back
+        traffic.tell(mine, [*based, *swapped])
     rollout.gate(wave, name=f"Gate | Wave {number} of {len(plan.waves)}")
 
 cleanup.apply(mine)  # every wave has passed its gate: what nothing will ask for may go

@@ -8,7 +8,7 @@ from pyinfra import host, inventory
 import roles.connections
 import roles.lock
 from deploy.edge.inventory import planned
-from roles import rollout, traffic, triton
+from roles import rollout, triton
 from roles.settings import known_settings
 
 roles.connections.install(host)
@@ -21,8 +21,5 @@ rollout.gate(plan.hosts, rollout.UNTOUCHED, name="Gate | Every host answers")
 
 for number, wave in enumerate(host.loop(waves), start=1):
     if host.name in wave:
-        mine = plan.for_host(host.name)
-        traffic.drain(mine, name="Traffic | Drain")
-        triton.back(mine, plan.digest, back, number)
-        traffic.admit(mine, name="Traffic | Admit")
+        triton.back(plan.for_host(host.name), plan.digest, back, number)
     rollout.gate(wave, name=f"Gate | Wave {number} of {len(waves)}")

@@ -262,6 +262,11 @@ class Slice:
                 del engine["unjudged"]
         return plain
 
+    @property
+    def drain_seconds(self) -> int:
+        """How long a server's stop may wait for balancers; 0 where none sends to this host."""
+        return self.traffic.drain_seconds if self.traffic and self.traffic.balancers else 0
+
     def data_disk(self) -> DataDisk | None:
         """The declared blank disk, if any."""
         return self.machine.data_disk

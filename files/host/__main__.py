@@ -26,6 +26,7 @@ PROGRAMS = {
     "pull": "host.pull",
     "swap": "host.swap",
     "tell": "host.tell",
+    "traffic": "host.traffic.main",
     "undo": "host.undo",
     "watch": "host.watch",
 }

@@ -33,12 +33,15 @@ def has_job(properties: Properties) -> bool:
     return properties["Job"] not in ("", "0")
 
 
-def say(status: str, also_print: bool = False) -> None:
-    """The status line of the unit this runs in; printed where there is none, or where the journal wants it too."""
+def say(status: str, also_print: bool = False, is_ready: bool = False) -> None:
+    """The status line of the unit this runs in; printed where there is none, or where the journal wants it too.
+
+    `is_ready`: what the unit waits for before it is active (Type=notify) has come.
+    """
     address = os.environ.get("NOTIFY_SOCKET")
     if not address or also_print:
         print(status, flush=True)
     if address:
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as channel:
             channel.connect("\0" + address[1:] if address.startswith("@") else address)
-            channel.send(f"STATUS={status}".encode())
+            channel.send(f"{'READY=1' if is_ready else ''}\nSTATUS={status}".strip().encode())

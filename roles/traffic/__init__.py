@@ -1,30 +1,34 @@
-"""Takes a host out of its balancer before something interrupts it, and puts it back.
+"""The host says to balancers which of its servers may be sent requests: ready or drain, from what systemd says.
 
-No balancer can be declared yet: one host serves its clients directly, and Triton itself lets the requests in flight end
-(the stop times in roles/triton/times.py). So both do nothing, and say so with `-v`. They belong in deploy.py all the
-same: the place between them is where interruptions go. When a balancer can be declared, a drain becomes a lease that
-ends by itself, because nothing that must happen after a failure may be an operation.
+A drain is no step of a run. It is part of the stop of `triton@SERVER` (its first ExecStop), so whoever stops a server
+drains it: a swap, the watchdog, a reboot, a restart of Docker, a person. A run that stops nothing drains nobody.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator
-
-from pyinfra import host
-from pyinfra.api import operation
+from pyinfra import host, logger
+from pyinfra.api.operation import OperationMeta
 
 from deploy.slice import Slice
+from roles import undo
+from roles.steps import Reading, any_changed, step
+from roles.traffic.facts import Service
+from roles.traffic.operations import install, run, settings, unit, user
 
 
-@operation()
-def drain(mine: Slice) -> Generator[str, None, None]:
-    """No new request reaches this host, where something in front of it decides that."""
-    host.noop(f"{mine.host} has no balancer in front of it")
-    yield from ()
+def apply(mine: Slice) -> None:
+    """The service of this host runs with what the plan says. It interrupts nothing; balancers keep what they heard."""
+    if mine.traffic is None or not mine.traffic.servers:
+        return
+    wanted = settings(mine.traffic)
+    service = Reading(Service)
+    step(service, user, name="Traffic | Make the user of the service")
+    look = undo.look("traffic", [unit(), wanted])
+    put = step(look, lambda seen: install(wanted, seen), name="Traffic | Install the service")
+    step(service, run, after=[put], name="Traffic | Run the service")
 
 
-@operation()
-def admit(mine: Slice) -> Generator[str, None, None]:
-    """Requests reach this host again."""
-    host.noop(f"{mine.host} has no balancer in front of it")
-    yield from ()
+def tell(mine: Slice, steps: list[OperationMeta]) -> None:
+    """Says, before anything happens, that the run stops no server of this host, where that is so."""
+    if mine.traffic and mine.traffic.servers and not any_changed(steps):
+        host.log("nothing here stops a server, so nobody is drained", log_func=logger.info)

@@ -9,6 +9,7 @@ names is forgotten last: until every planned one serves, it may be what has to s
 from __future__ import annotations
 
 from pyinfra import host
+from pyinfra.api.operation import OperationMeta
 
 from deploy.slice import Slice
 from roles import undo
@@ -25,20 +26,21 @@ from roles.triton.swapping import Asking
 __all__ = ["apply", "back", "taken_back"]
 
 
-def apply(mine: Slice, plan: str, wave: int) -> None:
+def apply(mine: Slice, plan: str, wave: int) -> list[OperationMeta]:
     """Install, publish, prove CUDA, swap: in that order, each only where it is needed.
 
-    The digest `plan` and the number of the wave go into the host's history.
+    The digest `plan` and the number of the wave go into the host's history. Returns the steps that stop a server,
+    where they change something.
     """
     settings, asking = overridden(host, "triton", Defaults()), Asking.of(host.state, plan, wave)
-    releases = [release_of(server, settings) for server in mine.servers]
+    releases = [release_of(server, settings, mine.drain_seconds) for server in mine.servers]
     wanted = texts(releases)
     installed = step(
         undo.look("triton", wanted),
         lambda found: undo.put_watched("triton", wanted, found),
         name="Triton | Install programs and units",
     )
-    serving = Reading(TritonServers)
+    serving, stops = Reading(TritonServers), list[OperationMeta]()
     step(serving, sweep, name="Triton | Remove containers that lost their unit")
     for release in host.loop(releases):
         name, gpus = release.server.name, release.server.gpus
@@ -48,10 +50,11 @@ def apply(mine: Slice, plan: str, wave: int) -> None:
             prove_cuda(release, settings),
             name=f"Triton | Prove CUDA inside the image for {name}",
         )
-        step(
+        swapped = step(
             serving,
             swap(release, releases, asking, settings),
             after=[installed, published, proven],
             name=f"Triton | Swap in release {release.id} on {name}",
         )
-    step(serving, retire(releases), name="Triton | Stop what is no longer planned")
+        stops.append(swapped)
+    return [*stops, step(serving, retire(releases), name="Triton | Stop what is no longer planned")]

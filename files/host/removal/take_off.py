@@ -54,7 +54,14 @@ FILES = (
     f"{PREFIX}/run/enginehouse",
     f"{PREFIX}/run/enginehouse-*",
 )
-EMPTIED = ("nvidia-persistenced.service.d", "../journald.conf.d", "../../needrestart/conf.d", "../../needrestart")
+EMPTIED = (
+    "nvidia-persistenced.service.d",
+    "docker.service.wants",
+    "../journald.conf.d",
+    "../../needrestart/conf.d",
+    "../../needrestart",
+)
+USER = "enginehouse-traffic"
 OWN_RULE = "enginehouse: no way out"
 FSTAB_END = "nofail,x-systemd.device-timeout=30s 0 2"
 
@@ -79,6 +86,7 @@ def steps() -> Iterator[Step]:
     yield from disk()
     docker_roots, is_ours = roots_of_docker(), bool(contents(DATA))  # asked before they go
     yield from files()
+    yield from users()
     if contents(DATA):
         yield f"data: {DATA} ({gib(DATA)} GiB: {contents(DATA)})", lambda: empty(DATA)
     yield from packages(docker_roots, is_ours)
@@ -110,6 +118,12 @@ def containers() -> Iterator[Step]:
         yield f"containers: {len(ids)}", lambda: docker("rm", "--force", *ids)
     if docker("network", "ls", "--quiet", "--filter", "name=^enginehouse$"):
         yield "network: enginehouse", lambda: docker("network", "rm", "enginehouse")
+
+
+def users() -> Iterator[Step]:
+    """The user of the traffic service, and its group."""
+    if run("getent", "passwd", USER):
+        yield f"user: {USER}", lambda: run("userdel", USER)
 
 
 def firewall_rules() -> Iterator[Step]:

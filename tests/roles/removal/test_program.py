@@ -107,6 +107,13 @@ def test_files_of_ours_go_and_others_beside_them_stay(host: Host) -> None:
     assert not (host.root / "etc/systemd/journald.conf.d").exists()
 
 
+def test_the_user_of_the_traffic_service_goes_after_what_runs_as_it(host: Host) -> None:
+    host.program("getent", 'test "$*" = "passwd enginehouse-traffic" && echo "enginehouse-traffic:x:998:998::/:"')
+    host.write("state/units", "enginehouse-traffic.service loaded active running x\n")
+    assert host.call() == ["units: enginehouse-traffic.service", "user: enginehouse-traffic"]
+    assert host.told == ["systemctl stop enginehouse-traffic.service", "userdel enginehouse-traffic"]
+
+
 def test_units_are_stopped_timers_first_and_not_found_ones_ignored(host: Host) -> None:
     host.write(
         "state/units",

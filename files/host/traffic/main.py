@@ -1,0 +1,90 @@
+"""Says to balancers whether a Triton server may be sent requests, and waits for them before the server stops.
+
+    host traffic serve                      run by enginehouse-traffic.service
+    host traffic drained SERVER             first ExecStop of triton@SERVER: its requests in flight have ended
+    host traffic hold TIME [SERVER …]       an operator's own drain (90, 30m, 2h, 1d); it ends by itself
+    host traffic admit [SERVER …]           ends it now
+
+Settings: /etc/enginehouse/traffic.json. A server is ready while systemd has its unit active, nobody holds it, and its
+unit has not begun to stop. What is asked where:
+
+    systemd      every second while a server is not active, else every five: a look takes 10 ms of CPU
+    stops        /run/enginehouse/traffic/SERVER.stops names the invocation that has begun to stop. `drained` writes it
+                 first of all, so a drain is told at once and a stop costs no waiting for the next look at systemd. The
+                 name of an invocation grows stale by itself: nothing has to remove it, whatever is killed when
+    holds        /var/lib/enginehouse/traffic/SERVER.json; read every second. They outlive a reboot
+
+Answers come from memory and from /run: a disk or a systemd that hangs delays no answer. Restarted, the service looks
+before it listens, so what it says is never a guess.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import getpass
+import json
+import os
+import re
+import sys
+import time
+
+from host import disk
+from host.traffic.service import serve
+from host.traffic.state import hold_file, iso, settings
+from host.traffic.stopping import drained
+
+UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
+LONGEST_HOLD_SECONDS = 7 * 86400
+
+
+def main(arguments: list[str]) -> int:
+    """0 where it did what it was asked; 64 where it does not understand."""
+    verb, words = (arguments or [""])[0], arguments[1:]
+    if verb == "serve":
+        return asyncio.run(serve(settings()))
+    if verb == "drained" and len(words) == 1:
+        return drained(words[0])
+    if verb == "hold" and words and seconds_of(words[0]):
+        return hold(seconds_of(words[0]), words[1:])
+    if verb == "admit":
+        return admit(words)
+    print("host traffic serve | drained SERVER | hold TIME [SERVER …] | admit [SERVER …]", file=sys.stderr)
+    print(f"TIME is 90, 30m, 2h or 1d, and at most {LONGEST_HOLD_SECONDS // 86400}d", file=sys.stderr)
+    return 64
+
+
+def seconds_of(time_told: str) -> int:
+    """Seconds of 90, 30m, 2h, 1d; 0 where it is none of these, or too long."""
+    found = re.fullmatch(r"(\d{1,9})([smhd]?)", time_told)
+    seconds = int(found[1]) * UNITS[found[2]] if found else 0
+    return seconds if seconds <= LONGEST_HOLD_SECONDS else 0
+
+
+def hold(seconds: int, servers: list[str]) -> int:
+    """0: no balancer is to send the servers anything until then; all of the host's where none is named."""
+    until = (now := time.time()) + seconds
+    told = {"since": now, "until": until, "who": os.environ.get("SUDO_USER") or getpass.getuser()}
+    for server in (names := named(servers)):
+        hold_file(server).parent.mkdir(parents=True, exist_ok=True)
+        disk.replace_durably(hold_file(server), json.dumps(told) + "\n")
+        hold_file(server).chmod(0o644)
+        print(f"{server}: drain until {iso(until)}; `host traffic admit {server}` ends it")
+    return 0 if names else 1
+
+
+def admit(servers: list[str]) -> int:
+    """0: no operator keeps requests away from the servers any more; all of the host's where none is named."""
+    for server in (names := named(servers)):
+        hold_file(server).unlink(missing_ok=True)
+        print(f"{server}: no operator's drain")
+    return 0 if names else 1
+
+
+def named(servers: list[str]) -> list[str]:
+    """The servers meant; none where one of them is not of this host."""
+    known = list(settings()["servers"])
+    unknown = [server for server in servers if server not in known]
+    if unknown:
+        print(f"{', '.join(unknown)}: this host has {', '.join(known)}", file=sys.stderr)
+        return []
+    return servers or known

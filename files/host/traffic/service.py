@@ -1,0 +1,165 @@
+"""The service: keeps what is known of the servers, and answers on two ports."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import re
+import socket
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Any
+
+from host.systemd import say
+from host.traffic.state import Hold, State, Unit, hold_of, state_of, stops_of
+
+ACTIVE_SECONDS, OTHER_SECONDS = 5.0, 1.0
+"""Between two looks at systemd: while every server is active, and while one is not."""
+HOLD_SECONDS = 1.0
+ASKED_SECONDS = 5.0
+"""For a client to send its question: one that sends nothing keeps no connection."""
+LOOKED_SECONDS = 10.0
+LONGEST_QUESTION = 8192
+FREEBIND = {socket.AF_INET: (socket.IPPROTO_IP, 15), socket.AF_INET6: (socket.IPPROTO_IPV6, 78)}
+"""IP_FREEBIND and IPV6_FREEBIND of Linux, which Python does not name: at a boot the address may come later."""
+
+
+@dataclass
+class Service:
+    """The servers of this host, by name, and what is known of them."""
+
+    models: dict[str, list[str]]
+    units: dict[str, Unit] = field(default_factory=dict)
+    holds: dict[str, Hold | None] = field(default_factory=dict)
+    is_deaf: bool = False
+    """systemd has not answered the last time it was asked."""
+
+    def state(self, server: str) -> State:
+        """What is said of a server now."""
+        return state_of(self.units.get(server), stops_of(server), self.holds.get(server), time.time())
+
+    def agent(self, question: str) -> str:
+        """The answer to HAProxy's agent-check: a server's name gets `ready` or `drain`, anything else `drain`."""
+        return self.state(question).word if question in self.models else "drain"
+
+    def http(self, path: str) -> tuple[HTTPStatus, dict[str, Any]]:
+        """The answer to `GET PATH`: of one server, or of the host, which is no better than its worst server."""
+        states = {name: self.state(name) for name in self.models}
+        server = path.removeprefix("/ready/")
+        if path == "/ready":
+            worst = min(states.values(), key=lambda state: (state.ready, -state.since if state.ready else state.since))
+            each = {name: state.to_json(self.models[name]) for name, state in states.items()}
+            body = worst.to_json([model for models in self.models.values() for model in models]) | {"servers": each}
+            return status(worst), body
+        if path.startswith("/ready/") and server in states:
+            return status(states[server]), states[server].to_json(self.models[server])
+        return HTTPStatus.NOT_FOUND, {"error": f"no such page; there are {', '.join(['/ready', *self.pages()])}"}
+
+    def pages(self) -> Iterator[str]:
+        """The page of each server."""
+        return (f"/ready/{name}" for name in self.models)
+
+    async def look(self) -> None:
+        """`units` are as systemd tells them; where it tells nothing they stay as they were."""
+        properties = "Id,ActiveState,InvocationID,StateChangeTimestampMonotonic"
+        units = [f"triton@{name}.service" for name in self.models]
+        show = ["systemctl", "show", "-p", properties, *units]
+        quiet = asyncio.subprocess.DEVNULL
+        asked = await asyncio.create_subprocess_exec(*show, stdout=asyncio.subprocess.PIPE, stderr=quiet)
+        try:
+            output, _ = await asyncio.wait_for(asked.communicate(), LOOKED_SECONDS)
+        except asyncio.TimeoutError:
+            output = b""
+            with contextlib.suppress(ProcessLookupError):
+                asked.kill()
+        found = parsed(output.decode())
+        if not found and not self.is_deaf:
+            print("<4>systemd tells nothing of the servers; what is said of them stays as it was", flush=True)
+        self.is_deaf = not found
+        self.units |= found
+
+    async def keep_looking(self) -> None:
+        """For ever; oftener while a server is on its way to serve."""
+        while True:
+            is_settled = all(name in self.units and self.units[name].active for name in self.models)
+            await asyncio.sleep(ACTIVE_SECONDS if is_settled else OTHER_SECONDS)
+            await self.look()
+
+    async def keep_reading(self) -> None:
+        """For ever, the operator's drains. In a thread: the disk may hang, and nobody is to wait for it."""
+        while True:
+            self.holds |= await asyncio.to_thread(lambda: {name: hold_of(name) for name in self.models})
+            await asyncio.sleep(HOLD_SECONDS)
+
+    async def answer_agent(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One question and its answer, a line each; the connection ends."""
+        async with conversation(writer):
+            question = await asyncio.wait_for(reader.readline(), ASKED_SECONDS)
+            writer.write(f"{self.agent(question.decode(errors='replace').strip())}\n".encode())
+
+    async def answer_http(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One request and its answer; the connection ends."""
+        async with conversation(writer):
+            request = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), ASKED_SECONDS)
+            method, path = [*request.decode(errors="replace").splitlines()[0].split(), "", ""][:2]
+            told, body = self.http(path.partition("?")[0])
+            if method not in ("GET", "HEAD"):
+                told, body = HTTPStatus.METHOD_NOT_ALLOWED, {"error": "GET or HEAD"}
+            content = f"{json.dumps(body)}\n".encode()
+            head = f"HTTP/1.1 {told.value} {told.phrase}\r\nContent-Type: application/json\r\n"
+            head += f"Content-Length: {len(content)}\r\nCache-Control: no-store\r\nConnection: close\r\n\r\n"
+            writer.write(head.encode() + (content if method != "HEAD" else b""))
+
+
+def parsed(output: str) -> dict[str, Unit]:
+    """What `systemctl show` printed, by server."""
+    booted = time.time() - time.monotonic()
+    units = {}
+    for block in output.split("\n\n"):
+        told = dict(line.split("=", 1) for line in block.splitlines() if "=" in line)
+        if name := re.fullmatch(r"triton@(.+)\.service", told.get("Id", "")):
+            changed = int(told.get("StateChangeTimestampMonotonic", "0") or 0) / 1e6
+            is_active = told.get("ActiveState") == "active"
+            units[name[1]] = Unit(is_active, told.get("InvocationID", ""), booted + changed)
+    return units
+
+
+def status(state: State) -> HTTPStatus:
+    """The status that balancers read."""
+    return HTTPStatus.OK if state.ready else HTTPStatus.SERVICE_UNAVAILABLE
+
+
+@contextlib.asynccontextmanager
+async def conversation(writer: asyncio.StreamWriter) -> Any:
+    """A connection that ends with its block; one that breaks off or asks nothing is nobody's fault."""
+    with contextlib.suppress(OSError, EOFError, asyncio.TimeoutError, asyncio.LimitOverrunError, ValueError):
+        yield
+        await asyncio.wait_for(writer.drain(), ASKED_SECONDS)
+    writer.close()
+
+
+async def serve(wanted: dict[str, Any]) -> int:
+    """Never ends by itself. Its unit is active once both ports answer."""
+    service = Service({name: list(server["models"]) for name, server in wanted["servers"].items()})
+    await service.look()
+    service.holds |= {name: hold_of(name) for name in service.models}
+    sockets = [listening(wanted["address"], wanted[f"{kind}_port"]) for kind in ("agent", "ready")]
+    for answer, listener in zip((service.answer_agent, service.answer_http), sockets, strict=True):
+        await asyncio.start_server(answer, sock=listener, limit=LONGEST_QUESTION)
+    say(", ".join(f"{name}: {service.state(name).word}" for name in service.models), is_ready=True)
+    await asyncio.gather(service.keep_looking(), service.keep_reading())
+    return 1
+
+
+def listening(address: str, port: int) -> socket.socket:
+    """A socket that listens there, whether or not the host has that address yet."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.setsockopt(*FREEBIND[family], 1)
+    listener.bind((address, port))
+    listener.listen(128)
+    return listener

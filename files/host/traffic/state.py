@@ -1,0 +1,97 @@
+"""What is said of a server, and the files that it depends on."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from host import places
+
+
+def settings() -> dict[str, Any]:
+    """What the plan decided for this host."""
+    return dict(json.loads((places.SETTINGS / "traffic.json").read_text()))
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A server's unit as systemd last told it; `changed` is when its state last changed, in seconds of the epoch."""
+
+    active: bool
+    invocation: str
+    changed: float
+
+
+@dataclass(frozen=True)
+class Hold:
+    """An operator's own drain; both in seconds of the epoch."""
+
+    since: float
+    until: float
+
+
+@dataclass(frozen=True)
+class State:
+    """What is said of a server. `until` is known of an operator's drain only."""
+
+    ready: bool
+    since: float
+    until: float | None = None
+
+    def to_json(self, models: list[str]) -> dict[str, Any]:
+        """The answer of `GET /ready`."""
+        until = None if self.until is None else iso(self.until)
+        return {"state": self.word, "since": iso(self.since), "until": until, "models": models}
+
+    @property
+    def word(self) -> str:
+        """The word that an agent of HAProxy answers."""
+        return "ready" if self.ready else "drain"
+
+
+def state_of(unit: Unit | None, stops: tuple[str, float], held: Hold | None, now: float) -> State:
+    """What holds of a server. `stops`: the invocation that has begun to stop, and when; None of a unit: never seen."""
+    if unit is None:
+        return State(False, now)
+    if held and now < held.until:
+        return State(False, held.since, held.until)
+    if unit.active and unit.invocation == stops[0]:
+        return State(False, stops[1])
+    return State(unit.active, max(unit.changed, held.until) if held and unit.active else unit.changed)
+
+
+def iso(seconds: float) -> str:
+    """A moment as people and programs read it, in UTC."""
+    return datetime.fromtimestamp(seconds, timezone.utc).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def stops_file(server: str) -> Path:
+    """Names the invocation of the server's unit that has begun to stop."""
+    return places.RUNTIME / "traffic" / f"{server}.stops"
+
+
+def hold_file(server: str) -> Path:
+    """Says until when an operator keeps requests away from a server."""
+    return places.ROOT / "traffic" / f"{server}.json"
+
+
+def stops_of(server: str) -> tuple[str, float]:
+    """The invocation that has begun to stop, and when it began."""
+    try:
+        with stops_file(server).open() as file:
+            return file.read().strip(), os.fstat(file.fileno()).st_mtime
+    except OSError:
+        return "-", 0.0
+
+
+def hold_of(server: str) -> Hold | None:
+    """The operator's last drain, ended or not."""
+    try:
+        told = json.loads(hold_file(server).read_text())
+        return Hold(float(told["since"]), float(told["until"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None

@@ -1,0 +1,101 @@
+"""The wait before a server stops: until no balancer sends it anything, and none has a request there."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+import urllib.request
+from concurrent.futures import ThreadPoolExecutor
+from http.client import HTTPException
+from typing import Any
+
+from host.systemd import say
+from host.traffic.state import settings, stops_file
+
+SCRAPE_SECONDS = 0.25
+GONE = {"DRAIN", "MAINT", "DOWN"}
+"""What HAProxy's exporter calls a server that gets no new request."""
+
+
+def drained(server: str) -> int:
+    """0: every balancer of this host has heard that the server stops, and has no request of its own there.
+
+    Or its time is over: what is still in flight then has the time that Triton itself gives it. Without balancers of
+    ours nobody is waited for. It never fails: what is to stop stops.
+    """
+    try:
+        mark(server)
+    except OSError as problem:  # the service sees it a few seconds later, at its next look at systemd
+        print(f"<4>{server} could not say that it stops: {problem}", flush=True)
+    try:
+        wanted = settings()
+        seen_as = wanted["servers"][server]["seen_as"]
+    except (OSError, ValueError, KeyError) as problem:
+        print(f"<4>{server} stops without a drain: {problem!r}", flush=True)
+        return 0
+    if wanted["balancers"] and seen_as:
+        waits = [Wait(balancer, seen_as, wanted) for balancer in wanted["balancers"]]
+        with ThreadPoolExecutor(len(waits)) as threads:
+            for sentence in threads.map(Wait.ended, waits):
+                print(sentence, flush=True)
+    return 0
+
+
+def mark(server: str) -> None:
+    """The invocation this runs in is said to stop. Readable by all: the service is no root's."""
+    file = stops_file(server)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.parent.chmod(0o755)
+    new = file.with_name(f".{file.name}.new")
+    new.write_text(os.environ.get("INVOCATION_ID", "-"))
+    new.chmod(0o644)
+    new.rename(file)
+
+
+class Wait:
+    """The wait for one balancer."""
+
+    def __init__(self, balancer: dict[str, str], seen_as: list[str], wanted: dict[str, Any]) -> None:
+        self.name, self.address = balancer["name"], f"{balancer['metrics']}?scope=server"
+        self.lines = [(proxy, server) for proxy, _, server in (line.partition("/") for line in seen_as)]
+        self.drain_seconds, self.heard_seconds = wanted["drain_seconds"], wanted["heard_seconds"]
+
+    def ended(self) -> str:
+        """A sentence for the journal: how the wait ended."""
+        began = told = time.monotonic()
+        heard, sessions, problem = 0.0, 0, "it was not asked"
+        while (now := time.monotonic()) - began < self.drain_seconds:
+            try:
+                state, sessions = self.asked()
+                told = now
+                if not heard and state <= GONE:
+                    heard = now
+                if heard and not sessions:
+                    return f"{self.name} heard it after {heard - began:.1f} s, and was idle after {now - began:.1f} s"
+                say(f"draining: {self.name} has {sessions} requests here")
+            except (OSError, HTTPException, ValueError, LookupError) as error:
+                problem = str(error)
+                if time.monotonic() - told >= self.heard_seconds:
+                    return f"<4>{self.name} cannot be asked for {self.heard_seconds} s, so it is passed over: {problem}"
+            time.sleep(SCRAPE_SECONDS)
+        what = f"still has {sessions} requests here" if heard else "has not heard that this server stops"
+        return f"<4>{self.name} {what} after {self.drain_seconds} s"
+
+    def asked(self) -> tuple[set[str], int]:
+        """The states of this server's lines at the balancer, and its requests there. Raises where one is missing."""
+        plain = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # balancers are no proxy's to reach
+        with plain.open(self.address, timeout=self.heard_seconds) as answer:
+            text = answer.read().decode()
+        states, sessions = dict[tuple[str, str], str](), dict[tuple[str, str], int]()
+        for metric, labels, value in re.findall(r"(?m)^haproxy_server_(\w+)\{(.*)\} (\S+)", text):
+            told = dict(re.findall(r'(\w+)="([^"]*)"', labels))
+            line = (told.get("proxy", ""), told.get("server", ""))
+            if metric == "status" and float(value) == 1:
+                states[line] = told.get("state", "")
+            if metric == "current_sessions":
+                sessions[line] = int(float(value))
+        for line in self.lines:
+            if line not in states or line not in sessions:
+                raise LookupError(f"it says nothing of {'/'.join(line)}")
+        return {states[line] for line in self.lines}, sum(sessions[line] for line in self.lines)

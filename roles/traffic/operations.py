@@ -1,0 +1,69 @@
+"""The service's unit and settings, and the commands for what differs. Pure; `step` runs them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+
+from deploy.slice_traffic import TrafficSlice
+from roles import programs, undo
+from roles.places import UNITS
+from roles.seen import Seen
+from roles.steps import Command, write
+from roles.texts import Text, shipped
+from roles.traffic.paths import UNIT, USER, WANTED
+
+SHOWN = f"{{ journalctl -q -u {UNIT} -n 5 -o cat >&2; false; }}"
+
+
+def unit() -> Text:
+    """The unit file."""
+    return shipped(f"files/units/{UNIT}", f"{UNITS}/{UNIT}")
+
+
+def settings(traffic: TrafficSlice) -> Text:
+    """What the service and each server's stop read.
+
+    `programs` is read by nobody. It makes the text another one when the programs of the host are, so that the service
+    does not run on with an old one, and with the directory of that one.
+    """
+    content = {
+        "address": traffic.address,
+        "agent_port": traffic.agent_port,
+        "ready_port": traffic.ready_port,
+        "drain_seconds": traffic.drain_seconds,
+        "heard_seconds": traffic.heard_seconds,
+        "balancers": [{"name": balancer.name, "metrics": balancer.metrics} for balancer in traffic.balancers],
+        "servers": {
+            server.name: {"models": list(server.models), "seen_as": list(server.seen_as)} for server in traffic.servers
+        },
+        "programs": programs.digest(programs.sources()),
+    }
+    return Text(WANTED, json.dumps(content, indent=2) + "\n")
+
+
+def user(seen: Seen) -> Iterator[Command]:
+    """The command that makes the service's user: it owns nothing and nobody can log in as it."""
+    if not seen.value("user"):
+        yield f"useradd --system --user-group --no-create-home --home-dir / --shell /usr/sbin/nologin {USER}"
+
+
+def install(wanted: Text, seen: Mapping[str, str]) -> Iterator[Command]:
+    """Commands that write unit and settings; a service that runs begins anew with them, in the same command.
+
+    So no kill of the run comes between: the next run would find the file as wanted, and not look at the service.
+    """
+    again = f"{{ systemctl try-restart {UNIT} || {SHOWN}; }}"
+    more: list[Command] = []
+    if seen.get(wanted.path) != wanted.seen_when_right:
+        more = [write(wanted.path, wanted.content, wanted.mode, then=again)]
+    elif seen.get(unit().path) != unit().seen_when_right:
+        more = [again]
+    yield from undo.put_watched("traffic", [unit()], seen, *more)
+
+
+def run(seen: Seen) -> Iterator[Command]:
+    """The command after which the service runs now and after every boot."""
+    found = seen.unit(UNIT)
+    if not found.runs or not found.starts_at_boot:
+        yield f"systemctl enable --now {UNIT} || {SHOWN}"

@@ -1,0 +1,7 @@
+"""Names on the host that the traffic role owns."""
+
+from roles.places import SETTINGS
+
+UNIT = "enginehouse-traffic.service"
+USER = "enginehouse-traffic"
+WANTED = f"{SETTINGS}/traffic.json"

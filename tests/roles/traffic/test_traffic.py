@@ -1,0 +1,130 @@
+"""The role on hosts that do not exist: bare, done, half done; and what a server's stop looks like to systemd."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+from deploy.slice import Slice
+from deploy.slice_traffic import SeenBySlice, TrafficServerSlice, TrafficSlice
+from roles import traffic
+from roles.steps import Reading, step
+from roles.texts import HERE
+from roles.traffic.facts import Service
+from roles.traffic.operations import settings, unit
+from tests.roles.fake import Ran, run
+from tests.roles.slices import a_slice
+
+TRAFFIC = TrafficSlice(
+    address="10.0.0.11",
+    ready_port=8003,
+    agent_port=8004,
+    drain_seconds=60,
+    heard_seconds=5,
+    balancers=(SeenBySlice(name="edge-1", metrics="http://10.0.0.5:8405/metrics"),),
+    servers=(TrafficServerSlice(name="main", models=("gpt-oss-20b",), seen_as=("chat_http/h1.main",)),),
+)
+MINE = replace(a_slice(), traffic=TRAFFIC)
+WANTED = settings(TRAFFIC)
+PLACED = "\n".join(f"{text.seen_when_right} {text.path}" for text in (unit(), WANTED))
+RUNS = ["unit\tId=enginehouse-traffic.service", "unit\tLoadState=loaded", "unit\tActiveState=active",
+        "unit\tUnitFileState=enabled", "unit\t", "value\tuser\t998"]  # fmt: skip
+RUN = "systemctl enable --now enginehouse-traffic.service"
+TRIED = "systemctl try-restart enginehouse-traffic.service"
+
+
+def play(seen: str = "", runs: list[str] | None = None, mine: Slice = MINE, **options: Any) -> Ran:
+    """The role on one host with these answers."""
+    answers = {'sha256sum < "$f"': seen, "systemctl show --property=Id": runs or []}
+    return run(lambda: traffic.apply(mine), answers=answers, **options)
+
+
+def test_a_bare_host_gets_unit_settings_and_a_running_service() -> None:
+    ran = play()
+    assert [name.removeprefix("Traffic | ") for name in ran.changed] == [
+        "Make the user of the service",
+        "Install the service",
+        "Run the service",
+    ]
+    assert [RUN in command for command in ran.commands].count(True) == 1
+
+
+def test_a_finished_host_changes_nothing() -> None:
+    ran = play(PLACED, RUNS)
+    assert (ran.changed, ran.would_change) == ((), ())
+
+
+def test_a_service_that_was_stopped_or_disabled_runs_again() -> None:
+    stopped = [line.replace("ActiveState=active", "ActiveState=inactive") for line in RUNS]
+    disabled = [line.replace("=enabled", "=disabled") for line in RUNS]
+    assert [RUN in play(PLACED, runs).commands[0] for runs in (stopped, disabled)] == [True, True]
+
+
+def test_other_settings_are_written_and_taken_up_in_one_command() -> None:
+    ran = play(PLACED.replace(WANTED.seen_when_right, f"{'0' * 64} 644 root"), RUNS)
+    assert len(ran.commands) == 1
+    assert f"/etc/enginehouse/traffic.json && {{ {TRIED}" in ran.commands[0]
+
+
+def test_another_unit_is_put_under_the_dead_mans_switch_and_started_anew() -> None:
+    ran = play(PLACED.replace(unit().seen_when_right, f"{'0' * 64} 644 root"), RUNS)
+    assert ran.commands[-1] == "confirm units-traffic over a new connection"
+    assert any(TRIED in command for command in ran.commands)
+
+
+def test_a_host_that_lost_the_user_gets_it_again() -> None:
+    (command,) = play(PLACED, RUNS[:-1]).commands
+    assert command.startswith("useradd --system ") and command.endswith(" enginehouse-traffic")
+
+
+def test_dry_tells_what_a_bare_host_will_see() -> None:
+    assert len(play(dry=True).would_change) == 3
+
+
+def test_a_host_without_servers_gets_nothing() -> None:
+    assert play(mine=replace(MINE, traffic=replace(TRAFFIC, servers=()))).operations == ()
+
+
+def test_the_settings_are_what_service_and_stop_agree_on() -> None:
+    told = json.loads(WANTED.content)
+    assert len(told.pop("programs")) == 64
+    assert told == {
+        "address": "10.0.0.11",
+        "agent_port": 8004,
+        "ready_port": 8003,
+        "drain_seconds": 60,
+        "heard_seconds": 5,
+        "balancers": [{"name": "edge-1", "metrics": "http://10.0.0.5:8405/metrics"}],
+        "servers": {"main": {"models": ["gpt-oss-20b"], "seen_as": ["chat_http/h1.main"]}},
+    }
+
+
+def story(change: bool) -> Ran:
+    """A wave on a host where a step would change something, or nothing."""
+
+    def wave() -> None:
+        swapped = step(Reading(Service), lambda _: ["swap"] if change else [], name="Swap")
+        traffic.tell(MINE, [swapped])
+
+    return run(wave, dry=True)
+
+
+def test_dry_says_that_nobody_is_drained_where_nothing_stops_a_server() -> None:
+    said = "nothing here stops a server, so nobody is drained"
+    assert [any(said in line for line in story(change).told) for change in (False, True)] == [True, False]
+
+
+def test_a_server_is_drained_before_its_container_is_stopped() -> None:
+    lines = (HERE / "files/units/triton@.service").read_text().splitlines()
+    stops = [line for line in lines if line.startswith("ExecStop=")]
+    assert stops == [
+        "ExecStop=-/usr/bin/python3 -B /usr/local/lib/enginehouse/host traffic drained %i",
+        "ExecStop=-/usr/bin/docker stop triton-%i",
+    ]
+
+
+def test_servers_stop_with_docker_before_it_and_start_with_it_again() -> None:
+    lines = (HERE / "files/units/triton@.service").read_text().splitlines()
+    assert {"PartOf=docker.service", "WantedBy=multi-user.target docker.service"} <= set(lines)
+    assert not any(line.startswith(("Requires=docker", "BindsTo=")) for line in lines)
