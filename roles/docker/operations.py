@@ -33,7 +33,7 @@ class WantedDocker:
     packages: dict[str, str]
     data_root: str
     restart_seconds: int
-    """The daemon stops its containers first, and each has its time: the servers of this host the longest."""
+    """Servers of this host are drained and stopped first, all at once; then the daemon ends what else it runs."""
     chosen: Defaults
     extra: Mapping[str, Any]
 
@@ -42,12 +42,12 @@ class WantedDocker:
         """From one host's slice. A declared data disk is the big disk, unless the inventory names another place."""
         disk = mine.data_disk()
         from_docker = mine.docker.source == "docker"
-        stops = (server.stop_seconds + STOP_MARGIN_SECONDS for server in mine.servers)
+        stops = (mine.drain_seconds + server.stop_seconds + STOP_MARGIN_SECONDS for server in mine.servers)
         return cls(
             repository=_repository(mine, chosen) if from_docker else None,
             packages=dict.fromkeys(OF_DOCKER if from_docker else DISTRIBUTION[:1], ""),
             data_root=mine.docker.data_root or (f"{disk.mount}/docker" if disk else ""),
-            restart_seconds=max([STOP_SECONDS, *stops]) + START_SECONDS,
+            restart_seconds=max(stops, default=0) + STOP_SECONDS + START_SECONDS,
             chosen=chosen,
             extra=mine.docker.daemon,
         )

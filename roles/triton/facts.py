@@ -18,6 +18,8 @@ class ServerState:
     previous: str = ""
     active: str = "inactive"
     enabled: str = ""
+    with_docker: str = ""
+    """"yes" where the unit starts with Docker's too, as one does that was enabled by this version."""
     swap: str = "inactive"
     cut: str = ""
     """"yes" where a swap was begun and neither ended nor undone; the next start of the unit would undo it."""
@@ -62,6 +64,7 @@ class TritonServers(FactBase[TritonState]):
                 f'echo "previous=$({link.format("previous")})";',
                 f'echo "active=$({unit.format("is-active", "triton")})";',
                 f'echo "enabled=$({unit.format("is-enabled", "triton")})";',
+                f'test -L "{UNITS}/docker.service.wants/triton@$s.service" && echo "with_docker=yes";',
                 f'echo "swap=$({unit.format("is-active", "enginehouse-swap")})";',
                 'test -f "$d/swap.json" && echo "cut=yes";',
                 f'test -d "{UNITS}/triton@$s.service.d" && echo "left=yes";',

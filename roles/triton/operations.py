@@ -64,7 +64,7 @@ def swap(release: ServerRelease, planned: Sequence[ServerRelease], asking: Askin
     def decide(serving: TritonState) -> Iterator[PyinfraCommand]:
         name = release.server.name
         found = serving.server(name)
-        if found.enabled != "enabled":
+        if found.enabled != "enabled" or not found.with_docker:
             yield StringCommand(f"systemctl enable triton@{name}.service")
         if not found.serves(release.id):
             spare = _spare(planned, serving)

@@ -36,11 +36,13 @@ class ServerRelease:
     """One stop and one start of the server."""
 
 
-def release_of(server: ServerSlice, settings: Defaults) -> ServerRelease:
-    """The release that a planned server gets."""
+def release_of(server: ServerSlice, settings: Defaults, drain_seconds: int = 0) -> ServerRelease:
+    """The release that a planned server gets, on a host whose servers' stops wait `drain_seconds` for balancers."""
     files, repairing = render(server, settings), wheels(server.image.repairs)
-    drop_in = Text(f"{UNITS}/triton@{server.name}.service.d/enginehouse.conf", unit_settings(server))
-    return ServerRelease(_id(files, repairing), server, files, repairing, drop_in, change_seconds(server))
+    drop_in = Text(f"{UNITS}/triton@{server.name}.service.d/enginehouse.conf", unit_settings(server, drain_seconds))
+    return ServerRelease(
+        _id(files, repairing), server, files, repairing, drop_in, change_seconds(server, drain_seconds)
+    )
 
 
 def _id(files: Mapping[str, bytes], repairing: Iterable[Wheel]) -> str:

@@ -74,7 +74,7 @@ def apply(mine: Slice, plan: str, back: Back, wave: int) -> None:
     asking = Asking.of(host.state, plan, wave, back.run)
     servers = {server.name: server for server in mine.servers}
     for change in host.loop(back.changes[mine.host]):
-        seconds = swap_seconds(change_seconds(servers[change.server]), settings)
+        seconds = swap_seconds(change_seconds(servers[change.server], mine.drain_seconds), settings)
         step(
             serving,
             _returned(change, asking, settings, seconds),

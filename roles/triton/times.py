@@ -15,20 +15,21 @@ def docker_stop_seconds(server: ServerSlice) -> int:
     return server.stop_seconds + EXIT_MARGIN_SECONDS
 
 
-def unit_stop_seconds(server: ServerSlice) -> int:
-    """TimeoutStopSec of the server's unit."""
-    return docker_stop_seconds(server) + 2 * EXIT_MARGIN_SECONDS
+def unit_stop_seconds(server: ServerSlice, drain_seconds: int) -> int:
+    """TimeoutStopSec of the server's unit: it holds for the drain and for `docker stop` each, and covers both."""
+    return drain_seconds + docker_stop_seconds(server) + 2 * EXIT_MARGIN_SECONDS
 
 
-def change_seconds(server: ServerSlice) -> int:
+def change_seconds(server: ServerSlice, drain_seconds: int) -> int:
     """One start and one stop."""
-    return server.start_seconds + unit_stop_seconds(server)
+    return server.start_seconds + unit_stop_seconds(server, drain_seconds)
 
 
-def unit_settings(server: ServerSlice) -> str:
+def unit_settings(server: ServerSlice, drain_seconds: int) -> str:
     """The drop-in of the server's unit."""
+    drain = f"drain ({drain_seconds} s), then " if drain_seconds else ""
     return (
-        f"# Triton's exit timeout ({server.stop_seconds} s) < docker stop < TimeoutStopSec, so that requests can end.\n"
-        f"[Service]\nTimeoutStartSec={server.start_seconds + START_MARGIN_SECONDS}\n"
-        f"TimeoutStopSec={unit_stop_seconds(server)}\n"
+        f"# {drain}Triton's exit timeout ({server.stop_seconds} s) < docker stop < TimeoutStopSec, so that requests can"
+        f" end.\n[Service]\nTimeoutStartSec={server.start_seconds + START_MARGIN_SECONDS}\n"
+        f"TimeoutStopSec={unit_stop_seconds(server, drain_seconds)}\n"
     )

@@ -13,6 +13,7 @@ import pytest
 from deploy.spec import Firewall
 from host.loose import NAMES
 from roles import foundation, places, preflight
+from roles.runs import Run as ThisRun
 from roles.texts import HERE
 from roles.triton import swapping
 from tests.roles.fake import Ran, run
@@ -29,7 +30,9 @@ SWITCH = "Undo | Install what takes changes back"
 @pytest.fixture(autouse=True)
 def someone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who asks does not depend on who runs the tests."""
-    monkeypatch.setattr(swapping, "who", lambda: "me@here")
+    monkeypatch.setattr(
+        swapping, "this_run", lambda _: ThisRun("20261122-101502-3f9c", "2026-11-22T10:15:02Z", "me@here")
+    )
     monkeypatch.setattr(swapping, "token_hex", lambda _: "mine")
 
 
@@ -79,6 +82,11 @@ def test_its_server_is_swapped_once() -> None:
         "{ systemctl reset-failed enginehouse-swap@main.service 2>/dev/null || true; }"
         " && systemctl start --no-block enginehouse-swap@main.service"
     ]
+
+
+def test_its_server_starts_with_docker_from_then_on() -> None:
+    """It was enabled for the boot alone."""
+    assert "systemctl enable triton@main.service" in brought_over().commands
 
 
 def test_every_unit_that_named_a_loose_program_is_replaced() -> None:

@@ -37,7 +37,7 @@ def serving(current: str = RELEASE, active: str = "active", enabled: str = "enab
     """What a host says about its servers."""
     return (
         f"release={RELEASE}\nserver=main\ncurrent={current}\nprevious=\n"
-        f"active={active}\nenabled={enabled}\nswap=inactive\n{more}"
+        f"active={active}\nenabled={enabled}\nwith_docker=yes\nswap=inactive\n{more}"
     )
 
 

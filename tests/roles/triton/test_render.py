@@ -25,7 +25,7 @@ from roles.triton.defaults import Defaults
 from roles.triton.flags import flags
 from roles.triton.release import release_of
 from roles.triton.render import render
-from roles.triton.times import docker_stop_seconds, unit_stop_seconds
+from roles.triton.times import docker_stop_seconds, unit_settings, unit_stop_seconds
 
 ROOT = Path(__file__).resolve().parents[3]
 GOLDEN = ROOT / "tests" / "golden" / "h100"
@@ -132,7 +132,11 @@ def test_a_core_gets_only_flags_it_knows(server: ServerSlice) -> None:
 
 
 def test_each_stop_waits_longer_than_the_one_inside_it(server: ServerSlice) -> None:
-    assert (server.stop_seconds, docker_stop_seconds(server), unit_stop_seconds(server)) == (90, 100, 120)
+    assert (server.stop_seconds, docker_stop_seconds(server), unit_stop_seconds(server, 0)) == (90, 100, 120)
+
+
+def test_a_unit_that_is_drained_first_has_that_time_too(server: ServerSlice) -> None:
+    assert "TimeoutStopSec=180\n" in unit_settings(server, 60)
 
 
 def test_no_secret_and_no_key_is_in_a_release(release: dict[str, bytes]) -> None:

@@ -173,7 +173,7 @@ def test_a_swap_that_can_fail_is_given_the_time_the_old_servers_need_to_serve_ag
     for old in ("", OLD, OLD + OLD.replace("old", "older")):
         play(told(placed(), PROBED, f"release={RELEASE}{old}"))
     alone, one, two = sorted(set(given))
-    assert one - alone == two - one == MAIN.start_seconds + unit_stop_seconds(MAIN)
+    assert one - alone == two - one == MAIN.start_seconds + unit_stop_seconds(MAIN, 0)
 
 
 OTHER = json.dumps({"release": "other-release", "asked": "another's", "sentence": "other-release serves"})

@@ -1,0 +1,84 @@
+"""What a balancer hears of a serving machine while somebody stops its server, or Docker below it."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from tests.faults.scene import Scene, answers, until
+
+pytestmark = [pytest.mark.faults, pytest.mark.xdist_group("number-7")]
+
+LIVES = "docker inspect -f '{{.State.Running}}' triton-main"
+LEFT = "systemctl show -P InactiveEnterTimestampMonotonic triton@main docker | grep ."
+"""When each of them was last down; in this order, microseconds."""
+JOURNAL = "journalctl -q -b -o cat -u triton@main --since '-30s' | grep -c 'without a drain'"
+
+
+def heard(scene: Scene) -> str:
+    """The answer to one agent-check, as HAProxy sends it."""
+    with socket.create_connection((scene.one.address, 8004), timeout=10) as line:
+        line.sendall(b"main\n")
+        return line.makefile().read().strip()
+
+
+@contextmanager
+def going(scene: Scene, command: str) -> Iterator[None]:
+    """Somebody types the command; it is awaited at the end."""
+    typed = threading.Thread(target=scene.says, args=(command,))
+    typed.start()
+    try:
+        yield
+    finally:
+        typed.join()
+
+
+@pytest.fixture
+def ready(serving: Scene) -> Scene:
+    """The machine, whose server is ready; its unit may start as often as these tests want."""
+    serving.says("systemctl reset-failed triton@main; systemctl start triton@main")
+    assert until(lambda: heard(serving) == "ready", 60, 0.1)
+    return serving
+
+
+def test_a_server_says_drain_before_its_container_stops_and_is_ready_after_its_start(ready: Scene) -> None:
+    with going(ready, "systemctl stop triton@main"):
+        assert until(lambda: heard(ready) == "drain", 30, 0.01)
+        assert ready.says(LIVES) == "true"
+    ready.says("systemctl start triton@main")
+    assert until(lambda: heard(ready) == "ready", 60, 0.1) and answers(ready.one)
+
+
+def test_docker_restarts_only_after_the_server_was_drained_and_stopped(ready: Scene) -> None:
+    daemon = ready.says("systemctl show -P MainPID docker")
+    with going(ready, "systemctl restart docker"):
+        assert until(lambda: heard(ready) == "drain", 30, 0.01)
+        assert ready.says(LIVES) == "true"
+        assert ready.says("systemctl show -P MainPID docker") == daemon
+    server_left, docker_left = map(int, ready.says(LEFT).split())
+    assert server_left <= docker_left
+    assert until(lambda: heard(ready) == "ready", 60, 0.1) and answers(ready.one)
+    assert ready.says(JOURNAL) == "0"
+
+
+def test_a_docker_that_is_stopped_takes_its_server_along_and_brings_it_back(ready: Scene) -> None:
+    ready.says("systemctl stop docker.socket docker.service")
+    assert ready.says("systemctl is-active triton@main") == "inactive"
+    ready.says("systemctl start docker.service")
+    assert until(lambda: heard(ready) == "ready", 60, 0.1)
+
+
+def test_a_traffic_service_that_is_killed_is_back_within_a_second(ready: Scene) -> None:
+    ready.says("systemctl kill --signal=KILL enginehouse-traffic")
+    assert until(lambda: _answers_ready(ready), 10, 0.05)
+
+
+def _answers_ready(scene: Scene) -> bool:
+    try:
+        return heard(scene) == "ready"
+    except OSError:
+        return False
