@@ -109,3 +109,20 @@ def no_hosts() -> Refusal:
         wanted='h100 = (["ubuntu@203.0.113.7"], {"machine": Machine(…), "servers": (Server(…),)})',
         attempt="copy inventories/h100.py and change the address",
     )
+
+
+def out_of_step(typed: Iterable[str]) -> Iterator[Refusal]:
+    """A refusal for each option of pyinfra in `typed` with which hosts do not wait for each other."""
+    means = {
+        "--serial": "one host would go through all waves before the next one begins",
+        "--no-wait": "hosts would not wait for each other, and later waves would begin before earlier ones have ended",
+    }
+    for option in typed:
+        yield refuse(
+            "out-of-step",
+            f"{option} and gates do not go together: {means[option]}",
+            where="the command line",
+            seen=option,
+            wanted="all hosts in step: a gate lets the next wave begin once it has seen every host of the last",
+            attempt=f"the same command without {option}; Rollout(max_unavailable=1) brings one host over at a time",
+        )

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from deploy.checks.rollout import no_hosts
+from deploy.checks.rollout import no_hosts, out_of_step
 from deploy.edge.certificates import key_problems, with_certificates
 from deploy.edge.engine_inputs import input_problems
 from deploy.edge.engine_records import with_engines
@@ -102,6 +102,17 @@ def confirm_loads(file: str, data: Iterable[str] = (), limit: Iterable[str] = ()
         names_in(inventory, limit)
     elif "/" in file.partition("@")[0] or file.endswith(".py"):
         raise missing(file)
+
+
+def confirm_in_step(operations: Iterable[str], serial: bool, no_wait: bool) -> None:
+    """Nothing is returned. Raises: a Refusal where a verb is called with `--serial` or `--no-wait`.
+
+    A command of pyinfra's own (`exec`, a fact) has no gates and may have them.
+    """
+    if all(word.endswith(".py") for word in operations):
+        refuse_all(
+            out_of_step(word for word, is_given in {"--serial": serial, "--no-wait": no_wait}.items() if is_given)
+        )
 
 
 def load_plan(file: str, data: Iterable[str] = (), limit: Iterable[str] = (), knobs: Table | None = None) -> Plan:

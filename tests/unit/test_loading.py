@@ -228,3 +228,17 @@ def test_pyinfra_s_own_run_is_refused_where_the_file_is_missing() -> None:
     """It ended with success, over a host of that name that did not resolve."""
     done = pyinfra("inventories/h1OO.py")
     assert (done.returncode, "there is no inventory inventories/h1OO.py" in done.stderr) == (1, True)
+
+
+@pytest.mark.parametrize("option", ["--serial", "--no-wait"])
+def test_options_with_which_hosts_do_not_wait_for_each_other_are_refused(option: str) -> None:
+    """A gate would see hosts that have not come to it yet."""
+    done = pyinfra("inventories/h100.py", option)
+    assert (done.returncode, "Connecting to hosts" in done.stderr, STATE in done.stderr) == (1, False, True)
+    assert f"{option} and gates do not go together" in done.stderr and "Rollout(max_unavailable=1)" in done.stderr
+
+
+def test_a_command_without_gates_may_have_them() -> None:
+    """pyinfra's own `exec`, say."""
+    command = [sys.executable, "-m", "pyinfra", "@fake/one", "exec", "-y", "--serial", "--", "true"]
+    assert subprocess.run(command, cwd=ROOT, capture_output=True, timeout=120, check=False).returncode == 0
