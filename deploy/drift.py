@@ -1,0 +1,76 @@
+"""Where hosts are not as their inventory says: what a deploy would do to them, for people and programs. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+SAME, NOT_ASKED, DIFFERS = 0, 1, 2
+SHOWN = 8
+
+
+@dataclass(frozen=True)
+class Drift:
+    """The answers of hosts that were only looked at."""
+
+    hosts: tuple[str, ...]
+    steps: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """What a deploy would change, by the name of the step, and on which hosts; in the order of the steps."""
+    unasked: tuple[str, ...] = ()
+    """Hosts that could not be asked, or not to the end."""
+    said: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """What hosts said of themselves: refusals of preflight, lost connections, who is at work there."""
+    stopped: str = ""
+    """Why nothing could be asked at all."""
+
+    @property
+    def differing(self) -> tuple[str, ...]:
+        """Hosts that differ, as far as they could be asked."""
+        found = {name for names in self.steps.values() for name in names}
+        return tuple(name for name in self.hosts if name in found)
+
+    @property
+    def exit_code(self) -> int:
+        """0 all are as the inventory says, 2 some differ, 1 some could not be asked, whatever the others said."""
+        if self.stopped or self.unasked:
+            return NOT_ASKED
+        return DIFFERS if self.steps else SAME
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        if self.stopped:
+            yield self.stopped
+            return
+        differing = self.differing
+        if differing:
+            width = max(map(len, self.steps))
+            yield f"differ: {len(differing)} of {len(self.hosts)} hosts"
+            yield from (f"  {step:<{width}}  {shown(names)}" for step, names in self.steps.items())
+        same = [name for name in self.hosts if name not in (*differing, *self.unasked)]
+        if same:
+            yield f"as the inventory says: {len(same)} of {len(self.hosts)} hosts"
+        if self.unasked:
+            yield f"could not be asked: {shown(self.unasked)}"
+        alike: dict[tuple[str, ...], list[str]] = {}
+        for name, lines in self.said.items():
+            alike.setdefault(lines, []).append(name)
+        for lines, names in alike.items():
+            yield f"{shown(names)}:"
+            yield from (f"  {line}" for line in lines)
+
+    def to_json(self) -> dict[str, object]:
+        """Plain dictionaries and lists."""
+        return {
+            "hosts": list(self.hosts),
+            "differ": {step: list(names) for step, names in self.steps.items()},
+            "not_asked": list(self.unasked),
+            "said": {name: list(lines) for name, lines in self.said.items()},
+            "stopped": self.stopped,
+        }
+
+
+def shown(names: tuple[str, ...] | list[str]) -> str:
+    """Some names, and how many more there are."""
+    return ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")

@@ -1,0 +1,38 @@
+"""Looks at the hosts of an inventory, and only looks."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from deploy.drift import Drift
+from deploy.errors import Refusal
+
+ROOT = Path(__file__).parents[2]
+VERB = ROOT / "deploy.py"
+
+
+def drift_of(file: str, data: Sequence[str] = (), limit: Sequence[str] = (), verb: Path = VERB) -> Drift:
+    """What `verb`, a deploy, would change on the hosts of the inventory `file`, by asking them.
+
+    Raises: a Refusal where the process that asks them ends without an answer.
+    """
+    words = json.dumps({"data": list(data), "limit": list(limit)})
+    paths = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
+    command = [sys.executable, "-m", "deploy.edge.looking", str(verb), file, words]
+    asked = subprocess.run(command, env={**os.environ, "PYTHONPATH": paths}, capture_output=True, text=True)
+    if asked.returncode:
+        raise Refusal(
+            "the hosts could not be asked",
+            facts={"said": asked.stderr.strip().splitlines()[-1] if asked.stderr.strip() else "nothing"},
+            attempt=f"pyinfra {file} deploy.py --dry says more",
+            state="nothing was changed",
+            kind="not-asked",
+        )
+    told = json.loads(asked.stdout)
+    steps, said = ({key: tuple(lines) for key, lines in told[part].items()} for part in ("steps", "said"))
+    return Drift(tuple(told["hosts"]), steps, tuple(told["unasked"]), said, told["stopped"])

@@ -1,0 +1,126 @@
+"""`enginehouse drift` only looks: 0 where nothing differs, 2 where something does, 1 where it could not ask."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from deploy.drift import Drift
+from deploy.edge.drift import drift_of
+from deploy.errors import Refusal
+
+ROOT = Path(__file__).parents[2]
+SAME = Drift(("one", "two"))
+DIFFERS = Drift(("one", "two"), {"Docker | Merge daemon.json": ("two",), "Triton | Swap in release 1": ("one", "two")})
+LOST = Drift(("one", "two", "three"), {"Docker | Merge": ("two",)}, ("one",), {"one": ("Could not connect",)})
+
+VERB = """
+from pyinfra import host
+from pyinfra.operations import server
+from pyinfra.facts.server import Command
+from roles import lock, rollout
+lock.take("5151")
+rollout.gate([host.name, "@fake/one", "far"], name="Gate | All")
+if host.get_fact(Command, "right?") != "yes":
+    server.shell("mend it", name="Work | Mend it")
+"""
+INVENTORY = """
+_held = ["held", '{"who": "ada@desk", "since": "today", "plan": "77aa", "run": "1"}']
+right = (["@fake/one", "@fake/two"], {"fake_delay": 0, "fake_delay_jitter": 0, "fake_responses": {"right?": "yes"}})
+wrong = (["@fake/three"], {"fake_delay": 0, "fake_delay_jitter": 0, "fake_responses": {"flock -ns": _held}})
+away = (["far"], {"ssh_hostname": "127.0.0.1", "ssh_port": 1})
+"""
+
+
+@pytest.mark.parametrize(("drift", "code"), [(SAME, 0), (DIFFERS, 2), (LOST, 1), (Drift((), stopped="no"), 1)])
+def test_the_exit_code_says_it(drift: Drift, code: int) -> None:
+    assert drift.exit_code == code
+
+
+def test_it_says_what_differs_on_which_host() -> None:
+    assert str(DIFFERS) == (
+        "differ: 2 of 2 hosts\n  Docker | Merge daemon.json  two\n  Triton | Swap in release 1  one, two"
+    )
+
+
+def test_what_could_not_be_asked_is_named_with_its_reason() -> None:
+    assert str(LOST) == (
+        "differ: 1 of 3 hosts\n"
+        "  Docker | Merge  two\n"
+        "as the inventory says: 1 of 3 hosts\n"
+        "could not be asked: one\n"
+        "one:\n"
+        "  Could not connect"
+    )
+
+
+def test_two_hundred_hosts_that_differ_alike_are_one_line() -> None:
+    names = tuple(f"h{number}" for number in range(200))
+    assert str(Drift(names, {"Step": names})).endswith("h6, h7 and 192 more")
+
+
+def test_what_many_hosts_say_alike_is_said_once() -> None:
+    assert str(Drift(("a", "b"), unasked=("a", "b"), said={"a": ("no",), "b": ("no",)})).endswith("a, b:\n  no")
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """A verb in small, and an inventory: two hosts as they should be, one that is not, one that is away."""
+    folder = tmp_path_factory.mktemp("drift")
+    (folder / "verb.py").write_text(VERB)
+    (folder / "inventory.py").write_text(INVENTORY)
+    return folder / "verb.py", str(folder / "inventory.py")
+
+
+def test_hosts_as_they_should_be_do_not_differ(files: tuple[Path, str]) -> None:
+    found = drift_of(files[1], limit=["right"], verb=files[0])
+    assert (found.exit_code, found.hosts, found.said) == (0, ("@fake/one", "@fake/two"), {})
+
+
+def test_a_host_that_is_not_is_named_with_the_step_and_with_who_is_at_work_there(files: tuple[Path, str]) -> None:
+    found = drift_of(files[1], limit=["right", "wrong"], verb=files[0])
+    assert (found.exit_code, found.steps) == (2, {"Work | Mend it": ("@fake/three",)})
+    assert "held by ada@desk" in found.said["@fake/three"][0]
+
+
+def test_a_host_that_is_away_could_not_be_asked_and_the_others_are(files: tuple[Path, str]) -> None:
+    """The gate, which would stop them all, is no difference of theirs."""
+    found = drift_of(files[1], verb=files[0])
+    assert (found.exit_code, found.unasked, found.differing) == (1, ("far",), ("@fake/three",))
+    assert "Could not connect" in found.said["far"][0]
+    assert drift_of(files[1], limit=["away"], verb=files[0]).unasked == ("far",)
+
+
+def test_a_verb_that_refuses_to_begin_is_told(files: tuple[Path, str], tmp_path: Path) -> None:
+    verb = tmp_path / "verb.py"
+    verb.write_text('from deploy.errors import Refusal\nraise Refusal("no such machine", attempt="another")\n')
+    found = drift_of(files[1], limit=["right"], verb=verb)
+    assert (found.exit_code, found.stopped.splitlines()[0]) == (1, "no such machine")
+
+
+def test_a_verb_that_breaks_is_no_sign_that_nothing_differs(files: tuple[Path, str], tmp_path: Path) -> None:
+    (verb := tmp_path / "verb.py").write_text("1 / 0\n")
+    with pytest.raises(Refusal, match="the hosts could not be asked"):
+        drift_of(files[1], limit=["right"], verb=verb)
+
+
+def typed(*words: str) -> subprocess.CompletedProcess[str]:
+    """`enginehouse drift …` in the repository."""
+    command = [sys.executable, "-m", "deploy", "drift", *words]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+
+
+def test_a_host_nobody_can_reach_ends_the_command_with_1(tmp_path: Path) -> None:
+    text = (ROOT / "inventories/h100.py").read_text().replace('["h100-01.example.internal"]', '["127.0.0.1"]')
+    (tmp_path / "fleet.py").write_text(text)
+    done = typed(str(tmp_path / "fleet.py"), "--json", "--data", "ssh_port=1")
+    assert (done.returncode, json.loads(done.stdout)["not_asked"]) == (1, ["127.0.0.1"])
+
+
+def test_a_refused_inventory_asks_nobody() -> None:
+    done = typed("inventories/h100.py", "--data", "release=24.08")
+    assert (done.returncode, "planning; no host was changed" in done.stderr) == (1, True)
