@@ -15,7 +15,7 @@ mine = plan.for_host(host.name)
 
 preflight.confirm(mine)
 roles.lock.take(plan.digest)  # no second run changes these hosts until this one ends
-rollout.gate(plan.hosts, rollout.UNTOUCHED, name="Gate | Every host is what the plan believes")
+rollout.all_there(plan)  # before the first change: every host is what the plan believes
 
 removal.remember()  # what was here before us, so that remove.py leaves it
 programs.installed()  # what runs on hosts, before anything names it
@@ -25,12 +25,13 @@ firewall.apply(mine)  # what of the host answers from outside, where the invento
 stage.apply(mine, plan.slices)  # image, weights, engines: interrupts nothing
 health.apply(mine)  # the watchdog of each server, and the gate before each swap
 traffic.apply(mine)  # says to balancers who is ready; a server that stops is drained by its own unit
+rollout.all_staged(mine, plan)  # nothing below stops a server before every host of the run has come this far
 
 for number, wave in enumerate(host.loop(plan.waves), start=1):
     if host.name in wave:
         based = foundation.apply(mine, drained=True)  # now a serving host may lose its driver or daemon for a while
         swapped = triton.apply(mine, plan.digest, number)  # one transaction on the host: swap and prove, or put back
         traffic.tell(mine, [*based, *swapped])
-    rollout.gate(wave, name=f"Gate | Wave {number} of {len(plan.waves)}")
+    rollout.end_of_wave(mine, plan, number, triton.put_back)
 
 cleanup.apply(mine)  # every wave has passed its gate: what nothing will ask for may go

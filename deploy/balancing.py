@@ -103,7 +103,12 @@ def backends(pool: str) -> tuple[str, str]:
 
 def line_name(host: Host, server: Server) -> str:
     """What HAProxy calls a server of a host: nothing in it that HAProxy or its exporter would change."""
-    return f"{re.sub(r'[^A-Za-z0-9_-]', '_', host.name)}.{server.name}"
+    return f"{line_of(host.name)}.{server.name}"
+
+
+def line_of(host: str) -> str:
+    """How the lines of all servers of a host begin, before the dot."""
+    return re.sub(r"[^A-Za-z0-9_-]", "_", host)
 
 
 def _route(route: Route, hosts: Iterable[Host]) -> RouteSlice:

@@ -157,7 +157,7 @@ class Run:
         """Why the host may not be drained now; None where it may."""
         if self._waiting:
             return UNSTAGED
-        group = next(self._groups_back(), ()) if self.is_going_back else self._wave()
+        group = self.next_back if self.is_going_back else self._wave()
         return self._room(group) if host in group else Hold("it is not its turn")
 
     @property
@@ -170,6 +170,16 @@ class Run:
         """True once a gate has found too much and the wave before it is over: no further wave begins."""
         too_much = bool(self.failed) or len(self._lost) > self.rollout.may_be_lost
         return too_much and not any(self.states[host] in BEGUN for host in self._wave())
+
+    @property
+    def next_back(self) -> tuple[str, ...]:
+        """The hosts that go back next; none while the run goes on."""
+        return next(self._groups_back(), ()) if self.is_going_back else ()
+
+    def end(self) -> Stop:
+        """How the run ends where no further host goes back."""
+        stays = tuple(sorted(host for group in self._wanted_back() for host in group if host in self.changed))
+        return Stop(self.lost, dict(self.failed), tuple(sorted(self.back)), stays)
 
     def _wave(self) -> tuple[str, ...]:
         """The hosts of the first wave that is not settled; none after the last."""
@@ -184,11 +194,8 @@ class Run:
         """The next hosts to put back; the end where none is left, or no room for them."""
         if any(self.states[host] == "drained" for host in self.changed):
             return Hold("hosts are on their way back")
-        group = next(self._groups_back(), ())
-        if group and self._room(group) is None:
-            return TakeBack(group)
-        stays = tuple(sorted(host for group in self._wanted_back() for host in group if host in self.changed))
-        return Stop(self.lost, dict(self.failed), tuple(sorted(self.back)), stays)
+        group = self.next_back
+        return TakeBack(group) if group and self._room(group) is None else self.end()
 
     def _groups_back(self) -> Iterator[tuple[str, ...]]:
         """Hosts that still have to go back and can be reached: one wave at a time, the last first."""

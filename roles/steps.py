@@ -14,11 +14,13 @@ import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar, cast
+from weakref import WeakKeyDictionary
 
 from pyinfra import host, logger, state
 from pyinfra.api import FunctionCommand, Host, QuoteString, State, StringCommand, operation
 from pyinfra.api.command import PyinfraCommand
 from pyinfra.api.operation import OperationMeta
+from pyinfra.context import ctx_host
 
 from deploy.errors import Refusal
 
@@ -27,6 +29,11 @@ Answer = TypeVar("Answer", covariant=True)
 Command: TypeAlias = str | PyinfraCommand
 ANSWER_SECONDS = 300
 """How long a host may take to answer one question. All of ours end in seconds: what takes long is a unit (units.py)."""
+
+
+before_acting: WeakKeyDictionary[Host, PyinfraCommand] = WeakKeyDictionary()
+"""What a host does before the first command that a step has for it; a gate sets it (roles.rollout). It fails where the
+host may not act now, and then the step's commands do not run. A host with nothing to do never comes to it."""
 
 
 class Fact(Protocol[Answer]):
@@ -123,6 +130,8 @@ def step(
     commands = list(decide(answer))
     if not commands:
         host.noop("as wanted")
+    elif state.is_executing and (first := before_acting.pop(ctx_host.get(), None)):
+        yield first
     for command in commands:
         if isinstance(command, Refuse) and not state.is_executing:
             command.tell(host)

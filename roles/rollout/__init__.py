@@ -1,56 +1,196 @@
-"""The gate: what makes a wave a wave.
+"""The gates: what makes a wave a wave.
 
 pyinfra drops a host that fails and goes on with the rest, and it orders operations by source line, so that without an
-operation every host runs, all waves would drain before the first had swapped (measured on pyinfra 3.10.0). The gate
-runs on every host. While the wave is whole it does nothing; once the wave has lost a host, failed or unreachable, it
-stops everyone who is left.
+operation every host runs, all waves would drain before the first had swapped (measured on pyinfra 3.10.0). A gate runs
+on every host. While all is well it does nothing; else it stops everyone who is left.
+
+    all_there      before anything acts: every host is what the plan believes
+    all_staged     nobody is drained before every host has image, weights and engines
+    end_of_wave    the hosts of the wave serve, answer, and are no slower than before; or what `on_failure` says goes
+                   back through the host's own swap, and the run stops
+
+What may be drained when is decided by the machine of `deploy.run`. It is asked at the moment a host is about to act
+(`steps.before_acting`), so a host with nothing to do is never drained and needs no room.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping
 
+import gevent
 from pyinfra import host, state
-from pyinfra.api import State, operation
+from pyinfra.api import operation
+from pyinfra.context import ctx_host
 
-from deploy.errors import Refusal
-from roles.steps import Refuse
+from deploy.plan import Plan
+from deploy.run import Event
+from deploy.slice import Slice
+from roles.rollout.defaults import settings
+from roles.rollout.facts import Look, Looks
+from roles.rollout.following import Drain, Following, Tell, lost
+from roles.rollout.judge import (
+    AGAIN,
+    BEGUN,
+    STAGED,
+    UNTOUCHED,
+    finding,
+    shut,
+    stopped,
+    unchanged,
+)
+from roles.steps import Command, Refuse, ask, before_acting, has_failed
 
-UNTOUCHED = "before the first change; every host serves what it served"
-BEGUN = "finished waves are done and stay so; on all other hosts nothing further happens"
-AGAIN = "mend it, or leave it out of the inventory, and run again: what is done is not done twice"
+__all__ = ["UNTOUCHED", "all_staged", "all_there", "end_of_wave", "gate", "stopped"]
+PutBack = Callable[[Slice, str, int, Mapping[str, str]], Iterator[Command]]
+"""For a host, the digest and the wave: the commands after which servers serve these releases again, by server."""
 
 
 @operation()
-def gate(wave: Collection[str], state_then: str = BEGUN, attempt: str = AGAIN) -> Generator[Refuse, None, None]:
-    """Nothing while every host of `wave` is still with us; else this host goes no further, and says who is missing.
+def gate(
+    wave: Collection[str], state_then: str = BEGUN, attempt: str = AGAIN, may_be_lost: int = 0
+) -> Generator[Refuse, None, None]:
+    """Nothing while no more than `may_be_lost` of `wave` are lost; else this host goes no further, and says who is.
 
     `state_then` is what the message says of the fleet: `UNTOUCHED` at a gate that comes before anything acts; `attempt`
     is what to type next.
     """
     missing = lost(state, wave)
-    if not missing:
+    if len(missing) <= may_be_lost:
         host.noop("the wave is whole")
         return
     yield Refuse(stopped(missing, len(wave), state_then, attempt))
 
 
-def lost(run: State, wave: Collection[str]) -> tuple[str, ...]:
-    """Hosts of the wave that failed, or never answered."""
-    left = {peer.name for peer in run.active_hosts}
-    return tuple(sorted(name for name in wave if name not in left))
+def all_there(plan: Plan) -> None:
+    """Nothing has acted yet; every host of the run could be asked and is what the plan believes."""
+    may_be_lost = plan.rollout.may_be_lost
+    gate(plan.hosts, UNTOUCHED, may_be_lost=may_be_lost, name="Gate | Every host is what the plan believes")
 
 
-def stopped(missing: tuple[str, ...], size: int, state_then: str = BEGUN, attempt: str = AGAIN) -> Refusal:
-    """The refusal that every remaining host raises."""
-    shown = ", ".join(missing[:8]) + (f" and {len(missing) - 8} more" if len(missing) > 8 else "")
-    return Refusal(
-        f"the gate stays shut: {len(missing)} of {size} hosts are lost",
-        facts={
-            "lost": shown,
-            "means": "an operation failed there, or it could not be reached; its own lines are above",
-        },
-        attempt=attempt,
-        state=state_then,
-        kind="gate",
-    )
+def all_staged(mine: Slice, plan: Plan) -> None:
+    """Every host has what it will serve, and from here on asks for room before it acts. The waves follow at once."""
+    _staged(mine, Following.of(plan), name="Gate | Every host has image, weights and engines")
+
+
+def end_of_wave(mine: Slice, plan: Plan, number: int, put_back: PutBack) -> None:
+    """The hosts of wave `number`, counted from 1, have passed their gate; or nobody goes on.
+
+    With `on_failure` hosts go back first, those of the last wave before those of the one before it.
+    """
+    following, which = Following.of(plan), f"{number} of {len(plan.waves)}"
+    wave, on_failure = plan.waves[number - 1], plan.rollout.on_failure
+    # Run by every host: what comes next must find all of them judged.
+    _asked(mine, following, wave, name=f"Gate | Ask wave {which}")
+    going = {"stop": (), "all": plan.waves[number - 1 :: -1]}.get(on_failure, (wave,))
+    for earlier in host.loop(going):
+        if host.name in earlier:
+            _put_back(mine, following, number, put_back, name=f"Gate | Put back wave {plan.waves.index(earlier) + 1}")
+    _judged(following, wave, name=f"Gate | Wave {which}")
+
+
+@operation()
+def _staged(mine: Slice, following: Following) -> Generator[Refuse, None, None]:
+    """Nothing while no more hosts are lost than may be; the machine knows who is here, and who never served."""
+    plan = following.plan
+    if not state.is_executing:
+        yield from _missing(plan.hosts, plan.rollout.may_be_lost, STAGED)
+        return
+    following.stage(state)
+    yield from _stopping(following, len(plan.hosts), STAGED)
+    if host.name in following.run.states:
+        looks = following.before[host.name] = ask(host, Looks, servers=_servers(mine))
+        if not any(look.release for look in looks.values()):
+            following.run.welcome(host.name)
+        before_acting[ctx_host.get()] = Drain(following, mine, settings(host).room_seconds)
+    host.noop("every host is staged")
+
+
+@operation()
+def _asked(mine: Slice, following: Following, wave: Collection[str]) -> Generator[Command, None, None]:
+    """The machine knows how this host came through its wave. It changes nothing."""
+    yield from ()
+    if state.is_executing:
+        following.notice(state)
+        if host.name in wave:
+            _ask(mine, following)
+    host.noop("asked")
+
+
+def _ask(mine: Slice, following: Following) -> None:
+    run, rollout = following.run, following.plan.rollout
+    before_acting.pop(ctx_host.get(), None)
+    before, servers = following.before.get(host.name, {}), _servers(mine)
+    acted = run.states[host.name] == "drained"
+    now = ask(host, Looks, servers=servers)
+    found, why = None, ""
+    if acted or not unchanged(before, now):
+        floor = settings(host).slower_floor_milliseconds / 1000
+        for seconds in (0, rollout.bake_seconds) if rollout.bake_seconds else (0,):
+            if seconds:
+                host.log(f"waits {seconds} s before it is asked again")
+                gevent.sleep(seconds)
+            now = ask(host, Looks, servers=servers, asks=True)
+            found, why = finding(mine, before, now, rollout, floor)
+            if found:
+                break
+    if has_failed(host):
+        return  # an answer is a default then; the next operation finds it lost
+    following.now[host.name], following.why[host.name] = now, why
+    events: tuple[Event, ...] = ("swapped", "proven", "admitted") if acted else ()
+    for event in (*events, found or "passed"):
+        run.hear(event, host.name)
+
+
+@operation()
+def _put_back(mine: Slice, following: Following, wave: int, put_back: PutBack) -> Generator[Command, None, None]:
+    """The host serves again what it served before this run, where a gate has stopped the run and it is its turn."""
+    if state.is_executing:
+        following.notice(state)
+        if host.name in following.run.next_back:
+            releases = _changed(following.before.get(host.name, {}), following.now.get(host.name, {}))
+            if releases:
+                yield Drain(following, mine, settings(host).room_seconds)
+                yield from put_back(mine, following.plan.digest, wave, releases)
+                yield Tell(following)
+                return
+            following.run.hear("kept", host.name)
+    host.noop("nothing goes back here")
+
+
+@operation()
+def _judged(following: Following, wave: Collection[str]) -> Generator[Refuse, None, None]:
+    """Nothing while the run goes on; else this host goes no further, and says what was found."""
+    if not state.is_executing:
+        yield from _missing(wave, following.plan.rollout.may_be_lost, BEGUN)
+        return
+    following.notice(state)
+    yield from _stopping(following, len(wave), BEGUN)
+    host.noop("the wave is whole")
+
+
+def _missing(wave: Collection[str], may_be_lost: int, state_then: str) -> Iterator[Refuse]:
+    """What `--dry` says of hosts that cannot be reached."""
+    missing = lost(state, wave)
+    if len(missing) > may_be_lost:
+        yield Refuse(stopped(missing, len(wave), state_then))
+        return
+    host.noop("the wave is whole")
+
+
+def _stopping(following: Following, size: int, state_then: str) -> Iterator[Refuse]:
+    end = following.end()
+    if end:
+        yield Refuse(shut(end, following.why, size, state_then))
+
+
+def _servers(mine: Slice) -> tuple[str, ...]:
+    return tuple(server.name for server in mine.servers)
+
+
+def _changed(before: Mapping[str, Look], now: Mapping[str, Look]) -> dict[str, str]:
+    """The releases that served before, of servers that serve another one now; by server."""
+    return {
+        name: look.release
+        for name, look in before.items()
+        if look.release and name in now and now[name].release != look.release
+    }

@@ -20,10 +20,10 @@ from roles.triton.facts import Probed, TritonServers
 from roles.triton.operations import prove_cuda, publish, retire, swap, sweep, texts
 from roles.triton.release import release_of
 from roles.triton.returning import apply as back
-from roles.triton.returning import taken_back
+from roles.triton.returning import put_back, taken_back
 from roles.triton.swapping import Asking
 
-__all__ = ["apply", "back", "taken_back"]
+__all__ = ["apply", "back", "put_back", "taken_back"]
 
 
 def apply(mine: Slice, plan: str, wave: int) -> list[OperationMeta]:

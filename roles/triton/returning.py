@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from weakref import WeakKeyDictionary
 
 import gevent
@@ -15,6 +15,7 @@ from pyinfra.context import ctx_host
 
 from deploy.errors import Refusal, refuse_all
 from deploy.slice import Slice
+from roles.runs import this_run
 from roles.settings import overridden
 from roles.steps import Reading, Refuse, ask, step
 from roles.triton.defaults import Defaults
@@ -80,6 +81,16 @@ def apply(mine: Slice, plan: str, back: Back, wave: int) -> None:
             _returned(change, asking, settings, seconds),
             name=f"Triton | Take back run {back.run} on {change.server}",
         )
+
+
+def put_back(mine: Slice, plan: str, wave: int, releases: Mapping[str, str]) -> Iterator[PyinfraCommand]:
+    """The commands after which servers serve these releases again, by server: what a gate takes back of its own run."""
+    settings = overridden(host, "triton", Defaults())
+    asking = Asking.of(host.state, plan, wave, this_run(host.state).id)
+    for server in mine.servers:
+        if server.name in releases:
+            seconds = swap_seconds(change_seconds(server, mine.drain_seconds), settings)
+            yield from ask_for(server.name, releases[server.name], asking, settings, seconds)
 
 
 def _returned(change: Change, asking: Asking, settings: Defaults, seconds: int) -> Decide:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import runpy
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
@@ -17,6 +16,7 @@ from roles.runs import Run as ThisRun
 from roles.texts import HERE
 from roles.triton import swapping
 from tests.roles.fake import Ran, run
+from tests.roles.plans import a_plan
 from tests.roles.triton import test_role
 
 UNITS, HOSTS = places.UNITS, ("@fake/host",)
@@ -38,7 +38,7 @@ def someone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def deploy() -> None:
     """deploy.py itself, on a host whose hardware, driver and Docker are as they should be."""
-    plan = SimpleNamespace(for_host=lambda _: MINE, hosts=HOSTS, waves=(HOSTS,), slices=[MINE], digest="plan-1")
+    plan = a_plan(replace(MINE, host=HOSTS[0]))
     with (
         mock.patch("deploy.edge.inventory.planned", lambda *_: plan),
         mock.patch.object(preflight, "confirm", lambda _: None),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import runpy
 from collections.abc import Sequence
 from dataclasses import replace
-from types import SimpleNamespace
 from unittest import mock
 
 import pytest
@@ -18,8 +17,9 @@ from roles.mig import paths
 from roles.steps import Refuse
 from roles.texts import HERE
 from tests.roles.fake import Ran, run
+from tests.roles.plans import a_plan
 from tests.roles.slices import a_slice
-from tests.roles.triton import test_role
+from tests.roles.triton import serving
 
 HOSTS = ("@fake/host",)
 HALVES = ("4g.40gb", "3g.40gb")
@@ -43,8 +43,8 @@ ROOT_LOGIN = "user=root\nuid=0"
 
 def mine(manage: bool, cut: tuple[str, ...] = ()) -> Slice:
     """A host with one server and a firewall, its GPU declared to be cut."""
-    host = a_slice(servers=(test_role.MAIN,), driver={"manage": manage}, machine={"mig": cut}, mig=cut)
-    return replace(host, weights=(test_role.WEIGHTS,), firewall=Firewall(allow=("10.0.0.0/8",)))
+    host = a_slice(servers=(serving.MAIN,), driver={"manage": manage}, machine={"mig": cut}, mig=cut)
+    return replace(host, weights=(serving.WEIGHTS,), firewall=Firewall(allow=("10.0.0.0/8",)))
 
 
 def deployed(
@@ -52,14 +52,14 @@ def deployed(
 ) -> Ran:
     """deploy.py to its end: what a check refuses, because nothing that ran left anything there, is passed over."""
     whole = mine(manage, cut)
-    plan = SimpleNamespace(for_host=lambda _: whole, hosts=HOSTS, waves=(HOSTS,), slices=[whole], digest="plan-1")
+    plan = a_plan(replace(whole, host=HOSTS[0]))
     answers = {
         "id -un": ROOT_LOGIN,
         "other-kernels": seen,
         "mig.mode.pending": list(card),
         "ssh-ports": "value\tssh-ports\t22",
         "states=active": "triton@main.service" if serves else "",
-        **test_role.told(),
+        **serving.told(),
         "boot_id": "boot-after",  # a run that reboots what it must not ends, and is judged
     }
     with (

@@ -1,0 +1,26 @@
+"""What the role settles itself; an inventory overrides it with `rollout_settings = {…}`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from pyinfra.api import Host
+
+from deploy.knobs import Range
+from roles.settings import overridden
+
+
+@dataclass(frozen=True)
+class Defaults:
+    """How long a wave waits for room, and which difference in time counts."""
+
+    room_seconds: Annotated[int, Range(0, 86_400)] = 120
+    """For hosts of the pool to be seen ready before another one is drained; a balancer looks every second or so."""
+    slower_floor_milliseconds: Annotated[int, Range(0, 60_000)] = 50
+    """A difference below it never counts as slower: answers of a few milliseconds vary by as much."""
+
+
+def settings(host: Host) -> Defaults:
+    """The defaults with this host's overrides."""
+    return overridden(host, "rollout", Defaults())

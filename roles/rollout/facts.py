@@ -1,0 +1,90 @@
+"""How a host's servers stand, and whom its balancers send requests to."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from pyinfra.api import FactBase
+
+from deploy.balancing import backends, line_of
+from deploy.slice_traffic import SeenBySlice
+from deploy.waves import Pool
+from roles.places import command
+
+STATUS = re.compile(r'haproxy_server_status\{proxy="([^"]+)",server="([^"]+)",state="UP"\} (\S+)')
+ASKED_SECONDS = 5
+
+
+@dataclass(frozen=True)
+class Look:
+    """One server: the release it serves, systemd's state and number of its start, its last swap's verdict.
+
+    `problem`: what is wrong with its answers, where it was asked for them.
+    """
+
+    server: str
+    release: str = ""
+    active: str = ""
+    invocation: str = ""
+    swap: dict[str, Any] = field(default_factory=dict)
+    problem: str = ""
+
+
+class Looks(FactBase[dict[str, Look]]):
+    """What each server serves, by its name; with `asks` every model of it is asked its question."""
+
+    default = dict
+
+    def command(self, servers: Sequence[str], asks: bool = False) -> str:
+        """Empty on a host that does not have our programs yet."""
+        words = [*(["--ask"] if asks else []), *servers]
+        return f"{command('tell')} {' '.join(map(shlex.quote, words))} 2>/dev/null || true" if servers else "true"
+
+    def process(self, output: list[str]) -> dict[str, Look]:
+        """A line that is no JSON is none of ours."""
+        known = {each.name for each in fields(Look)}
+        told = [json.loads(line) for line in output if line.startswith("{")]
+        return {each["server"]: Look(**{key: each[key] for key in known & set(each)}) for each in told}
+
+
+def seen_by(balancers: Iterable[SeenBySlice]) -> str:
+    """The shell command that prints the name of each balancer that can be asked, and what it knows of its servers."""
+    asked = (
+        f"if seen=$(curl -fsS --max-time {ASKED_SECONDS} {shlex.quote(balancer.metrics)} 2>/dev/null); then"
+        f" echo balancer={shlex.quote(balancer.name)};"
+        """ printf '%s\\n' "$seen" | grep '^haproxy_server_status{.*state="UP"'; fi"""
+        for balancer in balancers
+    )
+    return "; ".join([*asked, "true"])
+
+
+def ready_hosts(output: Iterable[str], pools: Iterable[Pool]) -> dict[str, bool]:
+    """By host of the pools that some balancer knows: True where every balancer sends to all of the host's servers.
+
+    `output` is that of `seen_by`. A host that stands in a pool's backends with no line is not ready there.
+    """
+    known = list(pools)
+    ready: dict[str, bool] = {}
+    for lines in _by_balancer(output):
+        for pool in known:
+            states = [(line, up) for proxy, line, up in lines if proxy in backends(pool.name)]
+            for host in pool.hosts if pool.name and states else ():
+                of_host = [up for line, up in states if line.rpartition(".")[0] == line_of(host)]
+                ready[host] = ready.get(host, True) and bool(of_host) and all(of_host)
+    return ready
+
+
+def _by_balancer(output: Iterable[str]) -> list[list[tuple[str, str, bool]]]:
+    """(backend, line, is up) of each balancer that answered."""
+    answers: list[list[tuple[str, str, bool]]] = []
+    for line in output:
+        if line.startswith("balancer="):
+            answers.append([])
+        elif (found := STATUS.match(line)) and answers:
+            answers[-1].append((found[1], found[2], float(found[3]) == 1))
+    return answers

@@ -1,0 +1,114 @@
+"""The run that pyinfra is on, as the state machine of `deploy.run` sees it: what hosts are told to it, and it decides.
+
+Kept beside pyinfra's state for as long as the run lasts. Hosts work in greenlets of one process: between two waits a
+host reads and writes it alone.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection
+from weakref import WeakKeyDictionary
+
+import gevent
+from pyinfra.api import Host, State
+from pyinfra.api.arguments import ConnectorArguments
+from pyinfra.api.command import PyinfraCommand
+from pyinfra.context import ctx_state
+
+from deploy.plan import Plan
+from deploy.run import Hold, Run, Stop
+from deploy.slice import Slice
+from roles import units
+from roles.rollout.facts import Look, ready_hosts, seen_by
+from roles.rollout.judge import no_room
+from roles.steps import Refuse
+
+AGAIN_SECONDS = 2
+
+
+class Following:
+    """The machine, and what it does not keep: how servers stood, and how a gate said what it found."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan, self.run = plan, Run(plan.waves, plan.pools, plan.rollout)
+        self.before: dict[str, dict[str, Look]] = {}
+        """How each host's servers stood when the run had staged everything."""
+        self.now: dict[str, dict[str, Look]] = {}
+        self.why: dict[str, str] = {}
+
+    @classmethod
+    def of(cls, plan: Plan) -> Following:
+        """That of the run under way; each run of pyinfra has one."""
+        return _followings.setdefault(ctx_state.get(), cls(plan))
+
+    def notice(self, state: State) -> None:
+        """Whoever pyinfra has given up is lost to the machine too."""
+        active = {host.name for host in state.active_hosts}
+        for name, was in self.run.states.items():
+            if was != "lost" and name not in active:
+                self.run.hear("lost", name)
+
+    def stage(self, state: State) -> None:
+        """Every host that has come this far is staged."""
+        self.notice(state)
+        for name, was in self.run.states.items():
+            if was == "waiting":
+                self.run.hear("staged", name)
+
+    def end(self) -> Stop | None:
+        """How the run ends, where a gate has found too much; None while it goes on."""
+        return self.run.end() if self.run.is_going_back else None
+
+    def look_for_room(self, mine: Slice, host: Host, arguments: ConnectorArguments) -> Hold | None:
+        """Why the host may not be drained now, by what its balancers say of its pool; None where it may."""
+        if mine.traffic and mine.traffic.balancers:
+            self.run.see(ready_hosts(units.run(host, seen_by(mine.traffic.balancers), arguments), self.plan.pools))
+        return self.run.hindrance(host.name)
+
+
+_followings: WeakKeyDictionary[State, Following] = WeakKeyDictionary()
+
+
+class Drain(PyinfraCommand):
+    """Waits until the host's pool has room for it and tells the machine that it goes out; fails where none comes."""
+
+    def __init__(self, following: Following, mine: Slice, seconds: int) -> None:
+        super().__init__()
+        self.following, self.mine, self.seconds = following, mine, seconds
+
+    def __repr__(self) -> str:
+        return "wait for room in the pool"
+
+    def execute(self, state: State, host: Host, connector_arguments: ConnectorArguments) -> bool:
+        """True once the host may be drained; the machine then counts it as out."""
+        until = time.monotonic() + self.seconds
+        while hold := self.following.look_for_room(self.mine, host, connector_arguments):
+            if not hold.pool or time.monotonic() >= until:
+                Refuse(no_room(hold, self.seconds)).tell(host)
+                return False
+            gevent.sleep(AGAIN_SECONDS)
+        self.following.run.hear("drained", host.name)
+        return True
+
+
+class Tell(PyinfraCommand):
+    """Tells the machine that the host serves again what it served before this run."""
+
+    def __init__(self, following: Following) -> None:
+        super().__init__()
+        self.following = following
+
+    def __repr__(self) -> str:
+        return "put back"
+
+    def execute(self, state: State, host: Host, connector_arguments: ConnectorArguments) -> bool:
+        """True: told."""
+        self.following.run.hear("put back", host.name)
+        return True
+
+
+def lost(run: State, wave: Collection[str]) -> tuple[str, ...]:
+    """Hosts of the wave that failed, or never answered."""
+    left = {peer.name for peer in run.active_hosts}
+    return tuple(sorted(name for name in wave if name not in left))

@@ -1,0 +1,130 @@
+"""What a gate finds of a host, and the message of a gate that stays shut. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from deploy.errors import Refusal
+from deploy.run import Failure, Hold, Stop
+from deploy.slice import Slice
+from deploy.spec import Rollout
+from roles.rollout.facts import Look
+
+UNTOUCHED = "before the first change; every host serves what it served"
+STAGED = "no host was drained; every host that served serves what it served"
+BEGUN = "finished waves are done and stay so; on all other hosts nothing further happens"
+AGAIN = "mend it, or leave it out of the inventory, and run again: what is done is not done twice"
+SHOWN = 8
+
+
+def finding(
+    mine: Slice, before: Mapping[str, Look], now: Mapping[str, Look], rollout: Rollout, floor_seconds: float
+) -> tuple[Failure | None, str]:
+    """What a gate finds of a host's servers, worst first, and how it says so; None where they are as they should be."""
+    servers = [server.name for server in mine.servers]
+    looks = [now.get(name, Look(name)) for name in servers]
+    idle = [f"{look.server} is {look.active or 'not there'}" for look in looks if look.active != "active"]
+    if idle:
+        return "not ready", "; ".join(idle)
+    wrong = [f"{look.server}: {look.problem}" for look in looks if look.problem]
+    if wrong:
+        return "question failed", "; ".join(wrong)
+    slow = [
+        f"{look.server}: {sentence}"
+        for look in looks
+        for sentence in slower(before.get(look.server, Look(look.server)), look, rollout.slower_percent, floor_seconds)
+    ]
+    return ("slower", "; ".join(slow)) if slow else (None, "")
+
+
+def slower(before: Look, now: Look, percent: int, floor_seconds: float) -> Iterator[str]:
+    """A sentence for each model of a release that was swapped in and takes too long for its question.
+
+    Compared with the answer of the release before on the same host, each measured when it proved itself.
+    """
+    if not percent or now.swap.get("release") != now.release or now.swap.get("from") != before.release:
+        return
+    earlier = now.swap.get("answers_before", {})
+    for model, seconds in now.swap.get("answers", {}).items():
+        if model in earlier and seconds > earlier[model] * (1 + percent / 100) + floor_seconds:
+            yield f"{model} answers in {seconds:.2f} s, and before in {earlier[model]:.2f} s ({percent} % more may be)"
+
+
+def unchanged(before: Mapping[str, Look], now: Mapping[str, Look]) -> bool:
+    """True if every server runs since the same start with the same release."""
+    return {name: (look.release, look.invocation) for name, look in before.items()} == {
+        name: (look.release, look.invocation) for name, look in now.items()
+    }
+
+
+def stopped(missing: tuple[str, ...], size: int, state_then: str = BEGUN, attempt: str = AGAIN) -> Refusal:
+    """The refusal that every remaining host raises where hosts are lost."""
+    return Refusal(
+        f"the gate stays shut: {len(missing)} of {size} hosts are lost",
+        facts=_lost(missing),
+        attempt=attempt,
+        state=state_then,
+        kind="gate",
+    )
+
+
+def shut(stop: Stop, why: Mapping[str, str], size: int, state_then: str = BEGUN) -> Refusal:
+    """The refusal that every remaining host raises where a gate found too much; `why` by host."""
+    if not stop.failed and not stop.back and not stop.stays:
+        return stopped(stop.lost, size, state_then)
+    found = [f"{host} {_words(event)} ({why.get(host, '')})" for host, event in sorted(stop.failed.items())]
+    facts = {"found": "; ".join(found[:SHOWN]) + _more(found)} if found else {}
+    facts |= _lost(stop.lost) if stop.lost else {}
+    facts |= {"back": f"{_names(stop.back)}: what served before this run serves again"} if stop.back else {}
+    if stop.stays:
+        facts["stays"] = f"{_names(stop.stays)}: lost, without room in the pool, or nothing served there before"
+    problem = f"{len(stop.failed)} of {size} hosts did not pass" if found else ""
+    lost = f"{len(stop.lost)} of {size} hosts are lost" if stop.lost else ""
+    return Refusal(
+        "the gate stays shut: " + ", and ".join(part for part in (problem, lost) if part),
+        facts=facts,
+        attempt=AGAIN,
+        state=state_then,
+        kind="gate",
+    )
+
+
+def no_room(hold: Hold, waited_seconds: int) -> Refusal:
+    """The refusal of a host that may not be drained."""
+    if not hold.pool and not hold.out:
+        return Refusal(
+            f"this host is not drained: {hold.why}",
+            facts={},
+            attempt="see the gate's own message on the other hosts",
+            state="this host serves what it served",
+            kind="no-room",
+        )
+    pool = f"pool {hold.pool}" if hold.pool else "the hosts without a pool"
+    return Refusal(
+        f"{pool} has no room: with this wave more than {hold.allowed} would be out",
+        facts={
+            "out": _names(hold.out),
+            "means": f"lost in this run, or no balancer has sent requests to them for {waited_seconds} s",
+        },
+        attempt="mend them first, alone where this run can do it: --limit " + (hold.out[0] if hold.out else "HOST"),
+        state="this host serves what it served",
+        kind="no-room",
+    )
+
+
+def _words(event: str) -> str:
+    return {"not ready": "is not ready", "slower": "is slower", "question failed": "fails its question"}[event]
+
+
+def _lost(missing: tuple[str, ...]) -> dict[str, str]:
+    means = "an operation failed there, or it could not be reached; its own lines are above"
+    return {"lost": _names(missing), "means": means}
+
+
+def _names(hosts: Iterable[str]) -> str:
+    names = list(hosts)
+    return ", ".join(names[:SHOWN]) + _more(names)
+
+
+def _more(items: list[str]) -> str:
+    return f" and {len(items) - SHOWN} more" if len(items) > SHOWN else ""

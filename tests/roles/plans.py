@@ -1,0 +1,18 @@
+"""A plan as deploy.py takes it, around slices that a test made itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from deploy.plan import Plan
+from deploy.slice import Slice
+from deploy.spec import Rollout
+from deploy.waves import pools_of, waves
+
+
+def a_plan(*slices: Slice, rollout: Rollout | None = None, **changes: Any) -> Plan:
+    """The plan of these slices, by their hosts' names; canary and waves as `rollout` says."""
+    chosen = rollout or Rollout()
+    pools = pools_of(((each.host, each.pool) for each in slices), chosen)
+    made = {"slices": slices, "waves": waves(pools, chosen), "pools": pools, "rollout": chosen, "digest": "plan-1"}
+    return Plan(**{**made, **changes})

@@ -1,0 +1,139 @@
+"""A fleet of fake hosts that a rollout goes over: each has a release, and a script of what goes wrong on it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from unittest import mock
+
+from pyinfra import host
+from pyinfra.api import FactBase, StringCommand
+from pyinfra.api import operations as pyinfra_operations
+from pyinfra.operations import server
+
+from deploy.plan import Plan
+from deploy.slice import Slice
+from deploy.spec import Rollout
+from roles import rollout
+from roles.steps import Command, Reading, step
+from tests.roles.fake import Answer, Ran, run
+from tests.roles.plans import a_plan
+from tests.roles.slices import a_slice
+
+
+class Release(FactBase[str]):
+    """The release that a fake host serves."""
+
+    default = str
+
+    def command(self) -> str:
+        """Answered by the fleet."""
+        return "which release"
+
+    def process(self, output: list[str]) -> str:
+        """Its name."""
+        return output[0] if output else ""
+
+
+class Killed(Exception):
+    """Control was killed before this operation."""
+
+
+@dataclass
+class FakeServing:
+    """One host: what it serves, whether it does, and at which steps it fails ("stage", "swap", "back", a finding)."""
+
+    release: str = "old"
+    active: str = "active"
+    starts: int = 1
+    fails: tuple[str, ...] = ()
+    swap: dict[str, Any] = field(default_factory=dict)
+
+    def answers(self, name: str, log: list[tuple[str, str]]) -> dict[Any, Answer]:
+        """The script of its connector; `log` gets (step, host) of all that drained it."""
+
+        def stage(_: str) -> Answer:
+            return {"success": "stage" not in self.fails}
+
+        def bring(command: str) -> Answer:
+            verb, release = command.split()
+            log.append((verb, f"@fake/{name}"))
+            if verb in self.fails:
+                return {"success": False}  # the host's own swap put back what it had
+            self.swap = {"release": release, "from": self.release}
+            self.swap |= {"answers": {"rank": 2.0 if "slower" in self.fails else 1.0}, "answers_before": {"rank": 1.0}}
+            self.release, self.starts = release, self.starts + 1
+            self.active = "failed" if "not ready" in self.fails and verb == "swap" else "active"
+            return ""
+
+        def tell(command: str) -> Answer:
+            asks = "--ask" in command and "question failed" in self.fails
+            told = {"server": "main", "release": self.release, "active": self.active, "swap": self.swap}
+            return json.dumps({**told, "invocation": str(self.starts), "problem": "it sings" if asks else ""})
+
+        return {"stage": stage, "swap new": bring, "back old": bring, "host tell": tell, "which release": self._release}
+
+    def _release(self, _: str) -> Answer:
+        return self.release
+
+
+@dataclass
+class FakeFleet:
+    """Fake hosts by name and the plan over them."""
+
+    hosts: dict[str, FakeServing]
+    plan: Plan
+    log: list[tuple[str, str]] = field(default_factory=list)
+    """(swap or back, host), in the order in which pyinfra acted."""
+
+    @classmethod
+    def of(cls, pools: Mapping[str, str], chosen: Rollout, **changes: Any) -> FakeFleet:
+        """Hosts by name, each with its pool."""
+        slices = [a_slice(host=f"@fake/{name}", pool=pool, **changes) for name, pool in pools.items()]
+        return cls({name: FakeServing() for name in pools}, a_plan(*slices, rollout=chosen))
+
+    def run(self, only: Sequence[str] = (), killed_before: int = -1, **more: Any) -> Ran | None:
+        """What pyinfra did with these hosts (all, where none is named); None where it was killed."""
+        self.log.clear()
+        names = [name for name in self.hosts if not only or name in only]
+        plan = self.plan.only(f"@fake/{name}" for name in names)
+        answers = {name: {**more.get("also", {}), **self.hosts[name].answers(name, self.log)} for name in names}
+        began, real = iter(range(10_000)), pyinfra_operations._run_single_op
+
+        def one(*arguments: Any) -> None:
+            if next(began) == killed_before:
+                raise Killed
+            real(*arguments)
+
+        with mock.patch.object(pyinfra_operations, "_run_single_op", one):
+            try:
+                data = {"rollout_settings": {"room_seconds": 0}}
+                return run(lambda: story(plan), hosts=names, answers=answers, detect_changes=False, data=data)
+            except Killed:
+                return None
+
+
+def story(plan: Plan) -> None:
+    """deploy.py in small."""
+    mine = plan.for_host(host.name)
+    rollout.all_there(plan)
+    server.shell("stage", name="Stage")
+    rollout.all_staged(mine, plan)
+    for number, wave in enumerate(host.loop(plan.waves), start=1):
+        if host.name in wave:
+            step(Reading(Release), swap, name=f"Swap {number}")
+        rollout.end_of_wave(mine, plan, number, put_back)
+
+
+def swap(release: str) -> Iterator[Command]:
+    """The host serves `new`."""
+    if release != "new":
+        yield StringCommand("swap new")
+
+
+def put_back(mine: Slice, digest: str, wave: int, releases: Mapping[str, str]) -> Iterator[Command]:
+    """The host serves again what it served."""
+    assert (digest, set(releases)) == ("plan-1", {"main"})
+    yield StringCommand(f"back {releases['main']}")

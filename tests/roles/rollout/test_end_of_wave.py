@@ -1,0 +1,184 @@
+"""A wave's gate through pyinfra, on fake hosts: whom it asks, what stops it, what goes back, and what it says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gevent
+import pytest
+
+from deploy.slice_traffic import SeenBySlice, TrafficSlice
+from deploy.spec import Rollout
+from roles import rollout
+from tests.roles.fake import Ran, Then
+from tests.roles.rollout.fleet import FakeFleet
+
+ONE_BY_ONE = Rollout(max_unavailable=1, slower_percent=20)
+EXPORTER = 'haproxy_server_status{{proxy="chat_{way}",server="_fake_{host}.main",state="UP"}} {up}'
+SEEN = TrafficSlice(
+    address="10.0.0.11",
+    ready_port=8003,
+    agent_port=8004,
+    drain_seconds=60,
+    heard_seconds=5,
+    balancers=(SeenBySlice(name="edge", metrics="http://10.0.0.5:8405/metrics"),),
+    servers=(),
+)
+
+
+def fleet(chosen: Rollout = ONE_BY_ONE, **changes: Any) -> FakeFleet:
+    """Three hosts of the pool `chat`."""
+    return FakeFleet.of(dict.fromkeys(("one", "two", "three"), "chat"), chosen, **changes)
+
+
+def run(made: FakeFleet, **more: Any) -> Ran:
+    """What pyinfra did."""
+    ran = made.run(**more)
+    assert ran is not None
+    return ran
+
+
+def said(ran: Ran, host: str) -> list[str]:
+    """The lines under one host's name, without it."""
+    prefix = f"[@fake/{host}]"
+    return [" ".join(line.removeprefix(prefix).split()) for line in ran.told if line.startswith(prefix)]
+
+
+def swapped(made: FakeFleet) -> list[str]:
+    """Hosts that were swapped, in order."""
+    return [name.removeprefix("@fake/") for verb, name in made.log if verb == "swap"]
+
+
+def seen(*up: str) -> dict[str, str]:
+    """A balancer that sends to these hosts."""
+    lines = [
+        EXPORTER.format(way=way, host=host, up=int(host in up))
+        for host in ("one", "two", "three")
+        for way in ("http", "grpc")
+    ]
+    return {"curl": "\n".join(["balancer=edge", *lines])}
+
+
+def test_hosts_go_one_wave_after_the_other_while_every_gate_is_passed() -> None:
+    made = fleet()
+    assert (run(made).stopped, swapped(made)) == ("", ["one", "three", "two"])
+
+
+def test_a_run_with_nothing_to_do_drains_nobody_and_asks_no_model() -> None:
+    made = fleet()
+    for each in made.hosts.values():
+        each.release = "new"
+    ran = run(made)
+    assert (swapped(made), [step.name for step in ran.steps if step.commands and step.name != "Stage"]) == ([], [])
+    assert not [heard for heard in ran.shell["one"] if "--ask" in heard.command]
+
+
+@pytest.mark.parametrize(
+    ("fails", "found"),
+    [
+        ("not ready", "@fake/one is not ready (main is failed)"),
+        ("question failed", "@fake/one fails its question (main: it sings)"),
+        ("slower", "@fake/one is slower (main: rank answers in 2.00 s, and before in 1.00 s (20 % more may be))"),
+    ],
+)
+def test_a_canary_that_does_not_serve_as_it_should_leaves_later_waves_untouched(fails: str, found: str) -> None:
+    """The message says what was found and where."""
+    made = fleet()
+    made.hosts["one"].fails = (fails,)
+    ran = run(made)
+    assert (swapped(made), ran.stopped, ran.failed_hosts) == (["one"], "No hosts remaining!", ("one", "three", "two"))
+    assert "the gate stays shut: 1 of 1 hosts did not pass" in said(ran, "two")
+    assert f"found {found}" in said(ran, "two")
+
+
+def test_a_swap_that_fails_is_a_lost_host() -> None:
+    """Its own swap put back what it had."""
+    made = fleet()
+    made.hosts["one"].fails = ("swap",)
+    ran = run(made)
+    assert (swapped(made), made.hosts["one"].release) == (["one"], "old")
+    assert "the gate stays shut: 1 of 1 hosts are lost" in said(ran, "two")
+
+
+def test_nothing_is_drained_where_a_host_could_not_be_staged() -> None:
+    """A disk that is full, an image that does not come."""
+    made = fleet()
+    made.hosts["two"].fails = ("stage",)
+    ran = run(made)
+    assert (swapped(made), ran.stopped) == ([], "No hosts remaining!")
+    assert "no host was drained; every host that served serves what it served" in str(ran.told)
+
+
+def test_a_run_goes_on_without_as_many_hosts_as_may_be_lost() -> None:
+    made = fleet(Rollout(max_unavailable=2, may_be_lost=1))
+    made.hosts["three"].fails = ("stage",)
+    assert (run(made).stopped, swapped(made)) == ("", ["one", "two"])
+
+
+def test_a_failed_host_goes_back_to_what_it_served() -> None:
+    made = fleet(Rollout(max_unavailable=1, on_failure="host"))
+    made.hosts["one"].fails = ("question failed",)
+    ran = run(made)
+    assert made.log == [("swap", "@fake/one"), ("back", "@fake/one")]
+    assert "back @fake/one: what served before this run serves again" in said(ran, "two")
+
+
+def test_every_wave_goes_back_the_last_one_first() -> None:
+    made = fleet(Rollout(max_unavailable=1, on_failure="all"))
+    made.hosts["two"].fails = ("question failed",)
+    run(made)
+    assert [name for verb, name in made.log if verb == "back"] == ["@fake/two", "@fake/three", "@fake/one"]
+    assert {each.release for each in made.hosts.values()} == {"old"}
+
+
+def test_a_host_that_served_nothing_before_stays() -> None:
+    made = fleet(Rollout(max_unavailable=1, on_failure="host"))
+    made.hosts["one"].release, made.hosts["one"].fails = "", ("question failed",)
+    ran = run(made)
+    assert made.log == [("swap", "@fake/one")]
+    assert "stays  @fake/one: lost, without room in the pool, or nothing served there before" in str(ran.told)
+
+
+def test_a_gate_waits_after_a_change_and_asks_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    waited: list[float] = []
+    real = gevent.sleep
+    monkeypatch.setattr(gevent, "sleep", lambda seconds=0, **_: waited.append(seconds) or real(0))
+    made = fleet(Rollout(max_unavailable=1, bake_seconds=300))
+    made.hosts["three"].release = "new"
+    ran = run(made)
+    assert waited.count(300) == 2  # for the two that were swapped
+    assert [len([h for h in ran.shell[name] if "--ask" in h.command]) for name in ("one", "two", "three")] == [2, 2, 0]
+
+
+def test_a_host_is_not_drained_while_its_pool_has_no_room() -> None:
+    """Another one is out, and a balancer says so: it need not be of this run."""
+    made = fleet(traffic=SEEN)
+    ran = run(made, only=("one", "two"), also=seen("one", "two"))
+    assert (swapped(made), ran.stopped) == ([], "No hosts remaining!")
+    assert "pool chat has no room: with this wave more than 1 would be out" in said(ran, "one")
+    assert "out @fake/three" in said(ran, "one")
+
+
+def test_a_host_that_is_out_needs_no_room() -> None:
+    made = fleet(traffic=SEEN)
+    run(made, only=("three",), also=seen("one", "two"))
+    assert swapped(made) == ["three"]
+
+
+def test_a_host_waits_until_its_pool_has_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of the wave before are seen ready a moment after they serve."""
+    monkeypatch.setattr(rollout.following.time, "monotonic", lambda: -1.0)
+    monkeypatch.setattr(rollout.following, "AGAIN_SECONDS", 0)
+    made = fleet(traffic=SEEN)
+    answers = Then(seen("two", "three")["curl"], seen("one")["curl"], seen("one", "two", "three")["curl"])
+    run(made, only=("one", "two"), also={"curl": answers})
+    assert swapped(made) == ["one", "two"]
+
+
+def test_a_host_with_nothing_to_do_does_not_ask_for_room() -> None:
+    """A fleet of which somebody is out can be deployed to again."""
+    made = fleet(traffic=SEEN)
+    for each in made.hosts.values():
+        each.release = "new"
+    ran = run(made, also=seen())
+    assert (ran.stopped, [heard for heard in ran.shell["one"] if "curl" in heard.command]) == ("", [])
