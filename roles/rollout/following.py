@@ -39,8 +39,11 @@ class Following:
 
     @classmethod
     def of(cls, plan: Plan) -> Following:
-        """That of the run under way; each run of pyinfra has one."""
-        return _followings.setdefault(ctx_state.get(), cls(plan))
+        """That of the run under way; each run of pyinfra has one. Every host asks for it once a wave."""
+        state = ctx_state.get()
+        if state not in _followings:
+            _followings[state] = cls(plan)
+        return _followings[state]
 
     def notice(self, state: State) -> None:
         """Whoever pyinfra has given up is lost to the machine too."""
