@@ -99,8 +99,14 @@ class PretendedFleet:
         host.serves, host.is_swapping = False, True
 
     def run(self, limit: bool = False) -> Run:
-        """One run as a person types it, to its end or to where it is killed; hosts then end what they were at."""
-        chosen = {name for name in self.hosts if not limit or self.draw.random() < 0.5}
+        """One run as a person types it, to its end or to where it is killed; hosts then end what they were at.
+
+        With `limit` some hosts are out for other reasons, and they and others are left out of the run.
+        """
+        if limit:
+            for host in self.hosts.values():
+                host.is_dead |= self.draw.random() < 0.1
+        chosen = {n for n, host in self.hosts.items() if not limit or (not host.is_dead and self.draw.random() < 0.8)}
         all_waves = waves(self.pools, self.rollout)
         kept = [tuple(name for name in wave if name in chosen) for wave in all_waves]
         self._names = [name for wave in kept for name in wave]
@@ -132,18 +138,24 @@ class PretendedFleet:
         self.is_staged = True
 
     def _follow(self, run: Run) -> Stop | Done | Hold:
+        at_gate: tuple[str, ...] = ()
         while True:
             self.boundary()
             if self.has_balancers:
                 run.see({name: host.is_ready for name, host in self.hosts.items()})
             decision = run.decide()
-            if isinstance(decision, Begin):
+            is_begun = isinstance(decision, Begin) and run.waves[decision.wave] == at_gate
+            if at_gate and (is_begun or isinstance(decision, Hold)):
+                self._gate(run, at_gate)
+                at_gate = ()
+            elif isinstance(decision, Begin):
                 before = [name for wave in run.waves[: decision.wave] for name in wave]
                 missing = [name for name in before if name not in self.passed | self.lost]
                 assert not missing and len(self.lost) <= self.rollout.may_be_lost, "a wave before its gate"
-                self._together(run.waves[decision.wave], lambda name: self._bring(run, name))
-                self._gate(run, run.waves[decision.wave])
+                at_gate = run.waves[decision.wave]
+                self._together(at_gate, lambda name: self._bring(run, name))
             elif isinstance(decision, TakeBack):
+                at_gate = ()
                 self._together(decision.hosts, lambda name: self._take_back(run, name))
             else:
                 return decision
