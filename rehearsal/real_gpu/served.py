@@ -81,9 +81,13 @@ class Deployed:
         self.machine.run(f"systemctl start {self.unit}", timeout=self.server.start_seconds + 180)
 
     def revive(self) -> bool:
-        """Every model is ready and the watchdog looks; True if something cut off before had left it otherwise."""
+        """Every model is ready, the LLM answers, the watchdog looks; True if it was started anew for that.
+
+        What was cut off may have left a model unloaded, and an LLM that ran out of memory generates no more.
+        """
         self.machine.run(f"systemctl start {self._timer}")
-        if all(self._is_ready(name) for model in self.server.models for name in self._names(model)):
+        names = [name for model in self.server.models for name in self._names(model)]
+        if all(map(self._is_ready, names)) and self._generates():
             return False
         self.stop()
         self.start()
@@ -159,6 +163,16 @@ class Deployed:
             return self._ask(f"/v2/models/{name}/ready", self.http)[0] == 200
         except OSError:
             return False
+
+    def _generates(self) -> bool:
+        """True if the LLM gives a token."""
+        question = {"text_input": "Paris", "sampling_param_max_tokens": 1, "streaming": True}
+        path = f"/v2/models/{self.model('llm').name}/generate_stream"
+        try:
+            status, body = self._ask(path, self.http, question)
+        except OSError:
+            return False
+        return status == 200 and b'"error"' not in body
 
     def _cgroup(self, file: str) -> str:
         """A file of the container's cgroup; empty where it cannot be read."""

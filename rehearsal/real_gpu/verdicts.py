@@ -60,6 +60,18 @@ def of_encoders(found: Found) -> Iterator[str]:
         yield f"{row['case']}, the LLM generating: {said}; the LLM {row['llm_tokens_per_second']} tokens/s"
 
 
+def of_workspaces(found: Found) -> Iterator[str]:
+    """What each encoder takes by itself at each budget, beside its plan."""
+    for row in found.get("encoders", ()):
+        name = f"{row['kind']}, {row['max_batch_tokens']:,} tokens"
+        if "after_full_passes" not in row:
+            yield f"{name}: {row['problem']}"
+            continue
+        worked, plan = row["after_full_passes"], row["planned"]
+        parts = f"weights {row['weights_mib']:,}, outside the allocator {worked['outside_mib']:,}"
+        yield f"{name}: {worked['taken_mib']:,} MiB of {sum(plan.values()):,} planned ({parts})"
+
+
 def of_layout(found: Found) -> Iterator[str]:
     """What each layout gave, and how much more two servers gave."""
     for card in found.get("cards", ()):
@@ -71,6 +83,7 @@ def of_layout(found: Found) -> Iterator[str]:
 
 
 SAYERS: dict[str, Callable[[Found], Iterator[str]]] = {
+    "workspaces": of_workspaces,
     "memory": of_memory,
     "filled": of_filled,
     "encoders": of_encoders,

@@ -3,7 +3,8 @@
     python -m rehearsal.real_gpu.workspaces WEIGHTS [--tokens 4096 16384 65536] [--device cuda:0]
 
 For a Python that has torch for the card; nothing else may run on it. Each encoder at each budget is a process of its
-own, so that nothing of another one is counted; this process itself never touches the card. Prints one JSON line last.
+own, so that nothing of another one is counted; this process itself never touches the card. Prints a JSON line after
+each, with all that is known by then.
 """
 
 from __future__ import annotations
@@ -26,17 +27,17 @@ TOKENS = (4096, 16384, 65536)
 MODELS = {"reranker": "bge-reranker-large", "embedder": "nomic-embed-text-v2-moe"}
 STREAMS = {"reranker": Reranker.streams, "embedder": Embedder.streams}
 ROUNDS = 3
+PROCESS_SECONDS = 120
 MIB = 2**20
 Record = dict[str, Any]
 
 
 def main(words: list[str] | None = None) -> Record:
-    """What is also printed as the last line."""
+    """What is also printed in the last line."""
     options = parser().parse_args(words)
-    if options.measure:
-        result = MEASURES[options.measure](options)
-    else:
-        result = workspaces(options.weights, options.tokens, options.device)
+    if not options.measure:
+        return workspaces(options.weights, options.tokens, options.device)
+    result: Record = MEASURES[options.measure](options)
     print(json.dumps(result), flush=True)
     return result
 
@@ -57,13 +58,18 @@ def parser() -> argparse.ArgumentParser:
 def workspaces(weights: Path, tokens: list[int], device: str) -> Record:
     """A bare context, and each encoder at each budget, measured beside what the plan's formulas say."""
     context = _in_a_process(weights, "context", device)
-    rows = []
+    rows: list[Record] = []
+    found = {"bare_context_mib": context["taken_mib"], "machine": context["machine"], "encoders": rows, "passed": True}
     for kind in MODELS:
         for budget in tokens:
-            row = _in_a_process(weights, "encoder", device, "--kind", kind, "--tokens", str(budget))
-            rows.append(row | {"planned": planned(kind, budget)})
-            print(f"{kind}, {budget} tokens: {json.dumps(row)}", file=sys.stderr, flush=True)
-    return {"bare_context_mib": context["taken_mib"], "machine": context["machine"], "encoders": rows}
+            row: Record = {"kind": kind, "max_batch_tokens": budget, "planned": planned(kind, budget)}
+            try:
+                row |= _in_a_process(weights, "encoder", device, "--kind", kind, "--tokens", str(budget))
+            except (subprocess.SubprocessError, ValueError, IndexError) as problem:  # the next one may fit
+                row["problem"], found["passed"] = f"{type(problem).__name__}: {problem}", False
+            rows.append(row)
+            print(json.dumps(found), flush=True)
+    return found
 
 
 def planned(kind: str, budget: int) -> Record:
@@ -80,7 +86,12 @@ def _in_a_process(weights: Path, what: str, device: str, *more: str) -> Record:
     """The record that a process of its own prints last."""
     command = [sys.executable, "-m", "rehearsal.real_gpu.workspaces", str(weights), "--measure", what]
     ended = subprocess.run(
-        [*command, "--device", device, *more], stdout=subprocess.PIPE, text=True, check=True, cwd=ROOT
+        [*command, "--device", device, *more],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+        cwd=ROOT,
+        timeout=PROCESS_SECONDS,
     )
     return dict(json.loads(ended.stdout.splitlines()[-1]))
 

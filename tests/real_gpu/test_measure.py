@@ -103,3 +103,26 @@ def test_each_encoder_is_measured_at_each_budget_without_triton(setting: Setting
         ("reranker", 512, 512), ("reranker", 1024, 1024), ("embedder", 512, 512), ("embedder", 1024, 1024),
     ]  # fmt: skip
     assert all(row["after_full_passes"]["outside_mib"] == 0 for row in found["encoders"])
+
+
+def test_an_encoder_that_cannot_be_measured_does_not_keep_the_others_from_it(
+    setting: Setting, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A budget below one text's tokens is none. Every line printed has what is known by then."""
+    found = workspaces.main([str(setting.weights), "--device", "cpu", "--tokens", "1", "512"])
+    assert [("problem" in row, "loaded" in row) for row in found["encoders"]] == [(True, False), (False, True)] * 2
+    lines = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
+    assert [len(line["encoders"]) for line in lines] == [1, 2, 3, 4]
+    assert (lines[-1], found["passed"]) == (found, False)
+
+
+def test_a_server_that_serves_is_left_as_it_is_and_one_with_an_unloaded_model_is_not(
+    setting: Setting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Here the start loads the model again, as the unit does on a host."""
+    deployed_, (first, *_) = setting.deployed, setting.deployed.server.models
+    assert not deployed_.revive()
+    deployed_.unload(first)
+    monkeypatch.setattr(type(deployed_), "start", lambda self: self.load(first))
+    assert deployed_.revive()
+    assert not deployed_.revive()

@@ -61,6 +61,17 @@ def test_encoders_are_told_with_their_kernels_and_with_what_the_container_and_th
     ]
 
 
+def test_an_encoder_by_itself_is_told_at_each_budget_or_with_what_kept_it() -> None:
+    plan = {"weights_mib": 1_068, "context_mib": 704, "workspace_mib": 1_344}
+    worked = {"taken_mib": 2_600, "outside_mib": 690}
+    row = {"kind": "reranker", "max_batch_tokens": 16_384, "planned": plan}
+    measured = row | {"weights_mib": 1_069, "after_full_passes": worked}
+    assert list(verdicts("workspaces", {"encoders": [measured, row | {"problem": "TimeoutExpired: 120 s"}]})) == [
+        "reranker, 16,384 tokens: 2,600 MiB of 3,116 planned (weights 1,069, outside the allocator 690)",
+        "reranker, 16,384 tokens: TimeoutExpired: 120 s",
+    ]
+
+
 def test_layouts_are_told_by_card_and_by_rate() -> None:
     found = {
         "cards": [{"gpu": 0, "planned_mib": 40_000, "used_mib": 600, "placed": False}],
