@@ -2,8 +2,8 @@
 # Rehearsal stand-in: which kernel modules are on disk and loaded, sourced by kernel-modules and show-hardware.
 #
 # Why: no package can add PCI devices or kernel modules to a machine that shares the outer machine's kernel. The state
-# is what /sys/module, /proc/driver and /dev show, on tmpfs, so that a reboot forgets it as a real one does. bash, awk
-# and coreutils only, because a bare machine has nothing more.
+# is what /sys/module, /proc/driver, /proc/devices and /dev show, on tmpfs: a reboot forgets it as a real one does. bash,
+# awk and coreutils only, because a bare machine has nothing more.
 #
 # A module file is text, one `key=value` per line (version, description, signer…), under /lib/modules/$(uname -r).
 # Holders: one line per program that has the GPU open, "PID NAME" or just "NAME", in /run/rehearsal/nvidia-users; a
@@ -14,6 +14,8 @@ shopt -s nullglob
 LABEL="rehearsal stand-in"
 TABLE=/etc/rehearsal/hardware.table
 HOLDERS=/run/rehearsal/nvidia-users
+DEVICES=/run/rehearsal/devices # lies over /proc/devices
+KERNEL_DEVICES=/run/rehearsal/devices.kernel
 KERNEL=$(uname -r)
 MODULES=/lib/modules/$KERNEL
 PCI=/sys/bus/pci
@@ -98,12 +100,14 @@ load() { # loads one module of the stand-in state; messages and status as modpro
         mark_loaded nvidia "$(field "$file" version)"
         bind_gpus nvidia
         show_driver "$(field "$file" version)"
+        show_majors
         return
     fi
     load nvidia nvidia 2>/dev/null || { say "modprobe: ERROR: could not insert '$2': No such device"; return 1; }
     mark_loaded "$name" "$(field "$file" version)"
     touch "/sys/module/nvidia/holders/$name"
-    [ "$name" != nvidia_uvm ] || { node /dev/nvidia-uvm && node /dev/nvidia-uvm-tools; }
+    [ "$name" != nvidia_uvm ] || { node /dev/nvidia-uvm "$UVM_MAJOR" 0 && node /dev/nvidia-uvm-tools "$UVM_MAJOR" 1; }
+    show_majors
 }
 
 users() { # programs and modules that keep module $1 from being removed, comma-separated
@@ -145,4 +149,5 @@ unload() { # unloads one module; $2 says who reports
     rm -rf "/sys/module/$name" "/sys/module/nvidia/holders/$name"
     # MIG mode and instances last as long as the module is loaded (Hopper and later).
     if [ "$name" = nvidia ]; then bind_gpus "" && rm -rf /proc/driver/nvidia /run/rehearsal/mig /dev/nvidia-caps; fi
+    show_majors
 }

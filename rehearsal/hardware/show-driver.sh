@@ -58,7 +58,22 @@ card_information() { # ADDRESS UUID NAME NUMBER VERSION
 capability() { # MINOR MODE: the mode in decimal, as the driver writes it
     printf 'DeviceFileMinor: %s\nDeviceFileMode: %s\nDeviceFileModify: 1\n' "$1" "$2"
 }
-node() { [ -e "$1" ] || mknod -m "${2:-0666}" "$1" c 1 3; } # harmless: the numbers of /dev/null
+# Major numbers that Linux sets aside for experiments: no driver answers them. Opening a node of theirs ends with ENXIO
+# where the device rules of the control group allow it, and with EPERM where they do not. The real card's are 195, which
+# a driver of the outer machine may answer, and two that differ from boot to boot. The minor numbers are real.
+CARD_MAJOR=120 UVM_MAJOR=121 CAPS_MAJOR=122
+node() { # PATH MAJOR MINOR MODE
+    [ -e "$1" ] || mknod -m "${4:-0666}" "$1" c "$2" "$3"
+}
+show_majors() { # /proc/devices: the kernel's own, and those of the loaded modules under the names the real ones have
+    local kernel rows=""
+    kernel=$(<"$KERNEL_DEVICES")
+    is_loaded nvidia && rows+="$CARD_MAJOR nvidia"$'\n'"$CARD_MAJOR nvidiactl"$'\n'"$CAPS_MAJOR nvidia-caps"$'\n'
+    is_loaded nvidia_modeset && rows+="$CARD_MAJOR nvidia-modeset"$'\n'
+    is_loaded nvidia_uvm && rows+="$UVM_MAJOR nvidia-uvm"$'\n'
+    # In place: what lies over /proc/devices is this file, and another of its name would not be seen.
+    printf '%s\n' "${kernel/$'\n\n'/$'\n'$rows$'\n'}" >"$DEVICES"
+}
 show_proc() { # /proc/driver/nvidia of version $1, for the rows of the hardware table on standard input
     local row address vendor device class mib uuid name number=0
     mkdir -p "$PROC_DRIVER"/{gpus,patches,warnings} "$PROC_DRIVER"/capabilities/mig
@@ -79,11 +94,11 @@ show_proc() { # /proc/driver/nvidia of version $1, for the rows of the hardware 
 }
 show_nodes() { # none for nvidia-modeset: the real machine had none either
     local number
-    for number in $(seq 0 $(($(gpus | wc -l) - 1))); do node "/dev/nvidia$number"; done
-    node /dev/nvidiactl
+    for number in $(seq 0 $(($(gpus | wc -l) - 1))); do node "/dev/nvidia$number" "$CARD_MAJOR" "$number"; done
+    node /dev/nvidiactl "$CARD_MAJOR" 255
     mkdir -p /dev/nvidia-caps
-    node /dev/nvidia-caps/nvidia-cap1 0400
-    node /dev/nvidia-caps/nvidia-cap2 0444
+    node /dev/nvidia-caps/nvidia-cap1 "$CAPS_MAJOR" 1 0400
+    node /dev/nvidia-caps/nvidia-cap2 "$CAPS_MAJOR" 2 0444
 }
 show_driver() { # all of a loaded driver, version $1
     show_proc "$1" < <(gpus)

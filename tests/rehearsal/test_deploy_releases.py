@@ -101,6 +101,19 @@ def test_taking_the_rollback_back_goes_forward_again(
     assert (current(deployed.d13), answers(deployed.d13)) == (second, True)
 
 
+def test_no_swap_begins_whose_unit_may_not_open_the_card(deployed: Pair, second: str) -> None:
+    """The swaps above went through; without `DeviceAllow=` the unit is refused by its own gate."""
+    one, gate = deployed.d13, "/etc/systemd/system/enginehouse-swap@.service.d/52-enginehouse-gate.conf"
+    swap = "systemctl daemon-reload; systemctl start enginehouse-swap@main.service"
+    try:
+        refused = one.run(f"sed -i.whole /^DeviceAllow=/d {gate}; {swap}", check=False)
+        said = json.loads(one.run(f"cat {SERVER}/verdict.json").stdout)["reason"]
+    finally:
+        one.run(f"mv {gate}.whole {gate}; systemctl daemon-reload; systemctl reset-failed 'enginehouse-swap@*'")
+    assert (refused.returncode, current(one), answers(one)) == (1, second, True)
+    assert "GPU 0: nvidia-smi says: Failed to initialize NVML: Unknown Error" in said
+
+
 def test_rollback_says_what_it_does_not_undo(operator: Operator, second: str) -> None:
     asked = operator.pyinfra("--dry", "--limit", "d13", verb="rollback.py")
     assert "it does not undo: driver, Docker, container toolkit, weights, pulled images" in asked.said

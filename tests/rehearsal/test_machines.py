@@ -33,6 +33,10 @@ NODES = ["nvidia-caps", "nvidia-caps/nvidia-cap1", "nvidia-caps/nvidia-cap2", "n
          "nvidia0", "nvidiactl"]  # fmt: skip
 PARAMETERS = [f"/sys/module/nvidia_{name}/parameters" for name in ("modeset", "uvm")]
 """A real H100 with driver 580.159.04 showed neither a node of modeset's nor parameters of the nvidia module itself."""
+DEVICES = ["120 nvidia", "120 nvidiactl", "120 nvidia-modeset", "121 nvidia-uvm", "122 nvidia-caps"]
+NUMBERS = ["nvidia-caps/nvidia-cap2 122:2", "nvidia-uvm 121:0", "nvidia0 120:0", "nvidiactl 120:255"]
+"""A real one has 195 and two that differ from boot to boot; the minor numbers are real."""
+OPEN = "systemd-run --quiet --pipe --wait -p DevicePolicy=closed {} sh -c ': <>/dev/nvidiactl' 2>&1"
 TINY_IMAGE = """
 mkdir -p /root/tiny && cd /root/tiny
 for file in /bin/echo $(ldd /bin/echo | grep -o '/[^ ]*'); do install -D $(readlink -f $file) .$file; done
@@ -154,7 +158,21 @@ def test_the_driver_is_refused_while_nouveau_holds_the_gpu_and_loaded_after_a_re
     assert one.run("test -c /dev/nvidia0 -a -c /dev/nvidiactl -a -c /dev/nvidia-uvm", check=False).returncode == 0
     assert one.run("cd /dev && ls -d nvidia* nvidia-caps/*").stdout.split() == NODES
     assert one.run("ls -d /sys/module/nvidia*/parameters").stdout.split() == PARAMETERS
+    shown = one.run("cd /dev; stat -c '%n %Hr:%Lr' nvidia-caps/nvidia-cap2 nvidia-uvm nvidia0 nvidiactl")
+    assert shown.stdout.splitlines() == NUMBERS
+    listed = one.run("sed '/^Block/,$d' /proc/devices | grep nvidia").stdout
+    assert sorted(listed.splitlines()) == sorted(DEVICES)
     assert not Path("/sys/module/nvidia_uvm").exists()
+
+
+@pytest.mark.parametrize(
+    ("allowed", "says"),
+    [("", "Operation not permitted"), ("-p 'DeviceAllow=char-nvidia* rw'", "No such device or address")],
+)
+def test_a_unit_reaches_the_card_only_if_its_device_rules_name_it(allowed: str, says: str) -> None:
+    # systemd lets every unit open /dev/null, so that a card with those numbers never shows a rule that is missing.
+    one = machines.up(["gpu"], "13", h100(), PLACES)[0]
+    assert says in one.run(OPEN.format(allowed), check=False).stdout
 
 
 def test_a_driver_in_use_stays_loaded_until_it_is_let_go() -> None:
@@ -164,6 +182,7 @@ def test_a_driver_in_use_stays_loaded_until_it_is_let_go() -> None:
     assert (refused.returncode, refused.stderr) == (1, "rmmod: ERROR: Module nvidia is in use\n")
     one.run("echo > /run/rehearsal/nvidia-users; rmmod nvidia")
     assert one.run("test -e /sys/module/nvidia -o -e /proc/driver/nvidia", check=False).returncode == 1
+    assert one.run("grep nvidia /proc/devices", check=False).stdout == ""
 
 
 def test_a_reboot_is_a_true_one_and_keeps_the_disk(d12: Machine) -> None:

@@ -25,8 +25,13 @@ DEVICES = "nvidia-smi -L | grep -oE 'MIG [0-9]g[^ ]+' || true"
 NAMES = "nvidia-ctk cdi list 2>/dev/null | grep -E '=[0-9]'"
 LEFT = "/etc/systemd/system/enginehouse-mig.service /etc/enginehouse/mig.json"
 HALVES = ["MIG 4g.40gb", "MIG 3g.40gb"]
-# As a program of somebody else would: an instance is open while its capability node is.
-HOLD = "systemd-run --quiet --unit=notebook sh -c 'exec 3</dev/nvidia0 4</dev/nvidia-caps/nvidia-cap12; exec sleep 600'"
+# As a program of somebody else would: an instance is open while its capability node is. No driver is behind the nodes,
+# so that only their paths can be held.
+HOLD = """systemd-run --quiet --unit=notebook python3 -c '
+import os
+for name in ("nvidia0", "nvidia-caps/nvidia-cap12"):
+    os.set_inheritable(os.open(f"/dev/{name}", os.O_PATH), True)
+os.execlp("sleep", "sleep", "600")'"""
 
 
 @dataclass(frozen=True)

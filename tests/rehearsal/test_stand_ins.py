@@ -60,6 +60,10 @@ done
 RUN = """docker run --name NAME --device nvidia.com/gpu=all --user 1000 --read-only --tmpfs /tmp \
 -p 8000:8000 -p 8001:8001 -v /srv:/srv:ro -e LLM_CONFIG_PATH=/srv/model.yaml $IMAGE \
 tritonserver --model-repository=/srv/models"""
+# All that the toolkit gives a container, but the node is a mount: no device rule comes with it.
+WITHOUT_RULES = """docker run --rm --entrypoint bash -v /dev/nvidiactl:/dev/nvidiactl -v /dev/nvidia0:/dev/nvidia0 \
+-v /run/rehearsal-gpu-carried:/run/rehearsal-gpu -v /usr/bin/nvidia-smi:/usr/bin/nvidia-smi \
+-v /usr/lib/x86_64-linux-gnu/libcuda.so.1:/usr/lib/x86_64-linux-gnu/libcuda.so.1"""
 FIRST_READY = (
     "for i in $(seq 60); do curl -sf localhost:8000/v2/health/ready && exit 0; sleep 0.5; done; docker logs llm; exit 1"
 )
@@ -144,6 +148,8 @@ def _serve(made: Journey) -> None:
         f"docker run --rm --device nvidia.com/gpu=all --entrypoint bash $IMAGE -c {_quoted(ASK_CUDA)}",
         "CUDA in a container",
     )
+    for program in ("nvidia-smi", ASK_CUDA):
+        made.do(f"{WITHOUT_RULES} $IMAGE -c {_quoted(program)}", f"{program} without device rules")
     made.do(PREPARE_REPOSITORY)
     made.machine.put("/srv/model.yaml", MODEL_YAML)
     made.do(RUN.replace("NAME", "broken --rm"), "openai too old")
@@ -261,6 +267,13 @@ def test_a_container_sees_the_card(journey: Journey) -> None:
 
 def test_a_cuda_call_inside_the_image_succeeds(journey: Journey) -> None:
     assert journey.said("CUDA in a container") == "0"
+
+
+def test_a_container_without_device_rules_is_told_what_the_real_card_said(journey: Journey) -> None:
+    """Read where a unit's rules did not name it (H100, 580.159.04). 304: cuda.h has it for a refused system call."""
+    asked = journey.seen["nvidia-smi without device rules"]
+    assert (asked.returncode, asked.stdout.strip()) == (255, "Failed to initialize NVML: Unknown Error")
+    assert journey.said(f"{ASK_CUDA} without device rules") == "304"
 
 
 def test_the_llm_does_not_load_with_the_openai_of_the_image(journey: Journey) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -127,6 +128,25 @@ def test_it_answers_whatever_this_repository_asks(card: Path) -> None:
     assert answered.returncode == 0, answered.stdout
 
 
+@pytest.mark.parametrize(
+    ("nodes", "status", "cuda"), [("", 255, "100"), ("nvidiactl", 6, "100"), ("nvidiactl nvidia0", 0, "0")]
+)
+def test_the_nodes_a_container_was_given_decide_what_it_sees(card: Path, nodes: str, status: int, cuda: str) -> None:
+    """A socket cannot be opened: ENXIO, as from a node that no driver answers."""
+    (card / "dev").mkdir()
+    (card / "nodes").touch()
+    try:
+        for name in nodes.split():
+            with socket.socket(socket.AF_UNIX) as node:
+                node.bind(str(card / "dev" / name))
+        initialise = f"import ctypes; print(ctypes.CDLL('{card}/libcuda.so.1').cuInit(0))"
+        asked = subprocess.run([sys.executable, "-c", initialise], capture_output=True, text=True, check=True)
+        assert (smi(card).returncode, asked.stdout.strip()) == (status, cuda)
+    finally:
+        shutil.rmtree(card / "dev")
+        (card / "nodes").unlink()
+
+
 def test_cuda_has_what_the_driver_does_not_keep_for_itself(card: Path) -> None:
     """81,559 MiB by nvidia-smi, 480 of them reserved; the probe of every deploy prints the rest."""
     probe = [sys.executable, str(ROOT / "files/host/cuda_probe.py"), "1"]
@@ -142,13 +162,15 @@ def test_a_container_has_the_gpus_that_it_was_given_nodes_of(card: Path) -> None
     (card / "gpus").write_text(one + "00000000:00:07.0 GPU-7ec0ffee-0000-4000-8000-000000000002 0x2335\n")
     (card / "nodes").touch()
     (card / "dev").mkdir()
-    (card / "dev/nvidia1").touch()
+    for name in ("nvidia1", "nvidiactl"):
+        (card / "dev" / name).touch()
     probe = [sys.executable, str(ROOT / "files/host/cuda_probe.py"), "1"]
     try:
         said = subprocess.run(probe, env=os.environ | {"LD_LIBRARY_PATH": str(card)}, capture_output=True, text=True)
     finally:
         (card / "gpus").write_text(one)
         (card / "nodes").unlink()
+        shutil.rmtree(card / "dev")
     assert said.stdout == "GPU 0: NVIDIA H200, 143,131 MiB, CUDA driver 13.0\n"
 
 

@@ -1,6 +1,8 @@
 #include "hardware.h"
 
 #include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,6 +40,37 @@ const char *loaded_version(void)
         return NULL;
     fclose(proc);
     return first_line("/sys/module/nvidia/version", version, sizeof version);
+}
+
+/* Why a node cannot be reached, 0 where it can. No driver is behind it: "no such device" says that it may be opened. */
+static int device_error(const char *name)
+{
+    /* A container of a host that had no nodes to give. */
+    if (!access(CARRIED "/version", F_OK) && access(CARRIED "/nodes", F_OK))
+        return 0;
+    char path[300];
+    snprintf(path, sizeof path, DEV "/%s", name);
+    int file = open(path, O_RDWR | O_CLOEXEC);
+    if (file < 0)
+        return errno == ENXIO || errno == ENODEV ? 0 : errno;
+    close(file);
+    return 0;
+}
+
+int control_device_error(void)
+{
+    return device_error("nvidiactl");
+}
+
+static int a_card_opens(void)
+{
+    char name[32];
+    for (int i = 0; i < MOST_GPUS; i++) {
+        snprintf(name, sizeof name, "nvidia%d", i);
+        if (!device_error(name))
+            return 1;
+    }
+    return 0;
 }
 
 /* The identity the rehearsal machine was given for this slot; a line reads `pci ADDRESS VENDOR DEVICE CLASS MIB UUID NAME`. */
@@ -98,9 +131,9 @@ static unsigned pci_number(const char *slot, const char *what)
 /* Whether a container was given the host's GPU of this number. One that is cut is given by its instances (mig.c). */
 static int is_given(int number)
 {
-    char node[64];
-    snprintf(node, sizeof node, DEV "/nvidia%d", number);
-    return access(CARRIED "/nodes", F_OK) || !access(CARRIED "/mig-mode", F_OK) || !access(node, F_OK);
+    char name[32];
+    snprintf(name, sizeof name, "nvidia%d", number);
+    return !access(CARRIED "/mig-mode", F_OK) || !device_error(name);
 }
 
 static int carried_gpus(struct gpu gpus[MOST_GPUS])
@@ -131,6 +164,8 @@ static int nvidia_gpu(const struct dirent *entry)
 
 int find_gpus(struct gpu gpus[MOST_GPUS])
 {
+    if (!a_card_opens())
+        return 0;
     int count = carried_gpus(gpus);
     if (count)
         return count;

@@ -27,7 +27,10 @@ struct gpu {
 /* The version of the loaded module, or NULL where none is loaded. */
 const char *loaded_version(void);
 
-/* How many GPUs there are, written into `gpus`. */
+/* Why /dev/nvidiactl cannot be reached, as errno says it; 0 where it can. */
+int control_device_error(void);
+
+/* How many GPUs there are, written into `gpus`; none where no /dev/nvidiaN can be reached. */
 int find_gpus(struct gpu gpus[MOST_GPUS]);
 
 /* The first line of a file without its line end, or NULL. */

@@ -6,6 +6,7 @@
  */
 #include "mig.h"
 
+#include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +14,7 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-enum { SUCCESS = 0, WRONG_VALUE = 1, OUT_OF_MEMORY = 2, NOT_INITIALIZED = 3, NO_DEVICE = 100, WRONG_DEVICE = 101, NOT_FOUND = 500, DRIVER_MISMATCH = 803 };
+enum { SUCCESS = 0, WRONG_VALUE = 1, OUT_OF_MEMORY = 2, NOT_INITIALIZED = 3, NO_DEVICE = 100, WRONG_DEVICE = 101, OPERATING_SYSTEM = 304, NOT_FOUND = 500, DRIVER_MISMATCH = 803 };
 
 static struct gpu gpus[MOST_GPUS];
 static int gpu_count = -1;
@@ -37,6 +38,9 @@ EXPORT int cuInit(unsigned flags)
         return NO_DEVICE;
     if (strcmp(loaded, USER_SPACE))
         return DRIVER_MISMATCH;
+    int error = control_device_error();
+    if (error)
+        return error == EPERM ? OPERATING_SYSTEM : NO_DEVICE;
     gpu_count = mig_narrow(gpus, find_gpus(gpus));
     return gpu_count ? SUCCESS : NO_DEVICE;
 }
@@ -145,7 +149,9 @@ EXPORT int cuGetProcAddress_v2(const char *name, void **address, int version, ui
 EXPORT int cuGetErrorString(int error, const char **text)
 {
     *text = error == SUCCESS ? "no error" : error == NO_DEVICE ? "no CUDA-capable device is detected"
-          : error == OUT_OF_MEMORY ? "out of memory" : error == DRIVER_MISMATCH ? "system has unsupported display driver / cuda driver combination"
+          : error == OUT_OF_MEMORY ? "out of memory"
+          : error == OPERATING_SYSTEM ? "OS call failed or operation not supported on this OS"
+          : error == DRIVER_MISMATCH ? "system has unsupported display driver / cuda driver combination"
           : "rehearsal stand-in error";
     return SUCCESS;
 }

@@ -124,10 +124,24 @@ int mig_instances(struct mig_instance instances[MOST_INSTANCES])
     return count;
 }
 
-/* Nodes of the numbers of /dev/null, as all of the machine's are. */
+/* The major number that /proc/devices gives to a name, 0 where it has none. */
+static int major_of(const char *wanted)
+{
+    char line[128], name[64];
+    int number, found = 0;
+    FILE *list = fopen("/proc/devices", "r");
+    while (list && !found && fgets(line, sizeof line, list))
+        if (sscanf(line, "%d %63s", &number, name) == 2 && !strcmp(name, wanted))
+            found = number;
+    if (list)
+        fclose(list);
+    return found;
+}
+
 static void show_nodes(const struct mig_instance *instances, int count)
 {
     char node[64];
+    int major = major_of("nvidia-caps");
     mkdir("/dev/nvidia-caps", 0755);
     for (int minor = 3; minor < 3 + 135 * MOST_GPUS; minor++) {
         snprintf(node, sizeof node, "/dev/nvidia-caps/nvidia-cap%d", minor);
@@ -137,7 +151,7 @@ static void show_nodes(const struct mig_instance *instances, int count)
         if (!wanted)
             unlink(node);
         else if (access(node, F_OK))
-            mknod(node, S_IFCHR | 0444, makedev(1, 3));
+            mknod(node, S_IFCHR | 0444, makedev(major, minor));
     }
 }
 

@@ -49,7 +49,7 @@ int main(int argc, char **argv)
     openlog("nvidia-persistenced", LOG_PID, LOG_DAEMON);
     const char *loaded = loaded_version();
     struct gpu gpus[MOST_GPUS];
-    if (!loaded || strcmp(loaded, USER_SPACE) || !find_gpus(gpus)) {
+    if (!loaded || strcmp(loaded, USER_SPACE) || control_device_error() || !find_gpus(gpus)) {
         syslog(LOG_ERR, "Failed to query NVIDIA devices. Please ensure that the NVIDIA device files (/dev/nvidia*) exist.");
         fputs("nvidia-persistenced failed to initialize. Check syslog for more details.\n", stderr);
         return 1;

@@ -1,13 +1,11 @@
 /* nvidia-smi, as far as a provisioner asks it: -L, -i, --query-gpu, -q, the table, -pm, -mig, mig, and the real refusals.
  *
- * rehearsal stand-in: texts and exit codes follow the real tool (9: no driver, 18: mismatch, 6: no device, 2: bad field).
+ * rehearsal stand-in: texts and exit codes follow the real tool (9: no driver, 18: mismatch, 255: no access, 6: no device, 2: bad field).
  */
 #include "mig_commands.h"
 #include "smi_fields.h"
 
 #include <ctype.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -180,15 +178,6 @@ static int set_persistence(const char *mode)
     return 0;
 }
 
-/* Whether the control device may be opened here. It has no driver behind it, so "no such device" is as good as a yes. */
-static int control_device_opens(void)
-{
-    int file = open("/dev/nvidiactl", O_RDWR);
-    if (file >= 0)
-        close(file);
-    return file >= 0 || errno == ENXIO || errno == ENODEV;
-}
-
 static int refused(void)
 {
     const char *loaded = loaded_version();
@@ -201,17 +190,17 @@ static int refused(void)
         printf("Failed to initialize NVML: Driver/library version mismatch\nNVML library version: %.7s\n", user_space);
         return 18;
     }
+    /* A unit or a container whose device rules do not name the card. */
+    if (control_device_error()) {
+        puts("Failed to initialize NVML: Unknown Error");
+        return 255;
+    }
     gpu_count = find_gpus(gpus);
     for (int i = 0; i < gpu_count; i++)
         if (*faulty(i, "lost", "no") == 'y') {
             printf("Unable to determine the device handle for GPU%d: %s: GPU is lost.  Reboot the system to recover this GPU\n", i, gpus[i].bus_id);
             return 15;
         }
-    /* What a container sees after its device rules were taken away: the copy is still there, the device is not. */
-    if (!access(CARRIED "/nodes", F_OK) && !control_device_opens()) {
-        puts("Failed to initialize NVML: Unknown Error");
-        return 255;
-    }
     if (!gpu_count) {
         puts("No devices were found");
         return 6;
