@@ -64,6 +64,9 @@ capability() { # MINOR MODE: the mode in decimal, as the driver writes it
 CARD_MAJOR=120 UVM_MAJOR=121 CAPS_MAJOR=122
 node() { # PATH MAJOR MINOR MODE
     [ -e "$1" ] || mknod -m "${4:-0666}" "$1" c "$2" "$3"
+    # The real tools leave this link too. Without it runc 1.1.5 gives systemd no rule for the device, and the next
+    # daemon-reload takes the card from its container (seen on Debian 12).
+    mkdir -p /dev/char && ln -sfn "../${1#/dev/}" "/dev/char/$2:$3"
 }
 show_majors() { # /proc/devices: the kernel's own, and those of the loaded modules under the names the real ones have
     local kernel rows=""

@@ -160,6 +160,7 @@ def test_the_driver_is_refused_while_nouveau_holds_the_gpu_and_loaded_after_a_re
     assert one.run("ls -d /sys/module/nvidia*/parameters").stdout.split() == PARAMETERS
     shown = one.run("cd /dev; stat -c '%n %Hr:%Lr' nvidia-caps/nvidia-cap2 nvidia-uvm nvidia0 nvidiactl")
     assert shown.stdout.splitlines() == NUMBERS
+    assert one.run("realpath /dev/char/120:255 /dev/char/121:0").stdout == "/dev/nvidiactl\n/dev/nvidia-uvm\n"
     listed = one.run("sed '/^Block/,$d' /proc/devices | grep nvidia").stdout
     assert sorted(listed.splitlines()) == sorted(DEVICES)
     assert not Path("/sys/module/nvidia_uvm").exists()

@@ -124,6 +124,17 @@ int mig_instances(struct mig_instance instances[MOST_INSTANCES])
     return count;
 }
 
+/* /dev/char/MAJOR:MINOR, as the real tools leave it: what runc tells systemd of a device of a container. */
+static void link_by_number(const char *node, int major, int minor)
+{
+    char link[64], target[80];
+    snprintf(link, sizeof link, "/dev/char/%d:%d", major, minor);
+    snprintf(target, sizeof target, "..%s", node + strlen("/dev"));
+    unlink(link);
+    if (symlink(target, link))
+        perror(link);
+}
+
 /* The major number that /proc/devices gives to a name, 0 where it has none. */
 static int major_of(const char *wanted)
 {
@@ -150,8 +161,8 @@ static void show_nodes(const struct mig_instance *instances, int count)
             wanted |= minor == mig_minor(&instances[i]) || (instances[i].compute && minor == mig_minor(&instances[i]) + 1);
         if (!wanted)
             unlink(node);
-        else if (access(node, F_OK))
-            mknod(node, S_IFCHR | 0444, makedev(major, minor));
+        else if (access(node, F_OK) && !mknod(node, S_IFCHR | 0444, makedev(major, minor)))
+            link_by_number(node, major, minor);
     }
 }
 
