@@ -1,4 +1,4 @@
-"""One host's lock: a shell on the host that holds it as long as the run's own connection tells it to.
+"""The lock of a host: a shell there that holds it as long as the run's own connection tells it to.
 
 It is a flock on FILE, in memory, of a shell that reads its standard input. So it ends with the connection, however that
 ends (a killed control process, a cut line, a reboot), and after SILENT_SECONDS in which nothing came, as from a laptop
@@ -61,7 +61,7 @@ _arguments = cast(Callable[..., tuple[dict[str, Any], list[str]]], pop_global_ar
 
 
 class Hold:
-    """One host's lock as this run has it. While it has none, commands are not checked.
+    """The lock of a host as this run has it. While it has none, commands are not checked.
 
     `on_loss` gets what the host said, as `take` returns it, when this run holds the host no more and was to go on.
     """

@@ -14,7 +14,7 @@ from pyinfra.api import State
 
 @dataclass(frozen=True)
 class Run:
-    """One call of a verb."""
+    """A call of a verb."""
 
     id: str
     """Sorts by the time the run began; no two runs share it."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from deploy.edge.drift import drift_of
 from rehearsal.pyinfra_run import Run
 from tests.faults.scene import WELL, Scene, answers, named, until
 
@@ -25,6 +26,18 @@ def test_a_killed_control_process_leaves_a_host_that_converges(scene: Scene, mon
     again, silent = scene.deploy(inventory=OTHER), scene.deploy(inventory=OTHER)
     assert (run.code, again.code, silent.is_silent, answers(scene.one)) == (-9, 0, True, True)
     assert scene.ends_well() == WELL
+
+
+def test_who_comes_second_is_refused_and_the_first_run_goes_on(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Afterwards the host is as the first one's inventory says, and nobody holds it."""
+    monkeypatch.setenv("FAULTS_BATCH", "24")
+    seconds: list[Run] = []
+    run = scene.deploy(inventory=OTHER, at="Triton | Swap", strike=lambda: seconds.append(scene.deploy()))
+    assert (run.code, [second.code for second in seconds]) == (0, [1]), run.output[-3000:]
+    assert "another run is at work on 1 of 1 hosts" in seconds[0].output
+    assert "before the first change; every host serves what it served" in seconds[0].output
+    found = drift_of(OTHER)
+    assert (found.exit_code, found.said) == (0, {}), found
 
 
 def test_after_a_power_cut_in_a_swap_the_host_serves_by_itself(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
