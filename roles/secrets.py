@@ -16,10 +16,10 @@ __all__ = ["SecretText", "described", "missing", "read"]
 
 
 class SecretText:
-    """A secret as pyinfra's `_stdin`: read when it is sent, shown as its source."""
+    """A secret as pyinfra's `_stdin`: read when it is sent, shown as its source. `is_whole`: all a command prints."""
 
-    def __init__(self, secret: Secret) -> None:
-        self.secret = secret
+    def __init__(self, secret: Secret, is_whole: bool = False) -> None:
+        self.secret, self.is_whole = secret, is_whole
 
     def __repr__(self) -> str:
         return f"SecretText({described(self.secret)})"
@@ -28,8 +28,8 @@ class SecretText:
         return iter(self.readlines())
 
     def readlines(self) -> list[str]:
-        """The secret as the one line to send. pyinfra asks for lines; a retry asks again."""
-        return [read(self.secret)]
+        """The lines to send, one unless the secret has more. pyinfra asks for lines; a retry asks again."""
+        return read(self.secret, is_whole=self.is_whole).splitlines()
 
 
 def missing(secret: Secret | None) -> Refusal | None:

@@ -14,6 +14,7 @@ import os
 import sys
 
 PROGRAMS = {
+    "balancer": "host.balancer",
     "build": "host.build.main",
     "clean-up": "host.clean_up",
     "engine": "host.engine",

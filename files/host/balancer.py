@@ -1,0 +1,251 @@
+"""Brings a running HAProxy to its configuration file, without a reload wherever HAProxy can do without one.
+
+    host balancer differs     prints what `follow` would do, a line each; nothing where the process is as the file says
+    host balancer follow      does it: starts, reloads, lets servers join and leave
+    host balancer remember    writes down which servers are ready or drained, for the process after a reload
+
+Servers join and leave over the runtime API. Everything else wants a reload, which costs some clients a connection. What
+a process was loaded with it says itself (`description` of its configuration), so a run that was cut off leaves nothing
+unknown. A server that leaves is drained first.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from host import disk, places
+from host.systemd import active_states, say, systemctl
+
+UNIT = "enginehouse-balancer.service"
+HAPROXY = "/usr/sbin/haproxy"
+RUNS = ("active", "activating", "reloading")
+LEAVE_SECONDS = 60
+"""What a server that leaves still answers has this long."""
+RELOAD_SECONDS = 30
+ANSWER_SECONDS = 10
+STEP_SECONDS = 0.2
+
+
+class Line(NamedTuple):
+    """A server's line: its place `BACKEND/NAME`, what tells it from others there, and the words that make it."""
+
+    place: str
+    reached: tuple[str, ...]
+    """Address, port, port of its checks, address and port of its agent."""
+    words: tuple[str, ...] = ()
+
+
+class HaproxyError(Exception):
+    """What HAProxy said instead of doing it."""
+
+
+def main(arguments: list[str]) -> int:
+    """0 where it did what it was asked; 1 where HAProxy would not; 64 where it does not understand."""
+    verbs: dict[str, Callable[[], Iterable[str]]] = {"differs": differs, "follow": follow, "remember": remember}
+    if len(arguments) != 1 or arguments[0] not in verbs:
+        print(f"host balancer {' | '.join(verbs)}", file=sys.stderr)
+        return 64
+    try:
+        for sentence in verbs[arguments[0]]():
+            print(sentence, flush=True)
+    except (OSError, HaproxyError) as problem:
+        print(f"HAProxy: {problem}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def file() -> Path:
+    """The configuration."""
+    return places.SETTINGS / "balancer" / "haproxy.cfg"
+
+
+def socket_file() -> Path:
+    """The runtime API."""
+    return places.RUNTIME / "balancer" / "admin.sock"
+
+
+def differs() -> Iterator[str]:
+    """A sentence for each thing that is not as the file says."""
+    if active_states(UNIT)[0] not in RUNS:
+        yield "start"
+        return
+    text = file().read_text()
+    if why := outdated(text):
+        yield f"reload: {why}"
+        return
+    leaving, joining = compared(text)
+    yield from (f"leaves: {line.place}" for line in leaving)
+    yield from (f"joins: {line.place}" for line in joining)
+    yield from (f"goes: {path.name}" for path in spare(text))
+
+
+def follow() -> Iterator[str]:
+    """A sentence for each thing that is now as the file says."""
+    text = file().read_text()
+    if active_states(UNIT)[0] not in RUNS:
+        systemctl("reset-failed", UNIT)
+        started(systemctl("restart", UNIT))
+        yield "started"
+    elif why := outdated(text):
+        started(systemctl("reload", UNIT))
+        yield f"reloaded: {why}"
+    until(lambda: not outdated(text), RELOAD_SECONDS, "it runs with another configuration than its file")
+    yield from lined_up(text)
+    for path in spare(text):
+        path.unlink()
+        yield f"gone: {path.name}"
+
+
+def started(status: int) -> None:
+    """Nothing is returned. Raises: HaproxyError with the unit's last words where it could not be started."""
+    if status:
+        asked = ["journalctl", "-q", "-o", "cat", "-n", "12", "-u", UNIT]
+        words = subprocess.run(asked, capture_output=True, text=True, check=False).stdout
+        raise HaproxyError(f"{UNIT} does not start\n{words}")
+
+
+def lined_up(text: str) -> Iterator[str]:
+    """A sentence for each server that left or joined; those that leave are drained together."""
+    leaving, joining = compared(text)
+    for line in leaving:
+        told(f"disable agent {line.place}")
+        told(f"set server {line.place} state drain")
+    began = time.monotonic()
+    while (busy := sum(sessions(line.place) for line in leaving)) and time.monotonic() - began < LEAVE_SECONDS:
+        say(f"{busy} requests at servers that leave")
+        time.sleep(STEP_SECONDS)
+    for line in leaving:
+        told(f"set server {line.place} state maint")
+        told(f"shutdown sessions server {line.place}")
+        until(partial(deleted, line.place), ANSWER_SECONDS, f"{line.place} stays")
+        yield f"left: {line.place}"
+    for line in joining:
+        # A line's end within a word has a backslash before it, or it would end the command.
+        words = " ".join(line.words).replace("\\n", "\\\n")
+        said = asked(f"add server {line.place} {words}")
+        if "registered" not in said:
+            raise HaproxyError(said)
+        # An agent that says `ready` says nothing of `up`, which HAProxy takes for granted of lines in its file only.
+        for command in ("enable health {}", "enable agent {}", "set server {} agent up"):
+            told(command.format(line.place))
+        yield f"joined: {line.place}"
+
+
+def deleted(place: str) -> bool:
+    """True once the process has the server no more; its connections may still be closing."""
+    return "deleted" in asked(f"del server {place}")
+
+
+def remember() -> Iterator[str]:
+    """Nothing. Where the process does not answer, the next one begins as if it had just been started."""
+    try:
+        state = asked("show servers state")
+    except OSError:
+        state = "1\n"
+    disk.replace(places.RUNTIME / "balancer" / "state", state)
+    yield from ()
+
+
+def outdated(text: str) -> str:
+    """Why the process has to be reloaded; empty where it was loaded with this file, by the program that is here."""
+    info = dict(line.split(": ", 1) for line in asked("show info").splitlines() if ": " in line)
+    wanted = re.search(r"(?m)^\s+description (.+)$", text)
+    if not wanted or info.get("description", "") != wanted[1]:
+        return "another configuration"
+    version = re.search(r"version (\S+)", run(HAPROXY, "-v"))
+    return f"HAProxy {version[1]}" if version and version[1] != info.get("Version") else ""
+
+
+def compared(text: str) -> tuple[list[Line], list[Line]]:
+    """Servers the process has and the file has not, or reaches otherwise; and those it is the other way round with."""
+    wanted, running = list(lines_of(text)), list(lines_running())
+    known, new = {line[:2] for line in running}, {line[:2] for line in wanted}
+    return [line for line in running if line[:2] not in new], [line for line in wanted if line[:2] not in known]
+
+
+def lines_of(text: str) -> Iterator[Line]:
+    """The server lines of a configuration."""
+    backend = ""
+    for row in text.splitlines():
+        words = shlex.split(row, comments=True)
+        if words[:1] == ["backend"]:
+            backend = words[1]
+        elif words[:1] == ["server"]:
+            yield Line(f"{backend}/{words[1]}", reached(words[2], words[3:]), tuple(words[2:]))
+
+
+def reached(address: str, words: list[str]) -> tuple[str, ...]:
+    """Where the server and its agent are."""
+    host, _, port = address.rpartition(":")
+    value = {name: words[words.index(name) + 1] for name in ("port", "agent-addr", "agent-port")}
+    return host.strip("[]"), port, value["port"], value["agent-addr"], value["agent-port"]
+
+
+def lines_running() -> Iterator[Line]:
+    """The servers that the process has."""
+    rows = asked("show servers state").splitlines()
+    names = next((row.lstrip("# ").split() for row in rows if row.startswith("#")), [])
+    for row in rows:
+        found = dict(zip(names, row.split(), strict=False))
+        if not row.startswith("#") and "srv_agent_port" in found:
+            where = ("srv_addr", "srv_port", "srv_check_port", "srv_agent_addr", "srv_agent_port")
+            yield Line(f"{found['be_name']}/{found['srv_name']}", tuple(found[name] for name in where))
+
+
+def sessions(place: str) -> int:
+    """Requests of a server that are under way."""
+    rows = [row.split(",") for row in asked("show stat").splitlines()]
+    at = {name: number for number, name in enumerate(rows[0])}
+    found = (row for row in rows[1:] if len(row) > 4 and f"{row[0]}/{row[1]}" == place)
+    return sum(int(row[at["scur"]] or 0) for row in found)
+
+
+def spare(text: str) -> list[Path]:
+    """Certificates of before, which the file no longer names."""
+    return [path for path in sorted(file().parent.glob("tls-*")) if path.name.removesuffix(".key") not in text]
+
+
+def told(command: str) -> None:
+    """Nothing is returned. Raises: HaproxyError with what HAProxy says against it."""
+    if said := asked(command).strip():
+        raise HaproxyError(f"{command}: {said}")
+
+
+def asked(command: str) -> str:
+    """The answer of the runtime API."""
+    with socket.socket(socket.AF_UNIX) as channel:
+        channel.settimeout(ANSWER_SECONDS)
+        channel.connect(str(socket_file()))
+        channel.sendall(f"{command}\n".encode())
+        answer = b""
+        while part := channel.recv(65536):
+            answer += part
+    return answer.decode()
+
+
+def run(*words: str) -> str:
+    """Standard output of a program."""
+    return subprocess.run(words, capture_output=True, text=True, check=False).stdout
+
+
+def until(holds: Callable[[], bool], seconds: float, problem: str) -> None:
+    """Nothing is returned once it holds. Raises: HaproxyError where it does not in time."""
+    last = time.monotonic() + seconds
+    while True:
+        try:
+            if holds():
+                return
+        except OSError:  # the process before and the one after share the place of the socket
+            pass
+        if time.monotonic() >= last:
+            raise HaproxyError(problem)
+        time.sleep(STEP_SECONDS)

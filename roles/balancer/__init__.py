@@ -1,0 +1,67 @@
+"""HAProxy in front of pools, on a host of its own: package, certificate, configuration, and a process that follows it.
+
+Hosts join and leave while it runs; a reload is for everything else, and never between the first drain and the last
+admit: connections that are held or kept across a reload can be lost. So it acts twice in a run. Before the first wave
+it checks no model that only some hosts have; `settle`, after the last wave, checks all that the plan names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from deploy.slice_traffic import BalancerSlice
+from roles import undo
+from roles.balancer import operations
+from roles.balancer.config import Checked, config, everything, until_all_have_them
+from roles.balancer.facts import BalancerHost, checked
+from roles.seen import Seen
+from roles.steps import Command, Reading, step
+
+
+def apply(mine: BalancerSlice) -> None:
+    """HAProxy runs with the hosts of the plan, and checks the models that all of them have all the time."""
+    look, texts = _look(mine), operations.texts(mine)
+    package = step(look, operations.package, name="Balancer | Install HAProxy")
+    placed = step(
+        undo.look("balancer", texts),
+        lambda seen: undo.put_watched("balancer", texts, seen),
+        after=[package],
+        name="Balancer | Place unit, action and certificate",
+    )
+    sent = step(
+        look, lambda seen: operations.key(seen, mine), after=[placed], name="Balancer | Send the certificate's key"
+    )
+    written = step(
+        look,
+        lambda seen: _written(mine, seen, until_all_have_them(mine, checked(seen))),
+        after=[package, placed, sent],
+        name="Balancer | Write the configuration",
+    )
+    step(look, operations.in_force, after=[placed, written], name="Balancer | Bring HAProxy to it")
+
+
+def settle(mine: BalancerSlice) -> None:
+    """HAProxy checks every model of the plan: every wave has passed its gate."""
+
+    def decide(seen: Seen) -> Iterator[Command]:
+        if until_all_have_them(mine, checked(seen)) != everything(mine):  # else `apply` has written it
+            yield from _written(mine, seen, everything(mine))
+
+    look = _look(mine)
+    written = step(look, decide, name="Balancer | Check every model")
+    step(look, operations.in_force, only_after=[written], name="Balancer | Bring HAProxy to it")
+
+
+def relax(mine: BalancerSlice) -> None:
+    """HAProxy asks servers whether they are ready, whatever their models: a release of before may have had others."""
+    look, nothing = _look(mine), {route.pool: () for route in mine.routes}
+    written = step(look, lambda seen: _written(mine, seen, nothing), name="Balancer | Check no single model")
+    step(look, operations.in_force, after=[written], name="Balancer | Bring HAProxy to it")
+
+
+def _look(mine: BalancerSlice) -> Reading[Seen]:
+    return Reading(BalancerHost, {"key": f"{operations.certificate_path(mine)}.key"} if mine.certificate else {})
+
+
+def _written(mine: BalancerSlice, seen: Seen, models: Checked) -> Iterator[Command]:
+    return operations.written(seen, config(mine, models, operations.certificate_path(mine)))

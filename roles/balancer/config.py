@@ -1,0 +1,115 @@
+"""A balancer's slice as HAProxy's configuration. Pure: the same slice, checks and certificate give the same bytes.
+
+Each line of a server has health and agent checks of its own. The gRPC line could `track` the HTTP line, but a server
+that is tracked cannot leave while HAProxy runs, and one that joins then cannot track.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import ipaddress
+from collections.abc import Iterable, Iterator, Mapping
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from deploy.balancing import backends
+from deploy.slice_traffic import BalancerSlice, MemberSlice, RouteSlice
+from roles.balancer.paths import PLACES, Places
+from roles.texts import HERE
+
+STREAMS = {
+    "2.6": "tune.h2.max-concurrent-streams",
+    "2.8": "tune.h2.fe.max-concurrent-streams",
+    "3.0": "tune.h2.fe.max-concurrent-streams",
+}
+"""Requests that one gRPC connection of a client may have in flight; from 2.8 on apart from those to Triton."""
+CHECKS = "inter 2s fastinter 500ms downinter 500ms fall 3 rise 1"
+AGENT = "agent-inter 500ms"
+SERVER = "    server "
+Checked = Mapping[str, tuple[str, ...]]
+"""The models of each pool that a server has to have ready."""
+
+
+def config(mine: BalancerSlice, checked: Checked, certificate: str = "", places: Places = PLACES) -> str:
+    """The whole file; `certificate` is the path of the PEM file on the balancer, empty for ports in plain text."""
+    environment = Environment(
+        loader=FileSystemLoader(HERE / "templates" / "balancer"), undefined=StrictUndefined, keep_trailing_newline=True
+    )
+    template = environment.get_template("haproxy.cfg.j2")
+    is_v6 = ipaddress.ip_address(mine.address).version == 6
+    values = {
+        "version": mine.haproxy,
+        "places": places,
+        "streams": STREAMS[mine.haproxy],
+        "certificate": certificate,
+        "tls": f" ssl crt {certificate}" if certificate else "",
+        "address": f"[{mine.address}]" if is_v6 else mine.address,
+        "everywhere": "[::]" if is_v6 else "*",
+        "metrics_port": mine.metrics_port,
+        "routes": [_route(route, checked[route.pool]) for route in mine.routes],
+    }
+    return template.render(**values, digest=_digest(template.render(**values, digest="")))
+
+
+def everything(mine: BalancerSlice) -> Checked:
+    """Every model of every pool, as the plan has them."""
+    return {
+        route.pool: tuple(dict.fromkeys(model for member in route.members for model in member.models))
+        for route in mine.routes
+    }
+
+
+def until_all_have_them(mine: BalancerSlice, now: Checked) -> Checked:
+    """What is checked while hosts are brought over: models that are checked `now` and stay; of a new pool, all.
+
+    A model that only some of the hosts have yet, or no longer have, would take the others out.
+    """
+    return {
+        pool: tuple(model for model in models if pool not in now or model in now[pool])
+        for pool, models in everything(mine).items()
+    }
+
+
+def hold() -> str:
+    """The Lua action that keeps requests while nobody is ready."""
+    return (HERE / "files" / "balancer" / "hold.lua").read_text()
+
+
+def line(member: MemberSlice, grpc: bool) -> str:
+    """What follows `server` in the file, and what `add server` is told: both have to say everything."""
+    port = f"{member.grpc_port} proto h2" if grpc else str(member.http_port)
+    return (
+        f"{member.name} {_bracketed(member.address)}:{port} check check-proto h1 port {member.http_port} {CHECKS}"
+        f" agent-check agent-addr {member.agent_address} agent-port {member.agent_port} {AGENT}"
+        # Nothing is sent before the agent has said `ready`. Idle connections are closed: Triton's exit waits for them.
+        rf' agent-send "{member.server}\n" pool-max-conn 0 disabled'
+    )
+
+
+def _route(route: RouteSlice, models: Iterable[str]) -> dict[str, object]:
+    http, grpc = backends(route.pool)
+    return {
+        "pool": route.pool,
+        "http_port": route.http_port,
+        "grpc_port": route.grpc_port,
+        "hold_seconds": route.hold_seconds,
+        "http": http,
+        "grpc": grpc,
+        "pages": [f"/v2/models/{model}/ready" for model in models] or ["/v2/health/ready"],
+        "backends": [(http, list(_lines(route, False))), (grpc, list(_lines(route, True)))],
+    }
+
+
+def _lines(route: RouteSlice, grpc: bool) -> Iterator[str]:
+    return (line(member, grpc) for member in route.members)
+
+
+def _digest(text: str) -> str:
+    """16 hex digits over what only a reload brings into force: the file but for its server lines, and the action."""
+    kept = [row for row in text.splitlines() if not row.startswith(SERVER)]
+    # How lines are checked is the same in every line, so a change of it is a change of the file.
+    return hashlib.sha256("\n".join([*kept, CHECKS, AGENT, hold()]).encode()).hexdigest()[:16]
+
+
+def _bracketed(address: str) -> str:
+    return f"[{address}]" if ":" in address else address

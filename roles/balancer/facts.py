@@ -1,0 +1,48 @@
+"""What the balancer role asks a host, in one command."""
+
+from __future__ import annotations
+
+from pyinfra.api import FactBase
+
+from roles.balancer.paths import CONFIG, UNIT_NAME
+from roles.places import PROGRAMS, command
+from roles.seen import Seen, ask_files, ask_packages, ask_units, ask_value, script
+
+DISTRIBUTION = "haproxy.service"
+CHECKED = """awk '$1 == "backend" { b = $2 } b ~ /_http$/ && $1 == "http-check" && $2 == "send" { print b, $6 }' """
+"""Of each backend the pages that a server has to answer."""
+
+
+class BalancerHost(FactBase[Seen]):
+    """HAProxy's package and units, our configuration, what it checks, and what of it is not in force."""
+
+    default = Seen
+
+    def command(self, key: str = "") -> str:
+        """`key` is the path of the certificate's private key, if there is one."""
+        return script(
+            ask_packages("haproxy"),
+            ask_files(CONFIG),
+            ask_units(UNIT_NAME, DISTRIBUTION),
+            ask_value("key", f"[ -s {key} ] && stat -c '%a %U' {key}" if key else "true"),
+            ask_value("checked", f"{CHECKED}{CONFIG}"),
+            ask_value(
+                "differs",
+                f"[ ! -e {CONFIG} ] || [ ! -e {PROGRAMS}/host ] || {command('balancer')} differs || echo asked",
+            ),
+        )
+
+    def process(self, output: list[str]) -> Seen:
+        """Parsed, not judged."""
+        return Seen.parse(output)
+
+
+def checked(seen: Seen) -> dict[str, tuple[str, ...]]:
+    """The models of each pool that the configuration of the host checks; a pool it does not have is absent."""
+    found: dict[str, list[str]] = {}
+    for row in seen.value("checked").splitlines():
+        backend, page = row.split()
+        models = found.setdefault(backend.removesuffix("_http"), [])
+        if page.startswith("/v2/models/"):
+            models.append(page.removeprefix("/v2/models/").removesuffix("/ready"))
+    return {pool: tuple(models) for pool, models in found.items()}

@@ -1,0 +1,78 @@
+"""From what the balancer role saw to the commands that are missing. Pure; `step` runs them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from pyinfra.api.command import StringCommand
+
+from deploy.slice_traffic import BalancerSlice
+from roles import apt, secrets
+from roles.balancer.config import hold
+from roles.balancer.facts import DISTRIBUTION
+from roles.balancer.paths import CONFIG, HOLD, PLACES, UNIT, UNIT_NAME
+from roles.places import command
+from roles.seen import Seen
+from roles.steps import Command, Refuse, write
+from roles.texts import Text, shipped
+
+KEY_SEEN = "600 root"
+
+
+def certificate_path(mine: BalancerSlice) -> str:
+    """Where the certificate lies on the balancer; a new one has a new name, so that nothing is replaced in use."""
+    if not mine.certificate:
+        return ""
+    return f"{PLACES.settings}/tls-{hashlib.sha256(_certificate(mine).encode()).hexdigest()[:16]}.pem"
+
+
+def texts(mine: BalancerSlice) -> list[Text]:
+    """The unit, the Lua action, and the certificate."""
+    wanted = [shipped(f"files/units/{UNIT_NAME}", UNIT), Text(HOLD, hold())]
+    return [*wanted, *([Text(certificate_path(mine), _certificate(mine))] if mine.certificate else [])]
+
+
+def package(seen: Seen) -> Iterator[Command]:
+    """Commands that install the distribution's HAProxy; its own service stays off, ours has a unit of its own."""
+    yield from apt.install({"haproxy": ""}, seen.packages)
+    unit = seen.unit(DISTRIBUTION)
+    if "haproxy" not in seen.packages or unit.runs or unit.starts_at_boot:
+        yield f"systemctl disable --now {DISTRIBUTION}"
+
+
+def key(seen: Seen, mine: BalancerSlice) -> Iterator[Command]:
+    """The command that sends the certificate's private key, on standard input, readable by root only."""
+    secret = mine.certificate_key
+    if secret is None or seen.value("key") == KEY_SEEN:
+        return
+    if problem := secrets.missing(secret):
+        yield Refuse(problem)
+        return
+    path = f"{certificate_path(mine)}.key"
+    yield StringCommand(
+        f"mkdir -p {PLACES.settings} && umask 077 && cat > {path}.new && test -s {path}.new && sync {path}.new"
+        f" && mv -T {path}.new {path} || {{ rm -f {path}.new; exit 1; }}",
+        _stdin=secrets.SecretText(secret, is_whole=True),
+    )
+
+
+def written(seen: Seen, wanted: str) -> Iterator[Command]:
+    """Commands after which the file is as wanted. HAProxy reads it first: one that it refuses replaces nothing."""
+    if not seen.holds(CONFIG, wanted):
+        new = f"{CONFIG}.checked"
+        yield write(new, wanted, then=f"haproxy -c -q -f {new} && mv -T {new} {CONFIG} && sync {PLACES.settings}")
+
+
+def in_force(seen: Seen) -> Iterator[Command]:
+    """Commands after which HAProxy runs as the file says, now and after a boot."""
+    unit = seen.unit(UNIT_NAME)
+    if not unit.starts_at_boot:
+        yield f"systemctl enable {UNIT_NAME}"
+    if seen.value("differs") or not unit.runs:
+        yield f"{command('balancer')} follow"
+
+
+def _certificate(mine: BalancerSlice) -> str:
+    return Path(mine.certificate).expanduser().read_text().rstrip("\n") + "\n"

@@ -1,0 +1,23 @@
+"""Files of a balancer that the role owns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from roles.places import RUNTIME, SETTINGS, unit
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where HAProxy finds what is its own, and whom it becomes; empty: it stays who started it."""
+
+    settings: str = f"{SETTINGS}/balancer"
+    run: str = f"{RUNTIME}/balancer"
+    user: str = "haproxy"
+
+
+PLACES = Places()
+CONFIG = f"{PLACES.settings}/haproxy.cfg"
+HOLD = f"{PLACES.settings}/hold.lua"
+UNIT_NAME = "enginehouse-balancer.service"
+UNIT = unit(UNIT_NAME)

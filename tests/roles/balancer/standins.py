@@ -1,0 +1,113 @@
+"""Hosts behind a balancer, as far as HAProxy sees of them: Triton's two ports, the agent, and what each was asked."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from typing import Any
+
+import grpc
+from grpc import aio
+
+SERVICE = "/inference.GRPCInferenceService/"
+
+
+class Host:
+    """One host: its agent says `word` (nothing while that is empty), its Triton answers what it is sent."""
+
+    def __init__(self, name: str) -> None:
+        self.name, self.word = name, "ready"
+        self.asked: Counter[str] = Counter()
+        """Requests by kind: http, unary, stream, check, agent."""
+        self.open, self.left = 0, 0
+        """Connections of HTTP/1; and those that ended while an answer was due."""
+        self.http_port = self.grpc_port = self.agent_port = 0
+        self._triton: Any = None
+        self._server: Any = None
+
+    async def start(self) -> Host:
+        """It listens, at the ports of before where it had any."""
+        triton = await asyncio.start_server(self._http, "127.0.0.1", self.http_port)
+        if not self.agent_port:
+            agent = await asyncio.start_server(self._agent, "127.0.0.1", 0)
+            self.agent_port = agent.sockets[0].getsockname()[1]
+        self.http_port = triton.sockets[0].getsockname()[1]
+        server = aio.server(options=[("grpc.so_reuseport", 0)])
+        server.add_generic_rpc_handlers((Handlers(self),))
+        self.grpc_port = server.add_insecure_port(f"127.0.0.1:{self.grpc_port}")
+        await server.start()
+        self._triton, self._server = triton, server
+        return self
+
+    async def stop(self) -> None:
+        """Triton is gone; the agent goes on."""
+        if self._triton:
+            self._triton.close()
+            await self._server.stop(None)
+        self._triton = None
+
+    @property
+    def requests(self) -> int:
+        """What clients asked."""
+        return self.asked["http"] + self.asked["unary"] + self.asked["stream"]
+
+    async def _agent(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        question = await reader.readline()
+        self.asked["agent" if question == b"main\n" else f"agent asked {question!r}"] += 1
+        if self.word:
+            writer.write(f"{self.word}\n".encode())
+        writer.close()
+
+    async def _http(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.open += 1
+        try:
+            while request := await reader.readline():
+                headers = {}
+                while line := (await reader.readline()).decode().strip():
+                    name, _, value = line.partition(":")
+                    headers[name.lower()] = value.strip()
+                await reader.readexactly(int(headers.get("content-length", 0)))
+                path = request.split()[1].decode()
+                self.asked["check" if path.endswith("/ready") else "http"] += 1
+                if path == "/never" and await self._waits(reader):
+                    return
+                writer.write(f"HTTP/1.1 200 OK\r\nContent-Length: {len(self.name)}\r\n\r\n{self.name}".encode())
+                await writer.drain()
+        except (ConnectionError, asyncio.IncompleteReadError):
+            pass
+        finally:
+            self.open -= 1
+            writer.close()
+
+    async def _waits(self, reader: asyncio.StreamReader) -> bool:
+        """True once the client has left."""
+        try:
+            gone = await reader.read(1) == b""
+        except ConnectionError:
+            gone = True
+        self.left += gone
+        return gone
+
+
+class Handlers(grpc.GenericRpcHandler):  # type: ignore[misc]
+    """ModelInfer and ModelStreamInfer of any bytes: the answer is the host's name."""
+
+    def __init__(self, host: Host) -> None:
+        self.host = host
+
+    def service(self, details: Any) -> Any:
+        """The handler of a method."""
+        if details.method == f"{SERVICE}ModelInfer":
+            return grpc.unary_unary_rpc_method_handler(self._unary)
+        if details.method == f"{SERVICE}ModelStreamInfer":
+            return grpc.stream_stream_rpc_method_handler(self._stream)
+        return None
+
+    async def _unary(self, request: bytes, context: Any) -> bytes:
+        self.host.asked["unary"] += 1
+        return self.host.name.encode()
+
+    async def _stream(self, requests: Any, context: Any) -> Any:
+        self.host.asked["stream"] += 1
+        async for _ in requests:
+            yield self.host.name.encode()

@@ -1,0 +1,82 @@
+"""What the written configuration does in the real HAProxy of this machine, over loopback, before stand-ins of hosts."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from roles.texts import HERE
+
+pytestmark = pytest.mark.skipif(
+    not shutil.which("haproxy"), reason="no haproxy here: python -m rehearsal requirements --install --tests"
+)
+
+
+def story(name: str) -> dict[str, Any]:
+    """What a story of tests.roles.balancer.bench told."""
+    argv = [sys.executable, "-m", "tests.roles.balancer.bench", name]
+    environment = {**os.environ, "PYTHONPATH": str(HERE)}
+    done = subprocess.run(argv, cwd=HERE, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    return dict(json.loads(done.stdout.splitlines()[-1]))
+
+
+def test_nobody_is_sent_anything_before_its_agent_has_spoken() -> None:
+    assert story("silent") == {
+        "before": ["503"],
+        "grpc": "UNAVAILABLE",
+        "asked": [["agent"], ["agent"]],
+        "after": ["h1"],
+    }
+
+
+def test_a_drained_host_gets_no_new_request_and_keeps_its_streams_until_they_end() -> None:
+    assert story("drained") == {
+        "hosts before": ["h1", "h2"],
+        "answers after": {"h2": 80},
+        "new at the drained": 0,
+        "streams stay": True,
+        "streams at the drained": 2,
+        "counted": 2,
+    }
+
+
+def test_requests_wait_while_the_only_host_is_away() -> None:
+    told = story("held")
+    assert told["answers"] == {"h1": told["sent"]}
+    assert told["while away"] >= 150
+
+
+def test_both_ports_speak_tls_with_the_certificate() -> None:
+    assert story("encrypted") == {"http": "h1", "grpc": "h1"}
+
+
+def test_hosts_join_and_leave_without_a_reload_and_nobody_loses_a_request() -> None:
+    assert story("moving") == {
+        "joined": [f"{verb}: chat_{kind}/h3.main" for verb in ("joins", "joined") for kind in ("http", "grpc")],
+        "left": ["left: chat_http/h1.main", "left: chat_grpc/h1.main"],
+        "answered by": ["h1", "h2", "h3"],
+        "before it spoke": 0,
+    }
+
+
+def test_a_reload_forgets_no_drain() -> None:
+    assert story("reloaded") == {
+        "done": ["reloaded: another configuration"],
+        "answers": {"h2": 50},
+        "sent to the drained": 0,
+    }
+
+
+def test_a_reload_closes_no_connection_under_a_request() -> None:
+    assert story("spared") == {"answers": ["h1", "h2"]}
+
+
+def test_triton_learns_that_a_client_left() -> None:
+    assert story("abandoned") == {"answer": "h1", "noticed": True}
