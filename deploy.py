@@ -3,28 +3,30 @@
 from pyinfra import host, inventory
 
 import roles.connections
+import roles.edge
+import roles.ground
 import roles.lock
-import roles.undo
 from deploy.edge.inventory import planned
-from roles import cleanup, firewall, foundation, health, preflight, programs, removal, rollout, stage, traffic, triton
+from roles import cleanup, firewall, foundation, health, preflight, rollout, stage, traffic, triton
 from roles.settings import known_settings
 
 roles.connections.install(host)  # a connection that breaks fails its host, and not the run
 plan = planned(inventory, host, known_settings())  # pure, and the same on every host
-mine = plan.for_host(host.name)
+mine, edge = plan.parts(host.name)  # what a host serves; or whom a balancer sends to
 
-preflight.confirm(mine)
+preflight.confirm(mine or edge)
 roles.lock.take(plan.digest)  # no second run changes these hosts until this one ends
 rollout.all_there(plan)  # before the first change: every host is what the plan believes
 
-removal.remember()  # what was here before us, so that remove.py leaves it
-programs.installed()  # what runs on hosts, before anything names it
-roles.undo.installed()  # what takes back a change that shuts us out, before the first such change
-foundation.apply(mine)  # driver, Docker, toolkit: here only where nothing is serving yet
-firewall.apply(mine)  # what of the host answers from outside, where the inventory says so
-stage.apply(mine, plan.slices)  # image, weights, engines: interrupts nothing
-health.apply(mine)  # the watchdog of each server, and the gate before each swap
-traffic.apply(mine)  # says to balancers who is ready; a server that stops is drained by its own unit
+roles.ground.lay()  # what was here before us, our programs, a way back
+if edge:
+    roles.edge.apply(edge)  # HAProxy: hosts join it and leave it here, and not while one is out
+else:
+    foundation.apply(mine)  # driver, Docker, toolkit: here only where nothing is serving yet
+    firewall.apply(mine)  # what of the host answers from outside, where the inventory says so
+    stage.apply(mine, plan.slices)  # image, weights, engines: interrupts nothing
+    health.apply(mine)  # the watchdog of each server, and the gate before each swap
+    traffic.apply(mine)  # says to balancers who is ready; a server that stops is drained by its own unit
 rollout.all_staged(mine, plan)  # nothing below stops a server before every host of the run has come this far
 
 for number, wave in enumerate(host.loop(plan.waves), start=1):
@@ -34,4 +36,4 @@ for number, wave in enumerate(host.loop(plan.waves), start=1):
         traffic.tell(mine, [*based, *swapped])
     rollout.end_of_wave(mine, plan, number, triton.put_back)
 
-cleanup.apply(mine)  # every wave has passed its gate: what nothing will ask for may go
+roles.edge.settle(edge) if edge else cleanup.apply(mine)  # every wave has passed its gate

@@ -6,6 +6,7 @@
 from pyinfra import host, inventory
 
 import roles.connections
+import roles.edge
 import roles.lock
 from deploy.edge.inventory import planned
 from roles import rollout, triton
@@ -18,6 +19,9 @@ waves = plan.only(back.hosts).waves
 
 roles.lock.take(plan.digest)
 rollout.gate(plan.hosts, rollout.UNTOUCHED, name="Gate | Every host answers")
+
+if waves and (edge := plan.parts(host.name)[1]):
+    roles.edge.relax(edge)  # the release of before may have had other models
 
 for number, wave in enumerate(host.loop(waves), start=1):
     if host.name in wave:

@@ -48,8 +48,13 @@ class Plan:
         return (*(slice_.host for slice_ in self.slices), *(slice_.host for slice_ in self.balancers))
 
     def for_host(self, name: str) -> Slice:
-        """The slice of one host."""
+        """The slice of one host that is no balancer."""
         return next(slice_ for slice_ in self.slices if slice_.host == name)
+
+    def parts(self, name: str) -> tuple[Slice | None, BalancerSlice | None]:
+        """The slice of a host that serves, or of a balancer, at its place; the other is None."""
+        balancer = next((slice_ for slice_ in self.balancers if slice_.host == name), None)
+        return (None, balancer) if balancer else (self.for_host(name), None)
 
     def only(self, names: Iterable[str]) -> Plan:
         """This plan with some of its hosts only (`--limit`); digest and pools stay those of the whole fleet."""

@@ -77,6 +77,9 @@ class BalancerSlice:
     routes: tuple[RouteSlice, ...]
     firewall: Firewall | None = None
 
+    def data_disk(self) -> None:
+        """None: a balancer keeps no data."""
+
     def to_json(self) -> dict[str, object]:
         """Plain dictionaries and lists, secrets as their sources only."""
         return asdict(self)

@@ -52,8 +52,12 @@ SERVICE_PROGRAMS = {
 VIRTUAL_PROGRAMS = {"qemu-system-x86_64": "qemu-system-x86", "qemu-img": "qemu-utils", "mke2fs": "e2fsprogs"}
 """Beside PROGRAMS, for machines with a kernel of their own."""
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
-# The tests start Triton on the outer machine too, and its Python stub embeds the interpreter (rehearsal facts).
-TEST_FILES = {f"/usr/lib/x86_64-linux-gnu/libpython{PYTHON}.so.1.0": f"libpython{PYTHON}"}
+# The tests start Triton on the outer machine too, and its Python stub embeds the interpreter (rehearsal facts); and
+# HAProxy, over loopback.
+TEST_FILES = {
+    f"/usr/lib/x86_64-linux-gnu/libpython{PYTHON}.so.1.0": f"libpython{PYTHON}",
+    "/usr/sbin/haproxy": "haproxy",
+}
 DISK_MIB = 6_000
 
 

@@ -29,7 +29,7 @@ class SecretText:
 
     def readlines(self) -> list[str]:
         """The lines to send, one unless the secret has more. pyinfra asks for lines; a retry asks again."""
-        return read(self.secret, is_whole=self.is_whole).splitlines()
+        return read(self.secret, is_whole=self.is_whole).splitlines(keepends=True)
 
 
 def missing(secret: Secret | None) -> Refusal | None:

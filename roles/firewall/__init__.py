@@ -11,12 +11,13 @@ from __future__ import annotations
 from pyinfra.api.operation import OperationMeta
 
 from deploy.slice import Slice
+from deploy.slice_traffic import BalancerSlice
 from roles.firewall import operations
 from roles.firewall.facts import FirewallHost
 from roles.steps import Reading, step
 
 
-def apply(mine: Slice) -> list[OperationMeta]:
+def apply(mine: Slice | BalancerSlice) -> list[OperationMeta]:
     """Exactly what is declared answers, also after a reboot. Returns the steps."""
     look = Reading(FirewallHost)
     if mine.firewall is None:

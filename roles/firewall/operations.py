@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from deploy.errors import Refusal
 from deploy.slice import Slice
+from deploy.slice_traffic import BalancerSlice
 from roles import apt, undo
 from roles.firewall import paths
 from roles.firewall.rules import rules
@@ -29,7 +30,7 @@ def programs(seen: Seen) -> Iterator[Command]:
         yield write(service.path, service.content, service.mode, then="systemctl daemon-reload")
 
 
-def in_force(seen: Seen, mine: Slice) -> Iterator[Command]:
+def in_force(seen: Seen, mine: Slice | BalancerSlice) -> Iterator[Command]:
     """Commands after which exactly the declared rules are in force, now and after a boot, and we still get in."""
     assert mine.firewall
     ports = [int(line) for line in seen.value("ssh-ports").split() if line.isdigit()]

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from deploy.slice import ServerSlice, Slice
+from deploy.slice_traffic import BalancerSlice, TrafficSlice
 from deploy.spec import Firewall
 from roles.texts import HERE
 
@@ -31,7 +32,7 @@ class Networks(NamedTuple):
         return cls([str(network) for network in v4], [str(network) for network in v6])
 
 
-def rules(mine: Slice, ssh_ports: Iterable[int]) -> str:
+def rules(mine: Slice | BalancerSlice, ssh_ports: Iterable[int]) -> str:
     """The whole file; `ssh_ports` are where this host's sshd answers."""
     firewall = mine.firewall
     assert firewall, "no firewall is declared"
@@ -42,7 +43,7 @@ def rules(mine: Slice, ssh_ports: Iterable[int]) -> str:
         bridge=BRIDGE,
         groups=_groups(firewall),
         ssh_ports=sorted(ssh_ports),
-        published=[row for server in mine.servers for row in _published(server)],
+        published=_of_balancer(mine) if isinstance(mine, BalancerSlice) else _of_host(mine),
         openings=_openings(firewall),
         closed=firewall.rest == "closed",
     )
@@ -53,6 +54,27 @@ def _groups(firewall: Firewall) -> dict[str, Networks]:
     named = {"servers": firewall.allow, "metrics": firewall.metrics or firewall.allow, "ssh": firewall.ssh}
     named |= {f"open{number}": opening.sources for number, opening in enumerate(firewall.open)}
     return {name: Networks.of(written) for name, written in named.items() if written}
+
+
+def _of_host(mine: Slice) -> list[tuple[str, str]]:
+    """(what a connection to something of ours looks like, its group) of a host that serves."""
+    rows = [row for server in mine.servers for row in _published(server)]
+    return [*rows, *(_answers(mine.traffic) if mine.traffic and mine.traffic.servers else [])]
+
+
+def _of_balancer(mine: BalancerSlice) -> list[tuple[str, str]]:
+    """The same of a balancer: at any of its addresses, because one may be shared with another balancer."""
+    ports = ", ".join(str(port) for route in mine.routes for port in (route.http_port, route.grpc_port))
+    return [(f"tcp dport {{ {ports} }}", "servers"), (f"tcp dport {mine.metrics_port}", "metrics")]
+
+
+def _answers(traffic: TrafficSlice) -> list[tuple[str, str]]:
+    """Whoever may send requests may ask whether to."""
+    address = ipaddress.ip_address(traffic.address)
+    if address.is_loopback:
+        return []
+    to = f"{'ip' if address.version == 4 else 'ip6'} daddr {address} "
+    return [(f"{to}tcp dport {{ {traffic.ready_port}, {traffic.agent_port} }}", "servers")]
 
 
 def _published(server: ServerSlice) -> list[tuple[str, str]]:

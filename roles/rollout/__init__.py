@@ -96,6 +96,10 @@ def _staged(mine: Slice, following: Following) -> Generator[Refuse, None, None]:
         yield from _missing(plan.hosts, plan.rollout.may_be_lost, STAGED)
         return
     following.stage(state)
+    balancers = [balancer.host for balancer in plan.balancers]
+    if missing := lost(state, balancers):  # nobody knows whom one that failed sends to
+        yield Refuse(stopped(missing, len(balancers), STAGED))
+        return
     yield from _stopping(following, len(plan.hosts), STAGED)
     if host.name in following.run.states:
         looks = following.before[host.name] = ask(host, Looks, servers=_servers(mine))

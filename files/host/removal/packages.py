@@ -30,6 +30,7 @@ FAMILIES = {
     "the driver": r"(lib)?nvidia-(?!container).*|libcuda1|cuda-.*|firmware-nvidia.*|linux-headers-.*"
     r"|linux-(modules|objects|signatures)-nvidia-.*",
     **{name: re.escape(name) for name in ("ca-certificates", "curl", "iptables", "nftables", "openssh-client")},
+    "HAProxy": "haproxy",
     **{name: re.escape(name) for name in ("rsync", "systemd-timesyncd", "e2fsprogs", "xfsprogs", "python3")},
 }
 

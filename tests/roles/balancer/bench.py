@@ -1,13 +1,9 @@
-"""The real HAProxy over loopback, before stand-ins of hosts: `python -m tests.roles.balancer.bench STORY` prints JSON.
-
-A process of its own: pyinfra's command line patches sockets and threads where it is imported, which gRPC cannot bear.
-"""
+"""The real HAProxy over loopback with the configuration of the role, before stand-ins of hosts."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import os
 import signal
 import socket
@@ -15,7 +11,6 @@ import ssl
 import subprocess
 import sys
 import tempfile
-from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -27,7 +22,6 @@ from roles.balancer.config import config, everything
 from roles.balancer.paths import Places
 from roles.texts import HERE
 from tests.roles.balancer.standins import SERVICE, Host
-from tests.unit.certificates import write_certificate
 
 sys.path.insert(0, str(HERE / "files"))
 from host import balancer, places
@@ -203,211 +197,3 @@ async def bench(count: int = 2, words: str = "ready", **how: Any) -> AsyncIterat
             made.process.wait()
             for host in {*hosts, *made.hosts}:
                 await host.stop()
-
-
-async def silent() -> dict[str, Any]:
-    """Agents that say nothing, then speak."""
-    async with bench(words="") as edge, edge.channel() as channel:
-        first = edge.hosts[0]
-        await until(lambda: all(host.asked["agent"] >= 6 for host in edge.hosts))
-        before = [await edge.ask() for _ in range(20)]
-        code = ""
-        try:
-            await channel.unary_unary(f"{SERVICE}ModelInfer")(b"x")
-        except grpc.aio.AioRpcError as error:
-            code = error.code().name
-        asked = [sorted(host.asked) for host in edge.hosts]
-        first.word = "ready"
-        await until(edge.sent_to(first))
-        after = {await edge.ask() for _ in range(20)}
-        return {"before": sorted(set(before)), "grpc": code, "asked": asked, "after": sorted(after)}
-
-
-async def drained() -> dict[str, Any]:
-    """One host drains, under unary requests on one connection and beside a stream on each host."""
-    async with bench() as edge, edge.channel() as channel:
-        first = edge.hosts[0]
-        streams = [channel.stream_stream(f"{SERVICE}ModelStreamInfer")() for _ in range(4)]
-        for stream in streams:
-            await stream.write(b"x")
-        at = [(await stream.read()).decode() for stream in streams]
-        answers = Counter([(await unary(channel)).decode() for _ in range(40)])
-        first.word = "drain"
-        await until(lambda: edge.states()["chat_http/h1.main"] == edge.states()["chat_grpc/h1.main"] == "DRAIN")
-        before = first.requests
-        later = Counter([(await unary(channel)).decode() for _ in range(40)])
-        later.update([await edge.ask() for _ in range(40)])
-        for stream in streams:
-            await stream.write(b"y")
-        still = [(await stream.read()).decode() for stream in streams]
-        busy = balancer.sessions("chat_grpc/h1.main")
-        for stream in streams:
-            await stream.done_writing()
-            await stream.read()
-        await until(lambda: balancer.sessions("chat_grpc/h1.main") == 0)
-        await until(lambda: first.open == 0)
-        return {
-            "hosts before": sorted(answers),
-            "answers after": dict(later),
-            "new at the drained": first.requests - before,
-            "streams stay": at == still,
-            "streams at the drained": at.count("h1"),
-            "counted": busy,
-        }
-
-
-async def held() -> dict[str, Any]:
-    """The only host is away for one to two seconds, under HTTP and gRPC requests."""
-    async with bench(1, hold_seconds=PATIENCE_SECONDS) as edge, edge.channel() as channel:
-        (host,) = edge.hosts
-        answers: list[asyncio.Task[Any]] = []
-        is_over = asyncio.Event()
-
-        async def load() -> None:
-            while not is_over.is_set():
-                answers.append(asyncio.create_task(edge.ask()))
-                answers.append(asyncio.create_task(_awaited(unary(channel))))
-                await asyncio.sleep(0.02)
-
-        loading = asyncio.create_task(load())
-        host.word = "drain"
-        await until(lambda: set(edge.states().values()) == {"DRAIN"})
-        await until(lambda: balancer.sessions("chat_http/h1.main") + balancer.sessions("chat_grpc/h1.main") == 0)
-        await host.stop()
-        waiting = len(answers)
-        await until(lambda: len(answers) - waiting >= 150)
-        away = len(answers) - waiting
-        await host.start()
-        host.word = "ready"
-        await until(edge.sent_to(host))
-        is_over.set()
-        await loading
-        got = Counter(str(answer) for answer in await asyncio.gather(*answers, return_exceptions=True))
-        return {"sent": len(answers), "while away": away, "answers": dict(got)}
-
-
-async def _awaited(call: Any) -> str:
-    return (await call).decode()
-
-
-async def encrypted() -> dict[str, Any]:
-    """A certificate: HTTP/1 over TLS, and gRPC over TLS."""
-    with tempfile.TemporaryDirectory() as folder:
-        file = write_certificate(Path(folder))
-        file.with_suffix(".key").rename(f"{file}.key")
-        async with bench(1, certificate=str(file)) as edge:
-            trusting = ssl.create_default_context(cafile=str(file))
-            trusting.set_alpn_protocols(["h2", "http/1.1"])
-            credentials = grpc.ssl_channel_credentials(file.read_bytes())
-            async with edge.channel(credentials) as channel:
-                return {"http": await edge.ask(tls=trusting), "grpc": (await unary(channel)).decode()}
-
-
-async def moving() -> dict[str, Any]:
-    """A host joins and another leaves while requests go on, by the file and without a reload."""
-    async with bench(2) as edge, edge.channel() as channel:
-        answers: list[asyncio.Task[Any]] = []
-        is_over = asyncio.Event()
-
-        async def load() -> None:
-            while not is_over.is_set():
-                answers.append(asyncio.create_task(edge.ask()))
-                answers.append(asyncio.create_task(_awaited(unary(channel))))
-                await asyncio.sleep(0.01)
-
-        loading = asyncio.create_task(load())
-        first, second = edge.hosts
-        third = await Host("h3").start()
-        third.word = ""
-        edge.hosts = [first, second, third]
-        edge.write()
-        joined = await asyncio.to_thread(lambda: [*balancer.differs(), *balancer.follow(), *balancer.differs()])
-        await until(lambda: third.asked["agent"] >= 6)
-        early = third.requests + third.asked["check"]
-        third.word = "ready"
-        await until(edge.sent_to(first, second, third))
-        edge.hosts = [second, third]
-        edge.write()
-        left = await asyncio.to_thread(lambda: [*balancer.follow(), *balancer.differs()])
-        await until(edge.sent_to(second, third))
-        third.word = "drain"
-        await until(edge.sent_to(second))
-        is_over.set()
-        await loading
-        got = Counter(str(answer) for answer in await asyncio.gather(*answers, return_exceptions=True))
-        return {"joined": joined, "left": left, "answered by": sorted(got), "before it spoke": early}
-
-
-async def reloaded() -> dict[str, Any]:
-    """A reload while one host is drained and silent, another ready: both stay what they were."""
-    async with bench() as edge:
-        first, second = edge.hosts
-        first.word = "drain"
-        await until(edge.sent_to(second))
-        before = first.requests
-        edge.hold_seconds = 5
-        edge.write()
-        first.word = ""  # it says nothing to the process that comes
-        done = await asyncio.to_thread(lambda: [*balancer.follow(), *balancer.differs()])
-        answers = Counter([await edge.ask() for _ in range(50)])
-        return {"done": done, "answers": dict(answers), "sent to the drained": first.requests - before}
-
-
-async def spared() -> dict[str, Any]:
-    """Clients on connections that they keep, across three reloads."""
-    async with bench() as edge, edge.channel() as channel:
-        got: Counter[str] = Counter()
-        is_over = asyncio.Event()
-
-        async def client() -> None:
-            kept = None
-            while not is_over.is_set():
-                kept = kept or await asyncio.open_connection("127.0.0.1", edge.http_port)
-                answer, is_last = await exchange(*kept, "/v2/models/llm/infer")
-                got[answer] += 1
-                if is_last:
-                    kept[1].close()
-                    kept = None
-                got[(await unary(channel)).decode()] += 1
-
-        clients = [asyncio.create_task(client()) for _ in range(5)]
-        for hold_seconds in (1, 2, 3):
-            edge.hold_seconds = hold_seconds
-            edge.write()
-            before = got.total()
-            await asyncio.to_thread(lambda: list(balancer.follow()))
-            await until(lambda before=before: got.total() >= before + 100)  # type: ignore[misc]
-        is_over.set()
-        await asyncio.gather(*clients)
-        return {"answers": sorted(got)}
-
-
-async def abandoned() -> dict[str, Any]:
-    """Clients that leave: while an answer is awaited, and while their request is held."""
-    async with bench(1, hold_seconds=PATIENCE_SECONDS) as edge:
-        (host,) = edge.hosts
-        waiting = asyncio.create_task(edge.ask("/never"))
-        await until(lambda: host.asked["http"] == 1)
-        waiting.cancel()
-        await until(lambda: host.left == 1)
-        host.word = "drain"
-        await until(lambda: set(edge.states().values()) == {"DRAIN"})
-        leaving = asyncio.create_task(edge.ask())
-        staying = asyncio.create_task(edge.ask())
-        await until(lambda: int(_info("CurrConns")) >= 2)
-        leaving.cancel()
-        host.word = "ready"
-        answer = await staying
-        return {"answer": answer, "noticed": host.left > 0}
-
-
-def _info(name: str) -> str:
-    lines = (line.split(": ", 1) for line in balancer.asked("show info").splitlines() if ": " in line)
-    return dict(lines)[name]
-
-
-STORIES = {story.__name__: story for story in (silent, drained, held, encrypted, moving, reloaded, spared, abandoned)}
-
-if __name__ == "__main__":
-    os.environ.pop("NOTIFY_SOCKET", None)
-    print(json.dumps(asyncio.run(STORIES[sys.argv[1]]())))

@@ -89,7 +89,7 @@ class Host:
         return gone
 
 
-class Handlers(grpc.GenericRpcHandler):  # type: ignore[misc]
+class Handlers(grpc.GenericRpcHandler):
     """ModelInfer and ModelStreamInfer of any bytes: the answer is the host's name."""
 
     def __init__(self, host: Host) -> None:

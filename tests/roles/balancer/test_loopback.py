@@ -19,8 +19,8 @@ pytestmark = pytest.mark.skipif(
 
 
 def story(name: str) -> dict[str, Any]:
-    """What a story of tests.roles.balancer.bench told."""
-    argv = [sys.executable, "-m", "tests.roles.balancer.bench", name]
+    """What a story of tests.roles.balancer.stories told."""
+    argv = [sys.executable, "-m", "tests.roles.balancer.stories", name]
     environment = {**os.environ, "PYTHONPATH": str(HERE)}
     done = subprocess.run(argv, cwd=HERE, env=environment, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]

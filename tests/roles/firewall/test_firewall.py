@@ -11,10 +11,12 @@ from unittest import mock
 import pytest
 
 from deploy.slice import Slice
+from deploy.slice_traffic import TrafficServerSlice, TrafficSlice
 from deploy.spec import Firewall, Opening
 from roles import firewall, undo
 from roles.firewall import paths
 from roles.firewall.rules import rules
+from tests.roles.balancer.slices import a_balancer
 from tests.roles.fake import Ran, run
 from tests.roles.slices import SERVER, a_slice
 
@@ -158,3 +160,24 @@ def test_the_confirmation_comes_over_a_connection_of_its_own() -> None:
     ran = play(declared(), *TOOL, *SSH, *placed())
     assert "confirm firewall over a new connection" in ran.commands
     assert not [heard.command for heard in ran.shell["host"] if "host undo confirm" in heard.command]
+
+
+def test_whoever_may_send_requests_may_ask_whether_to() -> None:
+    traffic = TrafficSlice(
+        address="10.0.0.11",
+        ready_port=8003,
+        agent_port=8004,
+        drain_seconds=60,
+        heard_seconds=5,
+        balancers=(),
+        servers=(TrafficServerSlice(name="main", models=(), seen_as=()),),
+    )
+    text = rules(replace(declared(), traffic=traffic), (22,))
+    assert "ip daddr 10.0.0.11 tcp dport { 8003, 8004 } jump servers" in text
+
+
+def test_a_balancers_ports_are_for_clients_and_its_exporter_for_hosts() -> None:
+    mine = a_balancer(firewall=Firewall(allow=("10.1.0.0/16",), metrics=("10.0.0.11/32",), rest="closed"))
+    text = rules(mine, (22,))
+    assert "tcp dport { 8080, 8081 } jump servers" in text
+    assert "tcp dport 8405 jump metrics" in text

@@ -1,0 +1,12 @@
+"""What every host of ours has before anything is changed on it."""
+
+from __future__ import annotations
+
+from roles import programs, removal, undo
+
+
+def lay() -> None:
+    """The host as it was is written down; our programs are there, and what takes back a change that shuts us out."""
+    removal.remember()  # so that remove.py leaves it
+    programs.installed()  # before anything names them
+    undo.installed()  # before the first such change

@@ -1,0 +1,99 @@
+"""Is a balancer's host the one the plan believes in? Asked before the first change, all findings at once.
+
+HAProxy that somebody else has configured, or anybody on our ports, is found here: later it would be found half way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from ipaddress import ip_address
+
+from pyinfra.api import FactBase
+
+from deploy.errors import Refusal
+from deploy.slice_traffic import BalancerSlice
+from roles.preflight.defaults import Defaults
+from roles.preflight.judge import clock, refusal
+from roles.preflight.network import address_of
+from roles.seen import Seen, ask_units, ask_value, script
+
+OURS = "enginehouse-balancer.service"
+THEIRS = "haproxy.service"
+LISTENING = 'while read -r n a r s x; do [ "$s" = 0A ] && echo "$a"; done'
+
+
+class BalancerMachine(FactBase[Seen]):
+    """System, clock, addresses, who listens where, and whether HAProxy runs with a configuration of its own."""
+
+    default = Seen
+    shell_executable = "bash"
+
+    def command(self) -> str:
+        """The script with all questions."""
+        return script(
+            ask_value("os", '. /etc/os-release && echo "$ID-$VERSION_ID"'),
+            ask_value("systemd", "[ -d /run/systemd/system ] && echo yes"),
+            ask_value("clock", "date +%s"),
+            ask_value("addresses", "hostname -I | xargs -n 1"),
+            ask_value("listening", f"cat /proc/net/tcp /proc/net/tcp6 | {LISTENING}"),
+            ask_value("listeners", "ss -Hltnp"),
+            # The package's own example listens nowhere; dpkg knows the sum of the file as it came.
+            ask_value("changed", "dpkg --verify haproxy | grep -o '/etc/haproxy/haproxy.cfg'"),
+            ask_units(OURS, THEIRS),
+        )
+
+    def process(self, output: list[str]) -> Seen:
+        """Parsed, not judged."""
+        return Seen.parse(output)
+
+
+def findings(seen: Seen, mine: BalancerSlice, chosen: Defaults, control_seconds: float) -> list[Refusal]:
+    """Every finding. `control_seconds` is the control machine's clock at the moment of asking."""
+    return [
+        *_system(seen, mine),
+        *clock(seen, mine, chosen, control_seconds),
+        *_address(seen, mine),
+        *_foreign(seen, mine),
+        *_ports(seen, mine),
+    ]
+
+
+def _system(seen: Seen, mine: BalancerSlice) -> Iterator[Refusal]:
+    if seen.value("os") != mine.os:
+        attempt = f'Balancer(os="{seen.value("os")}", …), or another machine'
+        yield refusal(mine, "the system is not the declared one", seen.value("os"), mine.os, attempt, "os")
+    if not seen.value("systemd"):
+        yield refusal(mine, "systemd does not run", "another init", "systemd", "use a VM", "systemd")
+
+
+def _address(seen: Seen, mine: BalancerSlice) -> Iterator[Refusal]:
+    own = seen.value("addresses").splitlines()
+    if ip_address(mine.address) not in [ip_address(address) for address in own]:
+        attempt = "correct `address` of its Balancer: hosts let in that one alone, and ask it at a stop"
+        yield refusal(mine, f"it has no address {mine.address}", ", ".join(own), mine.address, attempt, "address")
+
+
+def _foreign(seen: Seen, mine: BalancerSlice) -> Iterator[Refusal]:
+    theirs = seen.unit(THEIRS)
+    if seen.value("changed") and (theirs.runs or theirs.starts_at_boot):
+        yield refusal(
+            mine,
+            "HAProxy runs here with somebody else's configuration",
+            f"{THEIRS} and a changed {seen.value('changed')}",
+            f"no HAProxy but ours, which has a unit and a configuration of its own ({OURS})",
+            f"systemctl disable --now {THEIRS} on the host, once nobody needs it; or another machine",
+            "foreign-haproxy",
+        )
+
+
+def _ports(seen: Seen, mine: BalancerSlice) -> Iterator[Refusal]:
+    if seen.unit(OURS).runs:
+        return
+    wanted = {mine.metrics_port: "metrics_port"}
+    wanted |= {port: f"route {route.pool}" for route in mine.routes for port in (route.http_port, route.grpc_port)}
+    taken = {address_of(line)[1] for line in seen.value("listening").splitlines()}
+    for port in sorted(taken & wanted.keys()):
+        owner = next((line for line in seen.value("listeners").splitlines() if f":{port} " in line), "")
+        program = owner.split('(("')[1].split('"')[0] if '(("' in owner else "a program of this host"
+        attempt = f"stop that program (ss -ltnp | grep :{port}), or another port"
+        yield refusal(mine, f"port {port} is taken", f"{program} listens there", wanted[port], attempt, "port-taken")

@@ -1,0 +1,41 @@
+"""Balancers for role tests: one pool of two hosts, with only what a test wants different."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from deploy.slice_traffic import BalancerSlice, MemberSlice, RouteSlice
+
+
+def member(number: int, **changes: Any) -> MemberSlice:
+    """A server of host h`number` with two models."""
+    whole = MemberSlice(
+        name=f"h{number}.main",
+        server="main",
+        address=f"10.0.0.{10 + number}",
+        http_port=8000,
+        grpc_port=8001,
+        agent_address=f"10.0.0.{10 + number}",
+        agent_port=8004,
+        models=("llama", "bge"),
+    )
+    return replace(whole, **changes)
+
+
+CHAT = RouteSlice(pool="chat", http_port=8080, grpc_port=8081, hold_seconds=0, members=(member(1), member(2)))
+
+
+def a_balancer(*routes: RouteSlice, **changes: Any) -> BalancerSlice:
+    """A balancer with Debian 12 and these routes, or one to pool chat."""
+    whole = BalancerSlice(
+        host="@fake/host",
+        os="debian-12",
+        haproxy="2.6",
+        address="10.0.0.5",
+        metrics_port=8405,
+        certificate="",
+        certificate_key=None,
+        routes=routes or (CHAT,),
+    )
+    return replace(whole, **changes)

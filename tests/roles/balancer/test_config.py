@@ -1,0 +1,73 @@
+"""HAProxy's configuration as it is written, one file for each branch that an OS ships; a diff here is the review."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from roles.balancer.config import config, everything, hold, until_all_have_them
+from roles.balancer.paths import Places
+from tests.roles.balancer.bench import version
+from tests.roles.balancer.slices import CHAT, a_balancer, member
+from tests.unit.certificates import write_certificate
+from tests.unit.golden import same_as_golden
+
+SEARCH = replace(CHAT, pool="search", http_port=8090, grpc_port=8091, hold_seconds=300, members=(member(3),))
+TLS = "/etc/enginehouse/balancer/tls-0123456789abcdef.pem"
+BRANCHES = pytest.mark.parametrize("branch", ["2.6", "2.8", "3.0"])
+
+
+@BRANCHES
+def test_it_is_this_file(branch: str) -> None:
+    mine = a_balancer(CHAT, SEARCH, haproxy=branch)
+    same_as_golden(f"haproxy/{branch}.cfg", config(mine, everything(mine), TLS))
+
+
+def test_plain_text_and_ipv6_are_this_file() -> None:
+    mine = a_balancer(
+        replace(CHAT, members=(member(1, address="fd00::11", agent_address="fd00::11"),)), address="fd00::5"
+    )
+    same_as_golden("haproxy/plain-v6.cfg", config(mine, everything(mine)))
+
+
+@pytest.mark.skipif(
+    not shutil.which("haproxy"), reason="no haproxy: python -m rehearsal requirements --install --tests"
+)
+def test_the_haproxy_of_this_machine_takes_it_without_a_warning(tmp_path: Path) -> None:
+    (tmp_path / "hold.lua").write_text(hold())
+    (tmp_path / "state").write_text("1\n")
+    pem = write_certificate(tmp_path)
+    pem.with_suffix(".key").rename(f"{pem}.key")
+    mine = a_balancer(CHAT, SEARCH, haproxy=version())
+    places = Places(settings=str(tmp_path), run=str(tmp_path), user="")
+    (tmp_path / "haproxy.cfg").write_text(config(mine, everything(mine), str(pem), places))
+    argv = ["haproxy", "-c", "-dW", "-f", str(tmp_path / "haproxy.cfg")]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert (done.returncode, [line for line in done.stderr.splitlines() if "NOTICE" not in line]) == (0, [])
+
+
+def test_whoever_joins_or_leaves_changes_nothing_that_a_reload_is_for() -> None:
+    one, two = a_balancer(replace(CHAT, members=(member(1),))), a_balancer()
+    assert described(config(one, everything(one))) == described(config(two, everything(two)))
+
+
+def test_another_port_is_what_a_reload_is_for() -> None:
+    other = a_balancer(replace(CHAT, http_port=8088))
+    assert described(config(other, everything(other))) != described(config(a_balancer(), everything(a_balancer())))
+
+
+def test_a_model_that_comes_and_one_that_goes_are_not_asked_for_while_hosts_are_brought_over() -> None:
+    assert until_all_have_them(a_balancer(), {"chat": ("gpt", "bge")}) == {"chat": ("bge",)}
+
+
+def test_a_new_pool_is_asked_for_all_it_has() -> None:
+    assert until_all_have_them(a_balancer(), {"search": ("bge",)}) == {"chat": ("llama", "bge")}
+
+
+def described(text: str) -> str:
+    """What a process that was loaded with it says of itself."""
+    return next(line for line in text.splitlines() if line.startswith("    description "))
