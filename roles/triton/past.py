@@ -32,7 +32,7 @@ class Change:
     when: str = ""
     plan: str = ""
     back: str = ""
-    """The run that this one took back."""
+    """The run that was taken back: an earlier one, or this one by its own gate."""
 
     @classmethod
     def of(cls, line: str) -> Iterator[Change]:
@@ -99,8 +99,9 @@ def way_back(asked: str, pasts: Mapping[str, Past], planned: Mapping[str, Collec
     `pasts` and `planned` (its servers) by host.
     """
     runs = lines_of(pasts)
-    last = max((change.run for past in pasts.values() for change in past.changes if not change.back), default="")
-    run = asked or last
+    # A run that took back another is none to take back unasked, nor is one whose own gate took all of it back.
+    own = {change.run for past in pasts.values() for change in past.changes if change.back in ("", change.run)}
+    run = asked or max((run for run in own if any(past.of(run) for past in pasts.values())), default="")
     if run not in runs:
         return [unknown(asked, runs)]
     changes: dict[str, tuple[Change, ...]] = {}
@@ -111,7 +112,7 @@ def way_back(asked: str, pasts: Mapping[str, Past], planned: Mapping[str, Collec
         reasons = ((change, hindrance(change, past, planned[name])) for change in left)
         refused += [barred(name, change.server, run, why) for change, why in reasons if why]
         changes |= {name: left} if left else {}
-        done += [name] if of_run and not left else []
+        done += [name] if not left and any(change.run == run for change in past.changes) else []
     return refused or Back(run, changes, tuple(done), tuple(runs.values()))
 
 

@@ -145,6 +145,27 @@ def test_taking_back_a_taking_back_goes_forward_again(machines: Machines) -> Non
     assert (typed(machines, took_back).failed_hosts, set(machines.current.values())) == ((), {"b"})
 
 
+def test_a_run_that_its_own_gate_took_back_is_passed_over(machines: Machines) -> None:
+    machines.deployed(FIRST, "a")
+    machines.deployed(SECOND, "b")
+    machines.deployed(THIRD, "c", ("one", "two"))
+    for name in ("one", "two"):
+        machines.serves(name, "b", run=THIRD, plan="77aa", who="ada@desk", wave=1, back=THIRD)
+    named = typed(machines, THIRD)
+    assert (machines.changed, f"run {THIRD} is taken back on @fake/one, @fake/two already" in str(named.told)) == (
+        [],
+        True,
+    )
+    assert (typed(machines).failed_hosts, set(machines.current.values())) == ((), {"a"})
+
+
+def test_of_a_run_that_its_own_gate_took_back_in_part_the_rest_goes_back(machines: Machines) -> None:
+    machines.deployed(FIRST, "a")
+    machines.deployed(SECOND, "b", ("one", "two"))
+    machines.serves("two", "a", run=SECOND, plan="77aa", who="ada@desk", wave=2, back=SECOND)
+    assert (typed(machines).failed_hosts, machines.changed) == ((), ["one"])
+
+
 def test_a_run_after_which_another_came_is_refused_for_all_hosts_at_once(machines: Machines) -> None:
     machines.deployed(FIRST, "a")
     machines.deployed(SECOND, "b")

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from host import disk
+from roles.triton.past import Changes
 from tests.roles.triton.swapping import FakeHost, server
 
 
@@ -211,3 +213,14 @@ def test_the_verdict_compares_how_fast_each_model_answers_with_the_release_befor
     (machine.root / "servers/main/proof.json").write_text(json.dumps(machine.proof("one")))
     machine.ask("two")
     assert (machine.verdict["answers"], machine.verdict["answers_before"]) == ({"rank": 0.5}, {"rank": 0.2})
+
+
+def test_what_a_rollback_reads_is_what_a_swap_writes(machine: FakeHost) -> None:
+    """The question is the real one, put to the real file."""
+    for number, release in enumerate(("one", "two", "bad", "two"), start=1):
+        machine.ask(release, run=f"run-{number}", wave=1)
+    fact = Changes()
+    asked = fact.command().replace("/var/lib/enginehouse", str(machine.root))
+    lines = subprocess.run(["sh", "-c", asked], capture_output=True, text=True, check=True).stdout.splitlines()
+    told = [(change.run, change.server, change.before, change.release) for change in fact.process(lines)]
+    assert told == [("run-1", "main", "", "one"), ("run-2", "main", "one", "two")]
