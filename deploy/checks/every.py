@@ -24,6 +24,7 @@ from deploy.checks.secrets import secret_problems
 from deploy.checks.servers import server_problems
 from deploy.checks.sources import source_problems
 from deploy.checks.tenants import tenant_problems
+from deploy.checks.traffic import traffic_problems
 from deploy.checks.weights import weights_problems
 from deploy.errors import Refusal
 from deploy.fleet import Fleet
@@ -55,6 +56,7 @@ def host_problems(host: Host, fleet: Fleet, surroundings: Surroundings) -> Itera
     yield from secret_problems(host)
     yield from source_problems(host)
     yield from server_problems(host)
+    yield from traffic_problems(host)
     yield from firewall_problems(host, fleet.balancers)
     yield from tenant_problems(host)
     yield from model_problems(host, surroundings)

@@ -166,6 +166,8 @@ def _same_names(host: Host) -> Iterator[Refusal]:
 
 def _same_ports(host: Host) -> Iterator[Refusal]:
     owners: dict[int, list[str]] = {}
+    for field in ("ready_port", "agent_port") if host.servers else ():
+        owners.setdefault(getattr(host.traffic, field), []).append(f"traffic.{field}")
     for server in host.servers:
         for field in PORTS:
             owners.setdefault(getattr(server, field), []).append(server_at(server.name, field))

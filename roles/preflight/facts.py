@@ -127,7 +127,7 @@ def _ask_driver() -> list[str]:
 
 
 def _ask_service(mine: Slice) -> list[str]:
-    units = " ".join(f"triton@{server.name}.service" for server in mine.servers)
+    units = " ".join([*(f"triton@{server.name}.service" for server in mine.servers), "enginehouse-traffic.service"])
     active = f"systemctl list-units --plain --no-legend --state=active,activating {units}"
     ours = "docker ps --quiet --filter label=enginehouse.server"
     ports = "{{range .HostConfig.PortBindings}}{{range .}}{{.HostPort}} {{end}}{{end}}"

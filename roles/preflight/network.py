@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from ipaddress import IPv4Address, IPv6Address, ip_address
 
 from deploy.errors import PREFLIGHT, Refusal
-from deploy.slice import ServerSlice, Slice
+from deploy.slice import Slice
 from roles.seen import Seen
 
 
@@ -23,16 +23,21 @@ def ports(seen: Seen, mine: Slice) -> Iterator[Refusal]:
             continue
         for name in ("http_port", "grpc_port", "metrics_port"):
             port = getattr(server, name)
-            if port not in ours and any(taken == port and _overlap(address, server) for address, taken in listening):
-                yield _taken(port, name, server, seen, mine)
+            if port not in ours and any(taken == port and _overlap(at, server.address) for at, taken in listening):
+                yield _taken(port, name, f"triton@{server.name}", f"server {server.name}", seen, mine)
+    if mine.traffic and mine.traffic.servers and "enginehouse-traffic.service" not in serving:
+        for name in ("ready_port", "agent_port"):
+            port = getattr(mine.traffic, name)
+            if any(taken == port and _overlap(at, mine.traffic.address) for at, taken in listening):
+                yield _taken(port, name, "enginehouse-traffic", "the traffic service", seen, mine)
 
 
-def _taken(port: int, name: str, server: ServerSlice, seen: Seen, mine: Slice) -> Refusal:
-    owner = next((line for line in seen.value("listeners").splitlines() if f":{port} " in line), "")
-    program = owner.split('(("')[1].split('"')[0] if '(("' in owner else "a program of this host"
+def _taken(port: int, name: str, unit: str, owner: str, seen: Seen, mine: Slice) -> Refusal:
+    listener = next((line for line in seen.value("listeners").splitlines() if f":{port} " in line), "")
+    program = listener.split('(("')[1].split('"')[0] if '(("' in listener else "a program of this host"
     return Refusal(
-        f"{mine.host}: port {port} is taken, and not by triton@{server.name}",
-        facts={"found": f"{program} listens there", "wanted": f"{name} of server {server.name}"},
+        f"{mine.host}: port {port} is taken, and not by {unit}",
+        facts={"found": f"{program} listens there", "wanted": f"{name} of {owner}"},
         attempt=f"stop that program (ss -ltnp | grep :{port}), or another {name}",
         state=PREFLIGHT,
         kind="port-taken",
@@ -46,13 +51,13 @@ def address_of(text: str) -> tuple[IPv4Address | IPv6Address, int]:
     return ip_address(data), int(port, 16)
 
 
-def _overlap(address: IPv4Address | IPv6Address, server: ServerSlice) -> bool:
-    """True if a listener at `address` keeps the server from listening; a listener on every address always does.
+def _overlap(address: IPv4Address | IPv6Address, own: str) -> bool:
+    """True if a listener at `address` keeps one at `own` from listening; a listener on every address always does.
 
     Addresses are compared, never their text: Python 3.13 writes `::ffff:127.0.0.1` where 3.11 and 3.12 write
     `::ffff:7f00:1`, and an inventory may write either.
     """
-    taken, wanted = _unmapped(address), _unmapped(ip_address(server.address))
+    taken, wanted = _unmapped(address), _unmapped(ip_address(own))
     return taken.is_unspecified or wanted.is_unspecified or taken == wanted
 
 

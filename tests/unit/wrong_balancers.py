@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import date
 from typing import Any
 
-from deploy.spec import Balancer, Firewall, Rollout, Route, Secret
+from deploy.spec import Balancer, Firewall, Rollout, Route, Secret, Traffic
 from deploy.surroundings import CertificateFile
 from tests.unit.given import AROUND, EMBEDDER, MACHINE, MAIN, RERANKER, Source
 from tests.unit.wrong import Wrong
@@ -116,6 +116,20 @@ BALANCERS = {
 
 BOTH = Rollout(max_unavailable=2, canary_hosts=2)
 POOLS = {
+    "a drain ends": wrong_pool("out-of-range", "traffic.drain_seconds", traffic=Traffic(drain_seconds=86_400)),
+    "a balancer that is gone is waited for": wrong_pool(
+        "out-of-range", "traffic.heard_seconds", traffic=Traffic(heard_seconds=0)
+    ),
+    "an agent's port needs no privilege": wrong_pool(
+        "out-of-range", "traffic.agent_port", traffic=Traffic(agent_port=80)
+    ),
+    "an agent has an address": wrong_pool("bad-address", "traffic.address", traffic=Traffic(address="h1.example")),
+    "an agent has a port of its own": wrong_pool(
+        "port-twice", "traffic.agent_port", traffic=Traffic(ready_port=8005, agent_port=8005)
+    ),
+    "a server has a port of its own beside the agent": wrong_pool(
+        "port-twice", 'servers["main"].metrics_port', traffic=Traffic(agent_port=8002)
+    ),
     "a pool of one holds its requests": Wrong(pool(), "nobody-left", 'balancer.routes["chat"].hold_seconds', (edge(),)),
     "a whole pool does not go out": Wrong(
         pool(rollout=BOTH),
