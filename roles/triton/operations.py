@@ -21,13 +21,14 @@ Decide = Callable[[TritonState], Iterator[PyinfraCommand]]
 
 
 def texts(releases: Sequence[ServerRelease]) -> list[Text]:
-    """What prepares a start, both unit templates, and each server's own times as a drop-in."""
+    """What prepares a start, both unit templates, what Docker does for them, each server's own times as a drop-in."""
     return [
         shipped("files/shell/prepare.sh", places.program("prepare.sh"), "0755"),
         *(
             shipped(f"files/units/{unit}", f"{UNITS}/{unit}")
             for unit in ("triton@.service", "enginehouse-swap@.service")
         ),
+        shipped("files/units/docker-forgives.conf", f"{UNITS}/docker.service.d/52-enginehouse.conf"),
         *(release.unit_settings for release in releases),
     ]
 

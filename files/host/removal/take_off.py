@@ -43,6 +43,7 @@ FILES = (
     *(f"{SYSTEMD}/{unit}" for unit in UNITS),
     *(f"{SYSTEMD}/*.wants/{unit}" for unit in UNITS),
     f"{SYSTEMD}/nvidia-persistenced.service.d/52-enginehouse.conf",
+    f"{SYSTEMD}/docker.service.d/52-enginehouse.conf",
     f"{PREFIX}/etc/systemd/journald.conf.d/52-enginehouse.conf",
     f"{PREFIX}/etc/apt/apt.conf.d/52enginehouse-*",
     f"{PREFIX}/etc/apt/sources.list.d/enginehouse-*",
@@ -56,6 +57,7 @@ FILES = (
 )
 EMPTIED = (
     "nvidia-persistenced.service.d",
+    "docker.service.d",
     "docker.service.wants",
     "../journald.conf.d",
     "../../needrestart/conf.d",

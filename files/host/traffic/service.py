@@ -36,6 +36,8 @@ class Service:
     holds: dict[str, Hold | None] = field(default_factory=dict)
     is_deaf: bool = False
     """systemd has not answered the last time it was asked."""
+    said: str = ""
+    """The unit's status line."""
 
     def state(self, server: str) -> State:
         """What is said of a server now."""
@@ -87,6 +89,14 @@ class Service:
             is_settled = all(name in self.units and self.units[name].active for name in self.models)
             await asyncio.sleep(ACTIVE_SECONDS if is_settled else OTHER_SECONDS)
             await self.look()
+            self.say_states()
+
+    def say_states(self, is_ready: bool = False) -> None:
+        """The unit's status line says how the servers stand; `is_ready`: and that the service answers."""
+        line = ", ".join(f"{name}: {self.state(name).word}" for name in self.models)
+        if is_ready or line != self.said:
+            say(line, is_ready=is_ready)
+            self.said = line
 
     async def keep_reading(self) -> None:
         """For ever, the operator's drains. In a thread: the disk may hang, and nobody is to wait for it."""
@@ -149,7 +159,7 @@ async def serve(wanted: dict[str, Any]) -> int:
     sockets = [listening(wanted["address"], wanted[f"{kind}_port"]) for kind in ("agent", "ready")]
     for answer, listener in zip((service.answer_agent, service.answer_http), sockets, strict=True):
         await asyncio.start_server(answer, sock=listener, limit=LONGEST_QUESTION)
-    say(", ".join(f"{name}: {service.state(name).word}" for name in service.models), is_ready=True)
+    service.say_states(is_ready=True)
     await asyncio.gather(service.keep_looking(), service.keep_reading())
     return 1
 

@@ -13,6 +13,7 @@ from roles.steps import Reading, step
 from roles.texts import HERE
 from roles.traffic.facts import Service
 from roles.traffic.operations import settings, unit
+from roles.triton.operations import texts
 from tests.roles.fake import Ran, run
 from tests.roles.slices import a_slice
 
@@ -128,3 +129,8 @@ def test_servers_stop_with_docker_before_it_and_start_with_it_again() -> None:
     lines = (HERE / "files/units/triton@.service").read_text().splitlines()
     assert {"PartOf=docker.service", "WantedBy=multi-user.target docker.service"} <= set(lines)
     assert not any(line.startswith(("Requires=docker", "BindsTo=")) for line in lines)
+
+
+def test_a_docker_that_comes_back_lets_a_server_start_that_used_up_its_starts() -> None:
+    (text,) = [text for text in texts([]) if "docker.service.d" in text.path]
+    assert "ExecStartPost=-/bin/systemctl reset-failed triton@*.service\n" in text.content
