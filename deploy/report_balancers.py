@@ -30,5 +30,5 @@ def balancers_report(balancers: Iterable[BalancerSlice]) -> Iterator[RenderableT
 
 def _route(route: RouteSlice) -> tuple[str, ...]:
     waits = f"requests wait {route.hold_seconds} s" if route.hold_seconds else "503 at once"
-    members = ", ".join(f"{member.name} ({member.address})" for member in route.members)
-    return route.pool, str(route.http_port), str(route.grpc_port), waits, members
+    addresses = ", ".join(f"{member.address}:{member.http_port}" for member in route.members)
+    return route.pool, str(route.http_port), str(route.grpc_port), waits, f"{len(route.members)}: {addresses}"

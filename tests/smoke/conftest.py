@@ -23,6 +23,7 @@ from deploy.edge.reach import Endpoint, reach
 from deploy.errors import Refusal
 from deploy.plan import Plan
 from deploy.slice import ModelSlice, ServerSlice, Slice
+from deploy.slice_traffic import BalancerSlice
 from deploy.ssh_config import ssh_config as ssh_config_text
 from deploy.ssh_config import ssh_words
 
@@ -39,6 +40,12 @@ def pytest_configure(config: pytest.Config) -> None:
         )
     except Refusal as refused:
         pytest.exit(str(refused), returncode=pytest.ExitCode.USAGE_ERROR)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """An inventory without balancers has no tests of them, rather than tests that are skipped."""
+    is_spare = collection_path.name == "test_balancer.py" and not config.smoke_plan.balancers
+    return True if is_spare else None
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -62,6 +69,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             for server in mine.servers
         ]
         metafunc.parametrize("case", cases, scope="session")
+    elif "edge" in metafunc.fixturenames:
+        metafunc.parametrize("edge", [pytest.param(one, id=one.host) for one in plan.balancers], scope="session")
     elif "case" in metafunc.fixturenames:
         cases = [pytest.param((mine, None, None), id=mine.host) for mine in slices]
         metafunc.parametrize("case", cases, scope="session")
@@ -124,6 +133,12 @@ def model(case: tuple[Slice, ServerSlice | None, ModelSlice | None]) -> ModelSli
 def machine(mine: Slice, ssh_config: Path) -> Host:
     """The host through OpenSSH, with sudo."""
     return testinfra.get_host(f"ssh://{mine.host}", ssh_config=str(ssh_config), sudo=True)
+
+
+@pytest.fixture(scope="session")
+def balancing(edge: BalancerSlice, ssh_config: Path) -> Host:
+    """A balancer through OpenSSH, with sudo; `edge` is its slice of the plan."""
+    return testinfra.get_host(f"ssh://{edge.host}", ssh_config=str(ssh_config), sudo=True)
 
 
 @pytest.fixture(scope="session")

@@ -31,9 +31,10 @@ def shipped(name: str) -> Plan:
 
 
 def test_the_promised_ones_are_here() -> None:
-    """Eight, beside the first and the one that cuts its GPU."""
+    """Nine, beside the first and the one that cuts its GPU."""
     assert NAMES == [
         "awq_l40s",
+        "fleet",
         "h100_engine",
         "h100x4_llama70b_128k",
         "h100x4_llama70b_chat",
@@ -60,6 +61,7 @@ def test_it_prints_this(name: str) -> None:
     ("name", "paths"),
     [
         ("awq_l40s", ["engine int4_awq"]),
+        ("fleet", ["pytorch mxfp4"] * 6 + ["pytorch bfloat16"] * 2),
         ("h100_engine", ["engine fp8"]),
         ("h100x4_llama70b_128k", ["engine fp8", "engine fp8"]),
         ("h100x4_llama70b_chat", ["engine fp8"]),
