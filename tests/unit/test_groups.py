@@ -63,6 +63,21 @@ def test_two_groups_with_different_servers_for_one_host_are_refused(tmp_path: Pa
     )
 
 
+def test_a_host_in_two_pools_is_refused(tmp_path: Path) -> None:
+    """Its capacity would count in one of them, and balancers send it requests of both."""
+    chat = TWO_GROUPS.partition("batch = ")[0].replace('{"machine"', '{"pool": "chat", "machine"')
+    (tmp_path / "fleet.py").write_text(f'{chat}search = (["a"], {{"pool": "search"}})\n')
+    with pytest.raises(Refusal) as refusal:
+        load_plan(str(tmp_path / "fleet.py"))
+    assert str(refusal.value) == (
+        "a is in `chat` and in `search`, and they set different `pool`\n"
+        "  where   a: pool\n"
+        "  seen    one value in `chat`, another in `search`\n"
+        "  wanted  one value of `pool` for a\n"
+        '  try     take a out of one group, or say "pool" beside its name: ("a", {"pool": …})\n' + STATE
+    )
+
+
 def test_a_host_may_settle_what_its_groups_say(tmp_path: Path) -> None:
     """Its own data is above theirs."""
     text = TWO_GROUPS.replace('(["a"],', '([("a", {"servers": (Server(name="own", models=(_llm,)),)})],')

@@ -1,0 +1,72 @@
+"""deploy.py and rollback.py with a balancer beside a host that serves: each gets its own, and both pass the gates."""
+
+from __future__ import annotations
+
+import runpy
+from dataclasses import replace
+from typing import Any
+from unittest import mock
+
+import pytest
+
+from roles import undo
+from roles.steps import Refuse
+from roles.texts import HERE
+from tests.roles.balancer.slices import a_balancer
+from tests.roles.fake import Ran, run
+from tests.roles.plans import a_plan
+from tests.roles.slices import a_slice
+from tests.roles.triton import serving, test_role
+
+PLAN = replace(
+    a_plan(a_slice(host="@fake/host", servers=(test_role.MAIN,), driver={"manage": False})),
+    balancers=(a_balancer(host="@fake/edge"),),
+)
+
+
+def ran(verb: str, **how: Any) -> Ran:
+    """A verb on both hosts; what a check refuses, because nothing that ran left anything there, is passed over."""
+    answers = {"id -un": "user=root\nuid=0", "ssh-ports": "value\tssh-ports\t22", **serving.told()}
+    with (
+        mock.patch("deploy.edge.inventory.planned", lambda *_: PLAN),
+        mock.patch.object(Refuse, "_fail", lambda *_: True),
+        mock.patch.object(undo, "over_a_new_connection", lambda *_: (True, [])),
+        mock.patch("roles.preflight.findings", lambda *_: []),
+        mock.patch("time.sleep"),
+    ):
+        return run(lambda: runpy.run_path(str(HERE / verb)), answers=answers, hosts=("host", "edge"), **how)
+
+
+@pytest.fixture(scope="module")
+def deployed() -> Ran:
+    """deploy.py to its end."""
+    return ran("deploy.py")
+
+
+def test_a_balancer_gets_haproxy_and_nothing_that_serves(deployed: Ran) -> None:
+    names = {step.name.partition(" | ")[0] for step in deployed.on("edge").steps}
+    assert names == {"Preflight", "Lock", "Gate", "Removal", "Programs", "Undo", "Base", "Balancer", "Firewall"}
+
+
+def test_a_host_that_serves_gets_no_haproxy(deployed: Ran) -> None:
+    names = {step.name.partition(" | ")[0] for step in deployed.on("host").steps}
+    assert "Triton" in names
+    assert "Balancer" not in names
+
+
+def test_all_models_are_checked_only_behind_the_last_gate(deployed: Ran) -> None:
+    names = [step.name for step in deployed.on("edge").steps]
+    last_gate = max(number for number, name in enumerate(names) if name.startswith("Gate | "))
+    assert names.index("Balancer | Write the configuration") < names.index(
+        "Gate | Every host has image, weights and engines"
+    )
+    assert names.index("Balancer | Check every model") > last_gate
+
+
+def test_the_run_gets_to_its_end(deployed: Ran) -> None:
+    assert deployed.stopped == ""
+    assert "Cleanup | Remove what nothing will ask for" in deployed.on("host").operations
+
+
+def test_a_dry_run_and_a_build_know_balancers() -> None:
+    assert ran("deploy.py", dry=True).stopped == ran("build.py").stopped == ""
