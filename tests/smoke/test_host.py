@@ -52,6 +52,15 @@ def test_the_unit_is_active_enabled_and_has_never_restarted(machine: Host, serve
     assert (unit.is_running, unit.is_enabled, unit.systemd_properties["NRestarts"]) == (True, True, "0")
 
 
+def test_balancers_are_told_that_the_server_is_ready(machine: Host, mine: Slice, server: ServerSlice) -> None:
+    """As a balancer of others asks; ours asks the same program in HAProxy's words."""
+    traffic = mine.traffic
+    assert traffic
+    address = f"[{traffic.address}]" if ":" in traffic.address else traffic.address
+    told = json.loads(machine.check_output("curl -s http://%s:%s/ready/%s", address, traffic.ready_port, server.name))
+    assert (told["state"], told["models"]) == ("ready", [model.name for model in server.models])
+
+
 def test_the_running_container_is_the_planned_image(machine: Host, server: ServerSlice) -> None:
     """The running process must be the installed version: image by digest, not by what the tag says today."""
     container = machine.docker(f"triton-{server.name}").inspect()
