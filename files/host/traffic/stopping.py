@@ -73,13 +73,13 @@ class Wait:
                     heard = now
                 if heard and not sessions:
                     return f"{self.name} heard it after {heard - began:.1f} s, and was idle after {now - began:.1f} s"
-                say(f"draining: {self.name} has {sessions} requests here")
+                say(f"draining: requests in flight from {self.name}: {sessions}")
             except (OSError, HTTPException, ValueError, LookupError) as error:
                 problem = str(error)
                 if time.monotonic() - told >= self.heard_seconds:
                     return f"<4>{self.name} cannot be asked for {self.heard_seconds} s, so it is passed over: {problem}"
             time.sleep(SCRAPE_SECONDS)
-        what = f"still has {sessions} requests here" if heard else "has not heard that this server stops"
+        what = f"still has requests in flight here ({sessions})" if heard else "has not heard that this server stops"
         return f"<4>{self.name} {what} after {self.drain_seconds} s"
 
     def asked(self) -> tuple[set[str], int]:

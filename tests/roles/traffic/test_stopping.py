@@ -71,7 +71,7 @@ def test_a_stop_waits_until_each_balancer_has_heard_and_is_idle(
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        (("DRAIN", 2), "edge-1 still has 2 requests here after 0.3 s"),
+        (("DRAIN", 2), "edge-1 still has requests in flight here (2) after 0.3 s"),
         (("UP", 0), "edge-1 has not heard that this server stops after 0.3 s"),
     ],
 )
