@@ -137,7 +137,7 @@ STEPS: dict[str, Step] = {
     "smoke": Step(happenings.smoke, ("deploy",), 15),
     "memory": Step(measured("memory"), ("deploy",), 100),
     "filled": Step(measured("filled"), ("deploy",), 110),
-    "encoders": Step(measured("encoders"), ("deploy",), 230),
+    "encoders": Step(measured("encoders"), ("deploy",), 260),
     "changed-release": Step(happenings.change, ("deploy",), 80),
     "rollback": Step(happenings.rollback, ("changed-release",), 70),
     "forward": Step(happenings.forward, ("rollback",), 80),
