@@ -52,11 +52,11 @@ def of_encoders(found: Found) -> Iterator[str]:
         figure, unit = speed.FIGURES[row["is_latency"]], UNITS[row["is_latency"]]
         lost = row["container_loses_percent"]
         judged = "within" if lost <= speed.WITHIN_PERCENT else "NOT within"
-        sides = f"{row[f'container_{figure}']:,} {unit} in the container, {row[f'bare_{figure}']:,} without"
+        sides = f"{row[f'container_{figure}']:,.1f} {unit} in the container, {row[f'bare_{figure}']:,.1f} without"
         yield f"{row['case']}: {sides}; loses {lost} %, {judged} {speed.WITHIN_PERCENT} %"
     for row in found.get("beside_llm", ()):
         figure, unit = speed.FIGURES[row["is_latency"]], UNITS[row["is_latency"]]
-        said = f"{row[figure]:,} {unit}, loses {row['loses_percent']} %"
+        said = f"{row[figure]:,.1f} {unit}, loses {row['loses_percent']} %"
         yield f"{row['case']}, the LLM generating: {said}; the LLM {row['llm_tokens_per_second']} tokens/s"
 
 
