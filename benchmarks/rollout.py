@@ -3,6 +3,7 @@
     python -m benchmarks.rollout                              six hosts, a balancer, three changes one after the other
     python -m benchmarks.rollout --change driver --debian 13  one change, behind HAProxy of Debian 13
     python -m benchmarks.rollout --held                       one host: its requests wait at the balancer
+    python -m benchmarks.rollout --change reboot              no run: one host of six is rebooted by hand
     python -m benchmarks.rollout --balancers 0 --hosts 1      no balancer: what a swap costs clients who ask the host
 
 Real HAProxy, sshd, systemd, Docker and Triton; GPU and LLM are stand-ins, so latencies say nothing about an H100. No
@@ -22,7 +23,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from benchmarks import fleet, in_rotation
+from benchmarks import changes, fleet, in_rotation
 from benchmarks.in_rotation import Rotation
 from benchmarks.open_loop import Load, Running, running
 from benchmarks.outcomes import RIGHT, Outcome, Phases, by_phase, figures, losses, merged, percentile_ms
@@ -30,7 +31,6 @@ from benchmarks.ways import Place
 from rehearsal.machine import Machine
 from rehearsal.places import RehearsalRefused
 
-CHANGES = ("release", "driver", "daemon")
 HOLD_SECONDS = 110
 PATIENCE_SECONDS = 150
 FIRST_PORT, PORTS_APART = 9000, 10
@@ -63,7 +63,7 @@ def is_kept(result: Mapping[str, Any]) -> bool:
 def parsed(words: Sequence[str] | None = None) -> argparse.Namespace:
     """The command line, with what follows from `--held`."""
     options = parser().parse_args(words)
-    options.change = options.change or list(CHANGES)
+    options.change = options.change or list(changes.RUNS)
     if options.held:
         options.hosts = options.pools = options.out = 1
     return options
@@ -72,7 +72,9 @@ def parsed(words: Sequence[str] | None = None) -> argparse.Namespace:
 def parser() -> argparse.ArgumentParser:
     """The parser of the command line."""
     made = argparse.ArgumentParser(prog="python -m benchmarks.rollout", description=__doc__.splitlines()[0])
-    made.add_argument("--change", action="append", choices=CHANGES, help="again for more; default all three, in order")
+    made.add_argument(
+        "--change", action="append", choices=(*changes.RUNS, *changes.HANDS), help="again for more [the first three]"
+    )
     made.add_argument("--hosts", type=int, default=6)
     made.add_argument("--pools", type=int, default=1, help="the hosts are shared among them evenly")
     made.add_argument("--out", type=int, default=2, help="hosts of a pool that may be out at once [2]")
@@ -89,13 +91,13 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
-def choose(options: argparse.Namespace, changes: Sequence[str] = ()) -> None:
+def choose(options: argparse.Namespace, made: Sequence[str] = ()) -> None:
     """The inventory declares the fleet of these options, with these changes made."""
     os.environ |= {
         "ROLLOUT_POOLS": str(options.pools),
         "ROLLOUT_OUT": str(options.out),
         "ROLLOUT_HOLD_SECONDS": str(HOLD_SECONDS if options.held else 0),
-        "ROLLOUT_CHANGES": ",".join(changes),
+        "ROLLOUT_CHANGES": ",".join(change for change in made if change in changes.RUNS),
     }
 
 
@@ -104,31 +106,53 @@ def measure(options: argparse.Namespace, serving: Sequence[Machine], edge: Seque
     places = targets(options, serving, edge)
     say(f"{len(places)} loads of {options.rate / len(places):g} requests a second; first without a change")
     still = loaded(options, places, edge, lambda: None, 0)
-    changes, phases = dict[str, Any](), list[Phases]()
+    found, phases = dict[str, Any](), list[Phases]()
     for number, change in enumerate(options.change, start=1):
         choose(options, options.change[:number])
         say(f"change: {change}")
-        run = loaded(options, places, edge, fleet.deploy, options.requests // len(options.change))
+        run = loaded(
+            options, places, edge, act(options, change, serving, edge), options.requests // len(options.change)
+        )
         phases.append(by_phase(run.outcomes, run.begins, run.ends))
-        ran = {"exit_code": run.value.code, "changed": run.value.totals["success"]}
-        changes[change] = ran | {"seconds": round(run.ends - run.begins, 1)} | figures(phases[-1]) | described(run)
+        ran = {"exit_code": run.value.code, "changed": run.value.changed}
+        found[change] = ran | {"seconds": round(run.ends - run.begins, 1)} | figures(phases[-1]) | described(run)
         write_losses(change, run)
-        say(json.dumps(changes[change]))
+        say(json.dumps(found[change]))
         if run.value.code:
-            say(run.value.output[-4000:])
+            say(run.value.said[-4000:])
             break
     quiet = {f"p{percent}": percentile_ms(still.outcomes, percent) for percent in (50, 99)}
     return figures(merged(phases)) | {
-        "least_in": min(each["least_in"] or 0 for each in changes.values()) if edge else None,
+        "least_in": min(each["least_in"] or 0 for each in found.values()) if edge else None,
         "promised": len(serving) // options.pools - options.out if edge else None,
         "hosts": len(serving),
         "pools": options.pools,
         "balancers": [f"debian-{one.debian}" for one in edge],
         "rate": options.rate,
         "held": options.held,
-        "changes": changes,
+        "changes": found,
         "without_a_change": {"sent": len(still.outcomes)} | quiet | described(still),
     }
+
+
+def act(
+    options: argparse.Namespace, change: str, serving: Sequence[Machine], edge: Sequence[Machine]
+) -> Callable[[], changes.Ran]:
+    """What makes the change: a run, or a hand on the first host."""
+    if change in changes.RUNS:
+        return changes.run
+    pools = {pool: len(serving) // options.pools for pool in pool_names(options)}
+    return lambda: changes.by_hand(change, serving[0], exporters(edge), pools)
+
+
+def pool_names(options: argparse.Namespace) -> list[str]:
+    """As the inventory calls them."""
+    return [f"pool{number}" for number in range(options.pools)]
+
+
+def exporters(edge: Sequence[Machine]) -> list[str]:
+    """Where each balancer says what it knows of its servers."""
+    return [f"http://{one.address}:{METRICS_PORT}/metrics" for one in edge]
 
 
 @dataclass(frozen=True)
@@ -150,9 +174,8 @@ def loaded(
     requests: int,
 ) -> Loaded[T]:
     """A load of at least so many requests while `change` is made, with quiet before and after."""
-    pools = [f"pool{number}" for number in range(options.pools)]
-    exporters = [f"http://{one.address}:{METRICS_PORT}/metrics" for one in edge]
-    with in_rotation.watched(exporters, pools) as rotation, contextlib.ExitStack() as stack:
+    watched = in_rotation.watched(exporters(edge), pool_names(options))
+    with watched as rotation, contextlib.ExitStack() as stack:
         loads = [stack.enter_context(_load(options, place, len(places))) for place in places]
         time.sleep(options.quiet)
         begins = time.monotonic()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import fleet, rollout
+from benchmarks import changes, fleet, rollout
 from benchmarks.in_rotation import Rotation, hosts_in
 from deploy.edge.inventory import load_plan
 from deploy.plan import Plan
@@ -55,7 +55,13 @@ def test_all_three_changes_are_made_unless_some_are_named() -> None:
     assert rollout.parsed([]).change == ["release", "driver", "daemon"]
 
 
-def plan_of(state: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], changes: tuple[str, ...] = ()) -> Plan:
+def test_what_is_done_by_hand_changes_no_inventory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "environ", dict(os.environ))
+    rollout.choose(rollout.parsed([]), ["reboot", "driver", "restart-docker"])
+    assert os.environ["ROLLOUT_CHANGES"] == "driver"
+
+
+def plan_of(state: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], made: tuple[str, ...] = ()) -> Plan:
     """The plan of the fleet of these options, whose machines have records and do not run."""
     options = rollout.parsed(words)
     for name in ("inventories", "benchmarks", "rehearsal"):
@@ -69,7 +75,7 @@ def plan_of(state: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], chan
     write(state / ".rehearsal/number-3/services/services.json", SERVICES)
     monkeypatch.chdir(state)
     monkeypatch.setattr(os, "environ", os.environ | {"ENGINEHOUSE_REHEARSAL_NUMBER": "3"})
-    rollout.choose(options, changes)
+    rollout.choose(options, made)
     return load_plan(fleet.INVENTORY)
 
 
@@ -99,6 +105,6 @@ def test_a_held_pool_holds_its_requests(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_every_change_changes_the_plan_of_every_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    plans = [plan_of(tmp_path, monkeypatch, [], tuple(rollout.CHANGES[:count])) for count in range(4)]
+    plans = [plan_of(tmp_path, monkeypatch, [], tuple(changes.RUNS[:count])) for count in range(4)]
     for before, after in itertools.pairwise(plans):
         assert all(old != new for old, new in zip(before.slices, after.slices, strict=True))

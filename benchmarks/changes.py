@@ -1,0 +1,62 @@
+"""What is done to a fleet while its load goes on: a run with a changed inventory, or something by hand on one host."""
+
+from __future__ import annotations
+
+import time
+import urllib.request
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from benchmarks import fleet
+from benchmarks.in_rotation import hosts_in
+from rehearsal.machine import Machine
+from rehearsal.places import RehearsalRefused
+
+RUNS = ("release", "driver", "daemon")
+"""What the inventory can change between two runs."""
+STOP_SECONDS = 300
+BACK_SECONDS = 240
+
+
+def _command(words: str) -> Callable[[Machine], object]:
+    return lambda one: one.run(words, timeout=STOP_SECONDS)
+
+
+HANDS: Mapping[str, Callable[[Machine], object]] = {
+    "reboot": Machine.reboot,
+    "restart-server": _command("systemctl restart triton@main.service"),  # what the watchdog does
+    "restart-docker": _command("systemctl restart docker.service"),
+    "upgrade-docker": _command("apt-get install --yes --reinstall --allow-change-held-packages docker-ce"),
+}
+"""What happens to a host without any run."""
+
+
+@dataclass(frozen=True)
+class Ran:
+    """How a change ended: exit code, how many operations changed something, and what was said."""
+
+    code: int
+    changed: int
+    said: str
+
+
+def run() -> Ran:
+    """`pyinfra … deploy.py -y` has ended, with the inventory as it is declared now."""
+    ended = fleet.deploy()
+    return Ran(ended.code, ended.totals["success"], ended.output)
+
+
+def by_hand(name: str, one: Machine, exporters: Sequence[str], expected: Mapping[str, int]) -> Ran:
+    """It was done to this host, and every balancer sends to as many hosts of each pool again as `expected`."""
+    HANDS[name](one)
+    end = time.monotonic() + BACK_SECONDS
+    while not all(_shown(exporter, list(expected)) == expected for exporter in exporters):
+        if time.monotonic() > end:
+            raise RehearsalRefused(f"{one.name} is not sent requests again {BACK_SECONDS} s after {name}")
+        time.sleep(0.5)
+    return Ran(0, 1, "")
+
+
+def _shown(exporter: str, pools: Sequence[str]) -> dict[str, int]:
+    with urllib.request.urlopen(exporter, timeout=10) as answer:
+        return hosts_in(answer.read().decode(), pools)
