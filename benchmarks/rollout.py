@@ -23,7 +23,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from benchmarks import changes, fleet, in_rotation
+from benchmarks import changes, fleet, front, in_rotation
 from benchmarks.in_rotation import Rotation
 from benchmarks.open_loop import Load, Running, running
 from benchmarks.outcomes import RIGHT, Outcome, Phases, by_phase, figures, losses, merged, percentile_ms
@@ -31,11 +31,7 @@ from benchmarks.ways import Place
 from rehearsal.machine import Machine
 from rehearsal.places import RehearsalRefused
 
-HOLD_SECONDS = 110
 PATIENCE_SECONDS = 150
-FIRST_PORT, PORTS_APART = 9000, 10
-METRICS_PORT = 8405
-DRAIN_SECONDS = 8.0
 EMBEDDER, LLM = "minilm", "gpt-oss-tiny"
 T = TypeVar("T")
 
@@ -85,8 +81,10 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument(
         "--quiet", type=float, default=20.0, help="seconds of load before and after each change, at least"
     )
-    made.add_argument("--long-percent", type=float, default=5.0, help="of the streams, longer than a drain lasts")
-    made.add_argument("--held", action="store_true", help=f"one host; requests wait up to {HOLD_SECONDS} s for it")
+    made.add_argument("--long-percent", type=float, default=10.0, help="of the streams, longer than a drain lasts")
+    made.add_argument(
+        "--held", action="store_true", help=f"one host; requests wait up to {front.HOLD_SECONDS} s for it"
+    )
     made.add_argument("--keep", action="store_true", help="leave the machines running at the end")
     return made
 
@@ -96,7 +94,7 @@ def choose(options: argparse.Namespace, made: Sequence[str] = ()) -> None:
     os.environ |= {
         "ROLLOUT_POOLS": str(options.pools),
         "ROLLOUT_OUT": str(options.out),
-        "ROLLOUT_HOLD_SECONDS": str(HOLD_SECONDS if options.held else 0),
+        "ROLLOUT_HELD": "yes" if options.held else "",
         "ROLLOUT_CHANGES": ",".join(change for change in made if change in changes.RUNS),
     }
 
@@ -152,7 +150,7 @@ def pool_names(options: argparse.Namespace) -> list[str]:
 
 def exporters(edge: Sequence[Machine]) -> list[str]:
     """Where each balancer says what it knows of its servers."""
-    return [f"http://{one.address}:{METRICS_PORT}/metrics" for one in edge]
+    return [f"http://{one.address}:{front.METRICS_PORT}/metrics" for one in edge]
 
 
 @dataclass(frozen=True)
@@ -206,8 +204,8 @@ def targets(options: argparse.Namespace, serving: Sequence[Machine], edge: Seque
     """Where requests go, in equal shares: every pool's ports on every balancer, or without balancers the hosts."""
     if not edge:
         return [Place(f"{one.address}:8000", f"{one.address}:8001") for one in serving]
-    ports = [FIRST_PORT + PORTS_APART * number for number in range(options.pools)]
-    return [Place(f"{one.address}:{port}", f"{one.address}:{port + 1}") for one in edge for port in ports]
+    ports = [front.ports(number) for number in range(options.pools)]
+    return [Place(f"{one.address}:{http}", f"{one.address}:{grpc}") for one in edge for http, grpc in ports]
 
 
 def _load(options: argparse.Namespace, place: Place, shares: int) -> contextlib.AbstractContextManager[Running]:
@@ -217,7 +215,7 @@ def _load(options: argparse.Namespace, place: Place, shares: int) -> contextlib.
         embedder=EMBEDDER,
         llm=LLM,
         long_percent=options.long_percent,
-        drain_seconds=DRAIN_SECONDS,
+        drain_seconds=front.DRAIN_SECONDS,
         patience_seconds=PATIENCE_SECONDS,
     )
     return running(load)

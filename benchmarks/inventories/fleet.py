@@ -1,8 +1,8 @@
 """The fleet that `benchmarks/rollout.py` rolls out to: serving machines in pools, and the balancers in front of them.
 
 The rehearsal's own inventory, with the two smallest models of two kinds per host. The environment says what
-differs between runs: ROLLOUT_CHANGES (release, driver, daemon), ROLLOUT_POOLS, ROLLOUT_HOLD_SECONDS, and ROLLOUT_OUT,
-the hosts of a pool that may be out at once. A machine without a GPU is a balancer.
+differs between runs: ROLLOUT_CHANGES (release, driver, daemon), ROLLOUT_POOLS, ROLLOUT_HELD, and ROLLOUT_OUT, the hosts
+of a pool that may be out at once. A machine without a GPU is a balancer.
 """
 
 import json as _json
@@ -11,6 +11,7 @@ import runpy as _runpy
 from dataclasses import replace as _replace
 from typing import Any as _Any
 
+from benchmarks import front as _front
 from deploy.spec import Balancer as _Balancer
 from deploy.spec import Docker as _Docker
 from deploy.spec import Driver as _Driver
@@ -20,14 +21,11 @@ from deploy.spec import Traffic as _Traffic
 
 MODELS = frozenset({"minilm", "gpt-oss-tiny"})
 OTHER_BRANCH = "595"
-DRAIN_SECONDS = 8
-FIRST_PORT = 9000
-"""Of the first pool's HTTP on a balancer; gRPC is the next, and the next pool's are ten further."""
 
 _rehearsal = _runpy.run_path("inventories/rehearsal.py")
 _changes = set(filter(None, _os.environ.get("ROLLOUT_CHANGES", "").split(",")))
 _pools = [f"pool{number}" for number in range(int(_os.environ.get("ROLLOUT_POOLS", "1")))]
-_hold_seconds = int(_os.environ.get("ROLLOUT_HOLD_SECONDS", "0"))
+_hold_seconds = _front.HOLD_SECONDS if _os.environ.get("ROLLOUT_HELD") else 0
 _records = {
     record["name"]: record
     for record in (
@@ -59,7 +57,7 @@ def _host(name: str, data: dict[str, _Any]) -> dict[str, _Any]:
         "docker": _Docker(daemon={"max-concurrent-uploads": 4} if "daemon" in _changes else {}),
         "rollout": _rollout,
         "pool": _pools[_serving.index(name) * len(_pools) // len(_serving)],
-        "traffic": _Traffic(address=str(_records[name]["address"]), drain_seconds=DRAIN_SECONDS),
+        "traffic": _Traffic(address=str(_records[name]["address"]), drain_seconds=_front.DRAIN_SECONDS),
     }
 
 
@@ -67,8 +65,8 @@ def _balancer(name: str, data: dict[str, _Any]) -> dict[str, _Any]:
     routes = tuple(
         _Route(
             pool=pool,
-            http_port=FIRST_PORT + 10 * number,
-            grpc_port=FIRST_PORT + 10 * number + 1,
+            http_port=_front.ports(number)[0],
+            grpc_port=_front.ports(number)[1],
             hold_seconds=_hold_seconds,
         )
         for number, pool in enumerate(_pools)

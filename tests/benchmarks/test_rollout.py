@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import changes, fleet, rollout
+from benchmarks import changes, fleet, front, rollout
 from benchmarks.in_rotation import Rotation, hosts_in
 from deploy.edge.inventory import load_plan
 from deploy.plan import Plan
@@ -101,7 +101,7 @@ def test_two_pools_have_ports_of_their_own(tmp_path: Path, monkeypatch: pytest.M
 
 def test_a_held_pool_holds_its_requests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (balancer,) = plan_of(tmp_path, monkeypatch, ["--held"]).balancers
-    assert [(route.hold_seconds, len(route.members)) for route in balancer.routes] == [(rollout.HOLD_SECONDS, 1)]
+    assert [(route.hold_seconds, len(route.members)) for route in balancer.routes] == [(front.HOLD_SECONDS, 1)]
 
 
 def test_every_change_changes_the_plan_of_every_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

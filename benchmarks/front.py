@@ -1,0 +1,17 @@
+"""Ports and times that the fleet's inventory declares, and that its load and its figures rely on."""
+
+from __future__ import annotations
+
+FIRST_PORT, PORTS_APART = 9000, 10
+"""The first pool's HTTP on a balancer, gRPC on the next port; those of the next pool are so many further."""
+METRICS_PORT = 8405
+DRAIN_SECONDS = 5
+"""Shorter than the longest answers take, so that some streams are cut."""
+HOLD_SECONDS = 110
+"""What requests to a pool of one wait at most: longer than a swap or a reboot takes."""
+
+
+def ports(pool: int) -> tuple[int, int]:
+    """HTTP and gRPC of the pool of that number on every balancer."""
+    first = FIRST_PORT + PORTS_APART * pool
+    return first, first + 1
