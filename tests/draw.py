@@ -60,6 +60,7 @@ MODULES: dict[str, Whole | Dealt] = {
     "tests/faults/test_packages.py": Whole("number-7", 2, 4),
     "tests/faults/test_partial.py": Whole("number-7", 3, 4),
     "tests/faults/test_registry.py": Whole("number-7", 3, 5),
+    "tests/faults/test_traffic.py": Whole("number-7", 0, 2),
     "tests/faults/test_virtual.py": Whole("number-7", 2, 5),
     "tests/kills/test_kills_control_fetches.py": Dealt("number-4", "fraction", 15, 4, 4),
     "tests/kills/test_kills_host_fetches.py": Dealt("number-1", "fraction", 15, 4, 4),

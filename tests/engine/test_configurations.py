@@ -51,10 +51,10 @@ def servers(inventory: str) -> tuple[ServerSlice, ...]:
     found = runpy.run_path(str(ROOT / "inventories" / inventory))
     groups = {name: value for name, value in found.items() if isinstance(value, tuple) and len(value) == 2}
     hosts = [
-        SimpleNamespace(name=host, data=data, groups=(name,))
+        SimpleNamespace(name=host, data=data | own, groups=(name,))
         for name, (names, data) in groups.items()
         if isinstance(names, list)
-        for host in names
+        for host, own in (entry if isinstance(entry, tuple) else (entry, {}) for entry in names)
     ]
     fleet = Fleet.of(hosts)
     plan = make_plan(fleet, look_around(fleet, ROOT))

@@ -57,7 +57,7 @@ def test_balancers_are_told_that_the_server_is_ready(machine: Host, mine: Slice,
     traffic = mine.traffic
     assert traffic
     address = f"[{traffic.address}]" if ":" in traffic.address else traffic.address
-    told = json.loads(machine.check_output("curl -s http://%s:%s/ready/%s", address, traffic.ready_port, server.name))
+    told = json.loads(machine.check_output("curl -s %s", f"http://{address}:{traffic.ready_port}/ready/{server.name}"))
     assert (told["state"], told["models"]) == ("ready", [model.name for model in server.models])
 
 
