@@ -1,0 +1,108 @@
+"""What a served LLM takes and gives: one contract of tensors, on the PyTorch path and on the engine path.
+
+The gateway speaks these tensors and no others. Both models are written for them: files/llm/llmapi.py on the PyTorch
+path, files/llm/completion.py in front of an engine. The file imports nothing of this repository and runs on Python
+3.10, so a copy of it lies beside the programs that serve.
+
+- No tensor has a batch dimension: one request is one prompt (`max_batch_size: 0`). A client streams with gRPC's
+  ModelStreamInfer; an event is a response.
+- A prompt is either `text_input` or `prompt_token_ids`, never both. Ids are taken as they are: nothing is put before
+  them, so a rendered template gets no second BOS and a user's text forges no control token.
+- An event belongs to one sequence, `sequence_index`, and brings what is new since that sequence's last event: text in
+  `text_output`, ids in `token_ids`. Text is held back while it may be the beginning of a stop string.
+- A sequence's last event has a `finish_reason`: "stop", "length" or "timeout"; "" before that. `stop_reason` is then
+  the stop string, or the stop token's id in digits, or "" for the model's own end. No `text_output` has a stop string.
+- Counts come with a sequence's last event. `num_output_tokens` counts what was generated, stop tokens included, so it
+  may be more than the ids that were sent.
+- Without `streaming` a sequence has one event. A model that is not decoupled answers one sequence, without `streaming`.
+- An error ends the request. Its code: INVALID_ARG for a mistake in the request, UNSUPPORTED for what this release
+  cannot do, UNAVAILABLE when the queue is full, CANCELLED when the client left, INTERNAL otherwise.
+- Who leaves cancels: closing the gRPC stream stops the generation. Request ids mean nothing here, and no input stops
+  another request.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """An input or output: Triton's type (without `TYPE_`), and its one dimension; -1 for a list of any length.
+
+    `asked_by` names the BOOL input that makes the model send an output; "" for one that always comes. `logprobs` is a
+    number and asks for its outputs when it is there.
+    """
+
+    name: str
+    type: str
+    dims: tuple[int, ...] = (1,)
+    asked_by: str = ""
+
+
+PROMPTS = (
+    Tensor("text_input", "STRING", (-1,)),  # one text; the model's tokenizer adds its special tokens
+    Tensor("prompt_token_ids", "INT32", (-1,)),
+)
+
+SAMPLING = (
+    Tensor("sampling_param_max_tokens", "INT32"),  # 32 where it is absent: TensorRT-LLM's own default
+    Tensor("sampling_param_min_tokens", "INT32"),
+    Tensor("sampling_param_n", "INT32"),  # above 1: not greedy, and a temperature or seed besides
+    Tensor("sampling_param_best_of", "INT32"),
+    Tensor("sampling_param_temperature", "FP32"),  # 0 is greedy
+    Tensor("sampling_param_top_k", "INT32"),
+    Tensor("sampling_param_top_p", "FP32"),
+    Tensor("sampling_param_min_p", "FP32"),
+    Tensor("sampling_param_seed", "UINT64"),
+    Tensor("sampling_param_frequency_penalty", "FP32"),
+    Tensor("sampling_param_presence_penalty", "FP32"),
+    Tensor("sampling_param_repetition_penalty", "FP32"),
+    Tensor("sampling_param_stop", "STRING", (-1,)),  # matched in the text, whatever the tokens are
+    Tensor("sampling_param_stop_token_ids", "INT32", (-1,)),
+    Tensor("sampling_param_ignore_eos", "BOOL"),
+    Tensor("sampling_param_skip_special_tokens", "BOOL"),  # true where it is absent
+    Tensor("sampling_param_add_special_tokens", "BOOL"),  # to `text_input`; true where it is absent
+    Tensor("sampling_param_logprobs", "INT32"),  # this many alternatives per token, 0 for the chosen one alone
+    Tensor("sampling_param_return_perf_metrics", "BOOL"),
+    Tensor("sampling_param_exclude_input_from_output", "BOOL"),  # false where it is absent: `text_input` comes first
+)
+
+GUIDES = ("json", "json_schema", "regex", "ebnf_grammar", "structural_tag")
+"""What `guided_decoding_guide_type` may be; "json" takes no guide, the others take theirs as text."""
+
+OTHERS = (
+    Tensor("guided_decoding_guide_type", "STRING"),
+    Tensor("guided_decoding_guide", "STRING"),
+    Tensor("lora_name", "STRING"),  # an adapter that the plan names
+    Tensor("cache_salt", "STRING"),  # requests share cached prefixes only with requests of the same salt
+    Tensor("streaming", "BOOL"),
+    Tensor("return_token_ids", "BOOL"),
+    Tensor("return_counts", "BOOL"),
+    Tensor("return_finish_reason", "BOOL"),
+    Tensor("return_stop_reason", "BOOL"),
+    Tensor("return_cumulative_logprob", "BOOL"),
+)
+
+INPUTS = PROMPTS + SAMPLING + OTHERS
+"""All are optional to Triton; the model itself wants exactly one of the two prompts."""
+
+OUTPUTS = (
+    Tensor("text_output", "STRING", (-1,)),  # one text an event
+    Tensor("sequence_index", "INT32"),  # 0 to n - 1
+    Tensor("token_ids", "INT32", (-1,), "return_token_ids"),
+    Tensor("finish_reason", "STRING", (-1,), "return_finish_reason"),
+    Tensor("stop_reason", "STRING", (-1,), "return_stop_reason"),
+    Tensor("num_input_tokens", "INT32", (1,), "return_counts"),
+    Tensor("num_output_tokens", "INT32", (1,), "return_counts"),
+    Tensor("num_cached_tokens", "INT32", (1,), "return_counts"),  # -1 where this release does not tell
+    Tensor("cumulative_logprob", "FP32", (-1,), "return_cumulative_logprob"),
+    Tensor("token_logprobs", "FP32", (-1,), "sampling_param_logprobs"),  # of each id of `token_ids`
+    Tensor("top_logprob_ids", "INT32", (-1, -1), "sampling_param_logprobs"),  # [ids, alternatives], best first,
+    Tensor("top_logprobs", "FP32", (-1, -1), "sampling_param_logprobs"),  # filled up with id -1 and -inf
+)
+
+
+def model_name(name: str, path: str) -> str:
+    """The Triton model that speaks this contract for the planned LLM `name` on `path` ("engine", or another)."""
+    return f"{name}_completion" if path == "engine" else name
