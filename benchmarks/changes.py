@@ -40,8 +40,13 @@ class Ran:
     said: str
 
 
-def run() -> Ran:
-    """`pyinfra … deploy.py -y` has ended, with the inventory as it is declared now."""
+def run(change: str, serving: Sequence[Machine]) -> Ran:
+    """`pyinfra … deploy.py -y` has ended, with the inventory as it is declared now.
+
+    Before a change of the driver a program has the GPU of every host open, so that only a reboot brings the new one.
+    """
+    for one in serving if change == "driver" else []:
+        one.run("echo exporter >>/run/rehearsal/nvidia-users")  # a reboot forgets it
     ended = fleet.deploy()
     return Ran(ended.code, ended.totals["success"], ended.output)
 

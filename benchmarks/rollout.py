@@ -138,7 +138,7 @@ def act(
 ) -> Callable[[], changes.Ran]:
     """What makes the change: a run, or a hand on the first host."""
     if change in changes.RUNS:
-        return changes.run
+        return lambda: changes.run(change, serving)
     pools = {pool: len(serving) // options.pools for pool in pool_names(options)}
     return lambda: changes.by_hand(change, serving[0], exporters(edge), pools)
 
