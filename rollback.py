@@ -1,4 +1,4 @@
-"""Take one run back: what it changed serves again what served before, on those hosts, in waves.
+"""Take one run back: what it changed serves again what served before, on those hosts, the last wave first.
 
 `--data run=ID` names the run; without it, it is the last one that changed something. Typed twice, it does nothing.
 """
@@ -9,21 +9,24 @@ import roles.connections
 import roles.edge
 import roles.lock
 from deploy.edge.inventory import planned
-from roles import rollout, triton
+from roles import rollout, traffic, triton
 from roles.settings import known_settings
 
 roles.connections.install(host)
-plan = planned(inventory, host, known_settings())
-back = triton.taken_back(plan.slices, str(host.data.get("run") or ""))  # every host is asked what it remembers
-waves = plan.only(back.hosts).waves
+whole = planned(inventory, host, known_settings())
+back = triton.taken_back(whole.slices, str(host.data.get("run") or ""))  # every host is asked what it remembers
+plan = back.within(whole)  # what the run changed; canaries come last
+mine, edge = plan.parts(host.name)
 
 roles.lock.take(plan.digest)
 rollout.gate(plan.hosts, rollout.UNTOUCHED, name="Gate | Every host answers")
 
-if waves and (edge := plan.parts(host.name)[1]):
+if edge and plan.waves:
     roles.edge.relax(edge)  # the release of before may have had other models
+rollout.all_staged(mine, plan, name="Gate | Every host has what it goes back to")
 
-for number, wave in enumerate(host.loop(waves), start=1):
+for number, wave in enumerate(host.loop(plan.waves), start=1):
     if host.name in wave:
-        triton.back(plan.for_host(host.name), plan.digest, back, number)
-    rollout.gate(wave, name=f"Gate | Wave {number} of {len(waves)}")
+        returned = triton.back(mine, plan.digest, back, number)
+        traffic.tell(mine, returned)
+    rollout.end_of_wave(mine, plan, number, triton.put_back)

@@ -67,9 +67,9 @@ def all_there(plan: Plan) -> None:
     gate(plan.hosts, UNTOUCHED, may_be_lost=may_be_lost, name="Gate | Every host is what the plan believes")
 
 
-def all_staged(mine: Slice, plan: Plan) -> None:
+def all_staged(mine: Slice, plan: Plan, name: str = "Gate | Every host has image, weights and engines") -> None:
     """Every host has what it will serve, and from here on asks for room before it acts. The waves follow at once."""
-    _staged(mine, Following.of(plan), name="Gate | Every host has image, weights and engines")
+    _staged(mine, Following.of(plan), name=name)
 
 
 def end_of_wave(mine: Slice, plan: Plan, number: int, put_back: PutBack) -> None:

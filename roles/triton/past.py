@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 
 from pyinfra.api import FactBase
 
 from deploy.errors import Refusal
 from deploy.files import ROOT
+from deploy.plan import Plan
+from deploy.slice import Slice
 from roles.triton.facts import TritonState
 
 NOTHING = "nothing was changed on any host"
@@ -92,6 +94,21 @@ class Back:
         """Hosts with something to do."""
         return tuple(name for name, changes in self.changes.items() if changes)
 
+    def within(self, plan: Plan) -> Plan:
+        """The plan with the waves of these hosts alone, the last first and canaries last; pools stay the fleet's.
+
+        Of these hosts it has only the servers that change: a gate asks no server that the run did not touch, or that
+        the inventory names and no run has brought. Nor does one compare answers in time: a release that was slower is
+        no reason to keep the one that is taken back.
+        """
+        slices = tuple(self._changing(slice_) if slice_.host in self.hosts else slice_ for slice_ in plan.slices)
+        rollout = replace(plan.rollout, slower_percent=0)
+        return replace(plan, slices=slices, waves=plan.only(self.hosts).waves[::-1], rollout=rollout)
+
+    def _changing(self, mine: Slice) -> Slice:
+        servers = {change.server for change in self.changes[mine.host]}
+        return replace(mine, servers=tuple(server for server in mine.servers if server.name in servers))
+
 
 def way_back(asked: str, pasts: Mapping[str, Past], planned: Mapping[str, Collection[str]]) -> Back | list[Refusal]:
     """How the run `asked` is taken back, without a name the last one that took back none; or why it cannot be.
@@ -99,8 +116,9 @@ def way_back(asked: str, pasts: Mapping[str, Past], planned: Mapping[str, Collec
     `pasts` and `planned` (its servers) by host.
     """
     runs = lines_of(pasts)
+    every = [change for past in pasts.values() for change in past.changes]
     # A run that took back another is none to take back unasked, nor is one whose own gate took all of it back.
-    own = {change.run for past in pasts.values() for change in past.changes if change.back in ("", change.run)}
+    own = {change.run for change in every} - {change.run for change in every if change.back not in ("", change.run)}
     run = asked or max((run for run in own if any(past.of(run) for past in pasts.values())), default="")
     if run not in runs:
         return [unknown(asked, runs)]

@@ -11,6 +11,7 @@ from gevent.pool import Pool
 from pyinfra import host, logger, state
 from pyinfra.api import State
 from pyinfra.api.command import PyinfraCommand
+from pyinfra.api.operation import OperationMeta
 from pyinfra.context import ctx_host
 
 from deploy.errors import Refusal, refuse_all
@@ -69,18 +70,23 @@ def told(back: Back) -> Iterator[str]:
     yield "the next deploy.py brings the inventory's release again; change the inventory to stay"
 
 
-def apply(mine: Slice, plan: str, back: Back, wave: int) -> None:
-    """Every server that the run changed on this host serves what served before it: the same transaction as a swap."""
+def apply(mine: Slice, plan: str, back: Back, wave: int) -> list[OperationMeta]:
+    """Every server that the run changed on this host serves what served before it: the same transaction as a swap.
+
+    Returns the steps, each of which stops a server where it changes something.
+    """
     settings, serving = overridden(host, "triton", Defaults()), Reading(TritonServers)
     asking = Asking.of(host.state, plan, wave, back.run)
-    servers = {server.name: server for server in mine.servers}
+    servers, steps = {server.name: server for server in mine.servers}, list[OperationMeta]()
     for change in host.loop(back.changes[mine.host]):
         seconds = swap_seconds(change_seconds(servers[change.server], mine.drain_seconds), settings)
-        step(
+        returned = step(
             serving,
             _returned(change, asking, settings, seconds),
             name=f"Triton | Take back run {back.run} on {change.server}",
         )
+        steps.append(returned)
+    return steps
 
 
 def put_back(mine: Slice, plan: str, wave: int, releases: Mapping[str, str]) -> Iterator[PyinfraCommand]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import runpy
 from dataclasses import replace
 from typing import Any
@@ -18,15 +19,16 @@ from tests.roles.plans import a_plan
 from tests.roles.slices import a_slice
 from tests.roles.triton import serving, test_role
 
+RUN = {"run": "20261121-080000-bbbb", "server": "main", "result": "serves"}
 PLAN = replace(
     a_plan(a_slice(host="@fake/host", servers=(test_role.MAIN,), driver={"manage": False})),
     balancers=(a_balancer(host="@fake/edge"),),
 )
 
 
-def ran(verb: str, **how: Any) -> Ran:
+def ran(verb: str, also: dict[str, Any] | None = None, **how: Any) -> Ran:
     """A verb on both hosts; what a check refuses, because nothing that ran left anything there, is passed over."""
-    answers = {"id -un": "user=root\nuid=0", "ssh-ports": "value\tssh-ports\t22", **serving.told()}
+    answers = {"id -un": "user=root\nuid=0", "ssh-ports": "value\tssh-ports\t22", **serving.told(), **(also or {})}
     with (
         mock.patch("deploy.edge.inventory.planned", lambda *_: PLAN),
         mock.patch.object(Refuse, "_fail", lambda *_: True),
@@ -70,3 +72,31 @@ def test_the_run_gets_to_its_end(deployed: Ran) -> None:
 
 def test_a_dry_run_and_a_build_know_balancers() -> None:
     assert ran("deploy.py", dry=True).stopped == ran("build.py").stopped == ""
+
+
+def rolled_back(*history: dict[str, str]) -> Ran:
+    """rollback.py on a host with this history."""
+    lines = [json.dumps({**RUN, **entry}) for entry in history]
+    state = serving.serving(current=history[-1]["release"], more="release=before\nrelease=now\n")
+    told = json.dumps({"server": "main", "release": "before", "active": "active", "invocation": "1"})
+    return ran("rollback.py", {"history.jsonl": lines, "host tell": told, 'echo "server=$s"': state})
+
+
+def test_a_balancer_asks_for_no_single_model_before_the_first_host_goes_back() -> None:
+    back = rolled_back({"from": "before", "release": "now"})
+    names = [step.name for step in back.on("edge").steps]
+    assert [name for name in names if not name.startswith("Lock | ")] == [
+        "Gate | Every host answers",
+        "Balancer | Check no single model",
+        "Balancer | Bring HAProxy to it",
+        "Gate | Every host has what it goes back to",
+        "Gate | Ask wave 1 of 1",
+        "Gate | Wave 1 of 1",
+    ]
+    assert f"Triton | Take back run {RUN['run']} on main" in back.on("host").operations
+
+
+def test_a_balancer_is_left_alone_where_nothing_goes_back() -> None:
+    taken_back = {"from": "now", "release": "before", "run": "20261122-080000-cccc", "back": RUN["run"]}
+    again = rolled_back({"from": "before", "release": "now"}, taken_back)
+    assert (again.stopped, [step.name for step in again.steps if step.name.startswith("Balancer")]) == ("", [])

@@ -1,0 +1,14 @@
+"""Hosts that remember runs, for the tests of rollback.py."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.roles.triton.histories import Machines, planned_over
+
+
+@pytest.fixture
+def machines(monkeypatch: pytest.MonkeyPatch) -> Machines:
+    """Four hosts of one pool in three waves, on which nothing was ever deployed."""
+    planned_over(monkeypatch)
+    return Machines()

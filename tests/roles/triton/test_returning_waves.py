@@ -1,0 +1,84 @@
+"""The waves of rollback.py on hosts that do not exist: their order, their gates and their room, as in a deploy."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.roles.triton.histories import FIRST, SECOND, Machines, planned_over, typed
+
+
+def test_its_waves_are_the_plan_s_from_the_last_to_the_first(machines: Machines) -> None:
+    """Canaries have the release that is taken back for the longest time, and are the last to lose it."""
+    machines.deployed(FIRST, "a")
+    machines.deployed(SECOND, "b")
+    typed(machines)
+    assert [set(machines.changed[:1]), set(machines.changed[1:3]), set(machines.changed[3:])] == [
+        {"four"},
+        {"two", "three"},
+        {"one"},
+    ]
+
+
+def test_a_host_that_answers_wrongly_after_it_stops_the_waves_that_follow(machines: Machines) -> None:
+    """It serves again and does not answer as it should: the gate is that of a deploy, and says the same."""
+    machines.deployed(FIRST, "a")
+    machines.deployed(SECOND, "b")
+    machines.wrong["a"] = "it sings"
+    ran = typed(machines)
+    assert (ran.stopped, machines.changed) == ("No hosts remaining!", ["four"])
+    assert "found  @fake/four fails its question (main: it sings)" in str(ran.told)
+
+
+def test_nobody_goes_back_while_the_pool_has_no_room(machines: Machines) -> None:
+    """Two of the pool may be out, and a balancer says that two are."""
+    machines.deployed(FIRST, "a")
+    machines.deployed(SECOND, "b", ("four",))
+    machines.seen_ready = {"three", "four"}
+    ran = typed(machines)
+    assert (ran.stopped, machines.changed) == ("No hosts remaining!", [])
+    assert "pool chat has no room: with this wave more than 2 would be out" in str(ran.told)
+
+
+@pytest.mark.parametrize(("on_failure", "left"), [("wave", "abbb"), ("all", "bbbb")])
+def test_as_much_goes_forward_again_as_the_rollout_says(
+    machines: Machines, monkeypatch: pytest.MonkeyPatch, on_failure: str, left: str
+) -> None:
+    """Of a run that is taken back and stopped; typed again, that same run is taken back to its end."""
+    planned_over(monkeypatch, on_failure=on_failure)
+    machines.deployed(FIRST, "a")
+    machines.deployed(SECOND, "b")
+    machines.does_not_serve = {"two"}
+    assert typed(machines).stopped
+    assert "".join(machines.current[name] for name in ("four", "three", "two", "one")) == left
+    machines.does_not_serve = set()
+    assert (typed(machines).failed_hosts, set(machines.current.values())) == ((), {"a"})
+
+
+def test_a_server_that_no_run_has_brought_yet_keeps_nobody_from_going_back(
+    machines: Machines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planned_over(monkeypatch, servers=("main", "further"))
+    machines.deployed(FIRST, "a")
+    machines.deployed(SECOND, "b", ("four",))
+    assert (typed(machines).failed_hosts, machines.changed) == ((), ["four"])
+
+
+def test_a_release_that_was_slower_can_be_gone_back_to(machines: Machines) -> None:
+    """Only a deploy compares a release with its predecessor."""
+    machines.deployed(FIRST, "a")
+    machines.deployed(SECOND, "b", ("four",))
+    assert typed(machines).stopped == ""
+
+
+def test_stopped_half_way_it_is_typed_again(machines: Machines) -> None:
+    machines.deployed(FIRST, "a")
+    machines.deployed(SECOND, "b")
+    machines.does_not_serve = {"two"}
+    stopped = typed(machines)
+    assert (stopped.stopped, machines.current) == (
+        "No hosts remaining!",
+        {"one": "b", "two": "b", "three": "a", "four": "a"},
+    )
+    machines.does_not_serve = set()
+    assert (typed(machines).failed_hosts, machines.changed) == ((), ["two", "one"])
+    assert set(machines.current.values()) == {"a"}
