@@ -66,12 +66,12 @@ def _protected(server: Server, host: Host, firewall: Firewall | None, is_routed:
     """A refusal where `protection` is a word and nothing behind it.
 
     A Firewall covers HTTP, gRPC and metrics of every server of its host (roles/firewall/rules.py), so being declared is
-    enough for "firewall". "balancer" wants a Balancer of the inventory with a route to the host's pool, or the
-    addresses of one that somebody else runs, and no whole network of clients.
+    enough for "firewall". "balancer" wants a Balancer of the inventory with a route to the host's pool, and no whole
+    network of clients beside it. What nobody here knows to be a balancer is an address like any other: "firewall".
     """
     if not server.protection or is_loopback(server.address):
         return
-    if server.protection == "balancer" and not is_routed and host.firewall is None:
+    if server.protection == "balancer" and not is_routed:
         yield _no_balancer(server, host)
     elif firewall is None:
         ports = f"{server.http_port}, {server.grpc_port} and {server.metrics_port}"
@@ -97,14 +97,17 @@ def _protected(server: Server, host: Host, firewall: Firewall | None, is_routed:
 def _no_balancer(server: Server, host: Host) -> Refusal:
     pool = f"no balancer has a route to pool {host.pool}" if host.pool else "this host is in no pool"
     own = "" if host.pool else '"pool": "chat", and '
-    route = f'Route(pool="{host.pool or "chat"}", http_port=8080, grpc_port=8081)'
+    ours = f'{own}Balancer(…, routes=(Route(pool="{host.pool or "chat"}", http_port=8080, grpc_port=8081),))'
+    allowed = ", ".join(host.firewall.allow) if host.firewall else ""
+    elsewhere = '"firewall": Firewall(allow=("10.0.0.9/32",))'
     return refuse(
         "protection-without-balancer",
         f'server {server.name}: protection="balancer", and there is no balancer in front of it',
         where=server_at(server.name, "protection"),
-        seen=f"{pool}, and the host has no firewall",
-        wanted="a Balancer of this inventory that routes the host's pool, or a Firewall with the addresses of yours",
-        attempt=f'{own}Balancer(…, routes=({route},)); or "firewall": Firewall(allow=("10.0.0.9/32",))',
+        seen=f"{pool}, and the host " + (f"lets in {allowed}" if allowed else "has no firewall"),
+        wanted="a Balancer of this inventory that routes the host's pool; "
+        'for one that somebody else runs, protection="firewall" and its addresses',
+        attempt=f'protection="firewall"; or {ours}' if allowed else f'{ours}; or protection="firewall", {elsewhere}',
     )
 
 

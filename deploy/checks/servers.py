@@ -131,7 +131,8 @@ def _address(server: Server) -> Iterator[Refusal]:
             f"server {server.name} would answer anyone who reaches {server.address}: Triton asks nobody for a password",
             where=place,
             seen=f"{server.address!r}, protection={server.protection!r}",
-            wanted='loopback, or protection="firewall" or "balancer" with a Firewall on this host',
+            wanted='loopback; protection="firewall" with a Firewall on this host; '
+            'or protection="balancer" behind a Balancer',
             attempt='address="127.0.0.1"; or protection="firewall" and "firewall": Firewall(allow=("10.0.0.0/8",))',
         )
 

@@ -20,9 +20,9 @@ Model = LLM | Embedder | Reranker
 class Server:
     """A Triton server: GPUs, ports, address, models. `protection` says who may reach an address that is not loopback.
 
-    "firewall": clients come from the networks that `allow` of the host's `Firewall` names. "balancer": no client goes
-    around the balancer. The inventory's own balancers are let in without a word; of one that somebody else runs,
-    `allow` names the addresses and nothing else.
+    "firewall": clients come from the networks that `allow` of the host's `Firewall` names; so do the balancers that
+    somebody else runs. "balancer": no client goes around the inventory's own balancers, which are let in without a
+    word.
     """
 
     name: str

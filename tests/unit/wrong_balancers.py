@@ -153,6 +153,17 @@ POOLS = {
     "a balancer's protection wants a route to the pool": Wrong(
         pool(pool="search"), "protection-without-balancer", 'servers["main"].protection', (second(), edge())
     ),
+    "a firewall does not stand in for the route to a pool": Wrong(
+        pool(pool="search", firewall=Firewall(allow=("10.0.0.5/32",))),
+        "protection-without-balancer",
+        'servers["main"].protection',
+        (second(), edge(routes=(replace(CHAT, hold_seconds=60),))),
+    ),
+    "nobody goes around a balancer": wrong_pool(
+        "balancer-not-named",
+        "firewall.allow",
+        firewall=Firewall(allow=("10.0.0.9/32", "10.1.0.0/16", "fd00::9", "fd00::/64")),
+    ),
 }
 
 ALL: dict[str, Wrong] = {**BALANCERS, **POOLS}
