@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from rehearsal import machines, requirements, services
@@ -48,12 +48,12 @@ def up(hosts: int, balancers: int, debian: str, keep: bool = False) -> Iterator[
             down()
 
 
-def deploy() -> Run:
-    """The run that a person would type; what it said is added to `operator.log`."""
-    run = pyinfra(INVENTORY, "deploy.py", "-y", tell=False)
+def deploy(inventory: str = INVENTORY, heard: Callable[[str], None] | None = None) -> Run:
+    """The run that a person would type; what it said is added to `operator.log`. `heard` gets each line of it."""
+    run = pyinfra(inventory, "deploy.py", "-y", tell=False, heard=heard)
     chosen = [f"{name}={value}" for name, value in sorted(os.environ.items()) if name.startswith("ROLLOUT_")]
     with (PLACES.root / "operator.log").open("a") as log:
-        log.write(f"$ {' '.join(chosen)} pyinfra {INVENTORY} deploy.py -y\n{run.output}exit {run.code}\n\n")
+        log.write(f"$ {' '.join(chosen)} pyinfra {inventory} deploy.py -y\n{run.output}exit {run.code}\n\n")
     return run
 
 

@@ -109,6 +109,11 @@ class Machine:
         os.kill(pid, signal.SIGUSR1)
         self._wait_for_another(before)
 
+    def cut_power(self) -> None:
+        """The plug was pulled without warning, and the machine stays off until it is started."""
+        ssh.close_connection(self.places, self.name)
+        self._end()
+
     def reboot(self) -> None:
         """The machine was told from inside to reboot, and has: its boot id is another one."""
         before = nspawn.leader_pid(self.directory)

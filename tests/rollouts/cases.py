@@ -1,0 +1,139 @@
+"""What goes wrong in a rollout, by name: when it strikes, what it does, and what the operator reads."""
+
+from __future__ import annotations
+
+import signal
+
+from rehearsal.faults.disks import FullDisk
+from rehearsal.faults.ends import KillControl
+from tests.rollouts.scene import Act, Case, Moment, Scene
+from tests.rollouts.timeline import OPERATION
+
+SHUT = "the gate stays shut: 1 of 1 hosts are lost"
+AGAIN = "run again: what is done is not done twice"
+STAYS = "finished waves are done and stay so; on all other hosts nothing further happens"
+UNIT = "enginehouse-balancer.service"
+
+
+def says(label: str) -> Moment:
+    """The run begins an operation whose label starts so."""
+    return lambda scene: any(line.startswith(OPERATION + label) for line in scene.lines)
+
+
+def drained(host: str) -> Moment:
+    """The balancer has heard that the host drains."""
+    return lambda scene: scene.seen(host)[-1:] == ["DRAIN"]
+
+
+def swapping(host: str) -> Moment:
+    """The host's server has stopped, and what it is to serve is being loaded."""
+    asked = "[ -e /var/lib/enginehouse/servers/main/swap.json ] && systemctl show -P SubState triton@main"
+    return lambda scene: scene.host(host).run(asked, check=False).stdout.strip() == "start-post"
+
+
+def admitted(host: str) -> Moment:
+    """The balancer sends to the host again."""
+    return lambda scene: len(scene.seen(host)) > 1 and scene.seen(host)[-1] == "UP"
+
+
+def kill_control(scene: Scene) -> None:
+    """The pyinfra of this rehearsal is gone."""
+    KillControl().apply(scene.edge)
+
+
+def start(host: str) -> Act:
+    """The host runs again."""
+    return lambda scene: scene.host(host).start()
+
+
+def on_balancer(command: str) -> Act:
+    """Somebody types it on the balancer."""
+    return lambda scene: scene.edge.run(command, check=False)
+
+
+def second_run(scene: Scene) -> None:
+    """Another operator types the same."""
+    scene.second = scene.deploy()
+
+
+def killed(name: str, when: Moment, untouched: tuple[str, ...] = ("h2", "h3")) -> Case:
+    """The control process is killed then."""
+    return Case(f"control-killed-{name}", (), untouched, code=-signal.SIGKILL, when=when, strike=kill_control)
+
+
+def balancer(name: str, command: str, may_lose: bool) -> Case:
+    """Something happens to the balancer while the canary drains."""
+    strike = on_balancer(command)
+    return Case(f"balancer-{name}", (), (), code=0, when=drained("h1"), strike=strike, may_lose=may_lose)
+
+
+CASES = (
+    Case(
+        "canary-never-ready",
+        ("does not serve", "is put back and serves", SHUT, STAYS, AGAIN),
+        ("h2", "h3"),
+        bad="unloadable",
+    ),
+    Case(
+        "canary-wrong",
+        ("answers its first request with", "is put back and serves", SHUT, STAYS, AGAIN),
+        ("h2", "h3"),
+        bad="wrong",
+    ),
+    Case(
+        "canary-slower",
+        (
+            "1 of 1 hosts did not pass",
+            "h1 is slower (main: minilm answers in",
+            "what served before this run serves again",
+        ),
+        ("h2", "h3"),
+        bad="slow",
+    ),
+    Case(
+        "host-dies",
+        ("the connection to this host is lost", SHUT, "lost    h2", STAYS, AGAIN),
+        ("h3",),
+        when=swapping("h2"),
+        strike=lambda scene: scene.host("h2").cut_power(),
+        mended=start("h2"),
+        away=("h2",),
+    ),
+    Case(
+        "unreachable",
+        (
+            "the gate stays shut: 1 of 3 hosts are lost",
+            "lost    h2",
+            "before the first change; every host serves what it served",
+        ),
+        ("h1", "h3"),
+        first=lambda scene: scene.host("h2").stop(),
+        mended=start("h2"),
+        away=("h2",),
+    ),
+    Case(
+        "disk-full",
+        ("No space left on device", "the gate stays shut: 1 of 3 hosts are lost", "lost    h3", "no host was drained"),
+        ("h1", "h2", "h3"),
+        bad="moved",
+        when=says("Model store | Send"),
+        strike=lambda scene: FullDisk().apply(scene.host("h3")),
+        mended=lambda scene: FullDisk().undo(scene.host("h3")),
+    ),
+    Case(
+        "two-operators",
+        ("another run is at work on 3 of 3 hosts", "run again once it has ended", "before the first change"),
+        (),
+        code=0,
+        when=swapping("h1"),
+        strike=second_run,
+    ),
+    killed("staged", says("Gate | Every host has image"), ("h1", "h2", "h3")),
+    killed("drained", drained("h1")),
+    killed("mid-swap", swapping("h1")),
+    killed("admitted", admitted("h1")),
+    killed("before-gate", says("Gate | Ask wave 1")),
+    balancer("killed", f"systemctl kill --signal=KILL {UNIT}", may_lose=True),
+    balancer("restarted", f"systemctl restart {UNIT}", may_lose=True),
+    balancer("reloaded", f"systemctl reload {UNIT}", may_lose=False),
+)

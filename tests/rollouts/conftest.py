@@ -1,0 +1,60 @@
+"""One fleet for all cases. ENGINEHOUSE_ROLLOUTS_KEEP=1 leaves its machines, off, for the next session."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from benchmarks import fleet
+from rehearsal import machines, services
+from rehearsal.places import RehearsalRefused
+from tests.rollouts import weights
+from tests.rollouts.scene import ALLOWED, HOSTS, Scene
+
+KEPT = bool(os.environ.get("ENGINEHOUSE_ROLLOUTS_KEEP"))
+BALANCER = "e1"
+
+
+@pytest.fixture(scope="session")
+def scene() -> Iterator[Scene]:
+    """Three hosts serve the same release behind a balancer of Debian 12."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ENGINEHOUSE_REHEARSAL_NUMBER", str(fleet.NUMBER))
+        patch.setenv("ROLLOUT_OUT", str(ALLOWED))
+        for name in ("ROLLOUT_CHANGES", "ROLLOUT_BAD"):
+            patch.setenv(name, "")
+        try:
+            yield _kept() if KEPT and machines.known(fleet.PLACES) else _made()
+        except RehearsalRefused as refused:
+            pytest.skip(str(refused))
+        finally:
+            _leave()
+
+
+def _made() -> Scene:
+    with fleet.up(len(HOSTS), 1, "12", keep=True) as (serving, edge):
+        return _ready(Scene(serving, edge[0]))
+
+
+def _kept() -> Scene:
+    (edge, *serving) = machines.up([BALANCER, *HOSTS], places=fleet.PLACES)
+    services.services_up()
+    return _ready(Scene(serving, edge))
+
+
+def _ready(scene: Scene) -> Scene:
+    weights.make(services.read_services().checkpoints / "minilm", fleet.PLACES.root / "weights")
+    run = scene.deploy()
+    assert run.code == 0, run.output[-4000:]
+    return scene
+
+
+def _leave() -> None:
+    if not KEPT:
+        fleet.down()
+        return
+    for one in machines.known(fleet.PLACES):
+        one.stop()
+    services.services_down()

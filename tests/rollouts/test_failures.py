@@ -1,0 +1,20 @@
+"""Whatever goes wrong in a rollout: later waves stay as they are, no more hosts are out than may be, and come back by
+themselves; the message says what and where, a plain run again finishes the work, and no request is lost meanwhile."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.rollouts.cases import CASES
+from tests.rollouts.scene import ALLOWED, HOSTS, Case, Scene, played, written
+
+KEPT = {"missing": [], "touched": [], "back": True, "again": 0, "serves": True}
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_a_rollout_stops_where_it_must_and_is_finished_by_a_plain_run(scene: Scene, case: Case) -> None:
+    written(result := played(scene, case))
+    assert {name: result[name] for name in KEPT} == KEPT, result
+    assert result["code"] == case.code, result
+    if not case.may_lose:
+        assert (result["lost"], result["least_in"]) == (0, len(HOSTS) - ALLOWED), result
