@@ -20,7 +20,7 @@ test: LANES = -n 3 $(GROUPS)
 faults faults-share: LANES = -n 4 $(GROUPS)
 
 .DEFAULT_GOAL := help
-.PHONY: help plan deploy rehearse rehearse-qemu rehearse-down real-h100 test faults faults-share gpu measure unit unit-python lint lock clean rehearsal-packages
+.PHONY: help plan deploy rehearse rehearse-qemu rehearse-down real-h100 test faults faults-share rollouts demo gpu measure unit unit-python lint lock clean rehearsal-packages
 
 help: ## what can be typed here
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 18
@@ -93,6 +93,14 @@ faults: $(TESTREADY) ## everything that goes wrong on a host, on rehearsal machi
 faults-share: $(TESTREADY) ## the share of the faults that this commit's hash draws: what CI runs
 	$(RUN)/python -m rehearsal requirements --install --tests --faults
 	ENGINEHOUSE_FAULTS_DRAW=$${ENGINEHOUSE_FAULTS_DRAW:-HEAD} $(RUN)/pytest -m faults $(LANES) $(PYTEST_ARGS)
+
+# One case: make rollouts PYTEST_ARGS="-k host-dies". ENGINEHOUSE_ROLLOUTS_KEEP=1 leaves the machines, off, for the next time.
+rollouts: $(TESTREADY) ## what goes wrong in a rollout: three hosts behind HAProxy under load, a case after the other; an hour
+	$(RUN)/python -m rehearsal requirements --install --tests --faults
+	$(RUN)/pytest tests/rollouts $(PYTEST_ARGS)
+
+demo: $(TESTREADY) rehearsal-packages ## a canary fails its gate while clients go on asking: time line, and rehearsal/rollout.svg
+	$(RUN)/python -m tests.rollouts.demo
 
 # The virtual environment above has torch for a CPU; a machine with a GPU has its own, so these two run PYTHON.
 gpu: ## the encoders' tests on this machine's GPU, with a PYTHON that has torch for it and requirements-test.lock

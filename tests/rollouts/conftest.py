@@ -35,16 +35,17 @@ def scene() -> Iterator[Scene]:
 
 def _made() -> Scene:
     with fleet.up(len(HOSTS), 1, "12", keep=True) as (serving, edge):
-        return _ready(Scene(serving, edge[0]))
+        return ready(Scene(serving, edge[0]))
 
 
 def _kept() -> Scene:
     (edge, *serving) = machines.up([BALANCER, *HOSTS], places=fleet.PLACES)
     services.services_up()
-    return _ready(Scene(serving, edge))
+    return ready(Scene(serving, edge))
 
 
-def _ready(scene: Scene) -> Scene:
+def ready(scene: Scene) -> Scene:
+    """Its hosts serve the good release, and the bad ones can be made."""
     weights.make(services.read_services().checkpoints / "minilm", fleet.PLACES.root / "weights")
     run = scene.deploy()
     assert run.code == 0, run.output[-4000:]

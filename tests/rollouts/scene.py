@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -24,6 +26,7 @@ from tests.rollouts.timeline import Event, Timeline
 INVENTORY = "tests/rollouts/inventories/fleet.py"
 HOSTS, POOL, ALLOWED = ("h1", "h2", "h3"), "pool0", 1
 RATE = float(os.environ.get("ROLLOUT_RATE", "10"))
+FRAME, COLOUR = re.compile(r"\s*\[([a-z0-9]+)\] ?(.*)"), re.compile(r"\x1b\[[0-9;]*m")
 BACK_SECONDS, MOMENT_SECONDS = 120, 300
 SERVED = "basename $(readlink /var/lib/enginehouse/servers/main/current); systemctl show -P InvocationID triton@main"
 
@@ -114,7 +117,7 @@ def played(scene: Scene, case: Case, tell: Callable[[Event], None] = lambda even
         back = until(lambda: scene.all_in(case.away), BACK_SECONDS)
         stayed = [name for name in case.untouched if name not in case.away and scene.served(name) == before[name]]
         assert scene.timeline
-        scene.timeline.note(run="ended", code=run.code)
+        scene.timeline.note(run="ended", code=run.code, said=said(run.output))
         if case.mended:
             case.mended(scene)
         if case.bad:
@@ -141,6 +144,18 @@ def played(scene: Scene, case: Case, tell: Callable[[Event], None] = lambda even
         "lost": sum(found["reasons"].values()),
         "seconds": [round(run.seconds), round(again.seconds)],
     } | found
+
+
+def said(output: str) -> list[str]:
+    """What a gate said to the first host that it stopped, without pyinfra's own framing; empty where none did."""
+    framed = (FRAME.match(COLOUR.sub("", line)) for line in output.splitlines())
+    lines = [(match[1], match[2].rstrip()) for match in framed if match]
+    told = next((number for number, (_, line) in enumerate(lines) if line.startswith("the gate stays shut")), None)
+    if told is None:
+        return []
+    host = lines[told][0]
+    of_host = (line for name, line in lines[told:] if name == host)
+    return list(itertools.takewhile(lambda line: not line.startswith("Error"), of_host))
 
 
 @contextlib.contextmanager

@@ -1,0 +1,120 @@
+"""A canary that fails its gate while clients go on asking, as a picture: `make demo`.
+
+    python -m tests.rollouts.demo              plays it on rehearsal machines and draws rehearsal/rollout.svg
+    python -m tests.rollouts.demo EVENTS SVG   draws what an earlier run told
+
+Each event is a line of JSON on standard output: seconds, requests sent and lost until then, a host and its state, or
+what the run said.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from io import StringIO
+from pathlib import Path
+
+from rich._export_format import CONSOLE_SVG_FORMAT
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from benchmarks import fleet
+from rehearsal.places import REPOSITORY, RehearsalRefused
+from tests.rollouts.cases import CASES
+from tests.rollouts.conftest import ready
+from tests.rollouts.scene import HOSTS, Scene, played
+from tests.rollouts.timeline import Event
+
+PICTURE = REPOSITORY / "rehearsal" / "rollout.svg"
+CASE = "canary-wrong"
+TOLD = ("Gate | ", "Triton | Publish", "Triton | Swap", "Model store | Send")
+WORDS = {
+    "UP": ("serves", "green"),
+    "DRAIN": ("drains", "yellow"),
+    "DOWN": ("is out", "yellow"),
+    "MAINT": ("is out", "yellow"),
+}
+WIDTH = 112
+FORMAT = re.sub(r"@font-face \{\{.*?\}\}\s*", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL)
+"""Without fonts from another site: the reader's own monospace does."""
+
+
+def main(words: Sequence[str]) -> int:
+    """0 where the picture is drawn and no request was lost."""
+    if len(words) == 2:
+        events = [json.loads(line) for line in Path(words[0]).read_text().splitlines()]
+        Path(words[1]).write_text(svg(events))
+        return 0
+    try:
+        events = acted()
+    except RehearsalRefused as refused:
+        print(refused, file=sys.stderr)
+        return 1
+    (fleet.PLACES.root / "demo.jsonl").write_text("".join(f"{json.dumps(event)}\n" for event in events))
+    PICTURE.write_text(svg(events))
+    print(f"drawn: {PICTURE.relative_to(REPOSITORY)}", file=sys.stderr)
+    return 1 if events[-1]["lost"] else 0
+
+
+def acted() -> list[Event]:
+    """What happened, in order: the run that failed, and the plain run after it."""
+    events = list[Event]()
+
+    def tell(event: Event) -> None:
+        events.append(event)
+        print(json.dumps(event), flush=True)
+
+    with ExitStack() as stack:
+        serving, edge = stack.enter_context(fleet.up(len(HOSTS), 1, "12"))
+        scene = ready(Scene(serving, edge[0]))
+        played(scene, next(case for case in CASES if case.name == CASE), tell)
+    return events
+
+
+def svg(events: Sequence[Event]) -> str:
+    """The picture of these events until the run had failed; the same events give the same bytes."""
+    failed = next(number for number, event in enumerate(events) if "said" in event)
+    console = Console(record=True, width=WIDTH, file=StringIO(), force_terminal=True, color_system="truecolor")
+    console.print(Text("$ pyinfra inventories/fleet.py deploy.py -y", style="bold"))
+    console.print(Text("wave 1: h1   wave 2: h2   wave 3: h3   at most one of them out; clients ask all the while\n"))
+    console.print(_table(events[:failed]))
+    for line in events[failed]["said"]:
+        console.print(Text(line, style="red"))
+    last = events[failed]
+    console.print(Text(f"\n{last['sent']:,} requests sent, {last['lost']} lost", style="bold green"))
+    return console.export_svg(title="enginehouse: a canary that is wrong", unique_id="rollout", code_format=FORMAT)
+
+
+def _table(events: Sequence[Event]) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for name in ("seconds", *HOSTS, "sent", "lost", "the run"):
+        table.add_column(name, justify="right" if name in ("seconds", "sent", "lost") else "left", no_wrap=True)
+    for row in _rows(events):
+        table.add_row(*row)
+    return table
+
+
+def _rows(events: Sequence[Event]) -> Iterator[list[Text]]:
+    now: dict[str, str] = {}
+    for event in events:
+        what = event.get("operation", "")
+        if event.get("host") in HOSTS:
+            now[event["host"]] = event["state"]
+        if len(now) < len(HOSTS) or not (event.get("host") in HOSTS or what.startswith(TOLD)):
+            continue
+        states = [WORDS.get(now[host], (now[host], "red")) for host in HOSTS]
+        figures = [Text(f"{event['sent']:,}"), Text(str(event["lost"]), style="green" if not event["lost"] else "red")]
+        yield [
+            Text(f"{event['seconds']:.1f}"),
+            *(Text(word, style=style) for word, style in states),
+            *figures,
+            Text(what[:60]),
+        ]
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
