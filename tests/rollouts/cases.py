@@ -92,7 +92,7 @@ CASES = (
     ),
     Case(
         "host-dies",
-        ("the connection to this host is lost", SHUT, "lost    h2", STAYS, AGAIN),
+        ("the connection to this host is lost", SHUT, "lost   h2", STAYS, AGAIN),
         ("h3",),
         when=swapping("h2"),
         strike=lambda scene: scene.host("h2").cut_power(),
@@ -103,7 +103,7 @@ CASES = (
         "unreachable",
         (
             "the gate stays shut: 1 of 3 hosts are lost",
-            "lost    h2",
+            "lost   h2",
             "before the first change; every host serves what it served",
         ),
         ("h1", "h3"),
@@ -113,7 +113,7 @@ CASES = (
     ),
     Case(
         "disk-full",
-        ("No space left on device", "the gate stays shut: 1 of 3 hosts are lost", "lost    h3", "no host was drained"),
+        ("No space left on device", "the gate stays shut: 1 of 3 hosts are lost", "lost   h3", "no host was drained"),
         ("h1", "h2", "h3"),
         bad="moved",
         when=says("Model store | Send"),

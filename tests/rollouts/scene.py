@@ -167,7 +167,7 @@ def _loaded(scene: Scene, tell: Callable[[Event], None]) -> Iterator[Running]:
         rate=RATE,
         embedder=EMBEDDER,
         llm=LLM,
-        long_percent=20,
+        long_percent=10,
         drain_seconds=front.DRAIN_SECONDS,
         patience_seconds=PATIENCE_SECONDS,
     )
