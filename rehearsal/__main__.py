@@ -8,7 +8,7 @@ import time
 
 import click
 
-from rehearsal import faults, machines, requirements
+from rehearsal import faults, machines, requirements, services
 from rehearsal.apt_sources import CODENAMES
 from rehearsal.hardware import KINDS
 from rehearsal.places import Places, RehearsalRefused
@@ -45,8 +45,9 @@ def up(names: tuple[str, ...], debian: str | None, kind: str, gpu: str, install:
 
 @main.command()
 def down() -> None:
-    """Remove every machine of this rehearsal, with bridge, rules and mounts; snapshots and the cache are kept."""
+    """Remove every machine and service of this rehearsal, with bridge, rules and mounts; snapshots and cache stay."""
     machines.down()
+    services.services_down()
 
 
 @main.command()

@@ -13,7 +13,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from rehearsal import kernel_settings
+from rehearsal import kernel_settings, running
 from rehearsal.places import NUMBERS, Places, RehearsalRefused
 
 BRIDGE_ADDRESS = "10.213.0.1"  # of rehearsal number 0; services listen on `Network.bridge_address`
@@ -63,6 +63,7 @@ class Network:
 def bring_up(places: Places) -> Network:
     """The bridge is up, owned by this rehearsal, and machines on it reach whatever the outer machine reaches."""
     network = Network(places.number)
+    running.end_orphans(network.bridge_address)
     _refuse_a_foreign_bridge(network, places)
     if not _exists(network.bridge):
         _command("ip", "link", "add", network.bridge, "type", "bridge")
@@ -114,10 +115,17 @@ def _refuse_a_foreign_bridge(network: Network, places: Places) -> None:
     # A rehearsal whose processes ended without `down` leaves the bridge: nobody's any more, and ours to take.
     if not _cables(network.bridge) and not _listens(network.bridge_address):
         return
+    holders = {process.pid: process for process in (*running.naming(owner), *running.listening(network.bridge_address))}
+    # Its programs may see directories that this one does not.
+    is_gone = not any(Path(f"/proc/{pid}/root{owner}").exists() for pid in ("self", *holders))
+    other = f"ENGINEHOUSE_REHEARSAL_NUMBER={network.number + 1} here"
+    pids = " ".join(str(pid) for pid in sorted(holders))
+    attempt = f"`kill {pids}`, then run again" if is_gone and pids else "`python -m rehearsal down` there"
     raise RehearsalRefused(
         f"the bridge {network.bridge} belongs to another rehearsal\n"
-        f"  owner   {owner}\n"
-        f"  try     `python -m rehearsal down` there, or ENGINEHOUSE_REHEARSAL_NUMBER={network.number + 1} here\n"
+        f"  owner   {owner}{', which is gone' if is_gone else ''}\n"
+        + "".join(f"  process {process}\n" for process in holders.values())
+        + f"  try     {attempt}; or {other}\n"
         f"  state   nothing was started"
     )
 

@@ -7,18 +7,16 @@ kept with it, and both must agree.
 from __future__ import annotations
 
 import json
-import os
-import signal
 import socket
 import subprocess
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from rehearsal import running
 from rehearsal.places import REPOSITORY, RehearsalRefused
 
 SECONDS_TO_START = 20
-SECONDS_TO_STOP = 5
 
 
 @dataclass(frozen=True)
@@ -38,9 +36,11 @@ class Process:
         if self.runs() and self._remembered() == wanted:
             return False
         self.stop()
+        assert self.listens
+        running.end_orphans(self.listens[0])
         self._refuse_taken_address()
         pid = _detached(self.command, self.folder / f"{self.name}.log")
-        (self.folder / f"{self.name}.pid").write_text(f"{pid} {_started_at(pid)}\n")
+        (self.folder / f"{self.name}.pid").write_text(f"{pid} {running.started_at(pid)}\n")
         (self.folder / f"{self.name}.command").write_text(json.dumps(wanted))
         self._wait()
         return True
@@ -49,9 +49,7 @@ class Process:
         """It does not run. Only the process that was started here is touched: number and start time must agree."""
         pid_file = self.folder / f"{self.name}.pid"
         if self.runs():
-            pid = int(pid_file.read_text().split()[0])
-            os.kill(pid, signal.SIGTERM)
-            _wait_gone(pid)
+            running.end(int(pid_file.read_text().split()[0]))
         pid_file.unlink(missing_ok=True)
 
     def runs(self) -> bool:
@@ -60,7 +58,7 @@ class Process:
         if not pid_file.exists():
             return False
         pid, _, started = pid_file.read_text().strip().partition(" ")
-        return bool(started) and _started_at(int(pid)) == started
+        return bool(started) and running.started_at(int(pid)) == started
 
     def _remembered(self) -> list[str]:
         path = self.folder / f"{self.name}.command"
@@ -74,7 +72,7 @@ class Process:
             return
         raise RehearsalRefused(
             f"{self.name} cannot listen on {self.listens[0]}:{self.listens[1]}: another program does\n"
-            f"  try     `ss -ltnp 'sport = :{self.listens[1]}'` names it; stop it, then run again"
+            + _holders(running.listening(*self.listens), self.listens[1])
         )
 
     def _wait(self) -> None:
@@ -102,23 +100,19 @@ def _detached(command: list[str], log: Path) -> int:
     return int(started.stdout)
 
 
-def _started_at(pid: int) -> str:
-    """Clock ticks since boot at which the process began, "" where there is none (or only its corpse)."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-    except OSError:
-        return ""
-    return "" if fields[0] == "Z" else fields[19]
-
-
-def _wait_gone(pid: int) -> None:
-    until = time.monotonic() + SECONDS_TO_STOP
-    while _started_at(pid) and time.monotonic() < until:
-        time.sleep(0.05)
-    if _started_at(pid):
-        os.kill(pid, signal.SIGKILL)
-
-
 def _last_line(log: Path) -> str:
     lines = log.read_text(errors="replace").splitlines() if log.exists() else []
     return lines[-1] if lines else "nothing"
+
+
+def _holders(found: list[running.Running], port: int) -> str:
+    """Who listens there, and what to type."""
+    if not found:
+        return f"  try     `ss -ltnp 'sport = :{port}'` as root names it; stop it, then run again"
+    pids = " ".join(str(process.pid) for process in found)
+    down = "".join(
+        f"`python -m rehearsal down` in {process.directory} with its number, or "
+        for process in found[:1]
+        if process.is_service and not process.is_orphan
+    )
+    return "".join(f"  process {process}\n" for process in found) + f"  try     {down}`kill {pids}`; then run again"

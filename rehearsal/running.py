@@ -1,0 +1,111 @@
+"""Processes of this computer by number: since when they run, who listens on an address, and how they end.
+
+A service of a rehearsal outlives the command that started it, and its pid file lies in its checkout. Where a checkout
+was removed before `down`, nobody can stop its services there any more, and they keep the addresses of their number.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+SECONDS_TO_STOP = 5
+SERVICES = ("rehearsal.web", "rehearsal.registry", "rehearsal.hub")
+DAEMON = "docker-registry"
+SHOWN = 80
+DELETED = " (deleted)"
+"""What the kernel writes behind the name of a directory that is gone."""
+
+
+@dataclass(frozen=True)
+class Running:
+    """A process: its command, and the directory it was started in, which may be gone."""
+
+    pid: int
+    command: tuple[str, ...]
+    directory: str
+    is_orphan: bool
+    """True if that directory is gone."""
+
+    @property
+    def is_service(self) -> bool:
+        """True for a service of some rehearsal; the registry itself included, which listens on loopback."""
+        module = self.command[2] if self.command[1:2] == ("-m",) and len(self.command) > 2 else ""
+        return module in SERVICES or Path(self.command[0]).name == DAEMON
+
+    def __str__(self) -> str:
+        command = " ".join(self.command)
+        shown = command if len(command) <= SHOWN else command[:SHOWN] + "…"
+        return f"{self.pid}: {shown}, started in {self.directory}{', which is gone' if self.is_orphan else ''}"
+
+
+def started_at(pid: int) -> str:
+    """Clock ticks since boot at which the process began, "" where there is none (or only its corpse)."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    except OSError:
+        return ""
+    return "" if fields[0] == "Z" else fields[19]
+
+
+def end(pid: int) -> None:
+    """The process has ended, at once where it does not in order."""
+    began = started_at(pid)
+    if not began:
+        return
+    os.kill(pid, signal.SIGTERM)
+    until = time.monotonic() + SECONDS_TO_STOP
+    while started_at(pid) == began and time.monotonic() < until:
+        time.sleep(0.05)
+    if started_at(pid) == began:
+        os.kill(pid, signal.SIGKILL)
+
+
+def listening(address: str, port: int | None = None) -> list[Running]:
+    """The processes that listen on an address, by number; those of other users need root to be seen."""
+    where = ["src", address if port is None else f"{address}:{port}"]
+    shown = subprocess.run(["ss", "-Htulnp", *where], capture_output=True, text=True, check=True).stdout
+    found = (_running(pid) for pid in sorted({int(pid) for pid in re.findall(r"pid=(\d+)", shown)}))
+    return [process for process in found if process]
+
+
+def naming(text: str) -> list[Running]:
+    """The programs of rehearsals, machines' included, with this text in a word of their command."""
+    return [
+        process
+        for process in _all()
+        if any(text in word for word in process.command)
+        and (process.command[2:3] == ("rehearsal.nspawn",) or "qemu-system" in process.command[0] or process.is_service)
+    ]
+
+
+def end_orphans(address: str) -> None:
+    """No service listens on the address whose checkout was removed; what else those checkouts left has ended too."""
+    gone = {process.directory for process in listening(address) if process.is_service and process.is_orphan}
+    for process in _all() if gone else ():
+        if process.is_service and process.is_orphan and process.directory in gone:
+            end(process.pid)
+
+
+def _all() -> Iterator[Running]:
+    for path in Path("/proc").glob("[0-9]*"):
+        if process := _running(int(path.name)):
+            yield process
+
+
+def _running(pid: int) -> Running | None:
+    """None for one that has ended meanwhile, belongs to another user, or is part of the kernel."""
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").rstrip("\0").split("\0")
+        directory = str(Path(f"/proc/{pid}/cwd").readlink())
+    except OSError:
+        return None
+    if words == [""]:
+        return None
+    return Running(pid, tuple(words), directory.removesuffix(DELETED), directory.endswith(DELETED))
