@@ -120,7 +120,7 @@ def _encoder_share(served: Served, model: Encoder, server: Server) -> Share:
     parameters = served.local.parameters if served.local else 0
     share = MemorySlice(
         weights_mib=memory.encoder_weights_mib(served.shape, model.dtype, parameters=parameters),
-        context_mib=memory.CONTEXT_MIB,
+        context_mib=memory.ENCODER_CONTEXT_MIB,
         workspace_mib=memory.encoder_workspace_mib(served.shape, model.dtype, model.max_batch_tokens, model.streams),
         kv_cache_mib=0,
     )

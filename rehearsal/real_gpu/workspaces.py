@@ -1,10 +1,10 @@
 """What one encoder takes of a GPU without Triton, at several budgets of tokens: figures for deploy/memory.py.
 
-    python -m rehearsal.real_gpu.workspaces WEIGHTS [--tokens 4096 16384 65536] [--device cuda:0]
+    python -m rehearsal.real_gpu.workspaces WEIGHTS [--tokens 4096 16384 65536] [--device cuda:0] [--uncapped]
 
 For a Python that has torch for the card; nothing else may run on it. Each encoder at each budget is a process of its
-own, so that nothing of another one is counted; this process itself never touches the card. Prints a JSON line after
-each, with all that is known by then.
+own, so that nothing of another one is counted; this process itself never touches the card. Each is capped at its plan,
+as a deployed one is. Prints a JSON line after each, with all that is known by then.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from deploy import memory
 from deploy.catalog.checkpoints import CHECKPOINTS
 from deploy.spec.encoders import Embedder, Reranker
 from rehearsal.real_gpu import card
+from rehearsal.real_gpu.memory import judged
 
 ROOT = Path(__file__).parents[2]
 TOKENS = (4096, 16384, 65536)
@@ -36,7 +37,7 @@ def main(words: list[str] | None = None) -> Record:
     """What is also printed in the last line."""
     options = parser().parse_args(words)
     if not options.measure:
-        return workspaces(options.weights, options.tokens, options.device)
+        return workspaces(options.weights, options.tokens, options.device, options.uncapped)
     result: Record = MEASURES[options.measure](options)
     print(json.dumps(result), flush=True)
     return result
@@ -50,13 +51,17 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument("--tokens", type=int, nargs="+", default=list(TOKENS), help="budgets, each measured by itself")
     made.add_argument("--device", default="cuda:0")
+    made.add_argument("--uncapped", action="store_true", help="an encoder may take what it likes")
     made.add_argument("--measure", choices=list(MEASURES), help="what a process of its own is started for")
     made.add_argument("--kind", choices=list(MODELS), help="the encoder to measure")
     return made
 
 
-def workspaces(weights: Path, tokens: list[int], device: str) -> Record:
-    """A bare context, and each encoder at each budget, measured beside what the plan's formulas say."""
+def workspaces(weights: Path, tokens: list[int], device: str, uncapped: bool = False) -> Record:
+    """A bare context, and each encoder at each budget, measured beside what the plan's formulas say.
+
+    Passed where every encoder keeps its budget and its graphs, and takes what is planned for it (memory.judged).
+    """
     context = _in_a_process(weights, "context", device)
     rows: list[Record] = []
     found = {"bare_context_mib": context["taken_mib"], "machine": context["machine"], "encoders": rows, "passed": True}
@@ -64,7 +69,11 @@ def workspaces(weights: Path, tokens: list[int], device: str) -> Record:
         for budget in tokens:
             row: Record = {"kind": kind, "max_batch_tokens": budget, "planned": planned(kind, budget)}
             try:
-                row |= _in_a_process(weights, "encoder", device, "--kind", kind, "--tokens", str(budget))
+                more = ("--kind", kind, "--tokens", str(budget), *(("--uncapped",) if uncapped else ()))
+                row |= _in_a_process(weights, "encoder", device, *more)
+                row |= judged(sum(row["planned"].values()), row["after_full_passes"]["taken_mib"])
+                kept = row["budget_after_warm_up"] == budget and row["graphs"] > 0
+                found["passed"] &= device == "cpu" or (row["within"] and kept)
             except (subprocess.SubprocessError, ValueError, IndexError) as problem:  # the next one may fit
                 row["problem"], found["passed"] = f"{type(problem).__name__}: {problem}", False
             rows.append(row)
@@ -77,7 +86,7 @@ def planned(kind: str, budget: int) -> Record:
     shape = CHECKPOINTS[MODELS[kind]].shape
     return {
         "weights_mib": memory.encoder_weights_mib(shape, "float16"),
-        "context_mib": memory.CONTEXT_MIB,
+        "context_mib": memory.ENCODER_CONTEXT_MIB,
         "workspace_mib": memory.encoder_workspace_mib(shape, "float16", budget, STREAMS[kind]),
     }
 
@@ -123,8 +132,14 @@ def encoder(options: argparse.Namespace) -> Record:
     kind, (budget,) = options.kind, options.tokens
     backend = {"reranker": RerankerBackend, "embedder": EmbedderBackend}[kind]
     dtype = "fp32" if options.device == "cpu" else "fp16"
+    plan = planned(kind, budget)
     settings = Settings(
-        str(options.weights / MODELS[kind]), options.device, dtype, max_batch_tokens=budget, streams=STREAMS[kind]
+        str(options.weights / MODELS[kind]),
+        options.device,
+        dtype,
+        max_batch_tokens=budget,
+        streams=STREAMS[kind],
+        memory_mib=0 if options.uncapped else plan["weights_mib"] + plan["workspace_mib"],
     )
     before = _settled(options.device)
     weights = _weights_watched(torch, families, options.device)
