@@ -64,7 +64,6 @@ SAMPLING = (
     Tensor("sampling_param_skip_special_tokens", "BOOL"),  # true where it is absent
     Tensor("sampling_param_add_special_tokens", "BOOL"),  # to `text_input`; true where it is absent
     Tensor("sampling_param_logprobs", "INT32"),  # this many alternatives per token, 0 for the chosen one alone
-    Tensor("sampling_param_return_perf_metrics", "BOOL"),
     Tensor("sampling_param_exclude_input_from_output", "BOOL"),  # false where it is absent: `text_input` comes first
 )
 

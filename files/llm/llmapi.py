@@ -1,32 +1,45 @@
-"""The LLM slot: the image's own `llmapi` model, with this release's newer Python packages put before the image's.
+"""The LLM slot: the engine of the image's own `llmapi` model, behind the contract of deploy/llm_contract.py.
 
-Triton hands every request over at once and the image's model takes them all, so no queue of Triton's ever fills. Here
-`max_running` and `max_queue_size` of config.pbtxt are the most that may be unanswered; what comes beyond is refused as
-Triton refuses for the encoders: UNAVAILABLE.
+The image's model loads TensorRT-LLM and keeps its event loop; what a request asks for and what it is told is written
+here, because up to TensorRT-LLM 1.2.1 the image's own code
 
-Triton also counts a request of such a model as answered once it is taken over, whatever becomes of it. So what is
-really sent is counted here, as the metric `enginehouse_llm_answers_total`; the watchdog tells a hang by it.
+- hands `streaming` over in the place of `lora_request`, so that nothing ever streams,
+- sends the whole text in every event, no ids and no counts,
+- lets whoever knows or guesses a request's id stop that request.
+
+From the image come `initialize`, `finalize` and three attributes, which are looked for before anything is served
+(`_require`). What this release's SamplingParams and `generate_async` do not have is refused by name.
+
+Triton hands every request over at once, so no queue of Triton's ever fills. Here `max_running` and `max_queue_size` of
+config.pbtxt are the most that may be unanswered; what comes beyond is refused as Triton refuses for the encoders:
+UNAVAILABLE. Triton also counts a request of such a model as answered once it is taken over, whatever becomes of it. So
+what is really sent is counted here, as the metric `enginehouse_llm_answers_total`; the watchdog tells a hang by it.
 
 The model code must be of the same TensorRT-LLM version as the wheel, so it is taken from the image, not shipped here.
 `python/` of the release holds what repairs the image (see roles/repairs.py). PYTHONPATH names it too, for the
 worker processes; the Python backend's own interpreter may ignore that (seen on Triton 2.51), hence the lines below.
 """
 
+import asyncio
+import dataclasses
 import importlib.util
-import itertools
+import inspect
 import json
 import os
 import sys
-import threading
-import time
 
 import triton_python_backend_utils as pb_utils
 
+from llm.asked import Mistake, Unsupported, read
+from llm.requests import Metrics, Requests
+from llm.said import Sequence
+
 IMAGE_MODEL = os.environ.get("ENGINEHOUSE_LLMAPI", "/app/all_models/llmapi/tensorrt_llm/1")
 RELEASE_PACKAGES = os.path.join(os.environ.get("ENGINEHOUSE_RELEASE", "/nonexistent"), "python")
+HERE = os.path.dirname(os.path.abspath(__file__))
 
 # The image's code looks for model.yaml beside itself in some versions, in Triton's model directory in others.
-os.environ["LLM_CONFIG_PATH"] = os.path.join(os.path.dirname(os.path.abspath(__file__)), "model.yaml")
+os.environ["LLM_CONFIG_PATH"] = os.path.join(HERE, "model.yaml")
 
 sys.path.insert(0, IMAGE_MODEL)  # its model.py imports its own helpers.py by that bare name
 if os.path.isdir(RELEASE_PACKAGES):
@@ -37,126 +50,149 @@ _module = importlib.util.module_from_spec(_spec)
 sys.modules[_spec.name] = _module
 _spec.loader.exec_module(_module)
 
-
-class Place:
-    """One request's place among the unanswered: free with its last response, or when nobody holds the request.
-
-    The image's model sends a request that was stopped by another no last response (1.0 to 1.2.1); it only drops it.
-    """
-
-    _numbers = itertools.count()
-
-    def __init__(self, taken):
-        self._taken, self._number = taken, next(self._numbers)
-        taken.add(self._number)
-
-    def leave(self):
-        """Free, from any thread and more than once; a set needs no lock for that, which `__del__` could not take."""
-        self._taken.discard(self._number)
-
-    __del__ = leave
-
-
-class Answers:
-    """How many answers, and parts of streamed ones, were sent; errors and refusals are none."""
-
-    def __init__(self, model):
-        self._unsaid, self._due, self._lock = 0, 0.0, threading.Lock()
-        self._family = self._metric = None
-        if hasattr(pb_utils, "MetricFamily"):
-            self._family = pb_utils.MetricFamily(  # kept: a metric dies with its family
-                name="enginehouse_llm_answers_total",
-                description="Answers, and parts of streamed answers, sent",
-                kind=pb_utils.MetricFamily.COUNTER,
-            )
-            self._metric = self._family.Metric(labels={"model": model})
-
-    def add(self, is_last):
-        """One more. Each update crosses to the server, so parts are told once a second, and with the last one."""
-        with self._lock:
-            self._unsaid += 1
-            now = time.monotonic()
-            if self._metric is None or (now < self._due and not is_last):
-                return
-            count, self._unsaid, self._due = self._unsaid, 0, now + 1
-        try:
-            self._metric.increment(count)
-        except Exception as trouble:  # no reason to keep an answer from a client
-            pb_utils.Logger.log_error(f"answers are not counted: {trouble}")
-
-
-class Sender:
-    """A request's response sender; the place is free before the last response is on its way, for who waits for it."""
-
-    def __init__(self, sender, place, answers):
-        self._sender, self._place, self._answers = sender, place, answers
-
-    def send(self, response=None, flags=0):
-        """As Triton's."""
-        is_last = bool(flags & pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
-        if is_last:
-            self._place.leave()
-        is_answer = response is not None and not response.has_error()
-        self._sender.send(response, flags)
-        if is_answer:  # and on its way: one that cannot be sent is no sign of life
-            self._answers.add(is_last)
-
-    def __getattr__(self, name):
-        return getattr(self._sender, name)
-
-
-class Admitted:
-    """A request with its place, whose answers are counted."""
-
-    def __init__(self, request, place, answers):
-        self._request, self._place, self._answers = request, place, answers
-
-    def get_response_sender(self):
-        """Triton's own, watched for answers and the last response."""
-        return Sender(self._request.get_response_sender(), self._place, self._answers)
-
-    def __getattr__(self, name):
-        return getattr(self._request, name)
+NEEDED = ("_llm_engine", "_event_loop", "_ongoing_request_count")
+CHECK_MILLISECONDS = 100
 
 
 class TritonPythonModel(_module.TritonPythonModel):
-    """The image's model behind a bound."""
+    """The image's engine behind a bound, a contract and a watch on who leaves."""
 
     def initialize(self, args):
         """The bound is read before the minutes of loading begin."""
-        parameters = json.loads(args["model_config"])["parameters"]
-        self._running, self._waiting = (
-            int(parameters[key]["string_value"]) for key in ("max_running", "max_queue_size")
-        )
-        self._taken, self._answers = set(), Answers(args["model_name"])
+        configuration = json.loads(args["model_config"])
+        told = {key: value["string_value"] for key, value in configuration["parameters"].items()}
+        self._streams = configuration.get("model_transaction_policy", {}).get("decoupled", False)
+        self._guided = told.get("guided_decoding") == "true"
+        self._adapters = json.loads(told.get("adapters", "{}"))
+        most = int(told["max_running"]), int(told["max_queue_size"])
         super().initialize(args)
+        self._require()
+        period = int(told.get("cancellation_check_period_ms", CHECK_MILLISECONDS)) / 1000
+        self._requests = Requests(*most, Metrics(args["model_name"]), self._leave, period)
+
+    def _require(self):
+        """What is used of the image's model and of TensorRT-LLM is there, in the form it is used in."""
+        missing = [name for name in NEEDED if not hasattr(self, name)]
+        if missing:
+            raise pb_utils.TritonModelException(
+                f"the image's llmapi model has no {', '.join(missing)}: its TensorRT-LLM is none of those that "
+                "files/llm/llmapi.py was written for (1.0 to 1.2.1)"
+            )
+        parameters = inspect.signature(self._llm_engine.generate_async).parameters
+        for name in ("sampling_params", "streaming"):
+            if name not in parameters:
+                raise pb_utils.TritonModelException(f"TensorRT-LLM's generate_async takes no `{name}`")
+        self._takes = frozenset(parameters)
+        from tensorrt_llm import SamplingParams
+
+        self._sampling, self._fields = SamplingParams, {field.name for field in dataclasses.fields(SamplingParams)}
 
     def execute(self, requests):
         """Triton calls this from one thread, so nobody enters between the look and the entering."""
-        admitted = []
         for request in requests:
-            if _is_stop(request):
-                admitted.append(request)  # it waits for nothing, makes room, and is no sign that the engine lives
-            elif len(self._taken) < self._running + self._waiting:
-                admitted.append(Admitted(request, Place(self._taken), self._answers))
-            else:
-                self._refuse(request)
-        return super().execute(admitted) if admitted else None
+            entered = self._requests.enter(request)
+            if entered is not None:
+                asyncio.run_coroutine_threadsafe(self._answer(entered), self._event_loop)
 
-    def _refuse(self, request):
-        message = (
-            f"Exceeds maximum queue size: {self._running} requests run and {self._waiting} wait at most, "
-            f"{len(self._taken)} are unanswered; send it again later"
-        )
-        error = pb_utils.TritonError(message, pb_utils.TritonError.UNAVAILABLE)
-        response = pb_utils.InferenceResponse(output_tensors=[], error=error)
+    async def _answer(self, entered):
+        """One request, to its last response; in the event loop of the image's model."""
+        self._ongoing_request_count += 1
+        entered.task, result = asyncio.current_task(), None
         try:
-            request.get_response_sender().send(response, flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
-        except Exception as trouble:  # a client that is gone must not fail the requests beside its own
-            pb_utils.Logger.log_error(f"a refusal could not be sent: {trouble}")
+            asked = read(entered.request.inputs())
+            result = self._generate(asked)
+            await self._tell(entered, asked, result)
+        except asyncio.CancelledError:
+            if result is not None:
+                result.abort()
+            entered.fail("Request cancelled by client", "CANCELLED")
+        except Exception as trouble:
+            entered.fail(str(trouble) or type(trouble).__name__, _code(trouble))
+        finally:
+            self._ongoing_request_count -= 1
+
+    def _generate(self, asked):
+        """TensorRT-LLM works on it from now on."""
+        if not self._streams and (asked.streaming or asked.sampling.get("n", 1) > 1):
+            raise Mistake("Streaming is only supported in decoupled mode, and more than one sequence as well.")
+        if asked.streaming and asked.sampling.get("best_of", 1) > asked.sampling.get("n", 1):
+            raise Mistake("the best of several sequences are known at the end: best_of above n does not stream")
+        # a stop string is found by reading along, or the engine would go on to max_tokens
+        streaming = asked.streaming or bool(asked.stops)
+        named = {"streaming": streaming, "sampling_params": self._sampling_params(asked)}
+        if asked.adapter:
+            named["lora_request"] = self._adapter(asked.adapter)
+        if asked.salt:
+            named["cache_salt"] = asked.salt
+        self._refuse_unknown("generate_async", [name for name in named if name not in self._takes])
+        return self._llm_engine.generate_async(asked.prompt, **named)
+
+    def _sampling_params(self, asked):
+        fields = {**asked.sampling, "exclude_input_from_output": True}
+        if asked.logprobs is not None:
+            fields["logprobs"] = max(1, asked.logprobs)
+        if asked.guide:
+            fields["guided_decoding"] = self._guide(*asked.guide)
+        self._refuse_unknown("SamplingParams", [name for name in fields if name not in self._fields])
+        return self._sampling(**fields)
+
+    def _guide(self, kind, guide):
+        if not self._guided:
+            raise Unsupported("guided decoding is off for this model; the inventory turns it on: guided_decoding=True")
+        from tensorrt_llm.sampling_params import GuidedDecodingParams
+
+        known = [field.name for field in dataclasses.fields(GuidedDecodingParams)]
+        self._refuse_unknown("GuidedDecodingParams", [kind] if kind not in known else [])
+        return GuidedDecodingParams(**{kind: guide})
+
+    def _adapter(self, name):
+        if name not in self._adapters:
+            known = ", ".join(self._adapters) or "none"
+            raise Mistake(f"lora_name {name!r} is no adapter of this model; it has: {known}")
+        from tensorrt_llm.executor import LoRARequest
+
+        return LoRARequest(name, list(self._adapters).index(name) + 1, self._adapters[name])
+
+    def _refuse_unknown(self, what, names):
+        if names:
+            raise Unsupported(f"TensorRT-LLM's {what} of this release has no {', '.join(names)}")
+
+    async def _tell(self, entered, asked, result):
+        most = asked.sampling.get("max_tokens", self._sampling().max_tokens)
+        count = asked.sampling.get("n", 1)
+        sequences = [Sequence(number, asked.stops, most, asked.logprobs, asked.echoed) for number in range(count)]
+        whole = {}
+        async for output in result:
+            is_over = output.finished
+            pairs = zip(sequences, output.outputs, strict=True)
+            events = [event for sequence, said in pairs if (event := sequence.tell(said, is_over))]
+            if any(event.finish_reason == "cancelled" for event in events):
+                raise RuntimeError("TensorRT-LLM gave the request up")
+            if not is_over and all(sequence.is_finished for sequence in sequences):
+                is_over = True
+                result.abort()  # a stop string was found; the engine knows nothing of it
+            if not asked.streaming:
+                for event in events:
+                    whole[event.sequence] = whole[event.sequence].and_then(event) if event.sequence in whole else event
+                events = [whole[number] for number in sorted(whole)] if is_over else []
+            entered.say(asked, events, is_over, len(result.prompt_token_ids), getattr(result, "cached_tokens", -1))
+            if is_over:
+                return
+        raise RuntimeError("TensorRT-LLM ended the request without a last output")
+
+    def _leave(self, entered):
+        """From another thread: whoever sent it has left."""
+        self._event_loop.call_soon_threadsafe(entered.cancel)
+
+    def finalize(self):
+        """The engine first: it waits for the requests in work, and those for their senders."""
+        super().finalize()
+        self._requests.end()
 
 
-def _is_stop(request):
-    """Whether it asks for another one, named by its id, to be stopped."""
-    tensor = pb_utils.get_input_tensor_by_name(request, "stop")
-    return tensor is not None and bool(tensor.as_numpy().any())
+def _code(trouble):
+    """TensorRT-LLM raises ValueError and its own RequestError for what a request should not have asked."""
+    if isinstance(trouble, Unsupported):
+        return "UNSUPPORTED"
+    is_theirs = isinstance(trouble, (Mistake, ValueError)) or type(trouble).__name__ == "RequestError"
+    return "INVALID_ARG" if is_theirs else "INTERNAL"

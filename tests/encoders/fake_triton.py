@@ -19,6 +19,10 @@ class Tensor:
     label: str
     array: np.ndarray
 
+    def name(self) -> str:
+        """Its name."""
+        return self.label
+
     def as_numpy(self) -> np.ndarray:
         """The array."""
         return self.array
@@ -27,7 +31,7 @@ class Tensor:
 class TritonError(Exception):
     """A message with one of Triton's codes."""
 
-    INTERNAL, INVALID_ARG, UNAVAILABLE, CANCELLED = range(1, 5)
+    INTERNAL, INVALID_ARG, UNAVAILABLE, CANCELLED, UNSUPPORTED = range(1, 6)
 
     def __init__(self, message: str, code: int = INTERNAL) -> None:
         super().__init__(message)
@@ -57,6 +61,10 @@ class Request:
     options: dict[str, Any] = field(default_factory=dict)
     is_cancelled: Callable[[], bool] = lambda: False
 
+    def inputs(self) -> list[Tensor]:
+        """Every tensor of the request."""
+        return [Tensor(name, array) for name, array in self.tensors.items()]
+
     def parameters(self) -> str:
         """The options as the stub gives them."""
         return json.dumps(self.options)
@@ -76,6 +84,10 @@ class Logger:
         cls.lines.append(message)
 
     log_error = log_info
+
+
+class TritonModelException(Exception):
+    """A model that does not load."""
 
 
 def get_input_tensor_by_name(request: Request, name: str) -> Tensor | None:

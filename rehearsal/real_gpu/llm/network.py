@@ -136,6 +136,15 @@ class LLM(Base):
         output.finish_reason, output.new_text = "cancelled", ""
         yield output
 
+    def tokens(self, ids, stopped, params, seed):
+        """The ids of an answer, one by one, until it ends or `stopped`; the token that ends it is one of them."""
+        self._require_room(len(ids), params.max_tokens)
+        said = 0
+        with closing(self.loop.results(ids, params.max_tokens, stopped)) as results:
+            for result in results:
+                yield from result.generated_tokens[said:]
+                said = len(result.generated_tokens)
+
     def _require_room(self, used, most):
         if not used:
             raise ValueError("the prompt has no token")

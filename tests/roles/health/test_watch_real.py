@@ -22,6 +22,8 @@ from roles.triton.defaults import Defaults
 from roles.triton.render import render
 from tests.encoders import real_triton
 from tests.encoders.conftest import nomic
+from tests.roles.triton.llm_image import MODEL
+from tests.roles.triton.llm_slot import lay_image
 from tests.roles.triton.test_llm_slot import few
 from tests.roles.triton.test_render import server
 
@@ -29,39 +31,9 @@ __all__ = ["nomic", "server"]  # fixtures
 pytestmark = pytest.mark.rehearsal
 
 NAME, PATIENT = "gpt-oss-20b", 30.0
-ENGINE = '''
-import os
-
-import numpy as np
-import triton_python_backend_utils as pb_utils
-
-FINAL = pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
-
-
-class TritonPythonModel:
-    """Answers at once; keeps every prompt that begins as the file `hangs` says; "go" answers what is kept."""
-
-    def initialize(self, args):
-        self.kept = []
-
-    def execute(self, requests):
-        for request in requests:
-            word = pb_utils.get_input_tensor_by_name(request, "text_input").as_numpy()[0].decode()
-            sender = request.get_response_sender()
-            if os.path.exists("HANGS") and word.startswith(open("HANGS").read()):
-                self.kept.append(sender)
-                continue
-            kept, self.kept = (self.kept, []) if word == "go" else ([], self.kept)
-            for each in [*kept, sender]:
-                if word == "part":
-                    each.send(self._said("part"))
-                    self.kept.append(each)
-                else:
-                    each.send(self._said("all"), FINAL)
-
-    def _said(self, word):
-        return pb_utils.InferenceResponse([pb_utils.Tensor("text_output", np.array([word.encode()], dtype=object))])
-'''
+HELD = 'word.startswith("hold") and not os.path.exists(GO)'
+HANGS = """os.path.exists("HANGS") and (said > 0 if word == "part" else word.startswith(open("HANGS").read()))"""
+"""The engine keeps every prompt that begins as the file HANGS says, and "part" after its first word."""
 STUCK = """
 import os, time
 from encoders.batching import Batcher
@@ -125,7 +97,7 @@ class Watch:
     def client(self, word: str, decoupled: bool, seconds: float = PATIENT) -> int:
         """The status a client of the LLM gets; 0 where it waits no longer."""
         verb = "generate_stream" if decoupled else "generate"
-        body = json.dumps({"text_input": word, "stop": word == "go"}).encode()
+        body = json.dumps({"text_input": word, "streaming": decoupled}).encode()
         try:
             with urllib.request.urlopen(f"http://{self.http}/v2/models/{NAME}/{verb}", body, timeout=seconds) as answer:
                 answer.read()
@@ -146,15 +118,14 @@ def an_llm(server: ServerSlice, work: Path, decoupled: bool) -> Iterator[Watch]:
     with real_triton.serving(work / "models", work) as triton:
         watched = Watch(triton, name=NAME, kind="llm", path="pytorch", decoupled=decoupled)
         yield watched
-        (work / "hangs").unlink(missing_ok=True)
-        watched.client("go", decoupled)  # a server with requests in it would not stop at once
+        (work / "hangs").unlink(missing_ok=True)  # a server with requests in it would not stop at once
 
 
 @pytest.fixture
 def hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The file that makes the models hang; the image's model is where the slot looks for it."""
-    (tmp_path / "image").mkdir()
-    (tmp_path / "image/model.py").write_text(ENGINE.replace("HANGS", str(tmp_path / "hangs")))
+    assert HELD in MODEL
+    lay_image(tmp_path / "image", MODEL.replace(HELD, HANGS.replace("HANGS", str(tmp_path / "hangs"))))
     monkeypatch.setenv("ENGINEHOUSE_LLMAPI", str(tmp_path / "image"))
     return tmp_path / "hangs"
 
@@ -173,7 +144,7 @@ def test_an_llm_whose_engine_hangs_is_silent_although_requests_come_in_and_are_r
         assert watched.client("one too many", decoupled) >= 400  # three are kept; the last looks were refused too
         assert eventually(lambda: watched.triton_counts() == before + 6)
         hangs.unlink()
-        assert watched.client("go", decoupled) == 200
+        assert eventually(lambda: watched.client("next", decoupled) == 200)
         assert watched.answers()
 
 

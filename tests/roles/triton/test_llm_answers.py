@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 
 from tests.encoders import fake_triton
-from tests.roles.triton.test_llm_slot import Request, image, slot
+from tests.roles.triton.llm_slot import Request, ask, asked, image, load, slot, texts
 
 __all__ = ["image", "slot"]  # fixtures: the slot's module, and the model it finds
-FINAL = fake_triton.TRITONSERVER_RESPONSE_COMPLETE_FINAL
+TWO = {"text_input": "hi", "sampling_param_max_tokens": 2}
 
 
 class Family:
     """Triton's metric families and metrics in one."""
 
-    COUNTER = "counter"
+    COUNTER, GAUGE = "counter", "gauge"
 
     def __init__(self, name: str, description: str, kind: str) -> None:
-        assert (name, kind) == ("enginehouse_llm_answers_total", self.COUNTER)
+        wanted = {"enginehouse_llm_answers_total": self.COUNTER, "enginehouse_llm_running_requests": self.GAUGE}
+        assert wanted[name] == kind
         self.value, self.updates, self.fails = 0, 0, False
 
     def Metric(self, labels: dict[str, str]) -> Family:
@@ -34,54 +37,76 @@ class Family:
             raise RuntimeError("no shared memory left")
         self.value, self.updates = self.value + value, self.updates + 1
 
+    def set(self, value: int) -> None:
+        """Shown."""
+        self.value, self.updates = value, self.updates + 1
+
 
 @pytest.fixture
-def model(slot: ModuleType, monkeypatch: pytest.MonkeyPatch) -> Any:
+def model(slot: ModuleType, image: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """Two run and one waits; time stands still."""
     monkeypatch.setattr(fake_triton, "MetricFamily", Family, raising=False)
-    monkeypatch.setattr(slot.time, "monotonic", lambda: 7.0)
-    loaded = slot.TritonPythonModel()
-    loaded.initialize(fake_triton.arguments("llm", {"max_running": "2", "max_queue_size": "1"}))
-    return loaded
+    import llm.requests as requests
+
+    monkeypatch.setattr(requests.time, "monotonic", lambda: 7.0)
+    loaded = load(slot)
+    yield loaded
+    (image / "GO").touch()
+    loaded.finalize()
 
 
 def counted(model: Any) -> Family:
-    """What Triton was told."""
-    return model._answers._metric
+    """What Triton was told of answers."""
+    return model._requests._metrics._answers
+
+
+def after_all(model: Any) -> Family:
+    """What Triton was told of answers, when all that was said has been sent."""
+    model._requests.end()
+    return counted(model)
 
 
 def test_requests_taken_over_and_refused_are_no_answers(model: Any) -> None:
-    model.execute([Request("hold") for _ in range(5)])
-    assert counted(model).value == 0
+    asked(model, *["hold"] * 5)
+    assert after_all(model).value == 0
 
 
-def test_answers_count_and_errors_and_empty_ends_do_not(model: Any) -> None:
-    model.execute([Request("hold") for _ in range(3)])
-    model.held[0].send(model._said("all"), flags=FINAL)
-    model.held[1].send(fake_triton.InferenceResponse([], fake_triton.TritonError("the engine died")), FINAL)
-    model.held[2].send(flags=FINAL)
-    assert counted(model).value == 1
+def test_answers_count_and_errors_do_not(model: Any) -> None:
+    ask(model, **TWO)
+    ask(model, text_input="breaks")
+    assert after_all(model).value == 1
+
+
+def test_a_client_that_leaves_is_no_answer(model: Any) -> None:
+    gone = Request(text_input="hold")
+    model.execute([gone])
+    gone.leave()
+    gone.sender.events()
+    assert after_all(model).value == 0
 
 
 def test_parts_count_and_are_told_once_a_second_and_with_the_last(model: Any) -> None:
-    model.execute([Request("hold")])
-    for _ in range(5):
-        model.held[0].send(model._said("part"))
-    assert (counted(model).value, counted(model).updates) == (1, 1)
-    model.held[0].send(model._said("all"), FINAL)
-    assert (counted(model).value, counted(model).updates) == (6, 2)
-
-
-def test_the_answer_to_a_request_that_stops_others_is_none(model: Any) -> None:
-    """The Python around a hung engine gives it."""
-    model.execute([Request("hold"), Request("drop", stop=True)])
-    assert counted(model).value == 0
+    ask(model, text_input="hi", sampling_param_max_tokens=6, streaming=True)
+    assert (after_all(model).value, counted(model).updates) == (6, 2)
 
 
 def test_an_answer_that_cannot_be_counted_is_sent(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fake_triton.Logger, "lines", [])
     counted(model).fails = True
-    (request,) = requests = [Request("at once")]
-    model.execute(requests)
-    assert request.sender.sent[0][0].error is None
-    assert fake_triton.Logger.lines == ["answers are not counted: no shared memory left"]
+    assert texts(ask(model, **TWO)) == ["hi w0 w1"]
+    after_all(model)
+    assert fake_triton.Logger.lines == ["a metric was not updated: no shared memory left"]
+
+
+def test_those_that_are_unanswered_are_shown_until_the_last_has_gone(model: Any) -> None:
+    shown = model._requests._metrics._work
+    told: list[int] = []
+    shown.set = told.append
+    gone = [Request(text_input="hold") for _ in range(2)]
+    model.execute(gone)
+    for request in gone:
+        request.leave()
+        request.sender.events()
+    after_all(model)
+    model._requests._metrics.set_running(len(model._requests._taken))
+    assert told[-1] == 0

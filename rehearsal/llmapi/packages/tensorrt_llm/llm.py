@@ -4,6 +4,7 @@ It reads what the real one reads (config.json, tokenizer.json, the headers of th
 that one refuses at load: unknown arguments, a checkpoint that is not whole, a key/value cache below one sequence.
 """
 
+import itertools
 import json
 import re
 import struct
@@ -14,6 +15,8 @@ from pathlib import Path
 from tokenizers import Tokenizer
 
 from .arguments import check
+from .results import RequestResult, json_text
+from .sampling_params import SamplingParams
 
 ARCHITECTURES = {
     "GptOssForCausalLM", "LlamaForCausalLM", "MistralForCausalLM", "MixtralForCausalLM", "Qwen2ForCausalLM",
@@ -65,6 +68,54 @@ class Base:
         *_, output = self.stream(prompt, **sampling_params.given())
         output.token_ids = self.tokenizer.encode(output.text, add_special_tokens=False).ids
         return RequestOutput(prompt, [output])
+
+    def generate_async(
+        self,
+        inputs,
+        sampling_params=None,
+        lora_request=None,
+        prompt_adapter_request=None,
+        streaming=False,
+        kv_cache_retention_config=None,
+        disaggregated_params=None,
+        trace_headers=None,
+        _postproc_params=None,
+        scheduling_params=None,
+        cache_salt=None,
+    ):
+        """The answer as it comes; called in an event loop. The places of its parameters are those of 1.2.1."""
+        params = sampling_params or SamplingParams()
+        is_text = isinstance(inputs, str)
+        ids = self.tokenizer.encode(inputs, add_special_tokens=params.add_special_tokens).ids if is_text else inputs
+        if params.max_tokens < 1:
+            raise ValueError(f"require max_tokens >= 1, got max_tokens={params.max_tokens}")
+        if len(ids) + params.max_tokens > self.max_seq_len:
+            limit = f"max_seq_len ({self.max_seq_len})"
+            raise ValueError(
+                f"prompt length ({len(ids)}) plus max_tokens ({params.max_tokens}) should not exceed {limit}"
+            )
+
+        before = inputs if is_text and not params.exclude_input_from_output else ""
+
+        def sequences(stopped):
+            return [self.tokens(ids, stopped, params, (params.seed or 0) + number) for number in range(params.best_of)]
+
+        return RequestResult(ids, sequences, params, streaming, self.tokenizer, before)
+
+    def tokens(self, ids, stopped, params, seed):
+        """The ids of an answer, one by one, until it ends or `stopped`: the prompt's own words in a circle."""
+        if params.guided_decoding:
+            said = iter([json_text(params.guided_decoding)])
+        else:
+            words = WORD.findall(MARKER.sub(" ", self.tokenizer.decode(ids, skip_special_tokens=False))) or ["nothing"]
+            start = seed % len(words)
+            said = (f" {word}" for word in itertools.cycle([*words[start:], *words[:start]]))
+        answer = (token for text in said for token in self.tokenizer.encode(text, add_special_tokens=False).ids)
+        for token in itertools.islice(answer, params.max_tokens):
+            if stopped():
+                return
+            time.sleep(SECONDS_PER_TOKEN)
+            yield token
 
     def shutdown(self):
         """Nothing runs here."""

@@ -11,10 +11,7 @@ SAMPLING = {
     "best_of": int, "temperature": float, "top_k": int, "top_p": float, "frequency_penalty": float,
     "presence_penalty": float, "max_tokens": int, "seed": int, "return_perf_metrics": bool,
 }  # fmt: skip
-STRINGS, FLOATS = np.object_, np.float32
-WHOLE = np.int32
-NOTHING_SPECULATED = {"acceptance_rate": FLOATS, "total_accepted_draft_tokens": WHOLE, "total_draft_tokens": WHOLE}
-NO_CACHE = [f"kv_cache_{name}" for name in ("reused_block", "missed_block", "alloc_new_blocks", "alloc_total_blocks")]
+STRINGS = np.object_
 
 
 def read_configuration():
@@ -49,30 +46,19 @@ def sampling(request):
     """The sampling parameters the request names."""
     named = {name: scalar(request, f"sampling_param_{name}", kind) for name, kind in SAMPLING.items()}
     chosen = {name: value for name, value in named.items() if value is not None}
+    chosen["exclude_input_from_output"] = scalar(request, "sampling_param_exclude_input_from_output", bool, False)
     stops = strings(request, "sampling_param_stop")
     return {**chosen, "stop": stops} if stops else chosen
 
 
-def response(request, text, output):
-    """One response: the text, and what else the request asked for."""
-    tensors = [pb_utils.Tensor("text_output", np.array([text], dtype=STRINGS))]
-    if scalar(request, "return_finish_reason", bool, False):
-        tensors.append(pb_utils.Tensor("finish_reason", np.array([str(output.finish_reason)], dtype=STRINGS)))
-    if scalar(request, "return_stop_reason", bool, False):
-        tensors.append(pb_utils.Tensor("stop_reason", np.array([str(output.stop_reason)], dtype=STRINGS)))
-    if scalar(request, "return_cumulative_logprob", bool, False):
-        tensors.append(pb_utils.Tensor("cumulative_logprob", np.array([output.cumulative_logprob], dtype=FLOATS)))
-    if scalar(request, "sampling_param_return_perf_metrics", bool, False):
-        tensors += performance(output)
+def response(request, outputs):
+    """One response: every sequence's whole text so far, and what else the request asked for, all of it as text."""
+    tensors = [pb_utils.Tensor("text_output", np.array([output.text.encode() for output in outputs], dtype=STRINGS))]
+    for name in ("finish_reason", "stop_reason", "cumulative_logprob"):
+        if scalar(request, f"return_{name}", bool, False):
+            told = [str(getattr(output, name)) for output in outputs]
+            tensors.append(pb_utils.Tensor(name, np.array(told, dtype=STRINGS)))
     return pb_utils.InferenceResponse(output_tensors=tensors)
-
-
-def performance(output):
-    """The metrics tensors; nothing is cached or speculated here, so those are zero."""
-    times = {f"{name}_time_ns": np.int64(value) for name, value in output.times_ns.items()}
-    zeros = {name: WHOLE(0) for name in NO_CACHE} | {name: kind(0) for name, kind in NOTHING_SPECULATED.items()}
-    values = {**times, **zeros, "kv_cache_hit_rate": np.float32(0)}
-    return [pb_utils.Tensor(name, np.array([value])) for name, value in values.items()]
 
 
 def published(model, computed_by):
@@ -96,5 +82,6 @@ def tell_held(model, held_tokens, ended):
 
 
 def error(text):
-    """A response that is an error."""
-    return pb_utils.InferenceResponse(output_tensors=[], error=pb_utils.TritonError(text))
+    """A response that is an error, and has a text besides."""
+    tensor = pb_utils.Tensor("text_output", np.array([b"N/A"], dtype=STRINGS))
+    return pb_utils.InferenceResponse(output_tensors=[tensor], error=pb_utils.TritonError(text))

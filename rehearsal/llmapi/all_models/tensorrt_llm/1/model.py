@@ -1,17 +1,22 @@
-"""Triton's `llmapi` model without TensorRT-LLM: the same files, tensors, settings, cancelling and refusals.
+"""Triton's `llmapi` model without TensorRT-LLM: the same files, tensors, settings, attributes, cancelling and refusals.
 
 rehearsal stand-in. What it answers is the business of the stand-in's LLM: the prompt's own words, or on a real GPU what
-a network says. Each request has a thread of its own, as the real one has a task per request in its event loop.
+a network says. It keeps what upstream's code does wrong up to 1.2.1, so that a release which adds nothing shows it:
+`streaming` is handed over in the place of `lora_request`, every event has the whole text, and whoever names the id of a
+running request stops it.
 """
 
+import asyncio
+import itertools
 import json
 import threading
 
 import triton_python_backend_utils as pb_utils
 from helpers import error, published, read_configuration, response, sampling, scalar, strings, tell_held
-from tensorrt_llm import LLM
+from tensorrt_llm import LLM, SamplingParams
 
 FINAL = pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
+CANCELLED = "Request cancelled by client"
 
 
 class TritonPythonModel:
@@ -26,7 +31,7 @@ class TritonPythonModel:
         return auto_complete_model_config
 
     def initialize(self, args):
-        """Build the LLM, or refuse as the real one refuses."""
+        """Build the LLM, or refuse as the real one refuses; an event loop of its own works on the requests."""
         triton, arguments = read_configuration()
         self.decoupled = pb_utils.using_decoupled_model_transaction_policy(json.loads(args["model_config"]))
         wanted = bool(triton["decoupled"])
@@ -36,70 +41,91 @@ class TritonPythonModel:
             )
         if triton["max_batch_size"] != 0:
             raise pb_utils.TritonModelException("triton_config.max_batch_size has to be 0: one prompt per request")
-        self.llm = LLM(**arguments)
-        self.running, self.lock = {}, threading.Lock()
-        self.ended, self.label = threading.Event(), None
-        if self.llm.computed_by:
-            self.label = published(args["model_name"], self.llm.computed_by)
-            self.teller = threading.Thread(
-                target=tell_held, args=(args["model_name"], self.llm.held_tokens, self.ended), daemon=True
-            )
-            self.teller.start()
-        pb_utils.Logger.log_info(f"rehearsal stand-in: no TensorRT-LLM here; {self.llm.describe()}")
+        self._llm_engine = LLM(**arguments)
+        self._ongoing_request_count = 0
+        self._event_loop = asyncio.new_event_loop()
+        self._event_thread = threading.Thread(target=self._event_loop.run_forever)
+        self._event_thread.start()
+        self.numbers, self.running, self.lock = itertools.count(), {}, threading.Lock()
+        self.ended = threading.Event()
+        self.threads = [threading.Thread(target=self._cancel_who_left, daemon=True)]
+        self.period = triton.get("cancellation_check_period_ms", 100) / 1000
+        if self._llm_engine.computed_by:
+            self.label = published(args["model_name"], self._llm_engine.computed_by)
+            held = (args["model_name"], self._llm_engine.held_tokens, self.ended)
+            self.threads.append(threading.Thread(target=tell_held, args=held, daemon=True))
+        for thread in self.threads:
+            thread.start()
+        pb_utils.Logger.log_info(f"rehearsal stand-in: no TensorRT-LLM here; {self._llm_engine.describe()}")
 
     def execute(self, requests):
-        """Start a thread per request; the answers come through their senders."""
+        """A task per request; the answers come through their senders."""
         for request in requests:
-            threading.Thread(target=self._answer, args=(request, request.get_response_sender()), daemon=True).start()
+            asyncio.run_coroutine_threadsafe(self._execute_single_request(request), self._event_loop)
 
-    def _answer(self, request, sender):
-        cancelled = threading.Event()
+    async def _execute_single_request(self, request):
+        sender, number = request.get_response_sender(), next(self.numbers)
+        if scalar(request, "stop", bool, False):
+            self._stop(request.request_id(), sender)
+            return
+        self._ongoing_request_count += 1
         try:
-            if scalar(request, "stop", bool, False):
-                self._cancel(request.request_id())
-            else:
-                self._remember(request.request_id(), cancelled)
-                self._generate(request, sender, cancelled)
+            await self._generate(request, sender, number)
         except Exception as trouble:  # one request's trouble is that request's answer
-            sender.send(error(f"{type(trouble).__name__}: {trouble}"))
+            sender.send(error(f"Error generating request: {trouble}"), flags=FINAL)
         finally:
+            self._ongoing_request_count -= 1
             with self.lock:
-                self.running.pop(request.request_id(), None)
-            sender.send(flags=FINAL)
+                self.running.pop(number, None)
 
-    def _remember(self, identity, cancelled):
-        with self.lock:
-            if identity:
-                self.running[identity] = cancelled
-
-    def _cancel(self, identity):
-        with self.lock:
-            running = self.running.get(identity)
-        if running is None:
-            raise ValueError(f"no request with id '{identity}' is running")
-        running.set()
-
-    def _generate(self, request, sender, cancelled):
+    async def _generate(self, request, sender, number):
         streaming = scalar(request, "streaming", bool, False)
         if streaming and not self.decoupled:
             raise ValueError("Streaming is only supported in decoupled mode.")
         prompts = strings(request, "text_input")
         if len(prompts) != 1:
             raise ValueError(f"one prompt per request, {len(prompts)} were given")
-        echoed = "" if scalar(request, "sampling_param_exclude_input_from_output", bool, False) else prompts[0]
-        stopped = lambda: cancelled.is_set() or sender.is_cancelled()  # noqa: E731
-        output = None
-        for output in self.llm.stream(prompts[0], stopped, **sampling(request)):
-            if streaming and output.finish_reason != "cancelled":
-                sender.send(response(request, echoed + output.new_text, output))
-                echoed = ""
-        if not streaming and output.finish_reason != "cancelled":
-            sender.send(response(request, echoed + output.text, output))
+        result = self._llm_engine.generate_async(prompts[0], SamplingParams(**sampling(request)), streaming)
+        with self.lock:
+            self.running[number] = (request, result)
+        async for output in result:
+            if streaming and self._is_wanted(number):
+                sender.send(response(request, output.outputs), flags=FINAL if output.finished else 0)
+        if not streaming and self._is_wanted(number):
+            sender.send(response(request, output.outputs), flags=FINAL)
+
+    def _is_wanted(self, number):
+        with self.lock:
+            return number in self.running
+
+    def _stop(self, identity, sender):
+        """Every request of that id, whoever sent it; none of them gets a last response."""
+        with self.lock:
+            named = [number for number, (request, _) in self.running.items() if request.request_id() == identity]
+            for number in named if identity else []:
+                self.running.pop(number)[1].abort()
+        sender.send(_cancelled(), flags=FINAL)
+
+    def _cancel_who_left(self):
+        while not self.ended.wait(self.period):
+            with self.lock:
+                gone = [number for number, (request, _) in self.running.items() if request.is_cancelled()]
+                for request, result in [self.running.pop(number) for number in gone]:
+                    result.abort()
+                    request.get_response_sender().send(_cancelled(), flags=FINAL)
 
     def finalize(self):
         """Say goodbye in the log, so that a clean stop can be told from a killed process."""
         self.ended.set()
-        if self.label:
-            self.teller.join()
-        self.llm.shutdown()
+        for thread in self.threads:
+            thread.join()
+        self._event_loop.call_soon_threadsafe(self._event_loop.stop)
+        self._event_thread.join()
+        self._llm_engine.shutdown()
         pb_utils.Logger.log_info("rehearsal stand-in: finalized")
+
+
+def _cancelled():
+    return pb_utils.InferenceResponse(
+        output_tensors=[], error=pb_utils.TritonError(CANCELLED, pb_utils.TritonError.CANCELLED)
+    )

@@ -1,0 +1,223 @@
+"""The requests that are unanswered: how many there may be, who has left, and what is sent to them.
+
+Three threads meet here. Triton's takes requests in; the engine's event loop says what is told to each; one of ours
+sends it, because sending waits for Triton, and another asks now and then which clients have left, which waits too.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from typing import Any
+
+import numpy as np
+import triton_python_backend_utils as pb_utils
+
+from llm.asked import Asked
+from llm.said import Event
+
+
+class Metrics:
+    """`enginehouse_llm_answers_total` and `enginehouse_llm_running_requests`, where a model can have metrics."""
+
+    def __init__(self, model: str) -> None:
+        self._unsaid, self._due, self._running = 0, 0.0, 0
+        self._answers = self._work = None
+        if hasattr(pb_utils, "MetricFamily"):
+            self._families = [  # kept: a metric dies with its family
+                pb_utils.MetricFamily(name=name, description=description, kind=kind)
+                for name, description, kind in (
+                    (
+                        "enginehouse_llm_answers_total",
+                        "Answers, and parts of streamed answers, sent",
+                        pb_utils.MetricFamily.COUNTER,
+                    ),
+                    (
+                        "enginehouse_llm_running_requests",
+                        "Requests taken in and not answered to the end",
+                        pb_utils.MetricFamily.GAUGE,
+                    ),
+                )
+            ]
+            self._answers, self._work = (family.Metric(labels={"model": model}) for family in self._families)
+
+    def add_answer(self, is_last: bool) -> None:
+        """Another one, or a part; errors are none. Each update crosses to the server, so parts are told once a second.
+
+        Only the thread that sends calls this.
+        """
+        self._unsaid += 1
+        now = time.monotonic()
+        if self._answers is None or (now < self._due and not is_last):
+            return
+        count, self._unsaid, self._due = self._unsaid, 0, now + 1
+        _told(self._answers.increment, count)
+
+    def set_running(self, count: int) -> None:
+        """Told when it has changed; only the thread that watches calls this."""
+        if self._work is not None and count != self._running:
+            self._running = count
+            _told(self._work.set, count)
+
+
+def _told(tell: Any, value: int) -> None:
+    try:
+        tell(value)
+    except Exception as trouble:  # no reason to keep an answer from a client
+        pb_utils.Logger.log_error(f"a metric was not updated: {trouble}")
+
+
+class Entered:
+    """A request that was let in. Nobody asks or answers it after its last response."""
+
+    def __init__(self, request: Any, outbox: queue.SimpleQueue[Any]) -> None:
+        self.request, self.sender, self.task = request, request.get_response_sender(), None
+        self.lock, self.is_over = threading.Lock(), False
+        self._outbox, self._closed = outbox, False
+
+    def say(self, asked: Asked, events: list[Event], is_over: bool, prompt: int, cached: int) -> None:
+        """The events are on their way; with `is_over` nothing comes after them."""
+        if self._closed:
+            return
+        self._closed = is_over
+        for number, event in enumerate(events, start=1):
+            tensors = (asked, event, prompt, cached)
+            self._outbox.put((self, tensors, None, is_over and number == len(events)))
+        if is_over and not events:
+            self._outbox.put((self, None, None, True))
+
+    def fail(self, message: str, code: str) -> None:
+        """The error is on its way, and ends the request."""
+        if not self._closed:
+            self._closed = True
+            self._outbox.put((self, None, (message, code), True))
+
+    def cancel(self) -> None:
+        """Its coroutine ends with CancelledError; called in the event loop."""
+        if self.task is not None:
+            self.task.cancel()
+
+    def has_left(self) -> bool:
+        """True if its client cancelled it or is gone. Triton may only be asked before the last response."""
+        with self.lock:
+            return not self.is_over and bool(self.request.is_cancelled())
+
+
+class Requests:
+    """Those that run and wait, at most `running` + `waiting`; `leave(entered)` is called for one whose client left."""
+
+    def __init__(self, running: int, waiting: int, metrics: Metrics, leave: Any, period_seconds: float) -> None:
+        self._running, self._waiting, self._metrics, self._leave = running, waiting, metrics, leave
+        self._taken: set[Entered] = set()
+        self._outbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._period, self._ends = period_seconds, threading.Event()
+        self._threads = [threading.Thread(target=work, daemon=True) for work in (self._send, self._watch)]
+        for thread in self._threads:
+            thread.start()
+
+    def enter(self, request: Any) -> Entered | None:
+        """The request, let in; None if there is no room and it was refused."""
+        if len(self._taken) >= self._running + self._waiting:
+            self._refuse(request)
+            return None
+        entered = Entered(request, self._outbox)
+        self._taken.add(entered)
+        return entered
+
+    def end(self) -> None:
+        """What is on its way is sent; both threads have ended."""
+        self._ends.set()
+        self._outbox.put(None)
+        for thread in self._threads:
+            thread.join()
+
+    def _refuse(self, request: Any) -> None:
+        message = (
+            f"Exceeds maximum queue size: {self._running} requests run and {self._waiting} wait at most, "
+            f"{len(self._taken)} are unanswered; send it again later"
+        )
+        try:
+            request.get_response_sender().send(_error(message, "UNAVAILABLE"), flags=_flags(is_last=True))
+        except Exception as trouble:  # a client that is gone must not fail the requests beside its own
+            pb_utils.Logger.log_error(f"a refusal could not be sent: {trouble}")
+
+    def _send(self) -> None:
+        while (item := self._outbox.get()) is not None:
+            entered, said, error, is_last = item
+            try:
+                response = _error(*error) if error else _response(*said) if said else None
+                self._deliver(entered, response, is_last)
+            except Exception as trouble:
+                pb_utils.Logger.log_error(f"an answer could not be sent: {trouble}")
+                continue
+            if said:  # and on its way: one that cannot be sent is no sign of life
+                self._metrics.add_answer(is_last)
+
+    def _deliver(self, entered: Entered, response: Any, is_last: bool) -> None:
+        with entered.lock:
+            entered.is_over = entered.is_over or is_last
+        if is_last:  # the place is free before the last response is on its way, for who waits for that response
+            self._taken.discard(entered)
+        if response is None:
+            entered.sender.send(flags=_flags(is_last))
+        else:
+            entered.sender.send(response, flags=_flags(is_last))
+
+    def _watch(self) -> None:
+        while not self._ends.wait(self._period):
+            for entered in list(self._taken):
+                try:
+                    if entered.has_left():
+                        self._leave(entered)
+                except Exception as trouble:  # the others are asked all the same
+                    pb_utils.Logger.log_error(f"a client could not be asked after: {trouble}")
+            self._metrics.set_running(len(self._taken))
+
+
+def _flags(is_last: bool) -> int:
+    return pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL if is_last else 0
+
+
+def _error(message: str, code: str) -> Any:
+    """Older Tritons lack some codes; theirs is INTERNAL then."""
+    known = getattr(pb_utils.TritonError, code, None)
+    error = pb_utils.TritonError(message) if known is None else pb_utils.TritonError(message, known)
+    return pb_utils.InferenceResponse(output_tensors=[], error=error)
+
+
+def _response(asked: Asked, event: Event, prompt: int, cached: int) -> Any:
+    """The tensors of deploy/llm_contract.py that this request wants."""
+    tensors = {"text_output": _strings(event.text), "sequence_index": _numbers([event.sequence])}
+    if "token_ids" in asked.wants:
+        tensors["token_ids"] = _numbers(event.ids)
+    if "finish_reason" in asked.wants:
+        tensors["finish_reason"] = _strings(event.finish_reason)
+    if "stop_reason" in asked.wants:
+        tensors["stop_reason"] = _strings(event.stop_reason)
+    if "counts" in asked.wants and event.finish_reason:
+        counts = {"num_input_tokens": prompt, "num_output_tokens": event.generated, "num_cached_tokens": cached}
+        tensors |= {name: _numbers([count]) for name, count in counts.items()}
+    if "cumulative_logprob" in asked.wants and event.finish_reason:
+        tensors["cumulative_logprob"] = np.array([event.cumulative_logprob], np.float32)
+    if asked.logprobs is not None:
+        tensors |= _probabilities(event, asked.logprobs)
+    return pb_utils.InferenceResponse([pb_utils.Tensor(name, array) for name, array in tensors.items()])
+
+
+def _probabilities(event: Event, count: int) -> dict[str, Any]:
+    ids = np.full((len(event.logprobs), count), -1, np.int32)
+    values = np.full((len(event.logprobs), count), -np.inf, np.float32)
+    for row, (_, candidates) in enumerate(event.logprobs):
+        for column, (token, value) in enumerate(candidates):
+            ids[row, column], values[row, column] = token, value
+    own = np.array([own for own, _ in event.logprobs], np.float32)
+    return {"token_logprobs": own, "top_logprob_ids": ids, "top_logprobs": values}
+
+
+def _strings(text: str) -> Any:
+    return np.array([text.encode()], dtype=np.object_)
+
+
+def _numbers(values: list[int]) -> Any:
+    return np.array(values, dtype=np.int32)
