@@ -15,17 +15,33 @@ from typing import Any
 import gevent
 import pytest
 from pyinfra import host, state
+from pyinfra.api import FactBase
 from pyinfra.operations import python, server
 
 from roles import boots, hold, lock
+from roles.steps import Reading, step
 from tests.roles.fake import Ran, run
 from tests.roles.holding import THEIRS, Hosts
 
 ROOT = Path(__file__).parents[2]
 
 
-def story(hosts: Hosts, meanwhile: Callable[[], None] = lambda: None) -> Callable[[], None]:
-    """A verb in small: the lock, something that happens, a change."""
+class BootId(FactBase[str]):
+    """The boot that a host is in."""
+
+    default = str
+
+    def command(self) -> str:
+        """As `boots` asks it."""
+        return boots.BOOT_ID
+
+    def process(self, output: list[str]) -> str:
+        """Its id."""
+        return output[0]
+
+
+def story(hosts: Hosts, meanwhile: Callable[[], None] = lambda: None, boot: bool = False) -> Callable[[], None]:
+    """A verb in small: the lock, something that happens, with `boot` a reboot, a change."""
 
     def verb() -> None:
         name = host.name.removeprefix("@fake/")
@@ -37,10 +53,15 @@ def story(hosts: Hosts, meanwhile: Callable[[], None] = lambda: None) -> Callabl
             def get_transport(self) -> Any:
                 return None
 
+            def close(self) -> None:
+                """The next connection opens the same streams."""
+
         host.connector.client = Client()
         lock.take("5151")
         if name == "two":
             python.call(meanwhile, name="Meanwhile")
+        if boot:
+            step(Reading(BootId), lambda before: boots.reboot(before, 10), name="Reboot")
         server.shell("change", name="Change")
 
     return verb
@@ -157,6 +178,36 @@ def test_after_its_reboot_a_host_is_held_again_by_the_same_run(hosts: Hosts, mon
         came.append(hosts.holder("two") == before is not None)
 
     assert (run(story(hosts, reboot), hosts=("one", "two")).failed_hosts, came) == ((), [True, True])
+
+
+def test_a_run_through_the_driver_s_reboot_holds_the_host_and_is_checked_after_it(
+    hosts: Hosts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The commands of a reboot themselves: the shell dies with the boot, and what follows asks the new one."""
+    monkeypatch.setattr(boots.time, "sleep", lambda seconds: None)
+    boot, held = ["before"], list[bool]()
+
+    def goes_down(_: str) -> str:
+        hosts.die()
+        boot[0] = "after"
+        return ""
+
+    def asked_after() -> None:
+        held.append(hosts.holder("one") is not None)
+        hosts.die()
+        hosts.held("one")
+        late()
+
+    def verb() -> None:
+        story(hosts, boot=True)()
+        python.call(asked_after, name="Meanwhile")
+        server.shell("second", name="Second")
+
+    answers = {"systemctl reboot": goes_down, boots.BOOT_ID: lambda _: boot[0]}
+    ran = run(verb, hosts=("one",), answers=answers)
+    commands = [heard.command for heard in ran.shell["one"]]
+    assert (held, "change" in commands, "second" in commands) == ([True], True, False)
+    assert "another run came while this one was away" in str(ran.told)
 
 
 def test_a_reboot_in_which_another_run_came_ends_this_one_there(hosts: Hosts, monkeypatch: pytest.MonkeyPatch) -> None:
