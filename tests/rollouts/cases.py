@@ -6,6 +6,7 @@ import signal
 
 from rehearsal.faults.disks import FullDisk
 from rehearsal.faults.ends import KillControl
+from roles.triton.render import HEADER
 from tests.rollouts.scene import Act, Case, Moment, Scene
 from tests.rollouts.timeline import OPERATION
 
@@ -51,6 +52,13 @@ def on_balancer(command: str) -> Act:
     return lambda scene: scene.edge.run(command, check=False)
 
 
+def unload(scene: Scene) -> None:
+    """The canary's Triton goes on, without its embedder: as after a crash that it does not mend itself."""
+    key = "$(cat /run/enginehouse/triton-main/key)"
+    address = "http://127.0.0.1:8000/v2/repository/models/minilm/unload"
+    scene.host("h1").run(f'curl -fsS -X POST -H "{HEADER}: {key}" {address}')
+
+
 def second_run(scene: Scene) -> None:
     """Another operator types the same."""
     scene.second = scene.deploy()
@@ -89,6 +97,18 @@ CASES = (
         ),
         ("h2", "h3"),
         bad="slow",
+    ),
+    Case(
+        "canary-breaks",
+        (
+            "1 of 1 hosts did not pass",
+            "h1 fails its question (main: minilm",
+            "what served before this run serves again",
+        ),
+        ("h2", "h3"),
+        when=says("Gate | Ask wave 1"),
+        strike=unload,
+        may_lose=True,
     ),
     Case(
         "host-dies",
