@@ -26,7 +26,7 @@ from benchmarks import fleet
 from rehearsal.places import REPOSITORY, RehearsalRefused
 from tests.rollouts.cases import CASES
 from tests.rollouts.conftest import ready
-from tests.rollouts.scene import HOSTS, Scene, played
+from tests.rollouts.scene import HOSTS, Scene, played, written
 from tests.rollouts.timeline import Event
 
 PICTURE = REPOSITORY / "rehearsal" / "rollout.svg"
@@ -54,7 +54,6 @@ def main(words: Sequence[str]) -> int:
     except RehearsalRefused as refused:
         print(refused, file=sys.stderr)
         return 1
-    (fleet.PLACES.root / "demo.jsonl").write_text("".join(f"{json.dumps(event)}\n" for event in events))
     PICTURE.write_text(svg(events))
     print(f"drawn: {PICTURE.relative_to(REPOSITORY)}", file=sys.stderr)
     return 1 if events[-1]["lost"] else 0
@@ -71,7 +70,7 @@ def acted() -> list[Event]:
     with ExitStack() as stack:
         serving, edge = stack.enter_context(fleet.up(len(HOSTS), 1, "12"))
         scene = ready(Scene(serving, edge[0]))
-        played(scene, next(case for case in CASES if case.name == CASE), tell)
+        written(played(scene, next(case for case in CASES if case.name == CASE), tell), events)
     return events
 
 

@@ -206,7 +206,9 @@ def _striking(scene: Scene, case: Case) -> Iterator[None]:
         raise problems[0]
 
 
-def written(result: dict[str, Any]) -> None:
-    """The result is a line of its own in the rehearsal's state."""
+def written(result: dict[str, Any], events: Sequence[Event]) -> None:
+    """The result is a line of its own in the rehearsal's state, and its time line a file."""
     with (fleet.PLACES.root / "rollouts.jsonl").open("a") as file:
         file.write(json.dumps(result) + "\n")
+    lines = "".join(f"{json.dumps(event)}\n" for event in events)
+    (fleet.PLACES.root / f"rollout-{result['case']}.jsonl").write_text(lines)

@@ -7,13 +7,15 @@ import pytest
 
 from tests.rollouts.cases import CASES
 from tests.rollouts.scene import ALLOWED, HOSTS, Case, Scene, played, written
+from tests.rollouts.timeline import Event
 
 KEPT = {"missing": [], "touched": [], "back": True, "again": 0, "serves": True}
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_a_rollout_stops_where_it_must_and_is_finished_by_a_plain_run(scene: Scene, case: Case) -> None:
-    written(result := played(scene, case))
+    events = list[Event]()
+    written(result := played(scene, case, events.append), events)
     assert {name: result[name] for name in KEPT} == KEPT, result
     assert result["code"] == case.code, result
     if not case.may_lose:
