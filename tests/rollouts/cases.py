@@ -14,6 +14,8 @@ SHUT = "the gate stays shut: 1 of 1 hosts are lost"
 AGAIN = "run again: what is done is not done twice"
 STAYS = "finished waves are done and stay so; on all other hosts nothing further happens"
 UNIT = "enginehouse-balancer.service"
+LONG = 30.0
+"""So that somebody streams whenever a server is to stop."""
 
 
 def says(label: str) -> Moment:
@@ -64,15 +66,31 @@ def second_run(scene: Scene) -> None:
     scene.second = scene.deploy()
 
 
-def killed(name: str, when: Moment, untouched: tuple[str, ...] = ("h2", "h3")) -> Case:
+def killed(name: str, when: Moment, untouched: tuple[str, ...] = ("h2", "h3"), long_percent: float = 0) -> Case:
     """The control process is killed then."""
-    return Case(f"control-killed-{name}", (), untouched, code=-signal.SIGKILL, when=when, strike=kill_control)
+    return Case(
+        f"control-killed-{name}",
+        (),
+        untouched,
+        code=-signal.SIGKILL,
+        when=when,
+        strike=kill_control,
+        long_percent=long_percent,
+    )
 
 
 def balancer(name: str, command: str, may_lose: bool) -> Case:
     """Something happens to the balancer while the canary drains."""
-    strike = on_balancer(command)
-    return Case(f"balancer-{name}", (), (), code=0, when=drained("h1"), strike=strike, may_lose=may_lose)
+    return Case(
+        f"balancer-{name}",
+        (),
+        (),
+        code=0,
+        when=drained("h1"),
+        strike=on_balancer(command),
+        may_lose=may_lose,
+        long_percent=LONG,
+    )
 
 
 CASES = (
@@ -149,7 +167,7 @@ CASES = (
         strike=second_run,
     ),
     killed("staged", says("Gate | Every host has image"), ("h1", "h2", "h3")),
-    killed("drained", drained("h1")),
+    killed("drained", drained("h1"), long_percent=LONG),
     killed("mid-swap", swapping("h1")),
     killed("admitted", admitted("h1")),
     killed("before-gate", says("Gate | Ask wave 1")),

@@ -31,7 +31,7 @@ from tests.rollouts.timeline import Event
 
 PICTURE = REPOSITORY / "rehearsal" / "rollout.svg"
 CASE = "canary-wrong"
-TOLD = ("Gate | ", "Triton | Publish", "Triton | Swap", "Model store | Send")
+TOLD = ("Model store | Send", "Gate | Every host has", "Triton | Swap", "Gate | Wave")
 WORDS = {
     "UP": ("serves", "green"),
     "DRAIN": ("drains", "yellow"),
@@ -81,8 +81,9 @@ def svg(events: Sequence[Event]) -> str:
     console.print(Text("$ pyinfra inventories/fleet.py deploy.py -y", style="bold"))
     console.print(Text("wave 1: h1   wave 2: h2   wave 3: h3   at most one of them out; clients ask all the while\n"))
     console.print(_table(events[:failed]))
+    console.print()
     for line in events[failed]["said"]:
-        console.print(Text(line, style="red"))
+        console.print(Text(line if len(line) <= WIDTH else f"{line[: WIDTH - 1]}…", style="red"))
     last = events[failed]
     console.print(Text(f"\n{last['sent']:,} requests sent, {last['lost']} lost", style="bold green"))
     return console.export_svg(title="enginehouse: a canary that is wrong", unique_id="rollout", code_format=FORMAT)
@@ -101,11 +102,14 @@ def _rows(events: Sequence[Event]) -> Iterator[list[Text]]:
     now: dict[str, str] = {}
     for event in events:
         what = event.get("operation", "")
-        if event.get("host") in HOSTS:
-            now[event["host"]] = event["state"]
-        if len(now) < len(HOSTS) or not (event.get("host") in HOSTS or what.startswith(TOLD)):
+        host, state = event.get("host", ""), event.get("state")
+        if host in HOSTS:
+            if state == "DRAIN" and now.get(host) in ("DOWN", "MAINT"):
+                continue  # it listens again, and is not yet ready
+            now[host] = event["state"]
+        if len(now) < len(HOSTS) or not (host in HOSTS or what.startswith(TOLD)):
             continue
-        states = [WORDS.get(now[host], (now[host], "red")) for host in HOSTS]
+        states = [WORDS.get(now[name], (now[name], "red")) for name in HOSTS]
         figures = [Text(f"{event['sent']:,}"), Text(str(event["lost"]), style="green" if not event["lost"] else "red")]
         yield [
             Text(f"{event['seconds']:.1f}"),

@@ -100,6 +100,8 @@ class Case:
     """Hosts that do not come back by themselves."""
     may_lose: bool = False
     """The fault itself strikes who holds requests."""
+    long_percent: float = 0
+    """Of the streams, how many last longer than a drain: then a server that stops takes half a minute."""
 
 
 def played(scene: Scene, case: Case, tell: Callable[[Event], None] = lambda event: None) -> dict[str, Any]:
@@ -110,7 +112,7 @@ def played(scene: Scene, case: Case, tell: Callable[[Event], None] = lambda even
     scene.lines, scene.second = [], None
     if not case.bad:
         scene.release = "" if scene.release else "release"
-    with _loaded(scene, tell) as load:
+    with _loaded(scene, case, tell) as load:
         assert until(lambda: scene.all_in(case.away), BACK_SECONDS), "not every host is in at first"
         with _striking(scene, case):
             run = scene.deploy(case.bad)
@@ -147,19 +149,21 @@ def played(scene: Scene, case: Case, tell: Callable[[Event], None] = lambda even
 
 
 def said(output: str) -> list[str]:
-    """What a gate said to the first host that it stopped, without pyinfra's own framing; empty where none did."""
+    """What a host said of a release that does not serve, in two lines, and a gate to the first host that it stopped,
+    without pyinfra's own framing; empty where no gate stopped anybody."""
     framed = (FRAME.match(COLOUR.sub("", line)) for line in output.splitlines())
     lines = [(match[1], match[2].rstrip()) for match in framed if match]
-    told = next((number for number, (_, line) in enumerate(lines) if line.startswith("the gate stays shut")), None)
-    if told is None:
+    gate = next((number for number, (_, line) in enumerate(lines) if line.startswith("the gate stays shut")), None)
+    if gate is None:
         return []
-    host = lines[told][0]
-    of_host = (line for name, line in lines[told:] if name == host)
-    return list(itertools.takewhile(lambda line: not line.startswith("Error"), of_host))
+    verdict = next((number for number, (_, line) in enumerate(lines[:gate]) if " does not serve; " in line), gate)
+    of_host = (line for name, line in lines[gate:] if name == lines[gate][0])
+    told = itertools.takewhile(lambda line: not line.startswith("Error"), of_host)
+    return [*(f"{name}: {line}" for name, line in lines[verdict : min(verdict + 2, gate)]), *told]
 
 
 @contextlib.contextmanager
-def _loaded(scene: Scene, tell: Callable[[Event], None]) -> Iterator[Running]:
+def _loaded(scene: Scene, case: Case, tell: Callable[[Event], None]) -> Iterator[Running]:
     http, grpc = front.ports(0)
     address = scene.edge.address
     load = Load(
@@ -167,7 +171,7 @@ def _loaded(scene: Scene, tell: Callable[[Event], None]) -> Iterator[Running]:
         rate=RATE,
         embedder=EMBEDDER,
         llm=LLM,
-        long_percent=10,
+        long_percent=case.long_percent,
         drain_seconds=front.DRAIN_SECONDS,
         patience_seconds=PATIENCE_SECONDS,
     )

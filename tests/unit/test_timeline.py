@@ -16,7 +16,9 @@ haproxy_backend_status{proxy="pool0_http",state="UP"} 1
 """
 OUTPUT = """\
 --> Starting operation: Gate | Wave 1 of 3
-    [h1] main: main-2 does not serve
+    [h1] main: main-2 does not serve; main-1 is put back and serves
+    [h1] main: minilm does not load
+    [h1] main:   | a line of its log
     [h2] the gate stays shut: 1 of 1 hosts are lost
     [h3] the gate stays shut: 1 of 1 hosts are lost
     [h2]   lost    h1
@@ -45,8 +47,13 @@ def test_the_least_number_of_hosts_in_counts_once_all_are_known() -> None:
     assert (line.least_in(), line.seen("h2")) == (2, ["UP", "DRAIN", "UP"])
 
 
-def test_a_gate_is_quoted_as_one_host_was_told() -> None:
-    assert said(OUTPUT) == ["the gate stays shut: 1 of 1 hosts are lost", "  lost    h1"]
+def test_a_gate_is_quoted_as_one_host_was_told_after_what_the_lost_one_said() -> None:
+    assert said(OUTPUT) == [
+        "h1: main: main-2 does not serve; main-1 is put back and serves",
+        "h1: main: minilm does not load",
+        "the gate stays shut: 1 of 1 hosts are lost",
+        "  lost    h1",
+    ]
 
 
 def test_a_run_that_no_gate_stopped_says_nothing() -> None:
