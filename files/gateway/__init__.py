@@ -1,0 +1,24 @@
+"""The front door: OpenAI, Cohere, Jina and TEI requests in, gRPC to Triton, answers out.
+
+Runs on hosts as `python -m gateway serve SETTINGS` in a virtual environment of its own (Python 3.10 to 3.13; packages:
+requirements-gateway.lock). It keeps nothing: models, servers and limits come from the settings that the plan renders,
+keys from a file of hashes. How a request runs:
+
+    app ─▶ keys ─▶ json_body, fields ─▶ chat | embeddings | rerank ─▶ fleet ─▶ triton ─▶ back
+    route    who      what is asked       ids and tensors               which server   gRPC
+
+    settings, reading    the map of models and servers, and the file it is read from again when it changes
+    exchange             one HTTP request: body within limits, an answer or a stream of events, a client that leaves
+    templates, prompts   messages to text by the weights' own template, to ids; no user's text forges a control token
+    fleet, ready         the servers of a model: which is ready, which has least to do, who waits until one is back
+    audit, metrics       a line a request, and Prometheus' counters; neither ever has text of a request
+
+Rules that every endpoint keeps:
+
+- A field that would change the answer and cannot be obeyed is refused by its name; an unknown field is refused as well.
+- Errors have OpenAI's shape, `{"error": {"message", "type", "param", "code"}}`; TEI's endpoint has TEI's.
+- Request ids, trace ids and `Host` of clients go nowhere. Nothing is read from a query string, so no key is put there.
+- A client that leaves cancels its work on the GPU. A request is tried on another server before its first byte only.
+
+Only `server` imports uvicorn; all else is plain ASGI and runs in tests without it.
+"""

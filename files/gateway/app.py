@@ -1,0 +1,203 @@
+"""The ASGI application: who may ask what, and how each request ends."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import sys
+import time
+import traceback
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from gateway import audit
+from gateway.chat import chat_completions
+from gateway.embeddings import embeddings
+from gateway.errors import ApiError, UpstreamError
+from gateway.exchange import ClientLeft, Exchange, Receive, Scope, Send
+from gateway.fields import FieldError
+from gateway.gateway import Gateway
+from gateway.models import list_models
+from gateway.request import Request
+from gateway.rerank import cohere_v1, cohere_v2, tei
+
+SWEEP_SECONDS = 1.0
+
+Body = Callable[[ApiError], object]
+
+
+def openai_error(error: ApiError) -> object:
+    """OpenAI's shape, and Cohere's beside it."""
+    return error.to_json()
+
+
+def tei_error(error: ApiError) -> object:
+    """TEI's shape."""
+    kinds = {503: "Overloaded", 429: "Overloaded", 500: "Backend", 504: "Backend"}
+    return {"error": error.message, "error_type": kinds.get(error.status, "Validation")}
+
+
+@dataclass(frozen=True)
+class Route:
+    """What answers a path; `label` is what metrics and the audit call it."""
+
+    method: str
+    answer: Callable[[Request], Awaitable[None]]
+    label: str
+    error: Body = openai_error
+
+
+ROUTES = {
+    "/v1/models": Route("GET", list_models, "models"),
+    "/v1/chat/completions": Route("POST", chat_completions, "chat"),
+    "/v1/embeddings": Route("POST", embeddings, "embeddings"),
+    "/v1/rerank": Route("POST", cohere_v1, "rerank"),
+    "/v2/rerank": Route("POST", cohere_v2, "rerank"),
+    "/rerank": Route("POST", tei, "rerank", tei_error),
+}
+OPEN = ("/health", "/metrics")
+"""Answered without a key; the edge lets neither through."""
+
+
+class App:
+    """The application around a gateway's state. A request that breaks ends alone."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self.gateway = gateway
+        self._active: dict[Exchange, asyncio.Task[None]] = {}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """ASGI's entry."""
+        if scope["type"] == "lifespan":
+            await self._live(receive, send)
+        elif scope["type"] == "http":
+            exchange = Exchange(scope, receive, send, self.gateway.settings.limits)
+            if exchange.path in OPEN:
+                await self._open(exchange)
+            else:
+                await self._asked(exchange)
+        else:
+            await send({"type": "websocket.close", "code": 1008})
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        async with self.running():
+            await receive()
+            await send({"type": "lifespan.startup.complete"})
+            await receive()
+        await send({"type": "lifespan.shutdown.complete"})
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Inside, files are read again when they change, servers are looked at, and silent streams get comments."""
+        tasks = [asyncio.ensure_future(each) for each in (self.gateway.keep_current(), self._keep_sweeping())]
+        try:
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            await self.gateway.fleet.close()
+
+    async def _keep_sweeping(self) -> None:
+        comments: set[asyncio.Task[None]] = set()
+        while True:
+            await asyncio.sleep(SWEEP_SECONDS)
+            comments = {task for task in comments if not task.done()} | self.sweep(time.monotonic())
+
+    def sweep(self, now: float) -> set[asyncio.Task[None]]:
+        """Silent streams get a comment; clients that take nothing are left. The comments are on their way."""
+        comments = set()
+        for exchange, task in self._active.items():
+            if exchange.stuck_seconds(now) > exchange.limits.stuck_seconds:
+                task.cancel()
+            elif exchange.streams and exchange.silent_seconds(now) > exchange.limits.silent_seconds:
+                comments.add(asyncio.ensure_future(exchange.comment()))
+        return comments
+
+    async def _open(self, exchange: Exchange) -> None:
+        if exchange.method not in ("GET", "HEAD"):
+            await exchange.fail(error := ApiError(405, "GET or HEAD"), openai_error(error))
+        elif exchange.path == "/metrics":
+            page = self.gateway.metrics.page().encode()
+            await exchange.whole(page, b"text/plain; version=0.0.4; charset=utf-8")
+        else:
+            models = self.gateway.standing()
+            await exchange.json({"models": models}, 200 if any(models.values()) else 503)
+
+    async def _asked(self, exchange: Exchange) -> None:
+        route = ROUTES.get(exchange.path)
+        label = exchange.record.endpoint = route.label if route else "none"
+        metrics, record = self.gateway.metrics, exchange.record
+        metrics.running.add((label,))
+        shape = route.error if route else openai_error
+        try:
+            await self._answer(route, exchange)
+        except Exception as error:
+            failure = told(error, exchange)
+            record.end = "left" if failure.status == 499 else failure.code or failure.kind
+            if not exchange.has_begun:
+                record.status = failure.status
+            if failure.status != 499:
+                with contextlib.suppress(Exception):  # the client may be gone as well
+                    await asyncio.wait_for(exchange.fail(failure, shape(failure)), exchange.limits.stuck_seconds)
+        finally:
+            metrics.running.add((label,), -1)
+            self._count(exchange)
+
+    async def _answer(self, route: Route | None, exchange: Exchange) -> None:
+        if route is None:
+            raise ApiError(404, "there is no such path; GET /v1/models lists the models", code="unknown_url")
+        if exchange.method != route.method:
+            raise ApiError(405, f"{route.method} is the only method here")
+        if exchange.query:
+            raise ApiError(400, "nothing is read from the query string; a key belongs in a header")
+        record = exchange.record
+        key = self.gateway.keys.holder(exchange.headers.get(b"authorization"))
+        record.tenant, record.key = key.tenant, key.prefix
+        body = await exchange.body() if route.method == "POST" else None
+        work = asyncio.ensure_future(route.answer(Request(self.gateway, exchange, key, body)))
+        left = asyncio.ensure_future(exchange.left())
+        self._active[exchange] = work
+        try:
+            await asyncio.wait({work, left}, return_when=asyncio.FIRST_COMPLETED)
+            if not work.done() or work.cancelled():  # the sweep cancels it for a client that takes nothing
+                raise ClientLeft
+            work.result()
+        finally:
+            del self._active[exchange]
+            for task in (work, left):
+                task.cancel()
+            await asyncio.gather(work, left, return_exceptions=True)
+
+    def _count(self, exchange: Exchange) -> None:
+        record, metrics, now = exchange.record, self.gateway.metrics, time.monotonic()
+        metrics.requests.add((record.endpoint, record.model, str(record.status)))
+        metrics.seconds.observe((record.endpoint, record.model), now - record.began)
+        for kind in ("prompt", "completion", "cached"):
+            if count := getattr(record, f"{kind}_tokens"):
+                metrics.tokens.add((record.model, kind), count)
+        if record.first_token is not None:
+            metrics.first.observe((record.model,), record.first_token - record.began)
+        audit.write(record.line(now))
+
+
+def told(error: Exception, exchange: Exchange) -> ApiError:
+    """What the client hears of an exception; one that nobody foresaw is in the log by its place, not by its words."""
+    if isinstance(error, ApiError):
+        return error
+    if isinstance(error, ClientLeft):
+        return ApiError(499, "the client left")
+    if isinstance(error, FieldError):
+        return ApiError(400, error.message, param=error.param or None, code=error.code)
+    if isinstance(error, UpstreamError):
+        return error.to_api(is_spent=exchange.has_begun)
+    print(json.dumps({"request": exchange.identity, "internal_error": place(error)}), file=sys.stderr, flush=True)
+    return ApiError(500, f"the gateway failed; its log names request {exchange.identity}", code="internal_error")
+
+
+def place(error: Exception) -> str:
+    """The exception's type and the lines that it passed, without its message, which may have text of a request."""
+    frames: list[Any] = traceback.extract_tb(error.__traceback__)
+    return f"{type(error).__name__} at " + " < ".join(f"{frame.filename}:{frame.lineno}" for frame in frames[::-1])

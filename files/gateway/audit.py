@@ -1,0 +1,59 @@
+"""The audit's line of a request: who asked which model for how much and how it ended; never a word of the text."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from typing import TextIO
+
+
+@dataclass
+class Record:
+    """What is known of a request so far. Seconds are those of a monotonic clock; None where it did not come to that."""
+
+    identity: str
+    endpoint: str
+    began: float
+    tenant: str = "-"
+    key: str = "-"
+    model: str = ""
+    server: str = ""
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cached_tokens: int = 0
+    first_token: float | None = None
+    status: int = 0
+    end: str = ""
+    """The error's code; "left" where the client went, "" where it has its whole answer."""
+    at: float = field(default=0.0)
+    """Seconds of the epoch when it began."""
+
+    def line(self, now: float) -> str:
+        """The line, JSON; times in milliseconds."""
+        first = None if self.first_token is None else round((self.first_token - self.began) * 1000, 1)
+        told = {
+            "time": datetime.fromtimestamp(self.at, timezone.utc).isoformat(timespec="milliseconds"),
+            "request": self.identity,
+            "tenant": self.tenant,
+            "key": self.key,
+            "endpoint": self.endpoint,
+            "model": self.model,
+            "server": self.server,
+            "status": self.status,
+            "end": self.end,
+            "prompt_tokens": self.prompt_tokens,
+            "completion_tokens": self.completion_tokens,
+            "cached_tokens": self.cached_tokens,
+            "first_token_ms": first,
+            "duration_ms": round((now - self.began) * 1000, 1),
+        }
+        return json.dumps(told, separators=(",", ":"))
+
+
+def write(line: str, to: TextIO | None = None) -> None:
+    """The line is in the journal; a journal that cannot be written to ends no request."""
+    with contextlib.suppress(OSError, ValueError):
+        print(line, file=to or sys.stdout, flush=True)

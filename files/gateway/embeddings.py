@@ -1,0 +1,71 @@
+"""`POST /v1/embeddings`."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from typing import Any
+
+from gateway.fields import FieldError, Fields
+from gateway.parts import Options, in_parts
+from gateway.request import Request
+from gateway.settings import ModelSettings
+from gateway.tensors import Input, strings
+
+TOKEN_ARRAYS = (
+    "token arrays are not taken: their tokenizer is not said; send texts (LangChain: check_embedding_ctx_length=False)"
+)
+
+
+async def embeddings(request: Request) -> None:
+    """The vectors of the texts are answered, in their order."""
+    fields = request.fields()
+    name = fields.text("model")
+    model, alias = request.model(name, "embedder")
+    texts = texts_of(fields, request.exchange.limits.inputs)
+    task = fields.text("task", alias.task, choices=("", *model.tasks))
+    form = fields.text("encoding_format", "float", choices=("float", "base64"))
+    options = options_of(fields, model) | ({"task": task} if task else {})
+    fields.text("user", "")  # changes nothing
+    fields.close()
+    outputs = await in_parts(request, model, texts, options, tensors)
+    width = outputs[0]["embeddings"].shape[-1]
+    tokens = sum(sum(output["token_counts"].ints()) for output in outputs)
+    request.exchange.record.prompt_tokens = tokens
+    vectors = [vector for output in outputs for vector in vectors_of(output["embeddings"].raw, width, form)]
+    data = [{"object": "embedding", "index": index, "embedding": vector} for index, vector in enumerate(vectors)]
+    usage = {"prompt_tokens": tokens, "total_tokens": tokens}
+    await request.exchange.json({"object": "list", "data": data, "model": name, "usage": usage})
+
+
+def texts_of(fields: Fields, most: int) -> list[str]:
+    """The texts of `input`: one, or a list.
+
+    Raises: FieldError for token arrays, and for more texts than `most`.
+    """
+    given = fields.value("input")
+    if isinstance(given, str):
+        return [given]
+    if isinstance(given, list) and given and isinstance(given[0], (int, list)):
+        raise FieldError("input", TOKEN_ARRAYS, "unsupported")
+    return Fields({"input": given}).texts("input", most)
+
+
+def options_of(fields: Fields, model: ModelSettings) -> Options:
+    """What the encoder is told: nothing is cut unless the client asks for it."""
+    found: Options = {"truncate": fields.flag("truncate", False)}
+    dimensions = fields.maybe_whole("dimensions", 1, model.dimensions)
+    return found | ({"dimensions": dimensions} if dimensions else {})
+
+
+def tensors(texts: Sequence[str]) -> list[Input]:
+    """The embedder's input for these texts."""
+    return [strings("texts", texts, (1, len(texts)))]
+
+
+def vectors_of(raw: bytes, width: int, form: str) -> list[Any]:
+    """Each vector of FP32 [vectors, width], as base64 of its bytes or as a list of numbers."""
+    rows = [raw[start : start + width * 4] for start in range(0, len(raw), width * 4)]
+    if form == "base64":
+        return [base64.b64encode(row).decode() for row in rows]
+    return [memoryview(row).cast("f").tolist() for row in rows]

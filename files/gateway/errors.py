@@ -1,0 +1,77 @@
+"""What a client is told when its request fails, in OpenAI's shape."""
+
+from __future__ import annotations
+
+from typing import Any
+
+TYPES = {
+    401: "authentication_error",
+    403: "permission_error",
+    429: "rate_limit_error",
+    499: "client_left",
+}
+
+
+class ApiError(Exception):
+    """Ends a request. `retry_after`: seconds; `is_spent`: no client should retry, for tokens were made."""
+
+    def __init__(
+        self,
+        status: int,
+        message: str,
+        *,
+        param: str | None = None,
+        code: str | None = None,
+        retry_after: int = 0,
+        is_spent: bool = False,
+    ) -> None:
+        super().__init__(message)
+        self.status, self.message, self.param, self.code = status, message, param, code
+        self.retry_after, self.is_spent = retry_after, is_spent
+
+    @property
+    def kind(self) -> str:
+        """The `type` of OpenAI's error object."""
+        return TYPES.get(self.status, "server_error" if self.status >= 500 else "invalid_request_error")
+
+    def to_json(self) -> dict[str, Any]:
+        """The body of the answer; Cohere's clients read `message`, OpenAI's read `error`."""
+        error = {"message": self.message, "type": self.kind, "param": self.param, "code": self.code}
+        return {"message": self.message, "error": error}
+
+    def headers(self) -> list[tuple[bytes, bytes]]:
+        """`Retry-After` where waiting helps, and a word against a client's own retries where tokens were spent."""
+        found = [(b"retry-after", str(self.retry_after).encode())] if self.retry_after else []
+        return [*found, (b"x-should-retry", b"false")] if self.is_spent else found
+
+
+class UpstreamError(Exception):
+    """Triton's answer was an error. `code` is gRPC's name for it, as INVALID_ARGUMENT."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code, self.message = code, message
+
+    @property
+    def is_full(self) -> bool:
+        """True if the model's queue is full: the server is well."""
+        return self.code == "UNAVAILABLE" and "maximum queue size" in self.message
+
+    @property
+    def is_unreached(self) -> bool:
+        """True if another server may answer: this one took nothing on."""
+        return self.code == "UNAVAILABLE"
+
+    def to_api(self, is_spent: bool = False) -> ApiError:
+        """What the client is told. Triton's own words only where they are about the request."""
+        if self.code in ("INVALID_ARGUMENT", "UNIMPLEMENTED", "OUT_OF_RANGE"):
+            code = "unsupported" if self.code == "UNIMPLEMENTED" else None
+            return ApiError(400, self.message, code=code, is_spent=is_spent)
+        if self.is_full:
+            return ApiError(503, "the model's queue is full", code="overloaded", retry_after=1, is_spent=is_spent)
+        if self.code in ("UNAVAILABLE", "NOT_FOUND"):
+            message = "no server answers for this model"
+            return ApiError(503, message, code="unavailable", retry_after=2, is_spent=is_spent)
+        if self.code == "DEADLINE_EXCEEDED":
+            return ApiError(504, "the model did not answer in time", code="timeout", is_spent=True)
+        return ApiError(500, "the model's server failed", code="upstream_error", is_spent=is_spent)

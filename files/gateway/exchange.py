@@ -1,0 +1,155 @@
+"""One HTTP request: its body within limits, an answer or a stream of events, a client that may leave at any time."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+import uuid
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from typing import Any
+
+from gateway.audit import Record
+from gateway.errors import ApiError
+from gateway.json_body import JsonError, parsed
+from gateway.settings import Limits
+
+Message = MutableMapping[str, Any]
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+Headers = Iterable[tuple[bytes, bytes]]
+
+COMMENT = b": still working\n\n"
+LAST_EVENT = b"data: [DONE]\n\n"
+
+
+class Exchange:
+    """A request and its answer. Every answer names the request by an id of ours."""
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send, limits: Limits) -> None:
+        self.method, self.path = str(scope["method"]), str(scope["path"])
+        self.query = bytes(scope.get("query_string", b""))
+        self.headers: dict[bytes, bytes] = dict(scope["headers"])
+        self.limits = limits
+        self.identity = uuid.uuid4().hex
+        self.record = Record(self.identity, "", time.monotonic(), at=time.time())
+        self.streams = False
+        """The client asked for events; a comment may begin the answer."""
+        self.has_begun = False
+        self._receive, self._send = receive, send
+        self._turn = asyncio.Lock()  # events and comments come from two tasks
+        self._moved = time.monotonic()
+        self._is_sending = self._has_ended = False
+
+    async def body(self) -> Any:
+        """The JSON of the body.
+
+        Raises: ApiError for a body that is too large, too slow, of another type or no JSON; ClientLeft.
+        """
+        kind = self.headers.get(b"content-type", b"").split(b";")[0].strip().lower()
+        if kind != b"application/json":
+            raise ApiError(415, "the body must be JSON: send `Content-Type: application/json`")
+        length = self.headers.get(b"content-length", b"0")
+        if not length.isdigit() or int(length) > self.limits.body_bytes:
+            raise self._too_large()
+        try:
+            raw = await asyncio.wait_for(self._read(), self.limits.body_seconds)
+        except asyncio.TimeoutError:
+            raise ApiError(408, f"the body did not come within {self.limits.body_seconds} s") from None
+        try:
+            return parsed(raw, self.limits.nesting)
+        except JsonError as error:
+            raise ApiError(400, f"the body is no JSON that is taken here: {error}", code="invalid_json") from None
+
+    async def _read(self) -> bytes:
+        parts, size, more = [], 0, True
+        while more:
+            message = await self._receive()
+            if message["type"] == "http.disconnect":
+                raise ClientLeft
+            part = message.get("body", b"")
+            size += len(part)
+            if size > self.limits.body_bytes:
+                raise self._too_large()
+            parts.append(part)
+            more = message.get("more_body", False)
+        return b"".join(parts)
+
+    def _too_large(self) -> ApiError:
+        return ApiError(413, f"the body has more than {self.limits.body_bytes} bytes")
+
+    async def left(self) -> None:
+        """Ends when the client has gone."""
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+
+    async def json(self, value: object, status: int = 200, headers: Headers = ()) -> None:
+        """The whole answer is sent."""
+        content = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+        await self.whole(content, b"application/json", status, headers)
+
+    async def whole(self, content: bytes, kind: bytes, status: int = 200, headers: Headers = ()) -> None:
+        """An answer of any type is sent."""
+        length = (b"content-length", str(len(content)).encode())
+        async with self._turn:
+            await self._begin(status, [(b"content-type", kind), length, *headers])
+            await self._put(content if self.method != "HEAD" else b"", more=False)
+
+    async def event(self, value: object) -> None:
+        """An event of the stream is sent; the first begins the answer."""
+        data = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+        await self._stream(f"data: {data}\n\n".encode())
+
+    async def done(self) -> None:
+        """The stream has ended as OpenAI's does."""
+        await self._stream(LAST_EVENT, more=False)
+
+    async def fail(self, error: ApiError, body: object) -> None:
+        """The client hears of the error: as the answer, or as the last event of a stream, without its end mark."""
+        if not self.has_begun:
+            await self.json(body, error.status, error.headers())
+        elif not self._has_ended:
+            data = json.dumps(body, ensure_ascii=False).encode()
+            await self._stream(b"data: " + data + b"\n\n", more=False)
+
+    async def comment(self) -> None:
+        """A comment has kept the stream from looking dead; nothing where the answer is no stream, or over."""
+        if self.streams and not self._has_ended and not self._is_sending:
+            await self._stream(COMMENT)
+
+    def silent_seconds(self, now: float) -> float:
+        """How long nothing was sent, with nothing on its way."""
+        return 0.0 if self._is_sending else now - self._moved
+
+    def stuck_seconds(self, now: float) -> float:
+        """How long the client has not taken what is on its way."""
+        return now - self._moved if self._is_sending else 0.0
+
+    async def _stream(self, data: bytes, more: bool = True) -> None:
+        async with self._turn:
+            if self._has_ended:
+                return
+            if not self.has_begun:
+                kind, buffering = (b"content-type", b"text/event-stream; charset=utf-8"), (b"x-accel-buffering", b"no")
+                await self._begin(200, [kind, buffering])
+            await self._put(data, more)
+
+    async def _begin(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
+        self.has_begun, self.record.status = True, status
+        always = [(b"x-request-id", self.identity.encode()), (b"cache-control", b"no-store")]
+        sniffing = [(b"x-content-type-options", b"nosniff")]
+        start = {"type": "http.response.start", "status": status, "headers": [*headers, *always, *sniffing]}
+        await self._send(start)
+
+    async def _put(self, data: bytes, more: bool) -> None:
+        self._has_ended = not more
+        self._moved, self._is_sending = time.monotonic(), True
+        try:
+            await self._send({"type": "http.response.body", "body": data, "more_body": more})
+        finally:
+            self._moved, self._is_sending = time.monotonic(), False
+
+
+class ClientLeft(Exception):
+    """The client closed the connection before its answer."""

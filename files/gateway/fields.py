@@ -1,0 +1,129 @@
+"""The fields of a JSON object, read by name; what nobody read is refused by name.
+
+For requests and for the settings. A field whose value is null counts as absent, as OpenAI's clients send it.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+from typing import Any
+
+
+class FieldError(ValueError):
+    """A field is missing, unknown, of a wrong type, or asks for what cannot be done."""
+
+    def __init__(self, param: str, message: str, code: str | None = None) -> None:
+        super().__init__(message)
+        self.param, self.message, self.code = param, message, code
+
+
+class Fields:
+    """An object's fields; each reader takes its field out, and `close` refuses those that are left."""
+
+    def __init__(self, given: object, where: str = "") -> None:
+        self._where = where
+        if not isinstance(given, dict):
+            raise FieldError(where, f"{where or 'the body'} must be a JSON object")
+        self._left = {str(name): value for name, value in given.items() if value is not None}
+        self._known: list[str] = []
+
+    def path(self, name: str) -> str:
+        """The field's name from the outermost object on: `messages[0].content`."""
+        return f"{self._where}.{name}" if self._where else name
+
+    def has(self, name: str) -> bool:
+        """True if the field is there and nobody has read it."""
+        self._known.append(name)
+        return name in self._left
+
+    def value(self, name: str) -> Any:
+        """The field's value of any type; None where it is absent."""
+        self._known.append(name)
+        return self._left.pop(name, None)
+
+    def text(self, name: str, default: str | None = None, choices: tuple[str, ...] = ()) -> str:
+        """A text. Refuses its absence where there is no default, and what is not among the choices."""
+        value = self._or_default(name, default)
+        if not isinstance(value, str):
+            raise self.wrong(name, "a text")
+        if choices and value not in choices:
+            raise self.wrong(name, f"one of {', '.join(choices)}")
+        return value
+
+    def flag(self, name: str, default: bool | None = None) -> bool:
+        """True or false."""
+        value = self._or_default(name, default)
+        if not isinstance(value, bool):
+            raise self.wrong(name, "true or false")
+        return value
+
+    def whole(self, name: str, least: int, most: int, default: int | None = None) -> int:
+        """A whole number from `least` to `most`."""
+        value = self._or_default(name, default)
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+            raise self.wrong(name, f"a whole number from {least} to {most}")
+        return value
+
+    def number(self, name: str, least: float, most: float) -> float | None:
+        """A number from `least` to `most`; None where it is absent."""
+        value = self.value(name)
+        if value is None:
+            return None
+        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if not is_number or not math.isfinite(value) or not least <= value <= most:
+            raise self.wrong(name, f"a number from {least:g} to {most:g}")
+        return float(value)
+
+    def maybe_whole(self, name: str, least: int, most: int) -> int | None:
+        """A whole number from `least` to `most`; None where it is absent."""
+        return self.whole(name, least, most) if self.has(name) else None
+
+    def items(self, name: str, most: int) -> list[Any]:
+        """A list of 1 to `most` values of any type."""
+        value = self._or_default(name, None)
+        if not isinstance(value, list):
+            raise self.wrong(name, "a list")
+        if not 1 <= len(value) <= most:
+            raise self.wrong(name, f"a list of 1 to {most} items")
+        return value
+
+    def texts(self, name: str, most: int) -> list[str]:
+        """A list of 1 to `most` texts."""
+        values = self.items(name, most)
+        for number, value in enumerate(values):
+            if not isinstance(value, str):
+                raise FieldError(f"{self.path(name)}[{number}]", f"`{self.path(name)}[{number}]` must be a text")
+        return values
+
+    def inner(self, name: str) -> Fields:
+        """The fields of an object; none where it is absent."""
+        value = self.value(name)
+        return Fields({} if value is None else value, self.path(name))
+
+    def only(self, name: str, *accepted: object, because: str) -> None:
+        """The field is absent or has a value that changes nothing; every other is refused with the reason."""
+        value = self.value(name)
+        if value is not None and not any(type(value) is type(one) and bool(value == one) for one in accepted):
+            raise FieldError(self.path(name), f"`{self.path(name)}`: {because}", "unsupported")
+
+    def close(self) -> None:
+        """Nothing is left.
+
+        Raises: FieldError with the first field that nobody read, and the nearest known name.
+        """
+        for name in self._left:
+            shown = name if len(name) <= 64 else name[:64] + "…"
+            near = difflib.get_close_matches(shown, self._known, 1)
+            hint = f"; did you mean `{near[0]}`?" if near else ""
+            raise FieldError(self.path(shown), f"unknown field `{self.path(shown)}`{hint}", "unknown_parameter")
+
+    def wrong(self, name: str, wanted: str) -> FieldError:
+        """The refusal of a field's value; the value itself is not repeated."""
+        return FieldError(self.path(name), f"`{self.path(name)}` must be {wanted}", "invalid_value")
+
+    def _or_default(self, name: str, default: object) -> Any:
+        value = self.value(name)
+        if value is None and default is None:
+            raise FieldError(self.path(name), f"`{self.path(name)}` is missing", "missing_required_parameter")
+        return default if value is None else value

@@ -1,0 +1,195 @@
+"""The servers of each model: which is ready, which has least to do, and who waits until one is back."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from gateway.errors import ApiError, UpstreamError
+from gateway.ready import LOOK_SECONDS, says_ready
+from gateway.settings import ModelSettings, ServerSettings, Settings
+from gateway.tensors import Input
+from gateway.triton import Outputs, Triton
+
+LOOK_EVERY_SECONDS = 1.0
+CLOSE_SECONDS = 900.0
+T = TypeVar("T")
+
+
+class Server:
+    """A Triton server: its channel, if it may be asked, and how much it has been asked for."""
+
+    def __init__(self, settings: ServerSettings) -> None:
+        self.settings, self.name = settings, settings.name
+        self.triton = Triton(settings.grpc)
+        self.is_ready = True  # until somebody says otherwise: a gateway that starts asks at once
+        self.outstanding = 0
+        """Tokens, or texts, of the requests under way."""
+
+    async def look(self) -> bool:
+        """True if what is known changed."""
+        before = self.is_ready
+        if self.settings.ready_url:
+            told = await says_ready(self.settings.ready_url)
+            self.is_ready = before if told is None else told
+        else:
+            self.is_ready = await self.triton.is_ready(LOOK_SECONDS)
+        return self.is_ready != before
+
+    @contextlib.contextmanager
+    def carrying(self, weight: int) -> Iterator[None]:
+        """Inside, the server has that much more to do."""
+        self.outstanding += weight
+        try:
+            yield
+        finally:
+            self.outstanding -= weight
+
+
+@dataclass(frozen=True)
+class Work:
+    """What is asked of a model; `weight` in tokens or texts, `told` hears which server got it."""
+
+    model: ModelSettings
+    weight: int
+    told: Callable[[str], None]
+
+
+class Fleet:
+    """All servers of the settings."""
+
+    def __init__(self) -> None:
+        self.servers: dict[str, Server] = {}
+        self._hold_seconds, self._most_held, self._held = 0, 0, 0
+        self._changed = asyncio.Event()
+        self._closing: set[asyncio.Task[None]] = set()
+
+    def follow(self, settings: Settings) -> None:
+        """The servers are those of the settings. One that stays as it was keeps its channel and its requests."""
+        self._hold_seconds, self._most_held = settings.hold_seconds, settings.limits.held
+        before, self.servers = self.servers, {}
+        for name, wanted in settings.servers.items():
+            known = before.pop(name, None)
+            if known and known.settings == wanted:
+                self.servers[name] = known
+            else:
+                self.servers[name] = Server(wanted)
+                if known:
+                    before[name] = known
+        for server in before.values():
+            task = asyncio.ensure_future(server.triton.close(CLOSE_SECONDS))
+            self._closing.add(task)
+            task.add_done_callback(self._closing.discard)
+
+    async def keep_looking(self) -> None:
+        """For ever: every server is asked once a second whether it is ready."""
+        while True:
+            await self.look()
+            await asyncio.sleep(LOOK_EVERY_SECONDS)
+
+    async def look(self) -> None:
+        """What is known of every server is new; whoever waits for one looks again."""
+        if any(await asyncio.gather(*(server.look() for server in self.servers.values()))):
+            changed, self._changed = self._changed, asyncio.Event()
+            changed.set()
+
+    async def close(self) -> None:
+        """No channel is open."""
+        await asyncio.gather(*(server.triton.close(0) for server in self.servers.values()))
+
+    def ready(self, names: Collection[str]) -> list[Server]:
+        """The servers of these names that may be asked."""
+        return [server for name, server in self.servers.items() if name in names and server.is_ready]
+
+    async def choose(self, model: ModelSettings, tried: Collection[str] = ()) -> Server:
+        """The ready server of the model that has least to do, one not yet tried before others.
+
+        Raises: ApiError 503 where none becomes ready in time, or too many wait already.
+        """
+        if not self.ready(model.servers):
+            await self._wait_for(model)
+        fresh = [server for server in self.ready(model.servers) if server.name not in tried]
+        return min(fresh or self.ready(model.servers), key=lambda server: server.outstanding)
+
+    async def _wait_for(self, model: ModelSettings) -> None:
+        if self._held >= self._most_held:
+            raise _away(model, "and as many requests wait as may")
+        until = asyncio.get_running_loop().time() + self._hold_seconds
+        self._held += 1
+        try:
+            while not self.ready(model.servers):
+                left = until - asyncio.get_running_loop().time()
+                try:
+                    await asyncio.wait_for(self._changed.wait(), max(left, 0))
+                except asyncio.TimeoutError:
+                    raise _away(model, f"and none was for {self._hold_seconds} s") from None
+        finally:
+            self._held -= 1
+
+    async def infer(
+        self, work: Work, inputs: Sequence[Input], parameters: Mapping[str, str | int | bool], seconds: float
+    ) -> Outputs:
+        """The outputs of one inference on a server of the model; a second server is tried if the first took nothing on.
+
+        Raises: UpstreamError, ApiError.
+        """
+
+        async def ask(server: Server) -> Outputs:
+            return await server.triton.infer(work.model.triton_model, inputs, parameters, seconds)
+
+        return await self._tried(work, ask)
+
+    async def stream(self, work: Work, inputs: Sequence[Input], seconds: float) -> AsyncGenerator[Outputs, None]:
+        """The events of one request from a server of the model; a second is tried before the first event only.
+
+        Raises: UpstreamError, ApiError.
+        """
+        async with contextlib.AsyncExitStack() as stack:
+
+            async def begin(server: Server) -> tuple[Outputs | None, AsyncGenerator[Outputs, None]]:
+                events = server.triton.stream(work.model.triton_model, inputs, seconds)
+                try:
+                    first = await anext_or_none(events)
+                except BaseException:
+                    await events.aclose()
+                    raise
+                stack.push_async_callback(events.aclose)
+                stack.enter_context(server.carrying(work.weight))
+                return first, events
+
+            first, events = await self._tried(work, begin)
+            if first is not None:
+                yield first
+                async for event in events:
+                    yield event
+
+    async def _tried(self, work: Work, ask: Callable[[Server], Awaitable[T]]) -> T:
+        tried: list[str] = []
+        while True:
+            server = await self.choose(work.model, tried)
+            work.told(server.name)
+            tried.append(server.name)
+            try:
+                with server.carrying(work.weight):
+                    return await ask(server)
+            except UpstreamError as error:
+                if not error.is_full and error.is_unreached:
+                    server.is_ready = False  # until the next look
+                others = set(work.model.servers) - set(tried)
+                can_wait = not error.is_full or bool(others)
+                if not error.is_unreached or len(tried) > 1 or not can_wait:
+                    raise
+
+
+async def anext_or_none(events: AsyncIterator[T]) -> T | None:
+    """The next event; None at the end."""
+    async for event in events:
+        return event
+    return None
+
+
+def _away(model: ModelSettings, why: str) -> ApiError:
+    return ApiError(503, f"no server of `{model.name}` is ready, {why}", code="unavailable", retry_after=5)

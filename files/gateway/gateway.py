@@ -1,0 +1,96 @@
+"""What a gateway process knows: settings, keys, servers, the texts' tools of each LLM; and that it stays current."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from gateway.errors import ApiError
+from gateway.fleet import Fleet
+from gateway.keys import Key, Keys
+from gateway.metrics import Metrics
+from gateway.prompts import Prompter
+from gateway.settings import Alias, ModelSettings, Settings, read
+
+LOOK_SECONDS = 1.0
+
+
+class Gateway:
+    """The state of a process. `settings` and `prompters` are replaced whole: a request keeps those it began with."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._stamp = path, stamp_of(path)
+        self.settings = read(path)
+        self.prompters = prompters_of(self.settings, {})
+        self.keys = Keys(self.settings.keys_file)
+        self.keys.refresh()
+        self.fleet, self.metrics = Fleet(), Metrics()
+
+    async def keep_current(self) -> None:
+        """For ever: servers, settings and keys are as their hosts and files say, within a second or two."""
+        self.fleet.follow(self.settings)
+        looking = asyncio.ensure_future(self.fleet.keep_looking())
+        try:
+            while True:
+                await asyncio.sleep(LOOK_SECONDS)
+                await self.refresh()
+        finally:
+            looking.cancel()
+            await asyncio.gather(looking, return_exceptions=True)
+
+    async def refresh(self) -> None:
+        """What the files say now holds. A file that cannot be read leaves all as it was, and the journal says so."""
+        try:
+            if (stamp := stamp_of(self._path)) != self._stamp:
+                self._stamp = stamp
+                settings = await asyncio.to_thread(read, self._path)
+                prompters = await asyncio.to_thread(prompters_of, settings, self.prompters)
+                keys = self.keys if settings.keys_file == self.keys.path else Keys(settings.keys_file)
+                keys.refresh()
+                self.settings, self.prompters, self.keys = settings, prompters, keys
+                self.fleet.follow(settings)
+                print("settings read again", flush=True)
+            self.keys.refresh()
+        except (OSError, ValueError) as error:
+            print(f"<4>settings and keys stay as they were: {error}", file=sys.stderr, flush=True)
+
+    def standing(self) -> dict[str, bool]:
+        """Of every model, true if a server of its is ready."""
+        return {name: bool(self.fleet.ready(model.servers)) for name, model in self.settings.models.items()}
+
+    def model(self, name: str, kind: str, key: Key) -> tuple[ModelSettings, Alias]:
+        """The model of this name or alias, and the alias.
+
+        Raises: ApiError 404 where there is none or the key is not for it, 400 where it is of another kind.
+        """
+        alias = self.settings.aliases.get(name, Alias(name))
+        model = self.settings.models.get(alias.model)
+        if model is None or not (key.may_use(model.name) or key.may_use(name)):
+            shown = name if len(name) <= 128 else name[:128] + "…"
+            message = f"the model `{shown}` does not exist or this key is not for it"
+            raise ApiError(404, message, param="model", code="model_not_found")
+        if model.kind != kind:
+            article = "an" if model.kind in ("llm", "embedder") else "a"
+            message = f"`{name}` is {article} {model.kind}; this path wants a model of kind {kind}"
+            raise ApiError(400, message, param="model", code="wrong_model_kind")
+        return model, alias
+
+
+def prompters_of(settings: Settings, known: Mapping[str, Prompter]) -> dict[str, Prompter]:
+    """The templates and tokenizers of the LLMs; known ones whose files did not change are kept.
+
+    Raises: OSError, ValueError where a file of a model is missing or says nothing.
+    """
+    wanted = {model.name: Path(model.files) for model in settings.models.values() if model.kind == "llm"}
+    return {
+        name: known[name] if name in known and known[name].is_of(folder) else Prompter(folder)
+        for name, folder in wanted.items()
+    }
+
+
+def stamp_of(path: Path) -> tuple[int, int, int]:
+    """Differs once a file was replaced or written."""
+    status = path.stat()
+    return (status.st_ino, status.st_mtime_ns, status.st_size)

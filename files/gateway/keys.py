@@ -1,0 +1,127 @@
+"""Who may ask what: API keys, kept as hashes in a file that is read again when it changes.
+
+    {"keys": [{"sha256": "9f86d0…", "prefix": "eh-4k2p", "tenant": "search", "models": ["*"], "expires": 1767225600}]}
+
+A key is random, of at least 128 bits, so its plain SHA-256 is enough: whoever reads the file cannot find the key. The
+hash of what a client sent is looked up in a dictionary, so the time that takes says nothing about any key's text.
+Two keys of one tenant may live side by side; a line taken out of the file ends its key within a second.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from gateway.errors import ApiError
+from gateway.fields import FieldError, Fields
+
+LONGEST_KEY = 256
+BEARER = re.compile(rb"[Bb][Ee][Aa][Rr][Ee][Rr] +([\x21-\x7e]+)")
+MOST_KEYS = 100_000
+
+
+@dataclass(frozen=True)
+class Key:
+    """A key's tenant and rights. People are shown `prefix`; empty `models` are all, and `expires` 0 is never."""
+
+    digest: str
+    prefix: str
+    tenant: str
+    models: frozenset[str]
+    expires: int
+
+    def may_use(self, model: str) -> bool:
+        """True if the key is for this model."""
+        return not self.models or model in self.models
+
+
+NOBODY = Key("", "-", "-", frozenset(), 0)
+"""Stands for every client where no key is asked for."""
+
+
+class Keys:
+    """The keys of a file; "" for no file, when nobody is asked for a key."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._stamp: tuple[int, int, int] | None = None
+        self._keys: Mapping[str, Key] = {}
+
+    def refresh(self) -> bool:
+        """The keys are those of the file; true if the file was another than last time.
+
+        Raises: OSError, or ValueError where the file is no file of keys; the keys then stay as they were.
+        """
+        if not self.path:
+            return False
+        status = Path(self.path).stat()
+        stamp = (status.st_ino, status.st_mtime_ns, status.st_size)
+        if stamp == self._stamp:
+            return False
+        self._keys = keys_of(json.loads(Path(self.path).read_text("utf-8")))
+        self._stamp = stamp
+        return True
+
+    def holder(self, authorization: bytes | None) -> Key:
+        """The key that this `Authorization` header has.
+
+        Raises: ApiError 401 where there is none, or one that is unknown or has expired.
+        """
+        if not self.path:
+            return NOBODY
+        found = BEARER.fullmatch(authorization or b"")
+        if not found:
+            message = "no API key: send the header `Authorization: Bearer KEY`"
+            raise ApiError(401, message, code="invalid_api_key")
+        key = self._keys.get(digest_of(found[1])) if len(found[1]) <= LONGEST_KEY else None
+        if key is None or not self.lives(key):
+            raise ApiError(401, "this API key is unknown, revoked or expired", code="invalid_api_key")
+        return key
+
+    def lives(self, key: Key) -> bool:
+        """True if the key is still in the file, with the same rights, and has not expired."""
+        if key is NOBODY:
+            return not self.path
+        return self._keys.get(key.digest) == key and (not key.expires or time.time() < key.expires)
+
+
+def digest_of(key: bytes) -> str:
+    """What the file keeps of a key."""
+    return hashlib.sha256(key).hexdigest()
+
+
+def keys_of(given: object) -> dict[str, Key]:
+    """The keys that a parsed file says, by their hash.
+
+    Raises: FieldError for anything else in it: a right that is not understood is not granted.
+    """
+    top = Fields(given)
+    listed = top.value("keys")
+    top.close()
+    if not isinstance(listed, list) or len(listed) > MOST_KEYS:
+        raise top.wrong("keys", f"a list of up to {MOST_KEYS} keys")
+    found = [_key(Fields(one, f"keys[{number}]")) for number, one in enumerate(listed)]
+    if len({key.digest for key in found}) != len(found):
+        raise FieldError("keys", "a key stands in the file twice")
+    return {key.digest: key for key in found}
+
+
+def _key(given: Fields) -> Key:
+    digest = given.text("sha256")
+    if not re.fullmatch(r"[0-9a-f]{64}", digest):
+        raise given.wrong("sha256", "64 hexadecimal digits")
+    models = given.texts("models", MOST_KEYS)
+    key = Key(
+        digest=digest,
+        prefix=given.text("prefix"),
+        tenant=given.text("tenant"),
+        models=frozenset() if models == ["*"] else frozenset(models),
+        expires=given.whole("expires", 0, 2**53, 0),
+    )
+    given.close()
+    return key

@@ -1,0 +1,85 @@
+"""Prometheus' counters and histograms, as many as the gateway has: a page of them costs no package.
+
+Labels come from routes, known models and statuses; nothing that a client types is a label.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator
+
+SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0)
+
+Labels = tuple[str, ...]
+
+
+class Counter:
+    """A number per set of labels; a gauge where it also falls."""
+
+    def __init__(self, name: str, text: str, labels: Labels, kind: str = "counter") -> None:
+        self.name, self._text, self._labels, self._kind = name, text, labels, kind
+        self._values: dict[Labels, float] = {}
+
+    def add(self, labels: Labels, value: float = 1) -> None:
+        """The number of these labels is larger by `value`."""
+        self._values[labels] = self._values.get(labels, 0) + value
+
+    def lines(self) -> Iterator[str]:
+        """The text that Prometheus reads."""
+        yield f"# HELP {self.name} {self._text}"
+        yield f"# TYPE {self.name} {self._kind}"
+        for labels, value in sorted(self._values.items()):
+            yield f"{self.name}{_braces(self._labels, labels)} {value:g}"
+
+
+class Histogram:
+    """Seconds per set of labels, in buckets."""
+
+    def __init__(self, name: str, text: str, labels: Labels) -> None:
+        self.name, self._text, self._labels = name, text, labels
+        self._buckets: dict[Labels, list[int]] = {}
+        self._sums: dict[Labels, float] = {}
+
+    def observe(self, labels: Labels, seconds: float) -> None:
+        """One more of so many seconds."""
+        counts = self._buckets.setdefault(labels, [0] * (len(SECONDS) + 1))
+        counts[bisect_left(SECONDS, seconds)] += 1
+        self._sums[labels] = self._sums.get(labels, 0) + seconds
+
+    def lines(self) -> Iterator[str]:
+        """The text that Prometheus reads."""
+        yield f"# HELP {self.name} {self._text}"
+        yield f"# TYPE {self.name} histogram"
+        for labels, counts in sorted(self._buckets.items()):
+            total = 0
+            for edge, count in zip([*map(str, SECONDS), "+Inf"], counts, strict=True):
+                total += count
+                yield f"{self.name}_bucket{_braces((*self._labels, 'le'), (*labels, edge))} {total}"
+            yield f"{self.name}_sum{_braces(self._labels, labels)} {self._sums[labels]:.6f}"
+            yield f"{self.name}_count{_braces(self._labels, labels)} {total}"
+
+
+class Metrics:
+    """All that the gateway counts."""
+
+    def __init__(self) -> None:
+        asked = ("endpoint", "model", "status")
+        self.requests = Counter("enginehouse_gateway_requests_total", "Requests ended", asked)
+        self.tokens = Counter("enginehouse_gateway_tokens_total", "Tokens of requests ended", ("model", "kind"))
+        self.running = Counter("enginehouse_gateway_running", "Requests under way", ("endpoint",), "gauge")
+        self.first = Histogram("enginehouse_gateway_first_token_seconds", "Until the first token", ("model",))
+        self.seconds = Histogram("enginehouse_gateway_request_seconds", "Of requests ended", ("endpoint", "model"))
+
+    def page(self) -> str:
+        """What `GET /metrics` answers."""
+        each = (self.requests, self.tokens, self.running, self.first, self.seconds)
+        return "".join(f"{line}\n" for metric in each for line in metric.lines())
+
+
+def _braces(names: Labels, values: Labels) -> str:
+    pairs = (f'{name}="{_escaped(value)}"' for name, value in zip(names, values, strict=True))
+    return f"{{{','.join(pairs)}}}" if names else ""
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

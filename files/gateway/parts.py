@@ -1,0 +1,43 @@
+"""A request of more texts than an encoder takes together, asked in parts."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from gateway.request import Request
+from gateway.settings import ModelSettings
+from gateway.tensors import Input
+from gateway.triton import Outputs
+
+AT_ONCE = 4
+"""Parts of one request that Triton has at once."""
+
+Options = dict[str, str | int | bool]
+
+
+async def in_parts(
+    request: Request,
+    model: ModelSettings,
+    texts: Sequence[str],
+    options: Options,
+    tensors: Callable[[Sequence[str]], list[Input]],
+) -> list[Outputs]:
+    """The outputs of each part of the texts, in order; `tensors` makes a part's inputs. A part that fails ends all.
+
+    Raises: UpstreamError, ApiError.
+    """
+    places = asyncio.Semaphore(AT_ONCE)
+
+    async def ask(part: Sequence[str]) -> Outputs:
+        async with places:
+            work = request.work(model, len(part))
+            return await request.gateway.fleet.infer(work, tensors(part), options, request.seconds)
+
+    starts = range(0, len(texts), model.max_items)
+    tasks = [asyncio.ensure_future(ask(texts[start : start + model.max_items])) for start in starts]
+    try:
+        return list(await asyncio.gather(*tasks))
+    finally:
+        for task in tasks:
+            task.cancel()

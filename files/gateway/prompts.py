@@ -1,0 +1,148 @@
+"""Messages to token ids: an LLM's own template and tokenizer, so that Triton gets ids and no text.
+
+The ids are those that transformers' `apply_chat_template` gives, unless a text of the request spells a control token:
+that text then becomes the tokens of its letters. Nothing is put before the template's own text: no second BOS.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from tokenizers import Tokenizer
+
+from gateway.control_tokens import ControlTokens
+from gateway.templates import Template
+
+CONSTANTS = ("bos_token", "eos_token", "unk_token", "pad_token", "sep_token", "cls_token", "mask_token")
+FILES = ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "generation_config.json")
+OURS = frozenset({"messages", "tools", "documents", "add_generation_prompt", *CONSTANTS})
+"""Variables of a template that no client sets."""
+SAMPLED = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
+
+
+class SpellError(ValueError):
+    """A text of the request spells a control token in a way that this tokenizer cannot be kept from reading."""
+
+
+class Prompter:
+    """An LLM's template and tokenizer, read from a folder of its weights."""
+
+    def __init__(self, folder: Path) -> None:
+        """Raises: OSError, ValueError where the folder has no tokenizer or no chat template."""
+        self._folder, self._stamps = folder, stamps(folder)
+        config = read_json(folder / "tokenizer_config.json")
+        source = source_of(folder, config)
+        constants = {name: text for name in CONSTANTS if (text := content(config.get(name))) is not None}
+        self.template = Template(source, constants)
+        told = read_json(folder / "tokenizer.json")
+        self.control = ControlTokens(told.get("added_tokens", []), source)
+        self._tokenizer = tokenizer_of(told)
+        kept = [one for one in told.get("added_tokens", []) if one["content"] not in self.control.entries]
+        self._plain = tokenizer_of(told | {"added_tokens": kept})
+        self.defaults = defaults_of(folder)
+
+    def is_of(self, folder: Path) -> bool:
+        """True if it was read from this folder, and the files are still those."""
+        return folder == self._folder and stamps(folder) == self._stamps
+
+    def ids(self, messages: list[dict[str, Any]], variables: Mapping[str, Any]) -> list[int]:
+        """The prompt for the assistant's next message; `variables` are the client's own for the template.
+
+        Raises: TemplateError; SpellError; ValueError where the texts leave no mark free.
+        """
+        mark = self.control.mark_for([messages, variables])
+        marked = self.control.marked(messages, mark)
+        given = self.control.marked(dict(variables), mark)
+        text = self.template.render({"messages": marked, "add_generation_prompt": True, **given})
+        if mark not in text:
+            ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids
+            if [one for one in ids if one in self.control.ids] == self._control_ids(text):
+                return ids
+        return self._in_pieces(text, mark)
+
+    def count(self, text: str) -> int:
+        """How many tokens a text has."""
+        return len(self._plain.encode(text, add_special_tokens=False).ids)
+
+    def token(self, identity: int) -> str:
+        """The text of a token by itself; letters cut in half are replaced."""
+        return str(self._tokenizer.decode([identity], skip_special_tokens=False))
+
+    def _control_ids(self, text: str) -> list[int]:
+        return [int(self.control.entries[found[0]]["id"]) for found in self.control.all.pattern.finditer(text)]
+
+    def _in_pieces(self, text: str, mark: str) -> list[int]:
+        found = list(self.control.all.pattern.finditer(text))
+        edges = [(0, 0), *(match.span() for match in found), (len(text), len(text))]
+        ids: list[int] = []
+        for number, ((_, start), (end, _)) in enumerate(pairwise(edges)):
+            before = self.control.entries[found[number - 1][0]] if number else {}
+            after = self.control.entries[found[number][0]] if number < len(found) else {}
+            piece = text[start:end]
+            piece = piece.lstrip() if before.get("rstrip") else piece
+            piece = piece.rstrip() if after.get("lstrip") else piece
+            ids += self._spelled(piece.replace(mark, ""))
+            if after:
+                ids.append(int(after["id"]))
+        return ids
+
+    def _spelled(self, piece: str) -> list[int]:
+        ids: list[int] = self._plain.encode(piece, add_special_tokens=False).ids
+        if not self.control.ids.isdisjoint(ids):
+            raise SpellError("a text spells a control token of this model; take it out")
+        return ids
+
+
+def tokenizer_of(told: Mapping[str, Any]) -> Tokenizer:
+    """The tokenizer without the truncation and padding that published files carry."""
+    tokenizer = Tokenizer.from_str(json.dumps(told))
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    return tokenizer
+
+
+def source_of(folder: Path, config: Mapping[str, Any]) -> str:
+    """The chat template: the file beside the tokenizer, else the configuration's, of several the default.
+
+    Raises: ValueError where there is none.
+    """
+    if (file := folder / "chat_template.jinja").exists():
+        return file.read_text("utf-8")
+    told = config.get("chat_template")
+    if isinstance(told, list):
+        told = {one["name"]: one["template"] for one in told}.get("default")
+    if not isinstance(told, str):
+        raise ValueError(f"{folder}: the weights have no chat template")
+    return told
+
+
+def defaults_of(folder: Path) -> dict[str, float]:
+    """How the weights' authors sample: generation_config.json, where it says that the model samples at all."""
+    file = folder / "generation_config.json"
+    told = read_json(file) if file.exists() else {}
+    names = SAMPLED if told.get("do_sample") else ()
+    return {name: float(told[name]) for name in names if isinstance(told.get(name), (int, float))}
+
+
+def content(told: Any) -> str | None:
+    """The text of a token in tokenizer_config.json, where it is a text or an object."""
+    found = told.get("content") if isinstance(told, dict) else told
+    return found if isinstance(found, str) else None
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The object in a file."""
+    found = json.loads(path.read_text("utf-8"))
+    if not isinstance(found, dict):
+        raise ValueError(f"{path}: no JSON object")
+    return found
+
+
+def stamps(folder: Path) -> list[tuple[int, int] | None]:
+    """Differs once one of the files was replaced, written, added or removed."""
+    found = [folder / name for name in FILES]
+    return [(path.stat().st_mtime_ns, path.stat().st_size) if path.exists() else None for path in found]

@@ -1,0 +1,57 @@
+"""What the endpoints are handed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from gateway.errors import ApiError
+from gateway.exchange import Exchange
+from gateway.fields import Fields
+from gateway.fleet import Work
+from gateway.gateway import Gateway
+from gateway.keys import Key
+from gateway.settings import Alias, ModelSettings
+
+
+@dataclass
+class Request:
+    """A request that has a right to an answer, and its parsed body."""
+
+    gateway: Gateway
+    exchange: Exchange
+    key: Key
+    body: Any
+
+    def fields(self) -> Fields:
+        """The fields of the body."""
+        return Fields(self.body)
+
+    def model(self, name: str, kind: str) -> tuple[ModelSettings, Alias]:
+        """The model of this name or alias; the audit's line and the metrics know it from here on.
+
+        Raises: ApiError 404 or 400.
+        """
+        model, alias = self.gateway.model(name, kind, self.key)
+        self.exchange.record.model = model.name
+        return model, alias
+
+    def work(self, model: ModelSettings, weight: int) -> Work:
+        """What the fleet is asked to carry."""
+        return Work(model, weight, self._served_by)
+
+    def _served_by(self, server: str) -> None:
+        self.exchange.record.server = server
+
+    @property
+    def seconds(self) -> float:
+        """How long Triton may take."""
+        return float(self.exchange.limits.request_seconds)
+
+    def require_key(self) -> None:
+        """The key still lives.
+
+        Raises: ApiError 401 where it was revoked, or has expired, while its stream ran.
+        """
+        if not self.gateway.keys.lives(self.key):
+            raise ApiError(401, "this API key was revoked or has expired", code="invalid_api_key", is_spent=True)

@@ -1,0 +1,117 @@
+"""`/v1/rerank` (Cohere v1 and Jina), `/v2/rerank` (Cohere) and `/rerank` (TEI): passages by how well they answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gateway.errors import ApiError
+from gateway.fields import FieldError, Fields
+from gateway.parts import Options, in_parts
+from gateway.request import Request
+from gateway.settings import ModelSettings
+from gateway.tensors import Input, strings
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """Passages by falling score: their places in the request, their scores, and the tokens that were read."""
+
+    order: list[int]
+    scores: list[float]
+    tokens: int
+
+
+async def cohere_v1(request: Request) -> None:
+    """One answer for Cohere's first version and for Jina's: each reads its own names in it."""
+    fields = request.fields()
+    documents = documents_of(fields, request.exchange.limits.documents)
+    fields.only("rank_fields", ["text"], because="documents have the field `text` alone")
+    fields.only("max_chunks_per_doc", 1, because="a document is read once, from its beginning")
+    await _cohere(request, fields, documents, fields.flag("return_documents", False), "1")
+
+
+async def cohere_v2(request: Request) -> None:
+    """Cohere's second version: documents are texts and are not sent back."""
+    fields = request.fields()
+    documents = fields.texts("documents", request.exchange.limits.documents)
+    await _cohere(request, fields, documents, False, "2")
+
+
+async def _cohere(request: Request, fields: Fields, documents: list[str], returns: bool, version: str) -> None:
+    name = fields.text("model")
+    model, _ = request.model(name, "reranker")
+    query = fields.text("query")
+    most = fields.whole("top_n", 1, 2**31 - 1, len(documents))
+    kept = fields.whole("max_tokens_per_doc", 1, 2**31 - 1, model.max_tokens)
+    if kept < model.max_tokens:  # the model cuts query and document together, at its own length
+        reason = f"a document and its query are cut at {model.max_tokens} tokens together; no other length is offered"
+        raise FieldError("max_tokens_per_doc", f"`max_tokens_per_doc`: {reason}", "unsupported")
+    fields.only("priority", 0, because="all requests have the same priority")
+    fields.close()
+    ranked = await rank(request, model, query, documents, {"raw_scores": False, "truncate": True})
+    results = [
+        {"index": index, "relevance_score": score, **({"document": {"text": documents[index]}} if returns else {})}
+        for index, score in list(zip(ranked.order, ranked.scores, strict=True))[:most]
+    ]
+    meta = {"api_version": {"version": version}, "tokens": {"input_tokens": ranked.tokens}}
+    usage = {"prompt_tokens": ranked.tokens, "total_tokens": ranked.tokens}
+    answer = {"id": request.exchange.identity, "model": name, "results": results, "meta": meta, "usage": usage}
+    await request.exchange.json(answer)
+
+
+async def tei(request: Request) -> None:
+    """TEI's dialect, which names no model: the only reranker that the key is for, or `model` as a field beside."""
+    fields = request.fields()
+    model = tei_model(request, fields)
+    query, texts = fields.text("query"), fields.texts("texts", request.exchange.limits.documents)
+    raw, returns = fields.flag("raw_scores", False), fields.flag("return_text", False)
+    truncates = fields.flag("truncate", False)
+    fields.only("truncation_direction", "Right", "right", because="texts are cut at their end")
+    fields.close()
+    ranked = await rank(request, model, query, texts, {"raw_scores": raw, "truncate": truncates})
+    pairs = zip(ranked.order, ranked.scores, strict=True)
+    answer = [{"index": index, "score": score, **({"text": texts[index]} if returns else {})} for index, score in pairs]
+    await request.exchange.json(answer)
+
+
+def tei_model(request: Request, fields: Fields) -> ModelSettings:
+    """The reranker that is meant.
+
+    Raises: ApiError where more than one may be, or none.
+    """
+    if fields.has("model"):
+        return request.model(fields.text("model"), "reranker")[0]
+    models = request.gateway.settings.models
+    names = [name for name, model in models.items() if model.kind == "reranker" and request.key.may_use(name)]
+    if len(names) != 1:
+        message = f"say which `model` is meant: {', '.join(names)}" if names else "this key is for no reranker"
+        raise ApiError(400, message, param="model")
+    return request.model(names[0], "reranker")[0]
+
+
+def documents_of(fields: Fields, most: int) -> list[str]:
+    """The texts of `documents`: each a text, or an object whose only field is `text`."""
+    given = fields.items("documents", most)
+    return [one if isinstance(one, str) else _text(one, f"documents[{index}]") for index, one in enumerate(given)]
+
+
+def _text(given: object, where: str) -> str:
+    fields = Fields(given, where)
+    text = fields.text("text")
+    fields.close()
+    return text
+
+
+async def rank(request: Request, model: ModelSettings, query: str, passages: list[str], options: Options) -> Ranked:
+    """The passages, best first; equal ones in the order of the request."""
+
+    def tensors(part: Sequence[str]) -> list[Input]:
+        return [strings("query", [query], (1, 1)), strings("passages", part, (1, len(part)))]
+
+    outputs = await in_parts(request, model, passages, options, tensors)
+    scores: list[Any] = [score for output in outputs for score in output["scores"].floats()]
+    tokens = request.exchange.record.prompt_tokens = sum(sum(output["token_counts"].ints()) for output in outputs)
+    order = sorted(range(len(scores)), key=lambda index: -scores[index])
+    return Ranked(order, [scores[index] for index in order], tokens)

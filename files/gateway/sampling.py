@@ -1,0 +1,124 @@
+"""How a chat is to be sampled: the fields of OpenAI's request, and the tensors that say so to the LLM.
+
+The tensors are those of the LLM slot's contract. What the slot's own defaults would make of an absent field is not
+what OpenAI's clients expect (32 tokens, no sampling), so those are always said.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gateway.fields import FieldError, Fields
+from gateway.tensors import Input, boolean, fp32, int32s, strings, uint64
+
+MOST_STOPS = 16
+MOST_SEQUENCES = 128
+MOST_TOP_K = 2**31 - 1
+MOST_SEED = 2**63 - 1
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """What of a request the LLM's tensors say. `max_tokens` 0: as many as the context has room for."""
+
+    numbers: Mapping[str, float]
+    sequences: int
+    seed: int | None
+    stop: tuple[str, ...]
+    max_tokens: int
+    min_tokens: int
+    guide: tuple[str, str] | None
+    """The kind of a guide, and its text."""
+
+    def tensors(self, max_tokens: int) -> list[Input]:
+        """The inputs of the slot's contract."""
+        found = [int32s("sampling_param_max_tokens", [max_tokens])]
+        for name, value in self.numbers.items():
+            full_name = f"sampling_param_{name}"
+            found.append(int32s(full_name, [int(value)]) if name == "top_k" else fp32(full_name, value))
+        if self.sequences > 1:
+            found.append(int32s("sampling_param_n", [self.sequences]))
+        if self.seed is not None:
+            found.append(uint64("sampling_param_seed", self.seed))
+        if self.stop:
+            found.append(strings("sampling_param_stop", self.stop))
+        if self.min_tokens:
+            found.append(int32s("sampling_param_min_tokens", [self.min_tokens]))
+        if self.guide:
+            kind, text = self.guide
+            found.append(strings("guided_decoding_guide_type", [kind]))
+            found += [strings("guided_decoding_guide", [text])] if text else []
+        return [*found, *(boolean(name, True) for name in ("return_counts", "return_finish_reason"))]
+
+
+def sampling_of(fields: Fields, defaults: Mapping[str, float], context: int) -> Sampling:
+    """The sampling that the fields ask for; `defaults` are the weights' own.
+
+    Refuses: what is out of range, and what the model cannot do.
+    """
+    numbers = {"temperature": 1.0, **defaults}
+    asked = {
+        "temperature": fields.number("temperature", 0, 2),
+        "top_p": fields.number("top_p", 0, 1),
+        "min_p": fields.number("min_p", 0, 1),
+        "frequency_penalty": fields.number("frequency_penalty", -2, 2),
+        "presence_penalty": fields.number("presence_penalty", -2, 2),
+        "repetition_penalty": fields.number("repetition_penalty", 0.01, 10),
+        "top_k": fields.maybe_whole("top_k", 1, MOST_TOP_K),
+    }
+    numbers |= {name: float(value) for name, value in asked.items() if value is not None}
+    if numbers["temperature"] == 0:  # greedy: what narrows a choice says nothing, and TensorRT-LLM refuses some of it
+        numbers = {name: value for name, value in numbers.items() if name not in ("top_p", "top_k", "min_p")}
+    seed = fields.maybe_whole("seed", -MOST_SEED, MOST_SEED)
+    most = _most_tokens(fields)
+    return Sampling(
+        numbers=numbers,
+        sequences=fields.whole("n", 1, MOST_SEQUENCES, 1),
+        seed=seed,
+        stop=_stops(fields),
+        max_tokens=most,
+        min_tokens=fields.whole("min_tokens", 0, most or context, 0),
+        guide=_guide(fields),
+    )
+
+
+def _most_tokens(fields: Fields) -> int:
+    new, old = (
+        fields.maybe_whole("max_completion_tokens", 1, MOST_TOP_K),
+        fields.maybe_whole("max_tokens", 1, MOST_TOP_K),
+    )
+    if new is not None and old is not None and new != old:
+        raise FieldError("max_tokens", "`max_tokens` and `max_completion_tokens` say different numbers")
+    return new or old or 0
+
+
+def _stops(fields: Fields) -> tuple[str, ...]:
+    given = fields.value("stop")
+    listed = [] if given is None else [given] if isinstance(given, str) else given
+    is_list = isinstance(listed, list) and len(listed) <= MOST_STOPS
+    if not is_list or not all(isinstance(one, str) and one for one in listed):
+        raise fields.wrong("stop", f"a text, or a list of up to {MOST_STOPS} texts, none of them empty")
+    return tuple(listed)
+
+
+def _guide(fields: Fields) -> tuple[str, str] | None:
+    if not fields.has("response_format"):
+        return None
+    form = fields.inner("response_format")
+    kind = form.text("type", choices=("text", "json_object", "json_schema"))
+    schema: object = None
+    if kind == "json_schema":
+        named = form.inner("json_schema")
+        named.text("name")
+        named.text("description", "")
+        named.flag("strict", False)  # every answer keeps the schema
+        schema = named.value("schema")
+        if not isinstance(schema, dict):
+            raise named.wrong("schema", "a JSON schema")
+        named.close()
+    form.close()
+    if kind == "text":
+        return None
+    return ("json", "") if kind == "json_object" else ("json_schema", json.dumps(schema, ensure_ascii=False))

@@ -1,0 +1,186 @@
+"""The map of models and servers that the plan renders, as values; a file that says anything else is refused whole.
+
+    {"fingerprint": "plan-c0561c73b5631697",            answers name it as system_fingerprint
+     "keys_file": "/etc/enginehouse/gateway/keys.json",  absent: no key is asked for
+     "hold_seconds": 120,                                requests wait so long for a model without a ready server
+     "limits": {…},                                      fields of Limits
+     "servers": {"h100-01/main": {"grpc": "127.0.0.1:8001", "ready_url": "http://10.0.0.7:8404/ready/main"}},
+     "models": {
+       "llama": {"kind": "llm", "triton_model": "llama", "servers": ["h100-01/main"], "created": 1763856000,
+                 "context_tokens": 8192, "files": "/var/lib/enginehouse/weights/llama/3f9c"},
+       "nomic": {"kind": "embedder", …, "dimensions": 768, "max_items": 1024, "max_tokens": 512,
+                 "tasks": ["search_query", "search_document"]},
+       "bge":   {"kind": "reranker", …, "max_items": 1024, "max_tokens": 512}},
+     "aliases": {"nomic:query": {"model": "nomic", "task": "search_query"}}}
+
+`files` of an LLM is a folder with the weights' own tokenizer.json, tokenizer_config.json, and chat_template.jinja and
+generation_config.json where they were published. Without `ready_url` a server is asked over gRPC whether it is ready.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, Literal, cast
+from urllib.parse import urlsplit
+
+from gateway.fields import FieldError, Fields
+
+Kind = Literal["llm", "embedder", "reranker"]
+KINDS = ("llm", "embedder", "reranker")
+TASKS = ("search_query", "search_document", "classification", "clustering")
+MOST = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a request may be. Whole numbers; `_seconds` are seconds."""
+
+    body_bytes: int = 16 * 2**20
+    nesting: int = 64
+    """Of brackets in a body."""
+    body_seconds: int = 30
+    """For a client to send its body."""
+    request_seconds: int = 600
+    """For an answer, streamed or whole; OpenAI's clients wait as long."""
+    silent_seconds: int = 10
+    """A stream that had nothing to send for so long sends a comment."""
+    stuck_seconds: int = 60
+    """A client that takes nothing of its answer for so long is gone."""
+    held: int = 256
+    """Requests that may wait for models none of whose servers is ready."""
+    inputs: int = 2048
+    """Texts of one request for embeddings."""
+    documents: int = 10_000
+    """Of one request to rerank."""
+
+
+@dataclass(frozen=True)
+class ServerSettings:
+    """Where a Triton server listens, and who says that it is ready; `ready_url` "" asks the server itself."""
+
+    name: str
+    grpc: str
+    ready_url: str = ""
+
+
+@dataclass(frozen=True)
+class ModelSettings:
+    """A model as clients name it, and as Triton does. What does not belong to its kind is empty."""
+
+    name: str
+    kind: Kind
+    triton_model: str
+    servers: tuple[str, ...]
+    created: int
+    context_tokens: int = 0
+    files: str = ""
+    dimensions: int = 0
+    max_items: int = 0
+    max_tokens: int = 0
+    tasks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Alias:
+    """Another name of a model; `task` is the embedder's where the client names none."""
+
+    model: str
+    task: str = ""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """All of the file."""
+
+    fingerprint: str
+    keys_file: str
+    hold_seconds: int
+    limits: Limits
+    servers: Mapping[str, ServerSettings]
+    models: Mapping[str, ModelSettings]
+    aliases: Mapping[str, Alias]
+
+
+def read(path: Path) -> Settings:
+    """The settings in the file.
+
+    Raises: OSError, or ValueError where the file does not say what this version reads.
+    """
+    return settings_of(json.loads(path.read_text("utf-8")))
+
+
+def settings_of(given: object) -> Settings:
+    """The settings that a parsed file says.
+
+    Raises: FieldError naming the first thing that is missing, unknown, of a wrong type, or names what is not there.
+    """
+    top = Fields(given)
+    servers = {name: _server(name, top_) for name, top_ in _named(top, "servers")}
+    models = {name: _model(name, fields_, servers) for name, fields_ in _named(top, "models")}
+    aliases = {name: _alias(name, fields_, models) for name, fields_ in _named(top, "aliases")}
+    found = Settings(
+        fingerprint=top.text("fingerprint", ""),
+        keys_file=top.text("keys_file", ""),
+        hold_seconds=top.whole("hold_seconds", 0, 3600, 120),
+        limits=_limits(top.inner("limits")),
+        servers=servers,
+        models=models,
+        aliases=aliases,
+    )
+    top.close()
+    return found
+
+
+def _named(top: Fields, name: str) -> list[tuple[str, Fields]]:
+    given = top.value(name)
+    each = Fields({} if given is None else given, name)
+    names = list(given or {})
+    return [(one, each.inner(one)) for one in names]
+
+
+def _limits(given: Fields) -> Limits:
+    values = {field.name: given.whole(field.name, 1, MOST, cast(int, field.default)) for field in fields(Limits)}
+    given.close()
+    return Limits(**values)
+
+
+def _server(name: str, given: Fields) -> ServerSettings:
+    found = ServerSettings(name, given.text("grpc"), given.text("ready_url", ""))
+    if found.ready_url and (urlsplit(found.ready_url).scheme, bool(urlsplit(found.ready_url).port)) != ("http", True):
+        raise given.wrong("ready_url", "http://ADDRESS:PORT/ready/SERVER")
+    given.close()
+    return found
+
+
+def _model(name: str, given: Fields, servers: Mapping[str, ServerSettings]) -> ModelSettings:
+    kind = cast(Kind, given.text("kind", choices=KINDS))
+    named = tuple(given.texts("servers", len(servers) or 1))
+    if unknown := set(named) - set(servers):
+        raise FieldError(given.path("servers"), f"`{given.path('servers')}` names {', '.join(sorted(unknown))}")
+    values: dict[str, Any] = {}
+    if kind == "llm":
+        values = {"context_tokens": given.whole("context_tokens", 1, MOST), "files": given.text("files")}
+    else:
+        values = {word: given.whole(word, 1, MOST) for word in ("max_items", "max_tokens")}
+    if kind == "embedder":
+        values["dimensions"] = given.whole("dimensions", 1, MOST)
+        values["tasks"] = tuple(given.texts("tasks", len(TASKS))) if given.has("tasks") else ()
+        if set(values["tasks"]) - set(TASKS):
+            raise given.wrong("tasks", f"a list of {', '.join(TASKS)}")
+    found = ModelSettings(
+        name, kind, given.text("triton_model", name), named, given.whole("created", 0, 2**53, 0), **values
+    )
+    given.close()
+    return found
+
+
+def _alias(name: str, given: Fields, models: Mapping[str, ModelSettings]) -> Alias:
+    model = given.text("model", choices=tuple(models))
+    task = given.text("task", "", choices=("", *models[model].tasks))
+    if name in models:
+        raise FieldError(name, f"`{name}` is a model and an alias")
+    given.close()
+    return Alias(model, task)

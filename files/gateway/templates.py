@@ -1,0 +1,119 @@
+"""Chat templates of the weights: jinja in a sandbox, as transformers renders them.
+
+A template comes with the weights and is code of a stranger. It reaches no attribute of Python's, changes nothing that
+it is given, repeats no text or list into the millions, and its result is bounded.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import jinja2
+import jinja2.ext
+import jinja2.meta
+import jinja2.nodes
+import jinja2.parser
+import jinja2.sandbox
+
+MOST_CHARACTERS = 2**25
+MOST_SECONDS = 2.0
+BOUNDED = frozenset({"*", "**", "%", "+"})
+
+
+class TemplateError(ValueError):
+    """The template refused the messages, or went over its bounds. The words are the template's."""
+
+
+class Generation(jinja2.ext.Extension):
+    """`{% generation %}` marks what a model wrote, for training; here it is as if it were not there."""
+
+    def __init__(self, environment: jinja2.Environment) -> None:
+        super().__init__(environment)
+        self.tags = {"generation"}
+
+    def parse(self, parser: jinja2.parser.Parser) -> list[jinja2.nodes.Node]:
+        """The block's own content."""
+        next(parser.stream)
+        return parser.parse_statements(("name:endgeneration",), drop_needle=True)
+
+
+class Sandbox(jinja2.sandbox.ImmutableSandboxedEnvironment):
+    """Jinja's sandbox, which bounds `range`; this one bounds what operators make as well."""
+
+    intercepted_binops = BOUNDED
+
+    def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
+        """The operator's result, where it cannot be huge."""
+        texts = [side for side in (left, right) if isinstance(side, (str, list, tuple))]
+        if operator == "*" and texts:
+            times = [side for side in (left, right) if isinstance(side, int)]
+            too_large = any(len(text) * count > MOST_CHARACTERS for text in texts for count in times)
+        elif operator == "+":
+            too_large = sum(map(len, texts)) > MOST_CHARACTERS
+        else:
+            too_large = operator == "**" or (operator == "%" and isinstance(left, str))
+        if too_large:
+            raise TemplateError(f"the template's `{operator}` makes too much")
+        return super().call_binop(context, operator, left, right)
+
+
+class Template:
+    """A compiled template. `names` are the variables that it reads and does not set."""
+
+    def __init__(self, source: str, constants: Mapping[str, str]) -> None:
+        """`constants`: bos_token and its like.
+
+        Raises: ValueError where the source is no template.
+        """
+        self.source, self._constants = source, dict(constants)
+        extensions: list[Any] = [Generation, jinja2.ext.loopcontrols]
+        environment = Sandbox(trim_blocks=True, lstrip_blocks=True, extensions=extensions, cache_size=0)
+        environment.filters["tojson"] = tojson
+        environment.globals |= {"raise_exception": _refuse, "strftime_now": _now}
+        try:
+            self.names = frozenset(jinja2.meta.find_undeclared_variables(environment.parse(source)))
+            self._compiled = environment.from_string(source)
+        except jinja2.TemplateError as error:
+            raise ValueError(f"the chat template is none: {error}") from None
+
+    def render(self, variables: Mapping[str, Any]) -> str:
+        """The text for these variables.
+
+        Raises: TemplateError.
+        """
+        parts, size, until = [], 0, time.monotonic() + MOST_SECONDS
+        try:
+            for part in self._compiled.generate({**self._constants, **variables}):
+                parts.append(part)
+                size += len(part)
+                if size > MOST_CHARACTERS or time.monotonic() > until:
+                    raise TemplateError("the template makes too much of these messages")
+        except TemplateError:
+            raise
+        except jinja2.TemplateError as error:
+            raise TemplateError(str(error)) from None
+        except Exception as error:  # a template is a stranger's program, and may do anything with these messages
+            raise TemplateError(f"the template does not take these messages ({type(error).__name__})") from None
+        return "".join(parts)
+
+
+def tojson(
+    value: Any,
+    ensure_ascii: bool = False,
+    indent: int | None = None,
+    separators: tuple[str, str] | None = None,
+    sort_keys: bool = False,
+) -> str:
+    """JSON without escapes for HTML, as templates expect it."""
+    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
+
+
+def _refuse(message: str) -> None:
+    raise TemplateError(message)
+
+
+def _now(form: str) -> str:
+    return time.strftime(form)

@@ -1,0 +1,79 @@
+"""Tensors as KServe's gRPC carries them: little-endian bytes, strings with their length before them."""
+
+from __future__ import annotations
+
+import struct
+import sys
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+assert sys.byteorder == "little", "arrays are sent as they lie in memory"
+
+
+@dataclass(frozen=True)
+class Input:
+    """A tensor to send."""
+
+    name: str
+    datatype: str
+    shape: tuple[int, ...]
+    raw: bytes
+
+
+@dataclass(frozen=True)
+class Output:
+    """A tensor that came."""
+
+    datatype: str
+    shape: tuple[int, ...]
+    raw: bytes
+
+    def floats(self) -> Sequence[float]:
+        """The values of an FP32 tensor of any shape, flat."""
+        return array("f", self._of("FP32"))
+
+    def ints(self) -> Sequence[int]:
+        """The values of an INT32 tensor of any shape, flat."""
+        return array("i", self._of("INT32"))
+
+    def texts(self) -> list[str]:
+        """The values of a BYTES tensor of any shape, flat; what is no UTF-8 is replaced."""
+        raw, found, place = self._of("BYTES"), [], 0
+        while place < len(raw):
+            (length,) = struct.unpack_from("<I", raw, place)
+            found.append(raw[place + 4 : place + 4 + length].decode("utf-8", "replace"))
+            place += 4 + length
+        return found
+
+    def _of(self, datatype: str) -> bytes:
+        if self.datatype != datatype:
+            raise ValueError(f"wanted a tensor of {datatype}, got {self.datatype}")
+        return self.raw
+
+
+def strings(name: str, values: Sequence[str], shape: tuple[int, ...] | None = None) -> Input:
+    """A BYTES tensor of the texts, [values] unless another shape is named."""
+    encoded = [value.encode() for value in values]
+    raw = b"".join(struct.pack("<I", len(value)) + value for value in encoded)
+    return Input(name, "BYTES", (len(encoded),) if shape is None else shape, raw)
+
+
+def int32s(name: str, values: Sequence[int]) -> Input:
+    """An INT32 tensor, [values]."""
+    return Input(name, "INT32", (len(values),), array("i", values).tobytes())
+
+
+def uint64(name: str, value: int) -> Input:
+    """A UINT64 tensor, [1]; a negative number is taken modulo 2^64."""
+    return Input(name, "UINT64", (1,), struct.pack("<Q", value % 2**64))
+
+
+def fp32(name: str, value: float) -> Input:
+    """An FP32 tensor, [1]."""
+    return Input(name, "FP32", (1,), struct.pack("<f", value))
+
+
+def boolean(name: str, value: bool) -> Input:
+    """A BOOL tensor, [1]."""
+    return Input(name, "BOOL", (1,), struct.pack("?", value))

@@ -1,0 +1,120 @@
+"""A Triton server over gRPC: one inference, or a stream of events of one request.
+
+Uses the stubs that `tritonclient` carries and none of its client classes: a stream per request, so that one slow
+reader holds up nobody, and cancelling it is leaving it. Triton sees that and stops the work.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from typing import Any
+
+import grpc
+import grpc.aio
+from tritonclient.grpc import service_pb2, service_pb2_grpc
+
+from gateway.errors import UpstreamError
+from gateway.tensors import Input, Output
+
+MESSAGE_BYTES = 2**28
+OPTIONS = [
+    ("grpc.max_send_message_length", MESSAGE_BYTES),
+    ("grpc.max_receive_message_length", MESSAGE_BYTES),
+    # A server in its swap is away for a minute; gRPC alone would let two minutes pass between tries.
+    ("grpc.initial_reconnect_backoff_ms", 200),
+    ("grpc.max_reconnect_backoff_ms", 1000),
+    ("grpc.enable_retries", 0),
+    # No keepalive: Triton closes a connection that pings oftener than once in five minutes. Deadlines end what is dead.
+]
+STRICT = (("triton_grpc_error", "true"),)
+"""Asks Triton for a gRPC status at a stream's error (since 2.49); without it there is a message and no code."""
+WORDS_OF_CODES = (
+    ("maximum queue size", "UNAVAILABLE"),
+    ("is not ready", "UNAVAILABLE"),
+    ("unknown model", "NOT_FOUND"),
+    ("cancelled", "CANCELLED"),
+)
+
+Outputs = dict[str, Output]
+
+
+class Triton:
+    """A server's gRPC channel. It connects when it is first asked, and again by itself."""
+
+    def __init__(self, address: str) -> None:
+        self._channel = grpc.aio.insecure_channel(address, options=OPTIONS)
+        self._stub = service_pb2_grpc.GRPCInferenceServiceStub(self._channel)
+
+    async def is_ready(self, seconds: float) -> bool:
+        """True if the server and all its models are ready; asks, and waits so long at most."""
+        try:
+            answer = await self._stub.ServerReady(service_pb2.ServerReadyRequest(), timeout=seconds)
+        except grpc.aio.AioRpcError:
+            return False
+        return bool(answer.ready)
+
+    async def infer(
+        self, model: str, inputs: Sequence[Input], parameters: Mapping[str, str | int | bool], seconds: float
+    ) -> Outputs:
+        """The outputs of one inference.
+
+        Raises: UpstreamError.
+        """
+        try:
+            answer = await self._stub.ModelInfer(request_of(model, inputs, parameters), timeout=seconds)
+        except grpc.aio.AioRpcError as error:
+            raise _upstream(error) from None
+        return outputs_of(answer)
+
+    async def stream(self, model: str, inputs: Sequence[Input], seconds: float) -> AsyncGenerator[Outputs, None]:
+        """The events of one request, as they come. Closing the iterator cancels the request.
+
+        Raises: UpstreamError.
+        """
+        call = self._stub.ModelStreamInfer(_one(request_of(model, inputs, {})), timeout=seconds, metadata=STRICT)
+        try:
+            async for event in call:
+                if event.error_message:
+                    raise UpstreamError(code_of(event.error_message), event.error_message)
+                if event.infer_response.outputs:
+                    yield outputs_of(event.infer_response)
+        except grpc.aio.AioRpcError as error:
+            raise _upstream(error) from None
+        finally:
+            call.cancel()
+
+    async def close(self, grace_seconds: float) -> None:
+        """No request is taken any more; those that run have so long."""
+        await self._channel.close(grace_seconds)
+
+
+def request_of(model: str, inputs: Sequence[Input], parameters: Mapping[str, str | int | bool]) -> Any:
+    """The protocol's request. Its id is ours and random: no client knows another's."""
+    request = service_pb2.ModelInferRequest(model_name=model, id=uuid.uuid4().hex)
+    for tensor in inputs:
+        request.inputs.add(name=tensor.name, datatype=tensor.datatype, shape=tensor.shape)
+        request.raw_input_contents.append(tensor.raw)
+    for name, value in parameters.items():
+        kind = "bool_param" if isinstance(value, bool) else "int64_param" if isinstance(value, int) else "string_param"
+        setattr(request.parameters[name], kind, value)
+    return request
+
+
+def outputs_of(response: Any) -> Outputs:
+    """The tensors of the protocol's response by name."""
+    pairs = zip(response.outputs, response.raw_output_contents, strict=True)
+    return {tensor.name: Output(tensor.datatype, tuple(tensor.shape), raw) for tensor, raw in pairs}
+
+
+def code_of(message: str) -> str:
+    """gRPC's code for an error that came as a message alone."""
+    return next((code for words, code in WORDS_OF_CODES if words in message.lower()), "INTERNAL")
+
+
+async def _one(request: Any) -> AsyncIterator[Any]:
+    yield request
+
+
+def _upstream(error: grpc.aio.AioRpcError) -> UpstreamError:
+    return UpstreamError(error.code().name, error.details() or "")

@@ -1,0 +1,192 @@
+"""A client of the ASGI application in the same process, and a door with a Triton behind it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import hashlib
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from gateway.app import App
+from gateway.gateway import Gateway
+from tests.gateway.triton import Triton, serving
+from tests.gateway.weights import written
+
+KEY = "eh-test-0123456789abcdef0123456789abcdef"
+OTHER_KEY = "eh-other-0123456789abcdef0123456789abcdef"
+SECONDS = 60
+
+
+def in_loop(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
+    """An asynchronous test as pytest runs it; one that hangs ends."""
+
+    @functools.wraps(test)
+    def run(*given: Any, **named: Any) -> None:
+        asyncio.run(asyncio.wait_for(test(*given, **named), SECONDS))
+
+    return run
+
+
+@dataclass
+class Answer:
+    """What came back so far; `events` are the parsed data lines of a stream, `[DONE]` as it is."""
+
+    status: int = 0
+    headers: dict[str, str] = field(default_factory=dict)
+    body: bytes = b""
+    is_complete: bool = False
+
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+    @property
+    def error(self) -> Any:
+        return self.json()["error"]
+
+    @property
+    def events(self) -> list[Any]:
+        lines = [line.removeprefix("data: ") for line in self.body.decode().split("\n\n") if line.startswith("data: ")]
+        return [line if line == "[DONE]" else json.loads(line) for line in lines]
+
+
+@dataclass
+class Conversation:
+    """A request under way: `leave` closes the client's end, `stops_reading` keeps what is sent from being taken."""
+
+    app: App
+    scope: dict[str, Any]
+    parts: list[bytes]
+    answer: Answer = field(default_factory=Answer)
+    left: asyncio.Event = field(default_factory=asyncio.Event)
+    came: asyncio.Event = field(default_factory=asyncio.Event)
+    takes: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def receive(self) -> dict[str, Any]:
+        if self.parts:
+            part = self.parts.pop(0)
+            return {"type": "http.request", "body": part, "more_body": bool(self.parts)}
+        await self.left.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(self, message: Any) -> None:
+        await self.takes.wait()
+        if message["type"] == "http.response.start":
+            self.answer.status = message["status"]
+            self.answer.headers = {name.decode(): value.decode() for name, value in message["headers"]}
+        else:
+            self.answer.body += message["body"]
+            self.answer.is_complete = not message.get("more_body", False)
+        self.came.set()
+
+    async def run(self) -> Answer:
+        await self.app(self.scope, self.receive, self.send)
+        return self.answer
+
+    async def until(self, holds: Callable[[], bool]) -> None:
+        """Waits for something to come until it holds."""
+        while not holds():
+            self.came.clear()
+            await self.came.wait()
+
+
+@dataclass
+class Door:
+    """A gateway and what stands behind it."""
+
+    app: App
+    gateway: Gateway
+    tritons: list[Triton]
+    settings_file: Path
+    keys_file: Path
+
+    @property
+    def triton(self) -> Triton:
+        return self.tritons[0]
+
+    def opened(
+        self,
+        path: str,
+        body: Any = None,
+        *,
+        method: str = "",
+        key: str | None = KEY,
+        headers: dict[str, str] | None = None,
+        query: str = "",
+        parts: list[bytes] | None = None,
+    ) -> Conversation:
+        """A request that nobody runs yet."""
+        sent = [body if isinstance(body, bytes) else json.dumps(body).encode()] if body is not None else [b""]
+        told = {"content-type": "application/json"} | ({"authorization": f"Bearer {key}"} if key else {})
+        told |= headers or {}
+        scope = {
+            "type": "http",
+            "method": method or ("GET" if body is None and parts is None else "POST"),
+            "path": path,
+            "query_string": query.encode(),
+            "headers": [(name.lower().encode(), value.encode()) for name, value in told.items()],
+        }
+        found = Conversation(self.app, scope, parts or sent)
+        found.takes.set()
+        return found
+
+    async def ask(self, path: str, body: Any = None, **more: Any) -> Answer:
+        """The whole answer to a request."""
+        return await self.opened(path, body, **more).run()
+
+    async def chat(self, text: str = "hello", **more: Any) -> Answer:
+        """The answer to a chat of a message."""
+        return await self.ask("/v1/chat/completions", chat(text, **more))
+
+
+def chat(text: str = "hello", **more: Any) -> dict[str, Any]:
+    """A chat's body."""
+    return {"model": "llama", "messages": [{"role": "user", "content": text}], **more}
+
+
+def key_line(key: str, tenant: str, models: list[str] | None = None, **more: Any) -> dict[str, Any]:
+    """A key as the file keeps it."""
+    digest = hashlib.sha256(key.encode()).hexdigest()
+    return {"sha256": digest, "prefix": key[:7], "tenant": tenant, "models": models or ["*"], **more}
+
+
+def settings(tritons: list[Triton], weights: Path, keys: Path | None, **more: Any) -> dict[str, Any]:
+    """Settings of a fleet with a model of each kind on every server."""
+    servers = {f"host-{number}/main": {"grpc": each.address} for number, each in enumerate(tritons)}
+    shared = {"servers": list(servers), "created": 1763856000}
+    encoder = shared | {"max_items": 3, "max_tokens": 512}
+    embedder = encoder | {"kind": "embedder", "dimensions": 4, "tasks": ["search_query", "search_document"]}
+    found: dict[str, Any] = {
+        "fingerprint": "plan-1",
+        "hold_seconds": 30,
+        "servers": servers,
+        "models": {
+            "llama": shared | {"kind": "llm", "context_tokens": 200, "files": str(weights)},
+            "nomic": embedder,
+            "bge": encoder | {"kind": "reranker", "triton_model": "bge_v2"},
+        },
+        "aliases": {"nomic:query": {"model": "nomic", "task": "search_query"}, "gpt-4o": {"model": "llama"}},
+    }
+    return found | ({"keys_file": str(keys)} if keys else {}) | more
+
+
+@contextlib.asynccontextmanager
+async def door(folder: Path, tritons: int = 1, has_keys: bool = True, **more: Any) -> AsyncIterator[Door]:
+    """A gateway before so many servers, with two keys: `KEY` of acme for all, `OTHER_KEY` of umbrella for bge."""
+    keys = folder / "keys.json"
+    lines = [key_line(KEY, "acme"), key_line(OTHER_KEY, "umbrella", ["bge"])]
+    keys.write_text(json.dumps({"keys": lines}))
+    async with contextlib.AsyncExitStack() as stack:
+        servers = [await stack.enter_async_context(serving(Triton())) for _ in range(tritons)]
+        file = folder / "settings.json"
+        weights = written(folder / "weights")
+        file.write_text(json.dumps(settings(servers, weights, keys if has_keys else None, **more)))
+        gateway = Gateway(file)
+        app = App(gateway)
+        await stack.enter_async_context(app.running())
+        await asyncio.sleep(0)  # the servers are followed
+        yield Door(app, gateway, servers, file, keys)

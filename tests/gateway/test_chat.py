@@ -1,0 +1,183 @@
+"""Chats: what the LLM is sent, what the client gets, streamed and whole."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.gateway.asking import chat, door, in_loop
+from tests.gateway.triton import Event, Script
+
+
+@in_loop
+async def test_a_chat_is_answered_whole_with_its_usage(tmp_path: Path) -> None:
+    async with door(tmp_path) as front:
+        answer = await front.chat("hello")
+        prompt = front.triton.asked[0].tensors["prompt_token_ids"]
+    told = answer.json()
+    assert answer.status == 200
+    assert told["choices"] == [
+        {
+            "index": 0,
+            "message": {"role": "assistant", "content": "Hello wörld", "refusal": None},
+            "logprobs": None,
+            "finish_reason": "stop",
+        }
+    ]
+    assert told["usage"] == {
+        "prompt_tokens": len(prompt),
+        "completion_tokens": 5,
+        "total_tokens": len(prompt) + 5,
+        "prompt_tokens_details": {"cached_tokens": 2},
+    }
+    assert (told["object"], told["model"], told["system_fingerprint"]) == ("chat.completion", "llama", "plan-1")
+
+
+@in_loop
+async def test_a_stream_brings_each_event_then_its_usage_and_its_end(tmp_path: Path) -> None:
+    async with door(tmp_path) as front:
+        answer = await front.chat(stream=True, stream_options={"include_usage": True})
+    *chunks, usage, end = answer.events
+    assert answer.headers["content-type"] == "text/event-stream; charset=utf-8"
+    assert [each["choices"][0]["delta"] for each in chunks] == [
+        {"role": "assistant", "content": ""},
+        {"content": "Hel"},
+        {"content": "lo wörld"},
+        {},
+    ]
+    assert [each["choices"][0]["finish_reason"] for each in chunks] == [None, None, None, "stop"]
+    assert all(each["usage"] is None and each["object"] == "chat.completion.chunk" for each in chunks)
+    assert (usage["choices"], usage["usage"]["completion_tokens"], end) == ([], 5, "[DONE]")
+
+
+@in_loop
+async def test_a_stream_has_no_usage_unless_asked(tmp_path: Path) -> None:
+    async with door(tmp_path) as front:
+        answer = await front.chat(stream=True)
+    assert all(each == "[DONE]" or "usage" not in each for each in answer.events)
+
+
+@in_loop
+async def test_the_llm_gets_ids_all_the_context_and_the_weights_own_sampling(tmp_path: Path) -> None:
+    """Its own default of 32 tokens and of no sampling is not what a client of OpenAI's expects."""
+    async with door(tmp_path) as front:
+        await front.chat()
+        (asked,) = front.triton.asked
+    prompt = asked.tensors.pop("prompt_token_ids")
+    assert {name: [round(value, 4) for value in values] for name, values in asked.tensors.items()} == {
+        "sampling_param_max_tokens": [200 - len(prompt)],
+        "sampling_param_temperature": [0.6],
+        "sampling_param_top_k": [20],
+        "sampling_param_top_p": [0.95],
+        "return_counts": [True],
+        "return_finish_reason": [True],
+    }
+
+
+@in_loop
+async def test_what_a_client_asks_for_reaches_the_llm(tmp_path: Path) -> None:
+    schema = {"type": "json_schema", "json_schema": {"name": "a", "strict": True, "schema": {"type": "object"}}}
+    async with door(tmp_path) as front:
+        front.triton.script = Script((Event("a", 1, "length", 2), Event("b", 0, "stop", 3)))
+        answer = await front.chat(
+            stream=False, max_completion_tokens=7, temperature=0.5, top_p=0.25, top_k=3, seed=-1, stop=["x", "yy"], n=2,
+            frequency_penalty=1, presence_penalty=-1, min_tokens=2, response_format=schema,
+        )  # fmt: skip
+        tensors = front.triton.asked[0].tensors
+    asked = {name.removeprefix("sampling_param_"): value for name, value in tensors.items()}
+    assert asked["max_tokens"] == [7]
+    assert (asked["temperature"], asked["top_p"], asked["top_k"]) == ([0.5], [0.25], [3])
+    assert (asked["seed"], asked["n"], asked["min_tokens"]) == ([2**64 - 1], [2], [2])
+    assert (asked["frequency_penalty"], asked["presence_penalty"], asked["stop"]) == ([1.0], [-1.0], ["x", "yy"])
+    assert asked["guided_decoding_guide_type"] == ["json_schema"]
+    assert asked["guided_decoding_guide"] == ['{"type": "object"}']
+    choices = answer.json()["choices"]
+    assert [(each["message"]["content"], each["finish_reason"]) for each in choices] == [("b", "stop"), ("a", "length")]
+    assert answer.json()["usage"]["completion_tokens"] == 5
+
+
+@in_loop
+async def test_a_temperature_of_0_is_greedy(tmp_path: Path) -> None:
+    async with door(tmp_path) as front:
+        await front.chat(temperature=0)
+        tensors = front.triton.asked[0].tensors
+    assert tensors["sampling_param_temperature"] == [0.0]
+    assert not {"sampling_param_top_p", "sampling_param_top_k"} & set(tensors)
+
+
+@pytest.mark.parametrize(
+    ("more", "param"),
+    [
+        ({"tools": [{"type": "function"}]}, "tools"),
+        ({"logprobs": True}, "logprobs"),
+        ({"logit_bias": {"1": 2}}, "logit_bias"),
+        ({"modalities": ["text", "audio"]}, "modalities"),
+        ({"store": True}, "store"),
+        ({"service_tier": "priority"}, "service_tier"),
+        ({"reasoning_effort": "high"}, "reasoning_effort"),
+        ({"response_format": {"type": "xml"}}, "response_format.type"),
+        ({"n": 0}, "n"),
+        ({"n": True}, "n"),
+        ({"temperature": 2.5}, "temperature"),
+        ({"top_p": "1"}, "top_p"),
+        ({"max_tokens": 5, "max_completion_tokens": 6}, "max_tokens"),
+        ({"max_tokens": 0}, "max_tokens"),
+        ({"stop": [""]}, "stop"),
+        ({"temprature": 1}, "temprature"),
+        ({"chat_template_kwargs": {"bos_token": "x"}}, "chat_template_kwargs.bos_token"),
+        ({"stream_options": {"include_usages": True}}, "stream_options.include_usages"),
+        ({"messages": []}, "messages"),
+        ({"messages": [{"role": "tool", "content": "x"}]}, "messages[0].role"),
+        ({"messages": [{"role": "user"}]}, "messages[0].content"),
+        ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "messages[0].content[0].type"),
+        ({"messages": [{"role": "user", "content": "a", "weight": 1}]}, "messages[0].weight"),
+        ({"messages": [{"role": "user", "content": "a", "tool_calls": [{}]}]}, "messages[0].tool_calls"),
+    ],
+)
+@in_loop
+async def test_what_cannot_be_done_is_refused_by_its_name(tmp_path: Path, more: dict[str, object], param: str) -> None:
+    async with door(tmp_path) as front:
+        answer = await front.chat(**more)
+        assert front.triton.asked == []
+    assert (answer.status, answer.error["param"], answer.error["type"]) == (400, param, "invalid_request_error")
+
+
+@in_loop
+async def test_a_field_that_says_nothing_is_taken(tmp_path: Path) -> None:
+    """Clients send such fields by themselves."""
+    nothing = {"tools": [], "logprobs": False, "n": 1, "stop": None, "user": "me", "store": False, "logit_bias": {}}
+    async with door(tmp_path) as front:
+        assert (await front.chat(**nothing, response_format={"type": "text"}, service_tier="auto")).status == 200
+
+
+@in_loop
+async def test_a_prompt_beyond_the_context_is_refused_before_the_gpu(tmp_path: Path) -> None:
+    async with door(tmp_path) as front:
+        answer = await front.chat("the cat sat on the mat " * 60)
+        too_long = await front.chat("hello", max_tokens=199)
+        assert front.triton.asked == []
+    assert (answer.status, answer.error["code"], answer.error["param"]) == (400, "context_length_exceeded", "messages")
+    assert too_long.error["code"] == "context_length_exceeded"
+
+
+@in_loop
+async def test_templates_read_parts_names_and_the_clients_variables(tmp_path: Path) -> None:
+    parts = [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
+    messages = [{"role": "developer", "content": "x"}, {"role": "user", "name": "ann", "content": parts}]
+    async with door(tmp_path) as front:
+        await front.ask("/v1/chat/completions", chat(messages=messages, chat_template_kwargs={"enable_thinking": False}))
+        ids = front.triton.asked[0].tensors["prompt_token_ids"]
+        text = front.gateway.prompters["llama"]._tokenizer.decode(ids, skip_special_tokens=False)
+    assert text == (
+        "<|bos|><|im_start|>system\nx<|im_end|>\n<|im_start|>user ann\na\nb<|im_end|>\n<|im_start|>assistant\n"
+        "<think>\n\n</think>\n\n"
+    )
+
+
+@in_loop
+async def test_an_answer_that_broke_off_is_no_answer(tmp_path: Path) -> None:
+    async with door(tmp_path) as front:
+        front.triton.script = Script((Event("Hel"),))
+        whole, streamed = await front.chat(), await front.chat(stream=True)
+    assert (whole.status, whole.headers["x-should-retry"]) == (502, "false")
+    assert streamed.status == 200
+    assert streamed.events[-1]["error"]["code"] == "upstream_error"

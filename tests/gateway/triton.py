@@ -1,0 +1,196 @@
+"""A small KServe gRPC server: Triton's inference calls, with answers that a test writes and a memory of what came.
+
+It keeps what a gateway depends on: a decoupled model answers on `ModelStreamInfer` with any number of events, an error of
+a stream is a gRPC status where the client asks for one and a message where it does not, who leaves is cancelled,
+`ModelInfer` of a decoupled model is refused, and tensors travel as raw bytes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import struct
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import grpc
+import grpc.aio
+from tritonclient.grpc import service_pb2, service_pb2_grpc
+
+WIDTH = 4
+STATUS = grpc.StatusCode
+
+
+@dataclass
+class Event:
+    """An event of the LLM, by the slot's names."""
+
+    text: str = ""
+    sequence: int = 0
+    finish: str = ""
+    tokens: int = 0
+    cached: int = -1
+
+
+HELLO = (Event("Hel"), Event("lo wörld"), Event("", finish="stop", tokens=5, cached=2))
+
+
+@dataclass
+class Asked:
+    """A request as it came."""
+
+    model: str
+    identity: str
+    tensors: dict[str, Any]
+    parameters: dict[str, Any]
+    metadata: dict[str, str]
+
+
+@dataclass
+class Script:
+    """What the server does."""
+
+    events: tuple[Event, ...] = HELLO
+    error: tuple[grpc.StatusCode, str] | None = None
+    """Instead of an answer."""
+    error_after: int = 0
+    """Of a stream, only after so many events."""
+    halts_after: int | None = None
+    """A stream sends so many events and then nothing more until it is cancelled."""
+
+
+@dataclass
+class Triton(service_pb2_grpc.GRPCInferenceServiceServicer):
+    """The server; `asked` has every request in the order they came."""
+
+    script: Script = field(default_factory=Script)
+    asked: list[Asked] = field(default_factory=list)
+    running: int = 0
+    cancelled: int = 0
+    address: str = ""
+    is_ready: bool = True
+
+    async def ServerReady(self, request: Any, context: Any) -> Any:
+        """Ready or not, as the test says."""
+        return service_pb2.ServerReadyResponse(ready=self.is_ready)
+
+    async def ModelInfer(self, request: Any, context: Any) -> Any:
+        """Vectors or scores that follow from the texts."""
+        asked = self._remember(request, context)
+        if self.script.error:
+            await context.abort(*self.script.error)
+        if "query" in asked.tensors:
+            scores = [score(asked.tensors["query"][0], text) for text in asked.tensors["passages"]]
+            counts = [len(text.split()) + 4 for text in asked.tensors["passages"]]
+            return response(request, ("scores", "FP32", (1, len(scores)), scores), counts)
+        if "texts" in asked.tensors:
+            vectors = [value for text in asked.tensors["texts"] for value in vector(text)]
+            counts = [len(text.split()) + 2 for text in asked.tensors["texts"]]
+            return response(request, ("embeddings", "FP32", (1, len(counts), WIDTH), vectors), counts)
+        message = "ModelInfer RPC doesn't support models with decoupled transaction policy"
+        return await context.abort(STATUS.UNIMPLEMENTED, message)
+
+    async def ModelStreamInfer(self, requests: AsyncIterator[Any], context: Any) -> AsyncIterator[Any]:
+        """The script's events for each request of the stream."""
+        self.running += 1
+        try:
+            async for request in requests:
+                asked = self._remember(request, context)
+                sent = 0
+                for event in self.script.events:
+                    if self.script.error and sent == self.script.error_after:
+                        break
+                    if sent == self.script.halts_after:
+                        await asyncio.Event().wait()
+                    yield service_pb2.ModelStreamInferResponse(infer_response=event_response(request, event, asked))
+                    sent += 1
+                if self.script.error:
+                    if asked.metadata.get("triton_grpc_error") == "true":
+                        await context.abort(*self.script.error)
+                    yield service_pb2.ModelStreamInferResponse(error_message=self.script.error[1])
+        except asyncio.CancelledError:
+            self.cancelled += 1
+            raise
+        finally:
+            self.running -= 1
+
+    def _remember(self, request: Any, context: Any) -> Asked:
+        tensors = {
+            tensor.name: values(tensor.datatype, raw)
+            for tensor, raw in zip(request.inputs, request.raw_input_contents, strict=True)
+        }
+        parameters = {name: getattr(each, each.WhichOneof("parameter_choice")) for name, each in request.parameters.items()}
+        metadata = {str(name): str(value) for name, value in context.invocation_metadata()}
+        self.asked.append(asked := Asked(request.model_name, request.id, tensors, parameters, metadata))
+        return asked
+
+
+@contextlib.asynccontextmanager
+async def serving(triton: Triton, port: int = 0) -> AsyncIterator[Triton]:
+    """The server listens on loopback; `address` says where."""
+    server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
+    service_pb2_grpc.add_GRPCInferenceServiceServicer_to_server(triton, server)
+    triton.address = f"127.0.0.1:{server.add_insecure_port(f'127.0.0.1:{port}')}"
+    await server.start()
+    try:
+        yield triton
+    finally:
+        await server.stop(None)
+
+
+def vector(text: str) -> list[float]:
+    """A vector that tells texts apart."""
+    return [float(len(text)), float(sum(text.encode()) % 97), 0.5, -1.25]
+
+
+def score(query: str, passage: str) -> float:
+    """The share of the query's words that the passage has."""
+    words = query.split()
+    return sum(word in passage.split() for word in words) / len(words)
+
+
+def values(datatype: str, raw: bytes) -> Any:
+    """A tensor's values, flat."""
+    if datatype == "BYTES":
+        found, place = [], 0
+        while place < len(raw):
+            (length,) = struct.unpack_from("<I", raw, place)
+            found.append(raw[place + 4 : place + 4 + length].decode())
+            place += 4 + length
+        return found
+    letter = {"INT32": "i", "FP32": "f", "BOOL": "?", "UINT64": "Q"}[datatype]
+    return list(struct.unpack(f"<{len(raw) // struct.calcsize(letter)}{letter}", raw))
+
+
+def tensor(message: Any, name: str, datatype: str, shape: tuple[int, ...], given: list[Any]) -> None:
+    """The message has this output."""
+    message.outputs.add(name=name, datatype=datatype, shape=shape)
+    letter = {"INT32": "i", "FP32": "f"}.get(datatype)
+    if letter:
+        message.raw_output_contents.append(struct.pack(f"<{len(given)}{letter}", *given))
+    else:
+        encoded = [text.encode() for text in given]
+        message.raw_output_contents.append(b"".join(struct.pack("<I", len(each)) + each for each in encoded))
+
+
+def response(request: Any, output: tuple[str, str, tuple[int, ...], list[float]], counts: list[int]) -> Any:
+    """An encoder's answer."""
+    message = service_pb2.ModelInferResponse(model_name=request.model_name, id=request.id)
+    tensor(message, *output)
+    tensor(message, "token_counts", "INT32", (1, len(counts)), counts)
+    return message
+
+
+def event_response(request: Any, event: Event, asked: Asked) -> Any:
+    """An LLM's event: what the request asked for, and counts with a sequence's last one."""
+    message = service_pb2.ModelInferResponse(model_name=request.model_name, id=request.id)
+    tensor(message, "text_output", "BYTES", (1,), [event.text])
+    tensor(message, "sequence_index", "INT32", (1,), [event.sequence])
+    if asked.tensors.get("return_finish_reason") == [True]:
+        tensor(message, "finish_reason", "BYTES", (1,), [event.finish])
+    if asked.tensors.get("return_counts") == [True] and event.finish:
+        counts = {"num_input_tokens": len(asked.tensors["prompt_token_ids"]), "num_output_tokens": event.tokens}
+        for name, count in (counts | {"num_cached_tokens": event.cached}).items():
+            tensor(message, name, "INT32", (1,), [count])
+    return message
