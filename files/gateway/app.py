@@ -19,6 +19,7 @@ from gateway.errors import ApiError, UpstreamError
 from gateway.exchange import ClientLeft, Exchange, Receive, Scope, Send
 from gateway.fields import FieldError
 from gateway.gateway import Gateway
+from gateway.keys import Key
 from gateway.models import list_models
 from gateway.request import Request
 from gateway.rerank import cohere_v1, cohere_v2, tei
@@ -61,12 +62,26 @@ OPEN = ("/health", "/metrics")
 """Answered without a key; the edge lets neither through."""
 
 
+@dataclass
+class Active:
+    """A request under way: its work, the key it came with, and why the work was cancelled, where it was."""
+
+    work: asyncio.Task[None]
+    key: Key
+    why: Exception | None = None
+
+    def end(self, why: Exception) -> None:
+        """The work is cancelled, for this reason."""
+        self.why = why
+        self.work.cancel()
+
+
 class App:
     """The application around a gateway's state. A request that breaks ends alone."""
 
     def __init__(self, gateway: Gateway) -> None:
         self.gateway = gateway
-        self._active: dict[Exchange, asyncio.Task[None]] = {}
+        self._active: dict[Exchange, Active] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """ASGI's entry."""
@@ -107,11 +122,17 @@ class App:
             comments = {task for task in comments if not task.done()} | self.sweep(time.monotonic())
 
     def sweep(self, now: float) -> set[asyncio.Task[None]]:
-        """Silent streams get a comment; clients that take nothing are left. The comments are on their way."""
+        """Silent streams get a comment; requests end whose client takes nothing, or whose key was revoked.
+
+        Gives the comments, which are on their way.
+        """
         comments = set()
-        for exchange, task in self._active.items():
+        for exchange, active in self._active.items():
             if exchange.stuck_seconds(now) > exchange.limits.stuck_seconds:
-                task.cancel()
+                active.end(ClientLeft())
+            elif not self.gateway.keys.lives(active.key):
+                message = "this API key was revoked or has expired"
+                active.end(ApiError(401, message, code="invalid_api_key", is_spent=True))
             elif exchange.streams and exchange.silent_seconds(now) > exchange.limits.silent_seconds:
                 comments.add(asyncio.ensure_future(exchange.comment()))
         return comments
@@ -134,6 +155,12 @@ class App:
         shape = route.error if route else openai_error
         try:
             await self._answer(route, exchange)
+        except asyncio.CancelledError:
+            record.end = "cut"
+            failure = ApiError(503, "the gateway stops", code="cut", retry_after=1, is_spent=exchange.has_begun)
+            with contextlib.suppress(Exception):
+                await exchange.fail(failure, shape(failure))
+            raise
         except Exception as error:
             failure = told(error, exchange)
             record.end = "left" if failure.status == 499 else failure.code or failure.kind
@@ -153,17 +180,19 @@ class App:
             raise ApiError(405, f"{route.method} is the only method here")
         if exchange.query:
             raise ApiError(400, "nothing is read from the query string; a key belongs in a header")
+        if exchange.headers_twice:
+            raise ApiError(400, "a header that says who asks, or what, is there twice")
         record = exchange.record
         key = self.gateway.keys.holder(exchange.headers.get(b"authorization"))
         record.tenant, record.key = key.tenant, key.prefix
         body = await exchange.body() if route.method == "POST" else None
         work = asyncio.ensure_future(route.answer(Request(self.gateway, exchange, key, body)))
         left = asyncio.ensure_future(exchange.left())
-        self._active[exchange] = work
+        active = self._active[exchange] = Active(work, key)
         try:
             await asyncio.wait({work, left}, return_when=asyncio.FIRST_COMPLETED)
-            if not work.done() or work.cancelled():  # the sweep cancels it for a client that takes nothing
-                raise ClientLeft
+            if not work.done() or work.cancelled():
+                raise active.why or ClientLeft
             work.result()
         finally:
             del self._active[exchange]

@@ -154,7 +154,7 @@ def room(model: ModelSettings, prompt: int, asked: int) -> int:
 async def events(chat: Chat) -> AsyncGenerator[Event, None]:
     """The model's events; the audit's line counts them.
 
-    Raises: UpstreamError; ApiError where the key ends meanwhile, or the model's own time is over.
+    Raises: UpstreamError; ApiError where the model's own time is over, or its answer breaks off.
     """
     request, record = chat.request, chat.request.exchange.record
     inputs: list[Input] = [int32s("prompt_token_ids", chat.prompt), *chat.sampling.tensors(chat.max_tokens)]
@@ -168,7 +168,6 @@ async def events(chat: Chat) -> AsyncGenerator[Event, None]:
                 record.first_token = time.monotonic()
             record.completion_tokens += event.completion_tokens
             record.cached_tokens = max(record.cached_tokens, event.cached_tokens)
-            request.require_key()
             if event.finish and event.finish not in FINISHES:
                 raise ApiError(504, "the model did not finish in time", code="timeout", is_spent=True)
             unfinished -= bool(event.finish)

@@ -20,6 +20,7 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 Headers = Iterable[tuple[bytes, bytes]]
 
+ONCE = (b"authorization", b"content-type", b"content-length", b"transfer-encoding", b"host")
 COMMENT = b": still working\n\n"
 LAST_EVENT = b"data: [DONE]\n\n"
 
@@ -31,6 +32,9 @@ class Exchange:
         self.method, self.path = str(scope["method"]), str(scope["path"])
         self.query = bytes(scope.get("query_string", b""))
         self.headers: dict[bytes, bytes] = dict(scope["headers"])
+        names = [name for name, _ in scope["headers"]]
+        self.headers_twice = any(names.count(name) > 1 for name in ONCE)
+        """Two readers of the request could take it for two different ones."""
         self.limits = limits
         self.identity = uuid.uuid4().hex
         self.record = Record(self.identity, "", time.monotonic(), at=time.time())
@@ -41,6 +45,7 @@ class Exchange:
         self._turn = asyncio.Lock()  # events and comments come from two tasks
         self._moved = time.monotonic()
         self._is_sending = self._has_ended = False
+        self._is_read = self.headers.get(b"content-length", b"0") == b"0" and b"transfer-encoding" not in self.headers
 
     async def body(self) -> Any:
         """The JSON of the body.
@@ -74,6 +79,7 @@ class Exchange:
                 raise self._too_large()
             parts.append(part)
             more = message.get("more_body", False)
+        self._is_read = True
         return b"".join(parts)
 
     def _too_large(self) -> ApiError:
@@ -139,14 +145,19 @@ class Exchange:
         self.has_begun, self.record.status = True, status
         always = [(b"x-request-id", self.identity.encode()), (b"cache-control", b"no-store")]
         sniffing = [(b"x-content-type-options", b"nosniff")]
-        start = {"type": "http.response.start", "status": status, "headers": [*headers, *always, *sniffing]}
-        await self._send(start)
+        # A body that nobody wants is not waited for; the next request could not be told from it.
+        closing = [] if self._is_read else [(b"connection", b"close")]
+        start = {"type": "http.response.start", "status": status, "headers": [*headers, *always, *sniffing, *closing]}
+        await self._hand_over(start)
 
     async def _put(self, data: bytes, more: bool) -> None:
         self._has_ended = not more
+        await self._hand_over({"type": "http.response.body", "body": data, "more_body": more})
+
+    async def _hand_over(self, message: Message) -> None:
         self._moved, self._is_sending = time.monotonic(), True
         try:
-            await self._send({"type": "http.response.body", "body": data, "more_body": more})
+            await self._send(message)
         finally:
             self._moved, self._is_sending = time.monotonic(), False
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from gateway.errors import ApiError
 from gateway.exchange import Exchange
 from gateway.fields import Fields
 from gateway.fleet import Work
@@ -47,11 +46,3 @@ class Request:
     def seconds(self) -> float:
         """How long Triton may take."""
         return float(self.exchange.limits.request_seconds)
-
-    def require_key(self) -> None:
-        """The key still lives.
-
-        Raises: ApiError 401 where it was revoked, or has expired, while its stream ran.
-        """
-        if not self.gateway.keys.lives(self.key):
-            raise ApiError(401, "this API key was revoked or has expired", code="invalid_api_key", is_spent=True)

@@ -2,6 +2,7 @@
 
     {"fingerprint": "plan-c0561c73b5631697",            answers name it as system_fingerprint
      "keys_file": "/etc/enginehouse/gateway/keys.json",  absent: no key is asked for
+     "listen": {"address": "127.0.0.1", "ports": [8080]},  fields of Listen; a process for each port
      "hold_seconds": 120,                                requests wait so long for a model without a ready server
      "limits": {…},                                      fields of Limits
      "servers": {"h100-01/main": {"grpc": "127.0.0.1:8001", "ready_url": "http://10.0.0.7:8404/ready/main"}},
@@ -32,6 +33,7 @@ Kind = Literal["llm", "embedder", "reranker"]
 KINDS = ("llm", "embedder", "reranker")
 TASKS = ("search_query", "search_document", "classification", "clustering")
 MOST = 2**31 - 1
+LISTEN_NUMBERS = ("connections", "header_bytes", "header_seconds", "drain_seconds")
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,22 @@ class Limits:
     """Texts of one request for embeddings."""
     documents: int = 10_000
     """Of one request to rerank."""
+
+
+@dataclass(frozen=True)
+class Listen:
+    """Where clients, or the edge before them, connect. Every port is a process of its own."""
+
+    address: str = "127.0.0.1"
+    ports: tuple[int, ...] = (8080,)
+    connections: int = 4096
+    """Of a process; a request on one more is answered 503."""
+    header_bytes: int = 16_384
+    """Of a request's line and headers together."""
+    header_seconds: int = 10
+    """For a client to send them."""
+    drain_seconds: int = 90
+    """For requests under way when the process is told to stop."""
 
 
 @dataclass(frozen=True)
@@ -98,6 +116,7 @@ class Settings:
     fingerprint: str
     keys_file: str
     hold_seconds: int
+    listen: Listen
     limits: Limits
     servers: Mapping[str, ServerSettings]
     models: Mapping[str, ModelSettings]
@@ -125,6 +144,7 @@ def settings_of(given: object) -> Settings:
         fingerprint=top.text("fingerprint", ""),
         keys_file=top.text("keys_file", ""),
         hold_seconds=top.whole("hold_seconds", 0, 3600, 120),
+        listen=_listen(top.inner("listen")),
         limits=_limits(top.inner("limits")),
         servers=servers,
         models=models,
@@ -139,6 +159,20 @@ def _named(top: Fields, name: str) -> list[tuple[str, Fields]]:
     each = Fields({} if given is None else given, name)
     names = list(given or {})
     return [(one, each.inner(one)) for one in names]
+
+
+def _listen(given: Fields) -> Listen:
+    known = Listen()
+    ports = given.items("ports", 256) if given.has("ports") else list(known.ports)
+    if not all(type(port) is int and 0 < port < 65536 for port in ports) or len(set(ports)) != len(ports):
+        raise given.wrong("ports", "a list of different ports")
+    found = Listen(
+        given.text("address", known.address),
+        tuple(ports),
+        *(given.whole(name, 1, MOST, getattr(known, name)) for name in LISTEN_NUMBERS),
+    )
+    given.close()
+    return found
 
 
 def _limits(given: Fields) -> Limits:

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from gateway.app import App
 from gateway.gateway import Gateway
 from tests.gateway.triton import Triton, serving
@@ -20,6 +22,7 @@ from tests.gateway.weights import written
 KEY = "eh-test-0123456789abcdef0123456789abcdef"
 OTHER_KEY = "eh-other-0123456789abcdef0123456789abcdef"
 SECONDS = 60
+CHAT = "/v1/chat/completions"
 
 
 def in_loop(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
@@ -190,3 +193,14 @@ async def door(folder: Path, tritons: int = 1, has_keys: bool = True, **more: An
         await stack.enter_async_context(app.running())
         await asyncio.sleep(0)  # the servers are followed
         yield Door(app, gateway, servers, file, keys)
+
+
+async def becomes(holds: Callable[[], bool]) -> None:
+    """Returns once it holds."""
+    while not holds():
+        await asyncio.sleep(0.01)
+
+
+def lines(capsys: pytest.CaptureFixture[str]) -> list[dict[str, object]]:
+    """The audit's lines so far."""
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines() if line.startswith("{")]

@@ -164,7 +164,9 @@ async def test_templates_read_parts_names_and_the_clients_variables(tmp_path: Pa
     parts = [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
     messages = [{"role": "developer", "content": "x"}, {"role": "user", "name": "ann", "content": parts}]
     async with door(tmp_path) as front:
-        await front.ask("/v1/chat/completions", chat(messages=messages, chat_template_kwargs={"enable_thinking": False}))
+        await front.ask(
+            "/v1/chat/completions", chat(messages=messages, chat_template_kwargs={"enable_thinking": False})
+        )
         ids = front.triton.asked[0].tensors["prompt_token_ids"]
         text = front.gateway.prompters["llama"]._tokenizer.decode(ids, skip_special_tokens=False)
     assert text == (

@@ -1,7 +1,7 @@
 """A small KServe gRPC server: Triton's inference calls, with answers that a test writes and a memory of what came.
 
-It keeps what a gateway depends on: a decoupled model answers on `ModelStreamInfer` with any number of events, an error of
-a stream is a gRPC status where the client asks for one and a message where it does not, who leaves is cancelled,
+It keeps what a gateway depends on: a decoupled model answers on `ModelStreamInfer` with any number of events, an error
+of a stream is a gRPC status where the client asks for one and a message where it does not, who leaves is cancelled,
 `ModelInfer` of a decoupled model is refused, and tensors travel as raw bytes.
 """
 
@@ -97,14 +97,12 @@ class Triton(service_pb2_grpc.GRPCInferenceServiceServicer):
         try:
             async for request in requests:
                 asked = self._remember(request, context)
-                sent = 0
-                for event in self.script.events:
+                for sent, event in enumerate(self.script.events):
                     if self.script.error and sent == self.script.error_after:
                         break
                     if sent == self.script.halts_after:
                         await asyncio.Event().wait()
                     yield service_pb2.ModelStreamInferResponse(infer_response=event_response(request, event, asked))
-                    sent += 1
                 if self.script.error:
                     if asked.metadata.get("triton_grpc_error") == "true":
                         await context.abort(*self.script.error)
@@ -120,7 +118,9 @@ class Triton(service_pb2_grpc.GRPCInferenceServiceServicer):
             tensor.name: values(tensor.datatype, raw)
             for tensor, raw in zip(request.inputs, request.raw_input_contents, strict=True)
         }
-        parameters = {name: getattr(each, each.WhichOneof("parameter_choice")) for name, each in request.parameters.items()}
+        parameters = {
+            name: getattr(each, each.WhichOneof("parameter_choice")) for name, each in request.parameters.items()
+        }
         metadata = {str(name): str(value) for name, value in context.invocation_metadata()}
         self.asked.append(asked := Asked(request.model_name, request.id, tensors, parameters, metadata))
         return asked

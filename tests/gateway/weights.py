@@ -7,7 +7,11 @@ from pathlib import Path
 
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
-TEXTS = ["the cat sat on the mat", "you are a helpful assistant", "user and system and assistant say hello, hello world"]
+TEXTS = [
+    "the cat sat on the mat",
+    "you are a helpful assistant",
+    "user and system and assistant say hello, hello world",
+]
 SPECIAL = ["<|bos|>", "<|im_start|>", "<|im_end|>"]
 TEMPLATE = """{{ bos_token }}{% for message in messages %}
 {% if message.role == 'assistant' and '</think>' in message.content %}
@@ -49,7 +53,11 @@ def written(folder: Path, template: str = TEMPLATE) -> Path:
     """The folder has the files that an LLM's weights are published with."""
     folder.mkdir(parents=True, exist_ok=True)
     tokenizer().save(str(folder / "tokenizer.json"))
-    config = {"bos_token": "<|bos|>", "eos_token": {"content": "<|im_end|>"}, "tokenizer_class": "PreTrainedTokenizerFast"}
+    config = {
+        "bos_token": "<|bos|>",
+        "eos_token": {"__type": "AddedToken", "content": "<|im_end|>"},
+        "tokenizer_class": "PreTrainedTokenizerFast",
+    }
     (folder / "tokenizer_config.json").write_text(json.dumps(config))
     (folder / "chat_template.jinja").write_text(template)
     sampled = {"do_sample": True, "temperature": 0.6, "top_k": 20, "top_p": 0.95, "eos_token_id": 1}

@@ -1,0 +1,137 @@
+"""Several servers: the one with least to do, another before the first byte, and a wait for one that is away."""
+
+import asyncio
+import json
+from pathlib import Path
+
+import grpc
+
+from gateway.ready import says_ready
+from tests.gateway.asking import CHAT, becomes, chat, door, in_loop
+from tests.gateway.triton import HELLO, Script, serving
+
+EMBED = {"model": "nomic", "input": "a"}
+DOWN = (grpc.StatusCode.UNAVAILABLE, "connection refused")
+
+
+@in_loop
+async def test_the_server_with_least_to_do_is_asked(tmp_path: Path) -> None:
+    async with door(tmp_path, tritons=2) as front:
+        for triton in front.tritons:
+            triton.script = Script(halts_after=0)
+        talks = [front.opened(CHAT, chat(stream=True)) for _ in range(4)]
+        running = [asyncio.ensure_future(talk.run()) for talk in talks]
+        await becomes(lambda: sum(triton.running for triton in front.tritons) == 4)
+        assert [triton.running for triton in front.tritons] == [2, 2]
+        for talk in talks:
+            talk.left.set()
+        await asyncio.gather(*running)
+
+
+@in_loop
+async def test_another_server_is_asked_before_the_first_byte(tmp_path: Path) -> None:
+    for path, body in ((CHAT, chat()), (CHAT, chat(stream=True)), ("/v1/embeddings", EMBED)):
+        async with door(tmp_path, tritons=2) as front:
+            front.tritons[0].script = Script(error=DOWN)
+            answer = await front.ask(path, body)
+            assert (answer.status, [len(triton.asked) for triton in front.tritons]) == (200, [1, 1])
+
+
+@in_loop
+async def test_a_full_queue_sends_the_request_on_and_the_server_stays_ready(tmp_path: Path) -> None:
+    async with door(tmp_path, tritons=2) as front:
+        front.tritons[0].script = Script(error=(grpc.StatusCode.UNAVAILABLE, "Exceeds maximum queue size: 8"))
+        assert (await front.chat()).status == 200
+        assert all(server.is_ready for server in front.gateway.fleet.servers.values())
+
+
+@in_loop
+async def test_after_the_first_byte_nobody_else_is_asked(tmp_path: Path) -> None:
+    async with door(tmp_path, tritons=2) as front:
+        for triton in front.tritons:
+            triton.script = Script(error=DOWN, error_after=1)
+        answer = await front.chat(stream=True)
+        assert [len(triton.asked) for triton in front.tritons] == [1, 0]
+    assert answer.events[-1]["error"]["code"] == "unavailable"
+
+
+@in_loop
+async def test_a_mistake_of_the_client_is_not_tried_twice(tmp_path: Path) -> None:
+    async with door(tmp_path, tritons=2) as front:
+        for triton in front.tritons:
+            triton.script = Script(error=(grpc.StatusCode.INVALID_ARGUMENT, "no"))
+        assert (await front.chat()).status == 400
+        assert [len(triton.asked) for triton in front.tritons] == [1, 0]
+
+
+@in_loop
+async def test_a_request_waits_for_the_only_server_and_is_answered(tmp_path: Path) -> None:
+    async with door(tmp_path) as front:
+        front.triton.is_ready = False
+        await front.gateway.fleet.look()
+        talk = front.opened(CHAT, chat(stream=True))
+        running = asyncio.ensure_future(talk.run())
+        await becomes(lambda: front.gateway.fleet._held == 1)
+        front.triton.is_ready = True
+        answer = await running
+    assert (answer.status, answer.events[-1]) == (200, "[DONE]")
+
+
+@in_loop
+async def test_a_wait_has_an_end(tmp_path: Path) -> None:
+    async with door(tmp_path, hold_seconds=0) as front:
+        front.triton.is_ready = False
+        await front.gateway.fleet.look()
+        answer = await front.chat()
+        assert front.triton.asked == []
+    assert (answer.status, answer.headers["retry-after"], answer.error["code"]) == (503, "5", "unavailable")
+
+
+@in_loop
+async def test_only_so_many_wait(tmp_path: Path) -> None:
+    async with door(tmp_path, limits={"held": 1}) as front:
+        front.triton.is_ready = False
+        await front.gateway.fleet.look()
+        talk = front.opened(CHAT, chat())
+        running = asyncio.ensure_future(talk.run())
+        await becomes(lambda: front.gateway.fleet._held == 1)
+        assert (await front.chat()).status == 503
+        talk.left.set()
+        await running
+        assert front.gateway.fleet._held == 0
+
+
+@in_loop
+async def test_a_server_that_is_gone_is_waited_for_until_it_listens_again(tmp_path: Path) -> None:
+    """Nobody said `drain`: the container was killed."""
+    async with door(tmp_path) as front:
+        told = json.loads(front.settings_file.read_text())
+        async with serving(type(front.triton)()) as other:
+            port = int(other.address.rpartition(":")[2])
+        told["servers"]["host-0/main"]["grpc"] = f"127.0.0.1:{port}"
+        front.settings_file.write_text(json.dumps(told))
+        await front.gateway.refresh()
+        running = asyncio.ensure_future(front.chat())
+        await becomes(lambda: front.gateway.fleet._held == 1)
+        async with serving(other, port):
+            other.script = Script(HELLO)
+            assert (await running).status == 200
+
+
+@in_loop
+async def test_a_traffic_services_word_is_heard() -> None:
+    """200 is ready and 503 is not; from one that does not answer nothing follows."""
+    statuses = [b"200 OK", b"503 Service Unavailable", b"404 Not Found", b""]
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        if status := statuses.pop(0):
+            writer.write(b"HTTP/1.1 " + status + b"\r\nContent-Length: 0\r\n\r\n")
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/ready/main"
+    assert [await says_ready(url) for _ in range(4)] == [True, False, None, None]
+    server.close()
+    await server.wait_closed()
+    assert await says_ready(url) is None

@@ -1,0 +1,177 @@
+"""Clients that leave, errors, settings that change, counts, and the audit's lines."""
+
+import asyncio
+import json
+import os
+from pathlib import Path
+
+import grpc
+import pytest
+
+import gateway.app
+from tests.gateway.asking import CHAT, KEY, becomes, chat, door, in_loop, lines
+from tests.gateway.triton import HELLO, Script
+
+
+@pytest.mark.parametrize("streams", [True, False])
+@in_loop
+async def test_a_client_that_leaves_stops_the_model(
+    tmp_path: Path, streams: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with door(tmp_path) as front:
+        front.triton.script = Script(halts_after=1)
+        talk = front.opened(CHAT, chat(stream=streams))
+        running = asyncio.ensure_future(talk.run())
+        await becomes(lambda: front.triton.running == 1)
+        if streams:
+            await talk.until(lambda: b"Hel" in talk.answer.body)
+        talk.left.set()
+        await running
+        await becomes(lambda: front.triton.running == 0)
+        assert front.triton.cancelled == 1
+        assert all(server.outstanding == 0 for server in front.gateway.fleet.servers.values())
+    (line,) = lines(capsys)
+    assert line["end"] == "left"
+
+
+@in_loop
+async def test_a_client_that_takes_nothing_is_left(tmp_path: Path) -> None:
+    async with door(tmp_path) as front:
+        talk = front.opened(CHAT, chat(stream=True))
+        talk.takes.clear()
+        running = asyncio.ensure_future(talk.run())
+        await becomes(lambda: any(exchange.has_begun for exchange in front.app._active))
+        front.app.sweep(float("inf"))
+        talk.takes.set()
+        await running
+        await becomes(lambda: front.triton.running == 0)
+    assert not talk.answer.is_complete
+
+
+@in_loop
+async def test_a_silent_stream_gets_comments(tmp_path: Path) -> None:
+    async with door(tmp_path) as front:
+        front.triton.script = Script(halts_after=0)
+        talk = front.opened(CHAT, chat(stream=True))
+        running = asyncio.ensure_future(talk.run())
+        await becomes(lambda: front.triton.running == 1)
+        (exchange,) = front.app._active
+        await asyncio.gather(*front.app.sweep(exchange._moved + 11))
+        assert talk.answer.body == b": still working\n\n"
+        talk.left.set()
+        await running
+
+
+@in_loop
+async def test_health_says_which_models_have_a_server(tmp_path: Path) -> None:
+    async with door(tmp_path) as front:
+        assert (await front.ask("/health", key=None)).json() == {"models": {"llama": True, "nomic": True, "bge": True}}
+        front.triton.is_ready = False
+        await front.gateway.fleet.look()
+        answer = await front.ask("/health", key=None)
+    assert (answer.status, answer.json()["models"]["llama"]) == (503, False)
+
+
+@in_loop
+async def test_a_requests_line_has_its_counts_and_no_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    async with door(tmp_path) as front:
+        answer = await front.chat("a secret of mine")
+        page = (await front.ask("/metrics", key=None)).body.decode()
+    printed = capsys.readouterr()
+    (line,) = [json.loads(text) for text in printed.out.splitlines()]
+    assert line["request"] == answer.headers["x-request-id"]
+    assert {name: line[name] for name in ("tenant", "key", "endpoint", "model", "server", "status", "end")} == {
+        "tenant": "acme", "key": "eh-test", "endpoint": "chat", "model": "llama", "server": "host-0/main",
+        "status": 200, "end": "",
+    }  # fmt: skip
+    assert (line["completion_tokens"], line["cached_tokens"]) == (5, 2)
+    assert line["prompt_tokens"] > 5
+    assert 0 <= line["first_token_ms"] <= line["duration_ms"]
+    for word in ("secret", "wörld", KEY):
+        assert word not in printed.out + printed.err + page
+    assert 'enginehouse_gateway_requests_total{endpoint="chat",model="llama",status="200"} 1' in page
+    assert 'enginehouse_gateway_tokens_total{model="llama",kind="completion"} 5' in page
+    assert 'enginehouse_gateway_running{endpoint="chat"} 0' in page
+
+
+@in_loop
+async def test_a_request_that_breaks_ends_alone_and_its_text_is_not_logged(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def broken(request):
+        raise KeyError(request.body["messages"][0]["content"])
+
+    route = gateway.app.ROUTES[CHAT]
+    monkeypatch.setitem(gateway.app.ROUTES, CHAT, gateway.app.Route("POST", broken, route.label))
+    async with door(tmp_path) as front:
+        answer = await front.chat("a secret of mine")
+        assert (await front.ask("/v1/models")).status == 200
+    printed = capsys.readouterr()
+    assert (answer.status, answer.error["code"]) == (500, "internal_error")
+    assert "KeyError" in printed.err
+    assert "secret" not in printed.err + printed.out + answer.body.decode()
+
+
+@pytest.mark.parametrize(
+    ("code", "message", "status", "waits"),
+    [
+        (grpc.StatusCode.INVALID_ARGUMENT, "n is above 1 and temperature is 0", 400, None),
+        (grpc.StatusCode.UNIMPLEMENTED, "this release guides no answer", 400, None),
+        (grpc.StatusCode.UNAVAILABLE, "Exceeds maximum queue size: 8", 503, "1"),
+        (grpc.StatusCode.INTERNAL, "secret at /opt/x.py", 500, None),
+        (grpc.StatusCode.DEADLINE_EXCEEDED, "late", 504, None),
+    ],
+)
+@in_loop
+async def test_tritons_errors_become_the_clients(
+    tmp_path: Path, code: grpc.StatusCode, message: str, status: int, waits: str | None
+) -> None:
+    async with door(tmp_path) as front:
+        front.triton.script = Script(error=(code, message))
+        answer = await front.chat(stream=True)
+    assert (answer.status, answer.headers.get("retry-after")) == (status, waits)
+    assert (message in answer.error["message"]) == (status == 400)
+
+
+@in_loop
+async def test_an_error_in_a_stream_is_its_last_event(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    async with door(tmp_path) as front:
+        front.triton.script = Script(error=(grpc.StatusCode.INTERNAL, "x"), error_after=2)
+        answer = await front.chat(stream=True)
+    assert (answer.status, answer.is_complete) == (200, True)
+    assert answer.events[-1]["error"]["code"] == "upstream_error"
+    assert "[DONE]" not in answer.events
+    assert lines(capsys)[0]["end"] == "upstream_error"
+
+
+@in_loop
+async def test_no_client_names_a_request_of_tritons(tmp_path: Path) -> None:
+    """Its own ids and traces go nowhere: another's request could be named, and every request traced."""
+    headers = {"x-request-id": "1", "traceparent": "00-1-1-01", "triton-grpc-protocol-x": "y"}
+    async with door(tmp_path) as front:
+        answers = [await front.ask(CHAT, chat(), headers=headers) for _ in range(2)]
+        asked = front.triton.asked
+        assert len({each.identity for each in asked}) == 2
+        assert not {"x-request-id", "traceparent", "triton-grpc-protocol-x"} & set(asked[0].metadata)
+    assert all(answer.headers["x-request-id"] not in ("1", asked[0].identity) for answer in answers)
+
+
+@in_loop
+async def test_new_settings_hold_for_new_requests_and_lose_no_stream(tmp_path: Path) -> None:
+    async with door(tmp_path) as front:
+        front.triton.script = Script(halts_after=1)
+        talk = front.opened(CHAT, chat(stream=True))
+        running = asyncio.ensure_future(talk.run())
+        await talk.until(lambda: b"Hel" in talk.answer.body)
+        told = json.loads(front.settings_file.read_text())
+        told["models"]["llama-2"] = told["models"].pop("llama")
+        told["aliases"]["gpt-4o"]["model"] = "llama-2"
+        front.settings_file.write_text(json.dumps(told))
+        os.utime(front.settings_file, (1, 1))
+        await front.gateway.refresh()
+        front.triton.script = Script(HELLO)
+        assert (await front.chat()).status == 404
+        assert (await front.ask(CHAT, chat(model="gpt-4o"))).status == 200
+        assert not running.done()
+        talk.left.set()
+        await running

@@ -1,0 +1,86 @@
+"""Keys: who is let in, who may use which model, and what becomes of a key that is revoked."""
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.gateway.asking import CHAT, KEY, OTHER_KEY, becomes, chat, door, in_loop, key_line
+from tests.gateway.triton import Script
+
+
+@pytest.mark.parametrize(
+    "header",
+    [None, "Bearer", "Bearer ", f"Basic {KEY}", "Bearer wrong", f"Bearer {KEY} {KEY}", f"Bearer {KEY}x", "\xff"],
+)
+@in_loop
+async def test_without_a_known_key_there_is_nothing(tmp_path: Path, header: str | None) -> None:
+    async with door(tmp_path) as front:
+        headers = {} if header is None else {"authorization": header}
+        answer = await front.ask(CHAT, chat(), key=None, headers=headers)
+        assert front.triton.asked == []
+    assert (answer.status, answer.error["code"]) == (401, "invalid_api_key")
+
+
+@in_loop
+async def test_without_a_file_of_keys_nobody_is_asked_for_one(tmp_path: Path) -> None:
+    async with door(tmp_path, has_keys=False) as front:
+        assert (await front.ask(CHAT, chat(), key=None)).status == 200
+
+
+@in_loop
+async def test_a_key_sees_and_uses_its_own_models_only(tmp_path: Path) -> None:
+    async with door(tmp_path) as front:
+        every = (await front.ask("/v1/models")).json()["data"]
+        own = (await front.ask("/v1/models", key=OTHER_KEY)).json()["data"]
+        answer = await front.ask(CHAT, chat(), key=OTHER_KEY)
+    assert [each["id"] for each in every] == ["bge", "gpt-4o", "llama", "nomic", "nomic:query"]
+    assert [each["id"] for each in own] == ["bge"]
+    assert (answer.status, answer.error["code"], answer.error["param"]) == (404, "model_not_found", "model")
+
+
+@in_loop
+async def test_a_key_in_the_address_is_refused_and_appears_nowhere(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with door(tmp_path) as front:
+        answer = await front.ask("/v1/models", key=None, query=f"api_key={KEY}")
+    assert (answer.status, KEY in capsys.readouterr().out) == (400, False)
+
+
+@in_loop
+async def test_a_revoked_key_ends_its_streams_and_a_new_one_is_let_in(tmp_path: Path) -> None:
+    async with door(tmp_path) as front:
+        front.triton.script = Script(halts_after=1)
+        talk = front.opened(CHAT, chat(stream=True))
+        running = asyncio.ensure_future(talk.run())
+        await talk.until(lambda: b"Hel" in talk.answer.body)
+        keys = {"keys": [key_line(KEY + "2", "acme"), key_line(OTHER_KEY, "umbrella")]}
+        front.keys_file.write_text(json.dumps(keys))
+        await front.gateway.refresh()
+        front.app.sweep(0)
+        answer = await running
+        await becomes(lambda: front.triton.running == 0)
+        assert (await front.ask("/v1/models", key=KEY)).status == 401
+        assert (await front.ask("/v1/models", key=KEY + "2")).status == 200
+    assert answer.events[-1]["error"]["code"] == "invalid_api_key"
+
+
+@in_loop
+async def test_a_file_of_keys_that_says_nonsense_changes_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with door(tmp_path) as front:
+        front.keys_file.write_text(json.dumps({"keys": [key_line(KEY, "acme", rights="all")]}))
+        await front.gateway.refresh()
+        assert (await front.ask("/v1/models")).status == 200
+    assert "stay as they were" in capsys.readouterr().err
+
+
+@in_loop
+async def test_an_expired_key_is_none(tmp_path: Path) -> None:
+    async with door(tmp_path) as front:
+        front.keys_file.write_text(json.dumps({"keys": [key_line(KEY, "acme", expires=1)]}))
+        await front.gateway.refresh()
+        assert (await front.ask("/v1/models")).status == 401

@@ -1,0 +1,72 @@
+"""Bodies that are too large, too slow, too deep or no JSON; paths and methods that are not offered."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from tests.gateway.asking import CHAT, chat, door, in_loop
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        (b"", 400),
+        (b"{", 400),
+        (b"[]", 400),
+        (b'{"model": "llama", "model": "bge"}', 400),
+        (b'{"model": NaN}', 400),
+        (b'{"model": "\xff"}', 400),
+        (b'{"model": "\\ud800"}', 400),
+        (b'{"model": ' + b"9" * 5000 + b"}", 400),
+        (b"[" * 100_000, 400),
+        (b'{"a":' * 100_000 + b"1" + b"}" * 100_000, 400),
+        (b" " * (2**24 + 1), 413),
+    ],
+)
+@in_loop
+async def test_a_body_that_is_no_plain_json_is_refused(tmp_path: Path, body: bytes, status: int) -> None:
+    async with door(tmp_path) as front:
+        answer = await front.ask(CHAT, body)
+    assert answer.status == status
+    assert answer.error["type"] == "invalid_request_error"
+
+
+@in_loop
+async def test_a_body_longer_than_it_said_is_not_read_to_its_end(tmp_path: Path) -> None:
+    async with door(tmp_path, limits={"body_bytes": 100}) as front:
+        said = front.opened(CHAT, chat(), headers={"content-length": "101"})
+        assert ((await said.run()).status, len(said.parts)) == (413, 1)
+        silent = front.opened(CHAT, parts=[b" " * 60] * 1000)
+        assert ((await silent.run()).status, len(silent.parts)) == (413, 998)
+
+
+@in_loop
+async def test_a_body_that_does_not_come_is_not_waited_for(tmp_path: Path) -> None:
+    async with door(tmp_path, limits={"body_seconds": 1}) as front:
+        talk = front.opened(CHAT, parts=[b"{"])
+        talk.receive = first_then_nothing(talk.receive)
+        assert (await talk.run()).status == 408
+
+
+def first_then_nothing(receive):
+    """A client that sends the beginning of a body."""
+    sent = []
+
+    async def slow():
+        if sent:
+            await asyncio.Event().wait()
+        sent.append(1)
+        return {**await receive(), "more_body": True}
+
+    return slow
+
+
+@in_loop
+async def test_paths_methods_and_types_that_are_not_offered(tmp_path: Path) -> None:
+    async with door(tmp_path) as front:
+        assert (await front.ask("/v1/nothing")).status == 404
+        assert (await front.ask("/v1/models/")).status == 404
+        assert (await front.ask(CHAT)).status == 405
+        assert (await front.ask("/v1/models", method="DELETE")).status == 405
+        assert (await front.ask(CHAT, chat(), headers={"content-type": "text/plain"})).status == 415

@@ -1,0 +1,86 @@
+"""The settings file: read strictly, and the tensors that the gateway names are those of the LLM's contract."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deploy import llm_contract
+from gateway.fields import FieldError, Fields
+from gateway.json_body import JsonError, depth, parsed
+from gateway.sampling import sampling_of
+from gateway.settings import Limits, read, settings_of
+from tests.gateway.asking import settings
+from tests.gateway.triton import Triton
+
+
+@pytest.fixture
+def given(tmp_path: Path) -> dict[str, Any]:
+    return settings([Triton(address="127.0.0.1:8001")], tmp_path, None)
+
+
+def test_settings_are_read_from_their_file(tmp_path: Path, given: dict[str, Any]) -> None:
+    file = tmp_path / "settings.json"
+    file.write_text(json.dumps(given))
+    found = read(file)
+    assert found.models["bge"].triton_model == "bge_v2"
+    assert found.models["llama"].context_tokens == 200
+    assert found.servers["host-0/main"].grpc == "127.0.0.1:8001"
+    assert (found.keys_file, found.limits) == ("", Limits())
+
+
+@pytest.mark.parametrize(
+    ("change", "param"),
+    [
+        ({"colour": 1}, "colour"),
+        ({"limits": {"body": 1}}, "limits.body"),
+        ({"limits": {"nesting": 0}}, "limits.nesting"),
+        (
+            {"servers": {"a": {"grpc": "x", "ready_url": "ftp://x:1/"}}, "models": {}, "aliases": {}},
+            "servers.a.ready_url",
+        ),
+        ({"aliases": {"a": {"model": "b"}}}, "aliases.a.model"),
+        ({"aliases": {"a": {"model": "bge", "task": "search_query"}}}, "aliases.a.task"),
+        ({"aliases": {"bge": {"model": "bge"}}}, "bge"),
+        ({"models": {"m": {"kind": "llm", "servers": ["nowhere"]}}}, "models.m.servers"),
+        ({"models": {"m": {"kind": "llm", "servers": ["host-0/main"], "files": "/"}}}, "models.m.context_tokens"),
+    ],
+)
+def test_settings_that_say_something_else_are_refused_whole(
+    given: dict[str, Any], change: dict[str, Any], param: str
+) -> None:
+    with pytest.raises(FieldError) as caught:
+        settings_of(given | change)
+    assert caught.value.param == param
+
+
+def test_every_tensor_of_a_chat_is_in_the_llms_contract() -> None:
+    """Names, types and dimensions; a batch dimension is in none."""
+    asked = {
+        "temperature": 0.5, "top_p": 0.5, "top_k": 5, "min_p": 0.1, "seed": 1, "stop": "x", "n": 2, "min_tokens": 1,
+        "frequency_penalty": 1, "presence_penalty": 1, "repetition_penalty": 1.5,
+        "response_format": {"type": "json_schema", "json_schema": {"name": "a", "schema": {}}},
+    }  # fmt: skip
+    known = {tensor.name: tensor for tensor in llm_contract.INPUTS}
+    for tensor in sampling_of(Fields(asked), {}, 100).tensors(10):
+        assert tensor.datatype == known[tensor.name].type.replace("STRING", "BYTES")
+        assert len(tensor.shape) == len(known[tensor.name].dims)
+
+
+def test_brackets_in_strings_are_none() -> None:
+    assert depth(rb'{"a": "[[[[\"[[[", "b": [[1]]}', 2) == 3
+    assert parsed(rb'{"a": "[[[[[[["}', 2) == {"a": "[[[[[[["}
+
+
+def test_depth_is_counted_to_the_limit_and_no_further() -> None:
+    assert parsed(b"[" * 64 + b"]" * 64, 64)
+    with pytest.raises(JsonError, match="deeper than 64"):
+        parsed(b"[" * 65 + b"]" * 65, 64)
+
+
+def test_a_near_name_is_offered() -> None:
+    fields = Fields({"temprature": 1})
+    fields.number("temperature", 0, 2)
+    with pytest.raises(FieldError, match="did you mean `temperature`"):
+        fields.close()
