@@ -155,12 +155,11 @@ class App:
         shape = route.error if route else openai_error
         try:
             await self._answer(route, exchange)
-        except asyncio.CancelledError:
+        except asyncio.CancelledError:  # the process stops; nothing follows in this task that could be cancelled
             record.end = "cut"
             failure = ApiError(503, "the gateway stops", code="cut", retry_after=1, is_spent=exchange.has_begun)
             with contextlib.suppress(Exception):
                 await exchange.fail(failure, shape(failure))
-            raise
         except Exception as error:
             failure = told(error, exchange)
             record.end = "left" if failure.status == 499 else failure.code or failure.kind
@@ -180,6 +179,8 @@ class App:
             raise ApiError(405, f"{route.method} is the only method here")
         if exchange.query:
             raise ApiError(400, "nothing is read from the query string; a key belongs in a header")
+        if exchange.header_bytes > self.gateway.settings.listen.header_bytes:
+            raise ApiError(431, "the headers are too large")
         if exchange.headers_twice:
             raise ApiError(400, "a header that says who asks, or what, is there twice")
         record = exchange.record

@@ -32,6 +32,7 @@ class Exchange:
         self.method, self.path = str(scope["method"]), str(scope["path"])
         self.query = bytes(scope.get("query_string", b""))
         self.headers: dict[bytes, bytes] = dict(scope["headers"])
+        self.header_bytes = sum(len(name) + len(value) + 4 for name, value in scope["headers"]) + len(self.path)
         names = [name for name, _ in scope["headers"]]
         self.headers_twice = any(names.count(name) > 1 for name in ONCE)
         """Two readers of the request could take it for two different ones."""

@@ -7,7 +7,8 @@ that text then becomes the tokens of its letters. Nothing is put before the temp
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import secrets
+from collections.abc import Collection, Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -41,8 +42,7 @@ class Prompter:
         told = read_json(folder / "tokenizer.json")
         self.control = ControlTokens(told.get("added_tokens", []), source)
         self._tokenizer = tokenizer_of(told)
-        kept = [one for one in told.get("added_tokens", []) if one["content"] not in self.control.entries]
-        self._plain = tokenizer_of(told | {"added_tokens": kept})
+        self._plain = tokenizer_of(without(told, self.control.entries))
         self.defaults = defaults_of(folder)
 
     def is_of(self, folder: Path) -> bool:
@@ -98,11 +98,34 @@ class Prompter:
 
 
 def tokenizer_of(told: Mapping[str, Any]) -> Tokenizer:
-    """The tokenizer without the truncation and padding that published files carry."""
+    """The tokenizer without the truncation and padding that published files carry.
+
+    Raises: ValueError where the library gives an added token another id than the file.
+    """
     tokenizer = Tokenizer.from_str(json.dumps(told))
+    for one in told.get("added_tokens", []):
+        if tokenizer.token_to_id(one["content"]) != one["id"]:
+            raise ValueError(f"tokenizer.json: added token {one['id']} has another id here")
     tokenizer.no_truncation()
     tokenizer.no_padding()
     return tokenizer
+
+
+def without(told: Mapping[str, Any], control: Collection[str]) -> dict[str, Any]:
+    """The tokenizer's file with other names for the control tokens: random ones, which nobody can spell.
+
+    Names, not gaps: the library counts added tokens anew, so the ones after a gap would get the ids of others.
+    """
+    names = {text: secrets.token_hex(32) for text in control}
+    model, vocabulary = told["model"], told["model"].get("vocab")
+    if isinstance(vocabulary, dict):
+        vocabulary = {names.get(text, text): identity for text, identity in vocabulary.items()}
+    elif isinstance(vocabulary, list):
+        vocabulary = [[names.get(text, text), *rest] for text, *rest in vocabulary]
+    unknown = model.get("unk_token")
+    model = {**model, "vocab": vocabulary} | ({"unk_token": names.get(unknown, unknown)} if unknown else {})
+    added = [{**one, "content": names.get(one["content"], one["content"])} for one in told.get("added_tokens", [])]
+    return {**told, "model": model, "added_tokens": added}
 
 
 def source_of(folder: Path, config: Mapping[str, Any]) -> str:

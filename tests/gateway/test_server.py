@@ -1,0 +1,184 @@
+"""The gateway's process: uvicorn around the application, asked over sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from tests.encoders.real_triton import free_ports
+from tests.gateway.asking import KEY, becomes, chat, in_loop, key_line, settings
+from tests.gateway.triton import Script, Triton, serving
+from tests.gateway.weights import written
+
+pytest.importorskip("uvicorn", reason="uvicorn is missing: pip install --require-hashes -r requirements-test.lock")
+
+FILES = Path(__file__).parents[2] / "files"
+
+
+@dataclass
+class Process:
+    """A gateway's process before a small Triton."""
+
+    process: asyncio.subprocess.Process
+    triton: Triton
+    port: int
+    writers: list[asyncio.StreamWriter] = field(default_factory=list)
+
+    async def connected(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """A connection to it, closed with the process at the latest."""
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+        self.writers.append(writer)
+        return reader, writer
+
+    async def sent(self, raw: bytes) -> bytes:
+        """What it answers to these bytes until it closes the connection."""
+        reader, writer = await self.connected()
+        writer.write(raw)
+        return await read_to_end(reader)
+
+
+async def read_to_end(reader: asyncio.StreamReader) -> bytes:
+    """All bytes until the connection is closed, however that is done."""
+    found = b""
+    with contextlib.suppress(ConnectionError):
+        while part := await reader.read(65536):
+            found += part
+    return found
+
+
+@contextlib.asynccontextmanager
+async def process(folder: Path, **listen: int) -> AsyncIterator[Process]:
+    """The process listens; at the end it is told to stop."""
+    keys = folder / "keys.json"
+    keys.write_text(json.dumps({"keys": [key_line(KEY, "acme")]}))
+    async with serving(Triton()) as triton:
+        (port,) = free_ports(1)
+        told = settings([triton], written(folder / "weights"), keys, listen={"ports": [port], **listen})
+        (folder / "settings.json").write_text(json.dumps(told))
+        words = [sys.executable, "-m", "gateway", "serve", str(folder / "settings.json")]
+        started = await asyncio.create_subprocess_exec(*words, env={**os.environ, "PYTHONPATH": str(FILES)})
+        running = Process(started, triton, port)
+        try:
+            while not running.writers:
+                assert started.returncode is None
+                await asyncio.sleep(0.05)
+                with contextlib.suppress(OSError):
+                    await running.connected()
+            yield running
+        finally:
+            for writer in running.writers:
+                writer.close()
+            if started.returncode is None:
+                started.terminate()
+            await started.wait()
+
+
+def request(body: object = None, *headers: str, path: str = "/v1/chat/completions") -> bytes:
+    """A request as bytes, after which the connection is closed."""
+    content = json.dumps(chat() if body is None else body).encode()
+    lines = [f"POST {path} HTTP/1.1", "Host: door", f"Authorization: Bearer {KEY}", "Content-Type: application/json"]
+    lines += [f"Content-Length: {len(content)}", "Connection: close", *headers]
+    return "\r\n".join([*lines, "", ""]).encode() + content
+
+
+@in_loop
+async def test_a_chat_is_answered_over_a_socket(tmp_path: Path) -> None:
+    async with process(tmp_path) as running:
+        whole = await running.sent(request())
+        streamed = await running.sent(request(chat(stream=True)))
+    assert whole.startswith(b"HTTP/1.1 200") and "Hello wörld".encode() in whole
+    assert b"transfer-encoding: chunked" in streamed.lower() and b"data: [DONE]" in streamed
+    assert b"uvicorn" not in whole + streamed
+
+
+@in_loop
+async def test_headers_that_do_not_come_are_not_waited_for(tmp_path: Path) -> None:
+    """Not before the first request, not within one, and not within one that follows another on its connection."""
+    async with process(tmp_path, header_seconds=1) as running:
+        silent, _silent = await running.connected()
+        begun, writer = await running.connected()
+        writer.write(b"POST /v1/chat/completions HTTP/1.1\r\nHost: d")
+        second, again = await running.connected()
+        again.write(request().replace(b"Connection: close\r\n", b""))
+        await second.readuntil(b'"cached_tokens":2}}}')
+        again.write(b"POST / HTTP/1.1\r\n")
+        ends = await asyncio.gather(*(read_to_end(each) for each in (silent, begun, second)))
+    assert ends == [b"", b"", b""]
+
+
+AMBIGUOUS = [
+    request(None, f"X-Long: {'x' * 20_000}"),
+    request(None, "Transfer-Encoding: chunked"),
+    request(None, "Content-Length: 3"),
+    request().replace(b"Host: door\r\n", b"Host: door\r\nHost: other\r\n"),
+    request().replace(b"Host: door\r\n", b""),
+    request().replace(b"Host: door", b"Host : door"),
+    request(None, "Transfer-Encoding: chunked, gzip"),
+    request().replace(b"POST ", b"PO ST "),
+    request(None, "X: a\r\n folded: b\x00"),
+    request(None, f"Authorization: Bearer {KEY}"),
+]
+
+
+@in_loop
+async def test_a_request_that_could_be_read_as_two_is_refused(tmp_path: Path) -> None:
+    async with process(tmp_path) as running:
+        for raw in AMBIGUOUS:
+            assert (await running.sent(raw)).startswith(b"HTTP/1.1 4"), raw
+        assert running.triton.asked == []
+
+
+@in_loop
+async def test_a_body_that_nobody_wants_ends_the_connection(tmp_path: Path) -> None:
+    raw = request(None).partition(b"\r\n\r\n")[0].replace(b"Connection: close\r\n", b"")
+    head = b"\r\n".join(line for line in raw.split(b"\r\n") if not line.startswith((b"Content-Length", b"Connection")))
+    async with process(tmp_path) as running:
+        answer = await running.sent(head + b"\r\nContent-Length: 1073741824\r\n\r\n" + b" " * 1000)
+    assert answer.startswith(b"HTTP/1.1 413")
+
+
+@in_loop
+async def test_a_client_that_hangs_up_stops_the_model(tmp_path: Path) -> None:
+    async with process(tmp_path) as running:
+        running.triton.script = Script(halts_after=1)
+        for body in (chat(stream=True), chat()):
+            _, writer = await running.connected()
+            writer.write(request(body))
+            await becomes(lambda: running.triton.running == 1)
+            writer.close()
+            await becomes(lambda: running.triton.running == 0)
+    assert running.triton.cancelled == 2
+
+
+@in_loop
+async def test_a_process_that_stops_lets_streams_finish_within_a_bound(tmp_path: Path) -> None:
+    async with process(tmp_path, drain_seconds=1) as running:
+        running.triton.script = Script(halts_after=1)
+        reader, writer = await running.connected()
+        writer.write(request(chat(stream=True)))
+        await reader.readuntil(b"Hel")
+        running.process.send_signal(signal.SIGTERM)
+        rest = await read_to_end(reader)
+        assert await running.process.wait() in (0, -signal.SIGTERM)
+    assert b'"code": "cut"' in rest
+
+
+@in_loop
+async def test_words_and_settings_that_are_not_understood_end_the_process(tmp_path: Path) -> None:
+    async def status(*words: str) -> int:
+        environment = {**os.environ, "PYTHONPATH": str(FILES)}
+        begun = await asyncio.create_subprocess_exec(sys.executable, "-m", "gateway", *words, env=environment)
+        return await begun.wait()
+
+    (tmp_path / "settings.json").write_text('{"colour": 1}')
+    assert await status("serve") == 64
+    assert await status("serve", str(tmp_path / "settings.json")) == 78
