@@ -115,9 +115,12 @@ measure: ## the tables of benchmarks/README.md: encoders, the same beside a neig
 	$(PYTHON) -m benchmarks.soak
 
 lock: ## write requirements*.lock anew from pyproject.toml (hashes, no URLs, torch left out)
-	$(PYTHON) -m venv .cache/lock && .cache/lock/bin/pip install --quiet pip-tools
+	$(PYTHON) -m venv .cache/lock && .cache/lock/bin/pip install --quiet pip-tools uv
 	.cache/lock/bin/pip-compile $(LOCK_OPTIONS) --output-file requirements.lock pyproject.toml
 	.cache/lock/bin/pip-compile $(LOCK_OPTIONS) --extra test --constraint requirements.lock --output-file requirements-test.lock pyproject.toml
+	@# Of every Python that a host may have at once, which pip-compile cannot.
+	.cache/lock/bin/uv pip compile --quiet --universal --python-version 3.10 --generate-hashes --no-header \
+	  --group gateway --output-file requirements-gateway.lock
 
 LOCK_OPTIONS := --quiet --generate-hashes --strip-extras --allow-unsafe --no-header \
   --no-emit-index-url --no-emit-trusted-host --no-emit-find-links
