@@ -1,9 +1,15 @@
-"""pyinfra runs this file before it loads an inventory: one that cannot be loaded is refused here, in plain words."""
+"""pyinfra runs this file before it loads an inventory: one that cannot be loaded is refused here, in plain words.
+
+And before it says anything of a host: what a person sees of the run is settled here.
+"""
 
 import click
 
-from deploy.edge.inventory import confirm_in_step, confirm_loads
+from deploy.edge.inventory import are_verbs, confirm_in_step, confirm_loads
+from roles import view
 
 typed = click.get_current_context().params  # what pyinfra was called with
 confirm_in_step(typed["operations"], serial=typed["serial"], no_wait=typed["no_wait"])
 confirm_loads(typed["inventory"], typed["data"], typed["limit"])
+if are_verbs(typed["operations"]):
+    view.install(typed["data"], typed["verbosity"])

@@ -13,6 +13,7 @@ import inspect
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar, cast
 from weakref import WeakKeyDictionary
 
@@ -181,9 +182,10 @@ class Refuse(FunctionCommand):
         super().__init__(self._fail, (), {})
 
     def tell(self, refused: Host) -> None:
-        """Log the message, line by line, under the host's name."""
+        """Log the message, line by line, under the host's name; each line knows all of it, which many hosts may say."""
+        said = partial(logger.error, extra={"refusal": str(self.problem)})
         for line in str(self.problem).splitlines():
-            refused.log_styled(line, fg="red", log_func=logger.error)
+            refused.log_styled(line, fg="red", log_func=said)
 
     def _fail(self, state: State, host: Host) -> bool:
         self.tell(host)

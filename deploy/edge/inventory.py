@@ -107,12 +107,17 @@ def confirm_loads(file: str, data: Iterable[str] = (), limit: Iterable[str] = ()
 def confirm_in_step(operations: Iterable[str], serial: bool, no_wait: bool) -> None:
     """Nothing is returned. Raises: a Refusal where a verb is called with `--serial` or `--no-wait`.
 
-    A command of pyinfra's own (`exec`, a fact) has no gates and may have them.
+    A command of pyinfra's own has no gates and may have them.
     """
-    if all(word.endswith(".py") for word in operations):
+    if are_verbs(operations):
         refuse_all(
             out_of_step(word for word, is_given in {"--serial": serial, "--no-wait": no_wait}.items() if is_given)
         )
+
+
+def are_verbs(operations: Iterable[str]) -> bool:
+    """True if pyinfra was called with deploy files, and not with a command of its own (`exec`, a fact)."""
+    return all(word.endswith(".py") for word in operations)
 
 
 def load_plan(file: str, data: Iterable[str] = (), limit: Iterable[str] = (), knobs: Table | None = None) -> Plan:

@@ -25,6 +25,7 @@ from pyinfra.context import ctx_host
 from deploy.plan import Plan
 from deploy.run import Event
 from deploy.slice import Slice
+from roles.events import tell
 from roles.rollout.defaults import settings
 from roles.rollout.facts import Look, Looks
 from roles.rollout.following import Drain, Following, Tell, lost
@@ -103,6 +104,7 @@ def _staged(mine: Slice, following: Following) -> Generator[Refuse, None, None]:
     yield from _stopping(following, len(plan.hosts), STAGED)
     if host.name in following.run.states:
         looks = following.before[host.name] = ask(host, Looks, servers=_servers(mine))
+        tell(host.name, last_swap_seconds=sum(look.swap.get("seconds", 0) for look in looks.values()))
         if not any(look.release for look in looks.values()):
             following.run.welcome(host.name)
         before_acting[ctx_host.get()] = Drain(following, mine, settings(host).room_seconds)
@@ -142,7 +144,7 @@ def _ask(mine: Slice, following: Following) -> None:
     following.now[host.name], following.why[host.name] = now, why
     events: tuple[Event, ...] = ("swapped", "proven", "admitted") if acted else ()
     for event in (*events, found or "passed"):
-        run.hear(event, host.name)
+        following.hear(event, host.name)
 
 
 @operation()
@@ -157,7 +159,7 @@ def _put_back(mine: Slice, following: Following, wave: int, put_back: PutBack) -
                 yield from put_back(mine, following.plan.digest, wave, releases)
                 yield Tell(following)
                 return
-            following.run.hear("kept", host.name)
+            following.hear("kept", host.name)
     host.noop("nothing goes back here")
 
 

@@ -17,9 +17,10 @@ from pyinfra.api.command import PyinfraCommand
 from pyinfra.context import ctx_state
 
 from deploy.plan import Plan
-from deploy.run import Hold, Run, Stop
+from deploy.run import Event, Hold, Run, Stop
 from deploy.slice import Slice
 from roles import units
+from roles.events import tell
 from roles.rollout.facts import Look, ready_hosts, seen_by
 from roles.rollout.judge import no_room
 from roles.steps import Refuse
@@ -32,6 +33,7 @@ class Following:
 
     def __init__(self, plan: Plan) -> None:
         self.plan, self.run = plan, Run(plan.waves, plan.pools, plan.rollout)
+        tell(waves=plan.waves)
         self.before: dict[str, dict[str, Look]] = {}
         """How each host's servers stood when the run had staged everything."""
         self.now: dict[str, dict[str, Look]] = {}
@@ -45,19 +47,24 @@ class Following:
             _followings[state] = cls(plan)
         return _followings[state]
 
+    def hear(self, event: Event, host: str) -> None:
+        """The host has come this far, and whoever watches the run knows."""
+        self.run.hear(event, host)
+        tell(host, stage=event)
+
     def notice(self, state: State) -> None:
         """Whoever pyinfra has given up is lost to the machine too."""
         active = {host.name for host in state.active_hosts}
         for name, was in self.run.states.items():
             if was != "lost" and name not in active:
-                self.run.hear("lost", name)
+                self.hear("lost", name)
 
     def stage(self, state: State) -> None:
         """Every host that has come this far is staged."""
         self.notice(state)
         for name, was in self.run.states.items():
             if was == "waiting":
-                self.run.hear("staged", name)
+                self.hear("staged", name)
 
     def end(self) -> Stop | None:
         """How the run ends, where a gate has found too much; None while it goes on."""
@@ -91,7 +98,7 @@ class Drain(PyinfraCommand):
                 Refuse(no_room(hold, self.seconds)).tell(host)
                 return False
             gevent.sleep(AGAIN_SECONDS)
-        self.following.run.hear("drained", host.name)
+        self.following.hear("drained", host.name)
         return True
 
 
@@ -107,7 +114,7 @@ class Tell(PyinfraCommand):
 
     def execute(self, state: State, host: Host, connector_arguments: ConnectorArguments) -> bool:
         """True: told."""
-        self.following.run.hear("put back", host.name)
+        self.following.hear("put back", host.name)
         return True
 
 

@@ -180,7 +180,7 @@ def _begin(stack: ExitStack, inventory: Inventory, logged: list[str], detect_cha
     stack.enter_context(mock.patch.object(pyinfra, "is_cli", True))
     for level in ("info", "warning", "error"):
         stack.enter_context(
-            mock.patch.object(pyinfra.logger, level, lambda text, *rest: logged.append(_plain(text, rest)))
+            mock.patch.object(pyinfra.logger, level, lambda text, *rest, **_: logged.append(_plain(text, rest)))
         )
     for context, value in ((ctx_state, state), (ctx_inventory, inventory)):
         stack.enter_context(context.use(value))

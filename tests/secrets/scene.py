@@ -61,7 +61,8 @@ class Keyed(Operator):
 
     def deploy(self, *words: str, verb: str = "deploy.py") -> subprocess.CompletedProcess[str]:
         """As a person sees it, not as JSON; with everything said that can be said."""
-        return self.python("-m", "pyinfra", INVENTORY, verb, "-y", "-vvv", "--debug", "--debug-all", "--diff", *words)
+        told = ["-y", "-vvv", "--debug", "--debug-all", "--diff", "--data", f"events={PLACES.root / 'events.jsonl'}"]
+        return self.python("-m", "pyinfra", INVENTORY, verb, *told, *words)
 
 
 @dataclass
@@ -111,7 +112,7 @@ def throw_away() -> None:
     services.services_down()
     for name in ("secrets", "engines", "snapshots", "home", "tmp"):
         shutil.rmtree(PLACES.root / name, ignore_errors=True)
-    for name in ("vault.yml", "operator.log", "smoke.xml"):
+    for name in ("vault.yml", "operator.log", "smoke.xml", "events.jsonl"):
         (PLACES.root / name).unlink(missing_ok=True)
 
 

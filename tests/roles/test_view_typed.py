@@ -1,0 +1,142 @@
+"""A run as a person types it, over many fake hosts: what is shown, and the file of its events."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from roles.texts import HERE
+
+SECRET = "nvapi-canary-2b8f4d1c"
+VERB = """
+from pyinfra import host
+from pyinfra.operations import server
+from deploy.spec import Secret
+from roles import rollout
+from roles.events import tell
+from roles.secrets import SecretText
+
+HOSTS = [f"@fake/h{number:02}" for number in range(1, 13)]
+WAVES = (HOSTS[:2], HOSTS[2:7], HOSTS[7:])
+tell(waves=WAVES)
+rollout.gate(HOSTS, name="Gate | Every host answers")
+server.shell("log in", name="Docker | Log in", _stdin=SecretText(Secret.env("NGC_API_KEY")))
+for number, wave in enumerate(host.loop(WAVES), start=1):
+    if host.name in wave:
+        server.shell("swap", name="Triton | Swap")
+    rollout.gate(wave, name=f"Gate | Wave {number} of 3")
+"""
+INVENTORY = """
+hosts = [(f"@fake/h{number:02}", {"fake_delay": 0, "fake_delay_jitter": 0}) for number in range(1, 13)]
+hosts[4][1]["fake_responses"] = {"swap": {"success": False, "stderr": ["no room", "on the GPU", "for embed"]}}
+"""
+TOLD = """\
+--> Starting operation: Gate | Every host answers
+--> Starting operation: Docker | Log in
+    12 hosts changed, in 0 s
+
+--> Starting operation: Triton | Swap
+    2 hosts changed, in 0 s
+
+--> Starting operation: Gate | Wave 1 of 3
+    Wave 1 of 3 passed its gate: 2 hosts changed, in 0 s; 0 s since the run began; about 0 s for the rest
+
+--> Starting operation: Triton | Swap
+    [@fake/h05] no room
+    [@fake/h05] on the GPU
+    [@fake/h05] for embed
+    [@fake/h05] Error: executed 0 commands
+    4 hosts changed, 1 failed, in 0 s
+
+--> Starting operation: Gate | Wave 2 of 3
+    [whoever] the gate stays shut: 1 of 5 hosts are lost
+    [whoever]   lost   @fake/h05
+    [whoever]   means  an operation failed there, or it could not be reached; its own lines are above
+    [whoever]   try    mend it, or leave it out of the inventory, and run again: what is done is not done twice
+    [whoever]   state  finished waves are done and stay so; on all other hosts nothing further happens
+    [whoever] Error: executed 0 commands
+    the same on 10 more hosts: (eight names) and 2 more
+    no hosts changed, 11 failed, in 0 s
+    Wave 2 of 3 did not pass its gate: 4 hosts changed, 1 failed, in 0 s; 0 s since the run began
+
+"""
+
+
+@dataclass(frozen=True)
+class Typed:
+    """`pyinfra` as a person types it, over twelve hosts of which one fails in the second of three waves."""
+
+    output: str
+    events: list[dict[str, Any]]
+    file: Path
+
+
+@pytest.fixture(scope="module")
+def typed(tmp_path_factory: pytest.TempPathFactory) -> Typed:
+    """What was shown, and the file."""
+    place = tmp_path_factory.mktemp("fleet")
+    (place / "verb.py").write_text(VERB)
+    (place / "fleet.py").write_text(INVENTORY)
+    words = ["fleet.py", "verb.py", "-y", "--config", str(HERE / "config.py"), "--data", "events=events.jsonl"]
+    done = subprocess.run(
+        [sys.executable, "-m", "pyinfra", *words],
+        cwd=place,
+        env=os.environ | {"PYTHONPATH": str(HERE), "NGC_API_KEY": SECRET},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    lines = (place / "events.jsonl").read_text().splitlines()
+    return Typed(done.stdout, [json.loads(line) for line in lines], place / "events.jsonl")
+
+
+def test_a_failed_wave_is_told_whole_and_once(typed: Typed) -> None:
+    """The host's own words, and the gate's, which eleven hosts say."""
+    told = typed.output.partition("--> Beginning operation run...\n")[2].partition("--> Disconnecting")[0]
+    for varies, as_told in (
+        (r"\b\d+ s\b", "0 s"), (r" +\n", "\n"), (r"\[@fake/h(?!05)\d\d\]", "[whoever]"),
+        (r"hosts: (@fake/h\d\d(, )?){8} and", "hosts: (eight names) and"),
+    ):  # fmt: skip
+        told = re.sub(varies, as_told, told)
+    assert told == TOLD
+
+
+def test_every_operation_of_every_host_is_in_the_file(typed: Typed) -> None:
+    """With what came of it; those that had no part in it are counted."""
+    results: dict[str, list[tuple[str, int, str]]] = {}
+    for each in typed.events:
+        if each["event"] == "result":
+            results.setdefault(each["operation"], []).append((each["host"][-3:], each["wave"], each["result"]))
+    wave_of = {f"h{number:02}": 1 if number < 3 else 2 if number < 8 else 3 for number in range(1, 13)}
+    everywhere = list(wave_of.items())
+    assert {name: sorted(of_hosts) for name, of_hosts in results.items()} == {
+        "Gate | Every host answers": [(*each, "unchanged") for each in everywhere],
+        "Docker | Log in": [(*each, "changed") for each in everywhere],
+        "Triton | Swap": [(*each, "failed" if each[0] == "h05" else "changed") for each in everywhere if each[1] < 3],
+        "Gate | Wave 1 of 3": [(*each, "unchanged") for each in everywhere],
+        "Gate | Wave 2 of 3": [(*each, "failed") for each in everywhere if each[0] != "h05"],
+    }
+    ended = [each["hosts"] for each in typed.events if (each["event"], each["operation"]) == ("ended", "Triton | Swap")]
+    assert ended == [{"changed": 2, "skipped": 10}, {"changed": 4, "failed": 1, "skipped": 7}]
+
+
+def test_every_line_that_was_not_shown_is_in_the_file(typed: Typed) -> None:
+    """Eleven hosts said what the gate says."""
+    said = [each["line"] for each in typed.events if each["event"] == "line" and each["host"]]
+    assert [said.count(line) for line in ("Connected", "the gate stays shut: 1 of 5 hosts are lost")] == [12, 11]
+
+
+def test_the_file_is_its_owners_and_holds_no_secret(typed: Typed) -> None:
+    """Neither does the screen."""
+    assert (SECRET in typed.file.read_text() + typed.output, stat.S_IMODE(typed.file.stat().st_mode)) == (False, 0o600)
