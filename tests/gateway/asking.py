@@ -157,9 +157,9 @@ def key_line(key: str, tenant: str, models: list[str] | None = None, **more: Any
     return {"sha256": digest, "prefix": key[:7], "tenant": tenant, "models": models or ["*"], **more}
 
 
-def settings(tritons: list[Triton], weights: Path, keys: Path | None, **more: Any) -> dict[str, Any]:
+def settings(addresses: list[str], weights: Path, keys: Path | None, **more: Any) -> dict[str, Any]:
     """Settings of a fleet with a model of each kind on every server."""
-    servers = {f"host-{number}/main": {"grpc": each.address} for number, each in enumerate(tritons)}
+    servers = {f"host-{number}/main": {"grpc": address} for number, address in enumerate(addresses)}
     shared = {"servers": list(servers), "created": 1763856000}
     encoder = shared | {"max_items": 3, "max_tokens": 512}
     embedder = encoder | {"kind": "embedder", "dimensions": 4, "tasks": ["search_query", "search_document"]}
@@ -181,18 +181,23 @@ def settings(tritons: list[Triton], weights: Path, keys: Path | None, **more: An
 async def door(folder: Path, tritons: int = 1, has_keys: bool = True, **more: Any) -> AsyncIterator[Door]:
     """A gateway before so many servers, with two keys: `KEY` of acme for all, `OTHER_KEY` of umbrella for bge."""
     keys = folder / "keys.json"
-    lines = [key_line(KEY, "acme"), key_line(OTHER_KEY, "umbrella", ["bge"])]
-    keys.write_text(json.dumps({"keys": lines}))
+    keys.write_text(json.dumps({"keys": [key_line(KEY, "acme"), key_line(OTHER_KEY, "umbrella", ["bge"])]}))
     async with contextlib.AsyncExitStack() as stack:
         servers = [await stack.enter_async_context(serving(Triton())) for _ in range(tritons)]
-        file = folder / "settings.json"
-        weights = written(folder / "weights")
-        file.write_text(json.dumps(settings(servers, weights, keys if has_keys else None, **more)))
-        gateway = Gateway(file)
-        app = App(gateway)
-        await stack.enter_async_context(app.running())
+        addresses, weights = [server.address for server in servers], written(folder / "weights")
+        told = settings(addresses, weights, keys if has_keys else None, **more)
+        app = await stack.enter_async_context(opened(folder, told))
+        yield Door(app, app.gateway, servers, folder / "settings.json", keys)
+
+
+@contextlib.asynccontextmanager
+async def opened(folder: Path, told: dict[str, Any]) -> AsyncIterator[App]:
+    """The application of these settings, at work."""
+    (folder / "settings.json").write_text(json.dumps(told))
+    app = App(Gateway(folder / "settings.json"))
+    async with app.running():
         await asyncio.sleep(0)  # the servers are followed
-        yield Door(app, gateway, servers, file, keys)
+        yield app
 
 
 async def becomes(holds: Callable[[], bool]) -> None:

@@ -62,7 +62,7 @@ async def process(folder: Path, **listen: int) -> AsyncIterator[Process]:
     keys.write_text(json.dumps({"keys": [key_line(KEY, "acme")]}))
     async with serving(Triton()) as triton:
         (port,) = free_ports(1)
-        told = settings([triton], written(folder / "weights"), keys, listen={"ports": [port], **listen})
+        told = settings([triton.address], written(folder / "weights"), keys, listen={"ports": [port], **listen})
         (folder / "settings.json").write_text(json.dumps(told))
         words = [sys.executable, "-m", "gateway", "serve", str(folder / "settings.json")]
         started = await asyncio.create_subprocess_exec(*words, env={**os.environ, "PYTHONPATH": str(FILES)})

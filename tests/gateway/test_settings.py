@@ -12,12 +12,11 @@ from gateway.json_body import JsonError, depth, parsed
 from gateway.sampling import sampling_of
 from gateway.settings import Limits, read, settings_of
 from tests.gateway.asking import settings
-from tests.gateway.triton import Triton
 
 
 @pytest.fixture
 def given(tmp_path: Path) -> dict[str, Any]:
-    return settings([Triton(address="127.0.0.1:8001")], tmp_path, None)
+    return settings(["127.0.0.1:8001"], tmp_path, None)
 
 
 def test_settings_are_read_from_their_file(tmp_path: Path, given: dict[str, Any]) -> None:

@@ -1,0 +1,184 @@
+"""The gateway before the real Triton 2.51: the encoders, and the LLM's slot over the rehearsal's stand-in of its image.
+
+What the small server of the other tests stands in for is shown here: codes of a stream's errors, cancelling, tensors.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import json
+import shutil
+import struct
+import urllib.request
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deploy.slice import ServerSlice
+from rehearsal import checkpoints as published
+from rehearsal.triton_image import STAND_INS
+from roles.triton.defaults import Defaults
+from roles.triton.render import render
+from tests.encoders import checkpoints, real_triton
+from tests.gateway.asking import CHAT, Door, becomes, chat, in_loop, opened, settings
+from tests.unit.given import main, plan
+
+pytestmark = pytest.mark.rehearsal
+LIMITS = {
+    "max_batch_size": 32,
+    "max_queue_delay_microseconds": 0,
+    "max_queue_size": 64,
+    "default_timeout_microseconds": 0,
+}
+TEXTS = ["the cat", "a river bank", "猫 and a cat", "", "the mat"]
+CONTEXT_TOKENS = 256
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A Triton with a model of each kind, and the LLM's weights."""
+
+    triton: real_triton.Server
+    weights: Path
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    """The models are ready."""
+    work = tmp_path_factory.mktemp("gateway")
+    published.gpt_oss(work / "weights", [])
+    repository = work / "models"
+    for path, content in render(llm(work / "weights"), Defaults()).items():
+        if path.startswith("models/"):
+            (work / path).parent.mkdir(parents=True, exist_ok=True)
+            (work / path).write_bytes(content)
+    shared = {"device": "cpu", "dtype": "fp32", "max_items": "3"}
+    for kind, name, config in (("embedder", "nomic", checkpoints.NOMIC), ("reranker", "bge_v2", checkpoints.XLMR)):
+        path = checkpoints.write(tmp_path_factory.mktemp(name), config, checkpoints.weights_for(config))
+        more = {"dimensions": 64} if kind == "embedder" else {}
+        parameters = shared | {"model_path": str(path)}
+        real_triton.add_model(repository, kind, name, parameters=parameters, **LIMITS, **more)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ENGINEHOUSE_LLMAPI", str(image(work)))
+        with real_triton.serving(repository, work) as triton:
+            yield Scene(triton, work / "weights")
+
+
+def image(work: Path) -> Path:
+    """The parts of the image that the slot reads, in one place."""
+    folder = work / "image"
+    shutil.copytree(STAND_INS / "all_models" / "tensorrt_llm" / "1", folder)
+    for package in ("tensorrt_llm", "openai"):
+        shutil.copytree(STAND_INS / "packages" / package, folder / package)
+    repaired = folder / "openai/types/responses/response_content_part_added_event.py"
+    repaired.write_text("class PartReasoningText: ...\n")
+    return folder
+
+
+def llm(weights: Path) -> ServerSlice:
+    """The plan's LLM alone, on these weights."""
+    server = plan(**main()).slices[0].servers[0]
+    (model,) = [model for model in server.models if model.kind == "llm"]
+    kept = {name: model.settings[name] for name in ("backend", "max_batch_size", "triton_config")}
+    told = kept | {"model": str(weights), "max_seq_len": CONTEXT_TOKENS, "guided_decoding_backend": "xgrammar"}
+    return replace(server, models=(replace(model, name="llama", settings=told),))
+
+
+@contextlib.asynccontextmanager
+async def door(scene: Scene, folder: Path) -> AsyncIterator[Door]:
+    """A gateway before that Triton, which asks for no key."""
+    told = settings([scene.triton.grpc], scene.weights, None)
+    told["models"]["llama"]["context_tokens"] = CONTEXT_TOKENS
+    told["models"]["nomic"]["dimensions"] = 64
+    async with opened(folder, told) as app:
+        yield Door(app, app.gateway, [], folder / "settings.json", folder / "none")
+
+
+def directly(scene: Scene, model: str, parameters: dict[str, Any], **inputs: list[list[str]]) -> list[float]:
+    """What the model answers to KServe's plain HTTP: the values of its first output."""
+    tensors = [
+        {"name": name, "datatype": "BYTES", "shape": [len(rows), len(rows[0])], "data": rows[0]}
+        for name, rows in inputs.items()
+    ]
+    body = json.dumps({"inputs": tensors, "parameters": parameters}).encode()
+    with urllib.request.urlopen(f"http://{scene.triton.http}/v2/models/{model}/infer", body, timeout=30) as reply:
+        return next(each["data"] for each in json.load(reply)["outputs"] if each["name"] != "token_counts")
+
+
+@in_loop
+async def test_vectors_are_those_of_the_model_asked_directly(scene: Scene, tmp_path: Path) -> None:
+    """Five texts are two parts: the model takes three together."""
+    body = {"model": "nomic:query", "input": TEXTS, "encoding_format": "base64", "dimensions": 16}
+    async with door(scene, tmp_path) as front:
+        answer = (await front.ask("/v1/embeddings", body)).json()
+    options = {"task": "search_query", "dimensions": 16}
+    wanted = [directly(scene, "nomic", options, texts=[[text]]) for text in TEXTS]
+    found = [struct.unpack("<16f", base64.b64decode(each["embedding"])) for each in answer["data"]]
+    assert all(vector == pytest.approx(other, abs=1e-5) for vector, other in zip(found, wanted, strict=True))
+
+
+@in_loop
+async def test_scores_are_those_of_the_model_asked_directly(scene: Scene, tmp_path: Path) -> None:
+    body = {"model": "bge", "query": "cat", "documents": TEXTS}
+    async with door(scene, tmp_path) as front:
+        answer = (await front.ask("/v2/rerank", body)).json()
+    wanted = [directly(scene, "bge_v2", {"raw_scores": False}, query=[["cat"]], passages=[[text]])[0] for text in TEXTS]
+    found = {each["index"]: each["relevance_score"] for each in answer["results"]}
+    assert [found[index] for index in range(len(TEXTS))] == pytest.approx(wanted, abs=1e-4)
+    assert list(found.values()) == sorted(found.values(), reverse=True)
+
+
+@in_loop
+async def test_a_text_that_is_too_long_is_named_and_not_cut(scene: Scene, tmp_path: Path) -> None:
+    async with door(scene, tmp_path) as front:
+        answer = await front.ask("/v1/embeddings", {"model": "nomic", "input": ["a", "river " * 600]})
+    assert answer.status == 400
+    assert "texts[0][1] has 613 tokens of at most 512" in answer.error["message"]
+
+
+@in_loop
+async def test_a_chat_streams_a_token_an_event_and_counts_them(scene: Scene, tmp_path: Path) -> None:
+    async with door(scene, tmp_path) as front:
+        body = chat("one two", stream=True, max_tokens=9, stream_options={"include_usage": True})
+        streamed = (await front.ask(CHAT, body)).events
+        whole = (await front.chat("one two", max_tokens=9)).json()
+    pieces = [each["choices"][0]["delta"].get("content") for each in streamed[:-2]]
+    assert len([piece for piece in pieces if piece]) == 9
+    assert "".join(piece or "" for piece in pieces) == whole["choices"][0]["message"]["content"]
+    assert streamed[-2]["usage"]["completion_tokens"] == whole["usage"]["completion_tokens"] == 9
+    assert whole["choices"][0]["finish_reason"] == "length"
+
+
+@in_loop
+async def test_what_the_slot_refuses_in_a_stream_is_the_clients_mistake(scene: Scene, tmp_path: Path) -> None:
+    """Triton tells a stream's error with its code, for the gateway asks for that."""
+    async with door(scene, tmp_path) as front:
+        answer = await front.chat(stream=True, n=2, temperature=0)
+    assert (answer.status, answer.error["type"]) == (400, "invalid_request_error")
+    assert "Greedy decoding" in answer.error["message"]
+
+
+@in_loop
+async def test_several_answers_are_told_apart(scene: Scene, tmp_path: Path) -> None:
+    async with door(scene, tmp_path) as front:
+        answer = (await front.chat("one two", n=2, max_tokens=4)).json()
+    assert [choice["index"] for choice in answer["choices"]] == [0, 1]
+    assert all(choice["message"]["content"] for choice in answer["choices"])
+
+
+@in_loop
+async def test_the_model_hears_that_a_client_left(scene: Scene, tmp_path: Path) -> None:
+    """A thousand tokens were wanted; after the first the client is gone, and the slot answers the next at once."""
+    async with door(scene, tmp_path) as front:
+        talk = front.opened(CHAT, chat("one two", stream=True))
+        running = asyncio.ensure_future(talk.run())
+        await talk.until(lambda: b'"content":' in talk.answer.body)
+        talk.left.set()
+        await running
+        await becomes(lambda: all(server.outstanding == 0 for server in front.gateway.fleet.servers.values()))
+        assert (await front.chat("one two", max_tokens=1)).status == 200
