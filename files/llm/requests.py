@@ -69,10 +69,14 @@ def _told(tell: Any, value: int) -> None:
 
 
 class Entered:
-    """A request that was let in. Nobody asks or answers it after its last response."""
+    """A request that was let in. Nobody asks or answers it after its last response.
+
+    `task` is the coroutine that answers it, `work` what a model without coroutines keeps of it.
+    """
 
     def __init__(self, request: Any, outbox: queue.SimpleQueue[Any]) -> None:
-        self.request, self.sender, self.task = request, request.get_response_sender(), None
+        self.request, self.sender = request, request.get_response_sender()
+        self.task = self.work = None
         self.lock, self.is_over = threading.Lock(), False
         self._outbox, self._closed = outbox, False
 

@@ -1,6 +1,7 @@
-"""An engine as a model repository: five models, six with a draft, under the public name of one LLM.
+"""An engine as a model repository: six models, seven with a draft, under the public name of one LLM.
 
     <name>                      ensemble: text in, text out, one event a token where it streams
+    <name>_completion           the same contract as an LLM of the PyTorch path (deploy/llm_contract.py)
     <name>_preprocessing        text to token ids, stop and bad words too
     <name>_tensorrt_llm         token ids in and out: the engine
     <name>_tensorrt_llm_draft   the engine that drafts for it
@@ -12,23 +13,27 @@ The engine's files are not part of a release: they lie beside it and are mounted
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 from typing import Any, cast
 
 from deploy.engine.recipe import ADAPTERS_ARE
 from deploy.files import weights_path
+from deploy.llm_contract import model_name as contract_name
 from deploy.slice import ModelSlice
 from roles.texts import HERE
 from roles.triton.contract import Contract, Logits, Tensors, contract
 from roles.triton.defaults import Defaults
 from roles.triton.loaded import Conversion, Loaded
+from roles.triton.slot import slot
 from roles.triton.templates import rendered
 
 SHIM = HERE / "files" / "llm" / "engine.py"
 EXAMPLES = "/app/examples"
 ENGINE_ROLES = ("tensorrt_llm_draft", "tensorrt_llm")
 PYTHON_ROLES = ("preprocessing", "postprocessing", "tensorrt_llm_bls")
+CHECK_MILLISECONDS = 100
 KEPT = "Triton wants a version directory; what is served lies elsewhere.\n"
 
 
@@ -42,6 +47,10 @@ def engine(model: ModelSlice, trtllm: str, settings: Defaults) -> Loaded:
         files[f"{name}/config.pbtxt"] = _config(model, role, agreed.by_role[role], settings)
         kept = {"model.py": SHIM.read_bytes()} if role in PYTHON_ROLES else {"kept": KEPT.encode()}
         files |= {f"{name}/1/{file}": content for file, content in kept.items()}
+    completion = contract_name(model.name, model.path)
+    parameters = _completion(model, agreed.by_role["tensorrt_llm"])
+    ours = slot(completion, "completion.py", model.decoupled, parameters)
+    files |= {f"{completion}/{path}": content for path, content in ours.items()}
     return Loaded(load_order(model), files, engine_names(model), tuple(_conversions(model)))
 
 
@@ -60,7 +69,8 @@ def load_order(model: ModelSlice) -> tuple[str, ...]:
     if model.path != "engine":
         return (model.name,)
     first = [model_name(model, role) for role in ("preprocessing", "postprocessing")]
-    return (*first, *engine_names(model), model.name, model_name(model, "tensorrt_llm_bls"))
+    last = (model.name, model_name(model, "tensorrt_llm_bls"), contract_name(model.name, model.path))
+    return (*first, *engine_names(model), *last)
 
 
 def _ensemble(model: ModelSlice, agreed: Contract) -> bytes:
@@ -96,6 +106,24 @@ def _config(model: ModelSlice, role: str, tensors: Tensors, settings: Defaults) 
         instances=instances.get(role, 1),
         parameters=_settings(model, role),
     )
+
+
+def _completion(model: ModelSlice, tensors: Tensors) -> dict[str, object]:
+    """What the model of the contract is told: whom it asks for tokens, what it may ask, and its bound."""
+    queue, engine = _settings(model, "queue"), _settings(model, "tensorrt_llm")
+    names = {tensor.name for tensor in tensors.inputs}
+    adapters = {each["name"]: each["task_id"] for each in cast(list[dict[str, Any]], model.settings["adapters"])}
+    told: dict[str, object] = {
+        "max_running": queue["max_batch_size"],
+        "max_queue_size": queue["max_queue_size"],
+        "cancellation_check_period_ms": engine.get("cancellation_check_period_ms", CHECK_MILLISECONDS),
+        "engine": model_name(model, "tensorrt_llm"),
+        "seed_input": next(name for name in ("seed", "random_seed") if name in names),
+        "min_tokens_input": next(name for name in ("min_tokens", "min_length") if name in names),
+        "tokenizer_dir": _settings(model, "preprocessing")["tokenizer_dir"],
+    }
+    told |= {"guided_decoding": "true"} if engine.get("guided_decoding_backend") else {}
+    return told | ({"adapters": json.dumps(adapters)} if adapters else {})
 
 
 def _conversions(model: ModelSlice) -> Iterator[Conversion]:

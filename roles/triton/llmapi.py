@@ -1,8 +1,4 @@
-"""An LLM on the PyTorch path in the model repository: the slot, which runs the engine of the image's `llmapi` model.
-
-Its tensors are the table in deploy/llm_contract.py. The server runs with auto-completion off, so what is not named in
-config.pbtxt does not exist for a client.
-"""
+"""An LLM on the PyTorch path in the model repository: the slot, which runs the engine of the image's `llmapi` model."""
 
 from __future__ import annotations
 
@@ -10,32 +6,14 @@ from typing import Any, cast
 
 import yaml
 
-from deploy.llm_contract import INPUTS, OUTPUTS
 from deploy.slice import ModelSlice
-from roles.texts import HERE
 from roles.triton.loaded import Loaded
-from roles.triton.templates import rendered
-
-SLOT = HERE / "files" / "llm"
-MODULES = ("__init__", "asked", "requests", "said")
+from roles.triton.slot import slot
 
 
 def llmapi(model: ModelSlice) -> Loaded:
     """What Triton loads for a planned LLM of the PyTorch path."""
-    config = rendered(
-        "llm.pbtxt.j2",
-        name=model.name,
-        decoupled=model.decoupled,
-        inputs=INPUTS,
-        outputs=OUTPUTS,
-        parameters=_parameters(model),
-    )
-    files = {
-        "config.pbtxt": config,
-        "1/model.yaml": _model_yaml(model),
-        "1/model.py": (SLOT / "llmapi.py").read_bytes(),
-        **{f"1/llm/{name}.py": (SLOT / f"{name}.py").read_bytes() for name in MODULES},
-    }
+    files = slot(model.name, "llmapi.py", model.decoupled, _parameters(model)) | {"1/model.yaml": _model_yaml(model)}
     return Loaded((model.name,), {f"{model.name}/{path}": content for path, content in files.items()})
 
 

@@ -61,7 +61,9 @@ def running(work: Path, trtllm: str, ranks: ServerSlice | None = None) -> Iterat
         process = subprocess.Popen(command, cwd=packages, stdout=output, stderr=subprocess.STDOUT, env=environment)
         try:
             real_triton._await(process, http, log)
-            yield Running(f"127.0.0.1:{http}", f"127.0.0.1:{grpc}", log, repository, process)
+            started = Running(f"127.0.0.1:{http}", f"127.0.0.1:{grpc}", log, repository, process)
+            started.metrics = f"127.0.0.1:{metrics}"
+            yield started
         finally:
             process.terminate()
             process.wait(60)
@@ -72,6 +74,7 @@ class Running:
 
     def __init__(self, http: str, grpc: str, log: Path, repository: Path, process: subprocess.Popen[bytes]) -> None:
         self.http, self.grpc, self.log, self.repository, self.process = http, grpc, log, repository, process
+        self.metrics = ""
 
     def serve(self, server: ServerSlice) -> str:
         """Every model of the release is loaded, in the order of server.json; or the first one's trouble."""

@@ -74,9 +74,9 @@ def test_equal_inventories_give_equal_bytes(inventory: str) -> None:
 
 
 @pytest.mark.parametrize("trtllm", RELEASES)
-def test_every_release_gives_five_models_that_parse(trtllm: str) -> None:
+def test_every_release_gives_six_models_that_parse(trtllm: str) -> None:
     found = configurations(a_server(a_model(an_engine(ENGINE), WEIGHTS, trtllm), trtllm=trtllm))
-    roles = ("_postprocessing", "_preprocessing", "_tensorrt_llm", "_tensorrt_llm_bls")
+    roles = ("_completion", "_postprocessing", "_preprocessing", "_tensorrt_llm", "_tensorrt_llm_bls")
     assert sorted(found) == ["llama", *(f"llama{role}" for role in roles)]
 
 

@@ -95,7 +95,7 @@ def test_each_model_is_loaded_once_and_in_the_written_order(triton: Running) -> 
     loaded = [line.split("successfully loaded '")[1].rstrip("'\"") for line in lines if "successfully loaded" in line]
     assert [name for name in loaded if name.startswith("quick")] == [
         "quick_preprocessing", "quick_postprocessing", "quick_tensorrt_llm_draft", "quick_tensorrt_llm", "quick",
-        "quick_tensorrt_llm_bls",
+        "quick_tensorrt_llm_bls", "quick_completion",
     ]  # fmt: skip
 
 

@@ -5,14 +5,12 @@ The stand-in keeps upstream's contract to the place of every parameter, so what 
 
 from __future__ import annotations
 
-import queue
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import tritonclient.grpc as grpc
 from tokenizers import Tokenizer
@@ -24,19 +22,17 @@ from rehearsal.triton_image import STAND_INS
 from roles.triton.defaults import Defaults
 from roles.triton.render import render
 from tests.encoders import real_triton
-from tests.roles.triton.llm_slot import tensor
+from tests.roles.triton.llm_client import EVERYTHING, events_of, text
 from tests.unit.given import main, plan
 
 pytestmark = pytest.mark.rehearsal
-NAME, WAIT_SECONDS = "llama", 60
-TYPES = {each.name: each.type.replace("STRING", "BYTES") for each in llm_contract.INPUTS} | {"stop": "BOOL"}
+NAME = "llama"
 ASKED = {
     "text_input": "one two",
     "sampling_param_max_tokens": 9,
     "sampling_param_exclude_input_from_output": True,
     "streaming": True,
 }
-EVERYTHING = {each.asked_by: True for each in llm_contract.OUTPUTS if each.asked_by.startswith("return_")}
 
 
 @pytest.fixture(scope="module")
@@ -98,36 +94,8 @@ def unextended(folder: Path) -> Iterator[real_triton.Server]:
 
 
 def stream(triton: real_triton.Server, **inputs: Any) -> list[dict[str, Any]]:
-    """The events of one request, an event's outputs by name; an error is raised."""
-    answers: queue.Queue[tuple[Any, Any]] = queue.Queue()
-    with grpc.InferenceServerClient(triton.grpc) as client:
-        client.start_stream(lambda result, error: answers.put((result, error)))
-        client.async_stream_infer(NAME, tensors(inputs), enable_empty_final_response=True)
-        events = []
-        while True:
-            result, error = answers.get(timeout=WAIT_SECONDS)
-            if error:
-                raise error
-            said = result.get_response()
-            names = [output.name for output in said.outputs]
-            events += [{name: result.as_numpy(name).tolist() for name in names}] if names else []
-            if said.parameters["triton_final_response"].bool_param:
-                return events
-
-
-def tensors(inputs: dict[str, Any]) -> list[grpc.InferInput]:
-    """What the client sends."""
-    made = []
-    for name, value in inputs.items():
-        array = np.atleast_1d(tensor(value))
-        array = array.astype(np.uint64) if TYPES[name] == "UINT64" else array
-        made.append(grpc.InferInput(name, list(array.shape), TYPES[name]).set_data_from_numpy(array))
-    return made
-
-
-def text(events: list[dict[str, Any]]) -> str:
-    """What all of them say."""
-    return "".join(event["text_output"][0].decode() for event in events)
+    """The events of one request."""
+    return events_of(triton.grpc, NAME, **inputs)
 
 
 def test_the_image_alone_sends_a_stream_in_one_piece(unextended: real_triton.Server) -> None:

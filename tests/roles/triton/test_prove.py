@@ -226,7 +226,7 @@ ENGINE_RIGHT: dict[str, Answer] = {
 }
 
 
-def test_the_models_of_an_engine_are_loaded_in_their_order_and_both_that_take_text_are_asked(place: Path) -> None:
+def test_the_models_of_an_engine_are_loaded_in_their_order_and_those_that_take_text_are_asked(place: Path) -> None:
     asked = call(place, ENGINE_RIGHT, models=ENGINE)[2].asked
     names = [one.path.removeprefix("/v2/") for one in asked if not one.path.endswith("ready")][1:]
     assert names == [
@@ -240,6 +240,14 @@ def test_an_engine_is_asked_in_its_own_words(place: Path) -> None:
     asked = call(place, ENGINE_RIGHT, models=ENGINE)[2].asked
     (question,) = (json.loads(one.body) for one in asked if one.path == "/v2/models/llama/generate_stream")
     assert question == {"text_input": prove.PROMPT, "max_tokens": 8, "stream": True}
+
+
+def test_the_model_of_the_contract_is_asked_in_the_words_of_the_contract(place: Path) -> None:
+    models = tuple(model | {"loads": [*model["loads"], "llama_completion"]} for model in ENGINE)
+    answers = ENGINE_RIGHT | {"/v2/models/llama_completion/generate_stream": SAYS}
+    asked = call(place, answers, models=models)[2].asked
+    (question,) = (json.loads(one.body) for one in asked if one.path.endswith("llama_completion/generate_stream"))
+    assert (question["sampling_param_max_tokens"], question["streaming"]) == (8, True)
 
 
 def test_a_bls_model_that_says_nothing_is_not_served(place: Path) -> None:

@@ -1,0 +1,236 @@
+"""An engine behind the contract of deploy/llm_contract.py: the model `<name>_completion`.
+
+It stands where `preprocessing`, `postprocessing` and `tensorrt_llm_bls` of the image stand, and asks the engine's own
+model, ids to ids. What the engine's tensors cannot say (alternatives of a token, `min_p`, `best_of`) is refused.
+
+The engine's model lets a request be stopped by its id, whoever sends the stop. So ids are drawn at random here, and a
+client's own id goes nowhere.
+"""
+
+import json
+import os
+import secrets
+import threading
+
+import numpy as np
+import triton_python_backend_utils as pb_utils
+
+from llm.asked import GUIDES, Mistake, Unsupported, read
+from llm.requests import Metrics, Requests
+from llm.said import Sequence
+from llm.tokens import Growing, Tokens
+
+for _name in [name for name in os.environ if name.startswith(("OMPI_", "PMIX_", "PMI_", "PRTE_"))]:
+    del os.environ[_name]  # inherited from mpirun; this process is no rank (tensorrtllm_backend issue 553)
+
+MAX_TOKENS = 32
+"""Where a request names none: as TensorRT-LLM's own class has it on the other path."""
+SAMPLING = {
+    "n": ("num_return_sequences", np.int32),
+    "temperature": ("temperature", np.float32),
+    "top_k": ("runtime_top_k", np.int32),
+    "top_p": ("runtime_top_p", np.float32),
+    "frequency_penalty": ("frequency_penalty", np.float32),
+    "presence_penalty": ("presence_penalty", np.float32),
+    "repetition_penalty": ("repetition_penalty", np.float32),
+}
+"""What the engine's model calls a sampling field, and its type; two more have names that change with the release."""
+OURS = ("max_tokens", "skip_special_tokens", "add_special_tokens", "ignore_eos", "stop_token_ids")
+GUIDE_TYPES = {field: kind for kind, field in GUIDES.items()}
+NO_END = -1
+
+
+class TritonPythonModel:
+    """What Triton's Python backend calls."""
+
+    def initialize(self, args):
+        """The tokenizer is loaded; the engine's model is another one."""
+        configuration = json.loads(args["model_config"])
+        told = {key: value["string_value"] for key, value in configuration["parameters"].items()}
+        self._streams = configuration.get("model_transaction_policy", {}).get("decoupled", False)
+        self._engine = told["engine"]
+        self._sampling = SAMPLING | {
+            "seed": (told["seed_input"], np.uint64),
+            "min_tokens": (told["min_tokens_input"], np.int32),
+        }
+        self._guided, self._adapters = told.get("guided_decoding") == "true", json.loads(told.get("adapters", "{}"))
+        self._tokens = Tokens(told["tokenizer_dir"])
+        most = int(told["max_running"]), int(told["max_queue_size"])
+        period = int(told["cancellation_check_period_ms"]) / 1000
+        self._requests = Requests(*most, Metrics(args["model_name"]), self._leave, period)
+
+    def execute(self, requests):
+        """A thread per request, for asking another model waits."""
+        for request in requests:
+            entered = self._requests.enter(request)
+            if entered is not None:
+                threading.Thread(target=self._answer, args=(entered,), daemon=True).start()
+
+    def _answer(self, entered):
+        try:
+            asked = read(entered.request.inputs())
+            if not self._streams and (asked.streaming or asked.sampling.get("n", 1) > 1):
+                raise Mistake("Streaming is only supported in decoupled mode, and more than one sequence as well.")
+            sampling = {"max_tokens": MAX_TOKENS, "skip_special_tokens": True, "add_special_tokens": True}
+            sampling |= asked.sampling
+            ids = self._tokens.ids(asked.prompt, sampling["add_special_tokens"])
+            inputs = self._inputs(asked, sampling, ids)
+            entered.work = Work(self._engine, self._streams)
+            self._tell(entered, asked, sampling, len(ids), entered.work.responses(inputs))
+        except Left:
+            entered.fail("Request cancelled by client", "CANCELLED")
+        except Exception as trouble:
+            entered.fail(str(trouble) or type(trouble).__name__, _code(trouble))
+
+    def _inputs(self, asked, sampling, ids):
+        """The tensors of the engine's model; it batches, so each has a first dimension of 1."""
+        ends = [] if sampling.get("ignore_eos") else self._tokens.ends
+        stops = [*sampling.get("stop_token_ids", []), *ends[1:]]
+        given = {
+            "input_ids": np.array([ids], np.int32),
+            "input_lengths": _one(len(ids), np.int32),
+            "request_output_len": _one(sampling["max_tokens"], np.int32),
+            "end_id": _one(ends[0] if ends else NO_END, np.int32),
+            "pad_id": _one(ends[0] if ends else 0, np.int32),
+            # read along where a stop string may end it
+            "streaming": _one(self._streams and (asked.streaming or bool(asked.stops)), np.bool_),
+            "exclude_input_in_output": _one(True, np.bool_),
+        }
+        if stops:
+            given["stop_words_list"] = np.array([[stops, range(1, len(stops) + 1)]], np.int32)
+        if asked.logprobs is not None:
+            if asked.logprobs:
+                raise Unsupported("an engine tells each token's own probability; sampling_param_logprobs has to be 0")
+            given["return_log_probs"] = _one(True, np.bool_)
+        for name in [name for name in sampling if name not in OURS]:
+            given |= self._sampled(name, sampling[name])
+        return [pb_utils.Tensor(name, array) for name, array in (given | self._extras(asked)).items()]
+
+    def _sampled(self, name, value):
+        if name == "best_of" and value == 1:
+            return {}
+        if name not in self._sampling:
+            raise Unsupported(f"an engine of this release takes no {name}")
+        theirs, kind = self._sampling[name]
+        return {theirs: _one(value, kind)}
+
+    def _extras(self, asked):
+        extras = {}
+        if asked.salt:
+            raise Unsupported("an engine of this release takes no cache_salt")
+        if asked.adapter:
+            if asked.adapter not in self._adapters:
+                known = ", ".join(self._adapters) or "none"
+                raise Mistake(f"lora_name {asked.adapter!r} is no adapter of this model; it has: {known}")
+            extras["lora_task_id"] = _one(self._adapters[asked.adapter], np.uint64)
+        if asked.guide:
+            if not self._guided:
+                raise Unsupported(
+                    "guided decoding is off for this model; the inventory turns it on: guided_decoding=True"
+                )
+            field, guide = asked.guide
+            extras["guided_decoding_guide_type"] = _one(GUIDE_TYPES[field].encode(), np.object_)
+            if guide is not True:
+                extras["guided_decoding_guide"] = _one(guide.encode(), np.object_)
+        return extras
+
+    def _tell(self, entered, asked, sampling, prompt, responses):
+        count, most = sampling.get("n", 1), sampling["max_tokens"]
+        sequences = [Sequence(number, asked.stops, most, asked.logprobs, asked.echoed) for number in range(count)]
+        ends = sampling.get("stop_token_ids", []), bool(sampling.get("ignore_eos")), sampling["skip_special_tokens"]
+        growing = [Growing(self._tokens, most, *ends) for _ in range(count)]
+        whole = {}
+
+        def told(numbers, is_last):
+            events = [event for number in numbers if (event := sequences[number].tell(growing[number], is_last))]
+            if asked.streaming:
+                return events
+            for event in events:
+                whole[event.sequence] = whole[event.sequence].and_then(event) if event.sequence in whole else event
+            return []
+
+        for tensors in responses:
+            number = int(tensors["sequence_index"].reshape(-1)[0]) if "sequence_index" in tensors else 0
+            ids = tensors["output_ids"].reshape(-1)[: int(tensors["sequence_length"].reshape(-1)[0])].tolist()
+            logprobs = tensors["output_log_probs"].reshape(-1)[-len(ids) :].tolist() if asked.logprobs == 0 else []
+            growing[number].add(ids, logprobs)
+            events = told([number], is_last=False)
+            if events:
+                entered.say(asked, events, False, prompt, -1)
+            if all(sequence.is_finished for sequence in sequences):
+                entered.work.stop()  # a stop string may have ended it, of which the engine knows nothing
+        for one in growing:
+            one.end()
+        events = told(range(count), is_last=True)
+        entered.say(asked, events if asked.streaming else [whole[n] for n in sorted(whole)], True, prompt, -1)
+
+    def _leave(self, entered):
+        """From the thread that asks who has left; again and again until the request has ended."""
+        if entered.work is not None:
+            entered.work.has_left = True
+            entered.work.stop()
+
+    def finalize(self):
+        """What is on its way is sent."""
+        self._requests.end()
+
+
+class Work:
+    """One request to the engine's model, under an id that nobody can guess."""
+
+    def __init__(self, engine, streams):
+        self._engine, self._streams, self._identity = engine, streams, secrets.token_hex(16)
+        self._lock, self._is_stopped, self.has_left = threading.Lock(), False, False
+
+    def responses(self, inputs):
+        """The tensors of each response by name. Raises `Left`, or `EngineError` with what the engine's model said."""
+        names = ["output_ids", "sequence_length", "sequence_index"]
+        names += ["output_log_probs"] if "return_log_probs" in [tensor.name() for tensor in inputs] else []
+        for response in self._ask(names, inputs):
+            if response.has_error():
+                if self._is_stopped:
+                    break
+                raise EngineError(response.error().message())
+            tensors = {tensor.name(): tensor.as_numpy() for tensor in response.output_tensors()}
+            if "output_ids" in tensors:
+                yield tensors
+        if self.has_left:
+            raise Left
+
+    def stop(self):
+        """The engine's work on it ends; from any thread, and more than once."""
+        with self._lock:
+            if self._is_stopped:
+                return
+            self._is_stopped = True
+        # a request to the engine's model always has the first three
+        tensors = {"input_ids": [[0]], "input_lengths": [[1]], "request_output_len": [[1]]}
+        inputs = [pb_utils.Tensor(name, np.array(value, np.int32)) for name, value in tensors.items()]
+        for _ in self._ask(["output_ids"], [*inputs, pb_utils.Tensor("stop", _one(True, np.bool_))]):
+            pass
+
+    def _ask(self, names, inputs):
+        asked = pb_utils.InferenceRequest(
+            model_name=self._engine, request_id=self._identity, requested_output_names=names, inputs=inputs
+        )
+        return asked.exec(decoupled=True) if self._streams else [asked.exec()]
+
+
+class Left(Exception):
+    """The client has left."""
+
+
+class EngineError(Exception):
+    """What the engine's model answered instead of tokens."""
+
+
+def _one(value, kind):
+    return np.array([[value]], kind)
+
+
+def _code(trouble):
+    """The engine's model gives its errors no code; those of a request begin as below."""
+    if isinstance(trouble, Unsupported):
+        return "UNSUPPORTED"
+    theirs = isinstance(trouble, Mistake) or "Encountered an error when fetching new request" in str(trouble)
+    return "INVALID_ARG" if theirs else "INTERNAL"

@@ -1,0 +1,29 @@
+"""A model that keeps the contract of deploy/llm_contract.py: its configuration, its program, the modules beside it.
+
+The server runs with auto-completion off, so what is not named in config.pbtxt does not exist for a client.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from deploy.llm_contract import INPUTS, OUTPUTS
+from roles.texts import HERE
+from roles.triton.templates import rendered
+
+PROGRAMS = HERE / "files" / "llm"
+SHARED = ("__init__", "asked", "requests", "said")
+"""Modules of both paths; `tokens` is the engine path's."""
+
+
+def slot(name: str, program: str, decoupled: bool, parameters: Mapping[str, object]) -> dict[str, bytes]:
+    """Files of the model `name` by their path inside its directory; `program` is a file of files/llm."""
+    modules = (*SHARED, "tokens") if program == "completion.py" else SHARED
+    config = rendered(
+        "llm.pbtxt.j2", name=name, decoupled=decoupled, inputs=INPUTS, outputs=OUTPUTS, parameters=parameters
+    )
+    return {
+        "config.pbtxt": config,
+        "1/model.py": (PROGRAMS / program).read_bytes(),
+        **{f"1/llm/{module}.py": (PROGRAMS / f"{module}.py").read_bytes() for module in modules},
+    }
