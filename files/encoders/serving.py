@@ -173,10 +173,11 @@ def _through(sender: Any, pb_utils: Any, job: Job) -> Callable[[Any], None]:
 
 
 def _where(error: Exception | None) -> str:
-    """What went wrong and where, without a word of a request: only torch's own messages, which see numbers alone."""
+    """What went wrong and where, without a word of a request: only messages of torch and of arithmetic, which see
+    numbers alone."""
     frames = traceback.extract_tb(error.__traceback__) if error else []
     place = f" at {frames[-1].filename}:{frames[-1].lineno}" if frames else ""
-    return f"{type(error).__name__}{place}{f': {error}' if isinstance(error, RuntimeError) else ''}"
+    return f"{type(error).__name__}{place}{f': {error}' if isinstance(error, RuntimeError | ArithmeticError) else ''}"
 
 
 def _decode(name: str, array: np.ndarray) -> list[list[str]]:
