@@ -4,7 +4,7 @@ Runs on hosts as `python -m gateway serve SETTINGS` in a virtual environment of 
 requirements-gateway.lock). It keeps nothing: models, servers and limits come from the settings that the plan renders,
 keys from a file of hashes. How a request runs:
 
-    app ─▶ keys ─▶ json_body, fields ─▶ chat | embeddings | rerank ─▶ fleet ─▶ triton ─▶ back
+    app ─▶ keys ─▶ json_body, fields ─▶ chat | completions | embeddings | rerank ─▶ fleet ─▶ triton ─▶ back
     route    who      what is asked       ids and tensors               which server   gRPC
 
     settings, reading    the map of models and servers, and the file it is read from again when it changes

@@ -14,6 +14,7 @@ from typing import Any
 
 from gateway import audit
 from gateway.chat import chat_completions
+from gateway.completions import completions
 from gateway.embeddings import embeddings
 from gateway.errors import ApiError, UpstreamError
 from gateway.exchange import ClientLeft, Exchange, Receive, Scope, Send
@@ -53,6 +54,7 @@ class Route:
 ROUTES = {
     "/v1/models": Route("GET", list_models, "models"),
     "/v1/chat/completions": Route("POST", chat_completions, "chat"),
+    "/v1/completions": Route("POST", completions, "completions"),
     "/v1/embeddings": Route("POST", embeddings, "embeddings"),
     "/v1/rerank": Route("POST", cohere_v1, "rerank"),
     "/v2/rerank": Route("POST", cohere_v2, "rerank"),

@@ -52,7 +52,7 @@ class Gateway:
                 self.settings, self.prompters, self.keys = settings, prompters, keys
                 self.fleet.follow(settings)
                 print("settings read again", flush=True)
-            self.keys.refresh()
+            await asyncio.to_thread(self.keys.refresh)
         except (OSError, ValueError) as error:
             print(f"<4>settings and keys stay as they were: {error}", file=sys.stderr, flush=True)
 

@@ -1,39 +1,108 @@
-"""What an LLM's events say, read by the names of the slot's contract."""
+"""An LLM's answer under way, for every endpoint that has one: what is asked, the model's events, and their counts."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import time
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import Any
 
-from gateway.triton import Outputs
+from gateway.errors import ApiError
+from gateway.events import Event, event_of
+from gateway.fields import Fields
+from gateway.request import Request
+from gateway.sampling import Sampling
+from gateway.settings import ModelSettings
+from gateway.tensors import Input, boolean, int32s
 
-
-@dataclass(frozen=True)
-class Event:
-    """What is new of a sequence; the counts come with its last event, whose `finish` is not empty."""
-
-    sequence: int
-    text: str
-    finish: str
-    completion_tokens: int
-    cached_tokens: int
-    """Of the prompt; 0 where the release does not tell."""
-
-
-def event_of(outputs: Outputs) -> Event:
-    """The event that these tensors say."""
-    finish = _text(outputs, "finish_reason")
-    return Event(
-        sequence=_number(outputs, "sequence_index"),
-        text=_text(outputs, "text_output"),
-        finish=finish,
-        completion_tokens=_number(outputs, "num_output_tokens") if finish else 0,
-        cached_tokens=max(_number(outputs, "num_cached_tokens"), 0) if finish else 0,
-    )
+FINISHES = {"stop": "stop", "length": "length"}
 
 
-def _text(outputs: Outputs, name: str) -> str:
-    return "".join(outputs[name].texts()) if name in outputs else ""
+@dataclass
+class Generation:
+    """A request to an LLM that is understood, its prompt in ids."""
+
+    request: Request
+    name: str
+    model: ModelSettings
+    prompt: list[int]
+    sampling: Sampling
+    max_tokens: int
+    streams: bool
+    tells_usage: bool
+    created: int = field(default_factory=lambda: int(time.time()))
+
+    def __post_init__(self) -> None:
+        """The audit's line knows the prompt's length, and the exchange that events will come."""
+        self.request.exchange.record.prompt_tokens = len(self.prompt)
+        self.request.exchange.streams = self.streams
+
+    def usage(self) -> dict[str, Any]:
+        """OpenAI's count of tokens so far."""
+        record = self.request.exchange.record
+        prompt, completion = record.prompt_tokens, record.completion_tokens
+        counts = {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
+        return {**counts, "prompt_tokens_details": {"cached_tokens": record.cached_tokens}}
+
+    def head(self, kind: str, prefix: str) -> dict[str, Any]:
+        """The fields that an answer and its events share."""
+        fingerprint = self.request.gateway.settings.fingerprint or None
+        identity = f"{prefix}-{self.request.exchange.identity}"
+        shared = {"id": identity, "object": kind, "created": self.created, "model": self.name}
+        return {**shared, "system_fingerprint": fingerprint}
+
+    async def events(self) -> AsyncGenerator[Event, None]:
+        """The model's events; the audit's line counts them.
+
+        Raises: UpstreamError; ApiError where the model's own time is over, or its answer breaks off.
+        """
+        record, unfinished = self.request.exchange.record, self.sampling.sequences
+        inputs: list[Input] = [int32s("prompt_token_ids", self.prompt), *self.sampling.tensors(self.max_tokens)]
+        inputs += [boolean("streaming", True)] if self.streams else []
+        work = self.request.work(self.model, len(self.prompt) + self.max_tokens)
+        async with aclosing(self.request.gateway.fleet.stream(work, inputs, self.request.seconds)) as told:
+            async for outputs in told:
+                event = event_of(outputs)
+                if record.first_token is None:
+                    record.first_token = time.monotonic()
+                record.completion_tokens += event.completion_tokens
+                record.cached_tokens = max(record.cached_tokens, event.cached_tokens)
+                if event.finish and event.finish not in FINISHES:
+                    raise ApiError(504, "the model did not finish in time", code="timeout", is_spent=True)
+                unfinished -= bool(event.finish)
+                yield event
+        if unfinished > 0:
+            raise ApiError(502, "the model's answer broke off", code="upstream_error", is_spent=True)
+
+    async def gathered(self) -> tuple[list[str], list[str]]:
+        """The whole text of each sequence, and OpenAI's word for how it ended."""
+        texts, finishes = [""] * self.sampling.sequences, [""] * self.sampling.sequences
+        async with aclosing(self.events()) as told:
+            async for event in told:
+                texts[event.sequence] += event.text
+                finishes[event.sequence] = FINISHES.get(event.finish, finishes[event.sequence])
+        return texts, finishes
 
 
-def _number(outputs: Outputs, name: str) -> int:
-    return next(iter(outputs[name].ints()), 0) if name in outputs else 0
+def stream_of(fields: Fields) -> tuple[bool, bool]:
+    """True if events are wanted; true if they are to tell the usage."""
+    streams = fields.flag("stream", False)
+    options = fields.inner("stream_options")
+    tells_usage = options.flag("include_usage", False)
+    options.only("include_obfuscation", False, because="events are not padded")
+    options.close()
+    return streams, tells_usage
+
+
+def room(model: ModelSettings, prompt: int, asked: int, param: str) -> int:
+    """How many tokens the answer may have: as many as asked for, else all that the context leaves.
+
+    Raises: ApiError 400 where prompt and answer do not fit the context.
+    """
+    left = model.context_tokens - prompt
+    if left < max(asked, 1):
+        message = f"the context is {model.context_tokens} tokens; the prompt has {prompt}"
+        message += f", and {asked} are asked for" if asked else ""
+        raise ApiError(400, message, param=param, code="context_length_exceeded")
+    return asked or left

@@ -42,6 +42,7 @@ class Prompter:
         told = read_json(folder / "tokenizer.json")
         self.control = ControlTokens(told.get("added_tokens", []), source)
         self._tokenizer = tokenizer_of(told)
+        self.vocabulary: int = self._tokenizer.get_vocab_size()
         self._plain = tokenizer_of(without(told, self.control.entries))
         self.defaults = defaults_of(folder)
 
@@ -64,13 +65,10 @@ class Prompter:
                 return ids
         return self._in_pieces(text, mark)
 
-    def count(self, text: str) -> int:
-        """How many tokens a text has."""
-        return len(self._plain.encode(text, add_special_tokens=False).ids)
-
-    def token(self, identity: int) -> str:
-        """The text of a token by itself; letters cut in half are replaced."""
-        return str(self._tokenizer.decode([identity], skip_special_tokens=False))
+    def raw(self, text: str) -> list[int]:
+        """The ids of a text that is no chat, with the special tokens that the tokenizer puts around one."""
+        ids: list[int] = self._tokenizer.encode(text).ids
+        return ids
 
     def _control_ids(self, text: str) -> list[int]:
         return [int(self.control.entries[found[0]]["id"]) for found in self.control.all.pattern.finditer(text)]

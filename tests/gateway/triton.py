@@ -107,7 +107,7 @@ class Triton(service_pb2_grpc.GRPCInferenceServiceServicer):
                     if asked.metadata.get("triton_grpc_error") == "true":
                         await context.abort(*self.script.error)
                     yield service_pb2.ModelStreamInferResponse(error_message=self.script.error[1])
-        except asyncio.CancelledError:
+        except (asyncio.CancelledError, GeneratorExit):  # the latter where it comes while an event is sent
             self.cancelled += 1
             raise
         finally:

@@ -1,0 +1,39 @@
+"""What an LLM's events say, read by the names of the slot's contract."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gateway.triton import Outputs
+
+
+@dataclass(frozen=True)
+class Event:
+    """What is new of a sequence; the counts come with its last event, whose `finish` is not empty."""
+
+    sequence: int
+    text: str
+    finish: str
+    completion_tokens: int
+    cached_tokens: int
+    """Of the prompt; 0 where the release does not tell."""
+
+
+def event_of(outputs: Outputs) -> Event:
+    """The event that these tensors say."""
+    finish = _text(outputs, "finish_reason")
+    return Event(
+        sequence=_number(outputs, "sequence_index"),
+        text=_text(outputs, "text_output"),
+        finish=finish,
+        completion_tokens=_number(outputs, "num_output_tokens") if finish else 0,
+        cached_tokens=max(_number(outputs, "num_cached_tokens"), 0) if finish else 0,
+    )
+
+
+def _text(outputs: Outputs, name: str) -> str:
+    return "".join(outputs[name].texts()) if name in outputs else ""
+
+
+def _number(outputs: Outputs, name: str) -> int:
+    return next(iter(outputs[name].ints()), 0) if name in outputs else 0

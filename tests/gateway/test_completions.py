@@ -1,0 +1,68 @@
+"""Completions: a prompt without a template."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.gateway.asking import door, in_loop
+from tests.gateway.weights import tokenizer
+
+PATH = "/v1/completions"
+
+
+@in_loop
+async def test_a_prompt_begins_as_the_tokenizer_begins_a_text(tmp_path: Path) -> None:
+    """The client writes the whole prompt: its control tokens are meant."""
+    async with door(tmp_path) as front:
+        await front.ask(PATH, {"model": "llama", "prompt": "hello<|im_end|>"})
+        ids = front.triton.asked[0].tensors["prompt_token_ids"]
+    own = tokenizer()
+    assert ids == own.encode("hello<|im_end|>").ids
+    assert (ids[0], ids[-1]) == (own.token_to_id("<|bos|>"), own.token_to_id("<|im_end|>"))
+
+
+@pytest.mark.parametrize("prompt", [[5, 6, 7], [[5, 6, 7]]])
+@in_loop
+async def test_ids_are_sent_as_they_are(tmp_path: Path, prompt: list[object]) -> None:
+    async with door(tmp_path) as front:
+        answer = (await front.ask(PATH, {"model": "llama", "prompt": prompt})).json()
+        assert front.triton.asked[0].tensors["prompt_token_ids"] == [5, 6, 7]
+    assert answer["choices"] == [{"index": 0, "text": "Hello wörld", "logprobs": None, "finish_reason": "stop"}]
+    assert (answer["object"], answer["usage"]["total_tokens"]) == ("text_completion", 8)
+
+
+@in_loop
+async def test_a_continuation_streams(tmp_path: Path) -> None:
+    body = {"model": "llama", "prompt": "a", "stream": True, "stream_options": {"include_usage": True}}
+    async with door(tmp_path) as front:
+        answer = await front.ask(PATH, body)
+    *chunks, usage, end = answer.events
+    assert [each["choices"][0]["text"] for each in chunks] == ["Hel", "lo wörld", ""]
+    assert [each["choices"][0]["finish_reason"] for each in chunks] == [None, None, "stop"]
+    assert (usage["usage"]["completion_tokens"], end) == (5, "[DONE]")
+
+
+@pytest.mark.parametrize(
+    ("more", "param"),
+    [
+        ({"prompt": ["a", "b"]}, "prompt"),
+        ({"prompt": [[1], [2]]}, "prompt"),
+        ({"prompt": [-1]}, "prompt"),
+        ({"prompt": [1_000_000]}, "prompt"),
+        ({"prompt": []}, "prompt"),
+        ({}, "prompt"),
+        ({"prompt": "a", "echo": True}, "echo"),
+        ({"prompt": "a", "best_of": 2}, "best_of"),
+        ({"prompt": "a", "logprobs": 0}, "logprobs"),
+        ({"prompt": "a", "suffix": "b"}, "suffix"),
+        ({"prompt": "a", "max_tokens": 500}, "prompt"),
+    ],
+)
+@in_loop
+async def test_completions_that_cannot_be_made_are_refused_by_name(
+    tmp_path: Path, more: dict[str, object], param: str
+) -> None:
+    async with door(tmp_path) as front:
+        answer = await front.ask(PATH, {"model": "llama", **more})
+        assert front.triton.asked == []
+    assert (answer.status, answer.error["param"]) == (400, param)
