@@ -24,6 +24,8 @@ SERVER = Server(
         ),
     ),
 )
+OPEN = replace(SERVER, protection="firewall")
+"""Whoever its host's firewall names reaches it."""
 CHAT = Route(pool="chat", http_port=8080, grpc_port=8081, hold_seconds=60)
 EDGE = Balancer(os="debian-12", address="10.0.0.5", routes=(CHAT,))
 
@@ -41,14 +43,14 @@ def test_a_host_waits_for_the_lines_that_its_balancer_has() -> None:
 
 
 def test_a_host_without_a_pool_asks_no_balancer() -> None:
-    alone = serving("10.0.0.11") | {"pool": "", "firewall": Firewall(allow=("10.0.0.7/32",))}
+    alone = serving("10.0.0.11", OPEN) | {"pool": "", "firewall": Firewall(allow=("10.0.0.7/32",))}
     traffic = planned(a=alone, b=serving("10.0.0.12"), edge={"balancer": EDGE}).for_host("a").traffic
     assert traffic
     assert (traffic.balancers, [server.seen_as for server in traffic.servers]) == ((), [()])
 
 
 def test_a_balancer_changes_the_digest() -> None:
-    host = serving("10.0.0.11") | {"firewall": Firewall(allow=("10.0.0.5/32",))}
+    host = serving("10.0.0.11", OPEN) | {"firewall": Firewall(allow=("10.0.0.5/32",))}
     assert planned(a=host).digest != planned(a=host, edge={"balancer": EDGE}).digest
 
 
@@ -74,7 +76,7 @@ def test_a_declared_firewall_keeps_what_it_says_and_lets_every_balancer_in() -> 
 
 def test_a_balancers_exporter_is_open_to_the_hosts_that_ask_it_at_a_stop() -> None:
     edge = {"balancer": EDGE, "firewall": Firewall(allow=("10.1.0.0/16",))}
-    other = serving("10.0.0.12") | {"pool": "search", "firewall": Firewall(allow=("10.0.0.7/32",))}
+    other = serving("10.0.0.12", OPEN) | {"pool": "search", "firewall": Firewall(allow=("10.0.0.7/32",))}
     (balancer,) = planned(a=serving("10.0.0.11"), b=other, edge=edge).balancers
     assert balancer.firewall
     assert balancer.firewall.metrics == ("10.1.0.0/16", "10.0.0.11/32")
@@ -85,10 +87,10 @@ def test_whoever_may_be_interrupted_needs_no_hold() -> None:
     assert planned(a=serving("10.0.0.11") | {"rollout": Rollout(interrupt=True)}, edge=edge).balancers
 
 
-def serving(address: str) -> dict[str, object]:
+def serving(address: str, server: Server = SERVER) -> dict[str, object]:
     return {
         "machine": Machine(os="debian-12", gpu="h100-80"),
-        "servers": (SERVER,),
+        "servers": (server,),
         "pool": "chat",
         "peer_address": address,
         "image_digest": f"sha256:{'0' * 64}",
