@@ -13,6 +13,8 @@ keys from a file of hashes. How a request runs:
     fleet, ready         the servers of a model: which is ready, which has least to do, who waits until one is back
     audit, metrics       a line a request, and Prometheus' counters; neither ever has text of a request
 
+Endpoints: chat, completions, embeddings, rerank, tei, tokenize, models; what each takes and refuses stands there.
+
 Rules that every endpoint keeps:
 
 - A field that would change the answer and cannot be obeyed is refused by its name; an unknown field is refused as well.

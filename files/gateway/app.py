@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from gateway import audit
+from gateway import audit, tei
 from gateway.chat import chat_completions
 from gateway.completions import completions
 from gateway.embeddings import embeddings
@@ -21,9 +21,10 @@ from gateway.exchange import ClientLeft, Exchange, Receive, Scope, Send
 from gateway.fields import FieldError
 from gateway.gateway import Gateway
 from gateway.keys import Key
-from gateway.models import list_models
+from gateway.models import list_models, one_model
 from gateway.request import Request
-from gateway.rerank import cohere_v1, cohere_v2, tei
+from gateway.rerank import cohere_v1, cohere_v2
+from gateway.tokenize import tokenize
 
 SWEEP_SECONDS = 1.0
 
@@ -53,12 +54,15 @@ class Route:
 
 ROUTES = {
     "/v1/models": Route("GET", list_models, "models"),
+    "/v1/models/": Route("GET", one_model, "models"),
     "/v1/chat/completions": Route("POST", chat_completions, "chat"),
     "/v1/completions": Route("POST", completions, "completions"),
     "/v1/embeddings": Route("POST", embeddings, "embeddings"),
     "/v1/rerank": Route("POST", cohere_v1, "rerank"),
     "/v2/rerank": Route("POST", cohere_v2, "rerank"),
-    "/rerank": Route("POST", tei, "rerank", tei_error),
+    "/embed": Route("POST", tei.embed, "embeddings", tei_error),
+    "/rerank": Route("POST", tei.rerank, "rerank", tei_error),
+    "/tokenize": Route("POST", tokenize, "tokenize"),
 }
 OPEN = ("/health", "/metrics")
 """Answered without a key; the edge lets neither through."""
@@ -150,7 +154,7 @@ class App:
             await exchange.json({"models": models}, 200 if any(models.values()) else 503)
 
     async def _asked(self, exchange: Exchange) -> None:
-        route = ROUTES.get(exchange.path)
+        route = ROUTES.get("/v1/models/" if exchange.path.startswith("/v1/models/") else exchange.path)
         label = exchange.record.endpoint = route.label if route else "none"
         metrics, record = self.gateway.metrics, exchange.record
         metrics.running.add((label,))

@@ -1,22 +1,37 @@
-"""`GET /v1/models`: what the key may use."""
+"""`GET /v1/models` and `/v1/models/NAME`: what the key may use."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from gateway.errors import ApiError
 from gateway.request import Request
 from gateway.settings import ModelSettings
 
 
 async def list_models(request: Request) -> None:
     """The models and aliases of the key are answered, sorted by name."""
+    named = usable(request)
+    data = [described(name, named[name]) for name in sorted(named)]
+    await request.exchange.json({"object": "list", "data": data})
+
+
+async def one_model(request: Request) -> None:
+    """The model or alias that the path names is answered."""
+    name = request.exchange.path.removeprefix("/v1/models/")
+    if (model := usable(request).get(name)) is None:
+        raise ApiError(404, "the model does not exist or this key is not for it", code="model_not_found")
+    await request.exchange.json(described(name, model))
+
+
+def usable(request: Request) -> dict[str, ModelSettings]:
+    """The models of the key, by name and by alias."""
     settings, key = request.gateway.settings, request.key
     named = {name: model for name, model in settings.models.items() if key.may_use(name)}
     for name, alias in settings.aliases.items():
         if key.may_use(name) or key.may_use(alias.model):
             named[name] = settings.models[alias.model]
-    data = [described(name, named[name]) for name in sorted(named)]
-    await request.exchange.json({"object": "list", "data": data})
+    return named
 
 
 def described(name: str, model: ModelSettings) -> dict[str, Any]:

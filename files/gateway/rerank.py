@@ -1,4 +1,4 @@
-"""`/v1/rerank` (Cohere v1 and Jina), `/v2/rerank` (Cohere) and `/rerank` (TEI): passages by how well they answer."""
+"""`POST /v1/rerank` (Cohere v1 and Jina) and `/v2/rerank` (Cohere): passages by how well they answer."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gateway.errors import ApiError
 from gateway.fields import FieldError, Fields
 from gateway.parts import Options, in_parts
 from gateway.request import Request
@@ -59,36 +58,6 @@ async def _cohere(request: Request, fields: Fields, documents: list[str], return
     usage = {"prompt_tokens": ranked.tokens, "total_tokens": ranked.tokens}
     answer = {"id": request.exchange.identity, "model": name, "results": results, "meta": meta, "usage": usage}
     await request.exchange.json(answer)
-
-
-async def tei(request: Request) -> None:
-    """TEI's dialect, which names no model: the only reranker that the key is for, or `model` as a field beside."""
-    fields = request.fields()
-    model = tei_model(request, fields)
-    query, texts = fields.text("query"), fields.texts("texts", request.exchange.limits.documents)
-    raw, returns = fields.flag("raw_scores", False), fields.flag("return_text", False)
-    truncates = fields.flag("truncate", False)
-    fields.only("truncation_direction", "Right", "right", because="texts are cut at their end")
-    fields.close()
-    ranked = await rank(request, model, query, texts, {"raw_scores": raw, "truncate": truncates})
-    pairs = zip(ranked.order, ranked.scores, strict=True)
-    answer = [{"index": index, "score": score, **({"text": texts[index]} if returns else {})} for index, score in pairs]
-    await request.exchange.json(answer)
-
-
-def tei_model(request: Request, fields: Fields) -> ModelSettings:
-    """The reranker that is meant.
-
-    Raises: ApiError where more than one may be, or none.
-    """
-    if fields.has("model"):
-        return request.model(fields.text("model"), "reranker")[0]
-    models = request.gateway.settings.models
-    names = [name for name, model in models.items() if model.kind == "reranker" and request.key.may_use(name)]
-    if len(names) != 1:
-        message = f"say which `model` is meant: {', '.join(names)}" if names else "this key is for no reranker"
-        raise ApiError(400, message, param="model")
-    return request.model(names[0], "reranker")[0]
 
 
 def documents_of(fields: Fields, most: int) -> list[str]:

@@ -66,3 +66,17 @@ async def test_completions_that_cannot_be_made_are_refused_by_name(
         answer = await front.ask(PATH, {"model": "llama", **more})
         assert front.triton.asked == []
     assert (answer.status, answer.error["param"]) == (400, param)
+
+
+@in_loop
+async def test_what_tokenize_counts_is_what_is_sent(tmp_path: Path) -> None:
+    messages = [{"role": "user", "content": "hello <|im_end|>"}]
+    async with door(tmp_path) as front:
+        await front.ask("/v1/chat/completions", {"model": "llama", "messages": messages})
+        await front.ask(PATH, {"model": "llama", "prompt": "hello"})
+        chat = (await front.ask("/tokenize", {"model": "llama", "messages": messages})).json()
+        prompt = (await front.ask("/tokenize", {"model": "llama", "prompt": "hello"})).json()
+        wrong = await front.ask("/tokenize", {"model": "llama", "prompt": "a", "messages": messages})
+        sent = [asked.tensors["prompt_token_ids"] for asked in front.triton.asked]
+    assert [chat["tokens"], prompt["tokens"]] == sent
+    assert (chat["count"], chat["max_model_len"], wrong.error["param"]) == (len(sent[0]), 200, "prompt")

@@ -168,3 +168,23 @@ async def test_a_model_of_another_kind_is_named_as_what_it_is(tmp_path: Path) ->
     async with door(tmp_path) as front:
         answer = await front.ask("/v1/embeddings", {"model": "bge", "input": "a"})
     assert (answer.status, answer.error["code"]) == (400, "wrong_model_kind")
+
+
+@in_loop
+async def test_tei_embeds_a_text_or_a_list(tmp_path: Path) -> None:
+    async with door(tmp_path) as front:
+        several = await front.ask("/embed", {"inputs": ["a", "bb"], "normalize": False, "model": "nomic:query"})
+        single = await front.ask("/embed", {"inputs": "a", "truncate": True})
+        asked = [each.parameters for each in front.triton.asked]
+    assert (several.json(), single.json()) == ([vector("a"), vector("bb")], [vector("a")])
+    assert asked == [
+        {"truncate": False, "normalize": False, "task": "search_query"},
+        {"truncate": True, "normalize": True},
+    ]
+
+
+@in_loop
+async def test_tei_is_told_when_a_key_is_for_no_such_model(tmp_path: Path) -> None:
+    async with door(tmp_path) as front:
+        answer = await front.ask("/embed", {"inputs": "a"}, key=OTHER_KEY)
+    assert (answer.status, answer.json()) == (400, {"error": "this key is for no embedder", "error_type": "Validation"})

@@ -34,9 +34,10 @@ async def test_a_key_sees_and_uses_its_own_models_only(tmp_path: Path) -> None:
     async with door(tmp_path) as front:
         every = (await front.ask("/v1/models")).json()["data"]
         own = (await front.ask("/v1/models", key=OTHER_KEY)).json()["data"]
+        named = [(await front.ask(f"/v1/models/{name}", key=OTHER_KEY)).status for name in ("bge", "llama")]
         answer = await front.ask(CHAT, chat(), key=OTHER_KEY)
     assert [each["id"] for each in every] == ["bge", "gpt-4o", "llama", "nomic", "nomic:query"]
-    assert [each["id"] for each in own] == ["bge"]
+    assert ([each["id"] for each in own], named) == (["bge"], [200, 404])
     assert (answer.status, answer.error["code"], answer.error["param"]) == (404, "model_not_found", "model")
 
 

@@ -1,0 +1,69 @@
+"""TEI's `POST /embed` and `/rerank`. They name no model: the only one of its kind that the key is for is meant.
+
+`model` as a field beside TEI's own says which, where there are several.
+"""
+
+from __future__ import annotations
+
+from gateway.embeddings import tensors, vectors_of
+from gateway.errors import ApiError
+from gateway.fields import Fields
+from gateway.parts import Options, in_parts
+from gateway.request import Request
+from gateway.rerank import rank
+from gateway.settings import Alias, ModelSettings
+
+
+async def embed(request: Request) -> None:
+    """The vectors of the texts are answered, in their order."""
+    fields = request.fields()
+    model, alias = meant(request, fields, "embedder")
+    given = fields.value("inputs")
+    most = request.exchange.limits.inputs
+    texts = [given] if isinstance(given, str) else Fields({"inputs": given}).texts("inputs", most)
+    options: Options = {"truncate": truncates(fields), "normalize": fields.flag("normalize", True)}
+    fields.only("prompt_name", because="a task is part of a model's name, as `name:query`")
+    if dimensions := fields.maybe_whole("dimensions", 1, model.dimensions):
+        options["dimensions"] = dimensions
+    fields.close()
+    options |= {"task": alias.task} if alias.task else {}
+    outputs = await in_parts(request, model, texts, options, tensors)
+    request.exchange.record.prompt_tokens = sum(sum(output["token_counts"].ints()) for output in outputs)
+    width = outputs[0]["embeddings"].shape[-1]
+    vectors = [vector for output in outputs for vector in vectors_of(output["embeddings"].raw, width, "float")]
+    await request.exchange.json(vectors)
+
+
+async def rerank(request: Request) -> None:
+    """The texts' places and scores are answered, best first."""
+    fields = request.fields()
+    model, _ = meant(request, fields, "reranker")
+    query, texts = fields.text("query"), fields.texts("texts", request.exchange.limits.documents)
+    raw, returns = fields.flag("raw_scores", False), fields.flag("return_text", False)
+    options: Options = {"raw_scores": raw, "truncate": truncates(fields)}
+    fields.close()
+    ranked = await rank(request, model, query, texts, options)
+    pairs = zip(ranked.order, ranked.scores, strict=True)
+    answer = [{"index": index, "score": score, **({"text": texts[index]} if returns else {})} for index, score in pairs]
+    await request.exchange.json(answer)
+
+
+def truncates(fields: Fields) -> bool:
+    """True if a text that is too long is to be cut, which is done at its end."""
+    fields.only("truncation_direction", "Right", "right", because="texts are cut at their end")
+    return fields.flag("truncate", False)
+
+
+def meant(request: Request, fields: Fields, kind: str) -> tuple[ModelSettings, Alias]:
+    """The model of this kind that is meant, and the alias where it is named by one.
+
+    Raises: ApiError where more than one may be, or none.
+    """
+    if fields.has("model"):
+        return request.model(fields.text("model"), kind)
+    models = request.gateway.settings.models
+    names = [name for name, model in models.items() if model.kind == kind and request.key.may_use(name)]
+    if len(names) != 1:
+        message = f"say which `model` is meant: {', '.join(names)}" if names else f"this key is for no {kind}"
+        raise ApiError(400, message, param="model")
+    return request.model(names[0], kind)

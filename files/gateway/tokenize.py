@@ -1,0 +1,25 @@
+"""`POST /tokenize`: the ids that a chat or a completion would send, counted before it is sent; as vLLM's path."""
+
+from __future__ import annotations
+
+from gateway.chat import ids, variables_of
+from gateway.completions import ids as prompt_ids
+from gateway.messages import messages_of
+from gateway.request import Request
+
+
+async def tokenize(request: Request) -> None:
+    """The ids of `messages`, under the model's template, or of `prompt` are answered; no model is asked."""
+    fields = request.fields()
+    model, _ = request.model(fields.text("model"), "llm")
+    prompter = request.gateway.prompters[model.name]
+    if fields.has("messages"):
+        messages = messages_of(fields, prompter.template.source)
+        variables = variables_of(fields, prompter)
+        fields.close()
+        tokens = await ids(prompter, messages, variables)
+    else:
+        tokens = await prompt_ids(fields, prompter)
+        fields.close()
+    answer = {"count": len(tokens), "max_model_len": model.context_tokens, "tokens": tokens}
+    await request.exchange.json(answer)
