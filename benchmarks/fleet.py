@@ -33,7 +33,6 @@ def up(hosts: int, balancers: int, debian: str, keep: bool = False) -> Iterator[
     """
     if lacking := [*requirements.missing(PLACES), *requirements.missing_packages()]:
         raise RehearsalRefused(requirements.explain(lacking))
-    os.environ["ENGINEHOUSE_REHEARSAL_NUMBER"] = str(NUMBER)
     down()
     try:
         if not _snapshot().exists():
@@ -59,6 +58,7 @@ def deploy(inventory: str = INVENTORY, heard: Callable[[str], None] | None = Non
 
 def down(forget: bool = False) -> None:
     """No machine and no service of the fleet is left; with `forget` not even the snapshot."""
+    os.environ["ENGINEHOUSE_REHEARSAL_NUMBER"] = str(NUMBER)  # services have no other way to be told
     machines.down(PLACES)
     services.services_down()
     if forget:
