@@ -54,7 +54,8 @@ SAMPLING = (
     Tensor("sampling_param_top_k", "INT32"),
     Tensor("sampling_param_top_p", "FP32"),
     Tensor("sampling_param_min_p", "FP32"),
-    Tensor("sampling_param_seed", "UINT64"),
+    Tensor("sampling_param_seed", "UINT64"),  # the PyTorch backend before 1.3 draws without it, as seeds may be
+    # penalties and min_p: UNSUPPORTED on the PyTorch path before 1.3, whose sampler would ignore them, unless neutral
     Tensor("sampling_param_frequency_penalty", "FP32"),
     Tensor("sampling_param_presence_penalty", "FP32"),
     Tensor("sampling_param_repetition_penalty", "FP32"),

@@ -20,8 +20,6 @@ SCRIPTS_SINCE = "0.17.0"
 """The first image whose Dockerfile copies the convert scripts (Dockerfile.triton.trt_llm_backend, v0.16.0, v0.17.0)."""
 
 GUIDED_ENGINE_SINCE = "0.19"
-GUIDED_LLMAPI_SINCE = "1.3"
-"""The llmapi model up to 1.2.1 has no input by which a request could ask for a grammar."""
 
 SAID_ELSEWHERE = {
     "checkpoint_dir": "weights=…",
@@ -61,22 +59,17 @@ def engine_problems(placed: Placed) -> Iterator[Refusal]:
 
 
 def _guided(placed: Placed) -> Iterator[Refusal]:
-    since = GUIDED_ENGINE_SINCE if placed.is_engine else GUIDED_LLMAPI_SINCE
-    if not placed.model.guided_decoding or not placed.trtllm or at_least(placed.trtllm, since):
+    """The PyTorch backend has grammars in every release that is served (1.0 on, NVIDIA/TensorRT-LLM pull 6000)."""
+    since = GUIDED_ENGINE_SINCE
+    if not placed.is_engine or not placed.model.guided_decoding or not placed.trtllm or at_least(placed.trtllm, since):
         return
-    engine = not placed.is_engine and placed.served.architecture.engine and at_least(placed.trtllm, GUIDED_ENGINE_SINCE)
-    why = "its backend has no grammar" if placed.is_engine else "no request can ask llmapi for a grammar"
     yield placed.no(
         "no-guided-decoding",
-        f"guided decoding comes with TensorRT-LLM {since} on the {placed.path} path; before, {why}",
+        f"guided decoding comes with TensorRT-LLM {since} on the engine path; before, its backend has no grammar",
         "guided_decoding",
         seen=f"True on path {placed.path}, {placed.release}",
-        wanted=f"TensorRT-LLM {since} or newer" + (", or the engine path" if engine else ""),
-        attempt='path="engine"'
-        if engine
-        else f'release="{LAST_WITH_ENGINES}" with path="engine"'
-        if placed.is_engine
-        else "leave it out",
+        wanted=f"TensorRT-LLM {since} or newer",
+        attempt=f'release="{LAST_WITH_ENGINES}" with path="engine"',
     )
 
 

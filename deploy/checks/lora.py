@@ -19,7 +19,7 @@ from deploy.versions import at_least
 
 NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,62}[A-Za-z0-9])?")
 LLMAPI_ADAPTERS_SINCE = "1.3"
-"""The llmapi model up to 1.2.1 has no input by which a request could name an adapter; main has `lora_name`."""
+"""Up to 1.2.1 an adapter under CUDA graphs answers as another one (NVIDIA/TensorRT-LLM pull request 5480)."""
 
 HIGHEST_RANK = 256
 HUB_NAMES = {
@@ -43,8 +43,8 @@ def lora_problems(placed: Placed) -> Iterator[Refusal]:
     if not placed.is_engine and not (placed.trtllm and at_least(placed.trtllm, LLMAPI_ADAPTERS_SINCE)):
         yield placed.no(
             "lora-path",
-            f"on the PyTorch path no request can name an adapter: llmapi of {placed.trtllm or 'this release'} has no "
-            "input for it",
+            f"on the PyTorch path adapters are not served: under CUDA graphs {placed.trtllm or 'this release'} answers "
+            "with another one",
             "lora",
             seen=f"LoRA(…) on path {placed.path}, {placed.release}",
             wanted="the engine path, where a request gives lora_task_id",

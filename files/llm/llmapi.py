@@ -52,6 +52,10 @@ _spec.loader.exec_module(_module)
 
 NEEDED = ("_llm_engine", "_event_loop", "_ongoing_request_count")
 CHECK_MILLISECONDS = 100
+IGNORED = {"frequency_penalty": 0.0, "presence_penalty": 0.0, "repetition_penalty": 1.0, "min_p": 0.0}
+"""Sampling fields that the sampler of the PyTorch backend takes and ignores, with the values that change nothing."""
+HONOURED_SINCE = (1, 3)
+"""NVIDIA/TensorRT-LLM pull requests 16485 and 16590, of July 2026."""
 
 
 class TritonPythonModel(_module.TritonPythonModel):
@@ -83,8 +87,10 @@ class TritonPythonModel(_module.TritonPythonModel):
             if name not in parameters:
                 raise pb_utils.TritonModelException(f"TensorRT-LLM's generate_async takes no `{name}`")
         self._takes = frozenset(parameters)
+        import tensorrt_llm
         from tensorrt_llm import SamplingParams
 
+        self._version = tensorrt_llm.__version__
         self._sampling, self._fields = SamplingParams, {field.name for field in dataclasses.fields(SamplingParams)}
 
     def execute(self, requests):
@@ -128,6 +134,9 @@ class TritonPythonModel(_module.TritonPythonModel):
         return self._llm_engine.generate_async(asked.prompt, **named)
 
     def _sampling_params(self, asked):
+        ignored = [name for name, none in IGNORED.items() if asked.sampling.get(name, none) != none]
+        if ignored and tuple(int(part) for part in self._version.split(".")[:2]) < HONOURED_SINCE:
+            raise Unsupported(f"the sampler of TensorRT-LLM {self._version} ignores {', '.join(ignored)}")
         fields = {**asked.sampling, "exclude_input_from_output": True}
         if asked.logprobs is not None:
             fields["logprobs"] = max(1, asked.logprobs)

@@ -64,6 +64,7 @@ FINE = {
     )
     | TRUST,
     "guided decoding on an engine": engine(guided_decoding=True),
+    "guided decoding on the PyTorch path": llama(guided_decoding=True),
     "beams without streaming": engine(decoupled=False, engine=Engine(max_beam_width=4)),
     "further flags": engine(engine=Engine(options={"reduce_fusion": "enable", "tokens_per_block": 64})),
     "a replay with tasks": engine(replay=Replay(prompts="p", tasks="t", minimum_percent=80.0)),

@@ -294,7 +294,7 @@ SPECULATION = {
 }
 
 ADAPTERS = {
-    "no request of llmapi can name an adapter": Wrong(
+    "adapters under CUDA graphs answer as others": Wrong(
         llama(lora=LoRA(adapters=(Adapter(name="a", task_id=1, weights=HEAD),))), "lora-path", f"{MODEL}.lora"
     ),
     "an engine with adapters is of their type": Wrong(
@@ -437,9 +437,6 @@ ENGINES = {
     ),
     "guided decoding came with 0.19": Wrong(
         engine(guided_decoding=True) | {"release": "25.04"}, "no-guided-decoding", f"{MODEL}.guided_decoding"
-    ),
-    "no request of llmapi can ask for a grammar": Wrong(
-        llama(guided_decoding=True), "no-guided-decoding", f"{MODEL}.guided_decoding"
     ),
     "clients are asked after now and then": Wrong(
         llama(cancellation_check_period_ms=0), "out-of-range", f"{MODEL}.cancellation_check_period_ms"

@@ -152,7 +152,7 @@ class GuidedDecodingParams:
     structural_tag: str = None
 '''
 PACKAGE = {
-    "__init__.py": "from .sampling_params import SamplingParams\n",
+    "__init__.py": "__version__ = '1.2.1'\nfrom .sampling_params import SamplingParams\n",
     "sampling_params.py": SAMPLING,
     "executor.py": "import collections\n\nLoRARequest = collections.namedtuple('LoRARequest', 'name number path')\n",
 }

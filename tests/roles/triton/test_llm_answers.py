@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import queue
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.encoders import fake_triton
-from tests.roles.triton.llm_slot import Request, ask, asked, image, load, slot, texts
+from tests.roles.triton.llm_slot import PATIENCE_SECONDS, Request, ask, asked, image, load, slot, texts
 
 __all__ = ["image", "slot"]  # fixtures: the slot's module, and the model it finds
 TWO = {"text_input": "hi", "sampling_param_max_tokens": 2}
@@ -99,14 +100,13 @@ def test_an_answer_that_cannot_be_counted_is_sent(model: Any, monkeypatch: pytes
 
 
 def test_those_that_are_unanswered_are_shown_until_the_last_has_gone(model: Any) -> None:
-    shown = model._requests._metrics._work
-    told: list[int] = []
-    shown.set = told.append
-    gone = [Request(text_input="hold") for _ in range(2)]
-    model.execute(gone)
-    for request in gone:
+    told: queue.Queue[int] = queue.Queue()
+    model._requests._metrics._work.set = told.put
+    requests = [Request(text_input="hold") for _ in range(2)]
+    model.execute(requests)
+    while told.get(timeout=PATIENCE_SECONDS) != 2:
+        pass
+    for request in requests:
         request.leave()
-        request.sender.events()
-    after_all(model)
-    model._requests._metrics.set_running(len(model._requests._taken))
-    assert told[-1] == 0
+    while told.get(timeout=PATIENCE_SECONDS) != 0:
+        pass

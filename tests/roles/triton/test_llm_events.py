@@ -140,6 +140,10 @@ UNSUPPORTED = {
         "guided decoding is off for this model; the inventory turns it on: guided_decoding=True",
     ),
     "a salt": ({"cache_salt": "mine"}, "TensorRT-LLM's generate_async of this release has no cache_salt"),
+    "what the sampler ignores": (
+        {"sampling_param_frequency_penalty": 0.5, "sampling_param_min_p": 0.1, "sampling_param_presence_penalty": 0.0},
+        "the sampler of TensorRT-LLM 1.2.1 ignores frequency_penalty, min_p",
+    ),
     "a sampling field": (
         {"sampling_param_no_such": 1},
         "TensorRT-LLM's SamplingParams of this release has no no_such",
@@ -151,6 +155,12 @@ UNSUPPORTED = {
 def test_what_this_release_cannot_do_is_refused_by_name(model: Any, wish: str) -> None:
     inputs, words = UNSUPPORTED[wish]
     assert refusal(ask(model, text_input="a", **inputs)) == (words, TritonError.UNSUPPORTED)
+
+
+def test_a_penalty_is_handed_on_where_the_sampler_knows_it(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(model, "_version", "1.3.0")
+    ask(model, **THREE, sampling_param_repetition_penalty=1.5)
+    assert model._llm_engine.asked[0][1].repetition_penalty == 1.5
 
 
 def test_what_breaks_in_the_engine_is_no_mistake_of_the_request(model: Any) -> None:
