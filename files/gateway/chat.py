@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Any
 
+from gateway.events import Event
 from gateway.fields import FieldError, Fields
 from gateway.generation import FINISHES, Generation, room, stream_of
+from gateway.logprobs import content_of
 from gateway.messages import TOOLS, messages_of
 from gateway.prompts import OURS, Prompter
 from gateway.request import Request
-from gateway.sampling import sampling_of
+from gateway.sampling import logprobs_of, sampling_of
 
 INLINE_CHARACTERS = 4096
 """A request with less text is tokenised where it stands; one with more in a thread, so that nobody waits for it."""
@@ -35,6 +38,7 @@ async def understood(request: Request) -> Generation:
     prompter = gateway.prompters[model.name]
     messages = messages_of(fields, prompter.template.source)
     sampling = sampling_of(fields, prompter.defaults, model.context_tokens)
+    sampling = replace(sampling, logprobs=logprobs_of(fields))
     streams, tells_usage = stream_of(fields)
     variables = variables_of(fields, prompter)
     refuse_the_rest(fields)
@@ -67,8 +71,6 @@ def refuse_the_rest(fields: Fields) -> None:
     fields.only("tool_choice", "none", "auto", because=TOOLS)
     fields.only("function_call", "none", "auto", because=TOOLS)
     fields.only("parallel_tool_calls", True, False, because=TOOLS)
-    fields.only("logprobs", False, because="log probabilities are not offered")
-    fields.only("top_logprobs", 0, because="log probabilities are not offered")
     fields.only("logit_bias", {}, because="no bias of tokens is offered")
     fields.only("modalities", ["text"], because="the model writes text only")
     fields.only("audio", because="the model writes text only")
@@ -99,8 +101,8 @@ async def streamed(chat: Generation) -> None:
     no_usage = {"usage": None} if chat.tells_usage else {}
     begun: set[int] = set()
 
-    async def send(index: int, delta: dict[str, Any], finish: str | None = None) -> None:
-        choice = {"index": index, "delta": delta, "logprobs": None, "finish_reason": finish}
+    async def send(index: int, delta: dict[str, Any], finish: str | None = None, logprobs: object = None) -> None:
+        choice = {"index": index, "delta": delta, "logprobs": logprobs, "finish_reason": finish}
         await exchange.event({**head, "choices": [choice], **no_usage})
 
     async with aclosing(chat.events()) as told:
@@ -108,8 +110,10 @@ async def streamed(chat: Generation) -> None:
             if event.sequence not in begun:
                 begun.add(event.sequence)
                 await send(event.sequence, {"role": "assistant", "content": ""})
-            if event.text:
-                await send(event.sequence, {"content": event.text})
+            entries = logprobs(chat, event)
+            if event.text or entries:
+                told_of = {"content": entries, "refusal": None} if entries else None
+                await send(event.sequence, {"content": event.text}, logprobs=told_of)
             if event.finish:
                 await send(event.sequence, {}, FINISHES[event.finish])
     if chat.tells_usage:
@@ -119,15 +123,24 @@ async def streamed(chat: Generation) -> None:
 
 async def whole(chat: Generation) -> None:
     """The whole answer is sent, with its usage."""
-    texts, finishes = await chat.gathered()
+    entries: list[list[dict[str, Any]]] = [[] for _ in range(chat.sampling.sequences)]
+    texts, finishes = await chat.gathered(lambda event: entries[event.sequence].extend(logprobs(chat, event)))
+    tells = chat.sampling.logprobs is not None
     choices = [
         {
             "index": index,
             "message": {"role": "assistant", "content": text, "refusal": None},
-            "logprobs": None,
+            "logprobs": {"content": entries[index], "refusal": None} if tells else None,
             "finish_reason": finish,
         }
         for index, (text, finish) in enumerate(zip(texts, finishes, strict=True))
     ]
     head = chat.head("chat.completion", PREFIX)
     await chat.request.exchange.json({**head, "choices": choices, "usage": chat.usage()})
+
+
+def logprobs(chat: Generation, event: Event) -> list[dict[str, Any]]:
+    """An entry for each token of the event, where they were asked for."""
+    if chat.sampling.logprobs is None:
+        return []
+    return content_of(event.outputs, chat.request.gateway.prompters[chat.model.name].spelled)

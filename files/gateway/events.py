@@ -17,6 +17,8 @@ class Event:
     completion_tokens: int
     cached_tokens: int
     """Of the prompt; 0 where the release does not tell."""
+    outputs: Outputs
+    """All that came."""
 
 
 def event_of(outputs: Outputs) -> Event:
@@ -28,6 +30,7 @@ def event_of(outputs: Outputs) -> Event:
         finish=finish,
         completion_tokens=_number(outputs, "num_output_tokens") if finish else 0,
         cached_tokens=max(_number(outputs, "num_cached_tokens"), 0) if finish else 0,
+        outputs=outputs,
     )
 
 

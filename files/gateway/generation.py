@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any
@@ -75,11 +75,13 @@ class Generation:
         if unfinished > 0:
             raise ApiError(502, "the model's answer broke off", code="upstream_error", is_spent=True)
 
-    async def gathered(self) -> tuple[list[str], list[str]]:
-        """The whole text of each sequence, and OpenAI's word for how it ended."""
+    async def gathered(self, heard: Callable[[Event], None] | None = None) -> tuple[list[str], list[str]]:
+        """The whole text of each sequence, and OpenAI's word for how it ended; `heard` is told each event."""
         texts, finishes = [""] * self.sampling.sequences, [""] * self.sampling.sequences
         async with aclosing(self.events()) as told:
             async for event in told:
+                if heard:
+                    heard(event)
                 texts[event.sequence] += event.text
                 finishes[event.sequence] = FINISHES.get(event.finish, finishes[event.sequence])
         return texts, finishes

@@ -16,6 +16,7 @@ from typing import Any
 from tokenizers import Tokenizer
 
 from gateway.control_tokens import ControlTokens
+from gateway.logprobs import bytes_of
 from gateway.templates import Template
 
 CONSTANTS = ("bos_token", "eos_token", "unk_token", "pad_token", "sep_token", "cls_token", "mask_token")
@@ -42,6 +43,7 @@ class Prompter:
         told = read_json(folder / "tokenizer.json")
         self.control = ControlTokens(told.get("added_tokens", []), source)
         self._tokenizer = tokenizer_of(told)
+        self._is_byte_level = '"ByteLevel"' in json.dumps(told.get("decoder"))
         self.vocabulary: int = self._tokenizer.get_vocab_size()
         self._plain = tokenizer_of(without(told, self.control.entries))
         self.defaults = defaults_of(folder)
@@ -64,6 +66,10 @@ class Prompter:
             if [one for one in ids if one in self.control.ids] == self._control_ids(text):
                 return ids
         return self._in_pieces(text, mark)
+
+    def spelled(self, identity: int) -> bytes:
+        """The bytes that a token stands for."""
+        return bytes_of(self._tokenizer.id_to_token(identity) or "", self._is_byte_level)
 
     def raw(self, text: str) -> list[int]:
         """The ids of a text that is no chat, with the special tokens that the tokenizer puts around one."""

@@ -17,6 +17,9 @@ MOST_STOPS = 16
 MOST_SEQUENCES = 128
 MOST_TOP_K = 2**31 - 1
 MOST_SEED = 2**63 - 1
+MOST_SCHEMA = 65_536
+"""The engine compiles it before the first token, while others wait."""
+MOST_LOGPROBS = 20
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,8 @@ class Sampling:
     min_tokens: int
     guide: tuple[str, str] | None
     """The kind of a guide, and its text."""
+    logprobs: int | None = None
+    """So many others are told beside each token; None: no log probabilities."""
 
     def tensors(self, max_tokens: int) -> list[Input]:
         """The inputs of the slot's contract."""
@@ -50,6 +55,8 @@ class Sampling:
             kind, text = self.guide
             found.append(strings("guided_decoding_guide_type", [kind]))
             found += [strings("guided_decoding_guide", [text])] if text else []
+        if self.logprobs is not None:
+            found += [int32s("sampling_param_logprobs", [self.logprobs]), boolean("return_token_ids", True)]
         return [*found, *(boolean(name, True) for name in ("return_counts", "return_finish_reason"))]
 
 
@@ -117,8 +124,18 @@ def _guide(fields: Fields) -> tuple[str, str] | None:
         schema = named.value("schema")
         if not isinstance(schema, dict):
             raise named.wrong("schema", "a JSON schema")
+        if len(json.dumps(schema)) > MOST_SCHEMA:
+            raise named.wrong("schema", f"a JSON schema of at most {MOST_SCHEMA} characters")
         named.close()
     form.close()
     if kind == "text":
         return None
     return ("json", "") if kind == "json_object" else ("json_schema", json.dumps(schema, ensure_ascii=False))
+
+
+def logprobs_of(fields: Fields) -> int | None:
+    """How many other tokens a chat is told beside each of its own; None where it asks for no log probabilities."""
+    wanted, others = fields.flag("logprobs", False), fields.whole("top_logprobs", 0, MOST_LOGPROBS, 0)
+    if others and not wanted:
+        raise FieldError("top_logprobs", "`top_logprobs` wants `logprobs` to be true")
+    return others if wanted else None

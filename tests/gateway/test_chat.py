@@ -6,6 +6,9 @@ import pytest
 
 from tests.gateway.asking import chat, door, in_loop
 from tests.gateway.triton import Event, Script
+from tests.gateway.weights import tokenizer
+
+HUGE = {"name": "a", "schema": {"enum": ["x" * 70_000]}}
 
 
 @in_loop
@@ -108,7 +111,10 @@ async def test_a_temperature_of_0_is_greedy(tmp_path: Path) -> None:
     ("more", "param"),
     [
         ({"tools": [{"type": "function"}]}, "tools"),
-        ({"logprobs": True}, "logprobs"),
+        ({"logprobs": 1}, "logprobs"),
+        ({"top_logprobs": 3}, "top_logprobs"),
+        ({"logprobs": True, "top_logprobs": 21}, "top_logprobs"),
+        ({"response_format": {"type": "json_schema", "json_schema": HUGE}}, "response_format.json_schema.schema"),
         ({"logit_bias": {"1": 2}}, "logit_bias"),
         ({"modalities": ["text", "audio"]}, "modalities"),
         ({"store": True}, "store"),
@@ -183,3 +189,21 @@ async def test_an_answer_that_broke_off_is_no_answer(tmp_path: Path) -> None:
     assert (whole.status, whole.headers["x-should-retry"]) == (502, "false")
     assert streamed.status == 200
     assert streamed.events[-1]["error"]["code"] == "upstream_error"
+
+
+@in_loop
+async def test_log_probabilities_have_each_tokens_text_and_bytes(tmp_path: Path) -> None:
+    """`ö` is two tokens of this vocabulary; neither has a text of its own."""
+    own = tokenizer()
+    first, second = own.encode("ö", add_special_tokens=False).ids
+    async with door(tmp_path) as front:
+        front.triton.script = Script((Event("", ids=(first,)), Event("ö", 0, "stop", 2, ids=(second,))))
+        whole = (await front.chat(logprobs=True, top_logprobs=3)).json()["choices"][0]["logprobs"]["content"]
+        bare = (await front.chat(logprobs=True)).json()["choices"][0]["logprobs"]["content"]
+        streamed = (await front.chat(logprobs=True, top_logprobs=3, stream=True)).events
+    assert [each["bytes"] for each in whole] == [[0xC3], [0xB6]]
+    assert [(each["token"], each["logprob"]) for each in whole] == [("\ufffd", -0.5), ("\ufffd", -0.5)]
+    assert [each["logprob"] for each in whole[0]["top_logprobs"]] == [-0.5, -1.5]
+    assert [each["top_logprobs"] for each in bare] == [[], []]
+    told = [each["choices"][0]["logprobs"] for each in streamed[:-1]]
+    assert [entry for each in told if each for entry in each["content"]] == whole

@@ -182,3 +182,12 @@ async def test_the_model_hears_that_a_client_left(scene: Scene, tmp_path: Path) 
         await running
         await becomes(lambda: all(server.outstanding == 0 for server in front.gateway.fleet.servers.values()))
         assert (await front.chat("one two", max_tokens=1)).status == 200
+
+
+@in_loop
+async def test_log_probabilities_are_told_token_by_token(scene: Scene, tmp_path: Path) -> None:
+    async with door(scene, tmp_path) as front:
+        answer = (await front.chat("one two", max_tokens=4, logprobs=True, top_logprobs=2)).json()["choices"][0]
+    entries = answer["logprobs"]["content"]
+    assert b"".join(bytes(each["bytes"]) for each in entries).decode() == answer["message"]["content"]
+    assert [[other["logprob"] for other in each["top_logprobs"]] for each in entries] == [[-0.5, -1.5]] * 4

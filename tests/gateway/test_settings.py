@@ -1,6 +1,7 @@
 """The settings file: read strictly, and the tensors that the gateway names are those of the LLM's contract."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +63,7 @@ def test_every_tensor_of_a_chat_is_in_the_llms_contract() -> None:
         "response_format": {"type": "json_schema", "json_schema": {"name": "a", "schema": {}}},
     }  # fmt: skip
     known = {tensor.name: tensor for tensor in llm_contract.INPUTS}
-    for tensor in sampling_of(Fields(asked), {}, 100).tensors(10):
+    for tensor in replace(sampling_of(Fields(asked), {}, 100), logprobs=2).tensors(10):
         assert tensor.datatype == known[tensor.name].type.replace("STRING", "BYTES")
         assert len(tensor.shape) == len(known[tensor.name].dims)
 

@@ -31,6 +31,7 @@ class Event:
     finish: str = ""
     tokens: int = 0
     cached: int = -1
+    ids: tuple[int, ...] = ()
 
 
 HELLO = (Event("Hel"), Event("lo wörld"), Event("", finish="stop", tokens=5, cached=2))
@@ -189,6 +190,14 @@ def event_response(request: Any, event: Event, asked: Asked) -> Any:
     tensor(message, "sequence_index", "INT32", (1,), [event.sequence])
     if asked.tensors.get("return_finish_reason") == [True]:
         tensor(message, "finish_reason", "BYTES", (1,), [event.finish])
+    if wanted := asked.tensors.get("sampling_param_logprobs"):
+        places = len(event.ids)
+        tensor(message, "token_ids", "INT32", (places,), list(event.ids))
+        tensor(message, "token_logprobs", "FP32", (places,), [-0.5] * places)
+        others = ([each, each + 1, -1][: wanted[0]] for each in event.ids)
+        tensor(message, "top_logprob_ids", "INT32", (places, wanted[0]), [one for each in others for one in each])
+        chances = [-0.5, -1.5, float("-inf")][: wanted[0]] * places
+        tensor(message, "top_logprobs", "FP32", (places, wanted[0]), chances)
     if asked.tensors.get("return_counts") == [True] and event.finish:
         counts = {"num_input_tokens": len(asked.tensors["prompt_token_ids"]), "num_output_tokens": event.tokens}
         for name, count in (counts | {"num_cached_tokens": event.cached}).items():

@@ -1,0 +1,60 @@
+"""Log probabilities as OpenAI's chats tell them: each token's text and bytes, and the likeliest others at its place."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from gateway.triton import Outputs
+
+BYTE = re.compile(r"<0x([0-9A-F]{2})>")
+
+
+def byte_letters() -> dict[str, int]:
+    """The letter that byte-level tokenizers write for each byte: its own where printable, else one from U+0100 on."""
+    plain = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = [byte for byte in range(256) if byte not in plain]
+    return {chr(byte): byte for byte in plain} | {chr(256 + number): byte for number, byte in enumerate(others)}
+
+
+LETTERS = byte_letters()
+
+
+def bytes_of(token: str, is_byte_level: bool) -> bytes:
+    """The bytes that a token of the vocabulary stands for; an added token's are those of its own text."""
+    if is_byte_level:
+        if all(letter in LETTERS for letter in token):
+            return bytes(LETTERS[letter] for letter in token)
+        return token.encode()
+    found = BYTE.fullmatch(token)
+    return bytes([int(found[1], 16)]) if found else token.replace("\u2581", " ").encode()
+
+
+def content_of(outputs: Outputs, spelled: Callable[[int], bytes]) -> list[dict[str, Any]]:
+    """An entry for each token of an event; `spelled` gives a token's bytes."""
+    if "token_logprobs" not in outputs:
+        return []
+    ids, chances = outputs["token_ids"].ints(), outputs["token_logprobs"].floats()
+    has_others = "top_logprob_ids" in outputs
+    others = outputs["top_logprob_ids"].ints() if has_others else []
+    theirs = outputs["top_logprobs"].floats() if has_others else []
+    width = len(others) // len(ids) if ids else 0
+    return [
+        {
+            **_entry(identity, chance, spelled),
+            "top_logprobs": _top(others[start : start + width], theirs[start : start + width], spelled),
+        }
+        for start, identity, chance in zip(range(0, len(ids) * max(width, 1), max(width, 1)), ids, chances, strict=True)
+    ]
+
+
+def _top(ids: Sequence[int], chances: Sequence[float], spelled: Callable[[int], bytes]) -> list[dict[str, Any]]:
+    pairs = zip(ids, chances, strict=True)
+    return [_entry(identity, chance, spelled) for identity, chance in pairs if identity >= 0]
+
+
+def _entry(identity: int, chance: float, spelled: Callable[[int], bytes]) -> dict[str, Any]:
+    raw = spelled(identity)
+    logprob = max(chance, -9999.0)  # OpenAI's own word for never: JSON has no infinity
+    return {"token": raw.decode("utf-8", "replace"), "logprob": logprob, "bytes": list(raw)}
