@@ -17,6 +17,7 @@ from pyinfra import logger
 from pyinfra.api import Host
 
 from deploy.errors import Refusal
+from deploy.files import ROOT
 
 # Protocol, time-out and connection trouble; anything else will not get better by itself (rsync.1).
 PASSING_CODES = (10, 12, 30, 35, 255)
@@ -51,8 +52,16 @@ def transfer(host: Host, argv: list[str], what: str, patience: Patience, names: 
         host.log(f"{what}: rsync ended with {code}; continuing in {2**attempt} s")
         gevent.sleep(2**attempt)
     host.log_styled(f"{what}: rsync ended with {code}: {stderr}", fg="red", log_func=logger.error)
-    host.log_styled(STATE, fg="red", log_func=logger.error)
+    for line in (STATE, f"  try     {attempt_after(stderr)}"):
+        host.log_styled(line, fg="red", log_func=logger.error)
     return False
+
+
+def attempt_after(stderr: str) -> str:
+    """What to type next, from what rsync said."""
+    if "No space left" in stderr:
+        return f"see what fills it (df -h {ROOT} on this host), make room, then run again"
+    return "mend what rsync names, then run again"
 
 
 def _once(host: Host, argv: list[str], listed: str, what: str, seconds: int) -> tuple[int, str]:

@@ -140,7 +140,7 @@ CASES = (
     Case(
         "unreachable",
         (
-            "the gate stays shut: 1 of 3 hosts are lost",
+            "the gate stays shut: 1 of 4 hosts are lost",
             "lost   h2",
             "before the first change; every host serves what it served",
         ),
@@ -151,7 +151,7 @@ CASES = (
     ),
     Case(
         "disk-full",
-        ("No space left on device", "the gate stays shut: 1 of 3 hosts are lost", "lost   h3", "no host was drained"),
+        ("No space left on device", "the gate stays shut: 1 of 4 hosts are lost", "lost   h3", "no host was drained"),
         ("h1", "h2", "h3"),
         bad="moved",
         when=says("Model store | Send"),

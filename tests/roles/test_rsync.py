@@ -1,0 +1,42 @@
+"""What a transfer that cannot end says: what rsync saw, what was left untouched, what to type next."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from roles.rsync import transfer
+
+
+class Listening:
+    """A host that keeps what is logged under its name."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def log_styled(self, line: str, **style: Any) -> None:
+        """Kept."""
+        self.said.append(line)
+
+
+class Patient:
+    """No second attempt."""
+
+    rsync_seconds, rsync_attempts = 10, 1
+
+
+@pytest.mark.parametrize(
+    ("words", "attempt"),
+    [
+        ("write failed: No space left on device (28)", "see what fills it (df -h /var/lib/enginehouse on this host)"),
+        ("some files vanished", "mend what rsync names, then run again"),
+    ],
+)
+def test_a_transfer_that_cannot_end_says_what_to_type_next(words: str, attempt: str) -> None:
+    host = Listening()
+    assert not transfer(host, ["sh", "-c", f"cat >/dev/null; echo '{words}' >&2; exit 11"], "weights of m", Patient())
+    what, state, then = host.said
+    assert what == f"weights of m: rsync ended with 11: {words}"
+    assert state.startswith("  state   nothing that serves was touched; what was sent stays")
+    assert then.startswith(f"  try     {attempt}")
