@@ -56,6 +56,6 @@ def _leave() -> None:
     if not KEPT:
         fleet.down()
         return
-    for one in machines.known(fleet.PLACES):
+    for one in reversed(machines.known(fleet.PLACES)):  # the balancer last: hosts that stop ask it
         one.stop()
     services.services_down()
