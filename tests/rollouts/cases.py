@@ -129,15 +129,6 @@ CASES = (
         may_lose=True,
     ),
     Case(
-        "host-dies",
-        ("the connection to this host is lost", SHUT, "lost   h2", STAYS, AGAIN),
-        ("h3",),
-        when=swapping("h2"),
-        strike=lambda scene: scene.host("h2").cut_power(),
-        mended=start("h2"),
-        away=("h2",),
-    ),
-    Case(
         "unreachable",
         (
             "the gate stays shut: 1 of 4 hosts are lost",
@@ -174,4 +165,13 @@ CASES = (
     balancer("killed", f"systemctl kill --signal=KILL {UNIT}", may_lose=True),
     balancer("restarted", f"systemctl restart {UNIT}", may_lose=True),
     balancer("reloaded", f"systemctl reload {UNIT}", may_lose=False),
+    Case(
+        "host-dies",
+        ("the connection to this host is lost", SHUT, "lost   h2", STAYS, AGAIN),
+        ("h3",),
+        when=swapping("h2"),
+        strike=lambda scene: scene.host("h2").cut_power(),
+        mended=start("h2"),
+        away=("h2",),
+    ),
 )
