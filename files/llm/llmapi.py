@@ -50,6 +50,7 @@ _module = importlib.util.module_from_spec(_spec)
 sys.modules[_spec.name] = _module
 _spec.loader.exec_module(_module)
 
+KEYWORDS = ("sampling_params", "streaming", "lora_request", "cache_salt")
 NEEDED = ("_llm_engine", "_event_loop", "_ongoing_request_count")
 CHECK_MILLISECONDS = 100
 IGNORED = {"frequency_penalty": 0.0, "presence_penalty": 0.0, "repetition_penalty": 1.0, "min_p": 0.0}
@@ -83,10 +84,12 @@ class TritonPythonModel(_module.TritonPythonModel):
                 "files/llm/llmapi.py was written for (1.0 to 1.2.1)"
             )
         parameters = inspect.signature(self._llm_engine.generate_async).parameters
+        # a decorator may hide the names; then TensorRT-LLM itself refuses what it does not know
+        hidden = any(each.kind is each.VAR_KEYWORD for each in parameters.values())
+        self._takes = frozenset(parameters) | (frozenset(KEYWORDS) if hidden else frozenset())
         for name in ("sampling_params", "streaming"):
-            if name not in parameters:
+            if name not in self._takes:
                 raise pb_utils.TritonModelException(f"TensorRT-LLM's generate_async takes no `{name}`")
-        self._takes = frozenset(parameters)
         import tensorrt_llm
         from tensorrt_llm import SamplingParams
 

@@ -50,6 +50,16 @@ def test_a_stream_has_an_event_a_token(release: str, request: pytest.FixtureRequ
     model.finalize()
 
 
+def test_a_decorator_that_hides_the_names_hides_nothing_else(image: Path, request: pytest.FixtureRequest) -> None:
+    hidden = MODEL.replace("    def generate_async(", "    def generate_async(self, *given, **named):\n"
+                           "        return self.inner(*given, **named)\n\n    def inner(", 1)  # fmt: skip
+    assert hidden != MODEL
+    (image / "model.py").write_text(hidden)
+    model = load(request.getfixturevalue("slot"))
+    assert len(ask(model, **ASKED, streaming=True)) == 4
+    model.finalize()
+
+
 def test_cached_tokens_are_told_or_said_to_be_unknown(release: str, request: pytest.FixtureRequest) -> None:
     model = load(request.getfixturevalue("slot"))
     (event,) = ask(model, **ASKED, return_counts=True)
