@@ -151,7 +151,7 @@ CASES = (
     ),
     Case(
         "two-operators",
-        ("another run is at work on 3 of 3 hosts", "run again once it has ended", "before the first change"),
+        ("another run is at work on 4 of 4 hosts", "run again once it has ended", "before the first change"),
         (),
         code=0,
         when=swapping("h1"),
