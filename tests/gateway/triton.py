@@ -81,6 +81,8 @@ class Triton(service_pb2_grpc.GRPCInferenceServiceServicer):
         asked = self._remember(request, context)
         if self.script.error:
             await context.abort(*self.script.error)
+        if "query" in asked.tensors and not asked.tensors["query"][0].split():
+            await context.abort(STATUS.INVALID_ARGUMENT, "query[0] is empty")
         if "query" in asked.tensors:
             scores = [score(asked.tensors["query"][0], text) for text in asked.tensors["passages"]]
             counts = [len(text.split()) + 4 for text in asked.tensors["passages"]]
