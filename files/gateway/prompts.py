@@ -23,7 +23,9 @@ CONSTANTS = ("bos_token", "eos_token", "unk_token", "pad_token", "sep_token", "c
 FILES = ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "generation_config.json")
 OURS = frozenset({"messages", "tools", "documents", "add_generation_prompt", *CONSTANTS})
 """Variables of a template that no client sets."""
-SAMPLED = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
+SAMPLED = ("temperature", "top_p", "top_k")
+"""What is taken over of how the weights' authors sample. Releases refuse penalties and min_p that they would ignore,
+and a request that named none of them would be refused with them."""
 
 
 class SpellError(ValueError):

@@ -60,6 +60,13 @@ def written(folder: Path, template: str = TEMPLATE) -> Path:
     }
     (folder / "tokenizer_config.json").write_text(json.dumps(config))
     (folder / "chat_template.jinja").write_text(template)
-    sampled = {"do_sample": True, "temperature": 0.6, "top_k": 20, "top_p": 0.95, "eos_token_id": 1}
+    sampled = {
+        "do_sample": True,
+        "temperature": 0.6,
+        "top_k": 20,
+        "top_p": 0.95,
+        "repetition_penalty": 1.05,
+        "eos_token_id": 1,
+    }
     (folder / "generation_config.json").write_text(json.dumps(sampled))
     return folder
