@@ -49,7 +49,8 @@ def apply(mine: Slice, drained: bool = False) -> list[OperationMeta]:
     if not drained:
         model_store.begin(mine)  # beside the driver's installation; what serves has fetched before it was drained
     driver = nvidia_driver.apply(mine)
-    driver += mig.apply(mine, below=driver)  # a reload of the driver loses the cut; CDI describes it later
+    # A reload of the driver loses the cut; CDI describes it later. A new list: MIG's step reads its own when it runs.
+    driver = [*driver, *mig.apply(mine, below=driver)]
     if not drained:
         model_store.begin(mine)  # a reboot ended the fetch: it goes on where it was; without one this does nothing
     daemon = docker.apply(mine)

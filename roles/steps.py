@@ -116,7 +116,7 @@ def step(
 
     `after`: steps whose effect `decide` must see. Before they ran, what it says may be premature, so `--dry` reports a
     change where one of them would change. `only_after`: act only if one of these did change; unlike `_if`, `--dry`
-    knows.
+    knows. Both are read when the step runs, so a list must not grow afterwards: a step in its own `after` has no end.
     """
     if only_after and not any_changed(only_after):
         host.noop("nothing it follows has changed")

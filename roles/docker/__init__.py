@@ -28,14 +28,13 @@ def apply(mine: Slice) -> list[OperationMeta]:
     packages = step(look, lambda seen: operations.packages(seen, wanted), after=[known], name="Docker | Install Docker")
     before = [packages, daemon]
     if wanted.data_root:
-        before.append(
-            step(
-                look,
-                lambda seen: operations.image_store(seen, wanted),
-                after=before,
-                name="Docker | Move the image store",
-            )
+        moved = step(
+            look,
+            lambda seen: operations.image_store(seen, wanted),
+            after=[packages, daemon],
+            name="Docker | Move the image store",
         )
+        before = [packages, daemon, moved]
     run = step(
         look,
         lambda seen: operations.run(seen, wanted),

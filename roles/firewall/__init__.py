@@ -22,16 +22,15 @@ def apply(mine: Slice | BalancerSlice) -> list[OperationMeta]:
     look = Reading(FirewallHost)
     if mine.firewall is None:
         return [step(look, operations.taken_away, name="Firewall | Take away what is no longer declared")]
-    steps = [
-        step(look, operations.packages, name="Firewall | Install nftables"),
-        step(look, operations.programs, name="Firewall | Place program and unit"),
-    ]
-    steps.append(
-        step(
-            look,
-            lambda seen: operations.in_force(seen, mine),
-            after=steps,
-            name="Firewall | Load the rules, confirmed",
-        )
+    installed = step(look, operations.packages, name="Firewall | Install nftables")
+    placed = step(look, operations.programs, name="Firewall | Place program and unit")
+    loaded = step(
+        look,
+        lambda seen: operations.in_force(seen, mine),
+        after=(
+            installed,
+            placed,
+        ),
+        name="Firewall | Load the rules, confirmed",
     )
-    return steps
+    return [installed, placed, loaded]

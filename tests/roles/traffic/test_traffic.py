@@ -6,10 +6,12 @@ import json
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from deploy.slice import Slice
 from deploy.slice_traffic import SeenBySlice, TrafficServerSlice, TrafficSlice
-from roles import traffic
-from roles.steps import Reading, step
+from roles import foundation, nvidia_driver, traffic
+from roles.steps import Reading, any_changed, step
 from roles.texts import HERE
 from roles.traffic.facts import Service
 from roles.traffic.operations import settings, unit
@@ -134,3 +136,18 @@ def test_servers_stop_with_docker_before_it_and_start_with_it_again() -> None:
 def test_a_docker_that_comes_back_lets_a_server_start_that_used_up_its_starts() -> None:
     (text,) = [text for text in texts([]) if "docker.service.d" in text.path]
     assert "ExecStartPost=-/bin/systemctl reset-failed triton@*.service\n" in text.content
+
+
+def test_where_the_driver_belongs_to_somebody_else_a_serving_host_can_be_asked_what_would_change(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """No step of it waits for itself, also where nothing before it changes."""
+    mine = replace(MINE, driver=replace(MINE.driver, manage=False))
+    monkeypatch.setattr(nvidia_driver, "apply", lambda _: [step(Reading(Service), lambda _: [], name="As wanted")])
+    answers: list[bool] = []
+
+    def wave() -> None:
+        answers.extend(any_changed([each]) for each in foundation.apply(mine, drained=True))
+
+    run(wave, answers={"list-units": ["triton@main.service loaded active"]}, detect_changes=False)
+    assert len(answers) > 10
