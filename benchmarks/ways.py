@@ -138,8 +138,14 @@ class Client:
 
 def differs(first: Answer, answer: Answer) -> str:
     """How an answer differs from the first one of its question; empty where it is the same."""
+    if isinstance(first, str) and isinstance(answer, str):
+        at = next(
+            (n for n, (a, b) in enumerate(zip(first, answer, strict=False)) if a != b), min(len(first), len(answer))
+        )
+        where = f"{len(answer)} characters instead of {len(first)}, from {at} on {answer[at : at + 40]!r}"
+        return "" if first == answer else f"another text: {where} instead of {first[at : at + 40]!r}"
     if isinstance(first, str) or isinstance(answer, str):
-        return "" if first == answer else f"another text: {answer!r:.80}"
+        return "a text instead of vectors, or the other way round"
     if first.shape != answer.shape:
         return f"another shape: {answer.shape} instead of {first.shape}"
     worst = float(np.abs(first - answer).max(initial=0.0))

@@ -90,7 +90,11 @@ def test_a_client_keeps_its_connection_or_makes_new_ones(way: str, connections: 
         ("grpc", REFUSED, "UNAVAILABLE: not ready"),
         ("grpc", WRONG, "other numbers: off by 0.55"),
         ("stream", REFUSED, "no room"),
-        ("stream", WRONG, "another text: ' wrong wrong wrong'"),
+        (
+            "stream",
+            WRONG,
+            "another text: 18 characters instead of 18, from 1 on 'wrong wrong wrong' instead of 'right right right'",
+        ),
         ("stream", BROKEN, "the stream ended before its final response"),
     ],
 )
