@@ -71,20 +71,20 @@ def test_an_encoder_takes_its_dtype(dtype: str, size: int) -> None:
     assert memory.encoder_weights_mib(BGE, dtype) == size
 
 
-@pytest.mark.parametrize(("streams", "size"), [(1, 551), (2, 932)])
-def test_bge_workspace_takes_381_for_each_stream(streams: int, size: int) -> None:
-    """14,336 elements x 16,384 tokens x 2 bytes = 448 MiB (449 measured on an H100); 85 % of it, and 170."""
+@pytest.mark.parametrize(("streams", "size"), [(1, 602), (2, 1_019)])
+def test_bge_workspace_takes_417_for_each_stream(streams: int, size: int) -> None:
+    """14,336 elements x 16,384 tokens x 2 bytes = 448 MiB (449 measured on an H100); 93 % of it, and 185."""
     assert memory.encoder_workspace_mib(BGE, "float16", 16_384, streams) == size
 
 
 def test_in_bfloat16_states_are_kept_in_float32_beside() -> None:
-    """448 MiB, and 2 x 1,024 x 4 bytes x 16,384 tokens = 128 MiB more; 85 % of it, and 170."""
-    assert memory.encoder_workspace_mib(BGE, "bfloat16", 16_384, 1) == 660
+    """448 MiB, and 2 x 1,024 x 4 bytes x 16,384 tokens = 128 MiB more; 93 % of it, and 185."""
+    assert memory.encoder_workspace_mib(BGE, "bfloat16", 16_384, 1) == 721
 
 
-def test_nomic_workspace_takes_701() -> None:
-    """3x768 + 36x64 + 2 x (2x768 + 2x3072) = 19,968 elements: 624 MiB; 85 % of it, and 170."""
-    assert memory.encoder_workspace_mib(NOMIC, "float16", 16_384, 1) == 701
+def test_nomic_workspace_takes_721() -> None:
+    """3x768 + 36x64 + 2 x (768 + 2x3072) = 18,432 elements: 576 MiB; 93 % of it, and 185."""
+    assert memory.encoder_workspace_mib(NOMIC, "float16", 16_384, 1) == 721
 
 
 MEASURED = {(BGE, 2): ((4_096, 2_223), (16_384, 2_601), (65_536, 5_361))}
@@ -94,11 +94,11 @@ MEASURED |= {(NOMIC, 1): ((4_096, 1_887), (16_384, 2_227), (65_536, 3_671))}
 
 @pytest.mark.parametrize(("shape", "streams"), MEASURED)
 def test_an_encoder_is_planned_within_ten_percent_of_what_it_took(shape: Checkpoint, streams: int) -> None:
-    """Weights, context and workspace together."""
+    """Weights, context and workspace together, and never less: under a cap that is too low, its graphs are lost."""
     fixed = memory.encoder_weights_mib(shape, "float16") + memory.ENCODER_CONTEXT_MIB
     for tokens, taken in MEASURED[shape, streams]:
         planned = fixed + memory.encoder_workspace_mib(shape, "float16", tokens, streams)
-        assert abs(taken - planned) <= 0.1 * planned
+        assert 0.9 * planned <= taken <= planned
 
 
 def test_gpt_oss_workspace_takes_3795() -> None:
@@ -126,9 +126,9 @@ def test_tokens_come_in_whole_blocks() -> None:
 
 
 def test_the_shipped_server_adds_up() -> None:
-    """2,793 + 2,401 + 30,615 + 592 = 36,401 of 79,031."""
+    """2,880 + 2,421 + 30,615 + 592 = 36,508 of 79,031."""
     models = {model.name: model.memory.total_mib for model in plan().for_host("h100-01").servers[0].models}
-    assert models == {"bge": 2_793, "nomic": 2_401, "gpt-oss-20b": 30_615}
+    assert models == {"bge": 2_880, "nomic": 2_421, "gpt-oss-20b": 30_615}
 
 
 def test_without_reuse_the_cache_stops_where_every_sequence_is_full() -> None:

@@ -87,7 +87,7 @@ def test_the_embedder_is_told_exactly_this() -> None:
         "max_batch_tokens": "16384",
         "max_items": "1024",
         "default_task": "search_query",
-        "memory_mib": "1608",
+        "memory_mib": "1628",
         "dimensions": "768",
     }
 
