@@ -197,7 +197,12 @@ class TritonPythonModel(_module.TritonPythonModel):
         self._event_loop.call_soon_threadsafe(entered.cancel)
 
     def finalize(self):
-        """The engine first: it waits for the requests in work, and those for their senders."""
+        """The engine first: it waits for the requests in work, and those for their senders.
+
+        One that was let in a moment ago has to have begun, or the engine's loop would end without it, unanswered.
+        """
+        if self._event_loop.is_running():
+            asyncio.run_coroutine_threadsafe(asyncio.sleep(0), self._event_loop).result()
         super().finalize()
         self._requests.end()
 

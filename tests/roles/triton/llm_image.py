@@ -9,6 +9,7 @@ MODEL = '''
 import asyncio
 import os
 import threading
+import time
 from dataclasses import dataclass, field
 
 import triton_python_backend_utils as pb_utils
@@ -107,6 +108,10 @@ class TritonPythonModel:
         self._event_thread.start()
 
     def finalize(self):
+        for _ in range(1000):  # upstream waits for the requests in work, without an end
+            if not self._ongoing_request_count:
+                break
+            time.sleep(0.01)
         self._event_loop.call_soon_threadsafe(self._event_loop.stop)
         self._event_thread.join()
         self._event_loop.close()

@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -21,7 +22,7 @@ from deploy.slice import ServerSlice
 from roles.triton.defaults import Defaults
 from roles.triton.render import render
 from tests.encoders import fake_triton, real_triton
-from tests.roles.triton.llm_slot import Request, asked, image, model, refusal, slot, texts
+from tests.roles.triton.llm_slot import Request, asked, image, load, model, refusal, slot, texts
 from tests.roles.triton.test_render import config, server
 
 __all__ = ["image", "model", "server", "slot"]  # fixtures
@@ -131,3 +132,11 @@ def test_who_does_not_stream_is_told_503(server: ServerSlice, image: Path, tmp_p
         assert next(as_completed(answers)).result()[0] == 503
         (image / "GO").touch()
         assert sorted(each.result()[0] for each in answers) == [200, 200, 200, 503]
+
+
+def test_what_was_taken_in_a_moment_before_the_end_is_answered(slot: ModuleType, image: Path) -> None:
+    loaded = load(slot)
+    (image / "GO").touch()
+    senders = asked(loaded, "a", "b")
+    loaded.finalize()
+    assert [sender.queue.qsize() > 0 for sender in senders] == [True, True]
