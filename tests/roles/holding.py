@@ -10,6 +10,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import gevent
 from gevent.subprocess import PIPE, Popen
 
 from roles import hold, lock
@@ -54,8 +55,9 @@ class Hosts:
             shell.wait()
 
     def end(self) -> None:
-        """Nothing is left of them."""
+        """Nothing is left of them. Whoever still reads a stream reads its end first: it cannot be closed meanwhile."""
         self.die()
+        gevent.idle()
         for stream in (stream for shell in self.shells for stream in (shell.stdin, shell.stdout, shell.stderr)):
             with contextlib.suppress(AttributeError, OSError):
                 stream.close()
