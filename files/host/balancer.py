@@ -173,13 +173,13 @@ def compared(text: str) -> tuple[list[Line], list[Line]]:
 
 
 def lines_of(text: str) -> Iterator[Line]:
-    """The server lines of a configuration."""
+    """The lines of hosts' servers in a configuration; each of them has an agent."""
     backend = ""
     for row in text.splitlines():
         words = shlex.split(row, comments=True)
         if words[:1] == ["backend"]:
             backend = words[1]
-        elif words[:1] == ["server"]:
+        elif words[:1] == ["server"] and "agent-port" in words:
             yield Line(f"{backend}/{words[1]}", reached(words[2], words[3:]), tuple(words[2:]))
 
 
@@ -191,12 +191,12 @@ def reached(address: str, words: list[str]) -> tuple[str, ...]:
 
 
 def lines_running() -> Iterator[Line]:
-    """The servers that the process has."""
+    """The servers of hosts that the process has."""
     rows = asked("show servers state").splitlines()
     names = next((row.lstrip("# ").split() for row in rows if row.startswith("#")), [])
     for row in rows:
         found = dict(zip(names, row.split(), strict=False))
-        if not row.startswith("#") and "srv_agent_port" in found:
+        if not row.startswith("#") and found.get("srv_agent_port", "0") != "0":
             where = ("srv_addr", "srv_port", "srv_check_port", "srv_agent_addr", "srv_agent_port")
             yield Line(f"{found['be_name']}/{found['srv_name']}", tuple(found[name] for name in where))
 

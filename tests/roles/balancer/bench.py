@@ -97,8 +97,12 @@ class Bench:
         """The state of each line, as the exporter and a person see it."""
         rows = [row.split(",") for row in balancer.asked("show stat").splitlines()]
         at = rows[0].index("status")
-        lines = [row for row in rows[1:] if len(row) > at and row[1] not in ("FRONTEND", "BACKEND")]
+        lines = [row for row in rows[1:] if len(row) > at and row[1] not in ("FRONTEND", "BACKEND", "hold")]
         return {f"{row[0]}/{row[1]}": row[at].partition(" ")[0] for row in lines}
+
+    def waiting(self) -> int:
+        """HTTP requests that clients wait for."""
+        return sum("fe=chat " in row for row in balancer.asked("show sess").splitlines())
 
     def sent_to(self, *hosts: Host) -> Callable[[], bool]:
         """True once exactly these get new requests."""

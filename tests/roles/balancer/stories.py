@@ -211,16 +211,12 @@ async def abandoned() -> dict[str, Any]:
         await until(lambda: set(edge.states().values()) == {"DRAIN"})
         leaving = asyncio.create_task(edge.ask())
         staying = asyncio.create_task(edge.ask())
-        await until(lambda: int(_info("CurrConns")) >= 2)
+        await until(lambda: edge.waiting() == 2)
         leaving.cancel()
+        await until(lambda: edge.waiting() == 1)
+        sent = host.requests
         host.word = "ready"
-        answer = await staying
-        return {"answer": answer, "noticed": host.left > 0}
-
-
-def _info(name: str) -> str:
-    lines = (line.split(": ", 1) for line in balancer.asked("show info").splitlines() if ": " in line)
-    return dict(lines)[name]
+        return {"answer": await staying, "sent when ready": host.requests - sent}
 
 
 STORIES = {story.__name__: story for story in (silent, drained, held, encrypted, moving, reloaded, spared, abandoned)}

@@ -11,7 +11,7 @@ import pytest
 
 from roles.balancer.config import config, everything, hold, until_all_have_them
 from roles.balancer.paths import Places
-from tests.roles.balancer.bench import version
+from tests.roles.balancer.bench import HAPROXY, balancer, version
 from tests.roles.balancer.slices import CHAT, a_balancer, member
 from tests.unit.certificates import write_certificate
 from tests.unit.golden import same_as_golden
@@ -25,6 +25,15 @@ BRANCHES = pytest.mark.parametrize("branch", ["2.6", "2.8", "3.0"])
 def test_it_is_this_file(branch: str) -> None:
     mine = a_balancer(CHAT, SEARCH, haproxy=branch)
     same_as_golden(f"haproxy/{branch}.cfg", config(mine, everything(mine), TLS))
+
+
+@BRANCHES
+def test_only_servers_of_hosts_join_and_leave(branch: str) -> None:
+    """Not the line behind which requests wait."""
+    mine = a_balancer(CHAT, SEARCH, haproxy=branch)
+    found = [line.place for line in balancer.lines_of(config(mine, everything(mine), TLS))]
+    members = [(route.pool, one.name) for route in mine.routes for one in route.members]
+    assert sorted(found) == sorted(f"{pool}_{kind}/{name}" for pool, name in members for kind in ("http", "grpc"))
 
 
 def test_plain_text_and_ipv6_are_this_file() -> None:
@@ -45,7 +54,7 @@ def test_the_haproxy_of_this_machine_takes_it_without_a_warning(tmp_path: Path) 
     mine = a_balancer(CHAT, SEARCH, haproxy=version())
     places = Places(settings=str(tmp_path), run=str(tmp_path), user="")
     (tmp_path / "haproxy.cfg").write_text(config(mine, everything(mine), str(pem), places))
-    argv = ["haproxy", "-c", "-dW", "-f", str(tmp_path / "haproxy.cfg")]
+    argv = [HAPROXY, "-c", "-dW", "-f", str(tmp_path / "haproxy.cfg")]
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     assert (done.returncode, [line for line in done.stderr.splitlines() if "NOTICE" not in line]) == (0, [])
 
