@@ -58,9 +58,14 @@ class UpstreamError(Exception):
         return self.code == "UNAVAILABLE" and "maximum queue size" in self.message
 
     @property
-    def is_unreached(self) -> bool:
-        """True if another server may answer: this one took nothing on."""
-        return self.code == "UNAVAILABLE"
+    def is_away(self) -> bool:
+        """True if the server does not listen, stops, or has not loaded the model: it took nothing on."""
+        return self.code == "UNAVAILABLE" and not self.is_full
+
+    @property
+    def may_go_elsewhere(self) -> bool:
+        """True if another server may answer: this one is away or full, ends its requests, or lacks the model."""
+        return self.code in ("UNAVAILABLE", "CANCELLED", "NOT_FOUND")
 
     def to_api(self, is_spent: bool = False) -> ApiError:
         """What the client is told. Triton's own words only where they are about the request."""
@@ -69,7 +74,7 @@ class UpstreamError(Exception):
             return ApiError(400, self.message, code=code, is_spent=is_spent)
         if self.is_full:
             return ApiError(503, "the model's queue is full", code="overloaded", retry_after=1, is_spent=is_spent)
-        if self.code in ("UNAVAILABLE", "NOT_FOUND"):
+        if self.may_go_elsewhere:
             message = "no server answers for this model"
             return ApiError(503, message, code="unavailable", retry_after=2, is_spent=is_spent)
         if self.code == "DEADLINE_EXCEEDED":

@@ -1,15 +1,17 @@
-"""The servers of each model: which is ready, which has least to do, and who waits until one is back."""
+"""The servers of each model: which is ready, what each has to do, and who waits until one is back."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
 from gateway.errors import ApiError, UpstreamError
 from gateway.ready import LOOK_SECONDS, says_ready
+from gateway.routing import chosen
 from gateway.settings import ModelSettings, ServerSettings, Settings
 from gateway.tensors import Input
 from gateway.triton import Outputs, Triton
@@ -27,7 +29,8 @@ class Server:
         self.triton = Triton(settings.grpc)
         self.is_ready = True  # until somebody says otherwise: a gateway that starts asks at once
         self.outstanding = 0
-        """Tokens, or texts, of the requests under way."""
+        """Tokens of the requests under way: of prompts, and of answers as long as they may become."""
+        self.turn = 0
 
     async def look(self) -> bool:
         """True if what is known changed."""
@@ -51,11 +54,15 @@ class Server:
 
 @dataclass(frozen=True)
 class Work:
-    """What is asked of a model; `weight` in tokens or texts, `told` hears which server got it."""
+    """What is asked of a model: its `weight` in tokens, and `beginning`, a hash of how the prompt begins.
+
+    `told` hears which server got it.
+    """
 
     model: ModelSettings
     weight: int
     told: Callable[[str], None]
+    beginning: bytes = b""
 
 
 class Fleet:
@@ -65,6 +72,7 @@ class Fleet:
         self.servers: dict[str, Server] = {}
         self._hold_seconds, self._most_held, self._held = 0, 0, 0
         self._changed = asyncio.Event()
+        self._turns = itertools.count(1)
         self._closing: set[asyncio.Task[None]] = set()
 
     def follow(self, settings: Settings) -> None:
@@ -104,20 +112,22 @@ class Fleet:
         """The servers of these names that may be asked."""
         return [server for name, server in self.servers.items() if name in names and server.is_ready]
 
-    async def choose(self, model: ModelSettings, tried: Collection[str] = ()) -> Server:
-        """The ready server of the model that has least to do, one not yet tried before others.
+    async def choose(self, work: Work, tried: Collection[str], until: float) -> Server:
+        """The ready server of the model that suits the work best, one not yet tried before others.
 
-        Raises: ApiError 503 where none becomes ready in time, or too many wait already.
+        Raises: ApiError 503 where none is ready at the time `until` of the loop's clock, or too many wait already.
         """
-        if not self.ready(model.servers):
-            await self._wait_for(model)
-        fresh = [server for server in self.ready(model.servers) if server.name not in tried]
-        return min(fresh or self.ready(model.servers), key=lambda server: server.outstanding)
+        if not self.ready(work.model.servers):
+            await self._wait_for(work.model, until)
+        ready = self.ready(work.model.servers)
+        fresh = [server for server in ready if server.name not in tried]
+        server = chosen(fresh or ready, work.beginning, work.weight)
+        server.turn = next(self._turns)
+        return server
 
-    async def _wait_for(self, model: ModelSettings) -> None:
+    async def _wait_for(self, model: ModelSettings, until: float) -> None:
         if self._held >= self._most_held:
             raise _away(model, "and as many requests wait as may")
-        until = asyncio.get_running_loop().time() + self._hold_seconds
         self._held += 1
         try:
             while not self.ready(model.servers):
@@ -137,10 +147,10 @@ class Fleet:
         Raises: UpstreamError, ApiError.
         """
 
-        async def ask(server: Server) -> Outputs:
-            return await server.triton.infer(work.model.triton_model, inputs, parameters, seconds)
+        async def ask(server: Server, left: float) -> Outputs:
+            return await server.triton.infer(work.model.triton_model, inputs, parameters, left)
 
-        return await self._tried(work, ask)
+        return await self._tried(work, ask, seconds)
 
     async def stream(self, work: Work, inputs: Sequence[Input], seconds: float) -> AsyncGenerator[Outputs, None]:
         """The events of one request from a server of the model; a second is tried before the first event only.
@@ -149,8 +159,8 @@ class Fleet:
         """
         async with contextlib.AsyncExitStack() as stack:
 
-            async def begin(server: Server) -> tuple[Outputs | None, AsyncGenerator[Outputs, None]]:
-                events = server.triton.stream(work.model.triton_model, inputs, seconds)
+            async def begin(server: Server, left: float) -> tuple[Outputs | None, AsyncGenerator[Outputs, None]]:
+                events = server.triton.stream(work.model.triton_model, inputs, left)
                 try:
                     first = await anext_or_none(events)
                 except BaseException:
@@ -160,27 +170,34 @@ class Fleet:
                 stack.enter_context(server.carrying(work.weight))
                 return first, events
 
-            first, events = await self._tried(work, begin)
+            first, events = await self._tried(work, begin, seconds)
             if first is not None:
                 yield first
                 async for event in events:
                     yield event
 
-    async def _tried(self, work: Work, ask: Callable[[Server], Awaitable[T]]) -> T:
-        tried: list[str] = []
+    async def _tried(self, work: Work, ask: Callable[[Server, float], Awaitable[T]], seconds: float) -> T:
+        """What `ask` gives of one server, or of a second where the first took nothing on.
+
+        While no server of the model is ready the request waits: nothing was computed for it, and a swap has an end.
+        """
+        clock, tried = asyncio.get_running_loop().time, list[str]()
+        began = clock()
         while True:
-            server = await self.choose(work.model, tried)
+            server = await self.choose(work, tried, began + min(self._hold_seconds, seconds))
             work.told(server.name)
             tried.append(server.name)
             try:
                 with server.carrying(work.weight):
-                    return await ask(server)
+                    return await ask(server, began + seconds - clock())
             except UpstreamError as error:
-                if not error.is_full and error.is_unreached:
+                if not error.may_go_elsewhere:
+                    raise
+                if error.is_away:
                     server.is_ready = False  # until the next look
-                others = set(work.model.servers) - set(tried)
-                can_wait = not error.is_full or bool(others)
-                if not error.is_unreached or len(tried) > 1 or not can_wait:
+                others = {other.name for other in self.ready(work.model.servers)} - set(tried)
+                has_another_try = bool(others) and len(tried) == 1
+                if not has_another_try and (not error.is_away or self.ready(work.model.servers)):
                     raise
 
 

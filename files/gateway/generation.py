@@ -12,9 +12,10 @@ from gateway.errors import ApiError
 from gateway.events import Event, event_of
 from gateway.fields import Fields
 from gateway.request import Request
+from gateway.routing import beginning_of
 from gateway.sampling import Sampling
 from gateway.settings import ModelSettings
-from gateway.tensors import Input, boolean, int32s
+from gateway.tensors import Input, boolean, int32s, strings
 
 FINISHES = {"stop": "stop", "length": "length"}
 
@@ -34,9 +35,23 @@ class Generation:
     created: int = field(default_factory=lambda: int(time.time()))
 
     def __post_init__(self) -> None:
-        """The audit's line knows the prompt's length, and the exchange that events will come."""
+        """The engine is the one for this length; the audit's line knows it, and the exchange that events will come."""
+        self.model, self.max_tokens = self._engine()
+        self.request.exchange.record.model = self.model.name
         self.request.exchange.record.prompt_tokens = len(self.prompt)
         self.request.exchange.streams = self.streams
+
+    def _engine(self) -> tuple[ModelSettings, int]:
+        """The shortest engine of the model that has room for prompt and answer, and how long the answer may become.
+
+        An answer of no said length gets half of a shorter engine's context at least.
+        """
+        asked, models = self.sampling.max_tokens, self.request.gateway.settings.models
+        for model in (models[name] for name in self.request.alias.shorter if name in models):
+            left = model.context_tokens - len(self.prompt)
+            if left >= (asked or model.context_tokens // 2):
+                return model, asked or left
+        return self.model, self.max_tokens
 
     def usage(self) -> dict[str, Any]:
         """OpenAI's count of tokens so far."""
@@ -60,7 +75,10 @@ class Generation:
         record, unfinished = self.request.exchange.record, self.sampling.sequences
         inputs: list[Input] = [int32s("prompt_token_ids", self.prompt), *self.sampling.tensors(self.max_tokens)]
         inputs += [boolean("streaming", True)] if self.streams else []
-        work = self.request.work(self.model, len(self.prompt) + self.max_tokens)
+        adapter, salt = self.request.alias.adapter, self.request.salt(self.model)
+        inputs += [strings(name, [text]) for name, text in (("lora_name", adapter), ("cache_salt", salt)) if text]
+        beginning = beginning_of(self.prompt, f"{self.model.name}\0{adapter}\0{salt}")
+        work = self.request.work(self.model, len(self.prompt) + self.sampling.sequences * self.max_tokens, beginning)
         async with aclosing(self.request.gateway.fleet.stream(work, inputs, self.request.seconds)) as told:
             async for outputs in told:
                 event = event_of(outputs)

@@ -13,6 +13,9 @@ from gateway.triton import Outputs
 AT_ONCE = 4
 """Parts of one request that Triton has at once."""
 
+CHARACTERS_A_TOKEN = 4
+"""About; what a server has to do is weighed with it, and nothing is refused by it."""
+
 Options = dict[str, str | int | bool]
 
 
@@ -31,7 +34,7 @@ async def in_parts(
 
     async def ask(part: Sequence[str]) -> Outputs:
         async with places:
-            work = request.work(model, len(part))
+            work = request.work(model, sum(len(text) for text in part) // CHARACTERS_A_TOKEN + len(part))
             return await request.gateway.fleet.infer(work, tensors(part), options, request.seconds)
 
     starts = range(0, len(texts), model.max_items)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import Any
 
 from gateway.exchange import Exchange
@@ -21,6 +22,8 @@ class Request:
     exchange: Exchange
     key: Key
     body: Any
+    alias: Alias = field(default_factory=lambda: Alias(""))
+    """What the client's name of the model says besides."""
 
     def fields(self) -> Fields:
         """The fields of the body."""
@@ -31,13 +34,17 @@ class Request:
 
         Raises: ApiError 404 or 400.
         """
-        model, alias = self.gateway.model(name, kind, self.key)
+        model, self.alias = self.gateway.model(name, kind, self.key)
         self.exchange.record.model = model.name
-        return model, alias
+        return model, self.alias
 
-    def work(self, model: ModelSettings, weight: int) -> Work:
+    def work(self, model: ModelSettings, weight: int, beginning: bytes = b"") -> Work:
         """What the fleet is asked to carry."""
-        return Work(model, weight, self._served_by)
+        return Work(model, weight, self._served_by, beginning)
+
+    def salt(self, model: ModelSettings) -> str:
+        """What keeps this tenant's cached prefixes apart from others', where the model's slot can; no tenant's name."""
+        return sha256(self.key.tenant.encode()).hexdigest()[:32] if model.salts else ""
 
     def _served_by(self, server: str) -> None:
         self.exchange.record.server = server

@@ -12,10 +12,14 @@
        "nomic": {"kind": "embedder", …, "dimensions": 768, "max_items": 1024, "max_tokens": 512,
                  "tasks": ["search_query", "search_document"]},
        "bge":   {"kind": "reranker", …, "max_items": 1024, "max_tokens": 512}},
-     "aliases": {"nomic:query": {"model": "nomic", "task": "search_query"}}}
+     "aliases": {"nomic:query": {"model": "nomic", "task": "search_query"},
+                 "llama:support": {"model": "llama", "adapter": "support"},
+                 "qwen": {"models": ["qwen-8k", "qwen-64k"]}}}
 
 `files` of an LLM is a folder with the weights' own tokenizer.json, tokenizer_config.json, and chat_template.jinja and
-generation_config.json where they were published. Without `ready_url` a server is asked over gRPC whether it is ready.
+generation_config.json where they were published. With `"salts": true` the LLM's slot takes `cache_salt`, and tenants
+share no cached prefix. An alias of several `models` is one LLM in engines for different lengths: the shortest that has
+room for a prompt answers it. Without `ready_url` a server is asked over gRPC whether it is ready.
 """
 
 from __future__ import annotations
@@ -95,6 +99,8 @@ class ModelSettings:
     created: int
     context_tokens: int = 0
     files: str = ""
+    salts: bool = False
+    """The slot keeps cached prefixes of different salts apart."""
     dimensions: int = 0
     max_items: int = 0
     max_tokens: int = 0
@@ -103,10 +109,16 @@ class ModelSettings:
 
 @dataclass(frozen=True)
 class Alias:
-    """Another name of a model; `task` is the embedder's where the client names none."""
+    """Another name of a model; `task` is the embedder's where the client names none.
+
+    Requests of this name go to the LLM's LoRA `adapter`, where there is one. `shorter` are engines of the same LLM with
+    less context than `model`, the shortest first.
+    """
 
     model: str
     task: str = ""
+    adapter: str = ""
+    shorter: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -197,6 +209,7 @@ def _model(name: str, given: Fields, servers: Mapping[str, ServerSettings]) -> M
     values: dict[str, Any] = {}
     if kind == "llm":
         values = {"context_tokens": given.whole("context_tokens", 1, MOST), "files": given.text("files")}
+        values["salts"] = given.flag("salts", False)
     else:
         values = {word: given.whole(word, 1, MOST) for word in ("max_items", "max_tokens")}
     if kind == "embedder":
@@ -212,9 +225,24 @@ def _model(name: str, given: Fields, servers: Mapping[str, ServerSettings]) -> M
 
 
 def _alias(name: str, given: Fields, models: Mapping[str, ModelSettings]) -> Alias:
-    model = given.text("model", choices=tuple(models))
-    task = given.text("task", "", choices=("", *models[model].tasks))
     if name in models:
         raise FieldError(name, f"`{name}` is a model and an alias")
+    if given.has("models"):
+        *shorter, model = _by_length(given, models)
+    else:
+        shorter, model = [], given.text("model", choices=tuple(models))
+    task = given.text("task", "", choices=("", *models[model].tasks))
+    adapter = given.text("adapter", "")
+    if adapter and models[model].kind != "llm":
+        raise given.wrong("adapter", "absent: the model is no LLM")
     given.close()
-    return Alias(model, task)
+    return Alias(model, task, adapter, tuple(shorter))
+
+
+def _by_length(given: Fields, models: Mapping[str, ModelSettings]) -> list[str]:
+    named = given.texts("models", len(models))
+    if not all(name in models and models[name].kind == "llm" for name in named):
+        raise given.wrong("models", "a list of LLMs of this file")
+    if len({models[name].files for name in named}) > 1:
+        raise given.wrong("models", "LLMs of the same `files`: their prompts have the same ids")
+    return sorted(named, key=lambda name: models[name].context_tokens)

@@ -58,7 +58,7 @@ class Script:
     error_after: int = 0
     """Of a stream, only after so many events."""
     halts_after: int | None = None
-    """A stream sends so many events and then nothing more until it is cancelled."""
+    """A stream sends so many events and then nothing more until it is cancelled, or until `goes_on` is set."""
 
 
 @dataclass
@@ -71,6 +71,7 @@ class Triton(service_pb2_grpc.GRPCInferenceServiceServicer):
     cancelled: int = 0
     address: str = ""
     is_ready: bool = True
+    goes_on: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def ServerReady(self, request: Any, context: Any) -> Any:
         """Ready or not, as the test says."""
@@ -104,7 +105,7 @@ class Triton(service_pb2_grpc.GRPCInferenceServiceServicer):
                     if self.script.error and sent == self.script.error_after:
                         break
                     if sent == self.script.halts_after:
-                        await asyncio.Event().wait()
+                        await self.goes_on.wait()
                     yield service_pb2.ModelStreamInferResponse(infer_response=event_response(request, event, asked))
                 if self.script.error:
                     if asked.metadata.get("triton_grpc_error") == "true":
