@@ -18,6 +18,8 @@ LEFT = "systemctl show -P InactiveEnterTimestampMonotonic triton@main docker | g
 """When each of them was last down; in this order, microseconds."""
 JOURNAL = "journalctl -q -b -o cat -u triton@main --since '-30s' | grep -c 'without a drain'"
 
+FAILED = "journalctl -q -b -o cat -u triton@main --since @{since} | grep -c 'Failed with result'"
+
 
 def heard(scene: Scene) -> str:
     """The answer to one agent-check, as HAProxy sends it."""
@@ -82,6 +84,18 @@ def test_a_docker_that_did_not_start_for_long_brings_its_server_back_when_it_doe
         ready.says("systemctl unmask --runtime docker.service docker.socket")
     ready.says("systemctl start docker.service")
     assert until(lambda: heard(ready) == "ready", 60, 0.1)
+
+
+def test_a_start_that_has_to_restart_docker_is_not_stopped_by_it(ready: Scene) -> None:
+    """A docker-proxy without a container holds the server's port until Docker is another process."""
+    ready.says("systemctl stop triton@main")
+    since, daemon = ready.says("date +%s; systemctl show -P MainPID docker").split()
+    name = f"docker-proxy -proto tcp -host-ip {ready.one.address} -host-port 8000 -container-port 8000"
+    ready.says(f'systemd-run bash -c \'exec -a "{name}" bash -c "while kill -0 {daemon}; do sleep 0.1; done"\'')
+    ready.says("systemctl start triton@main")
+    assert until(lambda: heard(ready) == "ready", 60, 0.1) and answers(ready.one)
+    assert ready.says("systemctl show -P MainPID docker") != daemon
+    assert ready.says(FAILED.format(since=since)) == "0"
 
 
 def test_a_traffic_service_that_is_killed_is_back_within_a_second(ready: Scene) -> None:

@@ -58,6 +58,7 @@ cd {ROOT}/weights/bulk && for d in *; do
 done
 true
 """
+WHY = "journalctl --boot --quiet --output=short-monotonic --unit=triton@main --unit=docker --lines=80"
 
 
 @dataclass
@@ -69,6 +70,8 @@ class Look:
     cut: str = ""
     reads: list[str] = field(default_factory=list)
     revisions: list[str] = field(default_factory=list)
+    journal: str = ""
+    """Of a server that is not active."""
 
     def serves(self, release: str) -> bool:
         """As the role's fact judges it."""
@@ -93,6 +96,8 @@ class Cut:
     swap_at: float
     after: Words
     end: Words
+    journal: str = ""
+    """What the machine said after the boot, where its server was not active then."""
 
 
 @dataclass
@@ -169,7 +174,9 @@ class Ground:
         self.done(*([] if has_it else [works[0]]), *([] if serves else [works[1]]))
         end = self.look()
         self.one.run(f"rm -rf {ROOT}/weights/bulk/{revision(number - 1)}; sync")
-        return Cut(ordinal, *moments, after=self.words(after, number), end=self.words(end, number))
+        return Cut(
+            ordinal, *moments, after=self.words(after, number), end=self.words(end, number), journal=after.journal
+        )
 
     def boot(self, ordinal: int) -> None:
         """The plug was pulled, and the machine is up again. One that does not come is not waited for nine times."""
@@ -209,6 +216,8 @@ class Ground:
                 seen.revisions.append(value)
             else:
                 setattr(seen, key, value)
+        if seen.active != "active":
+            seen.journal = self.one.run(WHY).stdout
         return seen
 
     def listing(self, release: Release) -> str:

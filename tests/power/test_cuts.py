@@ -34,7 +34,7 @@ def test_after_the_boot_a_whole_release_serves_and_nothing_half_was_started(cut:
     assert cut.after in (
         Words("old active", {"old whole"}, cut.after.published),
         Words("new active", {"new whole"}, cut.after.published),
-    )
+    ), cut.journal
 
 
 def test_the_same_swap_again_converges_from_whole_files(cut: Cut) -> None:
