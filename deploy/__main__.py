@@ -8,18 +8,16 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Any
 
 import click
 
 from deploy.catalog import DEFAULT_RELEASE, PRECISIONS
 from deploy.edge.inventory import host_data, load_plan
+from deploy.edge.key_command import key
 from deploy.edge.local_weights import look_around
-from deploy.errors import Refusal, Refusals
+from deploy.edge.shown import REFUSED, refusals_shown, show
 from deploy.fleet import Fleet
 from deploy.knobs import Table
-
-REFUSED = 1
 
 
 @click.group(
@@ -192,40 +190,14 @@ def drift(inventory: str, as_json: bool, limit: tuple[str, ...], data: tuple[str
         sys.exit(found.exit_code)
 
 
+main.add_command(key)
+
+
 def knobs() -> Table:
     """The settings an inventory may override, by role. Beside deploy.py the one place where deploy/ and roles/ meet."""
     from roles.settings import known_settings
 
     return known_settings()
-
-
-class refusals_shown:
-    """Prints refusals raised inside, as text or JSON, and ends with exit code 1."""
-
-    def __init__(self, inventory: str, as_json: bool) -> None:
-        self.inventory, self.as_json = inventory, as_json
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        if not isinstance(error, Refusal):
-            return
-        problems = error.problems if isinstance(error, Refusals) else (error,)
-        if self.as_json:
-            report = {"inventory": self.inventory, "refusals": [problem.to_json() for problem in problems]}
-            click.echo(json.dumps(report, indent=2, ensure_ascii=False))
-        else:
-            click.echo(f"{self.inventory}: {error}" if self.inventory and len(problems) > 1 else str(error), err=True)
-        sys.exit(REFUSED)
-
-
-def show(renderable: Any) -> None:
-    """Prints in colour and at its width on a terminal, plain and 120 wide elsewhere."""
-    from rich.console import Console
-
-    console = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
-    console.print(renderable)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,8 @@ from gateway.metrics import Metrics
 from gateway.prompts import Prompter
 from gateway.settings import Alias, ModelSettings, Settings, read
 
-LOOK_SECONDS = 1.0
+LOOK_SECONDS = 0.5
+"""A revoked key is refused within a second."""
 
 
 class Gateway:

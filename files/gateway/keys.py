@@ -1,10 +1,14 @@
 """Who may ask what: API keys, kept as hashes in a file that is read again when it changes.
 
-    {"keys": [{"sha256": "9f86d0…", "prefix": "eh-4k2p", "tenant": "search", "models": ["*"], "expires": 1767225600}]}
+    {"keys": [{"sha256": "9f86d0…", "prefix": "eh-4k2pxt", "tenant": "search", "models": ["*"], "created": 1763856000,
+               "expires": 1767225600, "requests_per_minute": 600, "tokens_per_minute": 100000, "concurrent": 8}]}
 
 A key is random, of at least 128 bits, so its plain SHA-256 is enough: whoever reads the file cannot find the key. The
 hash of what a client sent is looked up in a dictionary, so the time that takes says nothing about any key's text.
-Two keys of one tenant may live side by side; a line taken out of the file ends its key within a second.
+Two keys of one tenant may live side by side, each with its own limits. `enginehouse key` writes the file.
+
+A line taken out of the file ends its key: within a second new requests are refused, and within another one a stream
+that runs ends with an error event. Other limits, or another expiry, hold for what comes and end nothing.
 """
 
 from __future__ import annotations
@@ -14,7 +18,7 @@ import json
 import re
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 
 from gateway.errors import ApiError
@@ -23,17 +27,33 @@ from gateway.fields import FieldError, Fields
 LONGEST_KEY = 256
 BEARER = re.compile(rb"[Bb][Ee][Aa][Rr][Ee][Rr] +([\x21-\x7e]+)")
 MOST_KEYS = 100_000
+MOST = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class KeyLimits:
+    """What a key may use; 0 is no limit."""
+
+    requests_per_minute: int = 0
+    tokens_per_minute: int = 0
+    """Of prompts and answers."""
+    concurrent: int = 0
+    """Requests under way."""
 
 
 @dataclass(frozen=True)
 class Key:
-    """A key's tenant and rights. People are shown `prefix`; empty `models` are all, and `expires` 0 is never."""
+    """A key's tenant and rights. People are shown `prefix`; empty `models` are all, and `expires` 0 is never.
+
+    Equal keys have equal rights, whatever their limits.
+    """
 
     digest: str
     prefix: str
     tenant: str
     models: frozenset[str]
-    expires: int
+    expires: int = field(compare=False)
+    limits: KeyLimits = field(default=KeyLimits(), compare=False)
 
     def may_use(self, model: str) -> bool:
         """True if the key is for this model."""
@@ -87,7 +107,8 @@ class Keys:
         """True if the key is still in the file, with the same rights, and has not expired."""
         if key is NOBODY:
             return not self.path
-        return self._keys.get(key.digest) == key and (not key.expires or time.time() < key.expires)
+        known = self._keys.get(key.digest)
+        return known is not None and known == key and (not known.expires or time.time() < known.expires)
 
 
 def digest_of(key: bytes) -> str:
@@ -122,6 +143,8 @@ def _key(given: Fields) -> Key:
         tenant=given.text("tenant"),
         models=frozenset() if models == ["*"] else frozenset(models),
         expires=given.whole("expires", 0, 2**53, 0),
+        limits=KeyLimits(*(given.whole(limit.name, 0, MOST, 0) for limit in fields(KeyLimits))),
     )
+    given.whole("created", 0, 2**53, 0)  # for people
     given.close()
     return key
