@@ -17,6 +17,9 @@ import triton_python_backend_utils as pb_utils
 from llm.asked import Asked
 from llm.said import Event
 
+TORN = ("A part of this answer could not be sent, so it ends here; ask again", "UNAVAILABLE")
+"""What a client reads instead of the rest: an answer with a hole must not look whole."""
+
 
 class Metrics:
     """`enginehouse_llm_answers_total` and `enginehouse_llm_running_requests`, where a model can have metrics."""
@@ -77,7 +80,7 @@ class Entered:
     def __init__(self, request: Any, outbox: queue.SimpleQueue[Any]) -> None:
         self.request, self.sender = request, request.get_response_sender()
         self.task = self.work = None
-        self.lock, self.is_over = threading.Lock(), False
+        self.lock, self.is_over, self.is_torn = threading.Lock(), False, False
         self._outbox, self._closed = outbox, False
 
     def say(self, asked: Asked, events: list[Event], is_over: bool, prompt: int, cached: int) -> None:
@@ -103,9 +106,12 @@ class Entered:
             self.task.cancel()
 
     def has_left(self) -> bool:
-        """True if its client cancelled it or is gone. Triton may only be asked before the last response."""
+        """True if nobody needs the rest: its client cancelled it or is gone, or a part of it could not be sent.
+
+        Triton may only be asked before the last response.
+        """
         with self.lock:
-            return not self.is_over and bool(self.request.is_cancelled())
+            return not self.is_over and (self.is_torn or bool(self.request.is_cancelled()))
 
 
 class Requests:
@@ -149,11 +155,16 @@ class Requests:
     def _send(self) -> None:
         while (item := self._outbox.get()) is not None:
             entered, said, error, is_last = item
+            if entered.is_torn:
+                if not is_last:
+                    continue
+                said, error = None, TORN
             try:
                 response = _error(*error) if error else _response(*said) if said else None
                 self._deliver(entered, response, is_last)
             except Exception as trouble:
                 pb_utils.Logger.log_error(f"an answer could not be sent: {trouble}")
+                entered.is_torn = True
                 continue
             if said:  # and on its way: one that cannot be sent is no sign of life
                 self._metrics.add_answer(is_last)

@@ -55,6 +55,22 @@ def test_a_request_whose_client_left_makes_room(model: Any) -> None:
     assert [sender.queue.qsize() for sender in held] == [0, 0]
 
 
+def test_an_answer_with_a_hole_ends_in_an_error_and_its_work_ends(
+    model: Any, image: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = Request(text_input="one", streaming=True, sampling_param_max_tokens=10**6)
+    sent = request.sender.send
+    sends = iter([sent, lambda *_, **__: 1 / 0])
+    monkeypatch.setattr(request.sender, "send", lambda *given, **named: next(sends, sent)(*given, **named))
+    model.execute([request])
+    first, *rest = request.sender.events()
+    assert (texts([first]), refusal(rest)) == (
+        ["one w0"],
+        ("A part of this answer could not be sent, so it ends here; ask again", fake_triton.TritonError.UNAVAILABLE),
+    )
+    assert texts(asked(model, "next", sampling_param_max_tokens=1)[0].events()) == ["next w0"]
+
+
 def test_a_client_that_is_gone_does_not_fail_the_requests_beside_its_own(
     model: Any, image: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
