@@ -1,0 +1,64 @@
+"""All findings of one host: what its readings say against its plan, and what a deploy would do to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from deploy.doctor.catalogue import found
+from deploy.doctor.finding import SEVERITIES, Finding
+from deploy.doctor.ours import (
+    answer_findings,
+    certificate_findings,
+    lease_findings,
+    places_of,
+    port_findings,
+    release_findings,
+)
+from deploy.doctor.readings import Readings
+from deploy.doctor.system import (
+    clock_findings,
+    container_findings,
+    disk_findings,
+    hardware_findings,
+    unread_findings,
+)
+from deploy.doctor.units import error_findings, unit_findings
+from deploy.doctor.wanted import Wanted
+from deploy.drift import Drift, shown
+
+
+def findings_of(readings: Readings, wanted: Wanted) -> tuple[Finding, ...]:
+    """The findings of one host, the worst first; among equals the driver's own verdict first."""
+    listed = dict.fromkeys(_findings(readings, wanted))
+    return tuple(sorted(listed, key=lambda finding: SEVERITIES.index(finding.severity)))
+
+
+def _findings(readings: Readings, wanted: Wanted) -> Iterator[Finding]:
+    places = places_of(readings)
+    placed = frozenset(name for name, place in places.items() if place.current)
+    if not wanted.is_balancer:
+        yield from hardware_findings(readings, wanted, bool(placed))
+        yield from container_findings(readings, bool(placed))
+    yield from unread_findings(readings)
+    yield from disk_findings(readings)
+    yield from clock_findings(readings, wanted)
+    yield from unit_findings(readings, wanted, placed)
+    yield from release_findings(readings, wanted, places)
+    yield from answer_findings(readings, wanted)
+    yield from lease_findings(readings)
+    yield from port_findings(readings, wanted)
+    yield from certificate_findings(readings, wanted)
+    yield from error_findings(readings)
+
+
+def drift_findings(drift: Drift) -> dict[str, tuple[Finding, ...]]:
+    """What the next deploy would do, by host; of a host that preflight refuses, the first line of why."""
+    findings: dict[str, list[Finding]] = {}
+    for host in drift.hosts:
+        steps = [step for step, names in drift.steps.items() if host in names]
+        if host in drift.unasked or drift.stopped:
+            said = next(iter(drift.said.get(host, ())), drift.stopped.partition("\n")[0] or "no reason was told")
+            findings.setdefault(host, []).append(found("deploy-refused", said))
+        elif steps:
+            findings.setdefault(host, []).append(found("drift", f"{len(steps)} steps: {shown(steps)}"))
+    return {host: tuple(listed) for host, listed in findings.items()}

@@ -1,0 +1,63 @@
+"""A finding: what was seen on one host, what it means, what to type, and whether a deploy mends it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+Severity = Literal["broken", "warning", "note"]
+SEVERITIES: tuple[Severity, ...] = ("broken", "warning", "note")
+"""The worst first. A note changes no verdict."""
+LONGEST = 300
+"""Characters of an evidence that are kept."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A row of the catalogue. `attempt` may name {gpu}, {server}, {unit} or {what}: the finding's subject."""
+
+    id: str
+    severity: Severity
+    means: str
+    attempt: str
+    ours: bool = False
+    """True where a verb of this project mends it."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A row of the catalogue as it was seen on one host."""
+
+    kind: Kind
+    subject: str
+    """What of the host it is about: `GPU 0`, a unit, a path; empty for the whole host."""
+    evidence: str
+    attempt: str
+
+    @property
+    def id(self) -> str:
+        """The id of its kind."""
+        return self.kind.id
+
+    @property
+    def severity(self) -> Severity:
+        """The severity of its kind."""
+        return self.kind.severity
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values, under the names that `--json` prints."""
+        return {
+            "id": self.id,
+            "severity": self.severity,
+            "subject": self.subject,
+            "evidence": self.evidence,
+            "means": self.kind.means,
+            "try": self.attempt,
+            "ours": self.kind.ours,
+        }
+
+
+def printable(text: str) -> str:
+    """The text on one line, without control characters, at most LONGEST characters long."""
+    line = " ".join("".join(sign if sign.isprintable() else " " for sign in text).split())
+    return line if len(line) <= LONGEST else line[: LONGEST - 1] + "…"

@@ -1,0 +1,164 @@
+"""Findings about what this project put on the host: releases, swaps, leases, ports, certificates."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from deploy.doctor.catalogue import found
+from deploy.doctor.finding import Finding
+from deploy.doctor.readings import Readings, fields, number, seconds
+from deploy.doctor.units import is_active
+from deploy.doctor.wanted import Wanted, WantedServer
+
+CERTIFICATE_DAYS = 21
+"""The plan warns of them as early (deploy/checks/certificates.py)."""
+WATCHED_SECONDS = 2 * 3600
+GIVES_UP = 3
+"""Restarts within WATCHED_SECONDS after which the watchdog leaves a server to a person (role health's defaults)."""
+_LOOPBACK = ("0100007F", "00000000000000000000000001000000")
+_LISTENS = "0A"
+
+
+@dataclass(frozen=True)
+class Place:
+    """A server's directory on the host: its releases by id, and the records beside them."""
+
+    name: str
+    current: str = ""
+    is_cut: bool = False
+    verdict: dict[str, Any] | None = None
+    wanted: dict[str, Any] | None = None
+    watch: dict[str, Any] | None = None
+
+
+def places_of(readings: Readings) -> dict[str, Place]:
+    """The servers of the host, by name, from lines `SERVER KEY VALUE`."""
+    told: dict[str, dict[str, str]] = {}
+    for line in readings.lines("servers"):
+        name, _, rest = line.partition(" ")
+        key, _, value = rest.partition(" ")
+        told.setdefault(name, {})[key] = value.strip()
+    return {
+        name: Place(
+            name,
+            found.get("current", ""),
+            "cut" in found,
+            *(fields(found.get(record, "")) or None for record in ("verdict", "wanted", "watch")),
+        )
+        for name, found in told.items()
+    }
+
+
+def release_findings(readings: Readings, wanted: Wanted, places: dict[str, Place]) -> Iterator[Finding]:
+    """Each server's release against the plan, and how its last swap ended."""
+    if not readings.is_whole("servers"):
+        return
+    if wanted.servers and not any(place.current for place in places.values()):
+        yield found("nothing-deployed", "no server has a release")
+        return
+    planned = {server.name: server for server in wanted.servers}
+    for name, server in planned.items():
+        place = places.get(name, Place(name))
+        if not place.current:
+            yield found("server-missing", f"server {name} has no release", name)
+        elif server.release and place.current != server.release:
+            yield found("release-differs", f"server {name} has {place.current}, planned {server.release}", name)
+    for name, place in places.items():
+        if name not in planned and place.current:
+            yield found("server-left", f"server {name} has {place.current}", name)
+        yield from _swap(readings, place)
+
+
+def _swap(readings: Readings, place: Place) -> Iterator[Finding]:
+    name = place.name
+    if place.is_cut and not is_active(readings, f"enginehouse-swap@{name}.service"):
+        yield found("swap-cut", f"server {name} has a swap.json, and no swap is under way", name)
+    verdict = place.verdict or {}
+    if verdict.get("result", "serves") != "serves":
+        yield found("swap-refused", f"{verdict.get('result')}: {verdict.get('sentence', '')}", name)
+    now, restarts = number(readings.text("clock")), (place.watch or {}).get("restarts")
+    recent = [when for when in restarts if seconds(when) > now - WATCHED_SECONDS] if isinstance(restarts, list) else []
+    if now and recent:
+        kind = "watchdog-gave-up" if len(recent) >= GIVES_UP else "watchdog-restarted"
+        yield found(kind, f"server {name} was restarted {len(recent)} times within two hours", name, server=name)
+
+
+def answer_findings(readings: Readings, wanted: Wanted) -> Iterator[Finding]:
+    """Silent servers and models of active units, from lines `SERVER MODEL STATUS`; model `-` is the server itself."""
+    answers = {(row[0], row[1]): row[2] if len(row) > 2 else "" for row in readings.rows("ready") if len(row) > 1}
+    for server in wanted.servers:
+        if not is_active(readings, f"triton@{server.name}.service") or (server.name, "-") not in answers:
+            continue
+        whole = answers[server.name, "-"]
+        if not whole:
+            evidence = f"no answer at {server.address}:{server.http_port}"
+            yield found("server-silent", evidence, server.name, server=server.name)
+            continue
+        for model in server.models:
+            status = answers.get((server.name, model), "200")
+            if status != "200":
+                evidence = f"/v2/models/{model}/ready answers {status or 'nothing'}"
+                yield found("model-not-ready", evidence, f"{server.name}/{model}", server=server.name)
+
+
+def lease_findings(readings: Readings) -> Iterator[Finding]:
+    """Who holds the host, which drains operators left, and changes that wait for a confirmation or were taken back."""
+    if readings.has("lock"):
+        holder = fields(readings.text("lock"))
+        yield found("run-at-work", f"{holder.get('who', 'somebody')} since {holder.get('since', '(unknown)')}")
+    now = number(readings.text("clock"))
+    for line in readings.lines("holds"):
+        name, _, rest = line.partition(" ")
+        until = seconds(fields(rest).get("until"))
+        if now and until > now:
+            ends = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(min(until, 2**37)))
+            yield found("hold", f"server {name} gets no requests until {ends}", name, server=name)
+    for line in readings.lines("undo"):
+        name, _, rest = line.partition(" ")
+        if rest.strip() == "waiting":
+            yield found("undo-waiting", f"{name} is not confirmed", name)
+        else:
+            record = fields(rest)
+            yield found("undo-taken-back", f"{name}: {record.get('why', 'no reason')} ({record.get('when', '')})", name)
+
+
+def port_findings(readings: Readings, wanted: Wanted) -> Iterator[Finding]:
+    """Ports that the plan keeps on loopback and that others reach, from lines `ADDRESS:PORT STATE` of /proc/net/tcp."""
+    open_ports = {
+        int(port[:4], 16)
+        for row in readings.rows("listening")
+        if len(row) >= 2 and row[1] == _LISTENS
+        for address, _, port in [row[0].partition(":")]
+        if address.upper() not in _LOOPBACK and _is_hex(port)
+    }
+    for server in wanted.servers:
+        for port in _ports(server):
+            if port in open_ports and server.is_local:
+                yield found("port-open", f"server {server.name}: port {port} listens beyond loopback", server.name)
+
+
+def certificate_findings(readings: Readings, wanted: Wanted) -> Iterator[Finding]:
+    """Certificates that ended or soon will: lines `PATH notAfter=Nov 22 10:00:00 2027 GMT`, as openssl writes them."""
+    now = wanted.after or wanted.before
+    for line in readings.lines("certificates"):
+        path, _, rest = line.partition(" notAfter=")
+        try:
+            ends = datetime.strptime(" ".join(rest.split()), "%b %d %H:%M:%S %Y GMT").replace(tzinfo=UTC)
+        except ValueError:
+            continue
+        left = (ends.timestamp() - now) / 86_400
+        if now and left < CERTIFICATE_DAYS:
+            kind = "certificate-ends" if left > 0 else "certificate-ended"
+            yield found(kind, f"{path} ends on {ends:%Y-%m-%d}", path)
+
+
+def _ports(server: WantedServer) -> tuple[int, ...]:
+    return (server.http_port, *server.other_ports)
+
+
+def _is_hex(text: str) -> bool:
+    return bool(text) and all(sign in "0123456789abcdefABCDEF" for sign in text[:4])

@@ -1,0 +1,81 @@
+"""What a host printed for each question, and how the question ended; parsed, not judged.
+
+The host prints `NAME|LINE` for every line of an answer and `NAME#ENDED` after it (roles/doctor/questions.py).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+LATE, CUT, GONE = "late", "cut", "gone"
+"""How a question ends that took too long, whose answer is longer than the host sends, or of which nothing came."""
+_LINE = re.compile(r"([a-z][a-z0-9-]*)([|#])(.*)", re.DOTALL)
+_DIGITS = re.compile(r"[0-9]{1,18}")
+
+
+@dataclass(frozen=True)
+class Readings:
+    """The answers of one host, by question."""
+
+    texts: Mapping[str, str] = field(default_factory=dict)
+    ended: Mapping[str, str] = field(default_factory=dict)
+    """Exit status of each question as text, `late`, `cut` or `gone`."""
+
+    @classmethod
+    def parse(cls, lines: Iterable[str], asked: Iterable[str] = ()) -> Readings:
+        """From the lines a host printed; another line is skipped, a question of `asked` without an end is `gone`."""
+        texts, ended = dict[str, list[str]](), dict.fromkeys(asked, GONE)
+        for line in lines:
+            if not (shaped := _LINE.fullmatch(line)):
+                continue
+            name, kind, rest = shaped.groups()
+            if kind == "|":
+                texts.setdefault(name, []).append(rest.rstrip("\r"))
+            else:
+                ended[name] = rest.strip()
+        return cls({name: "\n".join(found).strip("\n") for name, found in texts.items()}, ended)
+
+    def text(self, name: str) -> str:
+        """The answer; empty where there is none."""
+        return self.texts.get(name, "")
+
+    def lines(self, name: str) -> list[str]:
+        """The lines of an answer that are not blank."""
+        return [line for line in self.text(name).splitlines() if line.strip()]
+
+    def rows(self, name: str) -> list[list[str]]:
+        """The words of each line of an answer."""
+        return [line.split() for line in self.lines(name)]
+
+    def is_whole(self, name: str) -> bool:
+        """True if the question was answered to its end, well or badly."""
+        return self.ended.get(name, GONE) not in (LATE, CUT, GONE)
+
+    def has(self, name: str) -> bool:
+        """True if the question was answered with some text."""
+        return bool(self.text(name).strip())
+
+
+def number(text: object) -> int:
+    """The first whole number in a text; 0 where there is none."""
+    found = _DIGITS.search(str(text))
+    return int(found[0]) if found else 0
+
+
+def seconds(value: object) -> float:
+    """A number of JSON as seconds of the epoch; 0 for anything else, infinities included."""
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return float(value) if is_number and -1e12 < value < 1e12 else 0.0  # type: ignore[operator,arg-type]  # is_number
+
+
+def fields(text: str) -> dict[str, Any]:
+    """An object of JSON; empty for anything else."""
+    try:
+        told = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return told if isinstance(told, dict) else {}

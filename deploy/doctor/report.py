@@ -1,0 +1,96 @@
+"""The findings of all hosts as one verdict: for people, for programs as JSON, for a timer as a code."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from deploy.doctor.finding import SEVERITIES, Finding
+from deploy.drift import shown
+
+HEALTHY, NOT_ASKED, BROKEN, WARNINGS = 0, 1, 2, 3
+_WORDS = {HEALTHY: "healthy", NOT_ASKED: "could not ask", BROKEN: "broken", WARNINGS: "warnings"}
+EVIDENCES = 3
+"""How many different lines of evidence a group of hosts shows."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """What was found on every host of a run."""
+
+    findings: Mapping[str, tuple[Finding, ...]] = field(default_factory=dict)
+    """By host; a healthy host has none."""
+    unasked: Mapping[str, str] = field(default_factory=dict)
+    """Why a host could not be asked, by its name."""
+    stopped: str = ""
+    """Why nobody could be asked at all."""
+
+    @property
+    def exit_code(self) -> int:
+        """0 healthy, 1 a host could not be asked, 2 one is broken, 3 there are warnings only; notes count nothing."""
+        severities = {finding.severity for found in self.findings.values() for finding in found}
+        if self.stopped or self.unasked or not self.findings:
+            return NOT_ASKED
+        return BROKEN if "broken" in severities else WARNINGS if "warning" in severities else HEALTHY
+
+    @property
+    def verdict(self) -> str:
+        """The exit code in words."""
+        return _WORDS[self.exit_code]
+
+    def groups(self) -> list[tuple[Finding, dict[str, list[str]]]]:
+        """Findings alike but for host and evidence, the worst first: one of them, and the evidences by host."""
+        alike: dict[tuple[str, str, str], tuple[Finding, dict[str, list[str]]]] = {}
+        for host, found in self.findings.items():
+            for finding in found:
+                _, hosts = alike.setdefault((finding.id, finding.subject, finding.attempt), (finding, {}))
+                hosts.setdefault(host, []).append(finding.evidence)
+        return sorted(alike.values(), key=lambda group: SEVERITIES.index(group[0].severity))
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        if self.stopped:
+            yield self.stopped
+        for finding, hosts in self.groups():
+            yield from _told(finding, hosts)
+            yield ""
+        alike: dict[str, list[str]] = {}
+        for host, reason in self.unasked.items():
+            alike.setdefault(reason, []).append(host)
+        for reason, names in alike.items():
+            yield f"could not be asked: {shown(names)}" + (f" ({reason})" if reason else "")
+        healthy = [host for host, found in self.findings.items() if not found]
+        if healthy:
+            yield f"nothing found: {shown(healthy)}"
+        yield f"verdict: {self.verdict}, {len(self.findings)} of {len(self.findings) + len(self.unasked)} hosts asked"
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain dictionaries and lists."""
+        return {
+            "verdict": self.verdict,
+            "exit_code": self.exit_code,
+            "hosts": {host: [finding.to_json() for finding in found] for host, found in self.findings.items()},
+            "not_asked": dict(self.unasked),
+            "stopped": self.stopped,
+        }
+
+    def to_text(self) -> str:
+        """`to_json` as text."""
+        return json.dumps(self.to_json(), indent=2, ensure_ascii=False)
+
+
+def _told(finding: Finding, hosts: Mapping[str, list[str]]) -> Iterator[str]:
+    evidences = list(dict.fromkeys(line for lines in hosts.values() for line in lines))
+    subject = f"  {finding.subject}" if finding.subject else ""
+    yield f"{finding.severity}  {finding.id}{subject}  on {shown(list(hosts))}"
+    for line in evidences[:EVIDENCES]:
+        yield f"  seen   {line}"
+    if len(evidences) > EVIDENCES:
+        yield f"  seen   {len(evidences) - EVIDENCES} further lines; --json has them"
+    yield f"  means  {finding.kind.means}"
+    yield f"  try    {finding.attempt}"
+    yield f"  ours   {'yes, the verb mends it' if finding.kind.ours else 'no'}"

@@ -1,0 +1,135 @@
+"""Findings about the machine and what carries the servers: driver, CDI, disks, clock, units."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import date, timedelta
+
+from deploy.catalog.drivers import BRANCH_WARNING_DAYS, DRIVER_BRANCHES
+from deploy.catalog.systems import TOOLKIT_FLOOR
+from deploy.doctor.catalogue import found
+from deploy.doctor.finding import Finding
+from deploy.doctor.gpu import gpu_findings, parse_gpus
+from deploy.doctor.readings import CUT, GONE, LATE, Readings, number
+from deploy.doctor.wanted import Wanted
+from deploy.doctor.xids import parse_messages, past_findings, xid_findings
+from deploy.versions import at_least
+
+CLOCK_SECONDS = 60
+FULL_PERCENT, LOW_PERCENT = 99, 95
+_WHY = {LATE: "no end in time", CUT: "longer than is read", GONE: "nothing came"}
+_SAID_OF_SMI = (
+    ("driver-mismatch", "driver/library version mismatch"),
+    ("driver-not-loaded", "couldn't communicate with the nvidia driver"),
+    ("gpu-lost", "gpu is lost"),
+    ("gpu-lost", "unable to determine the device handle"),
+    ("gpus-unseen", "no devices were found"),
+)
+"""What nvidia-smi prints when it ends badly (580.159.04), by the finding."""
+
+
+def unread_findings(readings: Readings) -> Iterator[Finding]:
+    """A finding where a question was not answered to its end (nvidia-smi has its own), and where nobody is root."""
+    for name, ended in readings.ended.items():
+        if ended in _WHY and not (name == "smi" and ended == LATE):
+            yield found("unread", f"{name}: {_WHY[ended]}", name, what=name)
+    if readings.has("user") and readings.text("user").strip() != "0":
+        yield found("not-root", f"user {readings.text('user')}")
+
+
+def hardware_findings(readings: Readings, wanted: Wanted, is_deployed: bool) -> Iterator[Finding]:
+    """Everything about GPUs and their driver: what the driver asks for, then its messages, then the rest."""
+    gpus = parse_gpus(readings.text("smi"))
+    names = {gpu.place: gpu.index for gpu in gpus}
+    actions = {gpu.place: gpu.value("GPU Recovery Action") for gpu in gpus}
+    mended, count = float(number(readings.text("mended"))), max(wanted.gpus, len(gpus))
+    for gpu in gpus:
+        yield from gpu_findings(gpu, wanted)
+    yield from xid_findings(parse_messages(readings.lines("kernel")), names, actions, count, mended)
+    yield from past_findings(parse_messages(readings.lines("kernel-before")), count, mended)
+    yield from _devices(readings, wanted, len(gpus))
+    yield from _driver(readings, wanted, is_deployed)
+    for line in readings.lines("gpu-users"):
+        yield found("gpu-foreign", line, what=f"process {line}")
+
+
+def _devices(readings: Readings, wanted: Wanted, seen: int) -> Iterator[Finding]:
+    """GPUs on the PCI bus against the inventory, and against those the driver offers."""
+    if not readings.is_whole("pci"):
+        return
+    on_bus = [row[0] for row in readings.rows("pci") if row[-1].startswith(("0x0300", "0x0302"))]
+    if len(on_bus) != wanted.gpus:
+        yield found("gpu-count", f"{len(on_bus)} on the PCI bus, {wanted.gpus} declared")
+    if 0 < seen < len(on_bus):
+        yield found("gpus-unseen", f"{seen} of {len(on_bus)} in nvidia-smi")
+
+
+def _driver(readings: Readings, wanted: Wanted, is_deployed: bool) -> Iterator[Finding]:
+    if readings.has("nouveau") and is_deployed:
+        yield found("nouveau", "nouveau is loaded")
+    loaded, library = readings.text("loaded").strip(), readings.text("library").strip()
+    if loaded and library and loaded != library:
+        yield found("driver-mismatch", f"module {loaded}, libcuda {library}")
+    yield from _smi(readings, wanted, is_deployed, told=bool(loaded and library and loaded != library))
+    branch = DRIVER_BRANCHES.get(loaded.partition(".")[0])
+    if branch and wanted.today != date.min and branch.ends <= wanted.today + timedelta(days=BRANCH_WARNING_DAYS):
+        yield found("driver-old", f"driver {loaded}: branch {branch.name} ends on {branch.ends}")
+
+
+def _smi(readings: Readings, wanted: Wanted, is_deployed: bool, told: bool) -> Iterator[Finding]:
+    """What it means that nvidia-smi did not end well."""
+    ended, text = readings.ended.get("smi", ""), readings.text("smi")
+    first = next(iter(readings.lines("smi")), "nothing")
+    if ended in (LATE, "124", "137"):
+        yield found("gpu-silent", "nvidia-smi -q does not end")
+    elif ended == "127":
+        if is_deployed and wanted.gpus:
+            yield found("driver-missing", first)
+    elif ended not in ("", "0", CUT, GONE):
+        kind = next((kind for kind, words in _SAID_OF_SMI if words in text.lower()), "smi-refuses")
+        if not (kind == "driver-mismatch" and told):
+            yield found(kind, first)
+    elif ended == "0" and wanted.gpus and not parse_gpus(text):
+        yield found("smi-refuses", f"it ends well and names no GPU: {first}")
+
+
+def container_findings(readings: Readings, is_deployed: bool) -> Iterator[Finding]:
+    """What containers need: a CDI specification of the loaded driver, a toolkit without known holes, Docker."""
+    loaded, described = readings.text("loaded").strip(), readings.text("cdi").strip()
+    if is_deployed and loaded and readings.is_whole("cdi"):
+        if not described:
+            yield found("cdi-missing", "no libcuda.so in /var/run/cdi/nvidia.yaml or /etc/cdi/nvidia.yaml")
+        elif loaded not in described:
+            yield found("cdi-stale", f"{described} described, {loaded} loaded")
+    toolkit = readings.text("toolkit").strip()
+    if re.match(r"[0-9]{1,6}\.", toolkit) and not at_least(toolkit[:40], TOOLKIT_FLOOR):
+        yield found("toolkit-old", f"nvidia-container-toolkit {toolkit}, {TOOLKIT_FLOOR} is the first without")
+
+
+def disk_findings(readings: Readings) -> Iterator[Finding]:
+    """Room, inodes and writability of the file systems we write to."""
+    for kind, name, most in (("disk", "room", FULL_PERCENT), ("inodes", "inodes", 101)):
+        for row in readings.rows(name):
+            percent = next((number(cell) for cell in row if cell.endswith("%")), 0)
+            full, what = f"{row[-1]}: {percent} % used", row[-1]
+            if percent >= most:
+                yield found("disk-full", full, what, what=what)
+            elif percent >= LOW_PERCENT:
+                yield found(f"{kind}-low", full, what, what=what)
+    for row in readings.rows("mounts"):
+        if len(row) >= 4 and "ro" in row[3].split(","):
+            yield found("read-only", f"{row[1]} is mounted read-only", row[1])
+
+
+def clock_findings(readings: Readings, wanted: Wanted) -> Iterator[Finding]:
+    """The host's clock against this machine's, and what keeps it."""
+    here = number(readings.text("clock"))
+    if here and wanted.after:
+        apart = max(wanted.before - here, here - wanted.after, 0)
+        if apart > CLOCK_SECONDS:
+            yield found("clock-off", f"{apart:,.0f} seconds apart")
+    if readings.text("clock-kept").strip() == "no":
+        yield found("clock-free", "NTPSynchronized=no")
+    if readings.has("boot-wanted"):
+        yield found("boot-wanted", readings.text("boot-wanted"))

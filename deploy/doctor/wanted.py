@@ -1,0 +1,75 @@
+"""What the doctor has to know of a host's plan, and of the machine that asks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date
+
+from deploy.slice import Slice
+from deploy.slice_traffic import BalancerSlice
+
+
+@dataclass(frozen=True)
+class WantedServer:
+    """A planned server: its release, and where it is asked."""
+
+    name: str
+    release: str
+    """Id of the release that the plan gives it; empty where nobody computed it."""
+    address: str = "127.0.0.1"
+    http_port: int = 8000
+    other_ports: tuple[int, ...] = ()
+    models: tuple[str, ...] = ()
+
+    @property
+    def is_local(self) -> bool:
+        """True if the plan keeps its ports on loopback."""
+        return self.address.startswith("127.") or self.address in ("::1", "localhost")
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A host as its plan has it. `before` and `after` are this machine's clock around the question, in seconds."""
+
+    host: str
+    gpus: int = 0
+    """GPUs on the PCI bus; 0 on a balancer."""
+    manages_driver: bool = True
+    nvswitch: bool = False
+    mig: bool = False
+    servers: tuple[WantedServer, ...] = ()
+    is_balancer: bool = False
+    today: date = date.min
+    before: float = 0.0
+    after: float = 0.0
+
+
+def wanted_of(
+    mine: Slice | BalancerSlice, releases: Mapping[str, str], today: date, before: float = 0.0, after: float = 0.0
+) -> Wanted:
+    """A slice as the doctor's rules read it; `releases` are the planned ids by server."""
+    if isinstance(mine, BalancerSlice):
+        return Wanted(mine.host, is_balancer=True, today=today, before=before, after=after)
+    servers = tuple(
+        WantedServer(
+            server.name,
+            releases.get(server.name, ""),
+            server.address,
+            server.http_port,
+            (server.grpc_port, server.metrics_port),
+            tuple(model.name for model in server.models),
+        )
+        for server in mine.servers
+    )
+    return Wanted(
+        mine.host,
+        mine.machine.gpus,
+        mine.driver.manage,
+        mine.machine.nvswitch,
+        bool(mine.mig),
+        servers,
+        today=today,
+        before=before,
+        after=after,
+    )

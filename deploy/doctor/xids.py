@@ -1,0 +1,126 @@
+"""Findings in the kernel's log: Xid messages against NVIDIA's table, and GPUs that fell off the bus without a number.
+
+Forms of the line: `NVRM: Xid (PCI:0000:01:00): 79, …` and the same without `PCI:` (both in leptonai/gpud's patterns,
+read 2026-11-22). Xid 154 carries the driver's recovery action: `… changed from 0x0 (None) to 0x4 (Drain and Reset)`.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from deploy.catalog.xids import XIDS
+from deploy.doctor.catalogue import found
+from deploy.doctor.finding import Finding
+from deploy.doctor.gpu import place_of, recovery_finding
+from deploy.doctor.readings import seconds
+
+_STAMP = re.compile(r"\s*\[?\s*([0-9]{1,12}(?:\.[0-9]{1,9})?)\]?\s+(.*)")
+_XID = re.compile(
+    r"NVRM:? .*?Xid \((?:PCI:)?([0-9a-fA-F]{1,8}:[0-9a-fA-F]{1,4}:[0-9a-fA-F]{1,4})[^)]*\):? ([0-9]{1,9})(.*)"
+)
+_PLACE = re.compile(r"(?:PCI:)?([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})")
+_CHANGED = re.compile(r"to (0x[0-9a-fA-F]{1,8})(?: \(([^)]*)\))?")
+FALLEN = "fallen off the bus"
+ACTIONS = {0: "None", 1: "Reset", 2: "Reboot", 3: "Drain P2P", 4: "Drain and Reset"}
+"""NVML's numbers of the recovery actions. 5 and above came with later drivers; the doctor knows no remedy of theirs."""
+OFF_THE_BUS, RECOVERY = 79, 154
+_GRAVE = ("xid-reset", "xid-boot", "xid-vendor", "off-the-bus")
+
+
+@dataclass(frozen=True)
+class Message:
+    """A line of the driver: seconds of the epoch (0 unknown), the GPU's PCI place, the Xid's number, the text."""
+
+    when: float
+    place: str
+    number: int
+    text: str
+
+
+def parse_messages(lines: list[str]) -> list[Message]:
+    """The Xid messages of a log, and with number 0 every line that tells of a fallen GPU without one."""
+    messages = []
+    for line in lines:
+        stamped = _STAMP.fullmatch(line)
+        when, text = (float(stamped[1]), stamped[2]) if stamped else (0.0, line)
+        text = text[max(text.find("NVRM"), 0) :]  # the host's name and the writer's stand before it
+        if xid := _XID.search(text):
+            messages.append(Message(when, place_of(xid[1]), int(xid[2]), text))
+        elif FALLEN in text.lower():
+            where = _PLACE.search(text)
+            messages.append(Message(when, place_of(where[1]) if where else "", 0, text))
+    return messages
+
+
+def xid_findings(
+    messages: list[Message], names: Mapping[str, int], actions: Mapping[str, str], gpus: int, mended: float = 0.0
+) -> Iterator[Finding]:
+    """Findings of this boot, each number of a GPU once, with its last line and how often it came.
+
+    Shapes: `names` are indices by PCI place, `actions` the recovery actions that nvidia-smi says now, by PCI place.
+    Units: `mended` is when an operator said that the GPUs were mended, in seconds of the epoch.
+    """
+    alike: dict[tuple[str, int], list[Message]] = {}
+    for message in messages:
+        alike.setdefault((message.place, message.number), []).append(message)
+    numbered = {place for place, number in alike if number == OFF_THE_BUS}
+    for (place, number), same in alike.items():
+        last, index = same[-1], names.get(place)
+        subject = f"GPU {index}" if index is not None else (f"GPU at {place}" if place else "a GPU")
+        evidence = f"{_text(last)}{f' ({len(same)} times)' if len(same) > 1 else ''}"
+        gpu = index if index is not None else place
+        if number == 0 and (place in numbered or (not place and numbered)):
+            continue
+        if last.when and last.when <= mended:
+            yield found("xid-mended", evidence, subject)
+        elif number == RECOVERY:
+            yield from _recovery(last, evidence, subject, gpu, actions.get(place, ""))
+        else:
+            yield found(_kind(number, gpus), evidence, subject, gpu=gpu)
+
+
+def past_findings(messages: list[Message], gpus: int, mended: float = 0.0) -> Iterator[Finding]:
+    """The finding of the boot before this one, where it had a message that asks for more than a new application."""
+    new = [message for message in messages if not message.when or message.when > mended]
+    grave = [message for message in new if _kind(message.number, gpus) in _GRAVE]
+    if grave:
+        yield found("xid-last-boot", f"{_text(grave[-1])} ({len(grave)} such messages)")
+
+
+def _kind(number: int, gpus: int) -> str:
+    if number in (0, OFF_THE_BUS):
+        return "off-the-bus"
+    row = XIDS.get(number)
+    if row is None:
+        return "xid-unknown"
+    if row.remedy in ("reset", "boot", "vendor"):
+        return f"xid-{row.remedy}" if row.stops(gpus) else "xid-watch"
+    if row.remedy == "application":
+        return "xid-application"
+    return "xid-watch" if row.action == "ignore" else "xid-ask"
+
+
+def _recovery(message: Message, evidence: str, subject: str, gpu: object, now: str) -> Iterator[Finding]:
+    """What nvidia-smi says now counts more than a message; an action that is past is told all the same."""
+    changed = _CHANGED.search(message.text)
+    code = int(changed[1], 16) if changed else -1
+    # By its number: the words in brackets are a driver's own, and later ones may differ.
+    then = ACTIONS.get(code, (changed[2] if changed else "") or f"action {code}")
+    if code == 0:
+        return
+    if now.strip().lower() == "none":
+        yield found("recovery-past", evidence, subject)
+    elif now.strip().lower() in ("", "n/a", "[n/a]"):
+        finding = recovery_finding(then, gpu, subject, evidence)
+        yield finding or found("recovery-unknown", evidence, subject)
+
+
+def _text(message: Message) -> str:
+    try:
+        stamp = time.strftime("%Y-%m-%d %H:%M:%S UTC ", time.gmtime(seconds(message.when))) if message.when else ""
+    except (ValueError, OverflowError, OSError):
+        stamp = ""
+    return f"{stamp}{message.text}"
