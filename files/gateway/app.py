@@ -187,8 +187,8 @@ class App:
             raise ApiError(400, "nothing is read from the query string; a key belongs in a header")
         if exchange.header_bytes > self.gateway.settings.listen.header_bytes:
             raise ApiError(431, "the headers are too large")
-        if exchange.headers_twice:
-            raise ApiError(400, "a header that says who asks, or what, is there twice")
+        if exchange.is_ambiguous:
+            raise ApiError(400, "a header that says who asks, for what, or where the body ends, is there twice")
         record = exchange.record
         key = self.gateway.keys.holder(exchange.headers.get(b"authorization"))
         record.tenant, record.key = key.tenant, key.prefix

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
@@ -16,8 +15,6 @@ from gateway.prompts import OURS, Prompter
 from gateway.request import Request
 from gateway.sampling import logprobs_of, sampling_of
 
-INLINE_CHARACTERS = 4096
-"""A request with less text is tokenised where it stands; one with more in a thread, so that nobody waits for it."""
 PREFIX = "chatcmpl"
 
 
@@ -88,9 +85,7 @@ async def ids(prompter: Prompter, messages: list[dict[str, Any]], variables: dic
     Raises: FieldError where the template refuses the messages.
     """
     try:
-        if sum(len(message["content"]) for message in messages) <= INLINE_CHARACTERS:
-            return prompter.ids(messages, variables)
-        return await asyncio.to_thread(prompter.ids, messages, variables)
+        return await prompter.ids(messages, variables)
     except ValueError as error:
         raise FieldError("messages", f"`messages`: {error}", "invalid_value") from None
 

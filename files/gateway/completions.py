@@ -6,14 +6,12 @@ ids is sent as it is. Several prompts in one request are refused: their answers 
 
 from __future__ import annotations
 
-import asyncio
 from contextlib import aclosing
 from typing import Any
 
-from gateway.chat import INLINE_CHARACTERS
 from gateway.fields import FieldError, Fields
 from gateway.generation import FINISHES, Generation, room, stream_of
-from gateway.prompts import Prompter
+from gateway.prompts import Prompter, aside
 from gateway.request import Request
 from gateway.sampling import sampling_of
 
@@ -57,9 +55,7 @@ async def ids(fields: Fields, prompter: Prompter) -> list[int]:
     given = fields.value("prompt")
     given = given[0] if isinstance(given, list) and len(given) == 1 and not isinstance(given[0], int) else given
     if isinstance(given, str):
-        if len(given) <= INLINE_CHARACTERS:
-            return prompter.raw(given)
-        return await asyncio.to_thread(prompter.raw, given)
+        return await aside(len(given), prompter.raw, given)
     if not isinstance(given, list) or not given or not all(type(one) is int for one in given):
         raise fields.wrong("prompt", "a text or a list of token ids, one of them")
     if not all(0 <= one < prompter.vocabulary for one in given):

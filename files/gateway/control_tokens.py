@@ -1,8 +1,9 @@
 """Which texts of a tokenizer are control tokens, and how a stranger's text is kept from spelling one.
 
 A template puts control tokens and strangers' texts into one string; tokenised as it is, `<|im_end|>` in a user's
-message would end that message. So before rendering, every text of the request in which a control token stands, or
-could come to stand together with its neighbours, gets a mark there: a character that nothing in the request has.
+message would end that message. So before rendering, the texts of the request get marks: a character that nothing in
+the request has. It follows each character that a control token begins with, and precedes each that one ends with:
+templates cut texts, change their case and write more around them, and neither end of a control token is a stranger's.
 Afterwards a control token is one that the template itself wrote, whole; the marks go before the rest is tokenised.
 
 Control tokens are the special tokens, and of the other added ones those that the template writes (`<think>`,
@@ -18,30 +19,28 @@ from typing import Any
 # Unicode will never make characters of these, so texts have none; one that has is given another of them.
 MARKS = [chr(code) for code in range(0xFDD0, 0xFDF0)]
 KEPT = frozenset({"role", "type"})
-"""Fields that have passed a check against a list: a mark would only keep the template from knowing them."""
+"""Fields that templates compare, so that a mark would keep the template from knowing a value of `KNOWN`."""
+KNOWN = frozenset({"system", "developer", "user", "assistant", "tool", "function", "text", "object"})
 
 
 class Words:
     """A set of control tokens' texts, found in linear time however many there are and however they begin alike."""
 
-    def __init__(self, words: Collection[str]) -> None:
+    def __init__(self, words: Collection[str], kept: Collection[str] = ()) -> None:
+        """`kept`: texts that stay as they are."""
         self.pattern = re.compile(trie(words)) if words else re.compile(r"(?!)")
-        self._heads = {word[:length] for word in words for length in range(1, len(word))}
-        self._tails = {word[length:] for word in words for length in range(1, len(word))}
-        self._longest = max(map(len, words), default=0)
+        firsts, lasts = ("".join(sorted({re.escape(word[end]) for word in words})) for end in (0, -1))
+        whole = f"|{trie(kept)}" if kept else ""
+        self._edges = re.compile(f"(?<=[{firsts}])|(?=[{lasts}]){whole}") if words else self.pattern
+        self._folded = [word.casefold() for word in words]
+        self._longest = max(map(len, self._folded), default=0)
 
     def marked(self, text: str, mark: str) -> str:
-        """The text with a mark wherever a word stands in it, or could be completed by what comes before or after."""
-        text = self.pattern.sub(lambda found: found[0][0] + mark + found[0][1:], text)
+        """The text with marks, so that no word comes to stand in it, nor in what is written around it."""
         body = text.strip()
-        if not body:
-            return text
-        lengths = range(1, min(self._longest, len(body)) + 1)
-        start = text.index(body)
-        before, after = text[:start], text[start + len(body) :]
-        head = mark if any(body[:length] in self._tails for length in lengths) else ""
-        tail = mark if any(body[-length:] in self._heads for length in lengths) else ""
-        return before + head + body + tail + after
+        if body and len(body) <= self._longest and any(body.casefold() in word for word in self._folded):
+            text = text.replace(body, body[:1] + mark + body[1:])  # the inner part of a word
+        return self._edges.sub(lambda found: found[0] or mark, text)
 
 
 class ControlTokens:
@@ -53,7 +52,7 @@ class ControlTokens:
         written = {one["content"]: one for one in added if not one.get("special") and _is_written(one, template)}
         self.entries: dict[str, dict[str, Any]] = special | written
         self.ids = frozenset(int(one["id"]) for one in self.entries.values())
-        self.all, self.special = Words(list(self.entries)), Words(list(special))
+        self.all, self.special = Words(list(self.entries)), Words(list(special), list(written))
 
     def mark_for(self, value: object) -> str:
         """A mark that no text of `value` has.
@@ -77,7 +76,7 @@ class ControlTokens:
             if value.get("role") == "assistant":
                 words = self.special
             return {
-                words.marked(name, mark): each if name in KEPT else self.marked(each, mark, words)
+                words.marked(name, mark): each if name in KEPT and each in KNOWN else self.marked(each, mark, words)
                 for name, each in value.items()
             }
         return value

@@ -34,7 +34,8 @@ class Exchange:
         self.headers: dict[bytes, bytes] = dict(scope["headers"])
         self.header_bytes = sum(len(name) + len(value) + 4 for name, value in scope["headers"]) + len(self.path)
         names = [name for name, _ in scope["headers"]]
-        self.headers_twice = any(names.count(name) > 1 for name in ONCE)
+        has_two_ends = b"transfer-encoding" in names and b"content-length" in names
+        self.is_ambiguous = has_two_ends or any(names.count(name) > 1 for name in ONCE)
         """Two readers of the request could take it for two different ones."""
         self.limits = limits
         self.identity = uuid.uuid4().hex

@@ -6,18 +6,19 @@ that text then becomes the tokens of its letters. Nothing is put before the temp
 
 from __future__ import annotations
 
+import asyncio
 import json
 import secrets
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from tokenizers import Tokenizer
 
-from gateway.control_tokens import ControlTokens
+from gateway.control_tokens import ControlTokens, texts_in
 from gateway.logprobs import bytes_of
-from gateway.templates import Template
+from gateway.renderer import Renderer
 
 CONSTANTS = ("bos_token", "eos_token", "unk_token", "pad_token", "sep_token", "cls_token", "mask_token")
 FILES = ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "generation_config.json")
@@ -26,6 +27,11 @@ OURS = frozenset({"messages", "tools", "documents", "add_generation_prompt", *CO
 SAMPLED = ("temperature", "top_p", "top_k")
 """What is taken over of how the weights' authors sample. Releases refuse penalties and min_p that they would ignore,
 and a request that named none of them would be refused with them."""
+
+
+INLINE_CHARACTERS = 4096
+"""Texts with fewer are tokenised where they stand; longer ones in a thread, so that nobody waits for them."""
+T = TypeVar("T")
 
 
 class SpellError(ValueError):
@@ -41,7 +47,7 @@ class Prompter:
         config = read_json(folder / "tokenizer_config.json")
         source = source_of(folder, config)
         constants = {name: text for name in CONSTANTS if (text := content(config.get(name))) is not None}
-        self.template = Template(source, constants)
+        self.template = Renderer(source, constants)
         told = read_json(folder / "tokenizer.json")
         self.control = ControlTokens(told.get("added_tokens", []), source)
         self._tokenizer = tokenizer_of(told)
@@ -54,15 +60,22 @@ class Prompter:
         """True if it was read from this folder, and the files are still those."""
         return folder == self._folder and stamps(folder) == self._stamps
 
-    def ids(self, messages: list[dict[str, Any]], variables: Mapping[str, Any]) -> list[int]:
+    async def ids(self, messages: list[dict[str, Any]], variables: Mapping[str, Any]) -> list[int]:
         """The prompt for the assistant's next message; `variables` are the client's own for the template.
 
         Raises: TemplateError; SpellError; ValueError where the texts leave no mark free.
         """
+        size = sum(map(len, texts_in([messages, variables])))
+        given, mark = await aside(size, self._marked, messages, variables)
+        text = await self.template.render({"add_generation_prompt": True, **given})
+        return await aside(len(text), self._encoded, text, mark)
+
+    def _marked(self, messages: list[dict[str, Any]], variables: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
         mark = self.control.mark_for([messages, variables])
         marked = self.control.marked(messages, mark)
-        given = self.control.marked(dict(variables), mark)
-        text = self.template.render({"messages": marked, "add_generation_prompt": True, **given})
+        return {"messages": marked, **self.control.marked(dict(variables), mark)}, mark
+
+    def _encoded(self, text: str, mark: str) -> list[int]:
         if mark not in text:
             ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids
             if [one for one in ids if one in self.control.ids] == self._control_ids(text):
@@ -101,6 +114,11 @@ class Prompter:
         if not self.control.ids.isdisjoint(ids):
             raise SpellError("a text spells a control token of this model; take it out")
         return ids
+
+
+async def aside(size: int, work: Callable[..., T], *given: Any) -> T:
+    """What `work` returns, done in a thread where `size` characters are many."""
+    return work(*given) if size <= INLINE_CHARACTERS else await asyncio.to_thread(work, *given)
 
 
 def tokenizer_of(told: Mapping[str, Any]) -> Tokenizer:

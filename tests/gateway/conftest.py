@@ -1,0 +1,31 @@
+"""Templates are rendered in the tests' own process: to start one takes longer than most of these tests.
+
+What a process of their own is for: test_renderer.py. The gateway's processes of test_server.py have them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from gateway.templates import Template
+
+
+class Here:
+    """A renderer without a process."""
+
+    def __init__(self, source: str, constants: Mapping[str, str]) -> None:
+        self._template = Template(source, constants)
+        self.source, self.names = source, self._template.names
+
+    async def render(self, variables: Mapping[str, Any]) -> str:
+        return self._template.render(variables)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _renders_here() -> Any:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("gateway.prompts.Renderer", Here)
+        yield

@@ -1,0 +1,91 @@
+"""Templates of a hostile checkpoint: what Jinja's sandbox lets them do ends with their process alone."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import gateway.prompts
+from gateway.control_tokens import MARKS
+from gateway.renderer import SHORT_BYTES, TOO_MUCH, Renderer
+from gateway.templates import TemplateError
+from tests.gateway.asking import becomes, door, in_loop
+from tests.gateway.weights import TEMPLATE
+
+SECONDS = 0.1
+HELLO: dict[str, Any] = {"messages": [{"role": "user", "content": "hi"}], "add_generation_prompt": True}
+RENDERED = "<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n"
+SILENT_LOOP = "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        SILENT_LOOP,
+        "{% macro f(n) %}{% if n %}{{ f(n - 1) }}{{ f(n - 1) }}{% endif %}{% endmacro %}{{ f(60) }}",
+        "{% set n = namespace(x='x') %}{% for i in range(60) %}{% set n.x = n.x ~ n.x %}{% endfor %}",
+        "{{ '{:3000000000}'.format(messages | length) | length }}",
+        "{{ range(99999) | map('center', 99999) | list | length }}",
+    ],
+)
+def test_a_template_that_works_without_an_end_is_ended(source: str) -> None:
+    with pytest.raises(TemplateError, match=TOO_MUCH):
+        asyncio.run(Renderer(source, {}, SECONDS).render(HELLO))
+
+
+@pytest.mark.parametrize(
+    "source", ["{{ '%600000000d' | format(1) | length }}", "{{" + "(" * 5000 + "1" + ")" * 5000 + "}}"]
+)
+def test_a_template_whose_compilation_goes_over_its_bounds_is_none(source: str) -> None:
+    with pytest.raises(ValueError, match="not compiled within its bounds"):
+        Renderer(source, {}, SECONDS / 5)
+
+
+@in_loop
+async def test_after_a_message_that_made_too_much_the_next_one_is_rendered() -> None:
+    source = "{% if messages[0].content == 'x' %}" + SILENT_LOOP + "{% endif %}" + TEMPLATE
+    renderer = Renderer(source, {}, SECONDS)
+    hostile = renderer.render({"messages": [{"role": "user", "content": "x"}]})
+    with pytest.raises(TemplateError):
+        await hostile
+    assert await renderer.render(HELLO) == RENDERED
+
+
+@in_loop
+async def test_a_process_that_dies_of_something_else_is_replaced() -> None:
+    renderer = Renderer(TEMPLATE, {})
+    renderer._short._worker._process.kill()
+    assert await renderer.render(HELLO) == RENDERED
+
+
+@in_loop
+async def test_nobody_gets_the_text_of_a_client_that_left() -> None:
+    renderer = Renderer(TEMPLATE, {})
+    left = asyncio.ensure_future(renderer.render({"messages": [{"role": "user", "content": "secret"}]}))
+    await asyncio.sleep(0)
+    left.cancel()
+    assert await renderer.render(HELLO) == RENDERED
+
+
+@in_loop
+async def test_long_messages_and_marks_arrive_whole() -> None:
+    text = "".join(MARKS) + "猫😀\x00" * SHORT_BYTES
+    renderer = Renderer("{{ messages[0].content }}", {})
+    assert await renderer.render({"messages": [{"role": "user", "content": text}]}) == text
+
+
+@in_loop
+async def test_while_one_template_works_other_requests_are_answered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gateway.prompts, "Renderer", Renderer)
+    async with door(tmp_path) as front:
+        prompter = front.gateway.prompters["llama"]
+        prompter.template = Renderer(SILENT_LOOP, {}, SECONDS)
+        slow = asyncio.ensure_future(front.chat())
+        await becomes(lambda: prompter.template._short._turn.locked())
+        assert (await front.ask("/v1/models")).status == 200
+        assert not slow.done()
+        answer = await slow
+    assert (answer.status, answer.error["param"]) == (400, "messages")
