@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from contextlib import aclosing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
+from gateway.call_formats import SPECIAL
 from gateway.events import Event
 from gateway.fields import FieldError, Fields
 from gateway.generation import FINISHES, Generation, room, stream_of
 from gateway.logprobs import content_of
-from gateway.messages import TOOLS, messages_of
+from gateway.messages import messages_of
 from gateway.prompts import OURS, Prompter
+from gateway.reader import reader_of
 from gateway.request import Request
+from gateway.said import Call, Content, Part, Reasoning
 from gateway.sampling import logprobs_of, sampling_of
+from gateway.settings import ModelSettings
+from gateway.tools import Tools, tools_of
 
 PREFIX = "chatcmpl"
 
@@ -33,16 +38,46 @@ async def understood(request: Request) -> Generation:
     name = fields.text("model")
     model, _ = request.model(name, "llm")
     prompter = gateway.prompters[model.name]
-    messages = messages_of(fields, prompter.template.source)
-    sampling = sampling_of(fields, prompter.defaults, model.context_tokens)
-    sampling = replace(sampling, logprobs=logprobs_of(fields))
+    conversation = conversation_of(fields, model, prompter)
+    tools = conversation.tools
+    sampling = sampling_of(fields, prompter.defaults, model.context_tokens, model.guided_decoding)
+    if sampling.guide and tools.offered:
+        reason = "no tool can be called by an answer of this format; ask without `tools`"
+        raise FieldError("response_format", f"`response_format`: {reason}", "unsupported")
+    guide = sampling.guide or tools.guide()
+    shows_special = bool(tools.offered) and model.tool_parser in SPECIAL
+    sampling = replace(sampling, guide=guide, logprobs=logprobs_of(fields), shows_special=shows_special)
     streams, tells_usage = stream_of(fields)
-    variables = variables_of(fields, prompter)
     refuse_the_rest(fields)
     fields.close()
-    prompt = await ids(prompter, messages, variables)
+    if guide and "enable_thinking" in prompter.template.names:
+        conversation.variables.setdefault("enable_thinking", False)  # the guide holds from the first token on
+    prompt = await ids(prompter, conversation)
     max_tokens = room(model, len(prompt), sampling.max_tokens, "messages")
-    return Generation(request, name, model, prompt, sampling, max_tokens, streams, tells_usage)
+    asked = Generation(request, name, model, prompt, sampling, max_tokens, streams, tells_usage)
+    in_thought = bool(model.reasoning_parser) and prompter.opens_thought(prompt)
+    asked.readers = [
+        reader_of(model.tool_parser, model.reasoning_parser, tools, bool(guide), in_thought)
+        for _ in range(sampling.sequences)
+    ]
+    return asked
+
+
+@dataclass
+class Conversation:
+    """What a template is given: messages, the client's own variables, and the tools that it may show."""
+
+    messages: list[dict[str, Any]]
+    variables: dict[str, Any]
+    tools: Tools
+
+
+def conversation_of(fields: Fields, model: ModelSettings, prompter: Prompter) -> Conversation:
+    """What the fields say, in the form that the model's template reads."""
+    template = prompter.template
+    tools = tools_of(fields, model, template.names)
+    messages = messages_of(fields, template.source, bool(model.tool_parser))
+    return Conversation(messages, variables_of(fields, prompter), tools)
 
 
 def variables_of(fields: Fields, prompter: Prompter) -> dict[str, Any]:
@@ -63,11 +98,6 @@ def refuse_the_rest(fields: Fields) -> None:
     """Whatever else OpenAI's request may have says nothing, or is refused with the reason."""
     for name in ("user", "safety_identifier", "prompt_cache_key"):
         fields.text(name, "")
-    fields.only("tools", [], because=TOOLS)
-    fields.only("functions", [], because=TOOLS)
-    fields.only("tool_choice", "none", "auto", because=TOOLS)
-    fields.only("function_call", "none", "auto", because=TOOLS)
-    fields.only("parallel_tool_calls", True, False, because=TOOLS)
     fields.only("logit_bias", {}, because="no bias of tokens is offered")
     fields.only("modalities", ["text"], because="the model writes text only")
     fields.only("audio", because="the model writes text only")
@@ -79,13 +109,14 @@ def refuse_the_rest(fields: Fields) -> None:
     fields.only("metadata", {}, because="nothing is stored")
 
 
-async def ids(prompter: Prompter, messages: list[dict[str, Any]], variables: dict[str, Any]) -> list[int]:
+async def ids(prompter: Prompter, conversation: Conversation) -> list[int]:
     """The prompt's ids.
 
     Raises: FieldError where the template refuses the messages.
     """
+    given = conversation.messages, conversation.variables, conversation.tools.offered
     try:
-        return await prompter.ids(messages, variables)
+        return await prompter.ids(*given)
     except ValueError as error:
         raise FieldError("messages", f"`messages`: {error}", "invalid_value") from None
 
@@ -95,6 +126,7 @@ async def streamed(chat: Generation) -> None:
     exchange, head = chat.request.exchange, chat.head("chat.completion.chunk", PREFIX)
     no_usage = {"usage": None} if chat.tells_usage else {}
     begun: set[int] = set()
+    called: set[int] = set()
 
     async def send(index: int, delta: dict[str, Any], finish: str | None = None, logprobs: object = None) -> None:
         choice = {"index": index, "delta": delta, "logprobs": logprobs, "finish_reason": finish}
@@ -105,12 +137,14 @@ async def streamed(chat: Generation) -> None:
             if event.sequence not in begun:
                 begun.add(event.sequence)
                 await send(event.sequence, {"role": "assistant", "content": ""})
-            entries = logprobs(chat, event)
-            if event.text or entries:
-                told_of = {"content": entries, "refusal": None} if entries else None
-                await send(event.sequence, {"content": event.text}, logprobs=told_of)
+            parts, entries = parts_of(chat, event), logprobs(chat, event)
+            told_of = {"content": entries, "refusal": None} if entries else None
+            for delta in deltas(parts) or ([{"content": ""}] if entries else []):
+                await send(event.sequence, delta, logprobs=told_of)
+                told_of = None
+            called |= {event.sequence for part in parts if isinstance(part, Call)}
             if event.finish:
-                await send(event.sequence, {}, FINISHES[event.finish])
+                await send(event.sequence, {}, finish_of(event.finish, event.sequence in called))
     if chat.tells_usage:
         await exchange.event({**head, "choices": [], "usage": chat.usage()})
     await exchange.done()
@@ -118,20 +152,68 @@ async def streamed(chat: Generation) -> None:
 
 async def whole(chat: Generation) -> None:
     """The whole answer is sent, with its usage."""
-    entries: list[list[dict[str, Any]]] = [[] for _ in range(chat.sampling.sequences)]
-    texts, finishes = await chat.gathered(lambda event: entries[event.sequence].extend(logprobs(chat, event)))
+    entries: list[list[dict[str, Any]]] = [[] for _ in chat.readers]
+    parts: list[list[Part]] = [[] for _ in chat.readers]
+    finishes = [""] * len(chat.readers)
+    async with aclosing(chat.events()) as told:
+        async for event in told:
+            parts[event.sequence] += parts_of(chat, event)
+            entries[event.sequence] += logprobs(chat, event)
+            finishes[event.sequence] = event.finish or finishes[event.sequence]
     tells = chat.sampling.logprobs is not None
     choices = [
         {
             "index": index,
-            "message": {"role": "assistant", "content": text, "refusal": None},
+            "message": (message := message_of(said)),
             "logprobs": {"content": entries[index], "refusal": None} if tells else None,
-            "finish_reason": finish,
+            "finish_reason": finish_of(finish, "tool_calls" in message),
         }
-        for index, (text, finish) in enumerate(zip(texts, finishes, strict=True))
+        for index, (said, finish) in enumerate(zip(parts, finishes, strict=True))
     ]
     head = chat.head("chat.completion", PREFIX)
     await chat.request.exchange.json({**head, "choices": choices, "usage": chat.usage()})
+
+
+def parts_of(chat: Generation, event: Event) -> list[Part]:
+    """What an event says; with a sequence's last one all that its reader held back."""
+    reader = chat.readers[event.sequence]
+    parts = reader.read(event.text, event.ids)
+    return parts + reader.end() if event.finish else parts
+
+
+def deltas(parts: list[Part]) -> list[dict[str, Any]]:
+    """The `delta` of each event that tells these parts."""
+    found: list[dict[str, Any]] = []
+    for part in parts:
+        if not isinstance(part, Call):
+            found.append({"content" if isinstance(part, Content) else "reasoning_content": part.text})
+            continue
+        first = {"id": part.identity, "type": "function"} if part.name else {}
+        function = {"name": part.name} if part.name else {}
+        call = {"index": part.index, **first, "function": {**function, "arguments": part.arguments}}
+        found.append({"tool_calls": [call]})
+    return found
+
+
+def message_of(parts: list[Part]) -> dict[str, Any]:
+    """The message that the parts make up. One of calls alone has no content."""
+    reasoning = "".join(part.text for part in parts if isinstance(part, Reasoning))
+    content = "".join(part.text for part in parts if isinstance(part, Content))
+    calls: list[dict[str, Any]] = []
+    for part in parts:
+        if isinstance(part, Call) and part.name:
+            function = {"name": part.name, "arguments": part.arguments}
+            calls.append({"id": part.identity, "type": "function", "function": function})
+        elif isinstance(part, Call):
+            calls[part.index]["function"]["arguments"] += part.arguments
+    found: dict[str, Any] = {"role": "assistant", "content": None if calls and not content else content}
+    found |= {"refusal": None} | ({"reasoning_content": reasoning} if reasoning else {})
+    return found | ({"tool_calls": calls} if calls else {})
+
+
+def finish_of(finish: str, has_called: bool) -> str:
+    """OpenAI's word for how an answer ended."""
+    return "tool_calls" if has_called and finish == "stop" else FINISHES.get(finish, finish)
 
 
 def logprobs(chat: Generation, event: Event) -> list[dict[str, Any]]:

@@ -34,7 +34,7 @@ async def understood(request: Request) -> Generation:
     model, _ = request.model(name, "llm")
     prompter = request.gateway.prompters[model.name]
     prompt = await ids(fields, prompter)
-    sampling = sampling_of(fields, prompter.defaults, model.context_tokens)
+    sampling = sampling_of(fields, prompter.defaults, model.context_tokens, model.guided_decoding)
     streams, tells_usage = stream_of(fields)
     fields.text("user", "")  # changes nothing
     fields.only("echo", False, because="the prompt is not sent back")

@@ -18,9 +18,13 @@ from typing import Any
 
 # Unicode will never make characters of these, so texts have none; one that has is given another of them.
 MARKS = [chr(code) for code in range(0xFDD0, 0xFDF0)]
-KEPT = frozenset({"role", "type"})
-"""Fields that templates compare, so that a mark would keep the template from knowing a value of `KNOWN`."""
-KNOWN = frozenset({"system", "developer", "user", "assistant", "tool", "function", "text", "object"})
+KEPT = {
+    "role": frozenset({"system", "developer", "user", "assistant", "tool"}),
+    "type": frozenset({"function", "text", "object"}),
+}
+"""Fields that templates compare: a mark would keep them from knowing these values."""
+OWN = frozenset({"content", "reasoning_content"})
+"""Texts of an assistant's message that the model itself wrote."""
 
 
 class Words:
@@ -65,20 +69,25 @@ class ControlTokens:
             raise ValueError("the texts have every noncharacter of Unicode from U+FDD0 to U+FDEF")
         return free[0]
 
-    def marked(self, value: Any, mark: str, words: Words | None = None) -> Any:
-        """`value` with every text in it marked, the names of objects too; `role` and `type` stay as they are."""
+    def marked_messages(self, messages: list[dict[str, Any]], mark: str) -> list[dict[str, Any]]:
+        """The messages with every text in them marked; what the model wrote keeps the tokens that are not special."""
+        return [
+            {name: self.marked(value, mark, self._words(name, one["role"]), name) for name, value in one.items()}
+            for one in messages
+        ]
+
+    def _words(self, name: str, role: str) -> Words:
+        return self.special if role == "assistant" and name in OWN else self.all
+
+    def marked(self, value: Any, mark: str, words: Words | None = None, name: str = "") -> Any:
+        """`value` with every text in it marked, the names of objects too; `name` is that of a field with this value."""
         words = words or self.all
         if isinstance(value, str):
-            return words.marked(value, mark)
+            return value if value in KEPT.get(name, ()) else words.marked(value, mark)
         if isinstance(value, list):
             return [self.marked(each, mark, words) for each in value]
         if isinstance(value, dict):
-            if value.get("role") == "assistant":
-                words = self.special
-            return {
-                words.marked(name, mark): each if name in KEPT and each in KNOWN else self.marked(each, mark, words)
-                for name, each in value.items()
-            }
+            return {words.marked(key, mark): self.marked(each, mark, words, key) for key, each in value.items()}
         return value
 
 

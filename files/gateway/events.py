@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gateway.triton import Outputs
@@ -13,6 +14,8 @@ class Event:
 
     sequence: int
     text: str
+    ids: Sequence[int]
+    """Empty unless they were asked for."""
     finish: str
     completion_tokens: int
     cached_tokens: int
@@ -27,6 +30,7 @@ def event_of(outputs: Outputs) -> Event:
     return Event(
         sequence=_number(outputs, "sequence_index"),
         text=_text(outputs, "text_output"),
+        ids=outputs["token_ids"].ints() if "token_ids" in outputs else (),
         finish=finish,
         completion_tokens=_number(outputs, "num_output_tokens") if finish else 0,
         cached_tokens=max(_number(outputs, "num_cached_tokens"), 0) if finish else 0,

@@ -13,6 +13,7 @@ from gateway.events import Event, event_of
 from gateway.fields import Fields
 from gateway.request import Request
 from gateway.routing import beginning_of
+from gateway.said import Reader
 from gateway.sampling import Sampling
 from gateway.settings import ModelSettings
 from gateway.tensors import Input, boolean, int32s, strings
@@ -32,6 +33,8 @@ class Generation:
     max_tokens: int
     streams: bool
     tells_usage: bool
+    readers: list[Reader] = field(default_factory=list)
+    """Of a chat, for each sequence."""
     created: int = field(default_factory=lambda: int(time.time()))
 
     def __post_init__(self) -> None:

@@ -3,45 +3,93 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import Any
 
+from gateway.calls import value_of
 from gateway.fields import FieldError, Fields
+from gateway.tools import MOST_TOOLS, NO_PARSER
 
-ROLES = ("system", "developer", "user", "assistant")
+ROLES = ("system", "developer", "user", "assistant", "tool")
 MOST_MESSAGES = 4096
 MOST_PARTS = 1024
-TOOLS = "this model's row names no parser of tool calls"
+MOST_INDEX = 2**31 - 1
 
 
-def messages_of(fields: Fields, template: str) -> list[dict[str, Any]]:
-    """The messages as templates read them: a role and a text.
+def messages_of(fields: Fields, template: str, has_tools: bool = False) -> list[dict[str, Any]]:
+    """The messages as templates read them: a role, a text, and calls of tools with their arguments as an object.
 
-    `developer` is `system` to a template that does not know it. Fields that the template does not read are refused.
+    `developer` is `system` to a template that does not know it. Fields that the template does not read are refused, and
+    with them calls and their results unless `has_tools`: a parser of the model's calls is known.
     """
     given = fields.items("messages", MOST_MESSAGES)
-    return [_message(Fields(one, f"messages[{number}]"), template) for number, one in enumerate(given)]
+    called: set[str] = set()
+    reads = _Reads(template, has_tools and "tool_calls" in template)
+    return [_message(Fields(one, f"messages[{number}]"), reads, called) for number, one in enumerate(given)]
 
 
-def _message(fields: Fields, template: str) -> dict[str, Any]:
+@dataclass(frozen=True)
+class _Reads:
+    """What a template does with messages."""
+
+    template: str
+    has_tools: bool
+
+    def field(self, name: str) -> bool:
+        return bool(re.search(rf"message(\.|\[['\"]){name}\b", self.template))
+
+
+def _message(fields: Fields, reads: _Reads, called: set[str]) -> dict[str, Any]:
     role = fields.text("role")
-    if role in ("tool", "function"):
-        raise FieldError(fields.path("role"), f"`{fields.path('role')}`: {TOOLS}", "unsupported")
+    if role == "function" or (role == "tool" and not reads.has_tools):
+        raise FieldError(fields.path("role"), f"`{fields.path('role')}`: {NO_PARSER}", "unsupported")
     if role not in ROLES:
         raise fields.wrong("role", f"one of {', '.join(ROLES)}")
-    fields.only("tool_calls", [], because=TOOLS)
-    fields.only("function_call", because=TOOLS)
+    found: dict[str, Any] = {"role": "system" if role == "developer" and "developer" not in reads.template else role}
+    calls = _calls(fields, called) if role == "assistant" and reads.has_tools and fields.has("tool_calls") else []
+    fields.only("tool_calls", [], because=NO_PARSER)
+    fields.only("function_call", because=NO_PARSER)
     fields.only("audio", because="this model reads text only")
     fields.only("refusal", because="a refusal of another model is not read")
-    found = {"role": "system" if role == "developer" and "developer" not in template else role}
-    found["content"] = _content(fields)
+    fields.only("annotations", [], because="a text's annotations are not read")
+    found["content"] = "" if calls and not fields.has("content") else _content(fields)
+    if calls:
+        found["tool_calls"] = calls
+    if role == "tool":
+        found["tool_call_id"] = fields.text("tool_call_id")
+        if found["tool_call_id"] not in called:
+            raise fields.wrong("tool_call_id", "the id of a call in a message before it")
+        found |= {"name": fields.text("name")} if fields.has("name") else {}
     for name in ("name", "reasoning_content"):
         if fields.has(name):
-            if not re.search(rf"message(\.|\[['\"]){name}\b", template):
+            if not reads.field(name):
                 reason = "this model's template does not read it"
                 raise FieldError(fields.path(name), f"`{fields.path(name)}`: {reason}", "unsupported")
             found[name] = fields.text(name)
     fields.close()
     return found
+
+
+def _calls(fields: Fields, called: set[str]) -> list[dict[str, Any]]:
+    """The calls of an assistant's message; their ids are known from here on."""
+    given = fields.value("tool_calls")
+    if not isinstance(given, list) or len(given) > MOST_TOOLS:
+        raise fields.wrong("tool_calls", f"a list of up to {MOST_TOOLS} calls")
+    return [_call(Fields(one, f"{fields.path('tool_calls')}[{number}]"), called) for number, one in enumerate(given)]
+
+
+def _call(fields: Fields, called: set[str]) -> dict[str, Any]:
+    identity = fields.text("id")
+    fields.text("type", "function", choices=("function",))
+    fields.whole("index", 0, MOST_INDEX, 0)  # of a stream's pieces; some clients send it back
+    function = fields.inner("function")
+    name, arguments = function.text("name"), value_of(function.text("arguments", "{}") or "{}")
+    if not isinstance(arguments, dict):
+        raise function.wrong("arguments", "the JSON text of an object")
+    function.close()
+    fields.close()
+    called.add(identity)
+    return {"id": identity, "type": "function", "function": {"name": name, "arguments": arguments}}
 
 
 def _content(fields: Fields) -> str:

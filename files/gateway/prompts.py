@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import secrets
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,6 +18,7 @@ from tokenizers import Tokenizer
 
 from gateway.control_tokens import ControlTokens, texts_in
 from gateway.logprobs import bytes_of
+from gateway.reasoning import CLOSE, OPEN
 from gateway.renderer import Renderer
 
 CONSTANTS = ("bos_token", "eos_token", "unk_token", "pad_token", "sep_token", "cls_token", "mask_token")
@@ -60,20 +61,28 @@ class Prompter:
         """True if it was read from this folder, and the files are still those."""
         return folder == self._folder and stamps(folder) == self._stamps
 
-    async def ids(self, messages: list[dict[str, Any]], variables: Mapping[str, Any]) -> list[int]:
+    async def ids(
+        self,
+        messages: list[dict[str, Any]],
+        variables: Mapping[str, Any],
+        tools: Sequence[Mapping[str, Any]] = (),
+    ) -> list[int]:
         """The prompt for the assistant's next message; `variables` are the client's own for the template.
 
         Raises: TemplateError; SpellError; ValueError where the texts leave no mark free.
         """
-        size = sum(map(len, texts_in([messages, variables])))
-        given, mark = await aside(size, self._marked, messages, variables)
+        size = sum(map(len, texts_in([messages, variables, *tools])))
+        given, mark = await aside(size, self._marked, messages, variables, list(tools))
         text = await self.template.render({"add_generation_prompt": True, **given})
         return await aside(len(text), self._encoded, text, mark)
 
-    def _marked(self, messages: list[dict[str, Any]], variables: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
-        mark = self.control.mark_for([messages, variables])
-        marked = self.control.marked(messages, mark)
-        return {"messages": marked, **self.control.marked(dict(variables), mark)}, mark
+    def _marked(
+        self, messages: list[dict[str, Any]], variables: Mapping[str, Any], tools: list[Mapping[str, Any]]
+    ) -> tuple[dict[str, Any], str]:
+        mark = self.control.mark_for([messages, variables, tools])
+        given = {"messages": self.control.marked_messages(messages, mark)}
+        given |= {"tools": self.control.marked(tools, mark)} if tools else {}
+        return {**given, **self.control.marked(dict(variables), mark)}, mark
 
     def _encoded(self, text: str, mark: str) -> list[int]:
         if mark not in text:
@@ -81,6 +90,12 @@ class Prompter:
             if [one for one in ids if one in self.control.ids] == self._control_ids(text):
                 return ids
         return self._in_pieces(text, mark)
+
+    def opens_thought(self, prompt: list[int]) -> bool:
+        """True if the prompt ends within a thought, which the template has opened for the model."""
+        begins, ends = (self.control.entries.get(word, {}).get("id") for word in (OPEN, CLOSE))
+        last = next((one for one in reversed(prompt) if one in (begins, ends)), None)
+        return last is not None and last == begins
 
     def spelled(self, identity: int) -> bytes:
         """The bytes that a token stands for."""

@@ -8,7 +8,8 @@
      "servers": {"h100-01/main": {"grpc": "127.0.0.1:8001", "ready_url": "http://10.0.0.7:8404/ready/main"}},
      "models": {
        "llama": {"kind": "llm", "triton_model": "llama", "servers": ["h100-01/main"], "created": 1763856000,
-                 "context_tokens": 8192, "files": "/var/lib/enginehouse/weights/llama/3f9c"},
+                 "context_tokens": 8192, "files": "/var/lib/enginehouse/weights/llama/3f9c",
+                 "tool_parser": "llama3_json", "reasoning_parser": "", "guided_decoding": true},
        "nomic": {"kind": "embedder", …, "dimensions": 768, "max_items": 1024, "max_tokens": 512,
                  "tasks": ["search_query", "search_document"]},
        "bge":   {"kind": "reranker", …, "max_items": 1024, "max_tokens": 512}},
@@ -19,7 +20,8 @@
 `files` of an LLM is a folder with the weights' own tokenizer.json, tokenizer_config.json, and chat_template.jinja and
 generation_config.json where they were published. With `"salts": true` the LLM's slot takes `cache_salt`, and tenants
 share no cached prefix. An alias of several `models` is one LLM in engines for different lengths: the shortest that has
-room for a prompt answers it. Without `ready_url` a server is asked over gRPC whether it is ready.
+room for a prompt answers it. Parsers have vLLM's names; without `tool_parser` tools are refused, and JSON schemas
+without `guided_decoding`. Without `ready_url` a server is asked over gRPC whether it is ready.
 """
 
 from __future__ import annotations
@@ -35,6 +37,8 @@ from gateway.fields import FieldError, Fields
 
 Kind = Literal["llm", "embedder", "reranker"]
 KINDS = ("llm", "embedder", "reranker")
+TOOL_PARSERS = ("hermes", "llama3_json", "mistral")
+REASONING_PARSERS = ("qwen3", "deepseek_r1")
 TASKS = ("search_query", "search_document", "classification", "clustering")
 MOST = 2**31 - 1
 LISTEN_NUMBERS = ("connections", "header_bytes", "header_seconds", "drain_seconds")
@@ -101,6 +105,10 @@ class ModelSettings:
     files: str = ""
     salts: bool = False
     """The slot keeps cached prefixes of different salts apart."""
+    tool_parser: str = ""
+    reasoning_parser: str = ""
+    guided_decoding: bool = False
+    """The slot holds an answer to a JSON schema."""
     dimensions: int = 0
     max_items: int = 0
     max_tokens: int = 0
@@ -210,6 +218,9 @@ def _model(name: str, given: Fields, servers: Mapping[str, ServerSettings]) -> M
     if kind == "llm":
         values = {"context_tokens": given.whole("context_tokens", 1, MOST), "files": given.text("files")}
         values["salts"] = given.flag("salts", False)
+        values["tool_parser"] = given.text("tool_parser", "", choices=("", *TOOL_PARSERS))
+        values["reasoning_parser"] = given.text("reasoning_parser", "", choices=("", *REASONING_PARSERS))
+        values["guided_decoding"] = given.flag("guided_decoding", False)
     else:
         values = {word: given.whole(word, 1, MOST) for word in ("max_items", "max_tokens")}
     if kind == "embedder":

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from gateway.chat import ids, variables_of
+from gateway.chat import conversation_of, ids
 from gateway.completions import ids as prompt_ids
-from gateway.messages import messages_of
 from gateway.request import Request
 
 
@@ -14,10 +13,9 @@ async def tokenize(request: Request) -> None:
     model, _ = request.model(fields.text("model"), "llm")
     prompter = request.gateway.prompters[model.name]
     if fields.has("messages"):
-        messages = messages_of(fields, prompter.template.source)
-        variables = variables_of(fields, prompter)
+        conversation = conversation_of(fields, model, prompter)
         fields.close()
-        tokens = await ids(prompter, messages, variables)
+        tokens = await ids(prompter, conversation)
     else:
         tokens = await prompt_ids(fields, prompter)
         fields.close()

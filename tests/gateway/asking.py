@@ -17,7 +17,7 @@ import pytest
 from gateway.app import App
 from gateway.gateway import Gateway
 from tests.gateway.triton import Triton, serving
-from tests.gateway.weights import written
+from tests.gateway.weights import TEMPLATE, written
 
 KEY = "eh-test-0123456789abcdef0123456789abcdef"
 OTHER_KEY = "eh-other-0123456789abcdef0123456789abcdef"
@@ -168,7 +168,7 @@ def settings(addresses: list[str], weights: Path, keys: Path | None, **more: Any
         "hold_seconds": 30,
         "servers": servers,
         "models": {
-            "llama": shared | {"kind": "llm", "context_tokens": 200, "files": str(weights)},
+            "llama": shared | {"kind": "llm", "context_tokens": 200, "files": str(weights), "guided_decoding": True},
             "nomic": embedder,
             "bge": encoder | {"kind": "reranker", "triton_model": "bge_v2"},
         },
@@ -178,14 +178,25 @@ def settings(addresses: list[str], weights: Path, keys: Path | None, **more: Any
 
 
 @contextlib.asynccontextmanager
-async def door(folder: Path, tritons: int = 1, has_keys: bool = True, **more: Any) -> AsyncIterator[Door]:
-    """A gateway before so many servers, with two keys: `KEY` of acme for all, `OTHER_KEY` of umbrella for bge."""
+async def door(
+    folder: Path,
+    tritons: int = 1,
+    has_keys: bool = True,
+    template: str = TEMPLATE,
+    llm: dict[str, Any] | None = None,
+    **more: Any,
+) -> AsyncIterator[Door]:
+    """A gateway before so many servers, with two keys: `KEY` of acme for all, `OTHER_KEY` of umbrella for bge.
+
+    `llm`: what the settings say besides of llama, whose chat template is `template`.
+    """
     keys = folder / "keys.json"
     keys.write_text(json.dumps({"keys": [key_line(KEY, "acme"), key_line(OTHER_KEY, "umbrella", ["bge"])]}))
     async with contextlib.AsyncExitStack() as stack:
         servers = [await stack.enter_async_context(serving(Triton())) for _ in range(tritons)]
-        addresses, weights = [server.address for server in servers], written(folder / "weights")
+        addresses, weights = [server.address for server in servers], written(folder / "weights", template)
         told = settings(addresses, weights, keys if has_keys else None, **more)
+        told["models"].get("llama", {}).update(llm or {})
         app = await stack.enter_async_context(opened(folder, told))
         yield Door(app, app.gateway, servers, folder / "settings.json", keys)
 

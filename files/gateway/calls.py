@@ -1,0 +1,195 @@
+"""Tool calls in an LLM's text, found as the text comes; the formats of the families are in `gateway.call_formats`.
+
+A call is told once its JSON is whole, names a tool of the request and has an object of arguments. What begins like a
+call and is none is the answer's text, as it came. White space beside calls is dropped. However the text is cut into
+pieces, the sum is the same, and the work grows with the text's length.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import string
+from collections.abc import Callable, Collection
+from typing import Any
+
+from gateway.json_body import parsed
+from gateway.said import Call, Content, Part, overlap
+
+MOST_NESTING = 64
+"""Of brackets in a call."""
+
+
+class Calls:
+    """Text in, the answer's own text and calls out. Subclasses say where a call begins and what stands between two."""
+
+    MARK = ""
+    """What begins a call; "" where only the answer's beginning can."""
+
+    def __init__(self, names: Collection[str], identity: Callable[[], str] | None = None) -> None:
+        """`names`: the tools of the request; `identity` makes a call's id where the family's own does not."""
+        self._new_identity = identity or self.identity
+        self._names, self._name, self._is_listed = frozenset(names), "", False
+        self._rest = ""
+        self._raw: list[str] = []
+        """What was read since a call may have begun."""
+        self._depth, self._in_text, self._is_escaped = 0, False, False
+        self._blank: list[str] = []
+        self._follows_call = False
+        self._parts: list[Part] = []
+        self.count = 0
+        self._step: Callable[[bool], bool] = self._start
+
+    def feed(self, text: str) -> list[Part]:
+        """What is said with this text."""
+        self._rest += text
+        while self._rest and self._step(False):
+            pass
+        return self._taken()
+
+    def end(self) -> list[Part]:
+        """What was held back; a call that was cut off is text."""
+        while self._rest and self._step(True):
+            pass
+        self._give_back()
+        if not self.count and self._blank:
+            self._parts.append(Content("".join(self._blank)))
+        return self._taken()
+
+    def _taken(self) -> list[Part]:
+        parts, self._parts = self._parts, []
+        return parts
+
+    # Each step reads what it can and says whether the next should go on; with True nothing more will come.
+
+    def _start(self, is_last: bool) -> bool:
+        self._step = self._prose
+        return True
+
+    def _prose(self, is_last: bool) -> bool:
+        place = self._rest.find(self.MARK) if self.MARK else -1
+        if place >= 0:
+            self._say(self._rest[:place])
+            self._raw = [self.MARK]
+            self._rest, self._step = self._rest[place + len(self.MARK) :], self._opening
+            return True
+        held = 0 if is_last else overlap(self._rest, self.MARK)
+        self._say(self._rest[: len(self._rest) - held])
+        self._rest = self._rest[len(self._rest) - held :]
+        return False
+
+    def _opening(self, is_last: bool) -> bool:
+        self._skip()
+        if self._rest.startswith("{"):
+            self._step = self._object
+        elif self._rest:
+            self._give_back()
+        return True
+
+    def _object(self, is_last: bool) -> bool:
+        end = self._scan(self._rest)
+        self._raw.append(self._rest[:end])
+        self._rest = self._rest[end:]
+        if self._depth or self._in_text:
+            return False
+        raw = "".join(self._raw)
+        found = self._call(raw[raw.index("{") :])
+        if found is None:
+            self._give_back()
+            return True
+        name, arguments = found
+        self._parts.append(Call(self.count, arguments, name, self._new_identity()))
+        self.count += 1
+        self._raw, self._blank, self._follows_call = [], [], True
+        self._step = self._next
+        return True
+
+    def _next(self, is_last: bool) -> bool:
+        self._step = self._prose
+        return True
+
+    def _element(self, is_last: bool) -> bool:
+        """Within a list of calls."""
+        self._skip(",")
+        if self._rest.startswith("{"):
+            self._step = self._object
+        elif self._rest.startswith("]") and self._follows_call:
+            self._rest, self._raw, self._step = self._rest[1:], [], self._prose
+        elif self._rest:
+            self._give_back()
+        return True
+
+    @staticmethod
+    def identity() -> str:
+        """A new id of a call."""
+        return f"call_{secrets.token_hex(12)}"
+
+    def _call(self, text: str) -> tuple[str, str] | None:
+        """Name and arguments; None where this is no call of one of the tools."""
+        told = value_of(text)
+        name = told.get("name") if isinstance(told, dict) else None
+        if not isinstance(name, str) or name not in self._names:
+            return None
+        arguments = arguments_of(told["arguments"] if "arguments" in told else told.get("parameters"))
+        return None if arguments is None else (name, arguments)
+
+    def _scan(self, text: str) -> int:
+        """How many characters belong to the JSON whose beginning was scanned before."""
+        for place, letter in enumerate(text):
+            if self._in_text:
+                if self._is_escaped:
+                    self._is_escaped = False
+                elif letter == "\\":
+                    self._is_escaped = True
+                elif letter == '"':
+                    self._in_text = False
+            elif letter == '"':
+                self._in_text = True
+            elif letter in "{[":
+                self._depth += 1
+            elif letter in "}]":
+                self._depth -= 1
+                if not self._depth:
+                    return place + 1
+        return len(text)
+
+    def _skip(self, more: str = "") -> None:
+        body = self._rest.lstrip(string.whitespace + more)
+        self._raw.append(self._rest[: len(self._rest) - len(body)])
+        self._rest = body
+
+    def _give_back(self) -> None:
+        """What was read as a call is text."""
+        raw, self._raw, self._name = "".join(self._raw), [], ""
+        self._depth, self._in_text, self._is_escaped = 0, False, False
+        self._say(raw)
+        self._step = self._prose
+
+    def _say(self, text: str) -> None:
+        """White space is held: only text after it shows that no call comes."""
+        text = text.lstrip() if self._follows_call else text
+        body = text.rstrip()
+        if body:
+            self._parts.append(Content("".join(self._blank) + body))
+            self._blank, self._follows_call = [], False
+        if len(body) < len(text):
+            self._blank.append(text[len(body) :])
+
+
+def value_of(text: str) -> Any:
+    """The JSON in the text, as strict as a request's; None where it is none."""
+    try:
+        return parsed(text.encode(), MOST_NESTING)
+    except ValueError:
+        return None
+
+
+def arguments_of(told: Any) -> str | None:
+    """The JSON text of an object of arguments; None where it is none. Models write the object, or its text."""
+    told = {} if told is None else value_of(told) if isinstance(told, str) else told
+    if not isinstance(told, dict):
+        return None
+    try:
+        return json.dumps(told, ensure_ascii=False, allow_nan=False)
+    except ValueError:  # a number too large to be one
+        return None

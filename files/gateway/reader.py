@@ -1,0 +1,64 @@
+"""A text model's answer, read into content, reasoning and calls by the parsers that the model's settings name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gateway.call_formats import PARSERS, Listed, Named
+from gateway.calls import Calls
+from gateway.reasoning import Thoughts
+from gateway.said import Call, Content, Part
+from gateway.tools import Tools
+
+
+class TextReader:
+    """Reasoning first, then text and calls; without parsers all is content."""
+
+    def __init__(self, thoughts: Thoughts | None, calls: Calls | Named | None, in_parallel: bool = True) -> None:
+        """`in_parallel`: more than one call is wanted; else the answer ends with its first."""
+        self._thoughts, self._calls, self._in_parallel = thoughts, calls, in_parallel
+
+    def read(self, text: str, ids: Sequence[int]) -> list[Part]:
+        """What is said with this text."""
+        if self._thoughts is None:
+            return self._wanted(self._called(text))
+        return self._wanted([part for each in self._thoughts.feed(text) for part in self._through(each)])
+
+    def end(self) -> list[Part]:
+        """What was held back."""
+        rest = [part for each in self._thoughts.end() for part in self._through(each)] if self._thoughts else []
+        return self._wanted(rest + (self._calls.end() if self._calls else []))
+
+    def _through(self, part: Part) -> list[Part]:
+        return self._called(part.text) if isinstance(part, Content) else [part]
+
+    def _called(self, text: str) -> list[Part]:
+        if self._calls is None:
+            return [Content(text)] if text else []
+        return self._calls.feed(text)
+
+    def _wanted(self, parts: list[Part]) -> list[Part]:
+        if self._in_parallel or not (self._calls and self._calls.count):
+            return parts
+        kept = [number for number, part in enumerate(parts) if isinstance(part, Call) and not part.index]
+        return parts[: kept[-1] + 1] if kept else []
+
+
+def reader_of(tool_parser: str, reasoning_parser: str, tools: Tools, is_guided: bool, in_thought: bool) -> TextReader:
+    """A reader for a sequence. A guide holds from the first token on, so a guided answer has no reasoning.
+
+    `in_thought`: the prompt ends within a thought.
+    """
+    thoughts = Thoughts(in_thought) if reasoning_parser and not is_guided else None
+    return TextReader(thoughts, _calls(tool_parser, tools), tools.in_parallel)
+
+
+def _calls(parser: str, tools: Tools) -> Calls | Named | None:
+    if tools.choice == "none":
+        return None
+    family = PARSERS[parser]
+    if tools.named:
+        return Named(tools.named, family.identity())
+    if tools.choice == "required":
+        return Listed(tools.names, family.identity)
+    return family(tools.names)

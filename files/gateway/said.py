@@ -1,0 +1,52 @@
+"""What an LLM's answer consists of: text for the client, reasoning before it, and calls of the client's tools."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True)
+class Content:
+    """New text of the answer."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Reasoning:
+    """New text of what the model thinks before it answers."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call of a tool, or a piece of one: `name` and `identity` are in a call's first piece alone."""
+
+    index: int
+    arguments: str
+    name: str = ""
+    identity: str = ""
+
+
+Part = Content | Reasoning | Call
+
+
+class Reader(Protocol):
+    """Takes a sequence's events as they come; where one event ends and the next begins changes nothing of the sum."""
+
+    def read(self, text: str, ids: Sequence[int]) -> list[Part]:
+        """What is said with this text and these token ids."""
+
+    def end(self) -> list[Part]:
+        """What was held back until it was clear what it is; nothing comes after it."""
+
+
+def overlap(text: str, word: str) -> int:
+    """How many characters at the end of the text may be the beginning of the word, which is not all there."""
+    for length in range(min(len(word) - 1, len(text)), 0, -1):
+        if word.startswith(text[-length:]):
+            return length
+    return 0

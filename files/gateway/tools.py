@@ -1,0 +1,141 @@
+"""The tools of a chat: what the client offers the model, and which of them the answer may or must call."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gateway.fields import FieldError, Fields
+from gateway.sampling import MOST_SCHEMA, NO_GUIDE
+from gateway.settings import ModelSettings
+
+MOST_TOOLS = 128
+NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+NO_PARSER = "this model's row names no parser of tool calls"
+NO_TEMPLATE = "this model's chat template knows no tools"
+LEGACY = "this is the older form of `tools` and `tool_choice`"
+ANYTHING: dict[str, Any] = {"type": "object"}
+SHARED = ("$defs", "definitions")
+
+
+@dataclass(frozen=True)
+class Tools:
+    """What a request says of tools; `choice` is none, auto, required, or "=" and the one tool's name."""
+
+    offered: tuple[Mapping[str, Any], ...] = ()
+    choice: str = "none"
+    in_parallel: bool = True
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Of the tools that may be called."""
+        return frozenset(one["function"]["name"] for one in self.offered)
+
+    @property
+    def named(self) -> str:
+        """The one tool that is to be called; "" where none is named."""
+        return self.choice[1:] if self.choice.startswith("=") else ""
+
+    def guide(self) -> tuple[str, str] | None:
+        """What holds the whole answer to calls, as the slot takes it; None where the model may choose.
+
+        Raises: FieldError where the tools' schemas cannot be one.
+        """
+        if self.choice in ("none", "auto"):
+            return None
+        schemas = {one["function"]["name"]: one["function"].get("parameters", ANYTHING) for one in self.offered}
+        schema = schemas[self.named] if self.named else _list_of_calls(schemas, self.in_parallel)
+        text = json.dumps(schema, ensure_ascii=False)
+        if len(text) > MOST_SCHEMA:
+            raise FieldError(
+                "tools", f"`tools`: their schemas have more than {MOST_SCHEMA} characters", "invalid_value"
+            )
+        return ("json_schema", text)
+
+
+def tools_of(fields: Fields, model: ModelSettings, template_names: frozenset[str]) -> Tools:
+    """The tools that the fields offer, in the form that templates read.
+
+    Raises: FieldError for what this model, its template or its slot cannot do.
+    """
+    for name in ("functions", "function_call"):
+        fields.only(name, [], "none", because=LEGACY)
+    in_parallel = fields.flag("parallel_tool_calls", True)
+    given, choice = fields.value("tools"), fields.value("tool_choice")
+    if given is None or given == []:
+        if choice not in (None, "none", "auto"):
+            raise FieldError("tool_choice", "`tool_choice` wants `tools`")
+        return Tools()
+    if not model.tool_parser:
+        raise FieldError("tools", f"`tools`: {NO_PARSER}", "unsupported")
+    if "tools" not in template_names:
+        raise FieldError("tools", f"`tools`: {NO_TEMPLATE}", "unsupported")
+    if not isinstance(given, list) or len(given) > MOST_TOOLS:
+        raise fields.wrong("tools", f"a list of up to {MOST_TOOLS} tools")
+    word = _choice(choice)
+    offered = tuple(_tool(Fields(one, f"tools[{number}]"), word) for number, one in enumerate(given))
+    found = Tools(offered, word, in_parallel)
+    if len(found.names) < len(offered):
+        raise FieldError("tools", "`tools`: two have the same name", "invalid_value")
+    if found.named and found.named not in found.names:
+        raise FieldError("tool_choice", "`tool_choice` names none of the tools", "invalid_value")
+    if word not in ("none", "auto") and not model.guided_decoding:
+        raise FieldError("tool_choice", f"`tool_choice`: {NO_GUIDE}", "unsupported")
+    return Tools(in_parallel=in_parallel) if word == "none" else found
+
+
+def _choice(given: object) -> str:
+    if given is None:
+        return "auto"
+    if isinstance(given, str) and given in ("none", "auto", "required"):
+        return given
+    if not isinstance(given, dict):
+        wanted = "none, auto, required, or an object that names a tool"
+        raise FieldError("tool_choice", f"`tool_choice` must be {wanted}", "invalid_value")
+    fields = Fields(given, "tool_choice")
+    fields.text("type", choices=("function",))
+    function = fields.inner("function")
+    name = function.text("name")
+    function.close()
+    fields.close()
+    return f"={name}"
+
+
+def _tool(fields: Fields, choice: str) -> dict[str, Any]:
+    fields.text("type", choices=("function",))
+    function = fields.inner("function")
+    name = function.text("name")
+    if not NAME.fullmatch(name):
+        raise function.wrong("name", "1 to 64 letters, digits, `_` or `-`")
+    found: dict[str, Any] = {"name": name, "description": function.text("description", "")}
+    parameters = function.value("parameters")
+    if parameters is not None and not isinstance(parameters, dict):
+        raise function.wrong("parameters", "a JSON schema")
+    found["parameters"] = {"type": "object", "properties": {}} if parameters is None else parameters
+    if function.flag("strict", False) and choice == "auto":
+        where = function.path("strict")
+        reason = "arguments are held to the schema only where `tool_choice` demands a call"
+        raise FieldError(where, f"`{where}`: {reason}", "unsupported")
+    function.close()
+    fields.close()
+    return {"type": "function", "function": found}
+
+
+def _list_of_calls(schemas: Mapping[str, Mapping[str, Any]], in_parallel: bool) -> dict[str, Any]:
+    shared: dict[str, dict[str, Any]] = {}
+    calls = []
+    for name, schema in schemas.items():
+        own = {word: value for word, value in schema.items() if word not in SHARED}
+        for word in SHARED:
+            for title, value in (schema.get(word) or {}).items():
+                if shared.setdefault(word, {}).setdefault(title, value) != value:
+                    message = f"two schemas mean different things by `{word}/{title}`"
+                    raise FieldError("tools", f"`tools`: {message}", "unsupported")
+        call = {"name": {"type": "string", "enum": [name]}, "parameters": own}
+        closed = {"required": ["name", "parameters"], "additionalProperties": False}
+        calls.append({"type": "object", "properties": call, **closed})
+    most = {} if in_parallel else {"maxItems": 1}
+    return {"type": "array", "minItems": 1, **most, "items": {"anyOf": calls}, **shared}
