@@ -20,7 +20,7 @@ test: LANES = -n 3 $(GROUPS)
 faults faults-share: LANES = -n 4 $(GROUPS)
 
 .DEFAULT_GOAL := help
-.PHONY: help plan deploy rehearse rehearse-qemu rehearse-down real-h100 test faults faults-share rollouts demo gpu measure unit unit-python lint lock clean rehearsal-packages
+.PHONY: help plan deploy rehearse rehearse-qemu rehearse-down real-h100 test faults faults-share rollouts demo clients gpu measure unit unit-python lint lock clean rehearsal-packages
 
 help: ## what can be typed here
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 18
@@ -102,6 +102,13 @@ rollouts: $(TESTREADY) ## what goes wrong in a rollout: three hosts behind HAPro
 demo: $(TESTREADY) rehearsal-packages ## a canary fails its gate while clients go on asking: time line, and rehearsal/rollout.svg
 	$(RUN)/python -m tests.rollouts.demo
 
+# An environment of its own: the clients are those that anybody installs, and the project's has none of them.
+CLIENTS := .cache/clients
+clients: ## unmodified clients of OpenAI, Cohere and Hugging Face, and a fuzzer of our OpenAPI, ask the gateway; a minute
+	$(PYTHON) -m venv $(CLIENTS)
+	$(CLIENTS)/bin/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-clients.lock
+	$(CLIENTS)/bin/python -m pytest -p no:cacheprovider tests/clients $(PYTEST_ARGS)
+
 # The virtual environment above has torch for a CPU; a machine with a GPU has its own, so these two run PYTHON.
 gpu: ## the encoders' tests on this machine's GPU, with a PYTHON that has torch for it and requirements-test.lock
 	@$(PYTHON) -c 'import torch; raise SystemExit(not torch.cuda.is_available())' \
@@ -121,6 +128,8 @@ lock: ## write requirements*.lock anew from pyproject.toml (hashes, no URLs, tor
 	@# Of every Python that a host may have at once, which pip-compile cannot.
 	.cache/lock/bin/uv pip compile --quiet --universal --python-version 3.10 --generate-hashes --no-header \
 	  --group gateway --output-file requirements-gateway.lock
+	.cache/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
+	  --group clients --output-file requirements-clients.lock
 
 LOCK_OPTIONS := --quiet --generate-hashes --strip-extras --allow-unsafe --no-header \
   --no-emit-index-url --no-emit-trusted-host --no-emit-find-links

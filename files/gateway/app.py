@@ -228,7 +228,7 @@ def told(error: Exception, exchange: Exchange) -> ApiError:
     if isinstance(error, FieldError):
         return ApiError(400, error.message, param=error.param or None, code=error.code)
     if isinstance(error, UpstreamError):
-        return error.to_api(is_spent=exchange.has_begun)
+        return error.to_api(is_spent=exchange.has_begun or exchange.record.first_token is not None)
     print(json.dumps({"request": exchange.identity, "internal_error": place(error)}), file=sys.stderr, flush=True)
     return ApiError(500, f"the gateway failed; its log names request {exchange.identity}", code="internal_error")
 

@@ -1,0 +1,120 @@
+"""A gateway's process before the tests' small Triton, for clients in an environment of their own: `make clients`."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Coroutine, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+FILES = Path(__file__).parents[2] / "files"
+START_SECONDS = 60
+
+if importlib.util.find_spec("openai") is None:  # the project's own environment has no clients
+    collect_ignore_glob = ["test_*.py"]
+
+
+@dataclass
+class House:
+    """The gateway's address and key, and what stands behind it; `run` does something in the small Triton's loop."""
+
+    url: str
+    key: str
+    triton: Any
+    weights: Path
+    run: Callable[[Coroutine[Any, Any, Any]], Any]
+    log: Path
+
+    def tokens(self, text: str) -> int:
+        """How many the model's own tokenizer counts, nothing put before the text."""
+        from tokenizers import Tokenizer
+
+        tokenizer = Tokenizer.from_file(str(self.weights / "tokenizer.json"))
+        tokenizer.no_truncation()
+        return len(tokenizer.encode(text, add_special_tokens=False).ids)
+
+
+@contextlib.contextmanager
+def loop_in_a_thread() -> Iterator[Callable[[Coroutine[Any, Any, Any]], Any]]:
+    """Coroutines run in another thread's loop."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+    try:
+        yield lambda work: asyncio.run_coroutine_threadsafe(work, loop).result(START_SECONDS)
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+
+@contextlib.contextmanager
+def gateway(told: dict[str, Any], folder: Path) -> Iterator[str]:
+    """The URL of a gateway's process with these settings, which listens."""
+    (folder / "settings.json").write_text(json.dumps(told))
+    words = [sys.executable, "-m", "gateway", "serve", str(folder / "settings.json")]
+    url = f"http://127.0.0.1:{told['listen']['ports'][0]}"
+    with (folder / "gateway.log").open("wb") as log:
+        environment = {**os.environ, "PYTHONPATH": str(FILES)}
+        process = subprocess.Popen(words, env=environment, stdout=log, stderr=subprocess.STDOUT)
+        try:
+            _await(url, process)
+            yield url
+        finally:
+            process.terminate()
+            process.wait(START_SECONDS)
+
+
+def _await(url: str, process: subprocess.Popen[bytes]) -> None:
+    until = time.monotonic() + START_SECONDS
+    while time.monotonic() < until:
+        assert process.poll() is None, "the gateway ended"
+        with contextlib.suppress(urllib.error.URLError, ConnectionError), urllib.request.urlopen(f"{url}/health"):
+            return
+        time.sleep(0.1)
+    raise AssertionError("the gateway does not listen")
+
+
+@pytest.fixture(scope="session")
+def session_house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    """The house of all tests here."""
+    from tests.clients.ports import free_port
+    from tests.gateway.asking import KEY, key_line, settings
+    from tests.gateway.triton import Triton, serving
+    from tests.gateway.weights import written
+
+    folder = tmp_path_factory.mktemp("house")
+    keys, weights, triton = folder / "keys.json", written(folder / "weights"), Triton()
+    keys.write_text(json.dumps({"keys": [key_line(KEY, "acme")]}))
+    with loop_in_a_thread() as run:
+        context = serving(triton)
+        run(context.__aenter__())
+        try:
+            told = settings([triton.address], weights, keys, listen={"ports": [free_port()]})
+            with gateway(told, folder) as url:
+                yield House(url, KEY, triton, weights, run, folder / "gateway.log")
+        finally:
+            run(context.__aexit__(None, None, None))
+
+
+@pytest.fixture
+def house(session_house: House) -> House:
+    """The house, its Triton's memory empty and its script the first one."""
+    from tests.gateway.triton import Script
+
+    session_house.triton.asked.clear()
+    session_house.triton.script = Script()
+    return session_house
