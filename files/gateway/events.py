@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from gateway.triton import Outputs
 
 
-@dataclass(frozen=True)
-class Event:
+class Event(NamedTuple):
     """What is new of a sequence; the counts come with its last event, whose `finish` is not empty."""
 
     sequence: int

@@ -21,6 +21,8 @@ Send = Callable[[Message], Awaitable[None]]
 Headers = Iterable[tuple[bytes, bytes]]
 
 ONCE = (b"authorization", b"content-type", b"content-length", b"transfer-encoding", b"host")
+compact = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
+"""JSON without spaces. Made once: an encoder of its own for each event took a tenth of the event's time."""
 COMMENT = b": still working\n\n"
 LAST_EVENT = b"data: [DONE]\n\n"
 
@@ -94,7 +96,7 @@ class Exchange:
 
     async def json(self, value: object, status: int = 200, headers: Headers = ()) -> None:
         """The whole answer is sent."""
-        content = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+        content = compact(value).encode()
         await self.whole(content, b"application/json", status, headers)
 
     async def whole(self, content: bytes, kind: bytes, status: int = 200, headers: Headers = ()) -> None:
@@ -106,8 +108,7 @@ class Exchange:
 
     async def event(self, value: object) -> None:
         """An event of the stream is sent; the first begins the answer."""
-        data = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-        await self._stream(f"data: {data}\n\n".encode())
+        await self._stream(f"data: {compact(value)}\n\n".encode())
 
     async def done(self) -> None:
         """The stream has ended as OpenAI's does."""

@@ -12,9 +12,8 @@ import os
 import socket
 from typing import Any
 
-import h11
 import uvicorn
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from gateway.app import App
 from gateway.gateway import Gateway
@@ -23,13 +22,14 @@ KEEP_ALIVE_SECONDS = 75
 """Longer than HAProxy and clients keep a connection, so that none of them sends into one that closes."""
 
 
-class Protocol(H11Protocol):  # type: ignore[misc]  # uvicorn is not followed: its class is Any
-    """HTTP/1.1 whose headers have to come within a time."""
+class Protocol(HttpToolsProtocol):  # type: ignore[misc]  # uvicorn is not followed: its class is Any
+    """HTTP/1.1 whose headers have to come within a time and within a size, and name one host."""
 
-    def __init__(self, *given: Any, header_seconds: int, **named: Any) -> None:
+    def __init__(self, *given: Any, header_seconds: int, header_bytes: int, **named: Any) -> None:
         super().__init__(*given, **named)
-        self._header_seconds = header_seconds
+        self._header_seconds, self._header_bytes = header_seconds, header_bytes
         self._waiting: asyncio.TimerHandle | None = None
+        self._is_in_headers, self._header_size = False, 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         """The time for the first request begins."""
@@ -37,12 +37,35 @@ class Protocol(H11Protocol):  # type: ignore[misc]  # uvicorn is not followed: i
         self._wait()
 
     def data_received(self, data: bytes) -> None:
-        """The time ends with the headers, and begins again with the first byte of the next ones."""
+        """The time begins with the first byte of headers, and ends with them; what is too much ends the connection.
+
+        The parser hands over whole headers only, so what it holds of a long one is counted as it comes.
+        """
+        if self._is_in_headers or self._waiting is not None:
+            self._header_size += len(data)
         super().data_received(data)
-        if self.conn.their_state is not h11.IDLE:
-            self._stop_waiting()
-        elif self._waiting is None:
-            self._wait()
+        if self._is_in_headers:
+            if self._header_size > self._header_bytes:
+                self._stop_waiting()
+                self.send_400_response("The headers are too large.")
+            elif self._waiting is None:
+                self._wait()
+
+    def on_message_begin(self) -> None:
+        """Headers follow."""
+        super().on_message_begin()
+        self._is_in_headers = True
+
+    def on_headers_complete(self) -> None:
+        """The request goes to the application.
+
+        Raises: ValueError, which becomes a 400, where it names no host or several: two readers could differ.
+        """
+        self._is_in_headers, self._header_size = False, 0
+        self._stop_waiting()
+        if sum(name == b"host" for name, _ in self.headers) != 1:
+            raise ValueError("Host")
+        super().on_headers_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Nobody is waited for."""
@@ -79,9 +102,9 @@ def serve(gateway: Gateway, port: int) -> int:
         App(gateway),
         host=listen.address,
         port=port,
-        http=functools.partial(Protocol, header_seconds=listen.header_seconds),
+        http=functools.partial(Protocol, header_seconds=listen.header_seconds, header_bytes=listen.header_bytes),
         ws="none",
-        loop="none",
+        loop="uvloop",
         lifespan="on",
         log_config=None,  # what uvicorn logs of a request has its address and path; the audit has the request
         access_log=False,
@@ -90,7 +113,6 @@ def serve(gateway: Gateway, port: int) -> int:
         limit_concurrency=listen.connections,
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=listen.drain_seconds,
-        h11_max_incomplete_event_size=listen.header_bytes,
     )
     server = Server(config)
     server.run()

@@ -7,6 +7,7 @@ import sys
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 assert sys.byteorder == "little", "arrays are sent as they lie in memory"
 
@@ -21,12 +22,11 @@ class Input:
     raw: bytes
 
 
-@dataclass(frozen=True)
-class Output:
-    """A tensor that came."""
+class Output(NamedTuple):
+    """A tensor that came; a tuple, for each event makes three of them."""
 
     datatype: str
-    shape: tuple[int, ...]
+    shape: Sequence[int]
     raw: bytes
 
     def floats(self) -> Sequence[float]:
@@ -39,7 +39,7 @@ class Output:
 
     def texts(self) -> list[str]:
         """The values of a BYTES tensor of any shape, flat; what is no UTF-8 is replaced."""
-        raw, found, place = self._of("BYTES"), [], 0
+        raw, found, place = self._of("BYTES"), list[str](), 0
         while place < len(raw):
             (length,) = struct.unpack_from("<I", raw, place)
             found.append(raw[place + 4 : place + 4 + length].decode("utf-8", "replace"))

@@ -104,7 +104,7 @@ def request_of(model: str, inputs: Sequence[Input], parameters: Mapping[str, str
 def outputs_of(response: Any) -> Outputs:
     """The tensors of the protocol's response by name."""
     pairs = zip(response.outputs, response.raw_output_contents, strict=True)
-    return {tensor.name: Output(tensor.datatype, tuple(tensor.shape), raw) for tensor, raw in pairs}
+    return {tensor.name: Output(tensor.datatype, tensor.shape, raw) for tensor, raw in pairs}
 
 
 def code_of(message: str) -> str:

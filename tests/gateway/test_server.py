@@ -150,10 +150,10 @@ async def test_a_body_that_nobody_wants_ends_the_connection(tmp_path: Path) -> N
 async def test_a_client_that_hangs_up_stops_the_model(tmp_path: Path) -> None:
     async with process(tmp_path) as running:
         running.triton.script = Script(halts_after=1)
-        for body in (chat(stream=True), chat()):
+        for count, body in enumerate((chat(stream=True), chat()), start=1):
             _, writer = await running.connected()
             writer.write(request(body))
-            await becomes(lambda: running.triton.running == 1)
+            await becomes(lambda count=count: len(running.triton.asked) == count)
             writer.close()
             await becomes(lambda: running.triton.running == 0)
     assert running.triton.cancelled == 2
@@ -182,3 +182,10 @@ async def test_words_and_settings_that_are_not_understood_end_the_process(tmp_pa
     (tmp_path / "settings.json").write_text('{"colour": 1}')
     assert await status("serve") == 64
     assert await status("serve", str(tmp_path / "settings.json")) == 78
+
+
+@in_loop
+async def test_a_header_without_an_end_is_not_kept(tmp_path: Path) -> None:
+    async with process(tmp_path) as running:
+        answer = await running.sent(b"POST /v1/models HTTP/1.1\r\nHost: door\r\nX: " + b"a" * 100_000)
+    assert answer.startswith(b"HTTP/1.1 400")
