@@ -115,6 +115,17 @@ def kv_dtype_of(served: Served) -> str:
     return "bfloat16" if served.model.kv_cache.dtype == "auto" else served.model.kv_cache.dtype
 
 
+def parsers_of(model: LLM) -> tuple[str, str]:
+    """The parsers of its tool calls and of its reasoning, as declared or as the catalog's row has them; "" for none."""
+    known = CHECKPOINTS.get(model.checkpoint) if isinstance(model.checkpoint, str) else None
+    row = (known.tool_parser, known.reasoning_parser) if known else ("", "")
+    declared = (model.tool_parser, model.reasoning_parser)
+    tools, reasoning = (
+        of_row if own == "auto" else own.replace("none", "") for own, of_row in zip(declared, row, strict=True)
+    )
+    return tools, reasoning
+
+
 def sources_of(model: Model) -> list[tuple[str, Weights]]:
     """Every set of files a model brings, with its place inside the model: its own, a draft's or head's, adapters'."""
     sources = [("weights", model.weights)]

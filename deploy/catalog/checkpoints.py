@@ -17,7 +17,10 @@ from deploy.spec.sources import Checkpoint  # not from deploy.spec, whose Server
 
 @dataclass(frozen=True, kw_only=True)
 class KnownCheckpoint:
-    """A row; `dimensions` is the length of an embedder's vectors, `max_tokens` what an encoder was trained for."""
+    """A row; `dimensions` is the length of an embedder's vectors, `max_tokens` what an encoder was trained for.
+
+    The parsers have vLLM's names (its pages on tool calling and reasoning outputs, read 2026-11-23); "" for none.
+    """
 
     name: str
     shape: Checkpoint
@@ -27,6 +30,8 @@ class KnownCheckpoint:
     dimensions: int = 0
     max_tokens: int = 0
     gated: bool = False
+    tool_parser: str = ""
+    reasoning_parser: str = ""
 
 
 class _Shape(TypedDict):
@@ -102,6 +107,7 @@ _ROWS = (
         revision="0e9e39f249a16976918f6564b8830bc894c89659",
         published_bytes=2 * 8_030_261_248,
         gated=True,
+        tool_parser="llama3_json",
         shape=Checkpoint(
             architecture="LlamaForCausalLM",
             parameters=8_030_261_248,
@@ -121,6 +127,7 @@ _ROWS = (
         revision="1605565b47bb9346c5515c34102e054115b4f98b",
         published_bytes=2 * 70_553_706_496,
         gated=True,
+        tool_parser="llama3_json",
         shape=Checkpoint(architecture="LlamaForCausalLM", **_LLAMA_70B),
     ),
     KnownCheckpoint(
@@ -129,6 +136,7 @@ _ROWS = (
         revision="6f6073b423013f6a7d4d9f39144961bfbfbc386b",
         published_bytes=2 * 70_553_706_496,
         gated=True,
+        tool_parser="llama3_json",
         shape=Checkpoint(architecture="LlamaForCausalLM", **_LLAMA_70B),
     ),
     KnownCheckpoint(
@@ -136,6 +144,7 @@ _ROWS = (
         repository="nvidia/Llama-3.3-70B-Instruct-FP8",
         revision="fde04ee76a27704c88f569542ef023b57d4d0362",
         published_bytes=68_452_360_192 + 2 * 2_101_346_304,  # fp8 but for table and head; not read from its index
+        tool_parser="llama3_json",
         shape=Checkpoint(architecture="LlamaForCausalLM", quantisation="fp8", **_LLAMA_70B),
     ),
     KnownCheckpoint(
@@ -163,6 +172,8 @@ _ROWS = (
         repository="Qwen/Qwen3-8B",
         revision="b968826d9c46dd6066d109eabc6255188de91218",
         published_bytes=2 * 8_190_735_360,
+        tool_parser="hermes",
+        reasoning_parser="qwen3",
         shape=Checkpoint(
             architecture="Qwen3ForCausalLM",
             parameters=8_190_735_360,

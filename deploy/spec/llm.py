@@ -188,6 +188,8 @@ class LLM:
     `max_seq_len` is prompt and answer together, `max_num_tokens` what one iteration takes. `chunked_prefill` is also
     called chunked context. `guided_decoding` lets a request ask for JSON, a regular expression or a grammar.
     `max_batch_size` requests run at once and `max_queue_size` wait; what comes beyond is refused (UNAVAILABLE).
+    `tool_parser` and `reasoning_parser` say, in vLLM's names, how a front door reads the answers; `auto` is what the
+    catalog's row says, and a model whose row names none is offered no tools.
     """
 
     name: str
@@ -210,6 +212,8 @@ class LLM:
     chunked_prefill: bool = False
     scheduler: Literal["guaranteed_no_evict", "max_utilization"] = "guaranteed_no_evict"
     guided_decoding: bool = False
+    tool_parser: Literal["auto", "none", "hermes", "llama3_json", "mistral"] = "auto"
+    reasoning_parser: Literal["auto", "none", "qwen3", "deepseek_r1"] = "auto"
     cancellation_check_period_ms: int = 100
     max_queue_size: int = 256
     trust_remote_code: bool = False

@@ -3,15 +3,18 @@
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import pytest
 
 from deploy import llm_contract
+from deploy.catalog import CHECKPOINTS
+from deploy.spec import LLM
+from gateway.call_formats import PARSERS
 from gateway.fields import FieldError, Fields
 from gateway.json_body import JsonError, depth, parsed
 from gateway.sampling import sampling_of
-from gateway.settings import Limits, read, settings_of
+from gateway.settings import REASONING_PARSERS, TOOL_PARSERS, Limits, read, settings_of
 from tests.gateway.asking import settings
 
 
@@ -66,6 +69,15 @@ def test_every_tensor_of_a_chat_is_in_the_llms_contract() -> None:
     for tensor in replace(sampling_of(Fields(asked), {}, 100), logprobs=2).tensors(10):
         assert tensor.datatype == known[tensor.name].type.replace("STRING", "BYTES")
         assert len(tensor.shape) == len(known[tensor.name].dims)
+
+
+def test_every_parser_that_an_inventory_may_name_is_known_here() -> None:
+    hints = get_type_hints(LLM)
+    assert get_args(hints["tool_parser"]) == ("auto", "none", *TOOL_PARSERS)
+    assert get_args(hints["reasoning_parser"]) == ("auto", "none", *REASONING_PARSERS)
+    assert {row.tool_parser for row in CHECKPOINTS.values()} <= {"", *TOOL_PARSERS}
+    assert {row.reasoning_parser for row in CHECKPOINTS.values()} <= {"", *REASONING_PARSERS}
+    assert set(PARSERS) <= set(TOOL_PARSERS)
 
 
 def test_brackets_in_strings_are_none() -> None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from deploy.catalog import ARCHITECTURES, CHECKPOINTS, DRIVER_BRANCHES, GPUS, RELEASES, nearest
 from deploy.memory import mxfp4_bytes
+from deploy.resolve import parsers_of
+from deploy.spec import LLM, Weights
 
 
 def gpt_oss_others(layers: int, experts: int) -> int:
@@ -135,3 +139,17 @@ def test_580_lasts_longest() -> None:
 def test_nothing_near_gives_nothing() -> None:
     """An offer that is no help is not made."""
     assert nearest("zzzz", CHECKPOINTS) == ""
+
+
+@pytest.mark.parametrize(
+    ("more", "parsers"),
+    [
+        ({"checkpoint": "qwen3-8b"}, ("hermes", "qwen3")),
+        ({"checkpoint": "qwen3-8b", "tool_parser": "none", "reasoning_parser": "deepseek_r1"}, ("", "deepseek_r1")),
+        ({"checkpoint": "mixtral-8x7b-instruct"}, ("", "")),
+        ({"checkpoint": CHECKPOINTS["qwen3-8b"].shape, "tool_parser": "mistral"}, ("mistral", "")),
+    ],
+)
+def test_parsers_are_the_declared_ones_else_the_rows(more: dict[str, Any], parsers: tuple[str, str]) -> None:
+    """A fine-tuned model may write its calls in another way than the row it is counted by."""
+    assert parsers_of(LLM(name="m", weights=Weights.local("/w"), **more)) == parsers
