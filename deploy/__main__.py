@@ -193,6 +193,30 @@ def drift(inventory: str, as_json: bool, limit: tuple[str, ...], data: tuple[str
 main.add_command(key)
 
 
+@main.command(
+    short_help="Say what is wrong on the hosts, and what to type.",
+    epilog="Example: enginehouse doctor inventories/h100.py",
+)
+@click.argument("inventory")
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@click.option("--limit", multiple=True, help="Hosts, groups or patterns to examine.")
+@click.option("--data", multiple=True, help="KEY=VALUE above what the inventory says.")
+@click.option("--drift/--no-drift", default=True, show_default=True, help="Ask what the next deploy would do, too.")
+def doctor(inventory: str, as_json: bool, limit: tuple[str, ...], data: tuple[str, ...], drift: bool) -> None:
+    """Examine the hosts of INVENTORY, and change nothing.
+
+    Ends with 0 where all are healthy, with 2 where something is broken, with 3 where there are warnings only, and with
+    1 where a host could not be asked.
+    """
+    from deploy.edge.doctor import examined
+
+    with refusals_shown(inventory, as_json):
+        load_plan(inventory, data, limit, knobs())  # what is refused, is refused before any host is asked
+        report = examined(inventory, data, limit, with_drift=drift)
+        click.echo(report.to_text() if as_json else str(report))
+        sys.exit(report.exit_code)
+
+
 def knobs() -> Table:
     """The settings an inventory may override, by role. Beside deploy.py the one place where deploy/ and roles/ meet."""
     from roles.settings import known_settings

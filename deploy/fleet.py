@@ -20,7 +20,7 @@ from deploy.refuse import refuse
 from deploy.spec import Balancer, BalancerHost, Firewall, Host, Rollout
 
 SPEC_KEYS = tuple(field.name for field in fields(Host) if field.name not in ("name", "groups"))
-FLEET_KEYS = ("rollout", "expect", "remove", "run", "events", "balancer")
+FLEET_KEYS = ("rollout", "expect", "remove", "run", "events", "json", "balancer")
 CONNECTOR_PREFIXES = ("_", "ssh_", "fake_", "own_")
 """Keys pyinfra and its connectors read, and `own_` for whatever an operator's own roles read."""
 

@@ -8,6 +8,9 @@ More than 300 lines, because it is one table.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from deploy.doctor.finding import Finding, Kind, printable
 
 DEPLOY = "pyinfra INVENTORY deploy.py"
@@ -335,6 +338,11 @@ _ROWS = (
     Kind("deploy-refused", "broken", "the next deploy would refuse this host", "mend what the sentence names", False),
 )
 KINDS = {row.id: row for row in _ROWS}
+
+
+def finding_from(told: Mapping[str, Any]) -> Finding:
+    """The finding that `Finding.to_json` wrote."""
+    return Finding(KINDS[told["id"]], told["subject"], told["evidence"], told["try"])
 
 
 def found(kind: str, evidence: str, subject: str = "", **names: object) -> Finding:

@@ -26,9 +26,9 @@ class Readings:
     """Exit status of each question as text, `late`, `cut` or `gone`."""
 
     @classmethod
-    def parse(cls, lines: Iterable[str], asked: Iterable[str] = ()) -> Readings:
-        """From the lines a host printed; another line is skipped, a question of `asked` without an end is `gone`."""
-        texts, ended = dict[str, list[str]](), dict.fromkeys(asked, GONE)
+    def parse(cls, lines: Iterable[str]) -> Readings:
+        """From the lines a host printed; a line of any other shape is skipped."""
+        texts, ended = dict[str, list[str]](), dict[str, str]()
         for line in lines:
             if not (shaped := _LINE.fullmatch(line)):
                 continue
@@ -38,6 +38,10 @@ class Readings:
             else:
                 ended[name] = rest.strip()
         return cls({name: "\n".join(found).strip("\n") for name, found in texts.items()}, ended)
+
+    def expecting(self, asked: Iterable[str]) -> Readings:
+        """These answers, with `gone` for each question of `asked` that has no end."""
+        return Readings(self.texts, {**dict.fromkeys(asked, GONE), **self.ended})
 
     def text(self, name: str) -> str:
         """The answer; empty where there is none."""

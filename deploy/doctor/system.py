@@ -19,6 +19,8 @@ from deploy.versions import at_least
 CLOCK_SECONDS = 60
 FULL_PERCENT, LOW_PERCENT = 99, 95
 _WHY = {LATE: "no end in time", CUT: "longer than is read", GONE: "nothing came"}
+_NEEDED = ("kernel", "pci", "units", "room")
+"""Questions that end well on every host."""
 _SAID_OF_SMI = (
     ("driver-mismatch", "driver/library version mismatch"),
     ("driver-not-loaded", "couldn't communicate with the nvidia driver"),
@@ -34,6 +36,9 @@ def unread_findings(readings: Readings) -> Iterator[Finding]:
     for name, ended in readings.ended.items():
         if ended in _WHY and not (name == "smi" and ended == LATE):
             yield found("unread", f"{name}: {_WHY[ended]}", name, what=name)
+        elif name in _NEEDED and ended != "0":
+            said = next(iter(readings.lines(name)), "nothing")
+            yield found("unread", f"{name}: it ended with status {ended}: {said}", name, what=name)
     if readings.has("user") and readings.text("user").strip() != "0":
         yield found("not-root", f"user {readings.text('user')}")
 
@@ -56,7 +61,7 @@ def hardware_findings(readings: Readings, wanted: Wanted, is_deployed: bool) -> 
 
 def _devices(readings: Readings, wanted: Wanted, seen: int) -> Iterator[Finding]:
     """GPUs on the PCI bus against the inventory, and against those the driver offers."""
-    if not readings.is_whole("pci"):
+    if readings.ended.get("pci") != "0":
         return
     on_bus = [row[0] for row in readings.rows("pci") if row[-1].startswith(("0x0300", "0x0302"))]
     if len(on_bus) != wanted.gpus:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from deploy.drift import Drift
 from deploy.errors import Refusal
@@ -21,6 +22,16 @@ def drift_of(file: str, data: Sequence[str] = (), limit: Sequence[str] = (), ver
 
     Raises: a Refusal where the process that asks them ends without an answer.
     """
+    told = looked(verb, file, data, limit)
+    steps, said = ({key: tuple(lines) for key, lines in told[part].items()} for part in ("steps", "said"))
+    return Drift(tuple(told["hosts"]), steps, tuple(told["unasked"]), said, told["stopped"])
+
+
+def looked(verb: Path, file: str, data: Sequence[str] = (), limit: Sequence[str] = ()) -> dict[str, Any]:
+    """What `deploy.edge.looking` prints of a verb, in a process of its own.
+
+    Raises: a Refusal where that process ends without an answer.
+    """
     words = json.dumps({"data": list(data), "limit": list(limit)})
     paths = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
     command = [sys.executable, "-m", "deploy.edge.looking", str(verb), file, words]
@@ -29,10 +40,8 @@ def drift_of(file: str, data: Sequence[str] = (), limit: Sequence[str] = (), ver
         raise Refusal(
             "the hosts could not be asked",
             facts={"said": asked.stderr.strip().splitlines()[-1] if asked.stderr.strip() else "nothing"},
-            attempt=f"pyinfra {file} deploy.py --dry says more",
+            attempt=f"pyinfra {file} {verb.name} --dry says more",
             state="nothing was changed",
             kind="not-asked",
         )
-    told = json.loads(asked.stdout)
-    steps, said = ({key: tuple(lines) for key, lines in told[part].items()} for part in ("steps", "said"))
-    return Drift(tuple(told["hosts"]), steps, tuple(told["unasked"]), said, told["stopped"])
+    return dict(json.loads(asked.stdout.splitlines()[-1]))

@@ -1,4 +1,4 @@
-"""Prepares a deploy as `pyinfra --dry` does, and prints as JSON what each host would see; nothing is run on any host.
+"""Prepares a verb as `pyinfra --dry` does, and prints as JSON what each host would see; nothing is changed on any host.
 
 A process of its own (`python -m deploy.edge.looking VERB INVENTORY WORDS`; deploy/edge/drift.py starts it): pyinfra_cli
 replaces the sockets and threads of the process that imports it, and has to be imported first.
@@ -28,19 +28,24 @@ from deploy.edge.inventory import load_inventory, names_in, override_data
 
 GATE = "Gate | "
 """A gate changes something where a host is lost only, and that is told of the host."""
+TOLD = "enginehouse"
+"""The logger whose records carry fields (roles/events.py)."""
 OF_HOST = re.compile(r"\s*\[(\S+)\]\s*(.*)")
 
 
 class Said(logging.Handler):
-    """What hosts said of themselves, by host."""
+    """What hosts said of themselves, and what was found on them, by host."""
 
     def __init__(self) -> None:
-        super().__init__(logging.WARNING)
+        super().__init__(logging.DEBUG)
         self.lines: dict[str, list[str]] = {}
+        self.findings: dict[str, list[dict[str, Any]]] = {}
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Keeps the line under its host."""
-        if told := OF_HOST.match(record.getMessage()):
+        """Keeps a warning, or findings, under the host they are of."""
+        if (fields := getattr(record, "told", {})).get("findings") is not None:
+            self.findings[fields["host"]] = fields["findings"]
+        elif record.levelno >= logging.WARNING and (told := OF_HOST.match(record.getMessage())):
             self.lines.setdefault(told[1], []).append(told[2])
 
 
@@ -49,6 +54,7 @@ def look(verb: str, file: str, data: Sequence[str], limit: Sequence[str]) -> dic
     pyinfra.is_cli = True
     said = Said()
     pyinfra.logger.addHandler(said)
+    pyinfra.logger.getChild(TOLD).setLevel(logging.DEBUG)
     pyinfra.logger.propagate = False
     inventory = load_inventory(file, override_data(data))
     wanted = set(names_in(inventory, limit))
@@ -71,6 +77,7 @@ def look(verb: str, file: str, data: Sequence[str], limit: Sequence[str]) -> dic
         "steps": steps,
         "unasked": sorted(failed & wanted),
         "said": dict(sorted(said.lines.items())),
+        "findings": dict(sorted(said.findings.items())),
         "stopped": stopped,
     }
 

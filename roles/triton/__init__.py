@@ -23,7 +23,15 @@ from roles.triton.returning import apply as back
 from roles.triton.returning import put_back, taken_back
 from roles.triton.swapping import Asking
 
-__all__ = ["apply", "back", "put_back", "taken_back"]
+__all__ = ["apply", "back", "planned", "put_back", "taken_back"]
+
+
+def planned(mine: Slice | None) -> dict[str, str]:
+    """The id of each server's planned release, by the server's name; none on a host without servers."""
+    if mine is None:
+        return {}
+    settings = overridden(host, "triton", Defaults())
+    return {server.name: release_of(server, settings, mine.drain_seconds).id for server in mine.servers}
 
 
 def apply(mine: Slice, plan: str, wave: int) -> list[OperationMeta]:

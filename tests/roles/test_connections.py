@@ -129,7 +129,7 @@ def test_the_connection_a_verb_finds_open_is_kept_alive_too() -> None:
     assert asked == [15]
 
 
-@pytest.mark.parametrize("verb", ["deploy.py", "rollback.py", "build.py", "remove.py"])
+@pytest.mark.parametrize("verb", ["deploy.py", "rollback.py", "build.py", "remove.py", "doctor.py"])
 def test_every_verb_installs_it_before_it_asks_a_host(verb: str) -> None:
     """It stands before the first call of a role."""
     lines = (ROOT / verb).read_text("utf-8").splitlines()

@@ -102,7 +102,7 @@ def read(texts: Mapping[str, str], **ended: str) -> Readings:
     """What a host with these answers prints, parsed; `ended` as exit status, with `_` for a dash."""
     how = dict.fromkeys(texts, "0") | {name.replace("_", "-"): status for name, status in ended.items()}
     lines = [f"{name}|{line}" for name, text in texts.items() for line in text.splitlines()]
-    return Readings.parse([*lines, *(f"{name}#{status}" for name, status in how.items())], asked=HEALTHY)
+    return Readings.parse([*lines, *(f"{name}#{status}" for name, status in how.items())]).expecting(HEALTHY)
 
 
 def examined(changes: Mapping[str, str], wanted: Wanted = WANTED, **ended: str) -> tuple[Finding, ...]:

@@ -233,8 +233,14 @@ def test_a_question_without_an_end_keeps_a_host_from_being_called_healthy() -> N
     assert [(finding.id, finding.severity, finding.subject) for finding in found] == [("unread", "warning", "units")]
 
 
+@pytest.mark.parametrize("name", ["kernel", "pci", "units", "room"])
+def test_a_question_that_ends_badly_though_every_host_has_an_answer_is_told(name: str) -> None:
+    """Else a host whose journal cannot be read would have no Xid."""
+    assert ids(examined({name: "no such thing"}, **{name: "1"}))[0] == "unread"
+
+
 def test_a_host_that_answered_nothing_is_not_healthy() -> None:
-    assert set(ids(findings_of(Readings.parse([], asked=HEALTHY), WANTED))) == {"unread"}
+    assert set(ids(findings_of(Readings().expecting(HEALTHY), WANTED))) == {"unread"}
 
 
 def test_a_driver_branch_that_ended_is_told_by_the_day_it_is_asked() -> None:

@@ -32,8 +32,7 @@ def test_no_answer_makes_it_raise(texts: dict[str, str], ends: dict[str, str]) -
         [
             *(f"{name}|{line}" for name, text in {**HEALTHY, **texts}.items() for line in text.split("\n")),
             *(f"{name}#{ends.get(name, '0')}" for name in NAMES),
-        ],
-        asked=NAMES,
+        ]
     )
     report = Report({"h1": findings_of(readings, WANTED)})
     assert json.loads(report.to_text())["verdict"] in ("healthy", "broken", "warnings")
@@ -45,7 +44,7 @@ def test_no_answer_makes_it_raise(texts: dict[str, str], ends: dict[str, str]) -
 @given(st.lists(st.text(max_size=60)))
 def test_no_line_makes_it_raise(lines: list[str]) -> None:
     """Garbage instead of answers leaves questions without an end, and that is told."""
-    findings = findings_of(Readings.parse(lines, asked=NAMES), WANTED)
+    findings = findings_of(Readings.parse(lines).expecting(NAMES), WANTED)
     assert "unread" in {finding.id for finding in findings}
 
 

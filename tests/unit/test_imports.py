@@ -97,7 +97,7 @@ def test_only_errors_and_the_edge_import_pyinfra() -> None:
 
 def test_the_verbs_of_pyinfra_take_their_plan_from_the_edge() -> None:
     """`deploy/__main__.py` holds the command line and nothing a deploy file needs."""
-    assert crossings(r"(deploy|rollback|build|remove)\.py|roles/|rehearsal/", r"deploy\.__main__") == []
+    assert crossings(r"(deploy|rollback|build|remove|doctor)\.py|roles/|rehearsal/", r"deploy\.__main__") == []
 
 
 def test_only_the_edge_opens_files_or_talks_to_anybody() -> None:

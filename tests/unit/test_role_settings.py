@@ -132,7 +132,7 @@ def test_enginehouse_plan_refuses_a_misspelt_setting(tmp_path: Path) -> None:
         load_plan(str(tmp_path / "fleet.py"), knobs=TABLE)
 
 
-@pytest.mark.parametrize("verb", ["deploy.py", "rollback.py", "build.py", "remove.py"])
+@pytest.mark.parametrize("verb", ["deploy.py", "rollback.py", "build.py", "remove.py", "doctor.py"])
 def test_every_verb_of_pyinfra_hands_the_table_in(verb: str) -> None:
     """Else it would plan what a role then refuses."""
     assert "planned(inventory, host, known_settings())" in (ROOT / verb).read_text()

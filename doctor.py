@@ -1,0 +1,15 @@
+"""Say what is wrong on each host, what it means and what to type. Reads only: one command a host, and no operation.
+
+`--data json=yes` prints JSON. `enginehouse doctor` says it with an exit code, and what the next deploy would do.
+"""
+
+from pyinfra import host, inventory
+
+import roles.connections
+from deploy.edge.inventory import planned
+from roles import doctor, triton
+from roles.settings import known_settings
+
+roles.connections.install(host)
+mine, edge = planned(inventory, host, known_settings()).parts(host.name)
+doctor.examine(mine or edge, triton.planned(mine))

@@ -1,0 +1,70 @@
+"""What is wrong on a host, and what to type: each host is asked one command, and nothing on it is changed.
+
+There is no operation: the questions are asked while pyinfra prepares, so `--dry` says as much. The last host that has
+answered tells the findings of all of them (deploy/doctor judges), and a listener gets those of each (roles/events.py).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from weakref import WeakKeyDictionary
+
+import click
+from pyinfra import host
+from pyinfra.api import Host, State
+from pyinfra.api.exceptions import PyinfraError
+
+from deploy.doctor.examine import findings_of
+from deploy.doctor.finding import Finding
+from deploy.doctor.report import Report
+from deploy.doctor.wanted import wanted_of
+from deploy.slice import Slice
+from deploy.slice_traffic import BalancerSlice
+from roles.doctor.facts import HostReadings
+from roles.doctor.questions import About, names_of
+from roles.events import tell
+from roles.steps import ask, has_failed
+
+NO_ANSWER = "it did not answer; pyinfra said why above"
+NO_CONNECTION = "no connection"
+_answers: WeakKeyDictionary[State, dict[str, tuple[Finding, ...] | None]] = WeakKeyDictionary()
+"""What was found on each host that was asked; None of one that did not answer."""
+
+
+def examine(mine: Slice | BalancerSlice, releases: Mapping[str, str]) -> None:
+    """The findings of this host are told; after the last host's, those of all. `releases`: planned ids by server."""
+    told = _answers.setdefault(host.state, {})
+    began = time.time()
+    try:
+        readings = ask(host, HostReadings, about=(about := About.of(mine)))
+    except PyinfraError:  # the last host that was left
+        told[host.name] = None
+        _report_once_all(host.state, told)
+        raise
+    if has_failed(host):
+        told[host.name] = None
+    else:
+        wanted = wanted_of(mine, releases, datetime.now(UTC).date(), began, time.time())
+        told[host.name] = findings_of(readings.expecting(names_of(about)), wanted)
+        tell(host.name, findings=[finding.to_json() for finding in told[host.name] or ()])
+    _report_once_all(host.state, told)
+
+
+def report_of(state: State, told: Mapping[str, tuple[Finding, ...] | None]) -> Report:
+    """The report over all hosts of the run, those nobody could connect to included."""
+    wanted = [each.name for each in state.inventory if _is_wanted(state, each)]
+    away = {name: NO_ANSWER if name in told else NO_CONNECTION for name in wanted if told.get(name) is None}
+    return Report({name: found for name in wanted if (found := told.get(name)) is not None}, away)
+
+
+def _report_once_all(state: State, told: Mapping[str, tuple[Finding, ...] | None]) -> None:
+    if {each.name for each in state.activated_hosts} - set(told):
+        return
+    report = report_of(state, told)
+    click.echo(report.to_text() if host.data.get("json") == "yes" else str(report))
+
+
+def _is_wanted(state: State, each: Host) -> bool:
+    return bool(state.is_host_in_limit(each))

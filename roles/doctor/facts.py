@@ -1,0 +1,22 @@
+"""What the doctor asks a host: everything, in one command."""
+
+from __future__ import annotations
+
+from pyinfra.api import FactBase
+
+from deploy.doctor.readings import Readings
+from roles.doctor.questions import About, script
+
+
+class HostReadings(FactBase[Readings]):
+    """GPUs, driver, kernel log, units, disks, clock, and what this project put there; each question has its time."""
+
+    default = Readings
+
+    def command(self, about: About) -> str:
+        """The script with all questions; it ends well whatever the answers are."""
+        return script(about)
+
+    def process(self, output: list[str]) -> Readings:
+        """Parsed, not judged."""
+        return Readings.parse(output)

@@ -1,0 +1,184 @@
+"""The doctor's questions as pieces of shell, and the one script that asks them all. They read; none of them writes.
+
+Bash, coreutils, grep, sed and systemd's own tools only: a bare host has nothing more. Each question is a process of its
+own with a time limit, and all run side by side. What hangs in the driver cannot even be killed, so the script does not
+wait for it: it reads each answer from a pipe for as long as the question has, and ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from shlex import quote
+
+from deploy.files import ROOT
+from deploy.slice import Slice
+from deploy.slice_traffic import BalancerSlice
+from roles.places import SERVERS, SETTINGS
+
+SECONDS = 15
+"""For every question; nvidia-smi takes two on a host of eight GPUs without persistence."""
+GRACE_SECONDS = 2
+"""How much longer an answer is waited for: what was killed has to end first."""
+MOST_BYTES = 65_536
+"""Of one answer."""
+LAST = 200
+"""Messages of the driver that are read."""
+_JOURNAL = "journalctl -q --no-pager"
+_KERNEL = "SYSLOG_IDENTIFIER=kernel _TRANSPORT=kernel + SYSLOG_IDENTIFIER=kernel _UID=0"
+"""What the kernel wrote, or root in its name: as files/host/gpu_state.py reads it."""
+_MESSAGES = f"grep -aE 'NVRM.*Xid|fallen off the bus' | tail -n {LAST}"
+_PLACES = f"/ {ROOT} /var/lib/docker"
+_SPECIFICATIONS = "/var/run/cdi/nvidia.yaml /etc/cdi/nvidia.yaml"
+_LIBRARY = "/usr/lib/x86_64-linux-gnu/libcuda.so.1"
+_UNITS = (
+    *("'triton@*'", "'enginehouse-*'", "docker.service", "nvidia-persistenced.service"),
+    "nvidia-fabricmanager.service",
+)
+_PCI = (
+    "for d in /sys/bus/pci/devices/*; do read -r v <$d/vendor && [ $v = 0x10de ] || continue;"
+    " read -r i <$d/device; read -r c <$d/class; echo ${d##*/} 10de:${i#0x} $c; done"
+)
+_USERS = (
+    "nvidia-smi --query-compute-apps=pid --format=csv,noheader | grep -x '[0-9][0-9]*' | while read -r p; do"
+    ' grep -q docker /proc/$p/cgroup || echo "$p $(cat /proc/$p/comm)"; done'
+)
+_RECORDS = (
+    f"for d in {SERVERS}/*/; do [ -d $d ] || continue; s=$(basename $d);"
+    ' c=$(readlink $d/current) && echo "$s current ${c##*/}"; [ -e $d/swap.json ] && echo "$s cut yes";'
+    " for r in verdict watch; do [ -f $d/$r.json ] && echo \"$s $r $(tr '\\n' ' ' <$d/$r.json)\"; done; done"
+)
+_UNDO = (
+    f"cd {SETTINGS}/undo || exit 0; for f in */kept.json; do [ -e $f ] && echo ${{f%/*}} waiting; done;"
+    " for f in *.taken-back.json; do [ -e $f ] && echo \"${f%.taken-back.json} $(tr '\\n' ' ' <$f)\"; done"
+)
+_HOLDS = f"for f in {ROOT}/traffic/*.json; do [ -e $f ] && echo \"$(basename $f .json) $(tr '\\n' ' ' <$f)\"; done"
+# Shared, so that two who look do not take each other for a run.
+_LOCK = "f=/run/enginehouse.lock; if [ -e $f ] && ! flock -ns $f true; then grep . $f || echo '{}'; fi"
+_LISTENING = "grep -h ' 0A ' /proc/net/tcp /proc/net/tcp6 | while read -r n a r s x; do echo $a $s; done"
+_CERTIFICATES = (
+    f"for f in $(grep -ohE '{SETTINGS}/[^ ]*[.]pem' {SETTINGS}/balancer/haproxy.cfg | sort -u); do"
+    ' echo "$f $(openssl x509 -noout -enddate -in $f)"; done'
+)
+_READY = """ready() {
+  exec 3<>/dev/tcp/$2/$3 && printf 'GET %s HTTP/1.1\\r\\nHost: h\\r\\nConnection: close\\r\\n\\r\\n' "$5" >&3 &&
+    read -r -t 5 _ code _ <&3; echo "$1 $4 ${code:-}"; code=; exec 3>&-
+}"""
+_COLLECT = """
+declare -A at of; order=()
+begin() {
+  exec {fd}< <(exec 2>&1 </dev/null; timeout -k 1 @SECONDS@ bash -c "$2"; printf '\\n\\001%s' $?)
+  at[$1]=$fd of[$1]=$! order+=("$1")
+}
+collect() {
+  for name in "${order[@]}"; do
+    left=$((@SECONDS@ + @GRACE@ - SECONDS)); [ $left -ge 1 ] || left=1
+    IFS= read -r -d '' -n @BYTES@ -t $left -u ${at[$name]} text; got=$?
+    case $text in
+      *$'\\n\\001'*) ended=${text##*$'\\n\\001'} text=${text%$'\\n\\001'*} ;;
+      *) [ $got -gt 128 ] && ended=late || ended=cut; kill -KILL ${of[$name]} 2>/dev/null ;;
+    esac
+    [ -z "$text" ] || printf '%s\\n' "$text" | sed "s/^/$name|/"
+    printf '%s#%s\\n' "$name" "$ended"
+  done
+}
+"""
+"""Prints the answers as deploy/doctor/readings.py parses them."""
+
+
+@dataclass(frozen=True)
+class About:
+    """What the questions are about; short in pyinfra's log, which prints a fact's arguments."""
+
+    mine: Slice | BalancerSlice
+
+    @classmethod
+    def of(cls, mine: Slice | BalancerSlice) -> About:
+        """The questions of this host."""
+        return cls(mine)
+
+    def __str__(self) -> str:
+        return self.mine.host
+
+
+def names_of(about: About) -> tuple[str, ...]:
+    """The names of the questions that the host is asked."""
+    return tuple(questions(about.mine))
+
+
+def script(about: About) -> str:
+    """The command that asks everything and always succeeds."""
+    return asking(questions(about.mine))
+
+
+def asking(asked: Mapping[str, str], seconds: int = SECONDS, grace_seconds: int = GRACE_SECONDS) -> str:
+    """The command that asks these pieces of shell side by side, each for `seconds`, and always succeeds."""
+    values = {"@SECONDS@": seconds, "@GRACE@": grace_seconds, "@BYTES@": MOST_BYTES}
+    collect = _COLLECT.strip()
+    for name, value in values.items():
+        collect = collect.replace(name, str(value))
+    begun = [f"begin {name} {quote(shell)}" for name, shell in asked.items()]
+    return f"bash -c {quote(chr(10).join([collect, *begun, 'collect', 'true']))}"
+
+
+def questions(mine: Slice | BalancerSlice) -> dict[str, str]:
+    """Each question's shell, by its name; a balancer is asked for no GPU and no server."""
+    asked = _of_machine()
+    if isinstance(mine, BalancerSlice):
+        return asked
+    return {**_of_gpus(), **asked, **_of_servers(mine)}
+
+
+def _of_gpus() -> dict[str, str]:
+    return {
+        "smi": "nvidia-smi -q",
+        "gpu-users": f"command -v nvidia-smi >/dev/null || exit 0; {{ {_USERS}; }} 2>/dev/null",
+        "pci": _PCI,
+        "loaded": "cat /sys/module/nvidia/version 2>/dev/null || cat /sys/module/nvidia_current/version 2>/dev/null",
+        "library": f"[ -e {_LIBRARY} ] && readlink -f {_LIBRARY} | sed -n 's/.*libcuda[.]so[.]//p'",
+        "nouveau": "[ ! -d /sys/module/nouveau ] || echo loaded",
+        "kernel": f"{_JOURNAL} -b 0 -o short-unix {_KERNEL} | {_MESSAGES}; exit ${{PIPESTATUS[0]}}",
+        "kernel-before": f"{_JOURNAL} -b -1 -o short-unix {_KERNEL} 2>/dev/null | {_MESSAGES}",
+        "mended": f"cat {ROOT}/xids-mended 2>/dev/null",
+        "cdi": f"grep -ohE 'libcuda[.]so[.][0-9]+[.][0-9.]+' {_SPECIFICATIONS} 2>/dev/null | sort -u | head -n 3",
+        "toolkit": "dpkg-query -W -f='${Version}' nvidia-container-toolkit 2>/dev/null",
+    }
+
+
+def _of_machine() -> dict[str, str]:
+    kept = "[ -e /run/systemd/timesync/synchronized ] || systemctl -q is-active chrony ntpsec ntp openntpd"
+    mounts = (
+        f'while read -r d at rest; do case " {_PLACES} " in *" $at "*) echo "$d $at $rest";; esac; done </proc/mounts'
+    )
+    errors = f"{_JOURNAL} -b -p 0..3 -o json --output-fields=_SYSTEMD_UNIT -n 500 -u 'triton@*' -u 'enginehouse-*'"
+    return {
+        "user": "id -u",
+        "clock": "date +%s",
+        "clock-kept": f"{{ {kept}; }} && echo yes || echo no",
+        "room": f"df -Pk {_PLACES} 2>/dev/null | tail -n +2 | sort -u",
+        "inodes": f"df -Pi {_PLACES} 2>/dev/null | tail -n +2 | sort -u",
+        "mounts": mounts,
+        "boot-wanted": "[ ! -e /run/reboot-required ] || head -n 3 /run/reboot-required.pkgs",
+        "units": "systemctl show --property=Id,LoadState,ActiveState,Result,NRestarts " + " ".join(_UNITS),
+        "errors": rf"{errors} 2>/dev/null | sed -n 's/.*\"_SYSTEMD_UNIT\":\"\([^\"]*\)\".*/\1/p' | sort | uniq -c",
+        "lock": _LOCK,
+        "undo": f"{{ {_UNDO}; }} 2>/dev/null",
+        "listening": f"{{ {_LISTENING}; }} 2>/dev/null",
+        "certificates": f"{{ {_CERTIFICATES}; }} 2>/dev/null",
+    }
+
+
+def _of_servers(mine: Slice) -> dict[str, str]:
+    asked = []
+    for server in mine.servers:
+        address = "127.0.0.1" if server.address in ("0.0.0.0", "::", "") else server.address
+        paths = {"-": "/v2/health/ready"} | {model.name: f"/v2/models/{model.name}/ready" for model in server.models}
+        asked += [
+            " ".join(["ready", *map(quote, (server.name, address, str(server.http_port), name, path))])
+            for name, path in paths.items()
+        ]
+    return {
+        "servers": f"{{ {_RECORDS}; }} 2>/dev/null",
+        "holds": f"{{ {_HOLDS}; }} 2>/dev/null",
+        "ready": f"exec 2>/dev/null; {_READY}; " + "; ".join([*asked, "true"]),
+    }

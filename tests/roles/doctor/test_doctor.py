@@ -1,0 +1,192 @@
+"""The doctor asks each host one command, proposes no operation, and tells all hosts in one report."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deploy.doctor.readings import Readings
+from deploy.doctor.report import Report
+from deploy.edge.doctor import examined
+from deploy.slice_traffic import BalancerSlice
+from roles import doctor
+from roles.doctor.questions import MOST_BYTES, About, asking, names_of, questions, script
+from tests.roles.fake import Ran, run
+from tests.roles.slices import SERVER, a_slice
+from tests.unit.doctored import BARE, HEALTHY, smi
+
+ROOT = Path(__file__).parents[3]
+RELEASE = {"main": "0f63ebc3e7737224"}
+BALANCER = BalancerSlice(
+    host="edge", os="debian-13", haproxy="3.0", address="0.0.0.0", metrics_port=8405, certificate="",
+    certificate_key=None, routes=(),
+)  # fmt: skip
+QUICK = {"fake_delay": 0, "fake_delay_jitter": 0}
+BROKEN = {**HEALTHY, "smi": smi(("GPU Recovery Action", "Reset"))}
+
+
+def printed(texts: Mapping[str, str], **ended: str) -> list[str]:
+    """What a host with these answers prints; its clock is this machine's, for the clocks have a test of their own."""
+    texts = {name: text for name, text in texts.items() if name != "clock"}
+    lines = [f"{name}|{line}" for name, text in texts.items() for line in text.splitlines()]
+    return [*lines, "clock#0", *(f"{name}#{ended.get(name, '0')}" for name in texts)]
+
+
+DONE_HOST, BROKEN_HOST, BARE_HOST = printed(HEALTHY), printed(BROKEN), printed(BARE, smi="127")
+
+
+def looked_at(**hosts: list[str] | dict[str, object]) -> Ran:
+    """What the doctor does on hosts that print these lines."""
+    return run(
+        lambda: doctor.examine(a_slice(), RELEASE),
+        answers={name: {"begin smi": lines} for name, lines in hosts.items()},
+        hosts=tuple(hosts),
+        data={"json": "yes"},
+    )
+
+
+def told(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    """The report on standard output, as JSON."""
+    return dict(json.loads(capsys.readouterr().out))
+
+
+def ids(report: Mapping[str, object]) -> dict[str, list[str]]:
+    """The ids of what was found, by host."""
+    hosts = report["hosts"]
+    assert isinstance(hosts, dict)
+    return {host.removeprefix("@fake/"): [finding["id"] for finding in found] for host, found in hosts.items()}
+
+
+def test_a_bare_a_finished_and_a_broken_host_are_told_in_one_report(capsys: pytest.CaptureFixture[str]) -> None:
+    looked_at(bare=BARE_HOST, done=DONE_HOST, broken=BROKEN_HOST)
+    report = told(capsys)
+    assert ids(report) == {"bare": ["nothing-deployed"], "done": [], "broken": ["recovery-reset"]}
+    assert (report["verdict"], report["exit_code"], report["not_asked"]) == ("broken", 2, {})
+
+
+@pytest.mark.parametrize("host", [BARE_HOST, DONE_HOST, BROKEN_HOST])
+def test_no_operation_is_proposed_and_the_host_hears_one_command(host: list[str]) -> None:
+    ran = looked_at(host=host)
+    assert (ran.steps, ran.would_change, ran.commands, ran.failed_hosts) == ((), (), (), ())
+    assert [(len(re.findall(r"^begin", heard.command, re.M)), heard.executing) for heard in ran.shell["host"]] == [
+        (len(HEALTHY) + 1, False)
+    ]
+
+
+def test_a_host_that_does_not_answer_is_told_and_the_others_are(capsys: pytest.CaptureFixture[str]) -> None:
+    ran = looked_at(silent={"success": False}, done=DONE_HOST)
+    report = told(capsys)
+    assert (ran.failed_hosts, ids(report), report["exit_code"]) == (("silent",), {"done": []}, 1)
+    assert list(report["not_asked"]) == ["@fake/silent"]
+
+
+def test_the_only_host_is_told_of_too(capsys: pytest.CaptureFixture[str]) -> None:
+    looked_at(silent={"success": False})
+    assert told(capsys)["exit_code"] == 1
+
+
+def test_garbage_instead_of_answers_is_told_as_unread(capsys: pytest.CaptureFixture[str]) -> None:
+    looked_at(host=["what", "smi", "\x00|#"])
+    assert set(ids(told(capsys))["host"]) == {"unread"}
+
+
+def test_people_get_text(capsys: pytest.CaptureFixture[str]) -> None:
+    run(lambda: doctor.examine(a_slice(), RELEASE), answers={"begin smi": BROKEN_HOST})
+    text = capsys.readouterr().out
+    assert "broken  recovery-reset  GPU 0  on @fake/host" in text and text.endswith(
+        "verdict: broken, 1 of 1 hosts asked\n"
+    )
+
+
+def test_a_balancer_is_asked_of_its_machine_only() -> None:
+    asked = questions(BALANCER)
+    assert {"smi", "pci", "ready", "servers"} & set(asked) == set()
+    assert {"units", "certificates", "listening", "lock"} <= set(asked)
+
+
+def test_every_question_has_an_answer_in_the_recorded_host() -> None:
+    """So that a question nobody judges, or a rule nobody asks for, fails here."""
+    assert set(names_of(About(a_slice()))) == set(HEALTHY)
+
+
+def test_each_model_is_asked_whether_it_is_ready() -> None:
+    shell = questions(a_slice(servers=(replace(SERVER, address="10.0.0.7", http_port=9000),)))["ready"]
+    assert "ready main 10.0.0.7 9000 - /v2/health/ready" in shell
+
+
+def test_no_question_writes() -> None:
+    """Words that change a host stand in none of them; what is redirected goes to /dev/null."""
+    for shell in questions(a_slice()).values():
+        words = set(shell.replace(";", " ").split())
+        assert words & {"rm", "mv", "tee", "touch", "start", "stop", "restart", "sync", "mount", "kill"} == set()
+        assert (
+            shell.replace("2>/dev/null", "")
+            .replace(">/dev/null", "")
+            .replace("3<>/dev/tcp", "")
+            .replace("3>&-", "")
+            .replace(">&3", "")
+            .count(">")
+            == 0
+        )
+
+
+def bash(command: str) -> Readings:
+    """The answers of this machine."""
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=True, timeout=60)
+    return Readings.parse(done.stdout.splitlines())
+
+
+def test_answers_come_back_whole_with_the_status_of_each() -> None:
+    read = bash(asking({"one": "echo a; echo '  b | c#1'; exit 3", "two": "true", "three": "nothing-like-this"}))
+    assert (read.text("one"), read.text("two")) == ("a\n  b | c#1", "")
+    assert read.ended == {"one": "3", "two": "0", "three": "127"}
+    assert "not found" in read.text("three")
+
+
+def test_what_outlives_its_time_is_late_and_what_has_no_end_is_cut() -> None:
+    """And the others are answered. A process in the driver keeps its pipe open in the same way."""
+    stuck = "echo begun; trap '' TERM; tail -f /dev/null & wait"
+    read = bash(asking({"stuck": stuck, "endless": "yes", "well": "echo yes"}, 1, 0))
+    assert (read.ended, read.text("stuck")) == ({"stuck": "late", "endless": "cut", "well": "0"}, "begun")
+    assert 0 < len(read.text("endless")) <= MOST_BYTES
+
+
+def test_the_whole_script_runs_on_a_machine_that_has_nothing_of_ours() -> None:
+    """This one: without systemd as a rule, without GPU."""
+    read = bash(script(About(a_slice())))
+    assert set(read.ended) == set(HEALTHY)
+    assert (read.text("user").isdigit(), read.has("room"), "%" in read.text("inodes")) == (True, True, True)
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
+    """Four hosts of a shipped inventory, examined as `enginehouse doctor` does: doctor.py in a process of its own."""
+    text = (ROOT / "inventories/h100.py").read_text()
+    printing = {"bare": BARE_HOST, "done": DONE_HOST, "broken": BROKEN_HOST}
+    hosts = [(f"@fake/{name}", {**QUICK, "fake_responses": {"begin smi": lines}}) for name, lines in printing.items()]
+    away = ("far", {"ssh_hostname": "127.0.0.1", "ssh_port": 1})
+    file = tmp_path_factory.mktemp("doctor") / "fleet.py"
+    file.write_text(text.replace('["h100-01.example.internal"]', repr([*hosts, away])))
+    return examined(str(file), with_drift=False)
+
+
+def test_the_command_gets_the_findings_of_each_host(report: Report) -> None:
+    """The plan is made as for a deploy, so another release than the planned one is told."""
+    found = {host: [finding.id for finding in listed] for host, listed in report.findings.items()}
+    assert found == {
+        "@fake/bare": ["nothing-deployed"],
+        "@fake/broken": ["recovery-reset", "release-differs"],
+        "@fake/done": ["release-differs"],
+    }
+
+
+def test_a_host_nobody_can_reach_is_named_with_the_reason(report: Report) -> None:
+    assert (list(report.unasked), report.exit_code) == (["far"], 1)
+    assert "Could not connect" in report.unasked["far"]
