@@ -27,6 +27,8 @@ from gateway.rerank import cohere_v1, cohere_v2
 from gateway.tokenize import tokenize
 
 SWEEP_SECONDS = 1.0
+LAST_WORDS_SECONDS = 5.0
+"""For clients that are cut to take the event that says so."""
 
 Body = Callable[[ApiError], object]
 
@@ -87,7 +89,12 @@ class App:
 
     def __init__(self, gateway: Gateway) -> None:
         self.gateway = gateway
+        self.is_stopping = False
+        """`/health` says so, that balancers send nobody here any more; who comes is answered still."""
+        self.is_full: Callable[[], bool] = lambda: False
         self._active: dict[Exchange, Active] = {}
+        self._asking: set[asyncio.Task[Any]] = set()
+        self._cut: list[str] = []
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """ASGI's entry."""
@@ -107,6 +114,7 @@ class App:
             await receive()
             await send({"type": "lifespan.startup.complete"})
             await receive()
+            await self._end_the_rest()
         await send({"type": "lifespan.shutdown.complete"})
 
     @contextlib.asynccontextmanager
@@ -120,6 +128,15 @@ class App:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             await self.gateway.fleet.close()
+
+    async def _end_the_rest(self) -> None:
+        """Those whose time is over hear of it; the log names them by their ids."""
+        for task in self._asking:
+            task.cancel()
+        if self._asking:
+            await asyncio.wait(self._asking, timeout=LAST_WORDS_SECONDS)
+        if self._cut:
+            print(f"<4>{json.dumps({'cut': self._cut})}", file=sys.stderr, flush=True)
 
     async def _keep_sweeping(self) -> None:
         comments: set[asyncio.Task[None]] = set()
@@ -151,7 +168,8 @@ class App:
             await exchange.whole(page, b"text/plain; version=0.0.4; charset=utf-8")
         else:
             models = self.gateway.standing()
-            await exchange.json({"models": models}, 200 if any(models.values()) else 503)
+            stopping = {"stopping": True} if self.is_stopping else {}
+            await exchange.json({"models": models, **stopping}, 200 if any(models.values()) and not stopping else 503)
 
     async def _asked(self, exchange: Exchange) -> None:
         route = ROUTES.get("/v1/models/" if exchange.path.startswith("/v1/models/") else exchange.path)
@@ -159,10 +177,14 @@ class App:
         metrics, record = self.gateway.metrics, exchange.record
         metrics.running.add((label,))
         shape = route.error if route else openai_error
+        if task := asyncio.current_task():
+            self._asking.add(task)
+            task.add_done_callback(self._asking.discard)
         try:
             await self._answer(route, exchange)
         except asyncio.CancelledError:  # the process stops; nothing follows in this task that could be cancelled
             record.end = "cut"
+            self._cut.append(exchange.identity)
             failure = ApiError(503, "the gateway stops", code="cut", retry_after=1, is_spent=exchange.has_begun)
             with contextlib.suppress(Exception):
                 await exchange.fail(failure, shape(failure))
@@ -179,6 +201,8 @@ class App:
             self._count(exchange)
 
     async def _answer(self, route: Route | None, exchange: Exchange) -> None:
+        if self.is_full():
+            raise ApiError(503, "the gateway has as many connections as it takes", code="overloaded", retry_after=1)
         if route is None:
             raise ApiError(404, "there is no such path; GET /v1/models lists the models", code="unknown_url")
         if exchange.method != route.method:

@@ -82,7 +82,13 @@ class Protocol(HttpToolsProtocol):  # type: ignore[misc]  # uvicorn is not follo
 
 
 class Server(uvicorn.Server):  # type: ignore[misc]  # uvicorn is not followed: its class is Any
-    """uvicorn's server, which tells systemd when it listens and when it stops."""
+    """uvicorn's server around the application, which says when it listens, when it is full, and that it will stop."""
+
+    def __init__(self, config: uvicorn.Config, app: App) -> None:
+        super().__init__(config)
+        self._app, listen = app, app.gateway.settings.listen
+        self._notice_seconds = listen.notice_seconds
+        app.is_full = lambda: len(self.server_state.connections) > listen.connections
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """It listens, and systemd knows."""
@@ -90,16 +96,18 @@ class Server(uvicorn.Server):  # type: ignore[misc]  # uvicorn is not followed: 
         notify("READY=1")
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Requests under way had their time; systemd knew."""
+        """Balancers had time to notice, requests under way to end; systemd knew."""
         notify("STOPPING=1")
+        self._app.is_stopping = True
+        await asyncio.sleep(self._notice_seconds)
         await super().shutdown(sockets)
 
 
 def serve(gateway: Gateway, port: int) -> int:
     """0 once the process was told to stop and its requests have ended; 1 where it could not begin."""
-    listen = gateway.settings.listen
+    listen, app = gateway.settings.listen, App(gateway)
     config = uvicorn.Config(
-        App(gateway),
+        app,
         host=listen.address,
         port=port,
         http=functools.partial(Protocol, header_seconds=listen.header_seconds, header_bytes=listen.header_bytes),
@@ -110,11 +118,10 @@ def serve(gateway: Gateway, port: int) -> int:
         access_log=False,
         proxy_headers=False,
         server_header=False,
-        limit_concurrency=listen.connections,
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=listen.drain_seconds,
     )
-    server = Server(config)
+    server = Server(config, app)
     server.run()
     return 0 if server.started else 1
 

@@ -81,6 +81,8 @@ class Listen:
     """For a client to send them."""
     drain_seconds: int = 90
     """For requests under way when the process is told to stop."""
+    notice_seconds: int = 2
+    """Before that the process takes requests still, while `/health` tells balancers that it will stop."""
 
 
 @dataclass(frozen=True)
@@ -186,11 +188,10 @@ def _listen(given: Fields) -> Listen:
     ports = given.items("ports", 256) if given.has("ports") else list(known.ports)
     if not all(type(port) is int and 0 < port < 65536 for port in ports) or len(set(ports)) != len(ports):
         raise given.wrong("ports", "a list of different ports")
-    found = Listen(
-        given.text("address", known.address),
-        tuple(ports),
-        *(given.whole(name, 1, MOST, getattr(known, name)) for name in LISTEN_NUMBERS),
-    )
+    address = given.text("address", known.address)
+    numbers = {name: given.whole(name, 1, MOST, getattr(known, name)) for name in LISTEN_NUMBERS}
+    notice_seconds = given.whole("notice_seconds", 0, 600, known.notice_seconds)
+    found = Listen(address, tuple(ports), notice_seconds=notice_seconds, **numbers)
     given.close()
     return found
 

@@ -35,6 +35,21 @@ async def test_a_client_that_leaves_stops_the_model(
 
 
 @in_loop
+async def test_two_hundred_clients_that_leave_after_a_token_leave_nothing_running(tmp_path: Path) -> None:
+    async with door(tmp_path) as front:
+        front.triton.script = Script(halts_after=1)
+        talks = [front.opened(CHAT, chat(stream=True)) for _ in range(200)]
+        running = [asyncio.ensure_future(talk.run()) for talk in talks]
+        for talk in talks:
+            await talk.until(lambda talk=talk: b"Hel" in talk.answer.body)
+            talk.left.set()
+        await asyncio.gather(*running)
+        await becomes(lambda: front.triton.running == 0)
+        assert front.triton.cancelled == 200
+        assert all(server.outstanding == 0 for server in front.gateway.fleet.servers.values())
+
+
+@in_loop
 async def test_a_client_that_takes_nothing_is_left(tmp_path: Path) -> None:
     async with door(tmp_path) as front:
         talk = front.opened(CHAT, chat(stream=True))
@@ -70,6 +85,19 @@ async def test_health_says_which_models_have_a_server(tmp_path: Path) -> None:
         await front.gateway.fleet.look()
         answer = await front.ask("/health", key=None)
     assert (answer.status, answer.json()["models"]["llama"]) == (503, False)
+
+
+@in_loop
+async def test_a_reader_that_takes_nothing_delays_nobody(tmp_path: Path) -> None:
+    async with door(tmp_path) as front:
+        slow = front.opened(CHAT, chat(stream=True))
+        slow.takes.clear()
+        running = asyncio.ensure_future(slow.run())
+        await becomes(lambda: any(exchange.has_begun for exchange in front.app._active))
+        assert [(await front.chat(stream=True)).events[-1] for _ in range(3)] == ["[DONE]"] * 3
+        assert not running.done()
+        slow.takes.set()
+        assert (await running).events[-1] == "[DONE]"
 
 
 @in_loop

@@ -71,3 +71,13 @@ async def test_paths_methods_and_types_that_are_not_offered(tmp_path: Path) -> N
         assert (await front.ask(CHAT)).status == 405
         assert (await front.ask("/v1/models", method="DELETE")).status == 405
         assert (await front.ask(CHAT, chat(), headers={"content-type": "text/plain"})).status == 415
+
+
+@in_loop
+async def test_who_comes_to_a_full_gateway_is_told_when_to_come_again(tmp_path: Path) -> None:
+    async with door(tmp_path) as front:
+        front.app.is_full = lambda: True
+        answer = await front.chat()
+        assert front.triton.asked == []
+        assert (await front.ask("/health", key=None)).status == 200
+    assert (answer.status, answer.headers["retry-after"], answer.error["code"]) == (503, "1", "overloaded")
