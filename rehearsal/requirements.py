@@ -6,6 +6,7 @@ the programs and still be forbidden the calls. Nothing is installed unless asked
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
 import shutil
@@ -54,10 +55,14 @@ VIRTUAL_PROGRAMS = {"qemu-system-x86_64": "qemu-system-x86", "qemu-img": "qemu-u
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 # The tests start Triton on the outer machine too, and its Python stub embeds the interpreter (rehearsal facts); and
 # HAProxy, over loopback.
+# promtool tries the alert rules; until Debian 13 and Ubuntu 25.04 it came with Prometheus itself.
+WITH_PROMETHEUS = {("debian", "12"), ("ubuntu", "22.04"), ("ubuntu", "24.04")}
 TEST_FILES = {
     f"/usr/lib/x86_64-linux-gnu/libpython{PYTHON}.so.1.0": f"libpython{PYTHON}",
     "/usr/sbin/haproxy": "haproxy",
+    "promtool": "promtool",
 }
+UNITS = Path("/etc/systemd/system")
 DISK_MIB = 6_000
 
 
@@ -98,7 +103,20 @@ def require(places: Places, kind: str = "nspawn", has_root: bool = False) -> Non
 def missing_packages(for_tests: bool = False, for_faults: bool = False) -> list[Missing]:
     """Programs and files that packages bring: of machines, of services and, if wanted, of the tests and the faults."""
     wanted = PROGRAMS | SERVICE_PROGRAMS | (TEST_FILES if for_tests else {}) | (VIRTUAL_PROGRAMS if for_faults else {})
-    return [Missing(f"the program {Path(name).name}", package) for name, package in wanted.items() if not _has(name)]
+    return [
+        Missing(f"the program {Path(name).name}", promtool_package() if package == "promtool" else package)
+        for name, package in wanted.items()
+        if not _has(name)
+    ]
+
+
+def promtool_package() -> str:
+    """The package that brings promtool here."""
+    try:
+        system = platform.freedesktop_os_release()
+    except OSError:
+        return "promtool"
+    return "prometheus" if (system.get("ID"), system.get("VERSION_ID")) in WITH_PROMETHEUS else "promtool"
 
 
 def explain(lacking: list[Missing]) -> str:
@@ -122,7 +140,25 @@ def install(lacking: list[Missing]) -> None:
         environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
         subprocess.run(["apt-get", "update"], check=True, env=environment)
         command = ["apt-get", "install", "--yes", "--no-install-recommends", *wanted]
-        subprocess.run(command, check=True, env=environment)
+        with _kept_off("prometheus.service") if "prometheus" in wanted else contextlib.nullcontext():
+            subprocess.run(command, check=True, env=environment)
+
+
+@contextlib.contextmanager
+def _kept_off(unit: str) -> Iterator[None]:
+    """A unit that a package brings meanwhile is neither started nor enabled: only a program of it is wanted."""
+    mask = UNITS / unit
+    is_ours = not os.path.lexists(mask)
+    if is_ours:
+        UNITS.mkdir(parents=True, exist_ok=True)
+        mask.symlink_to("/dev/null")
+    try:
+        yield
+    finally:
+        if is_ours:
+            mask.unlink()
+            for wanted in UNITS.glob(f"*.wants/{unit}"):
+                wanted.unlink()
 
 
 def _has(name: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from pathlib import Path
 
@@ -82,6 +83,34 @@ def test_what_is_missing_is_told_at_once_with_the_packages_that_bring_it() -> No
         "  means   no package brings the rest: use a Linux VM where you are root\n"
         "  state   nothing was started"
     )
+
+
+def test_promtool_comes_without_a_running_prometheus(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Its unit is masked while apt works, and neither enabled nor masked afterwards."""
+    unit, wanted = tmp_path / "prometheus.service", tmp_path / "multi-user.target.wants" / "prometheus.service"
+    seen: list[str] = []
+
+    def apt(words: list[str], **_: object) -> None:
+        if "install" in words:
+            seen.append(os.readlink(unit))
+            wanted.parent.mkdir()
+            wanted.symlink_to("/lib/systemd/system/prometheus.service")
+
+    monkeypatch.setattr(requirements, "UNITS", tmp_path)
+    monkeypatch.setattr(requirements.shutil, "which", lambda name: f"/usr/bin/{name}")
+    monkeypatch.setattr(requirements.subprocess, "run", apt)
+    requirements.install([Missing("the program promtool", "prometheus")])
+    assert seen == ["/dev/null"]
+    assert not os.path.lexists(unit) and not os.path.lexists(wanted)
+
+
+def test_promtool_is_of_the_package_that_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = []
+    for system in ("debian 12", "debian 13", "ubuntu 24.04", "ubuntu 26.04"):
+        told = dict(zip(("ID", "VERSION_ID"), system.split(), strict=True))
+        monkeypatch.setattr(requirements.platform, "freedesktop_os_release", lambda told=told: told)
+        found.append(requirements.promtool_package())
+    assert found == ["prometheus", "promtool", "prometheus", "promtool"]
 
 
 def test_a_machine_that_is_not_linux_lacks_just_that(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -1,0 +1,45 @@
+"""An alert and a recorded expression, as rows of data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+Severity = Literal["page", "ticket"]
+JOBS = ("gateway", "haproxy", "triton", "host", "dcgm", "probe")
+"""Scrape jobs: the front door, balancers' HAProxy, Triton servers, node-exporter, dcgm-exporter, blackbox-exporter."""
+
+
+@dataclass(frozen=True)
+class Alert:
+    """An alert: it fires once `expression` has held for `hold_minutes`.
+
+    `means` and `remedy` may name a label of the series as `{{ $labels.NAME }}`. A page wants a person now; a ticket
+    wants one within days.
+    """
+
+    name: str
+    expression: str
+    severity: Severity
+    means: str
+    remedy: str
+    hold_minutes: int = 0
+
+    def to_yaml(self) -> dict[str, Any]:
+        """The rule, as Prometheus names its parts."""
+        held = {"for": f"{self.hold_minutes}m"} if self.hold_minutes else {}
+        told = {"summary": self.means, "remedy": self.remedy}
+        rule = {"alert": self.name, "expr": self.expression, **held}
+        return rule | {"labels": {"severity": self.severity}, "annotations": told}
+
+
+@dataclass(frozen=True)
+class Recording:
+    """An expression that Prometheus keeps under a name, because several rules read it or it reads days of samples."""
+
+    name: str
+    expression: str
+
+    def to_yaml(self) -> dict[str, Any]:
+        """The rule, as Prometheus names its parts."""
+        return {"record": self.name, "expr": self.expression}

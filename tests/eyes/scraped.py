@@ -1,0 +1,61 @@
+"""What the kept scrapes hold: metrics with the values that each of their labels had."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+SCRAPES = Path(__file__).parent / "scrapes"
+OF_TARGETS = frozenset({"job", "instance"})
+"""Labels that Prometheus adds from its scrape job."""
+_SAMPLE = re.compile(r"([a-zA-Z_:][\w:]*)(?:\{(.*)\})? (\S+)")
+_LABEL = re.compile(r'([a-zA-Z_]\w*)="((?:[^"\\]|\\.)*)",?')
+
+
+@dataclass
+class Metric:
+    """A metric: its job, whether a machine said it, its type, and its label sets."""
+
+    job: str
+    is_recorded: bool
+    kind: str
+    series: list[dict[str, str]] = field(default_factory=list)
+
+    def values(self, label: str) -> set[str]:
+        """The label's values; empty where no series has it."""
+        return {labels[label] for labels in self.series if label in labels}
+
+    @property
+    def labels(self) -> set[str]:
+        """Labels of every series."""
+        return set.intersection(*(set(labels) for labels in self.series)) if self.series else set()
+
+
+@functools.cache
+def metrics() -> dict[str, Metric]:
+    """All metrics by the names of their samples, and `up`, which Prometheus makes itself."""
+    found = {"up": Metric("", True, "gauge", [{}])}
+    for path in sorted(SCRAPES.glob("*.prom")):
+        head, job, *lines = path.read_text().splitlines()
+        kinds: dict[str, str] = {}
+        for name, kind, labels in samples(lines):
+            family = re.sub(r"_(bucket|sum|count)$", "", name) if kind == "histogram" else name
+            kinds.setdefault(family, kind)
+            metric = found.setdefault(name, Metric(job.removeprefix("# job: "), head.startswith("# recorded "), kind))
+            metric.series.append(labels)
+    return found
+
+
+def samples(lines: list[str]) -> Iterator[tuple[str, str, dict[str, str]]]:
+    """Name, type and labels of each sample."""
+    kind = ""
+    for line in lines:
+        if line.startswith("# TYPE "):
+            kind = line.split()[3]
+        elif line and not line.startswith("#"):
+            match = _SAMPLE.match(line)
+            assert match, line
+            yield match[1], kind, dict(_LABEL.findall(match[2] or ""))
