@@ -13,6 +13,7 @@ keys from a file of hashes. How a request runs:
     renderer             that template in a process of its own, with little memory and time
     fleet, ready         the servers of a model: which is ready, what each has to do, who waits until one is back
     routing              which of them a prompt goes to: the one that knows its beginning, within a bound of load
+    keys, budgets        who may ask; requests and tokens a minute of each key, in an account that processes share
     audit, metrics       a line a request, and Prometheus' counters; neither ever has text of a request
 
 Endpoints: chat, completions, embeddings, rerank, tei, tokenize, models; what each takes and refuses stands there.

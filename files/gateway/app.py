@@ -128,6 +128,7 @@ class App:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             await self.gateway.fleet.close()
+            self.gateway.budgets.close()
 
     async def _end_the_rest(self) -> None:
         """Those whose time is over hear of it; the log names them by their ids."""
@@ -198,6 +199,8 @@ class App:
                     await asyncio.wait_for(exchange.fail(failure, shape(failure)), exchange.limits.stuck_seconds)
         finally:
             metrics.running.add((label,), -1)
+            if exchange.lease:
+                exchange.lease.settle(record, exchange.streams)
             self._count(exchange)
 
     async def _answer(self, route: Route | None, exchange: Exchange) -> None:
@@ -216,6 +219,9 @@ class App:
         record = exchange.record
         key = self.gateway.keys.holder(exchange.headers.get(b"authorization"))
         record.tenant, record.key = key.tenant, key.prefix
+        exchange.lease = self.gateway.budgets.lease(key)
+        if route.method == "POST":
+            exchange.lease.begin()
         body = await exchange.body() if route.method == "POST" else None
         work = asyncio.ensure_future(route.answer(Request(self.gateway, exchange, key, body)))
         left = asyncio.ensure_future(exchange.left())

@@ -24,6 +24,8 @@ class Record:
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cached_tokens: int = 0
+    events: int = 0
+    """Of an LLM so far, each of a token at least; counts of tokens come with the last one."""
     first_token: float | None = None
     status: int = 0
     end: str = ""

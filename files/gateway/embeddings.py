@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from gateway.fields import FieldError, Fields
-from gateway.parts import Options, in_parts
+from gateway.parts import Options, in_parts, most_tokens
 from gateway.request import Request
 from gateway.settings import ModelSettings
 from gateway.tensors import Input, strings
@@ -28,6 +28,7 @@ async def embeddings(request: Request) -> None:
     options = options_of(fields, model) | ({"task": task} if task else {})
     fields.text("user", "")  # changes nothing
     fields.close()
+    request.reserve(most_tokens(model, texts))
     outputs = await in_parts(request, model, texts, options, tensors)
     width = outputs[0]["embeddings"].shape[-1]
     tokens = sum(sum(output["token_counts"].ints()) for output in outputs)

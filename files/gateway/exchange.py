@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any
 
 from gateway.audit import Record
+from gateway.budgets import Lease
 from gateway.errors import ApiError
 from gateway.json_body import JsonError, parsed
 from gateway.settings import Limits
@@ -42,6 +43,8 @@ class Exchange:
         self.limits = limits
         self.identity = uuid.uuid4().hex
         self.record = Record(self.identity, "", time.monotonic(), at=time.time())
+        self.lease: Lease | None = None
+        """What the request holds of its key's limits; the answer tells of them."""
         self.streams = False
         """The client asked for events; a comment may begin the answer."""
         self.has_begun = False
@@ -150,7 +153,9 @@ class Exchange:
         sniffing = [(b"x-content-type-options", b"nosniff")]
         # A body that nobody wants is not waited for; the next request could not be told from it.
         closing = [] if self._is_read else [(b"connection", b"close")]
-        start = {"type": "http.response.start", "status": status, "headers": [*headers, *always, *sniffing, *closing]}
+        limits = self.lease.told if self.lease else []
+        every = [*headers, *always, *sniffing, *closing, *limits]
+        start = {"type": "http.response.start", "status": status, "headers": every}
         await self._hand_over(start)
 
     async def _put(self, data: bytes, more: bool) -> None:

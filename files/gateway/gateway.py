@@ -7,6 +7,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from gateway.budgets import Budgets, folder_of_the_unit
 from gateway.errors import ApiError
 from gateway.fleet import Fleet
 from gateway.keys import Key, Keys
@@ -28,6 +29,8 @@ class Gateway:
         self.keys = Keys(self.settings.keys_file)
         self.keys.refresh()
         self.fleet, self.metrics = Fleet(), Metrics()
+        self.budgets = Budgets(folder_of_the_unit())
+        self.budgets.follow(self.settings)
 
     async def keep_current(self) -> None:
         """For ever: servers, settings and keys are as their hosts and files say, within a second or two."""
@@ -52,6 +55,7 @@ class Gateway:
                 keys.refresh()
                 self.settings, self.prompters, self.keys = settings, prompters, keys
                 self.fleet.follow(settings)
+                self.budgets.follow(settings)
                 print("settings read again", flush=True)
             await asyncio.to_thread(self.keys.refresh)
         except (OSError, ValueError) as error:

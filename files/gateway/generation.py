@@ -8,6 +8,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any
 
+from gateway.budgets import UNSAID_TOKENS
 from gateway.errors import ApiError
 from gateway.events import Event, event_of
 from gateway.fields import Fields
@@ -76,6 +77,8 @@ class Generation:
         Raises: UpstreamError; ApiError where the model's own time is over, or its answer breaks off.
         """
         record, unfinished = self.request.exchange.record, self.sampling.sequences
+        answer = self.max_tokens if self.sampling.max_tokens else min(self.max_tokens, UNSAID_TOKENS)
+        self.request.reserve(len(self.prompt) + unfinished * answer)
         inputs: list[Input] = [int32s("prompt_token_ids", self.prompt), *self.sampling.tensors(self.max_tokens)]
         inputs += [boolean("streaming", True)] if self.streams else []
         adapter, salt = self.request.alias.adapter, self.request.salt(self.model)
@@ -87,6 +90,7 @@ class Generation:
                 event = event_of(outputs)
                 if record.first_token is None:
                     record.first_token = time.monotonic()
+                record.events += 1
                 record.completion_tokens += event.completion_tokens
                 record.cached_tokens = max(record.cached_tokens, event.cached_tokens)
                 if event.finish and event.finish not in FINISHES:

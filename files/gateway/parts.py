@@ -18,6 +18,15 @@ CHARACTERS_A_TOKEN = 4
 
 Options = dict[str, str | int | bool]
 
+ADDED_TOKENS = 16
+"""Most that an encoder adds to a text: marks, and the prefix of a task."""
+
+
+def most_tokens(model: ModelSettings, texts: Sequence[str], query: str = "") -> int:
+    """Tokens that the texts can have, each read with the query: no more than bytes, and as the model takes."""
+    beside = len(query.encode()) + ADDED_TOKENS
+    return sum(min(len(text.encode()) + beside, model.max_tokens) for text in texts)
+
 
 async def in_parts(
     request: Request,

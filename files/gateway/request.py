@@ -46,6 +46,14 @@ class Request:
         """What keeps this tenant's cached prefixes apart from others', where the model's slot can; no tenant's name."""
         return sha256(self.key.tenant.encode()).hexdigest()[:32] if model.salts else ""
 
+    def reserve(self, tokens: int) -> None:
+        """The request may use so many tokens of its key's.
+
+        Raises: ApiError 429.
+        """
+        if self.exchange.lease:
+            self.exchange.lease.reserve(tokens)
+
     def _served_by(self, server: str) -> None:
         self.exchange.record.server = server
 

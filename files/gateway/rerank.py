@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gateway.fields import FieldError, Fields
-from gateway.parts import Options, in_parts
+from gateway.parts import Options, in_parts, most_tokens
 from gateway.request import Request
 from gateway.settings import ModelSettings
 from gateway.tensors import Input, strings
@@ -79,6 +79,7 @@ async def rank(request: Request, model: ModelSettings, query: str, passages: lis
     def tensors(part: Sequence[str]) -> list[Input]:
         return [strings("query", [query], (1, 1)), strings("passages", part, (1, len(part)))]
 
+    request.reserve(most_tokens(model, passages, query))
     outputs = await in_parts(request, model, passages, options, tensors)
     scores: list[Any] = [score for output in outputs for score in output["scores"].floats()]
     tokens = request.exchange.record.prompt_tokens = sum(sum(output["token_counts"].ints()) for output in outputs)

@@ -2,6 +2,7 @@
 
     {"fingerprint": "plan-c0561c73b5631697",            answers name it as system_fingerprint
      "keys_file": "/etc/enginehouse/gateway/keys.json",  absent: no key is asked for
+     "hosts": 1,                                         hosts with a door; each takes on its part of a limit
      "listen": {"address": "127.0.0.1", "ports": [8080]},  fields of Listen; a process for each port
      "hold_seconds": 120,                                requests wait so long for a model without a ready server
      "limits": {…},                                      fields of Limits
@@ -138,6 +139,7 @@ class Settings:
     fingerprint: str
     keys_file: str
     hold_seconds: int
+    hosts: int
     listen: Listen
     limits: Limits
     servers: Mapping[str, ServerSettings]
@@ -166,6 +168,7 @@ def settings_of(given: object) -> Settings:
         fingerprint=top.text("fingerprint", ""),
         keys_file=top.text("keys_file", ""),
         hold_seconds=top.whole("hold_seconds", 0, 3600, 120),
+        hosts=top.whole("hosts", 1, 1024, 1),
         listen=_listen(top.inner("listen")),
         limits=_limits(top.inner("limits")),
         servers=servers,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from gateway.embeddings import tensors, vectors_of
 from gateway.errors import ApiError
 from gateway.fields import Fields
-from gateway.parts import Options, in_parts
+from gateway.parts import Options, in_parts, most_tokens
 from gateway.request import Request
 from gateway.rerank import rank
 from gateway.settings import Alias, ModelSettings
@@ -27,6 +27,7 @@ async def embed(request: Request) -> None:
         options["dimensions"] = dimensions
     fields.close()
     options |= {"task": alias.task} if alias.task else {}
+    request.reserve(most_tokens(model, texts))
     outputs = await in_parts(request, model, texts, options, tensors)
     request.exchange.record.prompt_tokens = sum(sum(output["token_counts"].ints()) for output in outputs)
     width = outputs[0]["embeddings"].shape[-1]

@@ -1,0 +1,196 @@
+"""What keys used in the last minute and have under way, in a file that the processes of a host share.
+
+SQLite in a folder of memory (systemd's RuntimeDirectory): a process that is killed in the middle of a change leaves the
+file whole. Each process holds a lock on a file of its own; the kernel lets go of it when the process dies, and whoever
+then counts what is under way leaves out the dead process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import math
+import os
+import secrets
+import sqlite3
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+BUSY_SECONDS = 0.1
+WINDOW_SECONDS = 60
+TABLES = """
+CREATE TABLE IF NOT EXISTS spent (key TEXT, second INTEGER, requests INTEGER, tokens INTEGER, PRIMARY KEY (key, second))
+    WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS running (key TEXT, process TEXT, requests INTEGER, PRIMARY KEY (key, process)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS ended (key TEXT PRIMARY KEY, requests INTEGER, prompt INTEGER, completion INTEGER)
+    WITHOUT ROWID;
+"""
+ADD = """INSERT INTO spent VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE
+    SET requests = requests + excluded.requests, tokens = tokens + excluded.tokens"""
+BEGIN = "INSERT INTO running VALUES (?, ?, 1) ON CONFLICT DO UPDATE SET requests = requests + 1"
+END = """INSERT INTO ended VALUES (?, 1, ?, ?) ON CONFLICT DO UPDATE
+    SET requests = requests + 1, prompt = prompt + excluded.prompt, completion = completion + excluded.completion"""
+
+
+@dataclass(frozen=True)
+class Spent:
+    """What a key used in the last minute, by second, old ones first; and its requests under way."""
+
+    seconds: tuple[tuple[int, int, int], ...]
+    """Second, requests, tokens."""
+    running: int
+    now: float
+
+    @property
+    def requests(self) -> int:
+        """Requests of the last minute."""
+        return sum(requests for _, requests, _ in self.seconds)
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of the last minute."""
+        return sum(tokens for _, _, tokens in self.seconds)
+
+    def free_in(self, kind: int, amount: int) -> int:
+        """Whole seconds until so much of what was used is no longer counted; `kind` 1 is requests, 2 is tokens."""
+        wait = 0
+        for row in self.seconds:
+            if row[kind] and amount > 0:
+                amount -= row[kind]
+                wait = max(math.ceil(row[0] + WINDOW_SECONDS + 1 - self.now), 1)
+        return wait
+
+
+@dataclass(frozen=True)
+class Ended:
+    """What a key's requests came to since the file was made."""
+
+    requests: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+
+
+class Account:
+    """The file of a folder; with "" for a folder, memory of this process alone. Raises sqlite3.Error or OSError."""
+
+    def __init__(self, folder: str, clock: Callable[[], float]) -> None:
+        self._folder, self._clock, self._process = folder, clock, secrets.token_hex(8)
+        self._unsettled: list[tuple[str, int, int, int, int]] = []
+        self._lock = self._locked() if folder else -1
+        self._file = sqlite3.connect(
+            f"{folder}/budgets-1.sqlite" if folder else ":memory:", BUSY_SECONDS, isolation_level=None
+        )
+        self._file.execute("PRAGMA journal_mode = WAL")
+        self._file.execute("PRAGMA synchronous = OFF")  # the folder does not outlive the host's memory
+        with self._change():
+            for table in TABLES.split(";"):
+                self._file.execute(table)
+            self._leave_out_the_dead()
+
+    def close(self) -> None:
+        """This process has nothing under way any more."""
+        with contextlib.suppress(sqlite3.Error):
+            self._file.execute("DELETE FROM running WHERE process = ?", (self._process,))
+        self.abandon()
+        if self._folder:
+            self._mark(self._process).unlink(missing_ok=True)
+
+    def abandon(self) -> None:
+        """File and lock are let go, as when the process is killed."""
+        self._file.close()
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+    @contextlib.contextmanager
+    def looked_at(self, key: str, most_running: int = 0) -> Iterator[Spent]:
+        """Inside, what the key has used, and nobody else changes it. An exception takes back what was written.
+
+        `most_running`: where as many are under way, dead processes are looked for.
+        """
+        if self._unsettled:
+            self._settle()
+        with self._change():
+            now = self._clock()
+            second = int(now)
+            bounds = (key, second - WINDOW_SECONDS, second + 1)  # later ones are of a clock before a reboot
+            self._file.execute("DELETE FROM spent WHERE key = ? AND (second < ? OR second > ?)", bounds)
+            spent = self.spent(key, now)
+            if most_running and spent.running >= most_running and self._leave_out_the_dead():
+                spent = self.spent(key, now)
+            yield spent
+
+    def spent(self, key: str, now: float) -> Spent:
+        """What the key has used. Only inside `looked_at`."""
+        seconds = self._file.execute("SELECT second, requests, tokens FROM spent WHERE key = ? ORDER BY 1", (key,))
+        running = self._file.execute("SELECT COALESCE(SUM(requests), 0) FROM running WHERE key = ?", (key,))
+        return Spent(tuple(seconds), int(running.fetchone()[0]), now)
+
+    def begin(self, key: str, now: float) -> None:
+        """A request more, under way. Only inside `looked_at`."""
+        self._file.execute(ADD, (key, int(now), 1, 0))
+        self._file.execute(BEGIN, (key, self._process))
+
+    def reserve(self, key: str, now: float, tokens: int) -> None:
+        """So many tokens more are used. Only inside `looked_at`."""
+        self._file.execute(ADD, (key, int(now), 0, tokens))
+
+    def settle(self, key: str, second: int, reserved: int, prompt: int, completion: int) -> None:
+        """A request is over that used these tokens, counted when it reserved. What fails now is done with the next."""
+        self._unsettled.append((key, second, reserved, prompt, completion))
+        self._settle()
+
+    def _settle(self) -> None:
+        with self._change():
+            for key, second, reserved, prompt, completion in self._unsettled:
+                change, mine = (prompt + completion - reserved, key, second), (key, self._process)
+                self._file.execute("UPDATE spent SET tokens = tokens + ? WHERE key = ? AND second = ?", change)
+                self._file.execute("UPDATE running SET requests = requests - 1 WHERE key = ? AND process = ?", mine)
+                self._file.execute("DELETE FROM running WHERE key = ? AND process = ? AND requests <= 0", mine)
+                self._file.execute(END, (key, prompt, completion))
+        self._unsettled.clear()
+
+    def ended(self, key: str) -> Ended:
+        """What the key's requests came to."""
+        rows = self._file.execute("SELECT requests, prompt, completion FROM ended WHERE key = ?", (key,))
+        return Ended(*(rows.fetchone() or ()))
+
+    @contextlib.contextmanager
+    def _change(self) -> Iterator[None]:
+        self._file.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            self._file.execute("ROLLBACK")
+            raise
+        self._file.execute("COMMIT")
+
+    def _mark(self, process: str) -> Path:
+        return Path(self._folder) / f"budgets-{process}.lock"
+
+    def _locked(self) -> int:
+        handle = os.open(self._mark(self._process), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        return handle
+
+    def _leave_out_the_dead(self) -> bool:
+        named = [process for (process,) in self._file.execute("SELECT DISTINCT process FROM running")]
+        dead = [process for process in named if process != self._process and self._is_dead(process)]
+        for process in dead:
+            self._file.execute("DELETE FROM running WHERE process = ?", (process,))
+            self._mark(process).unlink(missing_ok=True)
+        return bool(dead)
+
+    def _is_dead(self, process: str) -> bool:
+        try:
+            handle = os.open(self._mark(process), os.O_RDWR | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return True
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        finally:
+            os.close(handle)
+        return True

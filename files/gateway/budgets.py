@@ -1,0 +1,222 @@
+"""Each key's requests and tokens a minute, and its requests under way: reserved first, settled with what was used.
+
+What is counted. Every POST is a request, of the minute in which it came; a refused one is not, unless it is refused
+for its tokens. A chat reserves its prompt and `max_tokens` for each of its `n` answers; without `max_tokens` it
+reserves `UNSAID_TOKENS` for an answer. An encoder's text reserves its bytes, or as many tokens as the model takes. At
+the end the reservation becomes what was used. A stream that is cut used its prompt and a token for each event; an
+answer that nobody waited for used what it reserved; a request that the model refused used nothing. In any 60 seconds
+no more is taken on than the limit, but for answers that became longer than `UNSAID_TOKENS`: those count as well.
+
+How gateways share a limit L.
+
+- The processes of a host share one account (`account`): together they take on no more than L, to the request. A
+  process that dies leaves what it used to its minute; what it had under way is no longer counted, at once.
+- Of H hosts each takes on L/H, rounded up. No host asks another: when one dies, or cannot be reached, the others go on
+  with their shares, so that all together stay within L + H - 1. The dead host's share is lost until the inventory
+  names one host less.
+- A process that cannot use the account (no folder, a full disk) counts alone, and takes on its share of P processes:
+  L/(H·P), rounded up. It tries the account again every few seconds.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TypeVar
+
+from gateway.account import Account, Ended, Spent
+from gateway.audit import Record
+from gateway.errors import ApiError
+from gateway.keys import NOBODY, Key, KeyLimits
+from gateway.settings import Settings
+
+UNSAID_TOKENS = 4096
+"""Most contexts are larger than a key's minute: who says no `max_tokens` would never be let in."""
+AGAIN_SECONDS = 5.0
+UNFINISHED = ("left", "cut", "timeout", "invalid_api_key")
+"""How a request ends whose model worked on it."""
+REQUESTS, TOKENS = 1, 2
+
+Header = tuple[bytes, bytes]
+T = TypeVar("T")
+
+
+class Budgets:
+    """The accounts of a process. `hosts` and `processes` say among how many a limit is shared."""
+
+    def __init__(self, folder: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self._folder, self._clock = folder, clock
+        self.hosts = self.processes = 1
+        self._alone = Account("", clock)
+        self._shared: Account | None = None
+        self._again = 0.0
+
+    def follow(self, settings: Settings) -> None:
+        """Limits are shared as the settings say."""
+        self.hosts, self.processes = settings.hosts, len(settings.listen.ports)
+
+    def lease(self, key: Key) -> Lease:
+        """What a request of this key may use; it has nothing yet."""
+        return Lease(self, key)
+
+    def usage(self, key: Key) -> Usage:
+        """What the key used, as far as this host knows."""
+
+        def look(account: Account, _share: int) -> Usage:
+            with account.looked_at(key.digest) as spent:
+                return Usage(spent, account.ended(key.digest), limits_of(key.limits, self.hosts))
+
+        return self.counted(look)
+
+    def counted(self, ask: Callable[[Account, int], T]) -> T:
+        """What `ask` gives for the shared account; for the process' own where the shared one cannot be used.
+
+        `ask` is told among how many a limit is shared.
+        """
+        if self._folder and self._clock() >= self._again:
+            try:
+                self._shared = self._shared or Account(self._folder, self._clock)
+                return ask(self._shared, self.hosts)
+            except (sqlite3.Error, OSError) as error:
+                self._again = self._clock() + AGAIN_SECONDS
+                print(f"<4>limits are counted by this process alone: {error}", file=sys.stderr, flush=True)
+        return ask(self._alone, self.hosts * self.processes)
+
+    def close(self) -> None:
+        """Nothing of this process is under way any more."""
+        if self._shared is not None:
+            self._shared.close()
+            self._shared = None
+
+
+@dataclass(frozen=True)
+class Usage:
+    """A key's last minute, its whole past on this host, and the limits that this host keeps it to."""
+
+    spent: Spent
+    ended: Ended
+    limits: KeyLimits
+
+
+class Lease:
+    """What a request holds of its key's limits. `told` are the headers that the answer has, as OpenAI names them."""
+
+    def __init__(self, budgets: Budgets, key: Key) -> None:
+        self.told: list[Header] = []
+        self._budgets, self._key = budgets, key
+        self._account: Account | None = None
+        self._second = self._tokens = 0
+
+    def begin(self) -> None:
+        """The request is counted.
+
+        Raises: ApiError 429.
+        """
+        if self._key is NOBODY:
+            return
+        key = self._key.digest
+
+        def ask(account: Account, share: int) -> None:
+            limits = limits_of(self._key.limits, share)
+            with account.looked_at(key, limits.concurrent) as spent:
+                self.told = headers(spent, limits)
+                if limits.requests_per_minute and spent.requests >= limits.requests_per_minute:
+                    wait = spent.free_in(REQUESTS, spent.requests - limits.requests_per_minute + 1)
+                    raise refused(f"this key has {limits.requests_per_minute} requests a minute; all are used", wait)
+                if limits.concurrent and spent.running >= limits.concurrent:
+                    raise refused(f"{spent.running} requests of this key are under way; no more may be", 1)
+                account.begin(key, spent.now)
+                self.told = headers(account.spent(key, spent.now), limits)
+            self._account = account
+
+        self._budgets.counted(ask)
+
+    def reserve(self, tokens: int) -> None:
+        """The request may use so many tokens.
+
+        Raises: ApiError 429.
+        """
+        if self._account is None:
+            return
+        key = self._key.digest
+
+        def ask(account: Account, share: int) -> None:
+            limits = limits_of(self._key.limits, share)
+            most = limits.tokens_per_minute
+            with account.looked_at(key) as spent:
+                message = f"this request reserves {tokens} tokens, and this key has {most} a minute"
+                if most and tokens > most:
+                    raise refused(f"{message}; ask for a smaller `max_tokens`, or send less", 0)
+                if most and tokens > most - spent.tokens:
+                    wait = spent.free_in(TOKENS, spent.tokens + tokens - most)
+                    raise refused(f"{message}, of which {max(most - spent.tokens, 0)} are free", wait)
+                if account is not self._account:  # the one in which the request began cannot be used
+                    account.begin(key, spent.now)
+                account.reserve(key, spent.now, tokens)
+                self.told = headers(account.spent(key, spent.now), limits)
+            self._account, self._second, self._tokens = account, int(spent.now), tokens
+
+        self._budgets.counted(ask)
+
+    def settle(self, record: Record, streams: bool) -> None:
+        """The request is over, and what it did not use is free again."""
+        account, self._account = self._account, None
+        if account is None:
+            return
+        prompt, completion = used(record, self._tokens, streams)
+        with suppress(sqlite3.Error):  # it is done with the account's next change
+            account.settle(self._key.digest, self._second, self._tokens, prompt, completion)
+
+
+def limits_of(limits: KeyLimits, share: int) -> KeyLimits:
+    """The part of the limits of one of `share`, rounded up: a limit lets something through everywhere."""
+    parts = (limits.requests_per_minute, limits.tokens_per_minute, limits.concurrent)
+    return KeyLimits(*(-(-limit // share) for limit in parts))
+
+
+def used(record: Record, reserved: int, streams: bool) -> tuple[int, int]:
+    """Tokens of prompt and answer that a request that is over used."""
+    if not record.end:
+        return record.prompt_tokens, record.completion_tokens
+    made = max(record.completion_tokens, record.events)
+    if streams and (made or record.end in UNFINISHED):
+        return record.prompt_tokens, made
+    if record.end in UNFINISHED:
+        return reserved, 0
+    return 0, 0
+
+
+def headers(spent: Spent, limits: KeyLimits) -> list[Header]:
+    """What an answer tells of the limits, as OpenAI names it; of what has no limit nothing."""
+    found: list[Header] = []
+    kinds = (
+        (b"requests", REQUESTS, limits.requests_per_minute, spent.requests),
+        (b"tokens", TOKENS, limits.tokens_per_minute, spent.tokens),
+    )
+    for name, kind, limit, count in kinds:
+        if limit:
+            wait = spent.free_in(kind, count)
+            told = (("limit", str(limit)), ("remaining", str(max(limit - count, 0))), ("reset", duration(wait)))
+            found += [(b"x-ratelimit-%s-%s" % (word.encode(), name), value.encode()) for word, value in told]
+    return found
+
+
+def duration(seconds: int) -> str:
+    """The seconds as OpenAI's headers say them: 1s, 1m0s."""
+    return f"{seconds // 60}m{seconds % 60}s" if seconds >= 60 else f"{seconds}s"
+
+
+def refused(message: str, wait: int) -> ApiError:
+    """OpenAI's refusal. A wait of 0: no waiting helps, and clients should not retry."""
+    again = f"; try again in {wait} s" if wait else ""
+    return ApiError(429, message + again, code="rate_limit_exceeded", retry_after=wait, is_spent=not wait)
+
+
+def folder_of_the_unit() -> str:
+    """systemd's RuntimeDirectory of this unit; "" where there is none."""
+    return os.environ.get("RUNTIME_DIRECTORY", "").partition(":")[0]
