@@ -70,25 +70,27 @@ class RequestResult:
         return self
 
     def _work(self, sequences):
+        # Its own: the reader is behind, and what it holds is of an earlier token.
+        outputs = copy.deepcopy(self._outputs)
         try:
             for tokens in zip(*sequences(self.is_aborted), strict=False):
-                for output, token in zip(self._outputs, tokens, strict=True):
+                for output, token in zip(outputs, tokens, strict=True):
                     self._append(output, token)
-                if len(self._outputs[-1].token_ids) == self._params.max_tokens:
-                    self._outputs[-1].finish_reason = "length"
-                is_last = any(output.finish_reason for output in self._outputs)
+                if len(outputs[-1].token_ids) == self._params.max_tokens:
+                    outputs[-1].finish_reason = "length"
+                is_last = any(output.finish_reason for output in outputs)
                 if self._streaming or is_last:
-                    self._hand_over(is_last)
+                    self._hand_over(outputs, is_last)
                 if is_last:
                     return
-            for output in self._outputs if self.is_aborted() else self._outputs[-1:]:
+            for output in outputs if self.is_aborted() else outputs[-1:]:
                 output.finish_reason = "cancelled" if self.is_aborted() else "stop"
-            self._hand_over(is_last=True)
+            self._hand_over(outputs, is_last=True)
         except Exception as trouble:
             self._put(trouble)
 
-    def _hand_over(self, is_last):
-        self._put((copy.deepcopy(self._outputs), is_last))
+    def _hand_over(self, outputs, is_last):
+        self._put((copy.deepcopy(outputs), is_last))
 
     def _put(self, step):
         self._loop.call_soon_threadsafe(self._steps.put_nowait, step)
