@@ -1,7 +1,8 @@
 """Serves the application with uvicorn: who is slow to say what is wanted is not waited for.
 
 uvicorn closes a connection that is idle between two requests. It waits without an end for a first request, and for the
-rest of headers that come a byte at a time; `Protocol` ends both.
+rest of headers that come a byte at a time; `Protocol` ends both. Where all connections are taken, uvicorn refuses
+requests; here the connection that has waited longest for headers makes room, so that idle ones keep nobody out.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import os
+import resource
 import socket
 from typing import Any
 
@@ -23,17 +25,24 @@ KEEP_ALIVE_SECONDS = 75
 
 
 class Protocol(HttpToolsProtocol):  # type: ignore[misc]  # uvicorn is not followed: its class is Any
-    """HTTP/1.1 whose headers have to come within a time and within a size, and name one host."""
+    """HTTP/1.1 whose headers have to come within a time and within a size, and name one host.
 
-    def __init__(self, *given: Any, header_seconds: int, header_bytes: int, **named: Any) -> None:
+    `awaited`: the connections of the process that have sent none, the one that waits longest first.
+    """
+
+    def __init__(
+        self, *given: Any, header_seconds: int, header_bytes: int, awaited: dict[Protocol, None], **named: Any
+    ) -> None:
         super().__init__(*given, **named)
-        self._header_seconds, self._header_bytes = header_seconds, header_bytes
+        self._header_seconds, self._header_bytes, self._awaited = header_seconds, header_bytes, awaited
         self._waiting: asyncio.TimerHandle | None = None
         self._is_in_headers, self._header_size = False, 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         """The time for the first request begins."""
         super().connection_made(transport)
+        if self._awaited and len(self.connections) >= self.limit_concurrency:
+            next(iter(self._awaited)).give_way()
         self._wait()
 
     def data_received(self, data: bytes) -> None:
@@ -59,13 +68,21 @@ class Protocol(HttpToolsProtocol):  # type: ignore[misc]  # uvicorn is not follo
     def on_headers_complete(self) -> None:
         """The request goes to the application.
 
-        Raises: ValueError, which becomes a 400, where it names no host or several: two readers could differ.
+        Raises: ValueError, which becomes a 400, where two readers could differ: over its host, or over its end.
         """
         self._is_in_headers, self._header_size = False, 0
         self._stop_waiting()
         if sum(name == b"host" for name, _ in self.headers) != 1:
             raise ValueError("Host")
+        if [value for name, value in self.headers if name == b"transfer-encoding"] not in ([], [b"chunked"]):
+            raise ValueError("Transfer-Encoding")
         super().on_headers_complete()
+
+    def give_way(self) -> None:
+        """The connection is closed and no longer counted."""
+        self._stop_waiting()
+        self.connections.discard(self)
+        self.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Nobody is waited for."""
@@ -74,11 +91,13 @@ class Protocol(HttpToolsProtocol):  # type: ignore[misc]  # uvicorn is not follo
 
     def _wait(self) -> None:
         self._waiting = self.loop.call_later(self._header_seconds, self.timeout_keep_alive_handler)
+        self._awaited[self] = None
 
     def _stop_waiting(self) -> None:
         if self._waiting is not None:
             self._waiting.cancel()
             self._waiting = None
+        self._awaited.pop(self, None)
 
 
 class Server(uvicorn.Server):  # type: ignore[misc]  # uvicorn is not followed: its class is Any
@@ -106,11 +125,14 @@ class Server(uvicorn.Server):  # type: ignore[misc]  # uvicorn is not followed: 
 def serve(gateway: Gateway, port: int) -> int:
     """0 once the process was told to stop and its requests have ended; 1 where it could not begin."""
     listen, app = gateway.settings.listen, App(gateway)
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # a connection is a file, and 1,024 the usual bound
+    bounds = {"header_seconds": listen.header_seconds, "header_bytes": listen.header_bytes}
     config = uvicorn.Config(
         app,
         host=listen.address,
         port=port,
-        http=functools.partial(Protocol, header_seconds=listen.header_seconds, header_bytes=listen.header_bytes),
+        http=functools.partial(Protocol, **bounds, awaited={}),
         ws="none",
         loop="uvloop",
         lifespan="on",

@@ -1,0 +1,235 @@
+"""What a stranger may try on the gateway's process, over a socket; each attempt ends without harm to anybody else.
+
+Elsewhere: forged control tokens test_prompts.py, hostile templates test_renderer.py, schemas that explode
+test_guides.py, JSON that is too deep test_limits.py, others' ids test_front.py, keys that are revoked test_keys.py.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import resource
+from pathlib import Path
+
+import pytest
+
+import gateway.keys
+from gateway.errors import ApiError
+from gateway.keys import Keys
+from tests.gateway.asking import KEY, chat, in_loop, key_line
+from tests.gateway.test_server import Process, process, read_to_end, request
+
+pytest.importorskip("uvicorn", reason="uvicorn is missing: pip install --require-hashes -r requirements-test.lock")
+
+EVIL = "evil.example"
+SECOND = f"GET /v1/models HTTP/1.1\r\nHost: door\r\nAuthorization: Bearer {KEY}\r\n\r\n".encode()
+"""What an attacker hides behind a request of an edge that reads its end elsewhere."""
+HEAD = (
+    f"POST /v1/chat/completions HTTP/1.1\r\nHost: door\r\nAuthorization: Bearer {KEY}\r\nContent-Type: application/json"
+)
+
+
+def hidden(*framing: str, body: bytes = SECOND) -> bytes:
+    """A request with these headers about its end, and another one in what follows."""
+    return "\r\n".join([HEAD, *framing, "", ""]).encode() + body
+
+
+SMUGGLED = {
+    "CL.TE": hidden(f"Content-Length: {5 + len(SECOND)}", "Transfer-Encoding: chunked", body=b"0\r\n\r\n" + SECOND),
+    "TE.CL": hidden("Transfer-Encoding: chunked", "Content-Length: 4", body=b"5c\r\n" + SECOND + b"\r\n0\r\n\r\n"),
+    "TE.TE": hidden("Transfer-Encoding: chunked", "Transfer-Encoding: identity", body=b"0\r\n\r\n" + SECOND),
+    "an encoding that is none": hidden("Transfer-Encoding: xchunked", body=b"0\r\n\r\n" + SECOND),
+    "an encoding after another": hidden("Transfer-Encoding: identity, chunked", body=b"0\r\n\r\n" + SECOND),
+    "an encoding behind a tab": hidden("Transfer-Encoding:\tchunked\x0b", body=b"0\r\n\r\n" + SECOND),
+    "an encoding before its colon": hidden("Transfer-Encoding : chunked", "Content-Length: 5", body=b"0\r\n\r\n"),
+    "two lengths": hidden("Content-Length: 0", f"Content-Length: {len(SECOND)}"),
+    "two lengths in one": hidden(f"Content-Length: 0, {len(SECOND)}"),
+    "a signed length": hidden("Content-Length: +0"),
+    "a negative length": hidden("Content-Length: -1"),
+    "a length in another base": hidden("Content-Length: 0x0"),
+    "a length of another alphabet": hidden("Content-Length: ٠"),
+    "a folded header": hidden("X: a", " Transfer-Encoding: chunked", "Content-Length: 0", "Content-Length: 5"),
+    "a folded length": hidden("Content-Length:", " 0"),
+    "a length behind a null": hidden("X: a\x00", "Content-Length: 0"),
+    "a bare line feed in a header": hidden("X: a\nContent-Length: 0", f"Content-Length: {len(SECOND)}"),
+    "a bare carriage return": hidden("X: a\rContent-Length: 0", f"Content-Length: {len(SECOND)}"),
+    "a chunk of negative size": hidden("Transfer-Encoding: chunked", body=b"-1\r\n" + SECOND),
+    "a chunk's size in another base": hidden("Transfer-Encoding: chunked", body=b"0x5\r\n" + SECOND),
+    "a chunk that is longer than it says": hidden(
+        "Transfer-Encoding: chunked", body=b"2\r\nabcde\r\n0\r\n\r\n" + SECOND
+    ),
+}
+
+
+@in_loop
+async def test_no_request_hides_in_another(tmp_path: Path) -> None:
+    """None of these is answered twice, and none well."""
+    async with process(tmp_path) as running:
+        answers = await asyncio.gather(*(running.sent(raw) for raw in SMUGGLED.values()))
+        for name, answer in zip(SMUGGLED, answers, strict=True):
+            assert answer.startswith(b"HTTP/1.1 4"), (name, answer)
+            assert answer.count(b"HTTP/1.1") == 1, (name, answer)
+        assert running.triton.asked == []
+
+
+@in_loop
+async def test_requests_in_a_row_are_told_apart_and_one_that_is_refused_is_the_last(tmp_path: Path) -> None:
+    """What comes after a refused body is never read as a request."""
+    good = SECOND.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
+    async with process(tmp_path) as running:
+        assert (await running.sent(SECOND + good)).count(b"HTTP/1.1 200") == 2
+        answer = await running.sent(hidden(f"Content-Length: {2**24 + 1}", body=SECOND))
+        assert (answer[:12], answer.count(b"HTTP/1.1")) == (b"HTTP/1.1 413", 1)
+
+
+POISONED = [
+    request().replace(b"Host: door", b"Host: " + EVIL.encode()),
+    request(None, f"X-Forwarded-Host: {EVIL}", f"Forwarded: host={EVIL}", f"X-Original-URL: http://{EVIL}/metrics"),
+    request().replace(b"POST /v1", f"POST http://{EVIL}/v1".encode()),
+    request().replace(b"/v1/chat/completions", f"/v1/models/{EVIL}".encode()),
+]
+
+
+@in_loop
+async def test_a_poisoned_host_goes_nowhere(tmp_path: Path) -> None:
+    async with process(tmp_path) as running:
+        answers = await asyncio.gather(*(running.sent(attempt) for attempt in POISONED))
+        assert all(EVIL.encode() not in answer for answer in answers)
+        assert all(EVIL not in str(each) for each in running.triton.asked)
+
+
+async def idle(running: Process, count: int) -> list[asyncio.StreamWriter]:
+    """So many connections that say nothing."""
+    made: list[asyncio.StreamWriter] = []
+    for _ in range(0, count, 100):
+        made += [writer for _, writer in await asyncio.gather(*(running.connected() for _ in range(100)))]
+    return made
+
+
+@pytest.mark.parametrize(("most", "count"), [(50, 400), pytest.param(4096, 10_000, marks=pytest.mark.rehearsal)])
+@in_loop
+async def test_idle_connections_keep_nobody_out(tmp_path: Path, most: int, count: int) -> None:
+    """The process holds no more of them than it may, and answers who says something."""
+    _, files = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if files < count + 1000:
+        pytest.skip(f"{count} connections need as many open files; this process may have {files}")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
+    async with process(tmp_path, connections=most) as running:
+        before = open_files(running)
+        writers = await idle(running, count)
+        assert (await running.sent(request())).startswith(b"HTTP/1.1 200")
+        assert open_files(running) <= before + most + 20
+        assert peak_mib(running) < 300
+        for writer in writers:
+            writer.transport.abort()
+
+
+@in_loop
+async def test_a_connection_under_way_is_not_given_away(tmp_path: Path) -> None:
+    async with process(tmp_path, connections=20) as running:
+        reader, writer = await running.connected()
+        writer.write(HEAD.encode() + b"\r\nContent-Length: 200\r\nConnection: close\r\n\r\n")
+        await idle(running, 100)
+        body = json.dumps(chat()).encode()
+        writer.write(body + b" " * (200 - len(body)))
+        assert (await read_to_end(reader)).startswith(b"HTTP/1.1 200")
+
+
+def open_files(running: Process) -> int:
+    return len(os.listdir(f"/proc/{running.process.pid}/fd"))
+
+
+def peak_mib(running: Process) -> int:
+    status = Path(f"/proc/{running.process.pid}/status").read_text()
+    return int(status.split("VmHWM:")[1].split()[0]) // 1024
+
+
+@in_loop
+async def test_headers_that_come_a_byte_at_a_time_come_in_time_or_not_at_all(tmp_path: Path) -> None:
+    async with process(tmp_path, header_seconds=1) as running:
+        reader, writer = await running.connected()
+
+        async def drip() -> None:
+            with contextlib.suppress(ConnectionError):
+                for byte in HEAD.encode() + b"\r\nX: " + b"x" * 10_000:
+                    writer.write(bytes([byte]))
+                    await writer.drain()
+                    await asyncio.sleep(0.05)
+
+        dripping = asyncio.ensure_future(drip())
+        assert await read_to_end(reader) == b""
+        dripping.cancel()
+
+
+GIB = 2**30
+
+
+@in_loop
+async def test_a_body_of_a_gibibyte_is_refused_before_it_has_come(tmp_path: Path) -> None:
+    async with process(tmp_path) as running:
+        assert await taken(running, chunked=True) < GIB // 8
+        assert await taken(running, chunked=False) < GIB // 8
+        assert peak_mib(running) < 300
+        assert (await running.sent(request())).startswith(b"HTTP/1.1 200")
+
+
+async def taken(running: Process, chunked: bool) -> int:
+    """So many bytes of a body left this side before the connection ended; a client may miss the 413 meanwhile."""
+    framing = "Transfer-Encoding: chunked" if chunked else f"Content-Length: {GIB}"
+    part = b"100000\r\n" + b" " * 2**20 + b"\r\n" if chunked else b" " * 2**20
+    reader, writer = await running.connected()
+    sent = 0
+
+    async def send() -> None:
+        nonlocal sent
+        with contextlib.suppress(ConnectionError):
+            writer.write(hidden(framing, body=b""))
+            while sent < GIB:
+                writer.write(part)
+                await writer.drain()
+                sent += 2**20
+
+    sending = asyncio.ensure_future(send())
+    answer = await read_to_end(reader)
+    sending.cancel()
+    assert not answer or answer.startswith(b"HTTP/1.1 413")
+    return sent
+
+
+@in_loop
+async def test_a_key_is_in_no_line_of_the_log_wherever_it_is_put(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    misplaced = chat(user=KEY, model=KEY, messages=[{"role": KEY, "content": KEY, KEY: KEY}])
+    attempts = [
+        request().replace(b"/v1/chat/completions", f"/v1/{KEY}?api_key={KEY}".encode()),
+        request(misplaced, f"X-Request-Id: {KEY}", f"traceparent: {KEY}", f"User-Agent: {KEY}", f"Cookie: {KEY}"),
+        request({**chat(), KEY: KEY}),
+        request(None).replace(b"Bearer", b"Basic"),
+        request(None, f"{KEY}: {KEY}\x00"),
+        request().replace(b"\r\n\r\n", b"\r\n\r\n" + KEY.encode()),
+        KEY.encode() + b" / HTTP/1.1\r\n\r\n",
+    ]
+    async with process(tmp_path) as running:
+        answers = [await running.sent(raw) for raw in attempts]
+    printed = capfd.readouterr()
+    assert all(answer.startswith(b"HTTP/1.1 4") for answer in answers)
+    assert KEY not in printed.out + printed.err
+    assert '"status":400' in printed.out
+
+
+def test_keys_are_compared_by_nothing_but_their_digests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So the time of a comparison says nothing: nobody can choose a text whose digest begins like that of a key."""
+    file = tmp_path / "keys.json"
+    file.write_text(json.dumps({"keys": [key_line(KEY, "acme")]}))
+    keys, heard = Keys(str(file)), []
+    keys.refresh()
+    right = gateway.keys.digest_of(KEY.encode())
+    monkeypatch.setattr(gateway.keys, "digest_of", lambda text: heard.append(text) or right)
+    assert keys.holder(b"Bearer anything").tenant == "acme"
+    monkeypatch.setattr(gateway.keys, "digest_of", lambda text: heard.append(text) or right[:-1] + "x")
+    with pytest.raises(ApiError):
+        keys.holder(f"Bearer {KEY}".encode())
+    assert heard == [b"anything", KEY.encode()]
