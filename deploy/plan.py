@@ -13,6 +13,7 @@ from deploy.catalog import GPUS, SYSTEMS
 from deploy.checks.every import judge, notices
 from deploy.checks.replay import undeclared
 from deploy.digest import digest
+from deploy.door import door_slice
 from deploy.engine.changes import why_built
 from deploy.engine.farm import farmed
 from deploy.errors import Refusal, refuse_all
@@ -188,6 +189,7 @@ def host_slice(host: Host, surroundings: Surroundings, balancers: Iterable[Balan
         firewall=firewall_of(host, balancers),
         pool=host.pool,
         traffic=traffic_slice(host, balancers),
+        door=door_slice(host, servers),
     )
 
 

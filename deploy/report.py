@@ -20,6 +20,7 @@ from deploy.plan import Plan
 from deploy.report_balancers import balancers_report
 from deploy.report_engines import engines_report, llm_table
 from deploy.slice import ModelSlice, ServerSlice, Slice
+from deploy.slice_door import DoorSlice
 
 BAR_WIDTH = 64
 PARTS = (
@@ -69,8 +70,19 @@ def _host(alike: list[Slice], changes: dict[str, str]) -> Iterator[RenderableTyp
         llms = llm_table(server)
         if llms:
             yield llms
+    if slice_.door:
+        yield _door(slice_.door)
     yield from engines_report(slice_, changes)
     yield Text("")
+
+
+def _door(door: DoorSlice) -> Text:
+    """Where clients of OpenAI, Cohere and TEI connect, and what they need."""
+    address = f"[{door.address}]" if ":" in door.address else door.address
+    urls = ", ".join(f"http://{address}:{port}" for port in door.ports)
+    keys = "a key is asked for" if door.keys else "no key is asked for"
+    names = ", ".join([*(model.name for model in door.models), *(alias.name for alias in door.aliases)])
+    return Text.assemble(("door ", "bold"), f"{urls}, {keys}: {names}")
 
 
 def _installed(slice_: Slice) -> Table:

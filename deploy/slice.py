@@ -8,6 +8,7 @@ from __future__ import annotations
 import shlex
 from dataclasses import asdict, dataclass
 
+from deploy.slice_door import DoorSlice
 from deploy.slice_traffic import TrafficSlice
 from deploy.spec import DataDisk, Docker, EngineStore, EngineTrust, Firewall, Hub, Machine, Mirrors, Registry
 
@@ -244,6 +245,7 @@ class Slice:
     pool: str = ""
     """The pool this host's capacity counts in; empty: that of all hosts without one."""
     traffic: TrafficSlice | None = None
+    door: DoorSlice | None = None
 
     def to_json(self) -> dict[str, object]:
         """Plain dictionaries and lists, secrets as their sources only."""
@@ -251,6 +253,8 @@ class Slice:
         # What is not declared is not said: the digests of older inventories stay what they were.
         if self.firewall is None:
             del plain["firewall"]
+        if self.door is None:
+            del plain["door"]
         if not self.pool:
             del plain["pool"], plain["traffic"]
         models = [model for server in plain["servers"] for model in server["models"]]

@@ -2,8 +2,8 @@
 
 Sources (2026-11-20): Ubuntu and Debian package indexes for docker.io; Docker release notes for CDI (25 opt-in, 26.1
 reads spec 0.7.0); container toolkit release notes for the floor (CVE-2026-24260, fixed in 1.19.1). NVIDIA signs its
-repository of Debian 13 with another key than the older ones (read in five public recipes, 2026-11-21). HAProxy: package
-indexes of both (2026-11-22).
+repository of Debian 13 with another key than the older ones (read in five public recipes, 2026-11-21). HAProxy
+and Python: package indexes of both (2026-11-22).
 """
 
 from __future__ import annotations
@@ -40,6 +40,8 @@ class System:
     has_cdi: bool
     haproxy: str
     """The branch of its own HAProxy package."""
+    python: str
+    """The version of its own Python."""
 
 
 _ROWS = (
@@ -52,6 +54,7 @@ _ROWS = (
         distribution_docker="29.1.3",
         has_cdi=True,
         haproxy="2.4",
+        python="3.10",
     ),
     System(
         name="ubuntu-24.04",
@@ -62,6 +65,7 @@ _ROWS = (
         distribution_docker="29.1.3",
         has_cdi=True,
         haproxy="2.8",
+        python="3.12",
     ),
     System(
         name="debian-12",
@@ -72,6 +76,7 @@ _ROWS = (
         distribution_docker="20.10.24",
         has_cdi=False,
         haproxy="2.6",
+        python="3.11",
     ),
     System(
         name="debian-13",
@@ -84,6 +89,7 @@ _ROWS = (
         distribution_docker="26.1.5",
         has_cdi=True,
         haproxy="3.0",
+        python="3.13",
     ),
 )
 

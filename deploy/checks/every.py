@@ -8,6 +8,7 @@ from deploy.checks.balancers import balancer_problems
 from deploy.checks.building import building_problems
 from deploy.checks.certificates import certificate_notice
 from deploy.checks.disk import disk_problems
+from deploy.checks.door import door_notice, door_problems
 from deploy.checks.engine_hosts import engine_host_problems
 from deploy.checks.firewall import firewall_problems
 from deploy.checks.machine import machine_problems
@@ -57,6 +58,7 @@ def host_problems(host: Host, fleet: Fleet, surroundings: Surroundings) -> Itera
     yield from source_problems(host)
     yield from server_problems(host)
     yield from traffic_problems(host)
+    yield from door_problems(host)
     yield from firewall_problems(host, fleet.balancers)
     yield from tenant_problems(host)
     yield from model_problems(host, surroundings)
@@ -86,6 +88,8 @@ def _host_notices(host: Host, surroundings: Surroundings) -> Iterator[str]:
     if row and not image_of(host, row).digest:
         yield "the image is not pinned: `enginehouse pin INVENTORY` asks the registry and writes its digest"
     yield from repository_notices(host, surroundings)
+    if notice := door_notice(host):
+        yield notice
     for server in host.servers:
         for model in server.models:
             served = serve(model, surroundings)

@@ -5,6 +5,7 @@ raises for a wrong *value*: all problems of an inventory are reported together b
 """
 
 from deploy.spec.balancer import Balancer, BalancerHost, Route, Traffic
+from deploy.spec.door import Door, DoorLimits
 from deploy.spec.encoders import DType, Embedder, Encoder, Path, Reranker
 from deploy.spec.engines import EngineStore, EngineTrust
 from deploy.spec.firewall import Firewall, Opening
@@ -52,6 +53,8 @@ __all__ = [
     "DType",
     "DataDisk",
     "Docker",
+    "Door",
+    "DoorLimits",
     "Draft",
     "Driver",
     "Eagle",

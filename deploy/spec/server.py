@@ -7,6 +7,7 @@ from typing import Literal
 
 from deploy.catalog.releases import DEFAULT_RELEASE
 from deploy.spec.balancer import Traffic
+from deploy.spec.door import Door
 from deploy.spec.encoders import Embedder, Reranker
 from deploy.spec.engines import EngineStore, EngineTrust
 from deploy.spec.firewall import Firewall
@@ -81,4 +82,6 @@ class Host:
     peer_address: str = ""
     """Where balancers and other hosts reach this one, where its servers' own address does not say it."""
     traffic: Traffic = Traffic()
+    door: Door | None = None
+    """None: no gateway on this host, and clients speak to Triton itself."""
     groups: tuple[str, ...] = ()

@@ -156,6 +156,7 @@ def test_every_spec_field_of_a_host_is_a_data_key() -> None:
         "pool",
         "peer_address",
         "traffic",
+        "door",
         "toolkit",
         "registry",
         "hub",

@@ -6,11 +6,11 @@ import re
 
 import pytest
 
-from tests.unit import wrong, wrong_balancers, wrong_believed, wrong_llm
+from tests.unit import wrong, wrong_balancers, wrong_believed, wrong_door, wrong_llm
 from tests.unit.golden import DIRECTORY, same_as_golden
 from tests.unit.wrong import Wrong
 
-ALL = {**wrong.ALL, **wrong_llm.ALL, **wrong_believed.ALL, **wrong_balancers.ALL}
+ALL = {**wrong.ALL, **wrong_llm.ALL, **wrong_believed.ALL, **wrong_balancers.ALL, **wrong_door.ALL}
 
 CASES = pytest.mark.parametrize(("promise", "wrong"), ALL.items(), ids=[name.replace(" ", "_") for name in ALL])
 

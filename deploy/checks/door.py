@@ -1,0 +1,209 @@
+"""A host's front door: where it listens, what it calls the models, and models that it can speak to."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+from typing import Any
+
+from deploy.catalog.names import offer
+from deploy.checks.servers import PORTS
+from deploy.door import TASK_NAMES
+from deploy.errors import Refusal
+from deploy.refuse import at, model_at, refuse, server_at
+from deploy.spec import LLM, Door, DoorLimits, Host, Model
+
+TIMES = {"hold_seconds": (0, 3600), "drain_seconds": (1, 3600)}
+LIMITS = {
+    "body_mib": (1, 1024),
+    "request_seconds": (1, 86_400),
+    "connections": (1, 65_536),
+    "held": (1, 65_536),
+    "inputs": (1, 100_000),
+    "documents": (1, 100_000),
+}
+MOST_PORTS = 64
+
+
+def door_problems(host: Host) -> Iterator[Refusal]:
+    """A refusal for each mistake in the door of a host; none where no door is declared."""
+    door = host.door
+    if door is None:
+        return
+    if not host.servers:
+        yield refuse(
+            "door-before-nothing",
+            "the door has no server behind it",
+            where="door",
+            seen="a Door on a host without servers",
+            wanted="a door on a host that serves",
+            attempt='take "door" out here, and declare it on the hosts that serve',
+        )
+    yield from _address(door)
+    yield from _ports(door, host)
+    yield from _ranges("door", door, Door(), TIMES)
+    yield from _ranges("door.limits", door.limits, DoorLimits(), LIMITS)
+    yield from _aliases(door, host)
+    yield from _models(host)
+
+
+def door_notice(host: Host) -> str:
+    """What an operator should read of a door although nothing is wrong; empty where there is nothing."""
+    if host.door is None or host.door.keys is not None:
+        return ""
+    return "the door asks nobody for a key (keys=None): every user and program of its host may use every model"
+
+
+def _address(door: Door) -> Iterator[Refusal]:
+    try:
+        is_loopback = ipaddress.ip_address(door.address).is_loopback
+    except ValueError:
+        is_loopback = False
+    if not is_loopback:
+        yield refuse(
+            "door-in-plain-text",
+            f"the door would listen on {door.address!r}, and it speaks HTTP without TLS: keys would travel readable",
+            where="door.address",
+            seen=repr(door.address),
+            wanted="a loopback address, with TLS of your own before it where others are to come in",
+            attempt='Door(address="127.0.0.1")',
+        )
+
+
+def _ports(door: Door, host: Host) -> Iterator[Refusal]:
+    if not 1 <= len(door.ports) <= MOST_PORTS:
+        yield refuse(
+            "door-without-ports",
+            f"a door with {len(door.ports)} ports has as many processes",
+            where="door.ports",
+            seen=f"{len(door.ports)} ports",
+            wanted=f"1 to {MOST_PORTS} ports",
+            attempt="Door(ports=(8080,))",
+        )
+    taken = _taken(host)
+    for number, port in enumerate(door.ports):
+        if not 1024 <= port <= 65535:
+            yield refuse(
+                "port-range",
+                f"the door: {port} is no port an ordinary user may listen on",
+                where="door.ports",
+                seen=str(port),
+                wanted="1024 to 65535; the door runs without privileges",
+                attempt="Door(ports=(8080,))",
+            )
+        elif port in taken or port in door.ports[:number]:
+            others = {*taken, *door.ports}
+            free = next(candidate for candidate in range(port + 1, 65536) if candidate not in others)
+            yield refuse(
+                "port-twice",
+                f"port {port} is given out twice on one host",
+                where="door.ports",
+                seen=f"{port}, also {taken.get(port, 'door.ports')}",
+                wanted="a port of its own for each listener",
+                attempt=f"Door(ports=({free},))",
+            )
+
+
+def _taken(host: Host) -> dict[int, str]:
+    """Who else of ours listens on the host: its servers, and what balancers ask."""
+    traffic = {getattr(host.traffic, field): f"traffic.{field}" for field in ("ready_port", "agent_port")}
+    servers = {getattr(server, field): server_at(server.name, field) for server in host.servers for field in PORTS}
+    return traffic | servers
+
+
+def _ranges(place: str, given: object, defaults: object, limits: dict[str, tuple[int, int]]) -> Iterator[Refusal]:
+    for name, (low, high) in limits.items():
+        value = getattr(given, name)
+        if not low <= value <= high:
+            yield refuse(
+                "out-of-range",
+                f"{name} of {value} cannot work",
+                where=f"{place}.{name}",
+                seen=str(value),
+                wanted=f"{low} to {high}",
+                attempt=f"{type(defaults).__name__}({name}={getattr(defaults, name)}), the default",
+            )
+
+
+def _aliases(door: Door, host: Host) -> Iterator[Refusal]:
+    known = sorted({model.name for server in host.servers for model in server.models})
+    taken = {*known, *(f"{name}:{word}" for name in known for word in TASK_NAMES)}
+    for name, model in door.aliases.items():
+        place = at("door", "aliases", f'"{name}"')
+        if not isinstance(name, str) or not isinstance(model, str) or not name:
+            yield refuse(
+                "wrong-type",
+                "an alias is a name for the name of a model",
+                where=place,
+                seen=f"{name!r}: {model!r}",
+                wanted="two texts",
+                attempt=f'aliases={{"gpt-4o": "{(known or ["llama"])[0]}"}}',
+            )
+        elif name in taken:
+            yield refuse(
+                "alias-of-a-model",
+                f"{name} is the name of a model already",
+                where=place,
+                seen=f"{name!r}, an alias of {model}",
+                wanted="a name that no model has",
+                attempt="another name, or none",
+            )
+        elif model not in known:
+            yield refuse(
+                "alias-of-nothing",
+                f"the alias {name} names {model}, which this host does not serve",
+                where=place,
+                seen=repr(model),
+                wanted=", ".join(known) or "a model",
+                attempt=offer(model, known),
+            )
+
+
+def _models(host: Host) -> Iterator[Refusal]:
+    first: dict[str, tuple[str, Model]] = {}
+    for server in host.servers:
+        for model in server.models:
+            yield from _spoken_to(server.name, model)
+            owner, other = first.setdefault(model.name, (server.name, model))
+            if _seen_from_outside(model) != _seen_from_outside(other):
+                yield refuse(
+                    "one-name-two-models",
+                    f"{model.name} is one model in server {owner} and another in server {server.name}",
+                    where=model_at(server.name, model.name),
+                    seen="other weights or another length under one name",
+                    wanted="the same model: the door sends a request to either server",
+                    attempt=f'name="{model.name}-{server.name}" for one of them',
+                )
+
+
+def _seen_from_outside(model: Model) -> tuple[Any, ...]:
+    """What a client would notice of a model."""
+    if isinstance(model, LLM):
+        return (LLM, model.checkpoint, model.weights, model.max_seq_len)
+    return (type(model), model.checkpoint, model.weights, model.max_items, model.max_tokens)
+
+
+def _spoken_to(server: str, model: Model) -> Iterator[Refusal]:
+    """A refusal where an LLM could not be used through a door."""
+    if not isinstance(model, LLM):
+        return
+    if not model.decoupled:
+        yield refuse(
+            "door-wants-streams",
+            f"{model.name} answers in one piece only, and clients of a door ask for streams",
+            where=model_at(server, model.name, "decoupled"),
+            seen="decoupled=False",
+            wanted="decoupled=True, the default",
+            attempt="leave decoupled out",
+        )
+    files = model.weights.files
+    if files and not any(fnmatchcase("tokenizer.json", pattern) for pattern in files):
+        yield refuse(
+            "door-wants-a-tokenizer",
+            f"{model.name} comes without tokenizer.json, which the door turns text into tokens with",
+            where=model_at(server, model.name, "weights", "files"),
+            seen=", ".join(files),
+            wanted="tokenizer.json and tokenizer_config.json among them",
+            attempt='files=(…, "tokenizer.json", "tokenizer_config.json"), or leave files out',
+        )

@@ -1,0 +1,98 @@
+"""The front door of a host: which names clients may ask for, and what stands behind each."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import asdict
+
+from deploy.catalog import ARCHITECTURES, SYSTEMS
+from deploy.files import weights_path
+from deploy.llm_contract import model_name
+from deploy.slice import ModelSlice, ServerSlice
+from deploy.slice_door import DoorAliasSlice, DoorModelSlice, DoorSlice
+from deploy.spec import LLM, Door, Host
+
+TASK_NAMES = {"query": "search_query", "document": "search_document"}
+"""NAME:query and NAME:document, for clients of APIs that know no tasks."""
+
+
+def door_slice(host: Host, servers: tuple[ServerSlice, ...]) -> DoorSlice | None:
+    """What the door of the host is to become; None where none is declared."""
+    door = host.door
+    if door is None:
+        return None
+    models = door_models(host, servers)
+    return DoorSlice(
+        address=door.address,
+        ports=door.ports,
+        keys=door.keys or "",
+        hold_seconds=door.hold_seconds,
+        drain_seconds=door.drain_seconds,
+        limits=door.limits,
+        python=SYSTEMS[host.machine.os].python,
+        fingerprint=fingerprint(servers),
+        models=models,
+        aliases=(*_task_aliases(models), *_declared_aliases(door)),
+    )
+
+
+def door_models(host: Host, servers: Iterable[ServerSlice]) -> tuple[DoorModelSlice, ...]:
+    """The models of all servers, each once, by name: several servers may serve it."""
+    lengths = {
+        model.name: model.max_seq_len for server in host.servers for model in server.models if isinstance(model, LLM)
+    }
+    serving: dict[str, list[str]] = {}
+    first: dict[str, ModelSlice] = {}
+    for server in servers:
+        for model in server.models:
+            serving.setdefault(model.name, []).append(server.name)
+            first.setdefault(model.name, model)
+    return tuple(_model(first[name], tuple(serving[name]), lengths.get(name, 0)) for name in sorted(first))
+
+
+def fingerprint(servers: Iterable[ServerSlice]) -> str:
+    """`serves-` and 16 hex digits over images and models; ports and addresses change no answer."""
+    content = [(asdict(server.image), [asdict(model) for model in server.models]) for server in servers]
+    return "serves-" + hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _model(model: ModelSlice, servers: tuple[str, ...], length: int) -> DoorModelSlice:
+    if model.kind == "llm":
+        return DoorModelSlice(
+            name=model.name,
+            kind=model.kind,
+            triton_model=model_name(model.name, model.path),
+            servers=servers,
+            context_tokens=length,
+            files=weights_path(model.weights),
+        )
+    return DoorModelSlice(
+        name=model.name,
+        kind=model.kind,
+        triton_model=model.name,
+        servers=servers,
+        dimensions=model.dimensions if model.kind == "embedder" else 0,
+        max_items=int(str(model.settings["max_items"])),
+        max_tokens=int(str(model.settings["max_tokens"])),
+        tasks=tasks_of(model.architecture) if model.kind == "embedder" else (),
+    )
+
+
+def tasks_of(architecture: str) -> tuple[str, ...]:
+    """The tasks of a family of embedders; none where it was trained without prefixes."""
+    return ARCHITECTURES[architecture].tasks
+
+
+def _task_aliases(models: Iterable[DoorModelSlice]) -> list[DoorAliasSlice]:
+    return [
+        DoorAliasSlice(name=f"{model.name}:{word}", model=model.name, task=task)
+        for model in models
+        for word, task in TASK_NAMES.items()
+        if task in model.tasks
+    ]
+
+
+def _declared_aliases(door: Door) -> list[DoorAliasSlice]:
+    return [DoorAliasSlice(name=name, model=door.aliases[name]) for name in sorted(door.aliases)]

@@ -1,0 +1,54 @@
+"""What has been decided for the front door of a host: the models it offers, and how it is reached."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from deploy.spec import DoorLimits
+
+
+@dataclass(frozen=True, kw_only=True)
+class DoorModelSlice:
+    """A model as clients name it. What does not belong to its kind is empty or 0."""
+
+    name: str
+    kind: str
+    """llm, embedder or reranker."""
+    triton_model: str
+    """The name of the model that speaks the door's tensors."""
+    servers: tuple[str, ...]
+    context_tokens: int = 0
+    files: str = ""
+    """Directory of the host with tokenizer and chat template."""
+    dimensions: int = 0
+    max_items: int = 0
+    max_tokens: int = 0
+    tasks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class DoorAliasSlice:
+    """Another name of a model; `task` is the embedder's where a client names none."""
+
+    name: str
+    model: str
+    task: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DoorSlice:
+    """The door of one host. Nothing in it names the host: hosts that are alike have equal ones."""
+
+    address: str
+    ports: tuple[int, ...]
+    keys: str
+    """file; empty where nobody is asked for a key."""
+    hold_seconds: int
+    drain_seconds: int
+    limits: DoorLimits
+    python: str
+    """The version of the OS's own Python, which the door runs on: 3.12."""
+    fingerprint: str
+    """Answers name it as system_fingerprint; equal ones were made by equal models of equal images."""
+    models: tuple[DoorModelSlice, ...]
+    aliases: tuple[DoorAliasSlice, ...]

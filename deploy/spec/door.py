@@ -1,0 +1,44 @@
+"""A front door, as an operator declares it: the gateway that speaks OpenAI, Cohere and TEI before a host's servers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+
+@dataclass(frozen=True, kw_only=True)
+class DoorLimits:
+    """What one request through a door may be, and how much of everything a process takes on."""
+
+    body_mib: int = 16
+    """Of a request's body."""
+    request_seconds: int = 600
+    """For an answer, streamed or whole; OpenAI's clients wait as long."""
+    connections: int = 4096
+    """Of a process; a request on one more is answered 503."""
+    held: int = 256
+    """Requests of a process that may wait for models none of whose servers is ready."""
+    inputs: int = 2048
+    """Texts of one request for embeddings."""
+    documents: int = 10_000
+    """Of one request to rerank."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Door:
+    """The gateway on the host that names it, before that host's servers. Each port is a process of its own.
+
+    It speaks plain HTTP, so `address` is loopback; whoever lets others in puts TLS of their own before it. `keys`:
+    "file" asks every client for a key of /etc/enginehouse/gateway/keys.json on the host; None asks nobody.
+    """
+
+    address: str = "127.0.0.1"
+    ports: tuple[int, ...] = (8080,)
+    keys: Literal["file"] | None = "file"
+    hold_seconds: int = 120
+    """Requests wait so long for a model without a ready server, a swap for instance; 0 answers 503 at once."""
+    drain_seconds: int = 90
+    """For requests under way when a process stops; then they are cut."""
+    aliases: dict[str, str] = field(default_factory=dict, hash=False)
+    """Further names of models: {"gpt-4o": "llama"}. An embedder with tasks has NAME:query and NAME:document anyway."""
+    limits: DoorLimits = DoorLimits()

@@ -1,0 +1,14 @@
+"""Names on the host that the gateway role owns."""
+
+from roles.places import PROGRAMS, SETTINGS, UNITS
+
+USER = "enginehouse-gateway"
+UNIT = "enginehouse-gateway@.service"
+UNIT_PATH = f"{UNITS}/{UNIT}"
+DROP_IN = f"{UNITS}/{UNIT}.d/50-enginehouse-version.conf"
+FOLDER = f"{SETTINGS}/gateway"
+WANTED = f"{FOLDER}/settings.json"
+KEYS = f"{FOLDER}/keys.json"
+HOME = f"{PROGRAMS}/gateway"
+ENVIRONMENTS = f"{HOME}/environments"
+VERSIONS = f"{HOME}/versions"

@@ -1,0 +1,33 @@
+"""Hosts with a door, as the plan hands them over."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+from deploy.edge.inventory import load_inventory
+from deploy.fleet import Fleet
+from deploy.plan import make_plan
+from deploy.slice import Slice
+from deploy.slice_door import DoorSlice
+from deploy.spec import Door
+from tests.unit.given import AROUND
+
+ROOT = Path(__file__).resolve().parents[3]
+INVENTORIES = sorted(file.stem for file in (ROOT / "inventories").glob("*.py") if file.stem != "rehearsal")
+
+
+@cache
+def with_door(inventory: str, door: Door = Door()) -> tuple[Slice, ...]:  # noqa: B008  # frozen
+    """The hosts of a shipped inventory, each with this door."""
+    fleet = Fleet.of(load_inventory(str(ROOT / "inventories" / f"{inventory}.py"), {}))
+    hosts = tuple(replace(host, door=door) for host in fleet.hosts)
+    return make_plan(replace(fleet, hosts=hosts), AROUND).slices
+
+
+def h100(door: Door = Door()) -> tuple[Slice, DoorSlice]:  # noqa: B008  # frozen
+    """The one host of inventories/h100.py, and its door."""
+    (mine,) = with_door("h100", door)
+    assert mine.door
+    return mine, mine.door

@@ -1,0 +1,50 @@
+"""What the role writes for a host: the settings the gateway reads, and the units that run it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from deploy.spec import Door, DoorLimits
+from gateway.settings import settings_of
+from roles.gateway.settings import grpc, rendered
+from tests.roles.gateway.doors import INVENTORIES, h100, with_door
+from tests.roles.slices import SERVER
+from tests.unit.golden import same_as_golden
+
+
+def test_the_settings_of_the_shipped_inventory_are_the_reviewed_ones() -> None:
+    same_as_golden("door/settings.json", rendered(*h100()))
+
+
+@pytest.mark.parametrize("inventory", INVENTORIES)
+def test_the_gateway_reads_what_is_rendered_for_a_shipped_inventory(inventory: str) -> None:
+    """Every model and server of every host, by the program's own reader."""
+    for mine in with_door(inventory):
+        assert mine.door
+        read = settings_of(json.loads(rendered(mine, mine.door)))
+        assert set(read.models) == {model.name for server in mine.servers for model in server.models}
+        assert set(read.servers) == {f"{mine.host}/{server.name}" for server in mine.servers}
+
+
+def test_what_an_operator_says_of_a_door_reaches_the_program() -> None:
+    said = Door(ports=(9000, 9001), keys=None, hold_seconds=7, drain_seconds=8, limits=DoorLimits(body_mib=1, held=9))
+    read = settings_of(json.loads(rendered(*h100(said))))
+    assert (read.listen.ports, read.listen.drain_seconds, read.hold_seconds) == ((9000, 9001), 8, 7)
+    assert (read.keys_file, read.limits.body_bytes, read.limits.held) == ("", 2**20, 9)
+
+
+@pytest.mark.parametrize(
+    ("listens", "asked"),
+    [
+        ("127.0.0.1", "127.0.0.1:8001"),
+        ("0.0.0.0", "127.0.0.1:8001"),
+        ("10.0.0.11", "10.0.0.11:8001"),
+        ("::", "[::1]:8001"),
+        ("fd00::5", "[fd00::5]:8001"),
+    ],
+)
+def test_a_server_is_asked_where_it_listens(listens: str, asked: str) -> None:
+    assert grpc(replace(SERVER, address=listens)) == asked

@@ -1,0 +1,82 @@
+"""The front door in the plan: what clients may ask for, and what changes nothing where none is declared."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+from deploy.plan import Plan
+from deploy.report import plan_report
+from deploy.slice_door import DoorSlice
+from deploy.spec import Door, EngineTrust, Machine
+from tests.unit.given import EMBEDDER, GPT_OSS, LLAMA, MAIN, RERANKER, main, plan, sources
+from tests.unit.test_report import printed
+
+
+def door(made: Plan) -> DoorSlice:
+    """The door of the plan's only host."""
+    found = made.slices[0].door
+    assert found
+    return found
+
+
+def test_a_host_without_a_door_is_what_it_was() -> None:
+    """Not a word of it in the slice, so digests of older inventories stay."""
+    assert "door" not in plan().slices[0].to_json()
+
+
+def test_a_door_asks_for_keys_on_loopback_unless_it_says_otherwise() -> None:
+    made = plan(door=Door())
+    assert (door(made).keys, door(made).address, door(made).ports) == ("file", "127.0.0.1", (8080,))
+    assert not [note for note in made.warnings if "key" in note]
+
+
+def test_a_door_without_keys_is_noted() -> None:
+    made = plan(door=Door(keys=None))
+    assert door(made).keys == ""
+    assert [note for note in made.warnings if "asks nobody for a key" in note]
+
+
+def test_every_model_is_offered_with_what_the_gateway_needs_of_it() -> None:
+    bge, gpt_oss, nomic = door(plan(door=Door())).models
+    assert (bge.kind, bge.max_items, bge.max_tokens, bge.files) == ("reranker", 1024, 512, "")
+    assert (gpt_oss.kind, gpt_oss.context_tokens, gpt_oss.triton_model) == ("llm", 8192, "gpt-oss-20b")
+    assert gpt_oss.files == f"/var/lib/enginehouse/weights/gpt-oss-20b/{GPT_OSS.weights.revision}"
+    assert (nomic.kind, nomic.dimensions, nomic.tasks[0]) == ("embedder", 768, "search_query")
+
+
+def test_an_engine_is_asked_through_the_model_that_streams() -> None:
+    compiled = replace(LLAMA, path="engine", precision="bfloat16")
+    (model,) = door(plan(door=Door(), engine_trust=EngineTrust(key="keys/engines"), **main(compiled))).models
+    assert (model.name, model.triton_model) == ("llama", "llama_completion")
+
+
+def test_tasks_have_names_of_their_own_and_so_has_what_the_operator_names() -> None:
+    found = door(plan(door=Door(aliases={"gpt-4o": "gpt-oss-20b"})))
+    assert [(alias.name, alias.model, alias.task) for alias in found.aliases] == [
+        ("nomic:query", "nomic", "search_query"),
+        ("nomic:document", "nomic", "search_document"),
+        ("gpt-4o", "gpt-oss-20b", ""),
+    ]
+
+
+def test_two_servers_with_one_model_stand_behind_one_name() -> None:
+    second = replace(MAIN, name="two", gpus=(1,), http_port=8010, grpc_port=8011, metrics_port=8012)
+    machine = Machine(os="ubuntu-24.04", gpu="h100-80", gpus=2)
+    found = door(plan(door=Door(), machine=machine, servers=(MAIN, second)))
+    assert {model.servers for model in found.models} == {("main", "two")}
+
+
+def test_the_fingerprint_follows_what_answers_and_not_where() -> None:
+    moved = door(plan(door=Door(ports=(9000,)), **main(grpc_port=8011)))
+    other = door(plan(door=Door(), **main(RERANKER, EMBEDDER, replace(GPT_OSS, max_seq_len=4096))))
+    assert door(plan(door=Door())).fingerprint == moved.fingerprint != other.fingerprint
+
+
+def test_two_hosts_with_a_door_each_are_shown_once() -> None:
+    made = plan(*sources("a", "b", door=Door()))
+    assert printed(plan_report(made)).count("door http://127.0.0.1:8080, a key is asked for: bge, gpt-oss-20b") == 1
+
+
+def test_the_plan_with_a_door_is_plain_json() -> None:
+    assert json.loads(json.dumps(plan(door=Door()).to_json()))["hosts"]["h100-01"]["door"]["hold_seconds"] == 120

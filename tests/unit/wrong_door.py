@@ -1,0 +1,54 @@
+"""Wrong front doors of one host, by the promise each one proves."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from deploy.spec import Door, DoorLimits
+from tests.unit.given import GPT_OSS, MAIN, RERANKER, main
+from tests.unit.wrong import Wrong
+
+DROPS_ITS_TOKENIZER = replace(GPT_OSS, weights=replace(GPT_OSS.weights, files=("config.json", "*.safetensors")))
+TWO = replace(MAIN, name="two", gpus=(1,), http_port=8010, grpc_port=8011, metrics_port=8012)
+
+
+def wrong_door(kind: str, where: str, data: dict[str, Any] | None = None, **door: Any) -> Wrong:
+    """A host with one mistake in its door; `data` changes the host beside it."""
+    return Wrong({"door": Door(**door), **(data or {})}, kind, where)
+
+
+ALL = {
+    "a door is a Door": Wrong({"door": "yes"}, "wrong-type", "door"),
+    "a door stands before servers": wrong_door("door-before-nothing", "door", {"servers": (), "farm": True}),
+    "keys do not travel readable": wrong_door("door-in-plain-text", "door.address", address="0.0.0.0"),
+    "a door's address is an address": wrong_door("door-in-plain-text", "door.address", address="localhost"),
+    "a door has a port": wrong_door("door-without-ports", "door.ports", ports=()),
+    "a door runs without privileges": wrong_door("port-range", "door.ports", ports=(443,)),
+    "a door does not take a server's port": wrong_door("port-twice", "door.ports", ports=(8001,)),
+    "a door does not take the balancers' port": wrong_door("port-twice", "door.ports", ports=(8003,)),
+    "a door's processes have a port each": wrong_door("port-twice", "door.ports", ports=(8080, 8080)),
+    "nobody waits at a door for hours": wrong_door("out-of-range", "door.hold_seconds", hold_seconds=86_400),
+    "a door's processes stop in time": wrong_door("out-of-range", "door.drain_seconds", drain_seconds=0),
+    "a door takes a body of some size": wrong_door(
+        "out-of-range", "door.limits.body_mib", limits=DoorLimits(body_mib=0)
+    ),
+    "an alias has a model": wrong_door("alias-of-nothing", 'door.aliases["gpt-4o"]', aliases={"gpt-4o": "gpt-oss-20"}),
+    "an alias is no model": wrong_door("alias-of-a-model", 'door.aliases["bge"]', aliases={"bge": "gpt-oss-20b"}),
+    "an alias is no task of a model": wrong_door(
+        "alias-of-a-model", 'door.aliases["nomic:query"]', aliases={"nomic:query": "nomic"}
+    ),
+    "an alias is a text": wrong_door("wrong-type", 'door.aliases["gpt-4o"]', aliases={"gpt-4o": 4}),
+    "keys are a file or nothing": wrong_door("wrong-type", "door.keys", keys=True),
+    "a door's models stream": wrong_door(
+        "door-wants-streams", 'servers["main"].models["gpt-oss-20b"].decoupled', main(replace(GPT_OSS, decoupled=False))
+    ),
+    "a door needs the model's tokenizer": wrong_door(
+        "door-wants-a-tokenizer", 'servers["main"].models["gpt-oss-20b"].weights.files', main(DROPS_ITS_TOKENIZER)
+    ),
+    "one name is one model": wrong_door(
+        "one-name-two-models",
+        'servers["two"].models["bge"]',
+        {"servers": (MAIN, replace(TWO, models=(replace(RERANKER, max_items=16),)))},
+    ),
+}
