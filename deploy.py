@@ -7,7 +7,7 @@ import roles.edge
 import roles.ground
 import roles.lock
 from deploy.edge.inventory import planned
-from roles import cleanup, firewall, foundation, health, preflight, rollout, stage, traffic, triton
+from roles import closing, firewall, foundation, health, preflight, rollout, stage, traffic, triton
 from roles.settings import known_settings
 
 roles.connections.install(host)  # a connection that breaks fails its host, and not the run
@@ -19,9 +19,9 @@ roles.lock.take(plan.digest)  # no second run changes these hosts until this one
 rollout.all_there(plan)  # before the first change: every host is what the plan believes
 
 roles.ground.lay()  # what was here before us, our programs, a way back
-if edge:
+if edge and not plan.door_only:
     roles.edge.apply(edge)  # HAProxy: hosts join it and leave it here, and not while one is out
-else:
+elif not plan.door_only:  # --data only=door: nothing but the front door, below
     foundation.apply(mine)  # driver, Docker, toolkit: here only where nothing is serving yet
     firewall.apply(mine)  # what of the host answers from outside, where the inventory says so
     stage.apply(mine, plan.slices)  # image, weights, engines: interrupts nothing
@@ -36,4 +36,4 @@ for number, wave in enumerate(host.loop(plan.waves), start=1):
         traffic.tell(mine, [*based, *swapped])
     rollout.end_of_wave(mine, plan, number, triton.put_back)
 
-roles.edge.settle(edge) if edge else cleanup.apply(mine)  # every wave has passed its gate
+closing.apply(mine, edge, plan)  # every wave has passed its gate: balancers check all models, doors offer them

@@ -40,16 +40,14 @@ def door_slice(host: Host, servers: tuple[ServerSlice, ...]) -> DoorSlice | None
 
 def door_models(host: Host, servers: Iterable[ServerSlice]) -> tuple[DoorModelSlice, ...]:
     """The models of all servers, each once, by name: several servers may serve it."""
-    lengths = {
-        model.name: model.max_seq_len for server in host.servers for model in server.models if isinstance(model, LLM)
-    }
+    llms = {model.name: model for server in host.servers for model in server.models if isinstance(model, LLM)}
     serving: dict[str, list[str]] = {}
     first: dict[str, ModelSlice] = {}
     for server in servers:
         for model in server.models:
             serving.setdefault(model.name, []).append(server.name)
             first.setdefault(model.name, model)
-    return tuple(_model(first[name], tuple(serving[name]), lengths.get(name, 0)) for name in sorted(first))
+    return tuple(_model(first[name], tuple(serving[name]), llms.get(name)) for name in sorted(first))
 
 
 def fingerprint(servers: Iterable[ServerSlice]) -> str:
@@ -58,15 +56,16 @@ def fingerprint(servers: Iterable[ServerSlice]) -> str:
     return "serves-" + hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def _model(model: ModelSlice, servers: tuple[str, ...], length: int) -> DoorModelSlice:
-    if model.kind == "llm":
+def _model(model: ModelSlice, servers: tuple[str, ...], llm: LLM | None) -> DoorModelSlice:
+    if llm:
         return DoorModelSlice(
             name=model.name,
             kind=model.kind,
             triton_model=model_name(model.name, model.path),
             servers=servers,
-            context_tokens=length,
+            context_tokens=llm.max_seq_len,
             files=weights_path(model.weights),
+            guided_decoding=llm.guided_decoding,
         )
     return DoorModelSlice(
         name=model.name,

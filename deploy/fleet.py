@@ -20,7 +20,9 @@ from deploy.refuse import refuse
 from deploy.spec import Balancer, BalancerHost, Firewall, Host, Rollout
 
 SPEC_KEYS = tuple(field.name for field in fields(Host) if field.name not in ("name", "groups"))
-FLEET_KEYS = ("rollout", "expect", "remove", "run", "events", "json", "balancer")
+FLEET_KEYS = ("rollout", "expect", "remove", "run", "events", "json", "balancer", "only")
+PARTS = ("door",)
+"""What `--data only=PART` may name."""
 CONNECTOR_PREFIXES = ("_", "ssh_", "fake_", "own_")
 """Keys pyinfra and its connectors read, and `own_` for whatever an operator's own roles read."""
 
@@ -37,6 +39,7 @@ class Fleet:
     """(host name, refusal)."""
     expect: str = ""
     balancers: tuple[BalancerHost, ...] = ()
+    only: str = ""
 
     @classmethod
     def of(cls, inventory: Iterable[Any], knobs: Table | None = None) -> Fleet:
@@ -45,11 +48,13 @@ class Fleet:
         Without `knobs` the settings of roles are taken as they are.
         """
         hosts, balancers, unread, rollouts, expected, places = [], [], [], [], [], []
+        parts: list[str] = []
         for source in sorted(inventory, key=lambda host: str(host.name)):
             data = _data_of(source)
             places.append((source.name, place_of(source.name, data)))
             rollouts.append(data.pop("rollout", DEFAULT_ROLLOUT))
             expected.append(str(data.pop("expect", "") or ""))
+            parts.append(str(data.get("only") or ""))
             if "balancer" in data:
                 balancer, problems = read_balancer(source.name, data, tuple(getattr(source, "groups", ())), knobs)
                 unread += [(source.name, problem) for problem in [*problems, *_rollout_problems(rollouts)]]
@@ -61,7 +66,9 @@ class Fleet:
         rollout = rollouts[0] if rollouts and not _rollout_problems(rollouts) else DEFAULT_ROLLOUT
         unread += [("", problem) for problem in one_machine_twice(places)]
         expect = next(filter(None, expected), "")
-        return cls(tuple(hosts), rollout, tuple(unread), expect, tuple(balancers))
+        only = next(filter(None, parts), "")
+        unread += [("", problem) for problem in _part_problems(only)]
+        return cls(tuple(hosts), rollout, tuple(unread), expect, tuple(balancers), only)
 
 
 def read_host(
@@ -179,6 +186,21 @@ def _unknown_keys(data: Mapping[str, Any], knobs: Table | None) -> list[Refusal]
             attempt=offer(key, known),
         )
         for key in strange
+    ]
+
+
+def _part_problems(only: str) -> list[Refusal]:
+    if only in ("", *PARTS):
+        return []
+    return [
+        refuse(
+            "unknown-part",
+            f"nothing can be deployed alone that is called {only!r}",
+            where="only",
+            seen=repr(only),
+            wanted=", ".join(PARTS),
+            attempt=f"--data only={PARTS[0]}, or everything without it",
+        )
     ]
 
 

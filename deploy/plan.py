@@ -42,6 +42,8 @@ class Plan:
     changes: Mapping[str, str] = field(default_factory=dict)
     """Why each engine, by its fingerprint, is built: new, known, or what it differs in from the nearest one."""
     balancers: tuple[BalancerSlice, ...] = ()
+    door_only: bool = False
+    """`--data only=door`: a run touches nothing but front doors, so nobody is in a wave."""
 
     @property
     def hosts(self) -> tuple[str, ...]:
@@ -112,7 +114,10 @@ def make_plan(fleet: Fleet, surroundings: Surroundings) -> Plan:
     plan = Plan(
         slices=slices,
         changes={engine.fingerprint: why_built(engine, surroundings.engines) for engine in engines},
-        waves=waves(pools, fleet.rollout, beside=(host.name for host in fleet.hosts if host.farm)),
+        waves=()
+        if fleet.only
+        else waves(pools, fleet.rollout, beside=(host.name for host in fleet.hosts if host.farm)),
+        door_only=fleet.only == "door",
         pools=pools,
         rollout=fleet.rollout,
         digest=digest((*slices, *balancers)),

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from deploy.spec import Door, DoorLimits
-from tests.unit.given import GPT_OSS, MAIN, RERANKER, main
+from tests.unit.given import GPT_OSS, MACHINE, MAIN, RERANKER, main
 from tests.unit.wrong import Wrong
 
 DROPS_ITS_TOKENIZER = replace(GPT_OSS, weights=replace(GPT_OSS.weights, files=("config.json", "*.safetensors")))
@@ -49,6 +49,9 @@ ALL = {
     "one name is one model": wrong_door(
         "one-name-two-models",
         'servers["two"].models["bge"]',
-        {"servers": (MAIN, replace(TWO, models=(replace(RERANKER, max_items=16),)))},
+        {
+            "machine": replace(MACHINE, gpus=2),
+            "servers": (MAIN, replace(TWO, models=(replace(RERANKER, max_items=16),))),
+        },
     ),
 }

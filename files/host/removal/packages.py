@@ -31,6 +31,7 @@ FAMILIES = {
     r"|linux-(modules|objects|signatures)-nvidia-.*",
     **{name: re.escape(name) for name in ("ca-certificates", "curl", "iptables", "nftables", "openssh-client")},
     "HAProxy": "haproxy",
+    "the front door": r"python3(\.\d+)?-venv|python3-(pip|setuptools)-whl",
     **{name: re.escape(name) for name in ("rsync", "systemd-timesyncd", "e2fsprogs", "xfsprogs", "python3")},
 }
 

@@ -63,7 +63,7 @@ EMPTIED = (
     "../../needrestart/conf.d",
     "../../needrestart",
 )
-USER = "enginehouse-traffic"
+USERS = ("enginehouse-traffic", "enginehouse-gateway")
 OWN_RULE = "enginehouse: no way out"
 FSTAB_END = "nofail,x-systemd.device-timeout=30s 0 2"
 
@@ -123,9 +123,10 @@ def containers() -> Iterator[Step]:
 
 
 def users() -> Iterator[Step]:
-    """The user of the traffic service, and its group."""
-    if run("getent", "passwd", USER):
-        yield f"user: {USER}", lambda: run("userdel", USER)
+    """The users of services, and their groups."""
+    for user in USERS:
+        if run("getent", "passwd", user):
+            yield f"user: {user}", functools.partial(run, "userdel", user)
 
 
 def firewall_rules() -> Iterator[Step]:

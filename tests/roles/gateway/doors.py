@@ -2,26 +2,37 @@
 
 from __future__ import annotations
 
+import runpy
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-from deploy.edge.inventory import load_inventory
 from deploy.fleet import Fleet
 from deploy.plan import make_plan
 from deploy.slice import Slice
 from deploy.slice_door import DoorSlice
 from deploy.spec import Door
-from tests.unit.given import AROUND
+from tests.unit.given import AROUND, Source
 
 ROOT = Path(__file__).resolve().parents[3]
 INVENTORIES = sorted(file.stem for file in (ROOT / "inventories").glob("*.py") if file.stem != "rehearsal")
 
 
+def hosts_of(inventory: str) -> list[Source]:
+    """Its hosts as pyinfra would give them: names, or names with data of their own, and the data of their group."""
+    groups = runpy.run_path(str(ROOT / "inventories" / f"{inventory}.py"))
+    hosts = []
+    for name, value in groups.items():
+        if not name.startswith("_") and isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], list):
+            pairs = [one if isinstance(one, tuple) else (one, {}) for one in value[0]]
+            hosts += [Source(host, value[1] | own, (name,)) for host, own in pairs]
+    return hosts
+
+
 @cache
 def with_door(inventory: str, door: Door = Door()) -> tuple[Slice, ...]:  # noqa: B008  # frozen
     """The hosts of a shipped inventory, each with this door."""
-    fleet = Fleet.of(load_inventory(str(ROOT / "inventories" / f"{inventory}.py"), {}))
+    fleet = Fleet.of(hosts_of(inventory))
     hosts = tuple(replace(host, door=door) for host in fleet.hosts)
     return make_plan(replace(fleet, hosts=hosts), AROUND).slices
 

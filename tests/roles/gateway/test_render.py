@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 
 import pytest
 
 from deploy.spec import Door, DoorLimits
 from gateway.settings import settings_of
+from roles.gateway.programs import unit
 from roles.gateway.settings import grpc, rendered
 from tests.roles.gateway.doors import INVENTORIES, h100, with_door
 from tests.roles.slices import SERVER
@@ -17,6 +19,18 @@ from tests.unit.golden import same_as_golden
 
 def test_the_settings_of_the_shipped_inventory_are_the_reviewed_ones() -> None:
     same_as_golden("door/settings.json", rendered(*h100()))
+
+
+def test_the_unit_of_the_shipped_inventory_is_the_reviewed_one() -> None:
+    """But for the digests in it, which follow every edit of the programs."""
+    same_as_golden("door/enginehouse-gateway@.service", re.sub(r"\b[0-9a-f]{16}\b", "DIGEST", unit(h100()[1]).content))
+
+
+def test_a_process_begins_anew_for_another_port_and_not_for_another_limit() -> None:
+    """The mark that it began with says which: a port is read once, limits again and again."""
+    limits = DoorLimits(inputs=1)
+    marks = [unit(h100(door)[1]).content for door in (Door(), Door(limits=limits), Door(ports=(9000,)))]
+    assert marks[0] == marks[1] != marks[2]
 
 
 @pytest.mark.parametrize("inventory", INVENTORIES)

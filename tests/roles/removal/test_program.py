@@ -114,6 +114,15 @@ def test_the_user_of_the_traffic_service_goes_after_what_runs_as_it(host: Host) 
     assert host.told == ["systemctl stop enginehouse-traffic.service", "userdel enginehouse-traffic"]
 
 
+def test_the_user_of_the_front_door_goes_with_its_processes(host: Host) -> None:
+    host.program("getent", 'test "$*" = "passwd enginehouse-gateway" && echo "enginehouse-gateway:x:997:997::/:"')
+    host.write("state/units", "enginehouse-gateway@0.service loaded active running x\n")
+    host.write("usr/local/lib/enginehouse/gateway/versions/1/gateway/app.py")
+    host.call()
+    assert host.told[0] == "systemctl stop enginehouse-gateway@0.service" and "userdel enginehouse-gateway" in host.told
+    assert not (host.root / "usr/local/lib/enginehouse/gateway").exists()
+
+
 def test_units_are_stopped_timers_first_and_not_found_ones_ignored(host: Host) -> None:
     host.write(
         "state/units",

@@ -1,0 +1,59 @@
+"""What the gateway role asks a host, in one command."""
+
+from __future__ import annotations
+
+from pyinfra.api import FactBase
+
+from roles import programs
+from roles.gateway.paths import FOLDER, KEYS, UNIT_PATH, USER
+from roles.places import PROGRAMS, command
+from roles.seen import Seen, ask_packages, ask_value, script
+
+COMPLETE = "complete"
+"""A file that an environment has once every package is in it."""
+
+
+class DoorHost(FactBase[Seen]):
+    """Packages, user, folder and keys, environment and programs."""
+
+    default = Seen
+
+    def command(self, environment: str, version: str) -> str:
+        """`environment` and `version` are the directories that are wanted."""
+        return script(
+            ask_packages("python3-venv"),
+            ask_value("user", f"id -u {USER}"),
+            ask_value("folder", f"stat -c '%a %U %G' {FOLDER}"),
+            ask_value("keys", f"[ ! -e {KEYS} ] || echo there"),
+            ask_value("environment", f"[ ! -e {environment}/{COMPLETE} ] || echo complete"),
+            ask_value("version", programs.asked(f"{version}/gateway")),
+        )
+
+    def process(self, output: list[str]) -> Seen:
+        """Parsed, not judged."""
+        return Seen.parse(output)
+
+
+class NotInForce(FactBase[list[str]]):
+    """A line for each thing of the door that is not as its files say; a host without our programs has none."""
+
+    default = list
+
+    def command(self) -> str:
+        return f"[ ! -e {PROGRAMS}/host ] || {command('door')} differs || echo asked"
+
+    def process(self, output: list[str]) -> list[str]:
+        """The lines."""
+        return [line for line in output if line.strip()]
+
+
+class DoorLeft(FactBase[bool]):
+    """Whether the host has a door although the inventory declares none for it."""
+
+    default = bool
+
+    def command(self) -> str:
+        return f"[ ! -e {UNIT_PATH} ] || echo there"
+
+    def process(self, output: list[str]) -> bool:
+        return "there" in output

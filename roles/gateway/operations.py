@@ -1,0 +1,91 @@
+"""From what the gateway role saw to the commands that are missing. Pure but for the keys' file; `step` runs them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from deploy.slice import Slice
+from deploy.slice_door import DoorSlice
+from roles import apt
+from roles.gateway.defaults import Defaults
+from roles.gateway.facts import COMPLETE
+from roles.gateway.paths import ENVIRONMENTS, FOLDER, HOME, KEYS, UNIT_PATH, USER, WANTED
+from roles.gateway.programs import environment_path, publication, unit, version
+from roles.gateway.settings import rendered
+from roles.gateway.wheels import SendWheels
+from roles.places import UNITS, command
+from roles.seen import Seen
+from roles.steps import Command, write
+from roles.texts import Text
+
+KEYS_HERE = Path("secrets/door-keys.json")
+"""Where `enginehouse key` keeps hashes of keys on the control machine."""
+NO_KEYS = '{"keys": []}\n'
+FOLDER_SEEN = f"2750 root {USER}"
+WHEELS = f"{HOME}/wheels"
+
+
+def package(seen: Seen) -> Iterator[Command]:
+    """Commands that install what makes a virtual environment."""
+    yield from apt.install({"python3-venv": ""}, seen.packages)
+
+
+def environment(seen: Seen, door: DoorSlice, chosen: Defaults) -> Iterator[Command]:
+    """Commands after which the environment of the lock is there. Its name is its content, so it never changes."""
+    if seen.value("environment"):
+        return
+    path = environment_path(door)
+    yield f"install -d -m 0755 {HOME} {ENVIRONMENTS} {WHEELS}"
+    yield SendWheels(door.python, WHEELS, chosen)
+    pip = f"{path}/bin/python -m pip --isolated --quiet --disable-pip-version-check --no-cache-dir install"
+    yield (
+        f"set -e; umask 022; rm -rf {path}; /usr/bin/python3 -m venv {path};"
+        f" {pip} --no-index --no-deps --find-links {WHEELS} --require-hashes --requirement {WHEELS}/requirements.txt;"
+        f" sync -f {path}; rm -rf {WHEELS}; touch {path}/{COMPLETE}"
+    )
+
+
+def published(seen: Seen) -> Iterator[Command]:
+    """The command that publishes the gateway's own files, where the host has others or none."""
+    if seen.value("version").split()[:1] != [version()]:
+        yield publication()
+
+
+def user(seen: Seen) -> Iterator[Command]:
+    """Commands that make the user, whom nobody can log in as, and a folder that only root and this user can read."""
+    if not seen.value("user"):
+        yield f"useradd --system --user-group --no-create-home --home-dir / --shell /usr/sbin/nologin {USER}"
+    if seen.value("folder") != FOLDER_SEEN:
+        # setgid: a file that is written there by rename is the group's too.
+        yield f"install -d -m 2750 -o root -g {USER} {FOLDER}"
+
+
+def first_keys(seen: Seen, door: DoorSlice) -> Iterator[Command]:
+    """The command that writes a file of no keys where the host has none and nobody here keeps any."""
+    if door.keys and not seen.value("keys") and not KEYS_HERE.exists():
+        yield write(KEYS, NO_KEYS, "0640")
+
+
+def texts(mine: Slice, door: DoorSlice) -> list[Text]:
+    """Unit and settings; and the keys, where this machine keeps them."""
+    wanted = [unit(door), Text(WANTED, rendered(mine, door), "0640")]
+    if door.keys and KEYS_HERE.exists():
+        wanted.append(Text(KEYS, KEYS_HERE.read_text("utf-8").rstrip("\n") + "\n", "0640"))
+    return wanted
+
+
+def in_force(differs: list[str]) -> Iterator[Command]:
+    """The command after which every process runs as the files say, each restarted after the one before it answers."""
+    if differs:
+        yield f"{command('door')} follow"
+
+
+def retired(is_left: bool) -> Iterator[Command]:
+    """The command after which no process of a door runs, and none of its programs, settings and keys is there."""
+    if is_left:
+        yield (
+            f"systemctl stop 'enginehouse-gateway@*.service'; rm -rf {HOME} {FOLDER}"
+            f" {UNITS}/multi-user.target.wants/enginehouse-gateway@*.service && rm -f {UNIT_PATH}"
+            " && systemctl daemon-reload"
+        )

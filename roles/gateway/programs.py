@@ -1,0 +1,73 @@
+"""The gateway's own files, files/gateway, published whole under their digest, and the unit that names that version."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from pyinfra.api.command import StringCommand
+
+from deploy.slice_door import DoorSlice
+from roles import programs
+from roles.gateway.paths import ENVIRONMENTS, UNIT, UNIT_PATH, USER, VERSIONS, WANTED
+from roles.gateway.settings import listen
+from roles.gateway.wheels import digest as packages_digest
+from roles.tar import tarred
+from roles.texts import HERE, Text
+
+SOURCE = HERE / "files" / "gateway"
+MARK_DIGITS = 16
+
+
+def sources() -> dict[str, bytes]:
+    """Content of every file of the gateway, by its path in the package."""
+    files = (path for path in sorted(SOURCE.rglob("*")) if path.is_file() and "__pycache__" not in path.parts)
+    return {str(path.relative_to(SOURCE)): path.read_bytes() for path in files}
+
+
+def version() -> str:
+    """The digest that a host tells of exactly these files."""
+    return programs.digest(sources())
+
+
+def version_path() -> str:
+    """The directory of this version; the package lies in it under its own name."""
+    return f"{VERSIONS}/{version()[:MARK_DIGITS]}"
+
+
+def environment_path(door: DoorSlice) -> str:
+    """The virtual environment with the packages of the lock, for this host's Python."""
+    return f"{ENVIRONMENTS}/{packages_digest(door.python)}"
+
+
+def publication() -> StringCommand:
+    """The command that publishes the files out of a tar on its standard input, on the disk before they have a name."""
+    path = version_path()
+    sent = tarred({f"gateway/{name}": content for name, content in sources().items()})
+    return StringCommand(
+        f"set -e; umask 022; mkdir -p {VERSIONS}; cd {VERSIONS}; rm -rf .new; mkdir .new;"
+        f" timeout --foreground {programs.SENT_WITHIN_SECONDS} base64 -d | tar -xz --no-same-owner -C .new;"
+        " test -f .new/gateway/__main__.py; chown -R root:root .new; chmod -R u=rwX,go=rX,g-s .new;"
+        f" find .new -exec sync {{}} +; rm -rf {path}; mv -T .new {path}; sync {VERSIONS}",
+        _stdin=base64.encodebytes(sent).decode(),
+    )
+
+
+def unit(door: DoorSlice) -> Text:
+    """The unit of each process. Its mark is another one whenever a running process has to begin anew."""
+    environment = Environment(
+        loader=FileSystemLoader(HERE / "templates" / "gateway"), undefined=StrictUndefined, keep_trailing_newline=True
+    )
+    template = environment.get_template(f"{UNIT}.j2")
+    values = {
+        "settings": WANTED,
+        "version": version_path(),
+        "environment": environment_path(door),
+        "drain_seconds": door.drain_seconds,
+        "user": USER,
+    }
+    said = template.render(**values, mark="") + json.dumps(listen(door), sort_keys=True)
+    mark = hashlib.sha256(said.encode()).hexdigest()[:MARK_DIGITS]
+    return Text(UNIT_PATH, template.render(**values, mark=mark))

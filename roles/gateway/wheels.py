@@ -1,0 +1,133 @@
+"""The gateway's Python packages: chosen for a host's Python, fetched to the control machine by pip, sent by rsync.
+
+The host may reach no package index, so the control machine fetches, once for each Python version. Every wheel is held
+to requirements-gateway.lock twice: by pip here, and by pip on the host, which gets the same hashes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shlex
+import sys
+from functools import cache
+from pathlib import Path
+
+from gevent import subprocess
+from packaging.requirements import Requirement
+from pyinfra import logger
+from pyinfra.api import Host, State
+from pyinfra.api.arguments import ConnectorArguments
+from pyinfra.api.command import PyinfraCommand
+
+from deploy.errors import Refusal
+from roles.gateway.defaults import Defaults
+from roles.rsync import RESUMING, TELLING, reach, transfer
+from roles.steps import Refuse
+from roles.texts import HERE
+from roles.turns import turn
+
+LOCK = HERE / "requirements-gateway.lock"
+CACHE = Path("~/.cache/enginehouse/wheels")
+PLATFORMS = ("manylinux_2_28_x86_64", "manylinux_2_27_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x86_64")
+"""glibc of the oldest OS here is 2.35 (Ubuntu 22.04), so wheels for any of these run."""
+
+
+@cache
+def requirements(python: str) -> str:
+    """The lines of the lock for this Python ("3.12") on Linux, hashes included and conditions left out.
+
+    pip would judge the conditions by the Python it runs on, which is not the host's.
+    """
+    about = {
+        "python_version": python,
+        "python_full_version": f"{python}.0",
+        "sys_platform": "linux",
+        "platform_machine": "x86_64",
+        "platform_system": "Linux",
+        "os_name": "posix",
+        "implementation_name": "cpython",
+        "platform_python_implementation": "CPython",
+    }
+    kept: list[str] = []
+    for block in _blocks(LOCK.read_text()):
+        named, *hashes = shlex.split(block.replace("\\\n", " "), comments=True)
+        requirement = Requirement(block.split("--hash", 1)[0].replace("\\\n", " ").strip())
+        if requirement.marker is None or requirement.marker.evaluate(about):
+            digests = [word for word in hashes if word.startswith("--hash=")]
+            kept.append(" \\\n    ".join([named, *digests]))
+    return "\n".join(kept) + "\n"
+
+
+def _blocks(lock: str) -> list[str]:
+    """The lock's entries, each with its indented lines."""
+    blocks: list[str] = []
+    for line in lock.splitlines():
+        if line.startswith("#") or not line.strip():
+            continue
+        if line.startswith(" "):
+            blocks[-1] += f"\n{line}"
+        else:
+            blocks.append(line)
+    return blocks
+
+
+def digest(python: str) -> str:
+    """16 hex digits that name an environment: the packages of this Python, and the Python."""
+    return hashlib.sha256(f"{python}\n{requirements(python)}".encode()).hexdigest()[:16]
+
+
+class SendWheels(PyinfraCommand):
+    """The wheels for this Python are in `staging` on the host, and `requirements.txt` beside them."""
+
+    def __init__(self, python: str, staging: str, settings: Defaults) -> None:
+        super().__init__()
+        self.python, self.staging, self.settings = python, staging, settings
+
+    def __repr__(self) -> str:
+        return f"send the gateway's wheels for Python {self.python} to {self.staging}/"
+
+    def execute(self, state: State, host: Host, connector_arguments: ConnectorArguments) -> bool:
+        """True once everything is there."""
+        source = CACHE.expanduser() / digest(self.python)
+        with turn(source):
+            problem = fetch(self.python, source, self.settings)
+        if problem:
+            Refuse(problem).tell(host)
+            return False
+        how, target = reach(host, bool(connector_arguments.get("_sudo")), self.staging)
+        host.log(f"the door: {len(list(source.glob('*.whl')))} wheels", log_func=logger.info)
+        return transfer(host, [*RESUMING, "--delete", *TELLING, *how, f"{source}/", target], "the door", self.settings)
+
+
+def fetch(python: str, target: Path, settings: Defaults) -> Refusal | None:
+    """None once pip has put every wheel into `target`; there already, nothing is asked. Else what pip said."""
+    listed = target / "requirements.txt"
+    if listed.exists():
+        return None
+    target.mkdir(parents=True, exist_ok=True)
+    unfinished = target / ".requirements.txt"
+    unfinished.write_text(requirements(python))
+    ran = subprocess.run(pip_words(python, unfinished, target), capture_output=True, text=True, check=False,
+                         timeout=settings.fetch_seconds)  # fmt: skip
+    if ran.returncode == 0:
+        unfinished.rename(listed)
+        return None
+    said = [line for line in ran.stderr.splitlines() if line.startswith("ERROR")] or ran.stderr.splitlines()[-1:]
+    return Refusal(
+        f"the gateway's packages for Python {python} could not be fetched to this machine",
+        facts={"asked": "pip download, with the package index that pip is configured for here", "said": " ".join(said)},
+        attempt=f"see that pip reaches its index here (pip config list), then run again; or put the wheels of"
+        f" {LOCK.name} into {target}",
+        state="nothing was sent; what serves goes on",
+        kind="wheels-not-fetched",
+    )
+
+
+def pip_words(python: str, listed: Path, target: Path) -> list[str]:
+    """The command that fetches, for another Python than the one that runs it; no source is ever built here."""
+    short = python.replace(".", "")
+    abis = [word for abi in (f"cp{short}", "abi3", "none") for word in ("--abi", abi)]
+    platforms = [word for platform in PLATFORMS for word in ("--platform", platform)]
+    words = ["download", "--quiet", "--disable-pip-version-check", "--no-deps", "--only-binary", ":all:"]
+    words += ["--require-hashes", "--implementation", "cp", "--python-version", python, *abis, *platforms]
+    return [sys.executable, "-m", "pip", *words, "--dest", str(target), "--requirement", str(listed)]

@@ -1,0 +1,158 @@
+"""The host's program for the front door: in what order processes begin, and what is left alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+from host import door, places
+
+FIRST, SECOND = "enginehouse-gateway@0.service", "enginehouse-gateway@1.service"
+
+
+class Host:
+    """A directory that stands for the host, and a systemd that keeps in mind what it was told."""
+
+    def __init__(self, root: Path) -> None:
+        self.root, self.units = root, root / "units"
+        self.settings = root / "etc" / "gateway" / "settings.json"
+        for folder in (self.units / "multi-user.target.wants", self.settings.parent):
+            folder.mkdir(parents=True)
+        self.running: dict[str, str] = {}
+        """The mark that each unit began with."""
+        self.restarts: list[str] = []
+        self.refuses = False
+        self.models: frozenset[str] = frozenset()
+        """What every process offers."""
+        self.write()
+
+    def write(self, mark: str = "one", models: tuple[str, ...] = ("llama",), ports: int = 2) -> None:
+        """Unit and settings are on the disk, and folders of version and environment; processes read them."""
+        for folder in (f"versions/v-{mark}", "environments/e"):
+            (self.root / "lib/gateway" / folder).mkdir(parents=True, exist_ok=True)
+        said = f"WorkingDirectory=/lib/versions/v-{mark}\nExecStart=/lib/environments/e/bin/python\n"
+        (self.units / "enginehouse-gateway@.service").write_text(f"{said}Environment=ENGINEHOUSE_DOOR={mark}\n")
+        listen = {"address": "127.0.0.1", "ports": [8080, 8081][:ports]}
+        self.settings.write_text(json.dumps({"listen": listen, "models": {name: {} for name in models}}))
+        self.models = frozenset(models)
+
+    def systemctl(self, *words: str) -> int:
+        """What systemd does of it."""
+        verb, name = words[0], words[-1]
+        link = self.units / "multi-user.target.wants" / name
+        if verb == "enable":
+            link.symlink_to("/x")
+        elif verb == "disable":
+            link.unlink()
+            self.running.pop(name, None)
+        elif verb == "restart":
+            if self.refuses:
+                return 1
+            self.restarts.append(name)
+            self.running[name] = door.wanted().mark
+        return 0
+
+    def call(self, verb: Callable[[], object]) -> list[str]:
+        """The sentences of the program."""
+        found = verb()
+        assert hasattr(found, "__iter__")
+        return [str(sentence).replace(str(self.root), "") for sentence in found]
+
+
+@pytest.fixture
+def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
+    """A host with the files of a door whose processes have not begun."""
+    for name, folder in {"UNITS": "units", "SETTINGS": "etc", "PROGRAMS": "lib"}.items():
+        monkeypatch.setattr(places, name, tmp_path / folder)
+    made = Host(tmp_path)
+    monkeypatch.setattr(door, "systemctl", made.systemctl)
+    monkeypatch.setattr(door, "runs", lambda name, mark: made.running.get(name) == mark)
+    monkeypatch.setattr(door, "loaded", lambda: set(made.running))
+    monkeypatch.setattr(door, "offered", lambda _address, _port: made.models)
+    monkeypatch.setattr(door, "journal", lambda name: f"last words of {name}")
+    return made
+
+
+def test_processes_start_one_after_the_other_and_then_nothing_differs(host: Host) -> None:
+    assert host.call(door.differs) == [f"starts: {FIRST}", f"starts: {SECOND}"]
+    assert host.call(door.follow) == [f"started: {FIRST}", f"started: {SECOND}"]
+    assert (host.call(door.differs), host.restarts) == ([], [FIRST, SECOND])
+
+
+def test_the_next_process_is_left_alone_until_the_one_before_it_answers(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(door, "ANSWER_SECONDS", 0)
+    host.models = frozenset({"old"})
+    with pytest.raises(door.DoorError, match=r"@0\.service offers old on port 8080 after 0 s\nlast words of"):
+        host.call(door.follow)
+    assert host.restarts == [FIRST]
+
+
+def test_other_models_restart_nobody(host: Host) -> None:
+    host.call(door.follow)
+    host.write(models=("llama", "bge"))
+    assert (host.call(door.follow), len(host.restarts)) == ([], 2)
+
+
+def test_another_version_restarts_everybody_and_the_one_before_goes(host: Host) -> None:
+    host.call(door.follow)
+    host.write(mark="two")
+    gone = "/lib/gateway/versions/v-one"
+    assert host.call(door.differs) == [f"starts: {FIRST}", f"starts: {SECOND}", f"goes: {gone}"]
+    assert host.call(door.follow) == [f"started: {FIRST}", f"started: {SECOND}", f"gone: {gone}"]
+
+
+def test_a_run_that_was_cut_off_between_two_processes_is_finished(host: Host) -> None:
+    host.call(door.follow)
+    host.write(mark="two")
+    host.running[FIRST] = "two"
+    host.restarts.clear()
+    host.call(door.follow)
+    assert host.restarts == [SECOND]
+
+
+def test_a_port_that_goes_takes_its_process_along(host: Host) -> None:
+    host.call(door.follow)
+    host.write(ports=1)
+    assert host.call(door.differs) == [f"goes: {SECOND}"]
+    assert (host.call(door.follow), host.running) == ([f"gone: {SECOND}"], {FIRST: "one"})
+
+
+def test_a_process_that_does_not_start_is_told_with_its_last_words(host: Host) -> None:
+    host.refuses = True
+    with pytest.raises(door.DoorError, match=r"@0\.service does not start\nlast words of enginehouse-gateway@0"):
+        host.call(door.follow)
+
+
+def test_a_process_offers_models_that_wait_for_their_server_too() -> None:
+    """503 with the models is an answer; another program on the port, or nobody, offers none."""
+
+    class Health(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(503)
+            self.end_headers()
+            self.wfile.write(b'{"models": {"llama": false}}' if self.path == "/health" else b"")
+
+        def log_message(self, *_: object) -> None:
+            """Nothing is logged."""
+
+    with HTTPServer(("127.0.0.1", 0), Health) as server:
+        port = server.server_address[1]
+        Thread(target=server.handle_request).start()
+        assert door.offered("127.0.0.1", port) == {"llama"}
+    assert door.offered("127.0.0.1", port) is None
+
+
+def test_what_a_process_began_with_is_read_from_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "7").mkdir()
+    (tmp_path / "7/environ").write_bytes(b"PATH=/bin\0ENGINEHOUSE_DOOR=one\0")
+    monkeypatch.setattr(door, "PROC", tmp_path)
+    monkeypatch.setattr(door, "active_states", lambda _: ["active"])
+    monkeypatch.setattr(door, "show", lambda *_: {"MainPID": "7"})
+    assert [door.runs(FIRST, mark) for mark in ("one", "on", "two")] == [True, False, False]

@@ -1,0 +1,169 @@
+"""What the gateway role does on hosts in every state: bare, done, half done, and without a door."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deploy.spec import Door
+from roles import closing, gateway
+from roles.gateway import operations, wheels
+from roles.gateway.programs import environment_path, publication, version
+from roles.gateway.wheels import SendWheels
+from roles.places import command
+from tests.roles.fake import Ran, run
+from tests.roles.gateway.doors import h100
+from tests.roles.plans import a_plan
+from tests.roles.slices import a_slice
+
+DIFFERS, FOLLOW = f"{command('door')} differs", f"{command('door')} follow"
+PACKAGE = "package\tpython3-venv\t3.12.3-0ubuntu2\tii "
+USER = ["value\tuser\t998", "value\tfolder\t2750 root enginehouse-gateway", "value\tkeys\tthere"]
+COMPLETE = "value\tenvironment\tcomplete"
+PUBLISHED = f"value\tversion\t{version()}  -"
+DONE = [PACKAGE, *USER, COMPLETE, PUBLISHED]
+WITH_KEYS = Door()
+
+
+@pytest.fixture(autouse=True)
+def keys_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """Where this machine would keep keys; it keeps none unless a test writes them."""
+    monkeypatch.setattr(operations, "KEYS_HERE", tmp_path / "door-keys.json")
+    return tmp_path / "door-keys.json"
+
+
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The Pythons that wheels were sent for; nothing is fetched."""
+    pythons: list[str] = []
+
+    def execute(self: SendWheels, *_: object) -> bool:
+        pythons.append(self.python)
+        return True
+
+    monkeypatch.setattr(SendWheels, "execute", execute)
+    return pythons
+
+
+def placed(door: Door) -> str:
+    """The texts of the role, as they are on a host that is done."""
+    return "\n".join(f"{text.seen_when_right} {text.path}" for text in operations.texts(*h100(door)))
+
+
+def play(*seen: str, texts: str | None = None, differs: str = "", door: Door = WITH_KEYS, **how: Any) -> Ran:
+    """A run on the host of inventories/h100.py, which shows `seen`."""
+    mine, _ = h100(door)
+    answers = {
+        "dpkg-query": list(seen),
+        "sha256sum < ": placed(door) if texts is None else texts,
+        DIFFERS: [differs] if differs else [],
+    }
+    return run(lambda: gateway.apply(mine), answers=answers, **how)
+
+
+def first_lines(ran: Ran) -> list[str]:
+    """The commands without what they write."""
+    return [text.split("\n")[0] for text in ran.commands]
+
+
+def test_a_bare_host_gets_everything_in_order(sent: list[str]) -> None:
+    ran = play(texts="", differs="start")
+    path = environment_path(h100()[1])
+    starts = [
+        "/usr/local/lib/enginehouse/patient-apt install --allow-downgrades --allow-change-held-packages",
+        "install -d -m 0755 /usr/local/lib/enginehouse/gateway ",
+        "send the gateway's wheels for Python 3.12 to /usr/local/lib/enginehouse/gateway/wheels/",
+        f"set -e; umask 022; rm -rf {path}; /usr/bin/python3 -m venv {path};",
+        str(publication()).split("\n")[0],
+        "useradd --system --user-group --no-create-home --home-dir / --shell /usr/sbin/nologin enginehouse-gateway",
+        "install -d -m 2750 -o root -g enginehouse-gateway /etc/enginehouse/gateway",
+        "mkdir -p /etc/enginehouse/gateway && cat > /etc/enginehouse/gateway/keys.json",
+        "mkdir -p /etc/systemd/system && cat > ",
+        "mkdir -p /etc/enginehouse/gateway && cat > /etc/enginehouse/gateway/settings.json",
+        "systemctl daemon-reload",
+        FOLLOW,
+    ]
+    assert [line.startswith(start) for line, start in zip(first_lines(ran), starts, strict=True)] == [True] * len(
+        starts
+    )
+    assert sent == ["3.12"]
+
+
+def test_a_host_that_is_done_is_no_change() -> None:
+    ran = play(*DONE)
+    assert (ran.commands, ran.would_change, ran.failed_hosts) == ((), (), ())
+
+
+def test_settings_that_differ_are_written_and_heard_of_without_a_restart_being_asked_for() -> None:
+    """`follow` restarts what runs with another mark, and no process else."""
+    texts = "\n".join(line for line in placed(WITH_KEYS).splitlines() if "settings.json" not in line)
+    ran = play(*DONE, texts=texts, differs="offers other models: enginehouse-gateway@0.service")
+    assert [line.split(".enginehouse-new")[0] for line in first_lines(ran)] == [
+        "mkdir -p /etc/enginehouse/gateway && cat > /etc/enginehouse/gateway/settings.json",
+        FOLLOW,
+    ]
+    assert "&& chmod 0640 " in ran.commands[0]
+
+
+def test_a_run_that_was_cut_off_before_the_processes_began_is_finished() -> None:
+    ran = play(*DONE, differs="starts: enginehouse-gateway@0.service")
+    assert (first_lines(ran), ran.would_change) == ([FOLLOW], ("Door | Run every process, and hear it answer",))
+
+
+def test_an_environment_that_was_cut_off_is_made_anew(sent: list[str]) -> None:
+    ran = play(PACKAGE, *USER, PUBLISHED)
+    assert (len(ran.commands), sent) == (3, ["3.12"])
+
+
+def test_programs_that_differ_are_published_and_nothing_else() -> None:
+    ran = play(PACKAGE, *USER, COMPLETE, "value\tversion\t0123  -")
+    assert first_lines(ran) == [str(publication()).split("\n")[0]]
+
+
+def test_keys_of_this_machine_are_what_the_host_has(keys_here: Path) -> None:
+    keys_here.write_text('{"keys": [{"tenant": "search"}]}\n')
+    texts = "\n".join(line for line in placed(WITH_KEYS).splitlines() if "keys.json" not in line)
+    (command_,) = play(*DONE, texts=texts).commands
+    assert "/etc/enginehouse/gateway/keys.json" in command_ and '"tenant": "search"' in command_
+
+
+def test_keys_of_a_host_stay_where_this_machine_keeps_none() -> None:
+    assert not any("keys.json" in text for text in play(*DONE, texts="").commands)
+
+
+def test_a_door_without_keys_has_no_file_of_them() -> None:
+    seen = [line for line in DONE if "keys" not in line]
+    assert play(*seen, door=Door(keys=None)).commands == ()
+
+
+def test_a_host_without_a_door_has_no_step_of_it() -> None:
+    assert run(lambda: gateway.apply(a_slice())).operations == ()
+
+
+def test_a_door_that_the_inventory_no_longer_has_is_taken_off() -> None:
+    ran = run(lambda: gateway.apply(a_slice()), answers={"enginehouse-gateway@.service ] || echo": "there"})
+    (command_,) = ran.commands
+    assert "systemctl stop 'enginehouse-gateway@*.service'" in command_ and "/etc/enginehouse/gateway" in command_
+
+
+def test_only_the_door_acts_where_only_the_door_is_asked_for() -> None:
+    mine, _ = h100()
+    plan = a_plan(mine, door_only=True)
+    ran = run(lambda: closing.apply(mine, None, plan), answers={"dpkg-query": DONE, "sha256sum < ": placed(WITH_KEYS)})
+    assert ran.operations and all(name.startswith("Door | ") for name in ran.operations)
+
+
+@pytest.mark.parametrize("python", ["3.10", "3.11", "3.12", "3.13"])
+def test_every_package_of_a_python_is_locked_once(python: str) -> None:
+    """A Python's lines of the lock, chosen as the host would and not as this machine."""
+    lines = [line for line in wheels.requirements(python).splitlines() if "==" in line]
+    names = [line.split("==")[0] for line in lines]
+    assert len(names) == len(set(names)) and {"uvicorn", "jinja2", "tokenizers", "tritonclient", "numpy"} <= set(names)
+    assert ";" not in wheels.requirements(python) and "colorama" not in names
+    assert ("tomli" in names or "exceptiongroup" in names) == (python == "3.10")
+
+
+def test_each_python_has_an_environment_of_its_own() -> None:
+    assert len({wheels.digest(python) for python in ("3.10", "3.11", "3.12", "3.13")}) == 4
