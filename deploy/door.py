@@ -10,6 +10,7 @@ from dataclasses import asdict
 from deploy.catalog import ARCHITECTURES, SYSTEMS
 from deploy.files import weights_path
 from deploy.llm_contract import model_name
+from deploy.resolve import parsers_of
 from deploy.slice import ModelSlice, ServerSlice
 from deploy.slice_door import DoorAliasSlice, DoorModelSlice, DoorSlice
 from deploy.spec import LLM, Door, Host
@@ -58,6 +59,7 @@ def fingerprint(servers: Iterable[ServerSlice]) -> str:
 
 def _model(model: ModelSlice, servers: tuple[str, ...], llm: LLM | None) -> DoorModelSlice:
     if llm:
+        tool_parser, reasoning_parser = parsers_of(llm)
         return DoorModelSlice(
             name=model.name,
             kind=model.kind,
@@ -65,6 +67,8 @@ def _model(model: ModelSlice, servers: tuple[str, ...], llm: LLM | None) -> Door
             servers=servers,
             context_tokens=llm.max_seq_len,
             files=weights_path(model.weights),
+            tool_parser=tool_parser,
+            reasoning_parser=reasoning_parser,
             guided_decoding=llm.guided_decoding,
         )
     return DoorModelSlice(

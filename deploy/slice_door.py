@@ -20,6 +20,8 @@ class DoorModelSlice:
     context_tokens: int = 0
     files: str = ""
     """Directory of the host with tokenizer and chat template."""
+    tool_parser: str = ""
+    reasoning_parser: str = ""
     guided_decoding: bool = False
     """The server holds an answer to a JSON schema."""
     dimensions: int = 0

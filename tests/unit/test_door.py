@@ -51,6 +51,13 @@ def test_an_engine_is_asked_through_the_model_that_streams() -> None:
     assert (model.name, model.triton_model) == ("llama", "llama_completion")
 
 
+def test_a_model_s_row_and_an_operator_s_word_say_what_clients_may_ask_of_it() -> None:
+    (of_row,) = door(plan(door=Door(), **main(LLAMA))).models
+    (declared,) = door(plan(door=Door(), **main(replace(LLAMA, tool_parser="none", guided_decoding=True)))).models
+    assert (of_row.tool_parser, of_row.guided_decoding) == ("llama3_json", False)
+    assert (declared.tool_parser, declared.guided_decoding) == ("", True)
+
+
 def test_tasks_have_names_of_their_own_and_so_has_what_the_operator_names() -> None:
     found = door(plan(door=Door(aliases={"gpt-4o": "gpt-oss-20b"})))
     assert [(alias.name, alias.model, alias.task) for alias in found.aliases] == [
