@@ -212,7 +212,7 @@ class LLM:
     chunked_prefill: bool = False
     scheduler: Literal["guaranteed_no_evict", "max_utilization"] = "guaranteed_no_evict"
     guided_decoding: bool = False
-    tool_parser: Literal["auto", "none", "hermes", "llama3_json", "mistral"] = "auto"
+    tool_parser: Literal["auto", "none", "hermes", "llama3_json", "mistral", "harmony"] = "auto"
     reasoning_parser: Literal["auto", "none", "qwen3", "deepseek_r1"] = "auto"
     cancellation_check_period_ms: int = 100
     max_queue_size: int = 256

@@ -12,8 +12,7 @@ from gateway.fields import FieldError, Fields
 from gateway.generation import FINISHES, Generation, room, stream_of
 from gateway.logprobs import content_of
 from gateway.messages import messages_of
-from gateway.prompts import OURS, Prompter
-from gateway.reader import reader_of
+from gateway.prompts import OURS, Tokens
 from gateway.request import Request
 from gateway.said import Call, Content, Part, Reasoning
 from gateway.sampling import logprobs_of, sampling_of
@@ -40,13 +39,16 @@ async def understood(request: Request) -> Generation:
     prompter = gateway.prompters[model.name]
     conversation = conversation_of(fields, model, prompter)
     tools = conversation.tools
-    sampling = sampling_of(fields, prompter.defaults, model.context_tokens, model.guided_decoding)
+    sampling = sampling_of(fields, prompter.defaults, model.context_tokens, model.no_guide)
+    if sampling.stop and model.is_harmony:
+        raise FieldError("stop", "`stop`: a stop string would end this model's reasoning as well", "unsupported")
     if sampling.guide and tools.offered:
         reason = "no tool can be called by an answer of this format; ask without `tools`"
         raise FieldError("response_format", f"`response_format`: {reason}", "unsupported")
     guide = sampling.guide or tools.guide()
     shows_special = bool(tools.offered) and model.tool_parser in SPECIAL
     sampling = replace(sampling, guide=guide, logprobs=logprobs_of(fields), shows_special=shows_special)
+    sampling = replace(sampling, stop_ids=prompter.stop_ids, returns_ids=model.is_harmony)
     streams, tells_usage = stream_of(fields)
     refuse_the_rest(fields)
     fields.close()
@@ -55,11 +57,7 @@ async def understood(request: Request) -> Generation:
     prompt = await ids(prompter, conversation)
     max_tokens = room(model, len(prompt), sampling.max_tokens, "messages")
     asked = Generation(request, name, model, prompt, sampling, max_tokens, streams, tells_usage)
-    in_thought = bool(model.reasoning_parser) and prompter.opens_thought(prompt)
-    asked.readers = [
-        reader_of(model.tool_parser, model.reasoning_parser, tools, bool(guide), in_thought)
-        for _ in range(sampling.sequences)
-    ]
+    asked.readers = [prompter.reader(model, tools, bool(guide), prompt) for _ in range(sampling.sequences)]
     return asked
 
 
@@ -72,7 +70,7 @@ class Conversation:
     tools: Tools
 
 
-def conversation_of(fields: Fields, model: ModelSettings, prompter: Prompter) -> Conversation:
+def conversation_of(fields: Fields, model: ModelSettings, prompter: Tokens) -> Conversation:
     """What the fields say, in the form that the model's template reads."""
     template = prompter.template
     tools = tools_of(fields, model, template.names)
@@ -80,7 +78,7 @@ def conversation_of(fields: Fields, model: ModelSettings, prompter: Prompter) ->
     return Conversation(messages, variables_of(fields, prompter), tools)
 
 
-def variables_of(fields: Fields, prompter: Prompter) -> dict[str, Any]:
+def variables_of(fields: Fields, prompter: Tokens) -> dict[str, Any]:
     """The client's own variables of the template, each of which the template reads."""
     given = fields.inner("chat_template_kwargs")
     found = {name: given.value(name) for name in sorted(prompter.template.names - OURS) if given.has(name)}
@@ -109,7 +107,7 @@ def refuse_the_rest(fields: Fields) -> None:
     fields.only("metadata", {}, because="nothing is stored")
 
 
-async def ids(prompter: Prompter, conversation: Conversation) -> list[int]:
+async def ids(prompter: Tokens, conversation: Conversation) -> list[int]:
     """The prompt's ids.
 
     Raises: FieldError where the template refuses the messages.
@@ -117,6 +115,8 @@ async def ids(prompter: Prompter, conversation: Conversation) -> list[int]:
     given = conversation.messages, conversation.variables, conversation.tools.offered
     try:
         return await prompter.ids(*given)
+    except FieldError:
+        raise
     except ValueError as error:
         raise FieldError("messages", f"`messages`: {error}", "invalid_value") from None
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from gateway.fields import FieldError, Fields
 from gateway.generation import FINISHES, Generation, room, stream_of
-from gateway.prompts import Prompter, aside
+from gateway.prompts import Tokens, aside
 from gateway.request import Request
 from gateway.sampling import sampling_of
 
@@ -34,7 +34,7 @@ async def understood(request: Request) -> Generation:
     model, _ = request.model(name, "llm")
     prompter = request.gateway.prompters[model.name]
     prompt = await ids(fields, prompter)
-    sampling = sampling_of(fields, prompter.defaults, model.context_tokens, model.guided_decoding)
+    sampling = sampling_of(fields, prompter.defaults, model.context_tokens, model.no_guide)
     streams, tells_usage = stream_of(fields)
     fields.text("user", "")  # changes nothing
     fields.only("echo", False, because="the prompt is not sent back")
@@ -47,7 +47,7 @@ async def understood(request: Request) -> Generation:
     return Generation(request, name, model, prompt, sampling, max_tokens, streams, tells_usage)
 
 
-async def ids(fields: Fields, prompter: Prompter) -> list[int]:
+async def ids(fields: Fields, prompter: Tokens) -> list[int]:
     """The prompt's ids: those given, or those of the text as the model's tokenizer begins one.
 
     Raises: FieldError for none, for several prompts, and for ids that the model does not have.

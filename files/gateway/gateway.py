@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from gateway.budgets import Budgets, folder_of_the_unit
@@ -12,7 +12,7 @@ from gateway.errors import ApiError
 from gateway.fleet import Fleet
 from gateway.keys import Key, Keys
 from gateway.metrics import Metrics
-from gateway.prompts import Prompter
+from gateway.prompts import Prompter, Tokens
 from gateway.settings import Alias, ModelSettings, Settings, read
 
 LOOK_SECONDS = 0.5
@@ -83,16 +83,27 @@ class Gateway:
         return model, alias
 
 
-def prompters_of(settings: Settings, known: Mapping[str, Prompter]) -> dict[str, Prompter]:
+def prompters_of(settings: Settings, known: Mapping[str, Tokens]) -> dict[str, Tokens]:
     """The templates and tokenizers of the LLMs; known ones whose files did not change are kept.
 
     Raises: OSError, ValueError where a file of a model is missing or says nothing.
     """
-    wanted = {model.name: Path(model.files) for model in settings.models.values() if model.kind == "llm"}
-    return {
-        name: known[name] if name in known and known[name].is_of(folder) else Prompter(folder)
-        for name, folder in wanted.items()
-    }
+    found: dict[str, Tokens] = {}
+    for model in settings.models.values():
+        if model.kind == "llm":
+            before, folder, kind = known.get(model.name), Path(model.files), prompter_kind(model)
+            is_same = before is not None and type(before) is kind and before.is_of(folder)
+            found[model.name] = before if before is not None and is_same else kind(folder)
+    return found
+
+
+def prompter_kind(model: ModelSettings) -> Callable[[Path], Tokens]:
+    """The class that writes the model's prompts; openai-harmony is imported only where a model needs it."""
+    if not model.is_harmony:
+        return Prompter
+    from gateway.harmony import HarmonyPrompter
+
+    return HarmonyPrompter
 
 
 def stamp_of(path: Path) -> tuple[int, int, int]:

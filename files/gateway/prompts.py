@@ -12,17 +12,27 @@ import secrets
 from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from tokenizers import Tokenizer
 
 from gateway.control_tokens import ControlTokens, texts_in
 from gateway.logprobs import bytes_of
+from gateway.reader import reader_of
 from gateway.reasoning import CLOSE, OPEN
 from gateway.renderer import Renderer
+from gateway.said import Reader
+from gateway.settings import ModelSettings
+from gateway.tools import Tools
 
 CONSTANTS = ("bos_token", "eos_token", "unk_token", "pad_token", "sep_token", "cls_token", "mask_token")
-FILES = ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "generation_config.json")
+FILES = (
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "chat_template.jinja",
+    "generation_config.json",
+    "o200k_base.tiktoken",
+)
 OURS = frozenset({"messages", "tools", "documents", "add_generation_prompt", *CONSTANTS})
 """Variables of a template that no client sets."""
 SAMPLED = ("temperature", "top_p", "top_k")
@@ -39,22 +49,32 @@ class SpellError(ValueError):
     """A text of the request spells a control token in a way that this tokenizer cannot be kept from reading."""
 
 
-class Prompter:
-    """An LLM's template and tokenizer, read from a folder of its weights."""
+class Form(Protocol):
+    """Of a chat template: the variables that it reads, and its text, in which the fields of messages are looked for."""
 
-    def __init__(self, folder: Path) -> None:
-        """Raises: OSError, ValueError where the folder has no tokenizer or no chat template."""
+    @property
+    def names(self) -> frozenset[str]: ...
+
+    @property
+    def source(self) -> str: ...
+
+
+class Tokens:
+    """An LLM's tokenizer and how its authors sample, read from a folder of its weights. Subclasses know its chats."""
+
+    template: Form
+    stop_ids: tuple[int, ...] = ()
+    """Tokens that end an answer besides those that the slot knows."""
+
+    def __init__(self, folder: Path, told: Mapping[str, Any]) -> None:
+        """`told`: the folder's tokenizer.json, which is large and not kept.
+
+        Raises: OSError, ValueError where it is no tokenizer.
+        """
         self._folder, self._stamps = folder, stamps(folder)
-        config = read_json(folder / "tokenizer_config.json")
-        source = source_of(folder, config)
-        constants = {name: text for name in CONSTANTS if (text := content(config.get(name))) is not None}
-        self.template = Renderer(source, constants)
-        told = read_json(folder / "tokenizer.json")
-        self.control = ControlTokens(told.get("added_tokens", []), source)
         self._tokenizer = tokenizer_of(told)
         self._is_byte_level = '"ByteLevel"' in json.dumps(told.get("decoder"))
         self.vocabulary: int = self._tokenizer.get_vocab_size()
-        self._plain = tokenizer_of(without(told, self.control.entries))
         self.defaults = defaults_of(folder)
 
     def is_of(self, folder: Path) -> bool:
@@ -69,11 +89,51 @@ class Prompter:
     ) -> list[int]:
         """The prompt for the assistant's next message; `variables` are the client's own for the template.
 
+        Raises: FieldError; ValueError for what the model's form of a chat cannot say.
+        """
+        raise NotImplementedError
+
+    def reader(self, model: ModelSettings, tools: Tools, is_guided: bool, prompt: list[int]) -> Reader:
+        """A reader of one sequence of the answer to this prompt."""
+        raise NotImplementedError
+
+    def spelled(self, identity: int) -> bytes:
+        """The bytes that a token stands for."""
+        return bytes_of(self._tokenizer.id_to_token(identity) or "", self._is_byte_level)
+
+    def raw(self, text: str) -> list[int]:
+        """The ids of a text that is no chat, with the special tokens that the tokenizer puts around one."""
+        ids: list[int] = self._tokenizer.encode(text).ids
+        return ids
+
+
+class Prompter(Tokens):
+    """An LLM's own template and tokenizer."""
+
+    def __init__(self, folder: Path) -> None:
+        """Raises: OSError, ValueError where the folder has no tokenizer or no chat template."""
+        told = read_json(folder / "tokenizer.json")
+        super().__init__(folder, told)
+        config = read_json(folder / "tokenizer_config.json")
+        source = source_of(folder, config)
+        constants = {name: text for name in CONSTANTS if (text := content(config.get(name))) is not None}
+        self._renderer = self.template = Renderer(source, constants)
+        self.control = ControlTokens(told.get("added_tokens", []), source)
+        self._plain = tokenizer_of(without(told, self.control.entries))
+
+    async def ids(
+        self,
+        messages: list[dict[str, Any]],
+        variables: Mapping[str, Any],
+        tools: Sequence[Mapping[str, Any]] = (),
+    ) -> list[int]:
+        """The prompt for the assistant's next message; `variables` are the client's own for the template.
+
         Raises: TemplateError; SpellError; ValueError where the texts leave no mark free.
         """
         size = sum(map(len, texts_in([messages, variables, *tools])))
         given, mark = await aside(size, self._marked, messages, variables, list(tools))
-        text = await self.template.render({"add_generation_prompt": True, **given})
+        text = await self._renderer.render({"add_generation_prompt": True, **given})
         return await aside(len(text), self._encoded, text, mark)
 
     def _marked(
@@ -91,20 +151,16 @@ class Prompter:
                 return ids
         return self._in_pieces(text, mark)
 
+    def reader(self, model: ModelSettings, tools: Tools, is_guided: bool, prompt: list[int]) -> Reader:
+        """Reasoning, text and calls by the model's parsers."""
+        in_thought = bool(model.reasoning_parser) and self.opens_thought(prompt)
+        return reader_of(model.tool_parser, model.reasoning_parser, tools, is_guided, in_thought)
+
     def opens_thought(self, prompt: list[int]) -> bool:
         """True if the prompt ends within a thought, which the template has opened for the model."""
         begins, ends = (self.control.entries.get(word, {}).get("id") for word in (OPEN, CLOSE))
         last = next((one for one in reversed(prompt) if one in (begins, ends)), None)
         return last is not None and last == begins
-
-    def spelled(self, identity: int) -> bytes:
-        """The bytes that a token stands for."""
-        return bytes_of(self._tokenizer.id_to_token(identity) or "", self._is_byte_level)
-
-    def raw(self, text: str) -> list[int]:
-        """The ids of a text that is no chat, with the special tokens that the tokenizer puts around one."""
-        ids: list[int] = self._tokenizer.encode(text).ids
-        return ids
 
     def _control_ids(self, text: str) -> list[int]:
         return [int(self.control.entries[found[0]]["id"]) for found in self.control.all.pattern.finditer(text)]

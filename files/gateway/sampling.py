@@ -20,7 +20,6 @@ MOST_SEED = 2**63 - 1
 MOST_SCHEMA = 65_536
 """The engine compiles it before the first token, while others wait."""
 MOST_LOGPROBS = 20
-NO_GUIDE = "this model is served without guided decoding (`guided_decoding` of its row)"
 
 
 @dataclass(frozen=True)
@@ -39,6 +38,8 @@ class Sampling:
     """So many others are told beside each token; None: no log probabilities."""
     shows_special: bool = False
     """The text has the special tokens in it: some models begin a tool call with one."""
+    returns_ids: bool = False
+    stop_ids: tuple[int, ...] = ()
 
     def tensors(self, max_tokens: int) -> list[Input]:
         """The inputs of the slot's contract."""
@@ -59,14 +60,18 @@ class Sampling:
             found.append(strings("guided_decoding_guide_type", [kind]))
             found += [strings("guided_decoding_guide", [text])] if text else []
         if self.logprobs is not None:
-            found += [int32s("sampling_param_logprobs", [self.logprobs]), boolean("return_token_ids", True)]
+            found.append(int32s("sampling_param_logprobs", [self.logprobs]))
+        if self.logprobs is not None or self.returns_ids:
+            found.append(boolean("return_token_ids", True))
+        if self.stop_ids:
+            found.append(int32s("sampling_param_stop_token_ids", self.stop_ids))
         if self.shows_special:
             found.append(boolean("sampling_param_skip_special_tokens", False))
         return [*found, *(boolean(name, True) for name in ("return_counts", "return_finish_reason"))]
 
 
-def sampling_of(fields: Fields, defaults: Mapping[str, float], context: int, guides: bool = True) -> Sampling:
-    """The sampling that the fields ask for; `defaults` are the weights' own, `guides` says that the slot has guides.
+def sampling_of(fields: Fields, defaults: Mapping[str, float], context: int, no_guide: str = "") -> Sampling:
+    """The sampling that the fields ask for; `defaults` are the weights' own, `no_guide` why there can be no guide.
 
     Refuses: what is out of range, and what the model cannot do.
     """
@@ -92,7 +97,7 @@ def sampling_of(fields: Fields, defaults: Mapping[str, float], context: int, gui
         stop=_stops(fields),
         max_tokens=most,
         min_tokens=fields.whole("min_tokens", 0, most or context, 0),
-        guide=_guide(fields, guides),
+        guide=_guide(fields, no_guide),
     )
 
 
@@ -115,7 +120,7 @@ def _stops(fields: Fields) -> tuple[str, ...]:
     return tuple(listed)
 
 
-def _guide(fields: Fields, guides: bool) -> tuple[str, str] | None:
+def _guide(fields: Fields, no_guide: str) -> tuple[str, str] | None:
     if not fields.has("response_format"):
         return None
     form = fields.inner("response_format")
@@ -135,8 +140,8 @@ def _guide(fields: Fields, guides: bool) -> tuple[str, str] | None:
     form.close()
     if kind == "text":
         return None
-    if not guides:
-        raise FieldError("response_format", f"`response_format`: {NO_GUIDE}", "unsupported")
+    if no_guide:
+        raise FieldError("response_format", f"`response_format`: {no_guide}", "unsupported")
     return ("json", "") if kind == "json_object" else ("json_schema", json.dumps(schema, ensure_ascii=False))
 
 

@@ -38,7 +38,7 @@ from gateway.fields import FieldError, Fields
 
 Kind = Literal["llm", "embedder", "reranker"]
 KINDS = ("llm", "embedder", "reranker")
-TOOL_PARSERS = ("hermes", "llama3_json", "mistral")
+TOOL_PARSERS = ("hermes", "llama3_json", "mistral", "harmony")
 REASONING_PARSERS = ("qwen3", "deepseek_r1")
 TASKS = ("search_query", "search_document", "classification", "clustering")
 MOST = 2**31 - 1
@@ -116,6 +116,18 @@ class ModelSettings:
     max_items: int = 0
     max_tokens: int = 0
     tasks: tuple[str, ...] = ()
+
+    @property
+    def is_harmony(self) -> bool:
+        """True if prompts and answers are in OpenAI's format of gpt-oss, reasoning and calls included."""
+        return self.tool_parser == "harmony"
+
+    @property
+    def no_guide(self) -> str:
+        """Why an answer cannot be held to a schema; "" where it can."""
+        if self.is_harmony:
+            return "this model writes in channels, which a schema for the whole answer would keep it from"
+        return "" if self.guided_decoding else "this model is served without guided decoding (`guided_decoding`)"
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gateway.fields import FieldError, Fields
-from gateway.sampling import MOST_SCHEMA, NO_GUIDE
+from gateway.sampling import MOST_SCHEMA
 from gateway.settings import ModelSettings
 
 MOST_TOOLS = 128
@@ -82,8 +82,8 @@ def tools_of(fields: Fields, model: ModelSettings, template_names: frozenset[str
         raise FieldError("tools", "`tools`: two have the same name", "invalid_value")
     if found.named and found.named not in found.names:
         raise FieldError("tool_choice", "`tool_choice` names none of the tools", "invalid_value")
-    if word not in ("none", "auto") and not model.guided_decoding:
-        raise FieldError("tool_choice", f"`tool_choice`: {NO_GUIDE}", "unsupported")
+    if word not in ("none", "auto") and model.no_guide:
+        raise FieldError("tool_choice", f"`tool_choice`: {model.no_guide}", "unsupported")
     return Tools(in_parallel=in_parallel) if word == "none" else found
 
 

@@ -193,9 +193,10 @@ def event_response(request: Any, event: Event, asked: Asked) -> Any:
     tensor(message, "sequence_index", "INT32", (1,), [event.sequence])
     if asked.tensors.get("return_finish_reason") == [True]:
         tensor(message, "finish_reason", "BYTES", (1,), [event.finish])
+    if asked.tensors.get("return_token_ids") == [True]:
+        tensor(message, "token_ids", "INT32", (len(event.ids),), list(event.ids))
     if wanted := asked.tensors.get("sampling_param_logprobs"):
         places = len(event.ids)
-        tensor(message, "token_ids", "INT32", (places,), list(event.ids))
         tensor(message, "token_logprobs", "FP32", (places,), [-0.5] * places)
         others = ([each, each + 1, -1][: wanted[0]] for each in event.ids)
         tensor(message, "top_logprob_ids", "INT32", (places, wanted[0]), [one for each in others for one in each])
