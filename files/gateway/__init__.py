@@ -16,7 +16,7 @@ keys from a file of hashes. How a request runs:
     keys, budgets        who may ask; requests and tokens a minute of each key, in an account that processes share
     audit, metrics       a line a request, and Prometheus' counters; neither ever has text of a request
 
-Endpoints: chat, completions, embeddings, rerank, tei, tokenize, models; what each takes and refuses stands there.
+Endpoints: chat, completions, embeddings, rerank, tei, tokenize, models, page; what each takes and refuses stands there.
 
 Rules that every endpoint keeps:
 

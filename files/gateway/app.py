@@ -22,6 +22,7 @@ from gateway.fields import FieldError
 from gateway.gateway import Gateway
 from gateway.keys import Key
 from gateway.models import list_models, one_model
+from gateway.page import PAGES, page
 from gateway.request import Request
 from gateway.rerank import cohere_v1, cohere_v2
 from gateway.tokenize import tokenize
@@ -174,7 +175,7 @@ class App:
 
     async def _asked(self, exchange: Exchange) -> None:
         route = ROUTES.get("/v1/models/" if exchange.path.startswith("/v1/models/") else exchange.path)
-        label = exchange.record.endpoint = route.label if route else "none"
+        label = exchange.record.endpoint = route.label if route else "page" if exchange.path in PAGES else "none"
         metrics, record = self.gateway.metrics, exchange.record
         metrics.running.add((label,))
         shape = route.error if route else openai_error
@@ -206,9 +207,9 @@ class App:
     async def _answer(self, route: Route | None, exchange: Exchange) -> None:
         if self.is_full():
             raise ApiError(503, "the gateway has as many connections as it takes", code="overloaded", retry_after=1)
-        if route is None:
+        if route is None and exchange.path not in PAGES:
             raise ApiError(404, "there is no such path; GET /v1/models lists the models", code="unknown_url")
-        if exchange.method != route.method:
+        if route and exchange.method != route.method:
             raise ApiError(405, f"{route.method} is the only method here")
         if exchange.query:
             raise ApiError(400, "nothing is read from the query string; a key belongs in a header")
@@ -216,6 +217,8 @@ class App:
             raise ApiError(431, "the headers are too large")
         if exchange.is_ambiguous:
             raise ApiError(400, "a header that says who asks, for what, or where the body ends, is there twice")
+        if route is None:
+            return await page(self.gateway, exchange)
         record = exchange.record
         key = self.gateway.keys.holder(exchange.headers.get(b"authorization"))
         record.tenant, record.key = key.tenant, key.prefix

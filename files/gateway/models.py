@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from gateway.errors import ApiError
+from gateway.keys import Key
 from gateway.request import Request
-from gateway.settings import ModelSettings
+from gateway.settings import ModelSettings, Settings
 
 
 async def list_models(request: Request) -> None:
     """The models and aliases of the key are answered, sorted by name."""
-    named = usable(request)
+    named = usable(request.gateway.settings, request.key)
     data = [described(name, named[name]) for name in sorted(named)]
     await request.exchange.json({"object": "list", "data": data})
 
@@ -19,14 +20,13 @@ async def list_models(request: Request) -> None:
 async def one_model(request: Request) -> None:
     """The model or alias that the path names is answered."""
     name = request.exchange.path.removeprefix("/v1/models/")
-    if (model := usable(request).get(name)) is None:
+    if (model := usable(request.gateway.settings, request.key).get(name)) is None:
         raise ApiError(404, "the model does not exist or this key is not for it", code="model_not_found")
     await request.exchange.json(described(name, model))
 
 
-def usable(request: Request) -> dict[str, ModelSettings]:
+def usable(settings: Settings, key: Key) -> dict[str, ModelSettings]:
     """The models of the key, by name and by alias."""
-    settings, key = request.gateway.settings, request.key
     named = {name: model for name, model in settings.models.items() if key.may_use(name)}
     for name, alias in settings.aliases.items():
         if key.may_use(name) or key.may_use(alias.model):

@@ -1,6 +1,7 @@
 """The map of models and servers that the plan renders, as values; a file that says anything else is refused whole.
 
     {"fingerprint": "plan-c0561c73b5631697",            answers name it as system_fingerprint
+     "url": "https://llm.example.com",                   of the door, for the page at /; absent: where it listens
      "keys_file": "/etc/enginehouse/gateway/keys.json",  absent: no key is asked for
      "hosts": 1,                                         hosts with a door; each takes on its part of a limit
      "listen": {"address": "127.0.0.1", "ports": [8080]},  fields of Listen; a process for each port
@@ -28,6 +29,7 @@ without `guided_decoding`. Without `ready_url` a server is asked over gRPC wheth
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -149,6 +151,7 @@ class Settings:
     """All of the file."""
 
     fingerprint: str
+    url: str
     keys_file: str
     hold_seconds: int
     hosts: int
@@ -178,6 +181,7 @@ def settings_of(given: object) -> Settings:
     aliases = {name: _alias(name, fields_, models) for name, fields_ in _named(top, "aliases")}
     found = Settings(
         fingerprint=top.text("fingerprint", ""),
+        url=_url(top),
         keys_file=top.text("keys_file", ""),
         hold_seconds=top.whole("hold_seconds", 0, 3600, 120),
         hosts=top.whole("hosts", 1, 1024, 1),
@@ -196,6 +200,13 @@ def _named(top: Fields, name: str) -> list[tuple[str, Fields]]:
     each = Fields({} if given is None else given, name)
     names = list(given or {})
     return [(one, each.inner(one)) for one in names]
+
+
+def _url(top: Fields) -> str:
+    url = top.text("url", "").rstrip("/")
+    if url and not re.fullmatch(r"https?://[A-Za-z0-9.:\[\]_/~-]+", url):
+        raise top.wrong("url", "an address as https://llm.example.com")  # it stands in commands to paste
+    return url
 
 
 def _listen(given: Fields) -> Listen:

@@ -1,0 +1,142 @@
+"""`GET /`: what people read, with a key and without one; nothing from elsewhere, nothing of a client's unescaped."""
+
+import html
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.gateway.asking import CHAT, KEY, OTHER_KEY, chat, door, in_loop, key_line
+
+FORM = {"content-type": "application/x-www-form-urlencoded"}
+
+
+def text_of(body: bytes) -> str:
+    """What a person reads of the page, spaces folded."""
+    return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", body.decode())).split())
+
+
+@in_loop
+async def test_without_a_key_the_page_asks_for_one_and_names_no_model(tmp_path: Path) -> None:
+    async with door(tmp_path) as front:
+        answer = await front.ask("/", key=None)
+    assert answer.status == 200
+    assert '<form method="post" action="/"' in answer.body.decode()
+    assert "llama" not in answer.body.decode()
+    assert "curl http://127.0.0.1:8080/v1/chat/completions" in text_of(answer.body)
+
+
+@pytest.mark.parametrize("by_header", [True, False])
+@in_loop
+async def test_with_a_key_it_has_its_models_and_its_usage(tmp_path: Path, by_header: bool) -> None:
+    async with door(tmp_path) as front:
+        limits = {"requests_per_minute": 60, "tokens_per_minute": 5000, "concurrent": 4}
+        front.keys_file.write_text(json.dumps({"keys": [key_line(KEY, "acme", **limits, expires=4070908800)]}))
+        await front.gateway.refresh()
+        usage = (await front.chat()).json()["usage"]
+        if by_header:
+            answer = await front.ask("/")
+        else:
+            answer = await front.ask("/", f"key={KEY}".encode(), key=None, headers=FORM)
+    text = text_of(answer.body)
+    assert "Tenant acme; ends 2099-01-01 00:00 UTC." in text
+    assert "llama LLM 200 tokens ready" in text
+    assert "nomic:query embedder 512 tokens a text 4 dimensions ready" in text
+    assert "requests in the last minute 1 of 60" in text
+    assert f"tokens in the last minute {usage['total_tokens']} of 5,000" in text
+    assert "requests under way 0 of 4" in text
+    assert KEY not in answer.body.decode()
+
+
+@in_loop
+async def test_a_key_sees_its_own_models_only(tmp_path: Path) -> None:
+    async with door(tmp_path) as front:
+        answer = await front.ask("/", key=OTHER_KEY)
+    assert ("bge" in text_of(answer.body), "llama" in text_of(answer.body)) == (True, False)
+
+
+@in_loop
+async def test_a_key_that_is_none_is_told_so(tmp_path: Path) -> None:
+    async with door(tmp_path) as front:
+        answer = await front.ask("/", b"key=eh-nobody", key=None, headers=FORM)
+    assert (answer.status, "unknown, revoked or expired" in text_of(answer.body)) == (401, True)
+
+
+@in_loop
+async def test_where_no_key_is_asked_for_everybody_sees_all(tmp_path: Path) -> None:
+    async with door(tmp_path, has_keys=False, url="https://llm.example.com") as front:
+        answer = await front.ask("/", key=None)
+    assert "<form" not in answer.body.decode()
+    assert 'client = OpenAI(base_url="https://llm.example.com/v1", api_key="none")' in text_of(answer.body)
+
+
+@in_loop
+async def test_nothing_of_it_comes_from_elsewhere_or_runs(tmp_path: Path) -> None:
+    """Neither by what is in it nor by what its policy would let a mistake add."""
+    async with door(tmp_path) as front:
+        answers = [await front.ask(path, key=None) for path in ("/", "/page.css")]
+    for answer in answers:
+        policy = answer.headers["content-security-policy"]
+        assert policy.startswith("default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'none'")
+        assert "unsafe" not in policy and "script" not in policy
+        assert (answer.headers["x-content-type-options"], answer.headers["cache-control"]) == ("nosniff", "no-store")
+        assert answer.headers["referrer-policy"] == "no-referrer"
+    page, style = (answer.body.decode() for answer in answers)
+    assert re.findall(r'(?:href|src|action)="([^"]*)"', page) == ["/page.css", "/"]
+    assert "<script" not in page and "style=" not in page and " on" not in re.findall(r"<[^>]*", page)
+    assert "url(" not in style and "@import" not in style
+
+
+@in_loop
+async def test_names_of_models_and_tenants_are_text(tmp_path: Path) -> None:
+    name = "<b>\"'x"
+    async with door(tmp_path, aliases={name: {"model": "llama"}, "a": {"model": "llama"}}) as front:
+        front.keys_file.write_text(json.dumps({"keys": [key_line(KEY, name)]}))
+        await front.gateway.refresh()
+        body = (await front.ask("/", headers={"host": name})).body.decode()
+    assert "<b>" not in body
+    assert name in html.unescape(body)
+
+
+@in_loop
+async def test_a_form_of_another_kind_or_size_is_refused(tmp_path: Path) -> None:
+    async with door(tmp_path) as front:
+        assert (await front.ask("/", {"key": KEY}, key=None)).status == 415
+        assert (await front.ask("/", b"key=" + b"x" * 9000, key=None, headers=FORM)).status == 413
+        assert (await front.ask("/", key=None, query=f"key={KEY}")).status == 400
+        assert (await front.ask("/", method="DELETE")).status == 405
+        assert (await front.ask("/page.css", b"", headers=FORM)).status == 405
+
+
+@in_loop
+async def test_no_line_has_a_word_of_what_was_asked_or_answered(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every path, right and wrong, with a phrase in each text: one line each, and neither phrase nor key in any."""
+    canary = "the-canary-sings-at-seven"
+    asked = [
+        (CHAT, chat(canary)),
+        (CHAT, chat(canary, stream=True)),
+        (CHAT, chat(canary, n=canary)),
+        (CHAT, chat(canary, **{canary: 1})),
+        (CHAT, {**chat(canary), "model": canary}),
+        ("/v1/completions", {"model": "llama", "prompt": canary}),
+        ("/v1/embeddings", {"model": "nomic", "input": canary}),
+        ("/v2/rerank", {"model": "bge", "query": canary, "documents": [canary]}),
+        ("/rerank", {"query": canary, "texts": [canary]}),
+        ("/tokenize", {"model": "llama", "prompt": canary}),
+        (f"/v1/{canary}", {}),
+        (f"/v1/models/{canary}", None),
+        ("/", f"key={canary}".encode()),
+        ("/", f"key={KEY}".encode()),
+    ]
+    async with door(tmp_path) as front:
+        statuses = [(await front.ask(path, body, headers=FORM if path == "/" else {})).status for path, body in asked]
+        page = (await front.ask("/metrics", key=None)).body.decode()
+    printed = capsys.readouterr()
+    told = [json.loads(line) for line in printed.out.splitlines()]
+    assert [line["status"] for line in told] == statuses
+    assert {"time", "tenant", "key", "model", "prompt_tokens", "first_token_ms", "duration_ms"} <= told[0].keys()
+    for word in (canary, KEY, "wörld"):
+        assert word not in printed.out + printed.err + page
