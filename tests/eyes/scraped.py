@@ -8,7 +8,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from deploy.eyes.rules import groups
+from tests.eyes.promql import parse
+
 SCRAPES = Path(__file__).parent / "scrapes"
+UNSEEN = {("enginehouse_gpu_xids", "remedy"): {"reset", "vendor", "unknown"}}
+"""Values that one scrape cannot hold: files/host/gpu_state.py writes the remedies of deploy/catalog/xids.py."""
 OF_TARGETS = frozenset({"job", "instance"})
 """Labels that Prometheus adds from its scrape job."""
 _SAMPLE = re.compile(r"([a-zA-Z_:][\w:]*)(?:\{(.*)\})? (\S+)")
@@ -36,8 +41,11 @@ class Metric:
 
 @functools.cache
 def metrics() -> dict[str, Metric]:
-    """All metrics by the names of their samples, and `up`, which Prometheus makes itself."""
+    """All metrics by the names of their samples, with `up`, `ALERTS` and recorded ones."""
     found = {"up": Metric("", True, "gauge", [{}])}
+    found["ALERTS"] = Metric("", True, "gauge", [{"alertname": "Any", "alertstate": "firing", "severity": "page"}])
+    for rule in (rule for group in groups() for rule in group["rules"] if "record" in rule):
+        found[rule["record"]] = Metric("", True, "gauge", [{"model": "any"}])
     for path in sorted(SCRAPES.glob("*.prom")):
         head, job, *lines = path.read_text().splitlines()
         kinds: dict[str, str] = {}
@@ -47,6 +55,26 @@ def metrics() -> dict[str, Metric]:
             metric = found.setdefault(name, Metric(job.removeprefix("# job: "), head.startswith("# recorded "), kind))
             metric.series.append(labels)
     return found
+
+
+def wrong_names(expression: str) -> list[str]:
+    """What the expression reads and no kept scrape has: metrics, labels, values of labels."""
+    wrong, parsed = [], parse(expression)
+    for selector in parsed.selectors:
+        metric = metrics().get(selector.metric)
+        if metric is None:
+            wrong.append(f"no scrape has {selector.metric}")
+            continue
+        known = metric.labels | OF_TARGETS
+        unknown = (parsed.labels | {label for label, _, _ in selector.matchers}) - known
+        wrong += [f"{selector.metric} has no label {label}" for label in sorted(unknown)]
+        for label, operator, value in selector.matchers:
+            if label in known - OF_TARGETS and operator in ("=", "=~"):
+                pattern = re.compile(value if operator == "=~" else re.escape(value))
+                values = metric.values(label) | UNSEEN.get((selector.metric, label), set())
+                if not any(pattern.fullmatch(each) for each in values):
+                    wrong.append(f"no {selector.metric} was seen with {label}{operator}{value}")
+    return wrong
 
 
 def samples(lines: list[str]) -> Iterator[tuple[str, str, dict[str, str]]]:
