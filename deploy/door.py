@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 from deploy.catalog import ARCHITECTURES, SYSTEMS
 from deploy.files import weights_path
 from deploy.llm_contract import model_name
 from deploy.resolve import parsers_of
-from deploy.slice import ModelSlice, ServerSlice
+from deploy.slice import ModelSlice, ServerSlice, Slice
 from deploy.slice_door import DoorAliasSlice, DoorModelSlice, DoorSlice
 from deploy.spec import LLM, Door, Host
 
@@ -36,6 +36,14 @@ def door_slice(host: Host, servers: tuple[ServerSlice, ...]) -> DoorSlice | None
         fingerprint=fingerprint(servers),
         models=models,
         aliases=(*_task_aliases(models), *_declared_aliases(door)),
+    )
+
+
+def sharing(slices: tuple[Slice, ...]) -> tuple[Slice, ...]:
+    """The slices, each door told how many hosts have one."""
+    hosts = sum(slice_.door is not None for slice_ in slices)
+    return tuple(
+        replace(slice_, door=replace(slice_.door, hosts=hosts)) if slice_.door else slice_ for slice_ in slices
     )
 
 

@@ -13,7 +13,7 @@ from deploy.catalog import GPUS, SYSTEMS
 from deploy.checks.every import judge, notices
 from deploy.checks.replay import undeclared
 from deploy.digest import digest
-from deploy.door import door_slice
+from deploy.door import door_slice, sharing
 from deploy.engine.changes import why_built
 from deploy.engine.farm import farmed
 from deploy.errors import Refusal, refuse_all
@@ -107,7 +107,7 @@ def make_plan(fleet: Fleet, surroundings: Surroundings) -> Plan:
     Refuses: everything `deploy.checks` finds, all of it in one report; then a plan that is not the expected one.
     """
     refuse_all(judge(fleet, surroundings))
-    slices = farmed(tuple(host_slice(host, surroundings, fleet.balancers) for host in fleet.hosts))
+    slices = sharing(farmed(tuple(host_slice(host, surroundings, fleet.balancers) for host in fleet.hosts)))
     balancers = tuple(balancer_slice(balancer, fleet.hosts) for balancer in fleet.balancers)
     engines = distinct_engines(engine for slice_ in slices for engine in slice_.engines)
     pools = pools_of(((host.name, host.pool) for host in fleet.hosts if not host.farm), fleet.rollout)

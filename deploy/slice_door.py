@@ -47,6 +47,8 @@ class DoorSlice:
     ports: tuple[int, ...]
     keys: str
     """file; empty where nobody is asked for a key."""
+    hosts: int = 1
+    """Hosts of the inventory with a door: each takes on its part of a key's limits."""
     hold_seconds: int
     drain_seconds: int
     limits: DoorLimits

@@ -12,6 +12,8 @@ from deploy.door_keys import rows
 from deploy.edge.key_file import keys_of, new_key, revoke
 from deploy.edge.shown import refusals_shown, show
 
+SENDS = "pyinfra INVENTORY deploy.py --data only=door"
+
 
 @click.group(
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -21,8 +23,8 @@ from deploy.edge.shown import refusals_shown, show
 def key() -> None:
     """Make, list and revoke API keys of the front door.
 
-    The file keeps a hash of each key and no key: it may be committed. A key is shown once, when it is made. Doors read
-    the file as /etc/enginehouse/gateway/keys.json, and read it again within a second of a change.
+    The file keeps a hash of each key and no key: it may be committed. A key is shown once, when it is made. `pyinfra
+    INVENTORY deploy.py --data only=door` sends it to the doors, which read it within a second.
     """
 
 
@@ -95,4 +97,4 @@ def key_revoke(prefix: str, file: str) -> None:
     """Revoke the key whose first characters are PREFIX, as `enginehouse key list` shows them."""
     with refusals_shown("", False):
         revoked = revoke(Path(file), prefix)
-        click.echo(f"{revoked.prefix} of {revoked.tenant} is out of {file}; send that file to the doors")
+        click.echo(f"{revoked.prefix} of {revoked.tenant} is out of {file}; doors refuse it after: {SENDS}")

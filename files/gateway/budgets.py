@@ -92,6 +92,7 @@ class Budgets:
         if self._shared is not None:
             self._shared.close()
             self._shared = None
+        self._alone.close()
 
 
 @dataclass(frozen=True)

@@ -37,6 +37,7 @@ TEMPLATES = jinja2.Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
+TEMPLATES.policies["json.dumps_kwargs"] = {"sort_keys": False}  # a request reads from its model on
 KINDS = {"llm": "LLM", "embedder": "embedder", "reranker": "reranker"}
 
 
@@ -97,9 +98,7 @@ def told(gateway: Gateway, key: Key | None, problem: str) -> dict[str, Any]:
         "expires": day(key.expires) if key and key.expires else "",
         "models": [row(name, named[name], standing) for name in sorted(named)],
         "usage": list(usage(gateway, key)) if key and key is not NOBODY else [],
-        "llm": first(named, "llm"),
-        "embedder": first(named, "embedder"),
-        "reranker": first(named, "reranker"),
+        **{kind: first(named, kind) for kind in KINDS},
     }
 
 
@@ -140,8 +139,9 @@ def share(count: int, limit: int) -> int:
 
 
 def first(named: dict[str, ModelSettings], kind: str) -> str:
-    """The first name of a model of this kind; "" for none."""
-    return next((name for name in sorted(named) if named[name].kind == kind), "")
+    """The first model of this kind, by its own name where the key has it; "" for none."""
+    names = (name for name in named if named[name].kind == kind)
+    return min(names, key=lambda name: (name != named[name].name, name), default="")
 
 
 def day(seconds: int) -> str:

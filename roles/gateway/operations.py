@@ -10,7 +10,7 @@ from deploy.slice_door import DoorSlice
 from roles import apt
 from roles.gateway.defaults import Defaults
 from roles.gateway.facts import COMPLETE
-from roles.gateway.paths import ENVIRONMENTS, FOLDER, HOME, KEYS, UNIT_PATH, USER, WANTED
+from roles.gateway.paths import ENVIRONMENTS, FOLDER, HOME, KEYS, SHARED, UNIT_PATH, USER, WANTED
 from roles.gateway.programs import environment_path, publication, unit, version
 from roles.gateway.settings import rendered
 from roles.gateway.wheels import SendWheels
@@ -85,7 +85,7 @@ def retired(is_left: bool) -> Iterator[Command]:
     """The command after which no process of a door runs, and none of its programs, settings and keys is there."""
     if is_left:
         yield (
-            f"systemctl stop 'enginehouse-gateway@*.service'; rm -rf {HOME} {FOLDER}"
+            f"systemctl stop 'enginehouse-gateway@*.service'; rm -rf {HOME} {FOLDER} {SHARED}"
             f" {UNITS}/multi-user.target.wants/enginehouse-gateway@*.service && rm -f {UNIT_PATH}"
             " && systemctl daemon-reload"
         )

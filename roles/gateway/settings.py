@@ -27,6 +27,7 @@ def settings(mine: Slice, door: DoorSlice) -> dict[str, Any]:
     return {
         "fingerprint": door.fingerprint,
         **({"keys_file": KEYS} if door.keys else {}),
+        **({"hosts": door.hosts} if door.hosts > 1 else {}),
         "listen": listen(door),
         "hold_seconds": door.hold_seconds,
         "limits": {

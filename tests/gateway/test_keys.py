@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from gateway.gateway import LOOK_SECONDS
 from tests.gateway.asking import CHAT, KEY, OTHER_KEY, becomes, chat, door, in_loop, key_line
 from tests.gateway.triton import Script
 
@@ -66,6 +67,19 @@ async def test_a_revoked_key_ends_its_streams_and_a_new_one_is_let_in(tmp_path: 
         assert (await front.ask("/v1/models", key=KEY)).status == 401
         assert (await front.ask("/v1/models", key=KEY + "2")).status == 200
     assert answer.events[-1]["error"]["code"] == "invalid_api_key"
+
+
+@in_loop
+async def test_a_revoked_key_is_refused_without_a_restart(tmp_path: Path) -> None:
+    """The process looks at the file by itself, twice a second; a file moved into its place counts as well."""
+    async with door(tmp_path) as front:
+        beside = tmp_path / "keys.new"
+        beside.write_text(json.dumps({"keys": [key_line(OTHER_KEY, "umbrella")]}))
+        beside.replace(front.keys_file)
+        while (await front.ask("/v1/models")).status != 401:
+            await asyncio.sleep(0.01)
+        assert (await front.ask("/v1/models", key=OTHER_KEY)).status == 200
+    assert LOOK_SECONDS <= 0.5
 
 
 @in_loop

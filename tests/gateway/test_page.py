@@ -47,6 +47,7 @@ async def test_with_a_key_it_has_its_models_and_its_usage(tmp_path: Path, by_hea
     assert f"tokens in the last minute {usage['total_tokens']} of 5,000" in text
     assert "requests under way 0 of 4" in text
     assert KEY not in answer.body.decode()
+    assert '-d \'{"model": "llama", "messages": [{"role": "user", "content": "Hello!"}]}\'' in text
 
 
 @in_loop

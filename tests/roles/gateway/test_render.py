@@ -39,6 +39,7 @@ def test_the_gateway_reads_what_is_rendered_for_a_shipped_inventory(inventory: s
     for mine in with_door(inventory):
         assert mine.door
         read = settings_of(json.loads(rendered(mine, mine.door)))
+        assert read.hosts == len(with_door(inventory))
         assert set(read.models) == {model.name for server in mine.servers for model in server.models}
         assert set(read.servers) == {f"{mine.host}/{server.name}" for server in mine.servers}
 
