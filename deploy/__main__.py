@@ -194,6 +194,26 @@ main.add_command(key)
 
 
 @main.command(
+    short_help="Write alert rules and dashboards of a fleet.",
+    epilog="Example: enginehouse monitoring inventories/h100.py /tmp/monitoring",
+)
+@click.argument("inventory")
+@click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
+@click.option("--data", multiple=True, help="KEY=VALUE above what the inventory says.")
+def monitoring(inventory: str, folder: Path, data: tuple[str, ...]) -> None:
+    """Write to FOLDER: alert rules for Prometheus 2.42 and later, and dashboards for Grafana.
+
+    Touches no host. Prints the files, and which targets your Prometheus has to scrape under which job.
+    """
+    from deploy.edge.monitoring import jobs, written
+
+    with refusals_shown(inventory, False):
+        for path in written(load_plan(inventory, data, (), knobs()), inventory, folder):
+            click.echo(f"wrote {path}")
+        click.echo("\n".join(["jobs of the scrape configuration:", *jobs()]))
+
+
+@main.command(
     short_help="Say what is wrong on the hosts, and what to type.",
     epilog="Example: enginehouse doctor inventories/h100.py",
 )

@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 import yaml
+from click.testing import CliRunner
 
 from deploy.__main__ import main as enginehouse
+from deploy.eyes.alert import JOBS
 from deploy.eyes.causes import CAUSES, ends
 from deploy.eyes.levels import BURNS, LEVELS, recordings
 from deploy.eyes.rules import groups, rule_file
@@ -187,3 +189,14 @@ def test_names_are_unique() -> None:
     names = [alert.name for alert in CAUSES] + [each.name for level in LEVELS for each in recordings(level)]
     assert len(names) == len(set(names))
     assert yaml.safe_load(rule_file())["groups"]
+
+
+def test_the_verb_writes_rules_that_name_the_inventory_and_the_end_of_its_driver(tmp_path: Path) -> None:
+    inventory = str(ROOT / "inventories/h100.py")
+    done = CliRunner().invoke(enginehouse, ["monitoring", inventory, str(tmp_path / "new")])
+    assert (done.exit_code, [job for job in JOBS if f"\n  {job} " not in done.output]) == (0, [])
+    pages = [f"enginehouse-{name}.json" for name in ("cost", "fleet", "host", "model")]
+    assert sorted(path.name for path in (tmp_path / "new").iterdir()) == [*pages, "enginehouse.rules.yml"]
+    text = (tmp_path / "new/enginehouse.rules.yml").read_text()
+    assert f"pyinfra {inventory} deploy.py" in text and "INVENTORY" not in text
+    assert "Driver580Ends" in text
