@@ -1,8 +1,8 @@
 """Serves the application with uvicorn: who is slow to say what is wanted is not waited for.
 
 uvicorn closes a connection that is idle between two requests. It waits without an end for a first request, and for the
-rest of headers that come a byte at a time; `Protocol` ends both. Where all connections are taken, uvicorn refuses
-requests; here the connection that has waited longest for headers makes room, so that idle ones keep nobody out.
+rest of headers that come a byte at a time; `Protocol` ends both. Where all connections are taken, the one that has
+waited longest for headers makes room, so that idle ones keep nobody out.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from gateway.app import App
 from gateway.gateway import Gateway
+from gateway.settings import Listen
 
 KEEP_ALIVE_SECONDS = 75
 """Longer than HAProxy and clients keep a connection, so that none of them sends into one that closes."""
@@ -30,18 +31,17 @@ class Protocol(HttpToolsProtocol):  # type: ignore[misc]  # uvicorn is not follo
     `awaited`: the connections of the process that have sent none, the one that waits longest first.
     """
 
-    def __init__(
-        self, *given: Any, header_seconds: int, header_bytes: int, awaited: dict[Protocol, None], **named: Any
-    ) -> None:
+    def __init__(self, *given: Any, listen: Listen, awaited: dict[Protocol, None], **named: Any) -> None:
         super().__init__(*given, **named)
-        self._header_seconds, self._header_bytes, self._awaited = header_seconds, header_bytes, awaited
+        self._header_seconds, self._header_bytes = listen.header_seconds, listen.header_bytes
+        self._most, self._awaited = listen.connections, awaited
         self._waiting: asyncio.TimerHandle | None = None
         self._is_in_headers, self._header_size = False, 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         """The time for the first request begins."""
         super().connection_made(transport)
-        if self._awaited and len(self.connections) >= self.limit_concurrency:
+        if self._awaited and len(self.connections) > self._most:
             next(iter(self._awaited)).give_way()
         self._wait()
 
@@ -127,12 +127,11 @@ def serve(gateway: Gateway, port: int) -> int:
     listen, app = gateway.settings.listen, App(gateway)
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # a connection is a file, and 1,024 the usual bound
-    bounds = {"header_seconds": listen.header_seconds, "header_bytes": listen.header_bytes}
     config = uvicorn.Config(
         app,
         host=listen.address,
         port=port,
-        http=functools.partial(Protocol, **bounds, awaited={}),
+        http=functools.partial(Protocol, listen=listen, awaited={}),
         ws="none",
         loop="uvloop",
         lifespan="on",
