@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gateway.fields import FieldError, Fields
+from gateway.schema_size import schema_size
 from gateway.tensors import Input, boolean, fp32, int32s, strings, uint64
 
 MOST_STOPS = 16
@@ -19,6 +20,8 @@ MOST_TOP_K = 2**31 - 1
 MOST_SEED = 2**63 - 1
 MOST_SCHEMA = 65_536
 """The engine compiles it before the first token, while others wait."""
+MOST_SCHEMA_SIZE = 100_000
+"""With its repetitions unrolled."""
 MOST_LOGPROBS = 20
 
 
@@ -136,6 +139,8 @@ def _guide(fields: Fields, no_guide: str) -> tuple[str, str] | None:
             raise named.wrong("schema", "a JSON schema")
         if len(json.dumps(schema)) > MOST_SCHEMA:
             raise named.wrong("schema", f"a JSON schema of at most {MOST_SCHEMA} characters")
+        if schema_size(schema) > MOST_SCHEMA_SIZE:
+            raise named.wrong("schema", f"a JSON schema whose repetitions make no more than {MOST_SCHEMA_SIZE} rules")
         named.close()
     form.close()
     if kind == "text":
