@@ -277,6 +277,49 @@ _ROWS = (
         "a model was silent, and the watchdog restarted its server",
         "journalctl -u triton@{server}",
     ),
+    # Why it does not serve
+    Kind(
+        "cause-memory",
+        "warning",
+        "a server or a build asked for more GPU memory than was left",
+        "give the LLM fewer kv_cache_tokens (enginehouse plan INVENTORY shows each model's MiB), or one model fewer",
+    ),
+    Kind("cause-engine", "warning", "a release names an engine that is not on the host", DEPLOY, True),
+    Kind(
+        "cause-gpu",
+        "warning",
+        "an engine or a kernel was built for another kind of GPU",
+        f"declare the GPU that the machine has, then {DEPLOY} builds for it; never carry an engine over by hand",
+        True,
+    ),
+    Kind(
+        "cause-version",
+        "warning",
+        "an engine or plugin is of another TensorRT than the image's",
+        f"{DEPLOY} builds one for the release; never carry an engine over by hand",
+        True,
+    ),
+    Kind(
+        "cause-module",
+        "warning",
+        "a model's program wants a Python module that the image does not have",
+        "pyinfra INVENTORY rollback.py; then a release of the catalog that has it",
+        True,
+    ),
+    Kind(
+        "cause-image",
+        "warning",
+        "the image has no Triton",
+        "a release of the catalog; enginehouse plan INVENTORY",
+        True,
+    ),
+    Kind(
+        "cause-nccl",
+        "warning",
+        "processes on several GPUs could not reach each other, as a rule for want of shared memory",
+        "a larger shm_mib of the Server; nvidia-smi topo -m on the host says how the GPUs are linked",
+    ),
+    Kind("cause-past", "note", "a server or a build met this within a day, and all is well now", "nothing"),
     # Left behind
     Kind(
         "run-at-work",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from deploy.doctor.catalogue import found
+from deploy.doctor.causes import cause_findings
 from deploy.doctor.finding import SEVERITIES, Finding
 from deploy.doctor.ours import (
     answer_findings,
@@ -30,6 +31,7 @@ from deploy.drift import Drift, shown
 def findings_of(readings: Readings, wanted: Wanted) -> tuple[Finding, ...]:
     """The findings of one host, the worst first; among equals the driver's own verdict first."""
     listed = dict.fromkeys(_findings(readings, wanted))
+    listed |= dict.fromkeys(cause_findings(readings, tuple(listed)))
     return tuple(sorted(listed, key=lambda finding: SEVERITIES.index(finding.severity)))
 
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from shlex import quote
 
+from deploy.doctor.causes import PATTERN
 from deploy.files import ROOT
 from deploy.slice import Slice
 from deploy.slice_traffic import BalancerSlice
@@ -25,6 +26,7 @@ MOST_BYTES = 65_536
 LAST = 200
 """Messages of the driver that are read."""
 _JOURNAL = "journalctl -q --no-pager"
+_LOGGED = f"{_JOURNAL} -b --since=-1d -n 3000 -o cat -u 'triton@*' -u 'enginehouse-build@*'"
 _KERNEL = "SYSLOG_IDENTIFIER=kernel _TRANSPORT=kernel + SYSLOG_IDENTIFIER=kernel _UID=0"
 """What the kernel wrote, or root in its name: as files/host/gpu_state.py reads it."""
 _MESSAGES = f"grep -aE 'NVRM.*Xid|fallen off the bus' | tail -n {LAST}"
@@ -179,6 +181,7 @@ def _of_servers(mine: Slice) -> dict[str, str]:
         ]
     return {
         "servers": f"{{ {_RECORDS}; }} 2>/dev/null",
+        "causes": f"{_LOGGED} 2>/dev/null | grep -aoE {quote(PATTERN)} | sort | uniq -c | head -n 50",
         "holds": f"{{ {_HOLDS}; }} 2>/dev/null",
         "ready": f"exec 2>/dev/null; {_READY}; " + "; ".join([*asked, "true"]),
     }

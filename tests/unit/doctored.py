@@ -82,6 +82,7 @@ HEALTHY: Mapping[str, str] = {
     "errors": "",
     "servers": 'main current 0f63ebc3e7737224\nmain verdict {"server": "main", "result": "serves", "sentence": ""}',
     "ready": "main - 200\nmain llm 200\nmain embedder 200",
+    "causes": "",
     "lock": "",
     "holds": "",
     "undo": "",

@@ -8,6 +8,7 @@ from datetime import date
 import pytest
 
 from deploy.doctor.catalogue import KINDS
+from deploy.doctor.causes import PHRASES
 from deploy.doctor.examine import drift_findings, findings_of
 from deploy.doctor.gpu import parse_gpus
 from deploy.doctor.readings import Readings
@@ -105,6 +106,8 @@ FIRES = {
     "swap-refused": servers('verdict {"result": "put back", "sentence": "llm did not load"}'),
     "watchdog-gave-up": servers(f'watch {{"restarts": [{NOW - 900}, {NOW - 600}, {NOW - 300}.5]}}'),
     "watchdog-restarted": servers(f'watch {{"restarts": [{NOW - 90_000}, {NOW - 300}]}}'),
+    "cause-memory": {"causes": "      3 CUDA out of memory"},
+    "cause-past": {"causes": "      1 Error opening engine file"},
     "run-at-work": {"lock": '{"who": "ada@desk", "since": "2026-11-23T07:58:00Z", "plan": "plan-77aa", "run": "1"}'},
     "hold": {"holds": f"main {HOLD.format(NOW - 60, NOW + 600)}"},
     "undo-waiting": {"undo": "firewall waiting"},
@@ -122,7 +125,7 @@ ENDS = {
     "driver-mismatch": "18",
 }
 ENDS |= {"smi-refuses": "255"}
-ELSEWHERE = {"unread", "gpu-silent", "drift", "deploy-refused"}
+ELSEWHERE = {"unread", "gpu-silent", "drift", "deploy-refused", *PHRASES}
 
 
 def test_a_healthy_host_has_no_finding() -> None:
