@@ -110,6 +110,8 @@ class Tokens:
 class Prompter(Tokens):
     """An LLM's own template and tokenizer."""
 
+    template: Renderer
+
     def __init__(self, folder: Path) -> None:
         """Raises: OSError, ValueError where the folder has no tokenizer or no chat template."""
         told = read_json(folder / "tokenizer.json")
@@ -117,7 +119,7 @@ class Prompter(Tokens):
         config = read_json(folder / "tokenizer_config.json")
         source = source_of(folder, config)
         constants = {name: text for name in CONSTANTS if (text := content(config.get(name))) is not None}
-        self._renderer = self.template = Renderer(source, constants)
+        self.template = Renderer(source, constants)
         self.control = ControlTokens(told.get("added_tokens", []), source)
         self._plain = tokenizer_of(without(told, self.control.entries))
 
@@ -133,7 +135,7 @@ class Prompter(Tokens):
         """
         size = sum(map(len, texts_in([messages, variables, *tools])))
         given, mark = await aside(size, self._marked, messages, variables, list(tools))
-        text = await self._renderer.render({"add_generation_prompt": True, **given})
+        text = await self.template.render({"add_generation_prompt": True, **given})
         return await aside(len(text), self._encoded, text, mark)
 
     def _marked(
