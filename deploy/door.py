@@ -13,7 +13,7 @@ from deploy.llm_contract import model_name
 from deploy.resolve import parsers_of
 from deploy.slice import ModelSlice, ServerSlice, Slice
 from deploy.slice_door import DoorAliasSlice, DoorModelSlice, DoorSlice
-from deploy.spec import LLM, Door, Host
+from deploy.spec import LLM, Door, Host, Model
 
 TASK_NAMES = {"query": "search_query", "document": "search_document"}
 """NAME:query and NAME:document, for clients of APIs that know no tasks."""
@@ -35,7 +35,7 @@ def door_slice(host: Host, servers: tuple[ServerSlice, ...]) -> DoorSlice | None
         python=SYSTEMS[host.machine.os].python,
         fingerprint=fingerprint(servers),
         models=models,
-        aliases=(*_task_aliases(models), *_declared_aliases(door)),
+        aliases=(*_task_aliases(models), *_adapter_aliases(host), *_declared_aliases(door)),
     )
 
 
@@ -98,7 +98,7 @@ def tasks_of(architecture: str) -> tuple[str, ...]:
 
 def _task_aliases(models: Iterable[DoorModelSlice]) -> list[DoorAliasSlice]:
     return [
-        DoorAliasSlice(name=f"{model.name}:{word}", model=model.name, task=task)
+        DoorAliasSlice(name=f"{model.name}:{word}", models=(model.name,), task=task)
         for model in models
         for word, task in TASK_NAMES.items()
         if task in model.tasks
@@ -106,4 +106,20 @@ def _task_aliases(models: Iterable[DoorModelSlice]) -> list[DoorAliasSlice]:
 
 
 def _declared_aliases(door: Door) -> list[DoorAliasSlice]:
-    return [DoorAliasSlice(name=name, model=door.aliases[name]) for name in sorted(door.aliases)]
+    return [DoorAliasSlice(name=name, models=named(door.aliases[name])) for name in sorted(door.aliases)]
+
+
+def _adapter_aliases(host: Host) -> list[DoorAliasSlice]:
+    names = {name: None for server in host.servers for model in server.models for name in adapter_names(model)}
+    return [DoorAliasSlice(name=f"{model}:{name}", models=(model,), adapter=name) for model, name in names]
+
+
+def adapter_names(model: Model) -> list[tuple[str, str]]:
+    """(model, adapter) of each LoRA adapter that the model is served with."""
+    lora = model.lora if isinstance(model, LLM) else None
+    return [(model.name, adapter.name) for adapter in lora.adapters] if lora else []
+
+
+def named(models: str | tuple[str, ...]) -> tuple[str, ...]:
+    """The models that an alias stands for."""
+    return (models,) if isinstance(models, str) else models

@@ -32,11 +32,15 @@ class DoorModelSlice:
 
 @dataclass(frozen=True, kw_only=True)
 class DoorAliasSlice:
-    """Another name of a model; `task` is the embedder's where a client names none."""
+    """Another name of a model, or of LLMs of the same weights and several lengths.
+
+    `task` is the embedder's where a client names none, `adapter` the LoRA adapter that answers.
+    """
 
     name: str
-    model: str
+    models: tuple[str, ...]
     task: str = ""
+    adapter: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

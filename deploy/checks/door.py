@@ -9,7 +9,7 @@ from typing import Any
 
 from deploy.catalog.names import offer
 from deploy.checks.servers import PORTS
-from deploy.door import TASK_NAMES
+from deploy.door import TASK_NAMES, adapter_names
 from deploy.errors import Refusal
 from deploy.refuse import at, model_at, refuse, server_at
 from deploy.spec import LLM, Door, DoorLimits, Host, Model
@@ -127,37 +127,55 @@ def _ranges(place: str, given: object, defaults: object, limits: dict[str, tuple
 
 
 def _aliases(door: Door, host: Host) -> Iterator[Refusal]:
-    known = sorted({model.name for server in host.servers for model in server.models})
-    taken = {*known, *(f"{name}:{word}" for name in known for word in TASK_NAMES)}
-    for name, model in door.aliases.items():
+    models = {model.name: model for server in host.servers for model in server.models}
+    taken = {*models, *(f"{name}:{word}" for name in models for word in TASK_NAMES)}
+    taken |= {f"{name}:{adapter}" for model in models.values() for name, adapter in adapter_names(model)}
+    for name, value in door.aliases.items():
         place = at("door", "aliases", f'"{name}"')
-        if not isinstance(name, str) or not isinstance(model, str) or not name:
+        wanted = [value] if isinstance(value, str) else list(value) if isinstance(value, tuple) else []
+        if not name or not wanted or not all(isinstance(word, str) for word in [name, *wanted]):
             yield refuse(
                 "wrong-type",
                 "an alias is a name for the name of a model",
                 where=place,
-                seen=f"{name!r}: {model!r}",
-                wanted="two texts",
-                attempt=f'aliases={{"gpt-4o": "{(known or ["llama"])[0]}"}}',
+                seen=f"{name!r}: {value!r}",
+                wanted="two texts, or a text and several in a tuple",
+                attempt=f'aliases={{"gpt-4o": "{min(models, default="llama")}"}}',
             )
         elif name in taken:
             yield refuse(
                 "alias-of-a-model",
                 f"{name} is the name of a model already",
                 where=place,
-                seen=f"{name!r}, an alias of {model}",
+                seen=f"{name!r}, an alias of {', '.join(wanted)}",
                 wanted="a name that no model has",
                 attempt="another name, or none",
             )
-        elif model not in known:
+        elif unknown := [word for word in wanted if word not in models]:
             yield refuse(
                 "alias-of-nothing",
-                f"the alias {name} names {model}, which this host does not serve",
+                f"the alias {name} names {unknown[0]}, which this host does not serve",
                 where=place,
-                seen=repr(model),
-                wanted=", ".join(known) or "a model",
-                attempt=offer(model, known),
+                seen=repr(unknown[0]),
+                wanted=", ".join(sorted(models)) or "a model",
+                attempt=offer(unknown[0], sorted(models)),
             )
+        elif len(wanted) > 1:
+            yield from _one_llm(place, name, [models[word] for word in wanted])
+
+
+def _one_llm(place: str, name: str, models: list[Model]) -> Iterator[Refusal]:
+    """A refusal where an alias of several models does not stand for one LLM in several lengths."""
+    weights = [model.weights for model in models if isinstance(model, LLM)]
+    if len(weights) < len(models) or any(files != weights[0] for files in weights):
+        yield refuse(
+            "alias-of-two-models",
+            f"the alias {name} stands for models that are not one LLM: their answers would differ by a prompt's length",
+            where=place,
+            seen=", ".join(model.name for model in models),
+            wanted="LLMs of the same weights, served for different lengths",
+            attempt="an alias for each of them",
+        )
 
 
 def _models(host: Host) -> Iterator[Refusal]:

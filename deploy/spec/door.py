@@ -39,6 +39,8 @@ class Door:
     """Requests wait so long for a model without a ready server, a swap for instance; 0 answers 503 at once."""
     drain_seconds: int = 90
     """For requests under way when a process stops; then they are cut."""
-    aliases: dict[str, str] = field(default_factory=dict, hash=False)
-    """Further names of models: {"gpt-4o": "llama"}. An embedder with tasks has NAME:query and NAME:document anyway."""
+    aliases: dict[str, str | tuple[str, ...]] = field(default_factory=dict, hash=False)
+    """Further names of models: {"gpt-4o": "llama"}. Of several LLMs of the same weights, {"llama": ("llama-8k",
+    "llama-128k")}, the shortest that has room for a prompt answers. Embedders with tasks have NAME:query and
+    NAME:document anyway, and LoRA adapters NAME:ADAPTER."""
     limits: DoorLimits = DoorLimits()

@@ -9,7 +9,7 @@ from typing import Any
 
 from deploy.balancing import LOOPBACK
 from deploy.slice import ServerSlice, Slice
-from deploy.slice_door import DoorModelSlice, DoorSlice
+from deploy.slice_door import DoorAliasSlice, DoorModelSlice, DoorSlice
 from deploy.slice_traffic import TrafficSlice
 from roles.gateway.paths import KEYS
 
@@ -42,7 +42,7 @@ def settings(mine: Slice, door: DoorSlice) -> dict[str, Any]:
             for server in mine.servers
         },
         "models": {model.name: _model(mine, model) for model in door.models},
-        "aliases": {alias.name: _said(model=alias.model, task=alias.task) for alias in door.aliases},
+        "aliases": {alias.name: _alias(alias) for alias in door.aliases},
     }
 
 
@@ -79,6 +79,11 @@ def _ready(traffic: TrafficSlice | None, server: ServerSlice) -> dict[str, str]:
 def _model(mine: Slice, model: DoorModelSlice) -> dict[str, Any]:
     named = {"servers": [full_name(mine, server) for server in model.servers]}
     return _said(**{key: value for key, value in asdict(model).items() if key != "name"} | named)
+
+
+def _alias(alias: DoorAliasSlice) -> dict[str, Any]:
+    stands_for = {"models": alias.models} if len(alias.models) > 1 else {"model": alias.models[0]}
+    return _said(**stands_for, task=alias.task, adapter=alias.adapter)
 
 
 def _said(**values: Any) -> dict[str, Any]:

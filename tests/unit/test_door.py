@@ -8,8 +8,8 @@ from dataclasses import replace
 from deploy.plan import Plan
 from deploy.report import plan_report
 from deploy.slice_door import DoorSlice
-from deploy.spec import Door, EngineTrust, Machine
-from tests.unit.given import EMBEDDER, GPT_OSS, LLAMA, MAIN, RERANKER, main, plan, sources
+from deploy.spec import Adapter, Door, EngineTrust, LoRA, Machine
+from tests.unit.given import EMBEDDER, GPT_OSS, LLAMA, MAIN, OWN, RERANKER, main, plan, sources
 from tests.unit.test_report import printed
 
 
@@ -60,11 +60,18 @@ def test_a_model_s_row_and_an_operator_s_word_say_what_clients_may_ask_of_it() -
 
 def test_tasks_have_names_of_their_own_and_so_has_what_the_operator_names() -> None:
     found = door(plan(door=Door(aliases={"gpt-4o": "gpt-oss-20b"})))
-    assert [(alias.name, alias.model, alias.task) for alias in found.aliases] == [
-        ("nomic:query", "nomic", "search_query"),
-        ("nomic:document", "nomic", "search_document"),
-        ("gpt-4o", "gpt-oss-20b", ""),
+    assert [(alias.name, alias.models, alias.task) for alias in found.aliases] == [
+        ("nomic:query", ("nomic",), "search_query"),
+        ("nomic:document", ("nomic",), "search_document"),
+        ("gpt-4o", ("gpt-oss-20b",), ""),
     ]
+
+
+def test_an_adapter_is_asked_for_by_a_name_of_its_own() -> None:
+    lora = LoRA(adapters=(Adapter(name="sql", task_id=1, weights=OWN),))
+    tuned = replace(LLAMA, path="engine", precision="float16", lora=lora)
+    (alias,) = door(plan(door=Door(), engine_trust=EngineTrust(key="keys/engines"), **main(tuned))).aliases
+    assert (alias.name, alias.models, alias.adapter) == ("llama:sql", ("llama",), "sql")
 
 
 def test_two_servers_with_one_model_stand_behind_one_name() -> None:

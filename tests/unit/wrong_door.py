@@ -38,6 +38,9 @@ ALL = {
     "an alias is no task of a model": wrong_door(
         "alias-of-a-model", 'door.aliases["nomic:query"]', aliases={"nomic:query": "nomic"}
     ),
+    "an alias of two is one LLM": wrong_door(
+        "alias-of-two-models", 'door.aliases["all"]', aliases={"all": ("gpt-oss-20b", "bge")}
+    ),
     "an alias is a text": wrong_door("wrong-type", 'door.aliases["gpt-4o"]', aliases={"gpt-4o": 4}),
     "keys are a file or nothing": wrong_door("wrong-type", "door.keys", keys=True),
     "a door's models stream": wrong_door(

@@ -51,6 +51,14 @@ def test_what_an_operator_says_of_a_door_reaches_the_program() -> None:
     assert (read.keys_file, read.limits.body_bytes, read.limits.held) == ("", 2**20, 9)
 
 
+def test_one_llm_in_two_lengths_has_one_name() -> None:
+    """The gateway takes it: both engines have the same files."""
+    (mine,) = with_door("two_lengths", Door(aliases={"llama": ("llama-128k", "llama-8k")}))
+    assert mine.door
+    alias = settings_of(json.loads(rendered(mine, mine.door))).aliases["llama"]
+    assert (alias.model, alias.shorter) == ("llama-128k", ("llama-8k",))
+
+
 @pytest.mark.parametrize(
     ("listens", "asked"),
     [
