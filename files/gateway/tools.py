@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from gateway.fields import FieldError, Fields
-from gateway.sampling import MOST_SCHEMA
+from gateway.sampling import MOST_SCHEMA, MOST_SCHEMA_SIZE
+from gateway.schema_size import schema_size
 from gateway.settings import ModelSettings
 
 MOST_TOOLS = 128
@@ -53,6 +54,9 @@ class Tools:
             raise FieldError(
                 "tools", f"`tools`: their schemas have more than {MOST_SCHEMA} characters", "invalid_value"
             )
+        if schema_size(schema) > MOST_SCHEMA_SIZE:
+            message = f"`tools`: the repetitions of their schemas make more than {MOST_SCHEMA_SIZE} rules"
+            raise FieldError("tools", message, "invalid_value")
         return ("json_schema", text)
 
 

@@ -224,6 +224,7 @@ async def test_mistrals_mark_is_asked_for(tmp_path: Path) -> None:
     assert "sampling_param_skip_special_tokens" not in without
 
 
+HUGE = {"type": "string", "maxLength": 10**7}
 SCHEMA = {"type": "json_schema", "json_schema": {"name": "a", "schema": {"type": "object"}}}
 
 
@@ -237,6 +238,8 @@ SCHEMA = {"type": "json_schema", "json_schema": {"name": "a", "schema": {"type":
         ({"guided_decoding": False}, {"response_format": {"type": "json_object"}}, "response_format"),
         ({}, {"tools": [ADD], "response_format": SCHEMA}, "response_format"),
         ({}, {"tools": [ADD, ADD]}, "tools"),
+        ({}, offered(parameters=HUGE) | {"tool_choice": "required"}, "tools"),
+        ({}, offered(parameters=HUGE) | {"tool_choice": {"type": "function", "function": {"name": "a"}}}, "tools"),
         ({}, {"tools": [ADD], "tool_choice": {"type": "function", "function": {"name": "no"}}}, "tool_choice"),
         ({}, {"tools": [ADD], "tool_choice": {"type": "allowed_tools"}}, "tool_choice.type"),
         ({}, {"tools": [ADD], "tool_choice": 1}, "tool_choice"),

@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import struct
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import grpc
@@ -101,7 +101,7 @@ class Triton(service_pb2_grpc.GRPCInferenceServiceServicer):
         try:
             async for request in requests:
                 asked = self._remember(request, context)
-                for sent, event in enumerate(self.script.events):
+                for sent, event in enumerate(self._events(asked)):
                     if self.script.error and sent == self.script.error_after:
                         break
                     if sent == self.script.halts_after:
@@ -116,6 +116,13 @@ class Triton(service_pb2_grpc.GRPCInferenceServiceServicer):
             raise
         finally:
             self.running -= 1
+
+    def _events(self, asked: Asked) -> tuple[Event, ...]:
+        """A script of one sequence is that of every sequence asked for."""
+        (count,) = asked.tensors.get("sampling_param_n", [1])
+        if any(event.sequence for event in self.script.events):
+            return self.script.events
+        return tuple(replace(event, sequence=number) for number in range(count) for event in self.script.events)
 
     def _remember(self, request: Any, context: Any) -> Asked:
         tensors = {
