@@ -1,0 +1,168 @@
+"""Clients of one server that answers at once: over gRPC itself, and over OpenAI's API on kept connections."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import secrets
+import statistics
+import sys
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "files"))
+
+from gateway.tensors import Input, boolean, int32s, strings
+from gateway.triton import Triton
+
+KEY = f"sk-{secrets.token_hex(24)}"
+"""LiteLLM wants one; the gateway, with these settings, none."""
+CHAT = {"model": "llama", "messages": [{"role": "user", "content": "the cat sat on the mat"}], "max_tokens": 4096}
+EMBED = {"model": "nomic", "input": "the cat sat on the mat", "encoding_format": "base64"}
+
+
+@dataclass
+class Seen:
+    """What the clients of a load saw: seconds to each first token or answer, and how many events came."""
+
+    seconds: list[float] = field(default_factory=list)
+    events: int = 0
+    requests: int = 0
+
+    def milliseconds(self, percent: int) -> float:
+        """The percentile of the seconds."""
+        return round(1000 * statistics.quantiles(self.seconds, n=100)[percent - 1], 3) if len(self.seconds) > 1 else -1
+
+
+Ask = Callable[[Seen], Awaitable[None]]
+
+
+async def closed_loop(
+    client: Callable[[], contextlib.AbstractAsyncContextManager[Ask]], clients: int, seconds: float
+) -> Seen:
+    """What so many clients saw that each asked again as soon as it was answered; a first answer each is not counted."""
+    seen, warm, over = Seen(), asyncio.Barrier(clients + 1), asyncio.Event()
+
+    async def run() -> None:
+        async with client() as ask:
+            await ask(Seen())
+            await warm.wait()
+            while not over.is_set():
+                await ask(seen)
+                seen.requests += 1
+
+    tasks = [asyncio.ensure_future(run()) for _ in range(clients)]
+    await warm.wait()
+    asyncio.get_running_loop().call_later(seconds, over.set)
+    await asyncio.gather(*tasks)
+    return seen
+
+
+@contextlib.asynccontextmanager
+async def grpc_stream(triton: Triton) -> AsyncIterator[Ask]:
+    """The limit: the same request as the gateway's, over the same channel for all."""
+    flags = [boolean(name, True) for name in ("return_counts", "return_finish_reason", "streaming")]
+    inputs: list[Input] = [int32s("prompt_token_ids", [1] * 40), int32s("sampling_param_max_tokens", [4096]), *flags]
+
+    async def ask(seen: Seen) -> None:
+        began, first = time.perf_counter(), True
+        async for _ in triton.stream("llama", inputs, 60):
+            if first:
+                seen.seconds.append(time.perf_counter() - began)
+                first = False
+            seen.events += 1
+
+    yield ask
+
+
+@contextlib.asynccontextmanager
+async def grpc_embedding(triton: Triton) -> AsyncIterator[Ask]:
+    """The limit of an embedding."""
+    inputs = [strings("texts", [str(EMBED["input"])], (1, 1))]
+
+    async def ask(seen: Seen) -> None:
+        began = time.perf_counter()
+        await triton.infer("nomic", inputs, {"truncate": False}, 60)
+        seen.seconds.append(time.perf_counter() - began)
+
+    yield ask
+
+
+class Connection:
+    """A kept connection that says the same request again and again; a server may have closed it meanwhile."""
+
+    def __init__(self, port: int, raw: bytes) -> None:
+        self._port, self._raw = port, raw
+        self._ends: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+
+    async def send(self) -> asyncio.StreamReader:
+        """The request is on its way; the answer comes here."""
+        if self._ends is None or self._ends[0].at_eof():
+            self.close()
+            self._ends = await asyncio.open_connection("127.0.0.1", self._port, limit=2**20)
+        self._ends[1].write(self._raw)
+        return self._ends[0]
+
+    def close(self) -> None:
+        """It is closed."""
+        if self._ends:
+            self._ends[1].close()
+
+
+class Http:
+    """An OpenAI server on loopback, asked over kept connections."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+
+    @contextlib.asynccontextmanager
+    async def _connection(self, path: str, body: dict[str, Any]) -> AsyncIterator[Connection]:
+        content = json.dumps(body).encode()
+        head = (
+            f"POST {path} HTTP/1.1\r\nHost: door\r\nContent-Type: application/json\r\nAuthorization: Bearer {KEY}\r\n"
+        )
+        found = Connection(self._port, f"{head}Content-Length: {len(content)}\r\n\r\n".encode() + content)
+        try:
+            yield found
+        finally:
+            found.close()
+
+    @contextlib.asynccontextmanager
+    async def stream(self) -> AsyncIterator[Ask]:
+        """A chat that streams; an event is a `data:` line with text."""
+        async with self._connection("/v1/chat/completions", {**CHAT, "stream": True}) as connection:
+
+            async def ask(seen: Seen) -> None:
+                began, first = time.perf_counter(), True
+                reader = await connection.send()
+                status = await reader.readuntil(b"\r\n\r\n")
+                assert status.startswith(b"HTTP/1.1 200"), status
+                tail = b""
+                while not tail.endswith(b"0\r\n\r\n"):
+                    part = await reader.read(2**16)
+                    assert part, "the stream broke off"
+                    if first and b'"content":" ' in (tail + part).replace(b'": ', b'":'):
+                        seen.seconds.append(time.perf_counter() - began)
+                        first = False
+                    seen.events += part.count(b"data: ")
+                    tail = (tail + part)[-64:]
+
+            yield ask
+
+    @contextlib.asynccontextmanager
+    async def embedding(self) -> AsyncIterator[Ask]:
+        """One text to its vector."""
+        async with self._connection("/v1/embeddings", EMBED) as connection:
+
+            async def ask(seen: Seen) -> None:
+                began = time.perf_counter()
+                reader = await connection.send()
+                head = (await reader.readuntil(b"\r\n\r\n")).lower()
+                await reader.readexactly(int(head.partition(b"content-length: ")[2].partition(b"\r\n")[0]))
+                seen.seconds.append(time.perf_counter() - began)
+
+            yield ask

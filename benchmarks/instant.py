@@ -1,0 +1,84 @@
+"""A KServe gRPC server whose models answer at once with what was serialised before: what is slow is what asks it.
+
+    python -m benchmarks.instant TOKENS      prints its port
+
+`llama` streams TOKENS events of one token and the counts; any other model gives a vector of 768 numbers to each text.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+import sys
+from collections.abc import AsyncIterator
+from typing import Any
+
+import grpc
+import grpc.aio
+from tritonclient.grpc import service_pb2
+
+SERVICE = "inference.GRPCInferenceService"
+WIDTH = 768
+
+
+def text(value: str) -> bytes:
+    """A BYTES tensor of one text."""
+    return struct.pack("<I", len(value.encode())) + value.encode()
+
+
+def event(token: str, finish: str = "", tokens: int = 0) -> bytes:
+    """An event as the LLM's slot sends it, serialised."""
+    outputs = [("text_output", "BYTES", text(token)), ("sequence_index", "INT32", struct.pack("<i", 0))]
+    outputs.append(("finish_reason", "BYTES", text(finish)))
+    if finish:
+        outputs += [(name, "INT32", struct.pack("<i", tokens)) for name in ("num_input_tokens", "num_output_tokens")]
+    message = service_pb2.ModelStreamInferResponse()
+    for name, datatype, raw in outputs:
+        message.infer_response.outputs.add(name=name, datatype=datatype, shape=[1])
+        message.infer_response.raw_output_contents.append(raw)
+    return bytes(message.SerializeToString())
+
+
+class Models(grpc.GenericRpcHandler):
+    """The calls that the gateway makes, bytes in and bytes out."""
+
+    def __init__(self, tokens: int) -> None:
+        self._events = [*(event(f" w{number}") for number in range(tokens)), event("", "length", tokens)]
+
+    def service(self, details: grpc.HandlerCallDetails) -> Any:
+        """What answers a call."""
+        return {
+            f"/{SERVICE}/ServerReady": grpc.unary_unary_rpc_method_handler(self._ready),
+            f"/{SERVICE}/ModelInfer": grpc.unary_unary_rpc_method_handler(self._infer),
+            f"/{SERVICE}/ModelStreamInfer": grpc.stream_stream_rpc_method_handler(self._stream),
+        }.get(details.method)
+
+    async def _ready(self, _request: bytes, _context: Any) -> bytes:
+        return bytes(service_pb2.ServerReadyResponse(ready=True).SerializeToString())
+
+    async def _infer(self, request: bytes, _context: Any) -> bytes:
+        count = service_pb2.ModelInferRequest.FromString(request).inputs[0].shape[-1]
+        message = service_pb2.ModelInferResponse()
+        message.outputs.add(name="embeddings", datatype="FP32", shape=[1, count, WIDTH])
+        message.outputs.add(name="token_counts", datatype="INT32", shape=[1, count])
+        message.raw_output_contents.extend([struct.pack("<f", 0.125) * WIDTH * count, struct.pack("<i", 7) * count])
+        return bytes(message.SerializeToString())
+
+    async def _stream(self, requests: AsyncIterator[bytes], _context: Any) -> AsyncIterator[bytes]:
+        async for _ in requests:
+            for each in self._events:
+                yield each
+
+
+async def serve(tokens: int) -> None:
+    """It listens on loopback until the process ends."""
+    server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
+    server.add_generic_rpc_handlers((Models(tokens),))
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    print(port, flush=True)
+    await server.wait_for_termination()
+
+
+if __name__ == "__main__":
+    asyncio.run(serve(int(sys.argv[1])))
