@@ -104,6 +104,7 @@ def session_house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
         run(context.__aenter__())
         try:
             told = settings([triton.address], weights, keys, listen={"ports": [free_port()]})
+            told["aliases"]["nomic:document"] = {"model": "nomic", "task": "search_document"}
             with gateway(told, folder) as url:
                 yield House(url, KEY, triton, weights, run, folder / "gateway.log")
         finally:

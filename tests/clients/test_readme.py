@@ -1,0 +1,49 @@
+"""The examples of files/gateway/README.md run as they stand, where their packages are installed."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.clients.conftest import House
+
+PAGE = Path(__file__).parents[2] / "files" / "gateway" / "README.md"
+EXAMPLE = re.compile(r"<!-- runs: ([^>]+) -->\n\n```(python|bash)\n(.*?)```", re.DOTALL)
+NAMES = {"gpt-oss-20b": "llama", "nomic-embed-text-v2-moe": "nomic", "bge-reranker-large": "bge"}
+
+
+def examples() -> Iterator[object]:
+    """Each example with what it needs, under that name and its number."""
+    for number, (needs, language, text) in enumerate(EXAMPLE.findall(PAGE.read_text("utf-8"))):
+        yield pytest.param(needs.split(), language, text, id=f"{needs.split()[0]}-{number}")
+
+
+def is_here(need: str) -> bool:
+    """True if a program or a package of that name is installed."""
+    try:
+        return bool(shutil.which(need) or importlib.util.find_spec(need))
+    except ModuleNotFoundError:  # of a package inside one that is missing
+        return False
+
+
+@pytest.mark.parametrize(("needs", "language", "text"), list(examples()))
+def test_an_example_runs(house: House, needs: list[str], language: str, text: str, tmp_path: Path) -> None:
+    if missing := [need for need in needs if not is_here(need)]:
+        pytest.skip(f"not installed: {', '.join(missing)}")
+    for name, ours in NAMES.items():
+        text = text.replace(name, ours)
+    file = tmp_path / "example"
+    file.write_text(text)
+    environment = {**os.environ, "ENGINEHOUSE_URL": house.url, "ENGINEHOUSE_KEY": house.key}
+    words = [sys.executable, str(file)] if language == "python" else ["bash", "-eu", str(file)]
+    done = subprocess.run(words, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() and house.triton.asked
