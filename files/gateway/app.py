@@ -164,7 +164,7 @@ class App:
 
     async def _open(self, exchange: Exchange) -> None:
         if exchange.method not in ("GET", "HEAD"):
-            await exchange.fail(error := ApiError(405, "GET or HEAD"), openai_error(error))
+            await exchange.fail(error := ApiError(405, "GET or HEAD", allow="GET, HEAD"), openai_error(error))
         elif exchange.path == "/metrics":
             page = self.gateway.metrics.page().encode()
             await exchange.whole(page, b"text/plain; version=0.0.4; charset=utf-8")
@@ -210,7 +210,7 @@ class App:
         if route is None and exchange.path not in PAGES:
             raise ApiError(404, "there is no such path; GET /v1/models lists the models", code="unknown_url")
         if route and exchange.method != route.method:
-            raise ApiError(405, f"{route.method} is the only method here")
+            raise ApiError(405, f"{route.method} is the only method here", allow=route.method)
         if exchange.query:
             raise ApiError(400, "nothing is read from the query string; a key belongs in a header")
         if exchange.header_bytes > self.gateway.settings.listen.header_bytes:

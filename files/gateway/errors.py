@@ -13,7 +13,10 @@ TYPES = {
 
 
 class ApiError(Exception):
-    """Ends a request. `retry_after`: seconds; `is_spent`: no client should retry, for tokens were made."""
+    """Ends a request. `retry_after`: seconds; `is_spent`: no client should retry, for tokens were made.
+
+    `allow`: the methods that the path has, where the request's is none of them.
+    """
 
     def __init__(
         self,
@@ -24,8 +27,10 @@ class ApiError(Exception):
         code: str | None = None,
         retry_after: int = 0,
         is_spent: bool = False,
+        allow: str = "",
     ) -> None:
         super().__init__(message)
+        self.allow = allow
         self.status, self.message, self.param, self.code = status, message, param, code
         self.retry_after, self.is_spent = retry_after, is_spent
 
@@ -40,8 +45,12 @@ class ApiError(Exception):
         return {"message": self.message, "error": error}
 
     def headers(self) -> list[tuple[bytes, bytes]]:
-        """`Retry-After` where waiting helps, and a word against a client's own retries where tokens were spent."""
+        """`Retry-After` where waiting helps, and a word against a client's own retries where tokens were spent.
+
+        `Allow` where the method is wrong.
+        """
         found = [(b"retry-after", str(self.retry_after).encode())] if self.retry_after else []
+        found += [(b"allow", self.allow.encode())] if self.allow else []
         return [*found, (b"x-should-retry", b"false")] if self.is_spent else found
 
 

@@ -59,11 +59,11 @@ async def page(gateway: Gateway, exchange: Exchange) -> None:
     """
     if exchange.path == "/page.css":
         if exchange.method not in ("GET", "HEAD"):
-            raise ApiError(405, "GET is the only method here")
+            raise ApiError(405, "GET is the only method here", allow="GET")
         await exchange.whole((FOLDER / "page.css").read_bytes(), b"text/css; charset=utf-8", 200, HEADERS)
         return
     if exchange.method not in ("GET", "HEAD", "POST"):
-        raise ApiError(405, "GET and POST are the only methods here")
+        raise ApiError(405, "GET and POST are the only methods here", allow="GET, POST")
     key, problem = await who(gateway, exchange)
     if key:
         exchange.record.tenant, exchange.record.key = key.tenant, key.prefix

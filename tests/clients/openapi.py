@@ -1,0 +1,201 @@
+"""What of OpenAI's and Cohere's interfaces the tests' door offers, as OpenAPI 3.1 in our own words.
+
+The schemas are those of the settings in tests/gateway/asking.py: an LLM without parsers named `llama`, an embedder
+`nomic` of 4 dimensions, a reranker `bge`. A request that keeps its schema is answered or refused with 400; every answer
+keeps its schema. Fields that only one value is taken for are left out.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gateway.messages import MOST_MESSAGES, MOST_PARTS
+from gateway.sampling import MOST_LOGPROBS, MOST_SEED, MOST_SEQUENCES, MOST_STOPS
+from gateway.settings import Limits
+
+LIMITS = Limits()
+MOST = 2**31 - 1
+Schema = dict[str, Any]
+TEXT: Schema = {"type": "string"}
+COUNT: Schema = {"type": "integer", "minimum": 0}
+FLAG: Schema = {"type": "boolean"}
+
+
+def said(required: tuple[str, ...] = (), **properties: Schema) -> Schema:
+    """An object that has no other fields than these. Null counts as absent, as OpenAI's clients send it."""
+    return {
+        "type": "object",
+        "properties": {name: each if name in required else maybe(each) for name, each in properties.items()},
+        "required": list(required),
+        "additionalProperties": False,
+    }
+
+
+def told(**properties: Schema) -> Schema:
+    """An object that has all of these fields and no other."""
+    return said(tuple(properties), **properties)
+
+
+def items(of: Schema, least: int = 1, most: int = MOST_MESSAGES) -> Schema:
+    return {"type": "array", "items": of, "minItems": least, "maxItems": most}
+
+
+def number(least: float, most: float) -> Schema:
+    return {"type": "number", "minimum": least, "maximum": most}
+
+
+def whole(least: int, most: int) -> Schema:
+    return {"type": "integer", "minimum": least, "maximum": most}
+
+
+def maybe(schema: Schema) -> Schema:
+    return {"anyOf": [schema, {"type": "null"}]}
+
+
+def word(*words: str) -> Schema:
+    return {"enum": list(words)}
+
+
+SAMPLED: Schema = {
+    "temperature": number(0, 2),
+    "top_p": number(0, 1),
+    "min_p": number(0, 1),
+    "top_k": whole(1, MOST),
+    "frequency_penalty": number(-2, 2),
+    "presence_penalty": number(-2, 2),
+    "seed": whole(-MOST_SEED, MOST_SEED),
+    "stop": {"anyOf": [{"type": "string", "minLength": 1}, items({"type": "string", "minLength": 1}, 0, MOST_STOPS)]},
+    "max_tokens": whole(1, MOST),
+    "n": whole(1, MOST_SEQUENCES),
+    "user": TEXT,
+}
+MESSAGE = said(
+    ("role", "content"),
+    role=word("system", "developer", "user", "assistant"),
+    content={"anyOf": [TEXT, items(told(type=word("text"), text=TEXT), 1, MOST_PARTS)]},
+    name=TEXT,
+)
+CHAT = said(
+    ("model", "messages"),
+    model=word("llama", "gpt-4o"),
+    messages=items(MESSAGE),
+    logprobs=FLAG,
+    top_logprobs=whole(0, MOST_LOGPROBS),
+    max_completion_tokens=whole(1, MOST),
+    response_format=told(type=word("text", "json_object")),
+    **SAMPLED,
+)
+COMPLETION = said(
+    ("model", "prompt"),
+    model=word("llama"),
+    prompt={"anyOf": [TEXT, {"type": "array", "items": COUNT, "minItems": 1}, items(TEXT, 1, 1)]},
+    **SAMPLED,
+)
+EMBEDDING = said(
+    ("model", "input"),
+    model=word("nomic", "nomic:query"),
+    input={"anyOf": [TEXT, items(TEXT, 1, LIMITS.inputs)]},
+    encoding_format=word("float", "base64"),
+    dimensions=whole(1, 4),
+    user=TEXT,
+)
+RERANK: Schema = {
+    "model": word("bge"),
+    "query": TEXT,
+    "top_n": whole(1, MOST),
+}
+TOKEN_LOGPROB: Schema = {"token": {"type": "string"}, "logprob": number(-1e9, 0), "bytes": items(whole(0, 255), 0, 99)}
+LOGPROB = told(**TOKEN_LOGPROB, top_logprobs=items(told(**TOKEN_LOGPROB), 0, MOST_LOGPROBS))
+LOGPROBS = maybe(told(content=items(LOGPROB, 0, 999), refusal={"type": "null"}))
+USAGE = told(
+    prompt_tokens=COUNT, completion_tokens=COUNT, total_tokens=COUNT, prompt_tokens_details=told(cached_tokens=COUNT)
+)
+FINISH = word("stop", "length")
+HEAD: Schema = {
+    "id": TEXT,
+    "created": COUNT,
+    "model": TEXT,
+    "system_fingerprint": maybe(TEXT),
+}
+ANSWER = told(role=word("assistant"), content={"type": "string"}, refusal={"type": "null"})
+CHAT_ANSWER = told(
+    **HEAD,
+    object=word("chat.completion"),
+    choices=items(told(index=COUNT, message=ANSWER, logprobs=LOGPROBS, finish_reason=FINISH), 1, MOST_SEQUENCES),
+    usage=USAGE,
+)
+COMPLETION_CHOICE = told(index=COUNT, text={"type": "string"}, logprobs={"type": "null"}, finish_reason=FINISH)
+COMPLETION_ANSWER = told(
+    **HEAD, object=word("text_completion"), choices=items(COMPLETION_CHOICE, 1, MOST_SEQUENCES), usage=USAGE
+)
+VECTOR: Schema = {"anyOf": [{"type": "string", "contentEncoding": "base64"}, items({"type": "number"}, 1, 4)]}
+EMBEDDING_ANSWER = told(
+    object=word("list"),
+    data=items(told(object=word("embedding"), index=COUNT, embedding=VECTOR), 1, 2048),
+    model=TEXT,
+    usage=told(prompt_tokens=COUNT, total_tokens=COUNT),
+)
+RANKED = said(("index", "relevance_score"), index=COUNT, relevance_score=number(0, 1), document=told(text=TEXT))
+RERANK_ANSWER = told(
+    id=TEXT,
+    model=TEXT,
+    results=items(RANKED, 1, 10_000),
+    meta=told(api_version=told(version=word("1", "2")), tokens=told(input_tokens=COUNT)),
+    usage=told(prompt_tokens=COUNT, total_tokens=COUNT),
+)
+MODEL = said(
+    ("id", "object", "created", "owned_by", "kind", "root", "max_model_len"),
+    id=TEXT,
+    object=word("model"),
+    created=COUNT,
+    owned_by=TEXT,
+    kind=word("llm", "embedder", "reranker"),
+    root=TEXT,
+    max_model_len=COUNT,
+    dimensions=COUNT,
+)
+ERROR = told(
+    message=TEXT,
+    error=told(message=TEXT, type=TEXT, param=maybe(TEXT), code=maybe(TEXT)),
+)
+
+
+def json_of(schema: Schema) -> Schema:
+    return {"content": {"application/json": {"schema": schema}}}
+
+
+def operation(answer: Schema, body: Schema | None = None, *errors: int) -> Schema:
+    """A path's only method."""
+    statuses = {str(status): {"description": "refused", **json_of(ERROR)} for status in (400, 401, 405, *errors)}
+    found: Schema = {"responses": {"200": {"description": "answered", **json_of(answer)}, **statuses}}
+    return found | ({"requestBody": {"required": True, **json_of(body)}} if body else {})
+
+
+def rerank(version: int) -> Schema:
+    """Cohere's first or second version."""
+    document = TEXT if version == 2 else {"anyOf": [TEXT, told(text=TEXT)]}
+    more = {"return_documents": FLAG} if version == 1 else {}
+    body = said(("model", "query", "documents"), documents=items(document, 1, LIMITS.documents), **RERANK, **more)
+    return {"post": operation(RERANK_ANSWER, body, 404, 413, 415)}
+
+
+def specification() -> Schema:
+    """The document."""
+    models = operation(told(object=word("list"), data=items(MODEL, 1, 100)))
+    named = {"name": "name", "in": "path", "required": True, "schema": word("llama", "nomic", "bge", "nomic:query")}
+    paths = {
+        "/v1/chat/completions": {"post": operation(CHAT_ANSWER, CHAT, 404, 413, 415)},
+        "/v1/completions": {"post": operation(COMPLETION_ANSWER, COMPLETION, 404, 413, 415)},
+        "/v1/embeddings": {"post": operation(EMBEDDING_ANSWER, EMBEDDING, 404, 413, 415)},
+        "/v1/rerank": rerank(1),
+        "/v2/rerank": rerank(2),
+        "/v1/models": {"get": models},
+        "/v1/models/{name}": {"get": operation(MODEL, None, 404) | {"parameters": [named]}},
+    }
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "What the front door offers", "version": "1"},
+        "paths": paths,
+        "components": {"securitySchemes": {"key": {"type": "http", "scheme": "bearer"}}},
+        "security": [{"key": []}],
+    }
