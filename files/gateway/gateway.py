@@ -12,7 +12,7 @@ from gateway.errors import ApiError
 from gateway.fleet import Fleet
 from gateway.keys import Key, Keys
 from gateway.metrics import Metrics
-from gateway.prompts import Prompter, Tokens
+from gateway.prompts import Completer, Prompter, Tokens, knows_chats
 from gateway.settings import Alias, ModelSettings, Settings, read
 
 LOOK_SECONDS = 0.5
@@ -98,9 +98,12 @@ def prompters_of(settings: Settings, known: Mapping[str, Tokens]) -> dict[str, T
 
 
 def prompter_kind(model: ModelSettings) -> Callable[[Path], Tokens]:
-    """The class that writes the model's prompts; openai-harmony is imported only where a model needs it."""
+    """The class that writes the model's prompts; openai-harmony is imported only where a model needs it.
+
+    Raises: OSError, ValueError where a file of the tokenizer is missing or says nothing.
+    """
     if not model.is_harmony:
-        return Prompter
+        return Prompter if knows_chats(Path(model.files)) else Completer
     from gateway.harmony import HarmonyPrompter
 
     return HarmonyPrompter

@@ -10,6 +10,7 @@ import asyncio
 import json
 import secrets
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -17,6 +18,7 @@ from typing import Any, Protocol, TypeVar
 from tokenizers import Tokenizer
 
 from gateway.control_tokens import ControlTokens, texts_in
+from gateway.fields import FieldError
 from gateway.logprobs import bytes_of
 from gateway.reader import reader_of
 from gateway.reasoning import CLOSE, OPEN
@@ -107,6 +109,34 @@ class Tokens:
         return ids
 
 
+@dataclass(frozen=True)
+class NoForm:
+    """The form of a model that knows no chats: nothing is read of a message."""
+
+    names: frozenset[str] = frozenset()
+    source: str = ""
+
+
+class Completer(Tokens):
+    """An LLM whose weights have no chat template, as base models: texts are completed, chats refused."""
+
+    template: Form = NoForm()
+
+    def __init__(self, folder: Path) -> None:
+        """Raises: OSError, ValueError where the folder has no tokenizer."""
+        super().__init__(folder, read_json(folder / "tokenizer.json"))
+
+    async def ids(
+        self,
+        messages: list[dict[str, Any]],
+        variables: Mapping[str, Any],
+        tools: Sequence[Mapping[str, Any]] = (),
+    ) -> list[int]:
+        """Raises: FieldError."""
+        reason = "the model's weights have no chat template; ask /v1/completions, or publish weights that have one"
+        raise FieldError("messages", f"`messages`: {reason}", "unsupported")
+
+
 class Prompter(Tokens):
     """An LLM's own template and tokenizer."""
 
@@ -118,6 +148,8 @@ class Prompter(Tokens):
         super().__init__(folder, told)
         config = read_json(folder / "tokenizer_config.json")
         source = source_of(folder, config)
+        if not source:
+            raise ValueError(f"{folder}: the weights have no chat template")
         constants = {name: text for name in CONSTANTS if (text := content(config.get(name))) is not None}
         self.template = Renderer(source, constants)
         self.control = ControlTokens(told.get("added_tokens", []), source)
@@ -225,19 +257,22 @@ def without(told: Mapping[str, Any], control: Collection[str]) -> dict[str, Any]
     return {**told, "model": model, "added_tokens": added}
 
 
-def source_of(folder: Path, config: Mapping[str, Any]) -> str:
-    """The chat template: the file beside the tokenizer, else the configuration's, of several the default.
+def knows_chats(folder: Path) -> bool:
+    """False for the weights of a base model, which have no chat template.
 
-    Raises: ValueError where there is none.
+    Raises: OSError, ValueError where a file of the tokenizer is missing or says nothing.
     """
+    return bool(source_of(folder, read_json(folder / "tokenizer_config.json")))
+
+
+def source_of(folder: Path, config: Mapping[str, Any]) -> str:
+    """The chat template: the file beside the tokenizer, else the configuration's, of several the default; else ""."""
     if (file := folder / "chat_template.jinja").exists():
         return file.read_text("utf-8")
     told = config.get("chat_template")
     if isinstance(told, list):
         told = {one["name"]: one["template"] for one in told}.get("default")
-    if not isinstance(told, str):
-        raise ValueError(f"{folder}: the weights have no chat template")
-    return told
+    return told if isinstance(told, str) else ""
 
 
 def defaults_of(folder: Path) -> dict[str, float]:

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.gateway.asking import door, in_loop
-from tests.gateway.weights import tokenizer
+from gateway.prompts import Prompter
+from tests.gateway.asking import becomes, door, in_loop
+from tests.gateway.weights import tokenizer, written
 
 PATH = "/v1/completions"
 
@@ -80,3 +81,23 @@ async def test_what_tokenize_counts_is_what_is_sent(tmp_path: Path) -> None:
         sent = [asked.tensors["prompt_token_ids"] for asked in front.triton.asked]
     assert [chat["tokens"], prompt["tokens"]] == sent
     assert (chat["count"], chat["max_model_len"], wrong.error["param"]) == (len(sent[0]), 200, "prompt")
+
+
+@in_loop
+async def test_weights_without_a_chat_template_complete_texts_and_refuse_chats(tmp_path: Path) -> None:
+    """Those of a base model; the gateway's other models are not held up by it."""
+    async with door(tmp_path, template="") as front:
+        told = await front.ask(PATH, {"model": "llama", "prompt": "hello"})
+        chat, counted = await front.chat(), await front.ask("/tokenize", {"model": "llama", "prompt": "hello"})
+    assert (told.status, counted.json()["tokens"]) == (200, tokenizer().encode("hello").ids)
+    assert (chat.status, chat.error["param"]) == (400, "messages")
+    assert "no chat template; ask /v1/completions" in chat.error["message"]
+
+
+@in_loop
+async def test_a_template_that_is_published_later_is_taken_with_the_next_map(tmp_path: Path) -> None:
+    async with door(tmp_path, template="") as front:
+        written(tmp_path / "weights")
+        front.settings_file.write_text(front.settings_file.read_text() + "\n")
+        await becomes(lambda: isinstance(front.gateway.prompters["llama"], Prompter))
+        assert (await front.chat()).status == 200
