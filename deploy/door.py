@@ -14,9 +14,13 @@ from deploy.resolve import parsers_of
 from deploy.slice import ModelSlice, ServerSlice, Slice
 from deploy.slice_door import DoorAliasSlice, DoorModelSlice, DoorSlice
 from deploy.spec import LLM, Door, Host, Model
+from deploy.versions import at_least
 
 TASK_NAMES = {"query": "search_query", "document": "search_document"}
 """NAME:query and NAME:document, for clients of APIs that know no tasks."""
+
+SALTS_SINCE = "1.1"
+"""TensorRT-LLM's LLM API takes a `cache_salt` (pull request 7106); no engine's model does."""
 
 
 def door_slice(host: Host, servers: tuple[ServerSlice, ...]) -> DoorSlice | None:
@@ -51,12 +55,17 @@ def door_models(host: Host, servers: Iterable[ServerSlice]) -> tuple[DoorModelSl
     """The models of all servers, each once, by name: several servers may serve it."""
     llms = {model.name: model for server in host.servers for model in server.models if isinstance(model, LLM)}
     serving: dict[str, list[str]] = {}
-    first: dict[str, ModelSlice] = {}
+    first: dict[str, tuple[ModelSlice, str]] = {}
     for server in servers:
         for model in server.models:
             serving.setdefault(model.name, []).append(server.name)
-            first.setdefault(model.name, model)
-    return tuple(_model(first[name], tuple(serving[name]), llms.get(name)) for name in sorted(first))
+            first.setdefault(model.name, (model, server.image.trtllm))
+    return tuple(_model(*first[name], tuple(serving[name]), llms.get(name)) for name in sorted(first))
+
+
+def takes_salt(path: str, trtllm: str) -> bool:
+    """True if an LLM on this path keeps cached prefixes of different salts apart."""
+    return path != "engine" and at_least(trtllm, SALTS_SINCE)
 
 
 def fingerprint(servers: Iterable[ServerSlice]) -> str:
@@ -65,7 +74,7 @@ def fingerprint(servers: Iterable[ServerSlice]) -> str:
     return "serves-" + hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def _model(model: ModelSlice, servers: tuple[str, ...], llm: LLM | None) -> DoorModelSlice:
+def _model(model: ModelSlice, trtllm: str, servers: tuple[str, ...], llm: LLM | None) -> DoorModelSlice:
     if llm:
         tool_parser, reasoning_parser = parsers_of(llm)
         return DoorModelSlice(
@@ -78,6 +87,7 @@ def _model(model: ModelSlice, servers: tuple[str, ...], llm: LLM | None) -> Door
             tool_parser=tool_parser,
             reasoning_parser=reasoning_parser,
             guided_decoding=llm.guided_decoding,
+            salts=model.kv_reuse and takes_salt(model.path, trtllm),
         )
     return DoorModelSlice(
         name=model.name,

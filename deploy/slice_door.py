@@ -24,6 +24,8 @@ class DoorModelSlice:
     reasoning_parser: str = ""
     guided_decoding: bool = False
     """The server holds an answer to a JSON schema."""
+    salts: bool = False
+    """The server keeps cached prefixes of different tenants apart: the door names none of them, it sends a salt."""
     dimensions: int = 0
     max_items: int = 0
     max_tokens: int = 0

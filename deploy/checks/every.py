@@ -24,7 +24,7 @@ from deploy.checks.rollout import no_hosts, pool_problems, rollout_problems
 from deploy.checks.secrets import secret_problems
 from deploy.checks.servers import server_problems
 from deploy.checks.sources import source_problems
-from deploy.checks.tenants import tenant_problems
+from deploy.checks.tenants import shared_prefixes, tenant_problems
 from deploy.checks.traffic import traffic_problems
 from deploy.checks.weights import weights_problems
 from deploy.errors import Refusal
@@ -96,3 +96,4 @@ def _host_notices(host: Host, surroundings: Surroundings) -> Iterator[str]:
             yield from fp8_gains_and_costs(model)
             if served and isinstance(model, LLM) and served.architecture.kind == "llm":
                 yield from slow_links(Placed.of(host, server, served, model))
+                yield from shared_prefixes(host, served, row.trtllm if row else "")

@@ -184,6 +184,29 @@ async def test_the_model_hears_that_a_client_left(scene: Scene, tmp_path: Path) 
         assert (await front.chat("one two", max_tokens=1)).status == 200
 
 
+def running_requests(scene: Scene) -> float:
+    """What the slot says of the requests that it has taken in and not answered to the end."""
+    with urllib.request.urlopen(f"http://{scene.triton.metrics}/metrics", timeout=30) as page:
+        lines = page.read().decode().splitlines()
+    (line,) = [line for line in lines if line.startswith("enginehouse_llm_running_requests{")]
+    return float(line.rpartition(" ")[2])
+
+
+@pytest.mark.parametrize("streams", [True, False])
+@in_loop
+async def test_nothing_runs_for_clients_that_left(scene: Scene, tmp_path: Path, streams: bool) -> None:
+    async with door(scene, tmp_path) as front:
+        talks = [front.opened(CHAT, chat("one two", stream=streams)) for _ in range(8)]
+        running = [asyncio.ensure_future(talk.run()) for talk in talks]
+        while not await asyncio.to_thread(running_requests, scene):
+            assert not any(each.done() for each in running)
+        for talk in talks:
+            talk.left.set()
+        await asyncio.gather(*running)
+        while await asyncio.to_thread(running_requests, scene):
+            pass
+
+
 @in_loop
 async def test_log_probabilities_are_told_token_by_token(scene: Scene, tmp_path: Path) -> None:
     async with door(scene, tmp_path) as front:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from deploy.plan import Plan
 from deploy.report import plan_report
 from deploy.slice_door import DoorSlice
-from deploy.spec import Adapter, Door, EngineTrust, LoRA, Machine
+from deploy.spec import Adapter, Door, EngineTrust, KVCache, LoRA, Machine
 from tests.unit.given import EMBEDDER, GPT_OSS, LLAMA, MAIN, OWN, RERANKER, main, plan, sources
 from tests.unit.test_report import printed
 
@@ -72,6 +72,17 @@ def test_an_adapter_is_asked_for_by_a_name_of_its_own() -> None:
     tuned = replace(LLAMA, path="engine", precision="float16", lora=lora)
     (alias,) = door(plan(door=Door(), engine_trust=EngineTrust(key="keys/engines"), **main(tuned))).aliases
     assert (alias.name, alias.models, alias.adapter) == ("llama:sql", ("llama",), "sql")
+
+
+def test_tenants_share_no_prefix_where_the_release_takes_a_salt_and_else_the_plan_says_that_they_do() -> None:
+    def told(release: str, **more: object) -> tuple[bool, bool]:
+        made = plan(**main(replace(LLAMA, kv_cache=KVCache(reuse=True))), release=release, door=Door(**more))
+        (model,) = door(made).models
+        return model.salts, any("share cached prefixes of llama" in note for note in made.warnings)
+
+    assert told("26.02") == (True, False)
+    assert told("25.10") == (False, True)
+    assert told("25.10", keys=None) == (False, False)
 
 
 def test_two_servers_with_one_model_stand_behind_one_name() -> None:
