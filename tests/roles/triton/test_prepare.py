@@ -90,7 +90,7 @@ def restarted(host: Path, proxy: str, publishing: str = "", running: str = "") -
         (host / "programs" / name).chmod(0o755)
     (host / "asked").touch()
     said, asked = prepared(host)
-    return "systemctl restart docker.service" in asked, said
+    return "systemctl restart --job-mode=ignore-dependencies docker.service" in asked, said
 
 
 PROXY = (
