@@ -12,7 +12,8 @@ from gateway.errors import ApiError
 from gateway.fleet import Fleet
 from gateway.keys import Key, Keys
 from gateway.metrics import Metrics
-from gateway.prompts import Completer, Prompter, Tokens, knows_chats
+from gateway.prompts import Completer, Prompter, Tokens
+from gateway.published import knows_chats
 from gateway.settings import Alias, ModelSettings, Settings, read
 
 LOOK_SECONDS = 0.5

@@ -37,7 +37,8 @@ from gateway.control_tokens import texts_in
 from gateway.fields import FieldError
 from gateway.harmony_reader import HarmonyReader
 from gateway.logprobs import LETTERS
-from gateway.prompts import Tokens, aside, read_json
+from gateway.prompts import Tokens, aside
+from gateway.published import read_json
 from gateway.settings import ModelSettings
 from gateway.tools import Tools
 

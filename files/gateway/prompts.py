@@ -20,6 +20,7 @@ from tokenizers import Tokenizer
 from gateway.control_tokens import ControlTokens, texts_in
 from gateway.fields import FieldError
 from gateway.logprobs import bytes_of
+from gateway.published import content, defaults_of, read_json, source_of, stamps
 from gateway.reader import reader_of
 from gateway.reasoning import CLOSE, OPEN
 from gateway.renderer import Renderer
@@ -28,20 +29,8 @@ from gateway.settings import ModelSettings
 from gateway.tools import Tools
 
 CONSTANTS = ("bos_token", "eos_token", "unk_token", "pad_token", "sep_token", "cls_token", "mask_token")
-FILES = (
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "chat_template.jinja",
-    "generation_config.json",
-    "o200k_base.tiktoken",
-)
 OURS = frozenset({"messages", "tools", "documents", "add_generation_prompt", *CONSTANTS})
 """Variables of a template that no client sets."""
-SAMPLED = ("temperature", "top_p", "top_k")
-"""What is taken over of how the weights' authors sample. Releases refuse penalties and min_p that they would ignore,
-and a request that named none of them would be refused with them."""
-
-
 INLINE_CHARACTERS = 4096
 """Texts with fewer are tokenised where they stand; longer ones in a thread, so that nobody waits for them."""
 T = TypeVar("T")
@@ -255,49 +244,3 @@ def without(told: Mapping[str, Any], control: Collection[str]) -> dict[str, Any]
     model = {**model, "vocab": vocabulary} | ({"unk_token": names.get(unknown, unknown)} if unknown else {})
     added = [{**one, "content": names.get(one["content"], one["content"])} for one in told.get("added_tokens", [])]
     return {**told, "model": model, "added_tokens": added}
-
-
-def knows_chats(folder: Path) -> bool:
-    """False for the weights of a base model, which have no chat template.
-
-    Raises: OSError, ValueError where a file of the tokenizer is missing or says nothing.
-    """
-    return bool(source_of(folder, read_json(folder / "tokenizer_config.json")))
-
-
-def source_of(folder: Path, config: Mapping[str, Any]) -> str:
-    """The chat template: the file beside the tokenizer, else the configuration's, of several the default; else ""."""
-    if (file := folder / "chat_template.jinja").exists():
-        return file.read_text("utf-8")
-    told = config.get("chat_template")
-    if isinstance(told, list):
-        told = {one["name"]: one["template"] for one in told}.get("default")
-    return told if isinstance(told, str) else ""
-
-
-def defaults_of(folder: Path) -> dict[str, float]:
-    """How the weights' authors sample: generation_config.json, where it says that the model samples at all."""
-    file = folder / "generation_config.json"
-    told = read_json(file) if file.exists() else {}
-    names = SAMPLED if told.get("do_sample") else ()
-    return {name: float(told[name]) for name in names if isinstance(told.get(name), (int, float))}
-
-
-def content(told: Any) -> str | None:
-    """The text of a token in tokenizer_config.json, where it is a text or an object."""
-    found = told.get("content") if isinstance(told, dict) else told
-    return found if isinstance(found, str) else None
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """The object in a file."""
-    found = json.loads(path.read_text("utf-8"))
-    if not isinstance(found, dict):
-        raise ValueError(f"{path}: no JSON object")
-    return found
-
-
-def stamps(folder: Path) -> list[tuple[int, int] | None]:
-    """Differs once one of the files was replaced, written, added or removed."""
-    found = [folder / name for name in FILES]
-    return [(path.stat().st_mtime_ns, path.stat().st_size) if path.exists() else None for path in found]
