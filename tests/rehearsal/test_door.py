@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from typing import Any
 
 import pytest
@@ -13,11 +12,7 @@ from rehearsal.machine import Machine
 from tests.rehearsal.conftest import Pair
 from tests.rehearsal.operator import Operator, Run
 
-pytestmark = [
-    pytest.mark.rehearsal,
-    pytest.mark.skipif("ENGINEHOUSE_DOOR" not in os.environ, reason="set ENGINEHOUSE_DOOR=1: minutes on machines"),
-    pytest.mark.xdist_group("number-4"),
-]
+pytestmark = [pytest.mark.rehearsal, pytest.mark.xdist_group("number-4")]
 
 INVENTORY = "tests/rehearsal/inventories/with_door.py"
 KEY = "eh-a-key-of-this-test-alone-and-of-nobody-else"
