@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from deploy.eyes.levels import FIRST, LEVELS, REQUESTS, WHOLE, ratio
+from deploy.eyes.levels import BROKEN, FIRST, GAP, LEVELS, QUEUE, REQUESTS, WHOLE, ratio
 from deploy.eyes.panels import Dashboard, Panel, Variable
 
 PER = "[$__rate_interval]"
@@ -102,6 +102,22 @@ MODELS = Dashboard(
             "First token",
             "s",
             tuple((quantile(share, FIRST, MODEL), f"{{{{model}}}} p{share * 100:g}") for share in (0.5, 0.95, 0.99)),
+        ),
+        Panel(
+            "Between two tokens of a stream",
+            "s",
+            tuple((quantile(share, GAP, MODEL), f"{{{{model}}}} p{share * 100:g}") for share in (0.5, 0.95, 0.99)),
+        ),
+        Panel(
+            "Waiting for a server that is ready",
+            "s",
+            ((quantile(0.99, QUEUE, MODEL), "{{model}} p99"),),
+            text="While a model's only server is in its swap, the door holds requests.",
+        ),
+        Panel(
+            "Streams that broke",
+            "reqps",
+            ((f"sum by (model, reason) (rate({BROKEN}{{{MODEL}}}{PER})) > 0", "{{model}} {{reason}}"),),
         ),
         Panel(
             "Whole request",

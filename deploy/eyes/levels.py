@@ -5,7 +5,8 @@ Burn rates and windows are those of Google's SRE workbook, chapter 5 (read 2026-
 few requests an hour one failure would look like an outage: below `floor_requests` in the long window nothing fires, and
 the watchdog's questions tell of a silent model.
 
-A request is bad where its status is 5xx; a client's own mistake (4xx) or its leaving (499) is not.
+A request is bad where its status is 5xx, and a stream that broke where the door or the model broke it. A client's own
+mistake (4xx) or its leaving (499) is not.
 """
 
 from __future__ import annotations
@@ -66,6 +67,11 @@ def slow(histogram: str, seconds: str, matching: str = "") -> str:
 
 
 REQUESTS = "enginehouse_gateway_requests_total"
+BROKEN = "enginehouse_gateway_streams_broken_total"
+THEIRS = "left|stuck|invalid_api_key"
+"""Reasons of broken streams that lie with the client."""
+GAP = "enginehouse_gateway_token_gap_seconds"
+QUEUE = "enginehouse_gateway_queue_seconds"
 FIRST = "enginehouse_gateway_first_token_seconds"
 WHOLE = "enginehouse_gateway_request_seconds"
 ENCODERS = 'endpoint=~"embeddings|rerank"'
@@ -74,7 +80,8 @@ LEVELS = (
     Level(
         "Answers",
         99.5,
-        f'sum by (model) (rate({REQUESTS}{{status=~"5.."}}[WINDOW]))',
+        # The labels differ, so `or` keeps both; a stream that broke has the status with which it began, 200.
+        f'sum by (model) (rate({REQUESTS}{{status=~"5.."}}[WINDOW]) or rate({BROKEN}{{reason!~"{THEIRS}"}}[WINDOW]))',
         f"sum by (model) (rate({REQUESTS}[WINDOW]))",
         "too many requests end in an error of ours",
         "enginehouse ask INVENTORY {{ $labels.model }}; enginehouse drift INVENTORY; after a deploy: pyinfra INVENTORY "

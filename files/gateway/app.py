@@ -154,7 +154,7 @@ class App:
         comments = set()
         for exchange, active in self._active.items():
             if exchange.stuck_seconds(now) > exchange.limits.stuck_seconds:
-                active.end(ClientLeft())
+                active.end(ClientLeft("stuck"))
             elif not self.gateway.keys.lives(active.key):
                 message = "this API key was revoked or has expired"
                 active.end(ApiError(401, message, code="invalid_api_key", is_spent=True))
@@ -192,7 +192,7 @@ class App:
                 await exchange.fail(failure, shape(failure))
         except Exception as error:
             failure = told(error, exchange)
-            record.end = "left" if failure.status == 499 else failure.code or failure.kind
+            record.end = failure.code or failure.kind
             if not exchange.has_begun:
                 record.status = failure.status
             if failure.status != 499:
@@ -232,7 +232,7 @@ class App:
         try:
             await asyncio.wait({work, left}, return_when=asyncio.FIRST_COMPLETED)
             if not work.done() or work.cancelled():
-                raise active.why or ClientLeft
+                raise active.why or ClientLeft()
             work.result()
         finally:
             del self._active[exchange]
@@ -247,8 +247,10 @@ class App:
         for kind in ("prompt", "completion", "cached"):
             if count := getattr(record, f"{kind}_tokens"):
                 metrics.tokens.add((record.model, kind), count)
-        if record.first_token is not None:
-            metrics.first.observe((record.model,), record.first_token - record.began)
+        if record.queued is not None:
+            metrics.queued.observe((record.model,), record.queued)
+        if exchange.streams and exchange.has_begun:
+            metrics.stream_ended(record.model, record.end)
         audit.write(record.line(now))
 
 
@@ -257,7 +259,7 @@ def told(error: Exception, exchange: Exchange) -> ApiError:
     if isinstance(error, ApiError):
         return error
     if isinstance(error, ClientLeft):
-        return ApiError(499, "the client left")
+        return ApiError(499, "the client left", code=error.word)
     if isinstance(error, FieldError):
         return ApiError(400, error.message, param=error.param or None, code=error.code)
     if isinstance(error, UpstreamError):

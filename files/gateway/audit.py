@@ -27,15 +27,19 @@ class Record:
     events: int = 0
     """Of an LLM so far, each of a token at least; counts of tokens come with the last one."""
     first_token: float | None = None
+    queued: float | None = None
+    """Seconds that were spent waiting for a server that is ready."""
     status: int = 0
+    """Of a stream that broke 200 as well: the status went out before."""
     end: str = ""
-    """The error's code; "left" where the client went, "" where it has its whole answer."""
+    """The error's code; "left" where the client went, "stuck" where it took nothing, "" where it has all."""
     at: float = field(default=0.0)
     """Seconds of the epoch when it began."""
 
     def line(self, now: float) -> str:
         """The line, JSON; times in milliseconds."""
         first = None if self.first_token is None else round((self.first_token - self.began) * 1000, 1)
+        queued = None if self.queued is None else round(self.queued * 1000, 1)
         told = {
             "time": datetime.fromtimestamp(self.at, timezone.utc).isoformat(timespec="milliseconds"),
             "request": self.identity,
@@ -49,6 +53,7 @@ class Record:
             "prompt_tokens": self.prompt_tokens,
             "completion_tokens": self.completion_tokens,
             "cached_tokens": self.cached_tokens,
+            "queued_ms": queued,
             "first_token_ms": first,
             "duration_ms": round((now - self.began) * 1000, 1),
         }

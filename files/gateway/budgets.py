@@ -38,7 +38,7 @@ from gateway.settings import Settings
 UNSAID_TOKENS = 4096
 """Most contexts are larger than a key's minute: who says no `max_tokens` would never be let in."""
 AGAIN_SECONDS = 5.0
-UNFINISHED = ("left", "cut", "timeout", "invalid_api_key")
+UNFINISHED = ("left", "stuck", "cut", "timeout", "invalid_api_key")
 """How a request ends whose model worked on it."""
 REQUESTS, TOKENS = 1, 2
 

@@ -187,4 +187,8 @@ class Exchange:
 
 
 class ClientLeft(Exception):
-    """The client closed the connection before its answer."""
+    """The client closed the connection before its answer; or it took nothing of it any more, and `word` is stuck."""
+
+    def __init__(self, word: str = "left") -> None:
+        super().__init__(word)
+        self.word = word

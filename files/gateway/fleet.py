@@ -56,12 +56,13 @@ class Server:
 class Work:
     """What is asked of a model: its `weight` in tokens, and `beginning`, a hash of how the prompt begins.
 
-    `told` hears which server got it.
+    `told` hears which server got it, `queued` how many seconds it waited for one that was ready.
     """
 
     model: ModelSettings
     weight: int
     told: Callable[[str], None]
+    queued: Callable[[float], None]
     beginning: bytes = b""
 
 
@@ -117,8 +118,13 @@ class Fleet:
 
         Raises: ApiError 503 where none is ready at the time `until` of the loop's clock, or too many wait already.
         """
-        if not self.ready(work.model.servers):
-            await self._wait_for(work.model, until)
+        clock = asyncio.get_running_loop().time
+        began = clock()
+        try:
+            if not self.ready(work.model.servers):
+                await self._wait_for(work.model, until)
+        finally:
+            work.queued(clock() - began)
         ready = self.ready(work.model.servers)
         fresh = [server for server in ready if server.name not in tried]
         server = chosen(fresh or ready, work.beginning, work.weight)

@@ -77,6 +77,7 @@ class Generation:
         Raises: UpstreamError; ApiError where the model's own time is over, or its answer breaks off.
         """
         record, unfinished = self.request.exchange.record, self.sampling.sequences
+        metrics, labels, heard = self.request.gateway.metrics, (self.model.name,), dict[int, float]()
         answer = self.max_tokens if self.sampling.max_tokens else min(self.max_tokens, UNSAID_TOKENS)
         self.request.reserve(len(self.prompt) + unfinished * answer)
         inputs: list[Input] = [int32s("prompt_token_ids", self.prompt), *self.sampling.tensors(self.max_tokens)]
@@ -88,8 +89,15 @@ class Generation:
         async with aclosing(self.request.gateway.fleet.stream(work, inputs, self.request.seconds)) as told:
             async for outputs in told:
                 event = event_of(outputs)
+                now = time.monotonic()
                 if record.first_token is None:
-                    record.first_token = time.monotonic()
+                    record.first_token = now
+                    if self.streams:  # a whole answer comes at once, so its first token says nothing
+                        metrics.first.observe(labels, now - record.began)
+                elif event.sequence in heard:
+                    metrics.gaps.observe(labels, now - heard[event.sequence])
+                if self.streams:
+                    heard[event.sequence] = now
                 record.events += 1
                 record.completion_tokens += event.completion_tokens
                 record.cached_tokens = max(record.cached_tokens, event.cached_tokens)

@@ -8,7 +8,22 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator
 
+REASONS = (
+    "left",
+    "stuck",
+    "invalid_api_key",
+    "cut",
+    "timeout",
+    "unavailable",
+    "overloaded",
+    "upstream_error",
+    "internal_error",
+    "other",
+)
+"""Why a stream broke: its client left, took nothing, or lost its key; the rest is the door's or the model's doing."""
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0)
+GAPS = (0.001, 0.0025, 0.005, 0.01, 0.015, 0.02, 0.03, 0.04, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0, 2.5, 5.0)
+"""Edges between two tokens: people read at 0.1 s a token and faster; a model that hangs is above the last one."""
 
 Labels = tuple[str, ...]
 
@@ -33,18 +48,21 @@ class Counter:
 
 
 class Histogram:
-    """Seconds per set of labels, in buckets."""
+    """Seconds per set of labels, in buckets up to `edges`."""
 
-    def __init__(self, name: str, text: str, labels: Labels) -> None:
-        self.name, self._text, self._labels = name, text, labels
+    def __init__(self, name: str, text: str, labels: Labels, edges: tuple[float, ...] = SECONDS) -> None:
+        self.name, self._text, self._labels, self._edges = name, text, labels, edges
         self._buckets: dict[Labels, list[int]] = {}
         self._sums: dict[Labels, float] = {}
 
     def observe(self, labels: Labels, seconds: float) -> None:
         """One more of so many seconds."""
-        counts = self._buckets.setdefault(labels, [0] * (len(SECONDS) + 1))
-        counts[bisect_left(SECONDS, seconds)] += 1
-        self._sums[labels] = self._sums.get(labels, 0) + seconds
+        counts = self._buckets.get(labels)
+        if counts is None:  # no list is made for nothing: a stream's every event comes by here
+            counts = self._buckets[labels] = [0] * (len(self._edges) + 1)
+            self._sums[labels] = 0.0
+        counts[bisect_left(self._edges, seconds)] += 1
+        self._sums[labels] += seconds
 
     def lines(self) -> Iterator[str]:
         """The text that Prometheus reads."""
@@ -52,7 +70,7 @@ class Histogram:
         yield f"# TYPE {self.name} histogram"
         for labels, counts in sorted(self._buckets.items()):
             total = 0
-            for edge, count in zip([*map(str, SECONDS), "+Inf"], counts, strict=True):
+            for edge, count in zip([*map(str, self._edges), "+Inf"], counts, strict=True):
                 total += count
                 yield f"{self.name}_bucket{_braces((*self._labels, 'le'), (*labels, edge))} {total}"
             yield f"{self.name}_sum{_braces(self._labels, labels)} {self._sums[labels]:.6f}"
@@ -67,12 +85,26 @@ class Metrics:
         self.requests = Counter("enginehouse_gateway_requests_total", "Requests ended", asked)
         self.tokens = Counter("enginehouse_gateway_tokens_total", "Tokens of requests ended", ("model", "kind"))
         self.running = Counter("enginehouse_gateway_running", "Requests under way", ("endpoint",), "gauge")
-        self.first = Histogram("enginehouse_gateway_first_token_seconds", "Until the first token", ("model",))
+        self.first = Histogram("enginehouse_gateway_first_token_seconds", "Until a stream's first token", ("model",))
+        gap = "Between two events of a stream, each of a token at least"
+        self.gaps = Histogram("enginehouse_gateway_token_gap_seconds", gap, ("model",), GAPS)
+        queued = "Spent waiting for a server that is ready"
+        self.queued = Histogram("enginehouse_gateway_queue_seconds", queued, ("model",))
+        broken = "Streams that began and did not come to their end"
+        self.broken = Counter("enginehouse_gateway_streams_broken_total", broken, ("model", "reason"))
         self.seconds = Histogram("enginehouse_gateway_request_seconds", "Of requests ended", ("endpoint", "model"))
+
+    def stream_ended(self, model: str, end: str) -> None:
+        """A stream that had begun is over; `end` is "" where it has come to its end, else why it has not."""
+        for reason in REASONS:  # from 0 on: of a counter that begins at 1 Prometheus sees no increase
+            self.broken.add((model, reason), 0)
+        if end:
+            self.broken.add((model, end if end in REASONS else "other"))
 
     def page(self) -> str:
         """What `GET /metrics` answers."""
-        each = (self.requests, self.tokens, self.running, self.first, self.seconds)
+        counters = (self.requests, self.tokens, self.broken, self.running)
+        each = (*counters, self.first, self.gaps, self.queued, self.seconds)
         return "".join(f"{line}\n" for metric in each for line in metric.lines())
 
 

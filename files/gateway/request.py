@@ -40,7 +40,7 @@ class Request:
 
     def work(self, model: ModelSettings, weight: int, beginning: bytes = b"") -> Work:
         """What the fleet is asked to carry."""
-        return Work(model, weight, self._served_by, beginning)
+        return Work(model, weight, self._served_by, self._queued, beginning)
 
     def salt(self, model: ModelSettings) -> str:
         """What keeps this tenant's cached prefixes apart from others', where the model's slot can; no tenant's name."""
@@ -56,6 +56,10 @@ class Request:
 
     def _served_by(self, server: str) -> None:
         self.exchange.record.server = server
+
+    def _queued(self, seconds: float) -> None:
+        record = self.exchange.record  # of the parts of a request the one that waited longest
+        record.queued = max(record.queued or 0.0, seconds)
 
     @property
     def seconds(self) -> float:

@@ -13,6 +13,7 @@ DOOR = 'instance="h100-01",job="gateway"'
 MAIN = 'instance="h100-01/main",job="triton"'
 EDGE = 'instance="edge",job="haproxy"'
 REQUESTS = f'enginehouse_gateway_requests_total{{{DOOR},endpoint="chat",model="llama",status='
+BROKEN = f'enginehouse_gateway_streams_broken_total{{{DOOR},model="llama",reason='
 UNIT = f"node_systemd_unit_state{{{HOST},state="
 TYPE = 'type="oneshot"'
 
@@ -37,13 +38,14 @@ def lost(job: str, at: str) -> Case:
     return Case(at, {series: "1x2 0x60"}, {series: "1x2 0x3 1x60"}, labels)
 
 
-def burns(good: str, bad: str, every: int, few: int, at: str, value: str) -> Case:
+def burns(good: str, bad: str, every: int, few: int, at: str, value: str, of: str = f'{REQUESTS}"500"}}') -> Case:
     """Good and bad requests of a model; a client's own mistakes instead; a few failures alone, after `few` samples."""
     calm = {f'{REQUESTS}"200"}}': good, f'{REQUESTS}"500"}}': "0x150", f'{REQUESTS}"429"}}': bad}
+    calm |= {f'{BROKEN}"left"}}': bad, f'{BROKEN}"upstream_error"}}': "0x150"}
     few = {f'{REQUESTS}"200"}}': "0x150", f'{REQUESTS}"500"}}': f"0x{few} 1 2 3"}
     return Case(
         at,
-        {f'{REQUESTS}"200"}}': good, f'{REQUESTS}"500"}}': bad},
+        {f'{REQUESTS}"200"}}': good, of: bad},
         calm,
         {"model": "llama"},
         value,
@@ -138,7 +140,7 @@ WHOLE = "enginehouse_gateway_request_seconds"
 
 CASES = {
     "AnswersBudgetGoneIn2Days": burns("0+18x150", "0+2x150", 2, 33, "70m", "10%"),
-    "AnswersBudgetGoneIn5Days": burns("0+96x150", "0+4x150", 10, 39, "410m", "4%"),
+    "AnswersBudgetGoneIn5Days": burns("0+100x150", "0+4x150", 10, 39, "410m", "4%", f'{BROKEN}"upstream_error"}}'),
     "AnswersBudgetGoneIn30Days": burns("0+99x150", "0+1x150", 60, 71, "74h", "1%"),
     "FirstTokenBudgetGoneIn2Days": slow(FIRST, 'model="llama"', "2.5", "llama", 2, "70m", "90%"),
     "FirstTokenBudgetGoneIn5Days": slow(FIRST, 'model="llama"', "2.5", "llama", 10, "410m", "90%"),

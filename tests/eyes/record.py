@@ -59,6 +59,8 @@ async def gateway(folder: Path) -> None:
         await front.ask("/v2/rerank", {"model": "bge", "query": "a", "documents": ["a", "b"]})
         front.triton.script = Script(error=(STATUS.INTERNAL, "a fault"))
         await front.chat()
+        front.triton.script = Script(error=(STATUS.INTERNAL, "a fault"), error_after=1)
+        await front.chat(stream=True)
         page = (await front.ask("/metrics")).body.decode()
     keep("gateway", "files/gateway of this checkout, before the KServe server of its own tests", page)
 

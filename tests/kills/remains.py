@@ -15,7 +15,7 @@ ROOTS = "/etc /usr/local /opt /srv /root /home /tmp /var/tmp /var/lib/enginehous
 ASKED = {
     "path": rf"find {ROOTS} -printf '%p\t%y %m %u %l\n'",
     "content": f"find {ROOTS} -type f -exec sha256sum {{}} + | sed -E 's/^(\\S+)  (.*)/\\2\\t\\1/'",
-    # Without versions: Debian publishes updates between two runs. Versions that a plan pins are the second run's matter.
+    # Without versions: Debian publishes updates between two runs. Versions that a plan pins are for the second run.
     "package": r"dpkg-query -W -f '${Package}\t${db:Status-Abbrev}\n'",
     "half a package": r"dpkg --audit; ls -A /var/lib/dpkg/updates",
     "hold": "apt-mark showhold",

@@ -1,0 +1,148 @@
+"""What the door measures of its answers: tokens' times, waiting, and streams that broke, each with its reason."""
+
+import asyncio
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+
+from gateway.metrics import GAPS, REASONS, SECONDS, Histogram, Metrics
+from tests.gateway.asking import CHAT, OTHER_KEY, Conversation, Door, becomes, chat, door, in_loop, key_line, lines
+from tests.gateway.triton import Script
+
+BROKEN = "enginehouse_gateway_streams_broken_total"
+
+
+async def samples(front: Door) -> dict[str, float]:
+    """Each sample of the page by its name and labels."""
+    page = (await front.ask("/metrics", key=None)).body.decode()
+    return {name: float(value) for name, value in re.findall(r"^(\w+\{.*\}) (\S+)$", page, re.MULTILINE)}
+
+
+@in_loop
+async def test_a_streams_first_token_gaps_and_wait_are_measured(tmp_path: Path) -> None:
+    async with door(tmp_path) as front:
+        await front.chat(stream=True, n=2)
+        found = await samples(front)
+    of = {
+        name: found[f'enginehouse_gateway_{name}_seconds_count{{model="llama"}}'] for name in ("first_token", "queue")
+    }
+    assert of == {"first_token": 1, "queue": 1}
+    assert found['enginehouse_gateway_token_gap_seconds_count{model="llama"}'] == 4  # three events a sequence
+    assert found['enginehouse_gateway_token_gap_seconds_bucket{model="llama",le="+Inf"}'] == 4
+
+
+@in_loop
+async def test_an_answer_that_comes_whole_has_no_first_token(tmp_path: Path) -> None:
+    """It would be as late as the whole answer, and make a service level of first tokens say nothing."""
+    async with door(tmp_path) as front:
+        await front.chat()
+        found = await samples(front)
+    assert not [name for name in found if "first_token" in name or "token_gap" in name]
+    assert found['enginehouse_gateway_request_seconds_count{endpoint="chat",model="llama"}'] == 1
+
+
+@in_loop
+async def test_waiting_for_a_server_is_measured_and_in_the_audits_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with door(tmp_path) as front:
+        fleet = front.gateway.fleet
+        front.triton.is_ready = False
+        await fleet.look()
+        running = asyncio.ensure_future(front.chat())
+        await becomes(lambda: fleet._held == 1)
+        before = asyncio.get_running_loop().time()
+        await asyncio.sleep(0.01)
+        front.triton.is_ready = True
+        held = asyncio.get_running_loop().time() - before
+        await fleet.look()
+        assert (await running).status == 200
+        found = await samples(front)
+    assert found['enginehouse_gateway_queue_seconds_sum{model="llama"}'] >= held - 0.001
+    assert lines(capsys)[0]["queued_ms"] >= 1000 * held - 1
+
+
+async def leaves(front: Door, talk: Conversation) -> None:
+    talk.left.set()
+
+
+async def takes_nothing(front: Door, talk: Conversation) -> None:
+    talk.takes.clear()
+    front.triton.goes_on.set()
+    (exchange,) = front.app._active
+    await becomes(lambda: exchange._is_sending)
+    front.app.sweep(float("inf"))
+    talk.takes.set()
+
+
+async def is_revoked(front: Door, talk: Conversation) -> None:
+    front.keys_file.write_text(json.dumps({"keys": [key_line(OTHER_KEY, "umbrella")]}))
+    await front.gateway.refresh()
+    front.app.sweep(0)
+
+
+async def goes_on(front: Door, talk: Conversation) -> None:
+    front.triton.goes_on.set()
+
+
+async def is_stopped(front: Door, talk: Conversation) -> None:
+    await front.app._end_the_rest()
+
+
+def fault(code: grpc.StatusCode) -> Script:
+    """The model fails after its first event."""
+    return Script(error=(code, "a fault"), error_after=2, halts_after=1)
+
+
+@pytest.mark.parametrize(
+    ("end", "script", "strikes"),
+    [
+        ("", Script(halts_after=1), goes_on),
+        ("left", Script(halts_after=1), leaves),
+        ("stuck", Script(halts_after=1), takes_nothing),
+        ("invalid_api_key", Script(halts_after=1), is_revoked),
+        ("cut", Script(halts_after=1), is_stopped),
+        ("upstream_error", fault(grpc.StatusCode.INTERNAL), goes_on),
+        ("unavailable", fault(grpc.StatusCode.UNAVAILABLE), goes_on),
+        ("timeout", fault(grpc.StatusCode.DEADLINE_EXCEEDED), goes_on),
+        ("other", fault(grpc.StatusCode.INVALID_ARGUMENT), goes_on),
+    ],
+)
+@in_loop
+async def test_a_stream_that_breaks_is_counted_by_its_reason(
+    tmp_path: Path, end: str, script: Script, strikes: Callable[..., Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The status went out with the first event, so it is 200 all the same; the line's `end` says what happened."""
+    async with door(tmp_path) as front:
+        front.triton.script = script
+        talk = front.opened(CHAT, chat(stream=True))
+        running = asyncio.ensure_future(talk.run())
+        await talk.until(lambda: b"Hel" in talk.answer.body)
+        await strikes(front, talk)
+        await running
+        found = await samples(front)
+    counts = {reason: found[f'{BROKEN}{{model="llama",reason="{reason}"}}'] for reason in REASONS}
+    assert counts == {reason: float(reason == end) for reason in REASONS}
+    line = next(each for each in lines(capsys) if each["endpoint"] == "chat")
+    assert (line["status"], line["end"]) == (200, end if end != "other" else "invalid_request_error")
+
+
+@pytest.mark.parametrize("edges", [SECONDS, GAPS])
+def test_a_histograms_buckets_hold_what_is_no_longer_than_their_edge(edges: tuple[float, ...]) -> None:
+    made = Histogram("name", "Text", ("model",), edges)
+    for seconds in (edges[0], edges[0] * 1.01, 1e6):
+        made.observe(("a",), seconds)
+    told = dict(line.rsplit(" ", 1) for line in made.lines() if not line.startswith("#"))
+    counts = [told[f'name_bucket{{model="a",le="{edge}"}}'] for edge in (*edges[:2], "+Inf")]
+    assert (counts, told['name_count{model="a"}'], list(edges)) == (["1", "2", "3"], "3", sorted(edges))
+
+
+def test_nothing_that_a_client_types_is_a_reason() -> None:
+    metrics = Metrics()
+    metrics.stream_ended("llama", 'x"} 1')
+    assert f'{BROKEN}{{model="llama",reason="other"}} 1' in metrics.page()
