@@ -12,6 +12,7 @@ from pathlib import Path
 import click
 
 from deploy.catalog import DEFAULT_RELEASE, PRECISIONS
+from deploy.edge.cost_command import cost
 from deploy.edge.inventory import host_data, load_plan
 from deploy.edge.key_command import key
 from deploy.edge.local_weights import look_around
@@ -21,7 +22,7 @@ from deploy.knobs import Table
 
 
 @click.group(
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": ["-h", "--help"], "obj": lambda: knobs()},
     epilog="Example: enginehouse plan inventories/h100.py",
 )
 def main() -> None:
@@ -191,6 +192,7 @@ def drift(inventory: str, as_json: bool, limit: tuple[str, ...], data: tuple[str
 
 
 main.add_command(key)
+main.add_command(cost)
 
 
 @main.command(

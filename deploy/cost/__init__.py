@@ -1,0 +1,6 @@
+"""What a fleet costs, and what a million tokens or a thousand documents of it cost.
+
+Pure: bench files, counters and prices are handed in. No price is built in. `measured` reads what a load got out of a
+model, `share` divides a GPU's seconds between models, `bill` multiplies by a price, `spot` adds what interruptions
+and builds cost, `report` prints.
+"""

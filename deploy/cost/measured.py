@@ -1,0 +1,124 @@
+"""What a load got out of a model, as bench files say it.
+
+Two files are known: the results of `enginehouse bench`, and those of `benchmarks/encoders.py`, which measures the
+shapes of bge-reranker-large and nomic-embed-text-v2-moe on one card.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from deploy.catalog import CHECKPOINTS
+from deploy.refuse import refuse
+from deploy.slice import ModelSlice
+
+ENCODERS = {"reranker": "bge-reranker-large", "embedder": "nomic-embed-text-v2-moe"}
+"""The checkpoints whose shapes benchmarks/encoders.py measures, by kind."""
+PRODUCTS = {"ours": "fp16", "fp8": "fp8"}
+CARDS = {"NVIDIA H100 80GB HBM3": "h100-80"}
+"""Cards of the catalog by the name that nvidia-smi prints. A name that nobody has read on a machine is not here."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Load:
+    """What one load got out of one model on `gpus` cards of one kind; rates are a second, of all its cards together.
+
+    `alone`: no other model of its cards was asked meanwhile. `saturated`: as many clients as the load names asked
+    again at once, so the rate is the most that they got out of it.
+    """
+
+    name: str
+    model: str
+    kind: str
+    card: str
+    gpus: int
+    products: str = ""
+    clients: int = 0
+    alone: bool = True
+    saturated: bool = True
+    documents: float = 0.0
+    prompt_tokens: float = 0.0
+    completion_tokens: float = 0.0
+    prompt_length: float = 0.0
+    """Mean tokens of a request's prompt, or of a document."""
+    answer_length: float = 0.0
+    first_token_p95_seconds: float | None = None
+    source: str = ""
+
+    def is_of(self, model: ModelSlice, card: str) -> bool:
+        """True if this load measured that model, served so, on that card."""
+        known = CHECKPOINTS.get(self.model)
+        same = self.model == model.name or (known is not None and known.repository == model.weights.repository)
+        products = str(model.settings.get("products", model.settings.get("dtype", "")))
+        is_there = self.card == card and model.settings.get("device") != "cpu"
+        return same and is_there and self.kind == model.kind and self.products in ("", products)
+
+
+def loads_of(told: Any, source: str) -> tuple[Load, ...]:
+    """The loads of a bench file. Raises: a Refusal for a file that neither program wrote."""
+    kind = told.get("benchmark") if isinstance(told, Mapping) else None
+    try:
+        if kind == "encoders":
+            return tuple(_of_encoders(told, source))
+        if kind == "enginehouse bench":
+            return tuple(_of_bench(told, source))
+    except (KeyError, TypeError, ValueError) as error:
+        raise _unknown(source, f"{type(error).__name__}: {error}") from None
+    raise _unknown(source, f"benchmark={kind!r}")
+
+
+def _of_encoders(told: Mapping[str, Any], source: str) -> Iterable[Load]:
+    card = CARDS.get(told["machine"]["gpu"], told["machine"]["gpu"])
+    for case in told["cases"]:
+        for column, products in PRODUCTS.items():
+            if measured := case.get(column):
+                yield Load(
+                    name=case["name"],
+                    model=ENCODERS[case["kind"]],
+                    kind=case["kind"],
+                    card=card,
+                    gpus=1,
+                    products=products,
+                    clients=case["clients"],
+                    saturated=not case["is_latency"],
+                    documents=measured["documents_per_second"],
+                    prompt_tokens=measured["tokens_per_second"],
+                    prompt_length=case["tokens_per_document"],
+                    source=f"{source}, {told['date']}",
+                )
+
+
+def _of_bench(told: Mapping[str, Any], source: str) -> Iterable[Load]:
+    for case in told["cases"]:
+        middle = case["median"]
+        yield Load(
+            name=case["name"],
+            model=case["model"],
+            kind=case["kind"],
+            card=told["machine"]["card"],
+            gpus=case["gpus"],
+            products=case.get("products", ""),
+            clients=case["clients"],
+            alone=not case["beside"],
+            saturated=case["clients"] > 0,
+            documents=middle["documents_per_second"],
+            prompt_tokens=middle["prompt_tokens_per_second"],
+            completion_tokens=middle["completion_tokens_per_second"],
+            prompt_length=case["prompt_tokens"],
+            answer_length=case["answer_tokens"],
+            first_token_p95_seconds=middle["first_token_p95_ms"] / 1000 if middle.get("first_token_p95_ms") else None,
+            source=f"{source}, {told['date']}",
+        )
+
+
+def _unknown(source: str, seen: str) -> Exception:
+    return refuse(
+        "unknown-bench",
+        f"{source} is no result of a bench that is known here",
+        where=source,
+        seen=seen,
+        wanted='JSON with "benchmark" of "enginehouse bench" or of benchmarks/encoders.py ("encoders")',
+        attempt="enginehouse bench INVENTORY --to bench.json",
+    )

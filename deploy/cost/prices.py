@@ -1,0 +1,94 @@
+"""What a card costs an hour: typed, or from a file that says when and where somebody read it. Nothing is built in."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from deploy.catalog import GPUS
+from deploy.catalog.names import nearest
+from deploy.errors import Refusal
+from deploy.fit import near_card
+from deploy.refuse import refuse
+
+
+@dataclass(frozen=True)
+class Prices:
+    """Dollars for one GPU and hour, by card; `rest` is that of every card without a price of its own."""
+
+    by_card: Mapping[str, float] = field(default_factory=dict)
+    rest: float | None = None
+    source: str = "typed"
+
+    def of(self, card: str) -> float:
+        """Dollars for one such GPU and hour. Raises: a Refusal where nobody said."""
+        price = self.by_card.get(card, self.rest)
+        if price is None:
+            raise refuse(
+                "no-price",
+                f"nobody said what a {card} costs an hour",
+                where="--per-hour",
+                seen=f"prices of {', '.join(sorted(self.by_card)) or 'no card'}",
+                wanted="dollars for one GPU and hour, its share of the host included",
+                attempt=f"--per-hour {card}=DOLLARS",
+            )
+        return price
+
+
+def typed_prices(words: Iterable[str], option: str) -> Prices:
+    """Prices of `2.49`, for every card, and of `h100=2.49`, for one. Raises: a Refusal for any other word."""
+    by_card, rest = {}, None
+    for word in words:
+        card, equals, number = word.rpartition("=")
+        price = _dollars(number, word, option)
+        if not equals:
+            rest = price
+            continue
+        known, _ = near_card(card)
+        if known not in GPUS:
+            close = nearest(card, list(GPUS))
+            raise _not_a_price(option, word, "no card of the catalog", f"{option} {close or 'h100-80'}={number}")
+        by_card[known] = price
+    return Prices(by_card, rest)
+
+
+def prices_of_file(told: Any, name: str) -> tuple[Prices, Prices]:
+    """Prices on demand and of spot machines, of a file {"date", "source", "per_hour": {CARD: DOLLARS}, "spot_…"}.
+
+    Raises: a Refusal for a file without a date, or with a price that is none.
+    """
+    if not isinstance(told, Mapping) or not told.get("date"):
+        wanted = '{"date": "2026-11-01", "source": "…", "per_hour": {"h100-80": 2.49}}'
+        raise _not_a_price("--prices", name, "no date", f"write {wanted}")
+    source = f"{name}: {told.get('source', 'no source')}, {told['date']}"
+    found = []
+    for key in ("per_hour", "spot_per_hour"):
+        table = told.get(key, {})
+        if not isinstance(table, Mapping):
+            raise _not_a_price("--prices", name, f"{key} is no table of cards", "see enginehouse cost --help")
+        typed = typed_prices((f"{card}={price}" for card, price in table.items()), "--prices")
+        found.append(Prices(typed.by_card, source=source))
+    return found[0], found[1]
+
+
+def _dollars(number: str, word: str, option: str) -> float:
+    try:
+        price = float(number)
+    except ValueError:
+        price = -1.0
+    if not math.isfinite(price) or price < 0:
+        raise _not_a_price(option, word, "no number of dollars", f"{option} 2.49, or {option} h100=2.49")
+    return price
+
+
+def _not_a_price(option: str, word: str, seen: str, attempt: str) -> Refusal:
+    return refuse(
+        "not-a-price",
+        f"{word} is no price",
+        where=option,
+        seen=seen,
+        wanted="dollars for one GPU and hour, for every card or as CARD=DOLLARS",
+        attempt=attempt,
+    )

@@ -1,0 +1,241 @@
+"""`enginehouse cost`: figures written out by hand, from the encoders of a real H100 and from counters of an hour."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deploy.cost.bill import Floor, Unit, floors, lines, months, unit
+from deploy.cost.measured import loads_of
+from deploy.cost.prices import Prices, prices_of_file, typed_prices
+from deploy.cost.report import money
+from deploy.cost.share import Counted, Spent, Window, shares, spent_by
+from deploy.cost.spot import Interruptions, builds, recorded_of, spot
+from deploy.errors import Refusal
+from deploy.plan import Plan
+from deploy.spec import EngineTrust, KVCache, Machine
+from tests.unit.given import EMBEDDER, GPT_OSS, LLAMA, MAIN, RERANKER, main, sources
+from tests.unit.given import plan as plan_of
+
+ROOT = Path(__file__).parents[2]
+ENCODERS = "benchmarks/results/h100-encoders.json"
+H100 = Prices(rest=2.49)
+SERVED = {"servers": (MAIN,)}
+HOUR = Window(
+    seconds=3600,
+    counted={
+        ("h", "bge"): Counted(documents=60_000, device_seconds=300),
+        ("h", "nomic"): Counted(documents=10_000, device_seconds=100),
+        ("h", "gpt-oss-20b"): Counted(prompt_tokens=1_000_000, completion_tokens=250_000),
+    },
+    worked={("h", 0): 1800.0},
+)
+"""The GPU worked half of the hour: 300 s for the reranker, 100 s for the embedder, so 1,400 s for the LLM."""
+
+
+def plan(*names: str, **data: Any) -> Plan:
+    """The plan of hosts with these names, or of one called h."""
+    return plan_of(*sources(*(names or ("h",)), **data))
+
+
+def loads(file: str = ENCODERS) -> Any:
+    """Those of a bench file of the repository."""
+    return loads_of(json.loads((ROOT / file).read_text("utf-8")), file)
+
+
+def floor_of(model: str, load: str, **changes: Any) -> Unit | None:
+    """What a unit costs at saturation, at 2.49 $ an hour."""
+    rows = floors(plan(**SERVED | changes), loads(), H100, 4)
+    return next(row.unit for row in rows if row.model == model and row.load and row.load.name.startswith(load))
+
+
+@pytest.mark.parametrize(
+    ("model", "load", "thousand", "million"),
+    [
+        # 2.49 $ / 3,600 s = 0.00069167 $ a second; / 6,740.7618 documents/s x 1,000; / 862,818 tokens/s x 1,000,000
+        ("bge", "rerank 128", 0.00010261, 0.00080164),
+        # / 1,573.022 and / 805,387
+        ("bge", "rerank 512", 0.00043971, 0.00085880),
+        # / 14,812.9 and / 1,896,051
+        ("nomic", "embed 128", 0.00004669, 0.00036479),
+    ],
+)
+def test_the_floor_of_encoders_agrees_with_a_hand_calculation(
+    model: str, load: str, thousand: float, million: float
+) -> None:
+    """On the figures of a real H100 (2026-11-22), fp16."""
+    found = floor_of(model, load)
+    assert found is not None and found.output_million is None
+    assert found.documents_thousand == pytest.approx(thousand, rel=1e-3)
+    assert found.input_million == pytest.approx(million, rel=1e-3)
+
+
+def test_an_encoder_that_is_served_in_8_bits_is_priced_by_its_own_figures() -> None:
+    """2.49 / 3,600 / 10,444.2991 documents/s x 1,000."""
+    found = floor_of("bge", "rerank 128", **main(replace(RERANKER, products="fp8"), EMBEDDER))
+    assert found is not None and found.documents_thousand == pytest.approx(0.000066224, rel=1e-4)
+
+
+def rows_of(**data: Any) -> list[tuple[str, bool]]:
+    """Models of a plan, and whether a figure covers them."""
+    rows: tuple[Floor, ...] = floors(plan(**data), loads(), H100, 4)
+    return sorted({(row.model, row.load is not None) for row in rows})
+
+
+def test_what_no_bench_covers_is_not_measured() -> None:
+    """An LLM, and any model on another card."""
+    assert rows_of(**SERVED) == [("bge", True), ("gpt-oss-20b", False), ("nomic", True)]
+    other = {"machine": Machine(os="ubuntu-24.04", gpu="l40s-48")}
+    assert rows_of(**main(RERANKER), **other) == [("bge", False)]
+
+
+def test_one_slow_query_at_a_time_is_no_saturation() -> None:
+    """The file has 5 loads of 6 that keep the card full."""
+    assert sorted(load.saturated for load in loads() if load.products == "fp16") == [False, *[True] * 5]
+
+
+def test_models_pay_the_gpu_by_the_seconds_it_worked_for_them() -> None:
+    """An hour at 3.60 $: 300, 100 and 1,400 of 1,800 s, idle time in the same proportion."""
+    found = lines(shares(plan(**SERVED), HOUR, 4), Prices(rest=3.6), ("model",), 4)
+    assert {row.key[0]: round(row.dollars, 6) for row in found} == {"bge": 0.6, "nomic": 0.2, "gpt-oss-20b": 2.8}
+
+
+def test_units_of_the_real_load_agree_with_a_hand_calculation() -> None:
+    """2.80 $ for 1 M tokens in and 0.25 M out, which weigh 1 M: 1.40 in, 5.60 out, 2.24 together."""
+    found = {row.key: row.unit for row in lines(shares(plan(**SERVED), HOUR, 4), Prices(rest=3.6), ("model",), 4)}
+    llm = found["gpt-oss-20b",]
+    assert (llm.input_million, llm.output_million, llm.total_million) == pytest.approx((1.4, 5.6, 2.24))
+    assert found["bge",].documents_thousand == pytest.approx(0.01)
+
+
+def test_without_the_gpus_own_seconds_the_llm_pays_what_encoders_leave() -> None:
+    """3,200 of 3,600 s; and no utilisation is claimed."""
+    found = shares(plan(**SERVED), replace(HOUR, worked={}), 4)
+    assert {share.model: share.gpu_seconds for share in found}["gpt-oss-20b"] == 3200
+    assert not any(share.is_busy_known for share in found)
+
+
+def test_two_llms_of_a_card_divide_its_rest_by_weighted_tokens() -> None:
+    """100 in and 25 out weigh 200, 600 in weigh 600: a quarter, and three."""
+    small = KVCache(tokens=65_536)
+    data = main(replace(GPT_OSS, name="a", kv_cache=small), replace(GPT_OSS, name="b", kv_cache=small))
+    counted = {
+        ("h", "a"): Counted(prompt_tokens=100, completion_tokens=25),
+        ("h", "b"): Counted(prompt_tokens=600),
+    }
+    window = Window(seconds=100, counted=counted, worked={("h", 0): 80.0})
+    assert [(share.gpu_seconds, share.paid_seconds) for share in shares(plan(**data), window, 4)] == [
+        (20.0, 25.0),
+        (60.0, 75.0),
+    ]
+
+
+def test_every_second_of_every_gpu_is_paid_by_somebody() -> None:
+    """GPUs that no server has, and those that served nothing, are rows of their own."""
+    data = main(LLAMA) | {"machine": Machine(os="ubuntu-24.04", gpu="h100-80", gpus=4)}
+    found = shares(plan(**data), Window(seconds=50), 4)
+    assert [(share.model, share.paid_seconds) for share in found] == [("", 50), ("", 150)]
+
+
+def test_passes_that_overlap_are_no_more_than_the_card_worked() -> None:
+    """Two streams of 300 s each in 200 s of work."""
+    counted = {("h", "bge"): Counted(device_seconds=300), ("h", "nomic"): Counted(device_seconds=300)}
+    found = shares(plan(**SERVED), Window(seconds=400, counted=counted, worked={("h", 0): 200.0}), 4)
+    assert [share.gpu_seconds for share in found] == [100, 100, 0]
+
+
+def test_tenants_divide_a_model_by_weighted_tokens() -> None:
+    """500 in weigh 500, 500 in and 250 out weigh 1,500; who has no audit line is named so."""
+    audit = [
+        {"tenant": "a", "model": "gpt-oss-20b", "prompt_tokens": 500, "completion_tokens": 0},
+        {"tenant": "b", "model": "gpt-oss-20b", "prompt_tokens": 400, "completion_tokens": 250},
+        {"tenant": "b", "model": "gpt-oss-20b", "prompt_tokens": 100, "completion_tokens": 0},
+        {"tenant": "c", "model": "", "prompt_tokens": 9},
+    ]
+    spent = spent_by(audit)
+    assert spent[1] == Spent(tenant="b", model="gpt-oss-20b", requests=2, prompt_tokens=500, completion_tokens=250)
+    found = lines(shares(plan(**SERVED), HOUR, 4), Prices(rest=3.6), ("tenant",), 4, spent)
+    assert {row.key[0]: (round(row.dollars, 6), row.requests) for row in found} == {
+        "a": (0.7, 1),
+        "b": (2.1, 2),
+        "(no audit line)": (0.8, 0),
+    }
+
+
+def test_the_bill_of_a_month_counts_every_gpu() -> None:
+    """730 hours of four cards at 2.49 $."""
+    data = main(LLAMA) | {"machine": Machine(os="ubuntu-24.04", gpu="h100-80", gpus=4)}
+    (month,) = months(plan(**data), H100)
+    assert (month.gpus, month.dollars) == (4, pytest.approx(7270.8))
+
+
+def test_spot_pays_for_the_time_until_a_host_serves_again() -> None:
+    """175.8 s recorded, 71.0 of them for downloads; ours: 30,617 MiB at 500 MiB/s, and 60 s for the machine."""
+    recorded = recorded_of(json.loads((ROOT / "benchmarks/results/h100-deploy.json").read_text("utf-8")), "h100")
+    mine = plan(**SERVED)
+    assert mine.slices[0].image.size_mib + sum(weights.size_mib for weights in mine.slices[0].weights) == 30_617
+    found = spot(mine, "h", 1.0, 2.0, recorded, Interruptions(a_day=10, boot_seconds=60, fetch_mib_s=500))
+    # 175.8 - 71.0 + 61.234 + 60 = 226.034 s; ten times a day: 2.6161 %
+    assert found.redeploy_seconds == pytest.approx(226.034)
+    assert found.effective == pytest.approx(1.0 / (1 - 0.026161), rel=1e-5)
+    # half the price is lost when half the day is: 43,200 s / 226.034 s
+    assert found.even_interruptions_a_day == pytest.approx(191.12, rel=1e-4)
+
+
+def test_a_host_that_is_always_interrupted_is_refused() -> None:
+    """More seconds to come back than the day has."""
+    recorded = recorded_of(json.loads((ROOT / "benchmarks/results/h100-deploy.json").read_text("utf-8")), "h100")
+    with pytest.raises(Refusal, match="interrupted before it serves"):
+        spot(plan(**SERVED), "h", 1.0, 2.0, recorded, Interruptions(a_day=1000))
+
+
+def test_an_engine_built_once_is_paid_once() -> None:
+    """30 minutes at 2 $ on each of two hosts, or on one."""
+    mine = plan("a", "b", **main(replace(LLAMA, path="engine")), engine_trust=EngineTrust(key="keys/engines"))
+    (found,) = builds(mine, {"h100-80": 2.0}, 30)
+    assert (found.hosts, found.each_dollars, found.once_dollars) == (2, 2.0, 1.0)
+
+
+@pytest.mark.parametrize("words", [["2.49", "l40s=0.9"], ["L40S=0.9", "2.49"]])
+def test_cards_have_prices_of_their_own(words: list[str]) -> None:
+    """By any name that `fit` takes; the bare number is of every other card."""
+    found = typed_prices(words, "--per-hour")
+    assert (found.of("l40s-48"), found.of("h100-80")) == (0.9, 2.49)
+
+
+@pytest.mark.parametrize("word", ["cheap", "-1", "nan", "h900=2", "h100="])
+def test_what_is_no_price_is_refused(word: str) -> None:
+    """Nothing is guessed."""
+    with pytest.raises(Refusal, match="is no price"):
+        typed_prices([word], "--per-hour")
+
+
+def test_a_file_of_prices_says_when_they_were_read() -> None:
+    """Without a date it is refused."""
+    told = {"date": "2026-11-01", "source": "an offer", "per_hour": {"h100-80": 2.5}, "spot_per_hour": {"h100": 1}}
+    on_demand, on_spot = prices_of_file(told, "prices.json")
+    assert (on_demand.of("h100-80"), on_spot.of("h100-80")) == (2.5, 1)
+    assert on_demand.source == "prices.json: an offer, 2026-11-01"
+    with pytest.raises(Refusal, match="is no price"):
+        prices_of_file({"per_hour": {"h100-80": 2.5}}, "prices.json")
+
+
+@pytest.mark.parametrize(
+    ("dollars", "text"),
+    [(None, ""), (0.0, "0.00"), (1817.7, "1,818"), (2.49, "2.49"), (0.0001026, "0.000103"), (0.25, "0.250")],
+)
+def test_money_keeps_three_figures(dollars: float | None, text: str) -> None:
+    """However small."""
+    assert money(dollars) == text
+
+
+def test_an_output_token_costs_its_weight_in_input_tokens() -> None:
+    """And both together are the bill."""
+    found = unit(10.0, 1000, 500, 0, 3)
+    assert found.input_million is not None and found.output_million is not None
+    assert (found.input_million * 1000 + found.output_million * 500) / 1e6 == pytest.approx(10)
+    assert found.output_million == pytest.approx(3 * found.input_million)
