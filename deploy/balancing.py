@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from deploy.catalog import SYSTEMS
@@ -50,8 +50,11 @@ def traffic_slice(host: Host, balancers: Iterable[BalancerHost]) -> TrafficSlice
     )
 
 
-def balancer_slice(balancer: BalancerHost, hosts: Iterable[Host]) -> BalancerSlice:
-    """What the balancer's HAProxy is to become: per route one line for each server of the pool's hosts, by name."""
+def balancer_slice(balancer: BalancerHost, hosts: Iterable[Host], balancers: Iterable[BalancerHost]) -> BalancerSlice:
+    """What the balancer's HAProxy is to become: per route one line for each server of the pool's hosts, by name.
+
+    `balancers` are all of the fleet, this one among them.
+    """
     declared, known = balancer.balancer, sorted(hosts, key=lambda host: host.name)
     return BalancerSlice(
         host=balancer.name,
@@ -61,7 +64,7 @@ def balancer_slice(balancer: BalancerHost, hosts: Iterable[Host]) -> BalancerSli
         metrics_port=declared.metrics_port,
         certificate=declared.certificate,
         certificate_key=declared.certificate_key,
-        routes=tuple(_route(route, known) for route in declared.routes),
+        routes=tuple(_route(route, known, _sharing(route, balancers)) for route in declared.routes),
         firewall=firewall_of_balancer(balancer, known),
     )
 
@@ -111,7 +114,22 @@ def line_of(host: str) -> str:
     return re.sub(r"[^A-Za-z0-9_-]", "_", host)
 
 
-def _route(route: Route, hosts: Iterable[Host]) -> RouteSlice:
+def held_in_flight(hosts: Iterable[Host], ports: int) -> int:
+    """Held requests that one of so many ports, of all balancers, sends on at once: 1 or more.
+
+    All may be for the same model of the host that is ready first. So they fill at most half of the smallest queue of
+    any model; the other half is for requests that come meanwhile.
+    """
+    queues = [model.max_queue_size for host in hosts for server in host.servers for model in server.models]
+    return max(1, min(queues, default=0) // 2 // ports)
+
+
+def _sharing(route: Route, balancers: Iterable[BalancerHost]) -> int:
+    """Ports of all balancers that lead to the route's pool."""
+    return 2 * sum(other.pool == route.pool for one in balancers for other in one.balancer.routes)
+
+
+def _route(route: Route, hosts: Sequence[Host], ports: int) -> RouteSlice:
     members = tuple(
         MemberSlice(
             name=line_name(host, server),
@@ -132,6 +150,7 @@ def _route(route: Route, hosts: Iterable[Host]) -> RouteSlice:
         http_port=route.http_port,
         grpc_port=route.grpc_port,
         hold_seconds=route.hold_seconds,
+        held_in_flight=held_in_flight((host for host in hosts if host.pool == route.pool), ports),
         members=members,
     )
 

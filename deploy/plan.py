@@ -108,7 +108,7 @@ def make_plan(fleet: Fleet, surroundings: Surroundings) -> Plan:
     """
     refuse_all(judge(fleet, surroundings))
     slices = sharing(farmed(tuple(host_slice(host, surroundings, fleet.balancers) for host in fleet.hosts)))
-    balancers = tuple(balancer_slice(balancer, fleet.hosts) for balancer in fleet.balancers)
+    balancers = tuple(balancer_slice(balancer, fleet.hosts, fleet.balancers) for balancer in fleet.balancers)
     engines = distinct_engines(engine for slice_ in slices for engine in slice_.engines)
     pools = pools_of(((host.name, host.pool) for host in fleet.hosts if not host.farm), fleet.rollout)
     plan = Plan(

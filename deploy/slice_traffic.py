@@ -59,6 +59,8 @@ class RouteSlice:
     http_port: int
     grpc_port: int
     hold_seconds: int
+    held_in_flight: int
+    """Of the requests that had to wait, how many each port sends on before one of them is answered."""
     members: tuple[MemberSlice, ...]
 
 

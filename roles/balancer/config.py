@@ -25,7 +25,10 @@ STREAMS = {
 """Requests that one gRPC connection of a client may have in flight; from 2.8 on apart from those to Triton."""
 CHECKS = "inter 2s fastinter 500ms downinter 500ms fall 3 rise 1"
 AGENT = "agent-inter 500ms"
-SERVER = "    server "
+OF_A_HOST = " agent-check "
+"""In the line of a host's server, and in no other."""
+CAME = "x-enginehouse-came"
+"""Header of a held request on its way within HAProxy."""
 Checked = Mapping[str, tuple[str, ...]]
 """The models of each pool that a server has to have ready."""
 
@@ -40,6 +43,7 @@ def config(mine: BalancerSlice, checked: Checked, certificate: str = "", places:
     values = {
         "version": mine.haproxy,
         "places": places,
+        "came": CAME,
         "streams": STREAMS[mine.haproxy],
         "certificate": certificate,
         "tls": f" ssl crt {certificate}" if certificate else "",
@@ -93,6 +97,7 @@ def _route(route: RouteSlice, models: Iterable[str]) -> dict[str, object]:
         "http_port": route.http_port,
         "grpc_port": route.grpc_port,
         "hold_seconds": route.hold_seconds,
+        "held_in_flight": route.held_in_flight,
         "http": http,
         "grpc": grpc,
         "pages": [f"/v2/models/{model}/ready" for model in models] or ["/v2/health/ready"],
@@ -105,8 +110,8 @@ def _lines(route: RouteSlice, grpc: bool) -> Iterator[str]:
 
 
 def _digest(text: str) -> str:
-    """16 hex digits over what only a reload brings into force: the file but for its server lines, and the action."""
-    kept = [row for row in text.splitlines() if not row.startswith(SERVER)]
+    """16 hex digits over what only a reload brings into force: the file but for hosts' server lines, and the action."""
+    kept = [row for row in text.splitlines() if OF_A_HOST not in row]
     # How lines are checked is the same in every line, so a change of it is a change of the file.
     return hashlib.sha256("\n".join([*kept, CHECKS, AGENT, hold()]).encode()).hexdigest()[:16]
 

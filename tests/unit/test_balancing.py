@@ -82,6 +82,20 @@ def test_a_balancers_exporter_is_open_to_the_hosts_that_ask_it_at_a_stop() -> No
     assert balancer.firewall.metrics == ("10.1.0.0/16", "10.0.0.11/32")
 
 
+def test_held_requests_of_all_balancers_take_at_most_half_of_the_smallest_queue() -> None:
+    """However small it is, each port sends some."""
+    (model,) = SERVER.models
+    larger = replace(model, name="larger", max_queue_size=1024)
+
+    def sent_on(size: int, **edges: dict[str, object]) -> list[int]:
+        first, second = (replace(SERVER, models=(larger, replace(model, max_queue_size=most))) for most in (512, size))
+        plan = planned(a=serving("10.0.0.11", first), b=serving("10.0.0.12", second), **edges)
+        return [edge.routes[0].held_in_flight for edge in plan.balancers]
+
+    first, second = {"balancer": EDGE}, {"balancer": replace(EDGE, address="10.0.0.6")}
+    assert [sent_on(256, e1=first), sent_on(256, e1=first, e2=second), sent_on(1, e1=first)] == [[64], [32, 32], [1]]
+
+
 def test_whoever_may_be_interrupted_needs_no_hold() -> None:
     edge = {"balancer": replace(EDGE, routes=(replace(CHAT, hold_seconds=0),)), "rollout": Rollout(interrupt=True)}
     assert planned(a=serving("10.0.0.11") | {"rollout": Rollout(interrupt=True)}, edge=edge).balancers

@@ -33,8 +33,16 @@ HAPROXY = os.environ.get("ENGINEHOUSE_HAPROXY", "haproxy")
 class Bench:
     """A balancer with pool `chat`; its configuration, process and clients. Ports are the kernel's choice."""
 
-    def __init__(self, folder: Path, hosts: list[Host], hold_seconds: int = 0, certificate: str = "") -> None:
-        self.folder, self.hosts, self.hold_seconds, self.certificate = folder, hosts, hold_seconds, certificate
+    def __init__(
+        self,
+        folder: Path,
+        hosts: list[Host],
+        hold_seconds: int = 0,
+        held_in_flight: int = 3,
+        certificate: str = "",
+    ) -> None:
+        self.folder, self.hosts, self.certificate = folder, hosts, certificate
+        self.hold_seconds, self.held_in_flight = hold_seconds, held_in_flight
         self.http_port, self.grpc_port, self.metrics_port = free_ports(3)
         self.process: subprocess.Popen[bytes] | None = None
         (folder / "balancer").mkdir()
@@ -64,6 +72,7 @@ class Bench:
             http_port=self.http_port,
             grpc_port=self.grpc_port,
             hold_seconds=self.hold_seconds,
+            held_in_flight=self.held_in_flight,
             members=members,
         )
         mine = BalancerSlice(
@@ -100,9 +109,15 @@ class Bench:
         lines = [row for row in rows[1:] if len(row) > at and row[1] not in ("FRONTEND", "BACKEND", "hold")]
         return {f"{row[0]}/{row[1]}": row[at].partition(" ")[0] for row in lines}
 
-    def waiting(self) -> int:
-        """HTTP requests that clients wait for."""
-        return sum("fe=chat " in row for row in balancer.asked("show sess").splitlines())
+    def waiting(self, port: str = "chat") -> int:
+        """Requests at a port that clients wait for; gRPC's is `chat_h2`."""
+        return sum(f"fe={port} " in row for row in balancer.asked("show sess").splitlines())
+
+    def queued(self, backend: str) -> int:
+        """Requests that wait in HAProxy's own queue."""
+        rows = [row.split(",") for row in balancer.asked("show stat").splitlines()]
+        at = rows[0].index("qcur")
+        return next(int(row[at]) for row in rows if row[:2] == [backend, "BACKEND"])
 
     def sent_to(self, *hosts: Host) -> Callable[[], bool]:
         """True once exactly these get new requests."""

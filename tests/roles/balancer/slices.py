@@ -23,7 +23,9 @@ def member(number: int, **changes: Any) -> MemberSlice:
     return replace(whole, **changes)
 
 
-CHAT = RouteSlice(pool="chat", http_port=8080, grpc_port=8081, hold_seconds=0, members=(member(1), member(2)))
+CHAT = RouteSlice(
+    pool="chat", http_port=8080, grpc_port=8081, hold_seconds=0, held_in_flight=64, members=(member(1), member(2))
+)
 
 
 def a_balancer(*routes: RouteSlice, **changes: Any) -> BalancerSlice:

@@ -21,6 +21,9 @@ class Host:
         """Requests by kind: http, unary, stream, check, agent."""
         self.open, self.left = 0, 0
         """Connections of HTTP/1; and those that ended while an answer was due."""
+        self.gated: list[str] = []
+        """Paths of requests that wait until somebody releases the gate for one of them, in order."""
+        self.gate = asyncio.Semaphore(0)
         self.http_port = self.grpc_port = self.agent_port = 0
         self._triton: Any = None
         self._server: Any = None
@@ -71,6 +74,9 @@ class Host:
                 self.asked["check" if path.endswith("/ready") else "http"] += 1
                 if path == "/never" and await self._waits(reader):
                     return
+                if path.startswith("/gated/"):
+                    self.gated.append(path.removeprefix("/gated/"))
+                    await self.gate.acquire()
                 writer.write(f"HTTP/1.1 200 OK\r\nContent-Length: {len(self.name)}\r\n\r\n{self.name}".encode())
                 await writer.drain()
         except (ConnectionError, asyncio.IncompleteReadError):

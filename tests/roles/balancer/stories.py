@@ -103,6 +103,51 @@ async def held() -> dict[str, Any]:
         return {"sent": len(answers), "while away": away, "answers": dict(got)}
 
 
+async def paced() -> dict[str, Any]:
+    """Twice what may be on its way at once has waited when the only host gets ready, over each port."""
+    async with bench(1, words="drain", hold_seconds=PATIENCE_SECONDS) as edge, edge.channel() as channel:
+        (host,) = edge.hosts
+        await until(lambda: set(edge.states().values()) == {"DRAIN"})
+        answers = list[asyncio.Task[str]]()
+        for number in range(6):
+            answers.append(asyncio.create_task(edge.ask(f"/gated/{number}")))
+            await until(lambda: edge.waiting() == len(answers))
+        streams = [channel.stream_stream(f"{SERVICE}ModelStreamInfer")() for _ in range(6)]
+        for stream in streams:
+            await stream.write(b"x")
+        await until(lambda: edge.waiting("chat_h2") == 6)
+        host.word = "ready"
+        await until(lambda: len(host.gated) == host.asked["stream"] == 3)
+        newcomers = {await edge.ask(), (await unary(channel)).decode()}
+        queued = [edge.queued(f"chat_{kind}.held") for kind in ("http", "grpc")]
+        at_once = [len(host.gated), host.asked["stream"]]
+        for _ in range(3):
+            before = len(host.gated)
+            host.gate.release()
+            await until(lambda before=before: len(host.gated) == before + 1)
+        for _ in range(3):
+            host.gate.release()
+        for stream in streams:
+            await stream.done_writing()
+        told = Counter([*await asyncio.gather(*answers), *[(await stream.read()).decode() for stream in streams]])
+        order = [*sorted(host.gated[:3]), *host.gated[3:]]
+        return {
+            "newcomers": sorted(newcomers),
+            "queued": queued,
+            "at once": at_once,
+            "order": order,
+            "answers": dict(told),
+        }
+
+
+async def forsaken() -> dict[str, Any]:
+    """Nobody gets ready: many wait, one of them on its way and the others in the queue."""
+    async with bench(1, words="drain", hold_seconds=1, held_in_flight=1) as edge:
+        await until(lambda: set(edge.states().values()) == {"DRAIN"})
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            return dict(Counter(await asyncio.gather(*(edge.ask() for _ in range(2 * PATIENCE_SECONDS)))))
+
+
 async def _awaited(call: Any) -> str:
     return (await call).decode()
 
@@ -200,8 +245,8 @@ async def spared() -> dict[str, Any]:
 
 
 async def abandoned() -> dict[str, Any]:
-    """Clients that leave: while an answer is awaited, and while their request is held."""
-    async with bench(1, hold_seconds=PATIENCE_SECONDS) as edge:
+    """Clients that leave: while an answer is awaited, while their request is held, and while it is in the queue."""
+    async with bench(1, hold_seconds=PATIENCE_SECONDS, held_in_flight=1) as edge:
         (host,) = edge.hosts
         waiting = asyncio.create_task(edge.ask("/never"))
         await until(lambda: host.asked["http"] == 1)
@@ -209,17 +254,23 @@ async def abandoned() -> dict[str, Any]:
         await until(lambda: host.left == 1)
         host.word = "drain"
         await until(lambda: set(edge.states().values()) == {"DRAIN"})
-        leaving = asyncio.create_task(edge.ask())
-        staying = asyncio.create_task(edge.ask())
+        held = asyncio.create_task(edge.ask())
+        await until(lambda: edge.waiting() == 1)
+        queued, staying = asyncio.create_task(edge.ask()), asyncio.create_task(edge.ask())
+        await until(lambda: edge.queued("chat_http.held") == 2)
+        queued.cancel()
         await until(lambda: edge.waiting() == 2)
-        leaving.cancel()
+        held.cancel()
         await until(lambda: edge.waiting() == 1)
         sent = host.requests
         host.word = "ready"
         return {"answer": await staying, "sent when ready": host.requests - sent}
 
 
-STORIES = {story.__name__: story for story in (silent, drained, held, encrypted, moving, reloaded, spared, abandoned)}
+STORIES = {
+    story.__name__: story
+    for story in (silent, drained, held, paced, forsaken, encrypted, moving, reloaded, spared, abandoned)
+}
 
 if __name__ == "__main__":
     os.environ.pop("NOTIFY_SOCKET", None)

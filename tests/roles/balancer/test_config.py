@@ -69,6 +69,13 @@ def test_another_port_is_what_a_reload_is_for() -> None:
     assert described(config(other, everything(other))) != described(config(a_balancer(), everything(a_balancer())))
 
 
+def test_another_pace_is_what_a_reload_is_for() -> None:
+    wide, narrow = (
+        a_balancer(replace(CHAT, hold_seconds=60, held_in_flight=number), haproxy="2.6") for number in (64, 32)
+    )
+    assert described(config(wide, everything(wide))) != described(config(narrow, everything(narrow)))
+
+
 def test_a_model_that_comes_and_one_that_goes_are_not_asked_for_while_hosts_are_brought_over() -> None:
     assert until_all_have_them(a_balancer(), {"chat": ("gpt", "bge")}) == {"chat": ("bge",)}
 

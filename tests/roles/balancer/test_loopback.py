@@ -53,6 +53,21 @@ def test_requests_wait_while_the_only_host_is_away() -> None:
     assert told["while away"] >= 150
 
 
+def test_what_has_waited_reaches_a_host_at_the_pace_of_its_answers_in_order() -> None:
+    """So that its queues refuse none of it; who comes meanwhile is not behind it."""
+    assert story("paced") == {
+        "newcomers": ["h1"],
+        "queued": [3, 3],
+        "at once": [3, 3],
+        "order": ["0", "1", "2", "3", "4", "5"],
+        "answers": {"h1": 12},
+    }
+
+
+def test_nobody_waits_longer_than_declared_for_his_turn_to_wait() -> None:
+    assert story("forsaken") == {"503": 40}
+
+
 def test_both_ports_speak_tls_with_the_certificate() -> None:
     assert story("encrypted") == {"http": "h1", "grpc": "h1"}
 
