@@ -17,6 +17,7 @@ from deploy.edge.inventory import host_data, load_plan
 from deploy.edge.key_command import key
 from deploy.edge.local_weights import look_around
 from deploy.edge.shown import REFUSED, refusals_shown, show
+from deploy.edge.size_command import size
 from deploy.fleet import Fleet
 from deploy.knobs import Table
 
@@ -193,6 +194,7 @@ def drift(inventory: str, as_json: bool, limit: tuple[str, ...], data: tuple[str
 
 main.add_command(key)
 main.add_command(cost)
+main.add_command(size)
 
 
 @main.command(

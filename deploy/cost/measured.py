@@ -34,6 +34,8 @@ class Load:
     kind: str
     card: str
     gpus: int
+    replica_gpus: int = 1
+    """GPUs that one replica of the model was split over."""
     products: str = ""
     clients: int = 0
     alone: bool = True
@@ -99,6 +101,7 @@ def _of_bench(told: Mapping[str, Any], source: str) -> Iterable[Load]:
             kind=case["kind"],
             card=told["machine"]["card"],
             gpus=case["gpus"],
+            replica_gpus=case["replica_gpus"],
             products=case.get("products", ""),
             clients=case["clients"],
             alone=not case["beside"],

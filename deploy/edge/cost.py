@@ -25,7 +25,7 @@ def cost_asked(plan: Plan, told: dict[str, Any]) -> Cost:
     """What the words of the command line ask for; `told` is by the names of its options."""
     prices, spot_prices = typed_prices(told["per_hour"], "--per-hour"), None
     if told["prices"]:
-        prices, spot_prices = prices_of_file(read_json(told["prices"]), _name(told["prices"]))
+        prices, spot_prices = prices_of_file(read_json(told["prices"]), name_of(told["prices"]))
     if told["spot_per_hour"]:
         spot_prices = typed_prices(told["spot_per_hour"], "--spot-per-hour")
     by = tuple(word for word in told["by"].split(",") if word)
@@ -95,7 +95,7 @@ def cost_of(
     notes = [f"prices: {prices.source}; for one GPU and hour, its share of the host included"]
     notes += [f"{len(plan.balancers)} balancers are not in it"] if plan.balancers else []
     if bench:
-        loads = [load for file in bench for load in loads_of(read_json(file), _name(file))]
+        loads = [load for file in bench for load in loads_of(read_json(file), name_of(file))]
         given["floors"] = floors(plan, loads, prices, output_weight)
         sources = sorted({row.load.source for row in given["floors"] if row.load})
         notes += [f"measured: {source}" for source in sources]
@@ -144,7 +144,7 @@ def read_json(file: Path) -> Any:
     except (OSError, ValueError) as error:
         raise refuse(
             "no-json",
-            f"{_name(file)} cannot be read",
+            f"{name_of(file)} cannot be read",
             where=str(file),
             seen=f"{type(error).__name__}: {error}",
             wanted="a JSON file",
@@ -165,7 +165,7 @@ def audit_lines(file: Path) -> Iterator[dict[str, object]]:
     except OSError as error:
         raise refuse(
             "no-audit",
-            f"{_name(file)} cannot be read",
+            f"{name_of(file)} cannot be read",
             where="--audit",
             seen=f"{type(error).__name__}: {error}",
             wanted="the front doors' audit lines, one JSON object a line",
@@ -173,5 +173,7 @@ def audit_lines(file: Path) -> Iterator[dict[str, object]]:
         ) from None
 
 
-def _name(file: Path) -> str:
+def name_of(file: Path) -> str:
+    """The file as a person would type it in a clone of this repository."""
+    file = file.resolve()
     return str(file.relative_to(ROOT)) if file.is_relative_to(ROOT) else str(file)

@@ -50,9 +50,9 @@ def make(words: list[str], block: Block, _tmp_path: Path) -> None:
 
 
 def our_verb(words: list[str], block: Block, _tmp_path: Path) -> None:
-    """`plan`, `fit`, `check` and `cost` answer; of the others the words are understood."""
+    """`plan`, `fit`, `check`, `cost` and `size` answer; of the others the words are understood."""
     assert words[0] in enginehouse.commands, f"{block.where}: no verb {words[0]}"
-    if words[0] in ("plan", "fit", "check", "cost") and not block.needs:
+    if words[0] in ("plan", "fit", "check", "cost", "size") and not block.needs:
         answer = CliRunner().invoke(enginehouse, words)
         assert answer.exit_code == 0, f"{block.where}: {answer.output}"
     else:

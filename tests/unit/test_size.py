@@ -1,0 +1,116 @@
+"""`enginehouse size`: cards by memory and by a bench, held to calculations by hand."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from deploy.__main__ import main as enginehouse
+from deploy.cost.measured import Load, loads_of
+from deploy.cost.size import Demand, Size, sizes
+from deploy.fit import fit, model_named
+from tests.unit.given import AROUND
+
+ENCODERS = Path(__file__).parents[2] / "benchmarks/results/h100-encoders.json"
+MODELS = ("gpt-oss-20b", "bge-reranker-large", "nomic-embed-text-v2-moe")
+ASKED = Demand(users=4000, prompt=2000, answer=400, first_token_seconds=1.0)
+CHAT = Load(
+    name="chat",
+    model="gpt-oss-20b",
+    kind="llm",
+    card="h100-80",
+    gpus=1,
+    clients=60,
+    prompt_length=2200,
+    answer_length=500,
+    first_token_p95_seconds=0.8,
+    source="chat.json",
+)
+"""60 clients of one card hear the first token within 0.8 s."""
+
+
+def size(demand: Demand = ASKED, loads: Any = (), names: tuple[str, ...] = MODELS, card: str = "h100-80") -> Size:
+    """The size of one card."""
+    return sizes([card], tuple(model_named(name) for name in names), "26.07", AROUND, demand, loads)[0]
+
+
+def test_cards_by_memory_agree_with_fit() -> None:
+    """4,000 sequences of 2,400 tokens, over those that one card's cache holds; rounded up."""
+    tokens = fit("h100-80", MODELS, "26.07", AROUND).cache_tokens
+    held = size().sequences
+    # 54,811 MiB for the cache (README), 48 KiB a token, in blocks: 2,400 tokens a sequence
+    assert (tokens, tokens // 2400, held) == (1_169_280, 487, 487)
+    assert (size().by_memory, size().cards, size().is_measured) == (9, 9, False)  # 4,000 / 487 = 8.2
+
+
+def test_encoders_agree_with_a_hand_calculation() -> None:
+    """On a real H100's figures: 4,000 users x 100 passages every 30 s, and a text each."""
+    demand = replace(ASKED, every_seconds=30.0, passages=100, texts=1)
+    loads = loads_of(json.loads(ENCODERS.read_text("utf-8")), "encoders")
+    found = size(demand, loads, ("bge-reranker-large", "nomic-embed-text-v2-moe"))
+    # 13,333.3 / 6,740.7618 passages a second, and 133.33 / 14,812.9 texts
+    assert [need.replicas for need in found.needs] == pytest.approx([1.97802, 0.0090012], rel=1e-3)
+    assert (found.cards, found.is_measured) == (2, True)
+
+
+def test_models_of_one_card_add_up() -> None:
+    """480 users at once on 60 a card are 8 cards; encoders' 1.987 beside them make 10."""
+    demand = replace(ASKED, at_once_percent=12, every_seconds=30.0, passages=100, texts=1)
+    loads = (*loads_of(json.loads(ENCODERS.read_text("utf-8")), "encoders"), CHAT)
+    found = size(demand, loads)
+    assert (found.by_memory, found.cards, found.is_measured) == (1, 10, True)
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"card": "h200-141"}, "no bench covers prompts of 2,000 and answers of 400 tokens on this card"),
+        ({"prompt_length": 1999.0}, "no bench covers prompts of 2,000 and answers of 400 tokens on this card"),
+        ({"answer_length": 801.0}, "no bench covers prompts of 2,000 and answers of 400 tokens on this card"),
+        ({"replica_gpus": 2}, "no bench covers prompts of 2,000 and answers of 400 tokens on this card"),
+        ({"alone": False}, "no bench covers prompts of 2,000 and answers of 400 tokens on this card"),
+        ({"first_token_p95_seconds": 1.1}, "no load kept to 1 s: 1.1 s with 60 clients at best"),
+    ],
+)
+def test_what_no_bench_covers_is_not_measured(changes: dict[str, Any], why: str) -> None:
+    """Another card, shorter or much longer requests, a shared card, a late first token."""
+    (need,) = size(loads=[replace(CHAT, **changes)], names=("gpt-oss-20b",)).needs
+    assert (need.replicas, need.why) == (None, why)
+
+
+def test_the_most_clients_within_the_first_token_count() -> None:
+    """Of three loads, the middle one."""
+    loads = [replace(CHAT, clients=clients, first_token_p95_seconds=late) for clients, late in ((30, 0.4), (90, 1.4))]
+    (need,) = size(replace(ASKED, users=120), [*loads, CHAT], ("gpt-oss-20b",)).needs
+    assert need.replicas == 2.0
+
+
+def test_a_model_is_split_where_that_takes_fewer_cards() -> None:
+    """70B in 16 bits: two cards hold it and 17 sequences (24 replicas), four hold 200 and more."""
+    found = size(replace(ASKED, users=400), names=("llama-3.1-70b-instruct",))
+    assert (found.gpus, found.cards) == (4, 8)
+
+
+def test_a_card_that_does_not_fit_says_why() -> None:
+    """The plan's own sentence."""
+    found = size(card="l40s-48", names=("gpt-oss-20b",))
+    assert (found.cards, found.refusal) == (0, "gpt-oss-20b: mxfp4 weights need SM 90; this is SM 89")
+
+
+def test_size_prints_its_assumptions() -> None:
+    """As typed, with times in milliseconds too."""
+    words = ["size", "--users", "400", "--prompt", "2000", "--answer", "400", "--first-token", "800ms", "--gpu", "h100"]
+    said = CliRunner().invoke(enginehouse, [*words, "gpt-oss-20b"]).output
+    assert "at least 1" in said and "not measured: gpt-oss-20b" in said
+    assert "400 users, 400 of them with a question under way" in said and "95 of 100 within 0.8 s" in said
+
+
+def test_passages_without_a_rate_are_no_load() -> None:
+    """They are refused, not ignored."""
+    words = ["size", "--users", "4", "--prompt", "20", "--answer", "4", "--passages", "9", "gpt-oss-20b"]
+    assert CliRunner().invoke(enginehouse, words).exit_code == 2
