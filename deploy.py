@@ -12,7 +12,7 @@ from roles.settings import known_settings
 
 roles.connections.install(host)  # a connection that breaks fails its host, and not the run
 plan = planned(inventory, host, known_settings())  # pure, and the same on every host
-mine, edge = plan.parts(host.name)  # what a host serves; or whom a balancer sends to
+mine, edge = plan.parts(host.name)  # what a host serves; or what a balancer or monitor does
 
 preflight.confirm(mine or edge)
 roles.lock.take(plan.digest)  # no second run changes these hosts until this one ends

@@ -7,13 +7,14 @@ import json
 from collections.abc import Iterable
 
 from deploy.slice import Slice
+from deploy.slice_monitor import MonitorSlice
 from deploy.slice_traffic import BalancerSlice
 
 PREFIX = "plan-"
 """A word in front, because pyinfra reads `--data expect=123` as a number."""
 
 
-def digest(slices: Iterable[Slice | BalancerSlice]) -> str:
+def digest(slices: Iterable[Slice | BalancerSlice | MonitorSlice]) -> str:
     """`plan-` and 16 hex digits over all slices, whatever their order."""
     content = sorted((slice_.host, slice_.to_json()) for slice_ in slices)
     text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)

@@ -17,10 +17,10 @@ from deploy.errors import Refusal
 from deploy.guides import translate
 from deploy.knobs import SUFFIX, Table, settings_problems
 from deploy.refuse import refuse
-from deploy.spec import Balancer, BalancerHost, Firewall, Host, Rollout
+from deploy.spec import Balancer, BalancerHost, Firewall, Host, Monitor, MonitorHost, Rollout
 
 SPEC_KEYS = tuple(field.name for field in fields(Host) if field.name not in ("name", "groups"))
-FLEET_KEYS = ("rollout", "expect", "remove", "run", "events", "json", "balancer", "only")
+FLEET_KEYS = ("rollout", "expect", "remove", "run", "events", "json", "balancer", "monitor", "only")
 PARTS = ("door",)
 """What `--data only=PART` may name."""
 CONNECTOR_PREFIXES = ("_", "ssh_", "fake_", "own_")
@@ -40,6 +40,7 @@ class Fleet:
     expect: str = ""
     balancers: tuple[BalancerHost, ...] = ()
     only: str = ""
+    monitors: tuple[MonitorHost, ...] = ()
 
     @classmethod
     def of(cls, inventory: Iterable[Any], knobs: Table | None = None) -> Fleet:
@@ -47,7 +48,7 @@ class Fleet:
 
         Without `knobs` the settings of roles are taken as they are.
         """
-        hosts, balancers, unread, rollouts, expected, places = [], [], [], [], [], []
+        hosts, balancers, monitors, unread, rollouts, expected, places = [], [], [], [], [], [], []
         parts: list[str] = []
         for source in sorted(inventory, key=lambda host: str(host.name)):
             data = _data_of(source)
@@ -55,12 +56,18 @@ class Fleet:
             rollouts.append(data.pop("rollout", DEFAULT_ROLLOUT))
             expected.append(str(data.pop("expect", "") or ""))
             parts.append(str(data.get("only") or ""))
+            groups = tuple(getattr(source, "groups", ()))
             if "balancer" in data:
-                balancer, problems = read_balancer(source.name, data, tuple(getattr(source, "groups", ())), knobs)
+                balancer, problems = read_balancer(source.name, data, groups, knobs)
                 unread += [(source.name, problem) for problem in [*problems, *_rollout_problems(rollouts)]]
                 balancers += [balancer] if balancer else []
                 continue
-            host, problems = read_host(source.name, data, tuple(getattr(source, "groups", ())), knobs)
+            if "monitor" in data:
+                monitor, problems = read_monitor(source.name, data, groups, knobs)
+                unread += [(source.name, problem) for problem in [*problems, *_rollout_problems(rollouts)]]
+                monitors += [monitor] if monitor else []
+                continue
+            host, problems = read_host(source.name, data, groups, knobs)
             unread += [(source.name, problem) for problem in [*problems, *_rollout_problems(rollouts)]]
             hosts += [host] if host else []
         rollout = rollouts[0] if rollouts and not _rollout_problems(rollouts) else DEFAULT_ROLLOUT
@@ -68,7 +75,7 @@ class Fleet:
         expect = next(filter(None, expected), "")
         only = next(filter(None, parts), "")
         unread += [("", problem) for problem in _part_problems(only)]
-        return cls(tuple(hosts), rollout, tuple(unread), expect, tuple(balancers), only)
+        return cls(tuple(hosts), rollout, tuple(unread), expect, tuple(balancers), only, tuple(monitors))
 
 
 def read_host(
@@ -90,25 +97,43 @@ def read_balancer(
     name: str, data: Mapping[str, Any], groups: tuple[str, ...] = (), knobs: Table | None = None
 ) -> tuple[BalancerHost | None, list[Refusal]]:
     """The typed balancer, or None with the reasons. What a group says of GPU hosts too does not concern it."""
-    problems = [*_unknown_keys(data, knobs), *settings_problems(data, knobs or {})]
-    serving = [key for key in ("machine", "servers", "pool") if key in data]
-    if serving:
-        problems.append(
-            refuse(
-                "balancer-with-servers",
-                f"a balancer has no servers of its own, and {name} declares {', '.join(serving)}",
-                where=serving[0],
-                seen=f"`balancer` and `{serving[0]}`",
-                wanted="a host that serves, or a balancer",
-                attempt="put the balancer on a host of its own, in a group of its own",
-            )
-        )
-    problems += mistyped(data["balancer"], Balancer, "balancer")
-    problems += mistyped(data.get("firewall"), Firewall | None, "firewall")
-    problems += typed_out_problems({key: data[key] for key in ("balancer", "firewall") if key in data})
+    problems = _apart(name, data, knobs, "balancer", Balancer, ("machine", "servers", "pool", "monitor"))
     if problems:
         return None, problems
     return BalancerHost(name=name, balancer=data["balancer"], firewall=data.get("firewall"), groups=groups), []
+
+
+def read_monitor(
+    name: str, data: Mapping[str, Any], groups: tuple[str, ...] = (), knobs: Table | None = None
+) -> tuple[MonitorHost | None, list[Refusal]]:
+    """The typed monitor, or None with the reasons. What a group says of GPU hosts too does not concern it."""
+    problems = _apart(name, data, knobs, "monitor", Monitor, ("machine", "servers", "pool"))
+    if problems:
+        return None, problems
+    return MonitorHost(name=name, monitor=data["monitor"], firewall=data.get("firewall"), groups=groups), []
+
+
+def _apart(
+    name: str, data: Mapping[str, Any], knobs: Table | None, key: str, declared: type, others: tuple[str, ...]
+) -> list[Refusal]:
+    """What is wrong with the data of a host that serves nothing: a balancer, or a monitor."""
+    problems = [*_unknown_keys(data, knobs), *settings_problems(data, knobs or {})]
+    serving = [other for other in others if other in data]
+    if serving:
+        problems.append(
+            refuse(
+                f"{key}-with-servers",
+                f"a {key} has no servers of its own, and {name} declares {', '.join(serving)}",
+                where=serving[0],
+                seen=f"`{key}` and `{serving[0]}`",
+                wanted=f"a host that serves, or a {key}",
+                attempt=f"put the {key} on a host of its own, in a group of its own",
+            )
+        )
+    problems += mistyped(data[key], declared, key)
+    problems += mistyped(data.get("firewall"), Firewall | None, "firewall")
+    problems += typed_out_problems({name: data[name] for name in (key, "firewall") if name in data})
+    return problems
 
 
 def place_of(name: str, data: Mapping[str, Any]) -> tuple[str, int, str]:

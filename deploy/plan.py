@@ -19,12 +19,14 @@ from deploy.engine.farm import farmed
 from deploy.errors import Refusal, refuse_all
 from deploy.files import all_weights_of, disk_needed_mib
 from deploy.fleet import DEFAULT_ROLLOUT, Fleet
+from deploy.monitoring import exporters_of, exporters_of_balancer, monitor_slices
 from deploy.refuse import model_at, refuse, together
 from deploy.resolve import image_of, release_row
 from deploy.serving import served_by, server_slice
 from deploy.slice import DriverSlice, EngineSlice, Slice, WeightsSlice
+from deploy.slice_monitor import MonitorSlice
 from deploy.slice_traffic import BalancerSlice
-from deploy.spec import BalancerHost, Host, Rollout
+from deploy.spec import BalancerHost, Host, MonitorHost, Rollout
 from deploy.surroundings import Surroundings
 from deploy.waves import Pool, pools_of, waves
 
@@ -42,22 +44,29 @@ class Plan:
     changes: Mapping[str, str] = field(default_factory=dict)
     """Why each engine, by its fingerprint, is built: new, known, or what it differs in from the nearest one."""
     balancers: tuple[BalancerSlice, ...] = ()
+    monitors: tuple[MonitorSlice, ...] = ()
     door_only: bool = False
     """`--data only=door`: a run touches nothing but front doors, so nobody is in a wave."""
 
     @property
     def hosts(self) -> tuple[str, ...]:
-        """The names of all hosts, balancers last, each sorted."""
-        return (*(slice_.host for slice_ in self.slices), *(slice_.host for slice_ in self.balancers))
+        """The names of all hosts: those that serve, balancers, monitors; each sorted."""
+        served = (slice_.host for slice_ in self.slices)
+        return (*served, *(slice_.host for slice_ in self._edges))
 
     def for_host(self, name: str) -> Slice:
         """The slice of one host that is no balancer."""
         return next(slice_ for slice_ in self.slices if slice_.host == name)
 
-    def parts(self, name: str) -> tuple[Slice | None, BalancerSlice | None]:
-        """The slice of a host that serves, or of a balancer, at its place; the other is None."""
-        balancer = next((slice_ for slice_ in self.balancers if slice_.host == name), None)
-        return (None, balancer) if balancer else (self.for_host(name), None)
+    def parts(self, name: str) -> tuple[Slice | None, BalancerSlice | MonitorSlice | None]:
+        """The slice of a host that serves, or of a balancer or monitor, at its place; the other is None."""
+        edge = next((slice_ for slice_ in self._edges if slice_.host == name), None)
+        return (None, edge) if edge else (self.for_host(name), None)
+
+    @property
+    def _edges(self) -> tuple[BalancerSlice | MonitorSlice, ...]:
+        """Those that serve nothing themselves."""
+        return (*self.balancers, *self.monitors)
 
     def only(self, names: Iterable[str]) -> Plan:
         """This plan with some of its hosts only (`--limit`); digest and pools stay those of the whole fleet."""
@@ -65,7 +74,9 @@ class Plan:
         kept = (tuple(name for name in wave if name in wanted) for wave in self.waves)
         slices = tuple(slice_ for slice_ in self.slices if slice_.host in wanted)
         balancers = tuple(slice_ for slice_ in self.balancers if slice_.host in wanted)
-        return replace(self, slices=slices, balancers=balancers, waves=tuple(wave for wave in kept if wave))
+        monitors = tuple(slice_ for slice_ in self.monitors if slice_.host in wanted)
+        left = tuple(wave for wave in kept if wave)
+        return replace(self, slices=slices, balancers=balancers, monitors=monitors, waves=left)
 
     @property
     def engines(self) -> tuple[EngineSlice, ...]:
@@ -98,6 +109,7 @@ class Plan:
             "engines": [self.engine_json(engine) for engine in self.engines],
             "hosts": {slice_.host: slice_.to_json() for slice_ in self.slices},
             **({"balancers": {one.host: one.to_json() for one in self.balancers}} if self.balancers else {}),
+            **({"monitors": {one.host: one.to_json() for one in self.monitors}} if self.monitors else {}),
         }
 
 
@@ -107,8 +119,13 @@ def make_plan(fleet: Fleet, surroundings: Surroundings) -> Plan:
     Refuses: everything `deploy.checks` finds, all of it in one report; then a plan that is not the expected one.
     """
     refuse_all(judge(fleet, surroundings))
-    slices = sharing(farmed(tuple(host_slice(host, surroundings, fleet.balancers) for host in fleet.hosts)))
-    balancers = tuple(balancer_slice(balancer, fleet.hosts, fleet.balancers) for balancer in fleet.balancers)
+    watched = tuple(host_slice(host, surroundings, fleet.balancers, fleet.monitors) for host in fleet.hosts)
+    slices = sharing(farmed(watched))
+    balancers = tuple(
+        replace(balancer_slice(one, fleet.hosts, fleet.balancers), exporters=exporters_of_balancer(one, fleet.monitors))
+        for one in fleet.balancers
+    )
+    monitors = monitor_slices(fleet.monitors, slices, balancers)
     engines = distinct_engines(engine for slice_ in slices for engine in slice_.engines)
     pools = pools_of(((host.name, host.pool) for host in fleet.hosts if not host.farm), fleet.rollout)
     plan = Plan(
@@ -120,8 +137,9 @@ def make_plan(fleet: Fleet, surroundings: Surroundings) -> Plan:
         door_only=fleet.only == "door",
         pools=pools,
         rollout=fleet.rollout,
-        digest=digest((*slices, *balancers)),
+        digest=digest((*slices, *balancers, *monitors)),
         balancers=balancers,
+        monitors=monitors,
         warnings=(*notices(fleet, surroundings), *unjudged_notices(engines)),
     )
     refuse_all([*newly_unjudged(slices, surroundings), *unexpected(plan, fleet.expect)])
@@ -157,7 +175,12 @@ def unjudged_notices(engines: Iterable[EngineSlice]) -> Iterator[str]:
             )
 
 
-def host_slice(host: Host, surroundings: Surroundings, balancers: Iterable[BalancerHost] = ()) -> Slice:
+def host_slice(
+    host: Host,
+    surroundings: Surroundings,
+    balancers: Iterable[BalancerHost] = (),
+    monitors: Iterable[MonitorHost] = (),
+) -> Slice:
     """All that is decided for one host. Its inventory has been judged: what is unknown here is a mistake of ours."""
     row = release_row(host.release)
     assert row is not None, "an unknown release passed the checks"
@@ -195,6 +218,7 @@ def host_slice(host: Host, surroundings: Surroundings, balancers: Iterable[Balan
         pool=host.pool,
         traffic=traffic_slice(host, balancers),
         door=door_slice(host, servers),
+        exporters=exporters_of(host, monitors),
     )
 
 

@@ -19,6 +19,7 @@ from deploy.fit import Fit
 from deploy.plan import Plan
 from deploy.report_balancers import balancers_report
 from deploy.report_engines import engines_report, llm_table
+from deploy.report_monitors import monitors_report
 from deploy.slice import ModelSlice, ServerSlice, Slice
 from deploy.slice_door import DoorSlice
 
@@ -37,6 +38,7 @@ def plan_report(plan: Plan) -> Group:
     return Group(
         *(part for alike in same_slices(plan.slices) for part in _host(alike, dict(plan.changes))),
         *balancers_report(plan.balancers),
+        *monitors_report(plan.monitors),
         _waves(plan),
         *(Text(f"note  {sentence}", style="yellow") for sentence in plan.warnings),
         Text(f"digest  {plan.digest}   (deploy exactly this: --data expect={plan.digest})", style="bold"),
@@ -47,7 +49,7 @@ def same_slices(slices: Iterable[Slice]) -> list[list[Slice]]:
     """The slices in groups that differ in nothing but the host's name and address."""
     groups: dict[str, list[Slice]] = {}
     for slice_ in slices:
-        groups.setdefault(repr(replace(slice_, host="", traffic=None)), []).append(slice_)
+        groups.setdefault(repr(replace(slice_, host="", traffic=None, exporters=None)), []).append(slice_)
     return list(groups.values())
 
 

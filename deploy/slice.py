@@ -9,6 +9,7 @@ import shlex
 from dataclasses import asdict, dataclass
 
 from deploy.slice_door import DoorSlice
+from deploy.slice_monitor import ExportersSlice
 from deploy.slice_traffic import TrafficSlice
 from deploy.spec import DataDisk, Docker, EngineStore, EngineTrust, Firewall, Hub, Machine, Mirrors, Registry
 
@@ -246,6 +247,8 @@ class Slice:
     """The pool this host's capacity counts in; empty: that of all hosts without one."""
     traffic: TrafficSlice | None = None
     door: DoorSlice | None = None
+    exporters: ExportersSlice | None = None
+    """None: nobody watches this host."""
 
     def to_json(self) -> dict[str, object]:
         """Plain dictionaries and lists, secrets as their sources only."""
@@ -255,6 +258,8 @@ class Slice:
             del plain["firewall"]
         if self.door is None:
             del plain["door"]
+        if self.exporters is None:
+            del plain["exporters"]
         if not self.pool:
             del plain["pool"], plain["traffic"]
         models = [model for server in plain["servers"] for model in server["models"]]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 
+from deploy.slice_monitor import ExportersSlice
 from deploy.spec import Firewall, Secret
 
 
@@ -78,10 +79,14 @@ class BalancerSlice:
     certificate_key: Secret | None
     routes: tuple[RouteSlice, ...]
     firewall: Firewall | None = None
+    exporters: ExportersSlice | None = None
 
     def data_disk(self) -> None:
         """None: a balancer keeps no data."""
 
     def to_json(self) -> dict[str, object]:
         """Plain dictionaries and lists, secrets as their sources only."""
-        return asdict(self)
+        plain = asdict(self)
+        if self.exporters is None:  # as in Slice: what is not declared is not said
+            del plain["exporters"]
+        return plain

@@ -139,6 +139,18 @@ def install(
     yield f"{PROGRAMS}/patient-apt install {flags} {specified(missing)}"
 
 
+def install_masked(wanted: Mapping[str, str], seen: Mapping[str, Installed]) -> Iterator[Command]:
+    """Commands that install packages, each with its unit, that would start and listen on every address at once.
+
+    The units of those that are missing are masked first, and stay so. A package that was there before us keeps its
+    unit as it is: somebody uses it.
+    """
+    units = [unit for name, unit in wanted.items() if name not in seen]
+    if units:
+        yield f"systemctl mask {' '.join(units)}"
+        yield from install(dict.fromkeys(wanted, ""), seen)
+
+
 def specified(packages: Mapping[str, str]) -> str:
     """Names and version patterns as apt-get wants them on its command line."""
     return " ".join(quote(f"{name}={version}") if version else name for name, version in packages.items())

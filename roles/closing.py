@@ -1,4 +1,5 @@
-"""What follows the last wave, once each has passed its gate: balancers, front doors, and what nobody asks for any more.
+"""What follows the last wave, once each has passed its gate: balancers, front doors, monitors and what they
+read, and what nobody asks for any more.
 
 Nothing here stops a server, so nobody is drained for it.
 """
@@ -7,15 +8,18 @@ from __future__ import annotations
 
 from deploy.plan import Plan
 from deploy.slice import Slice
+from deploy.slice_monitor import MonitorSlice
 from deploy.slice_traffic import BalancerSlice
-from roles import cleanup, edge, gateway
+from roles import cleanup, exporters, gateway
+from roles import edge as edges
 
 
-def apply(mine: Slice | None, balancer: BalancerSlice | None, plan: Plan) -> None:
-    """Balancers check every model of the plan, and doors offer it. With `--data only=door`, doors alone act."""
+def apply(mine: Slice | None, edge: BalancerSlice | MonitorSlice | None, plan: Plan) -> None:
+    """Balancers check every model of the plan, doors offer it, monitors read it; or, `only=door`, doors alone act."""
     if mine:
         gateway.apply(mine)
-    if balancer and not plan.door_only:
-        edge.settle(balancer)
+    if edge and not plan.door_only:
+        edges.settle(edge)
     if mine and not plan.door_only:
+        exporters.apply(mine.exporters)
         cleanup.apply(mine)

@@ -15,6 +15,7 @@ from deploy.checks.machine import machine_problems
 from deploy.checks.memory import memory_problems
 from deploy.checks.mig import mig_problems
 from deploy.checks.models import model_problems
+from deploy.checks.monitors import monitor_problems
 from deploy.checks.parallel import slow_links
 from deploy.checks.placed import Placed
 from deploy.checks.products import fp8_gains_and_costs
@@ -44,7 +45,7 @@ def judge(fleet: Fleet, surroundings: Surroundings) -> list[Refusal]:
     for host in fleet.hosts:
         problems = [*host_problems(host, fleet, surroundings), *building_problems(host, fleet, surroundings)]
         refusals += [(host.name, problem) for problem in problems]
-    refusals += balancer_problems(fleet, surroundings)
+    refusals += [*balancer_problems(fleet, surroundings), *monitor_problems(fleet)]
     return together(refusals)
 
 

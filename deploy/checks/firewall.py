@@ -126,7 +126,14 @@ def _networks(firewall: Firewall) -> Iterator[Refusal]:
         for written in networks:
             yield from _network(written, f"firewall.{name}")
     for name in ("allow", "metrics"):
-        yield from _everybody(lists[name], f"firewall.{name}")
+        yield from _everybody(lists[name], f"firewall.{name}", "Triton")
+
+
+def network_problems(networks: tuple[str, ...], where: str, who: str) -> Iterator[Refusal]:
+    """A refusal for each text that is no network, and for everybody; `who` is what they would reach."""
+    for written in networks:
+        yield from _network(written, where)
+    yield from _everybody(networks, where, who)
 
 
 def _network(written: str, where: str) -> Iterator[Refusal]:
@@ -151,12 +158,12 @@ def _nearest(written: str) -> str:
         return "10.0.0.0/8"
 
 
-def _everybody(networks: tuple[str, ...], where: str) -> Iterator[Refusal]:
+def _everybody(networks: tuple[str, ...], where: str, who: str) -> Iterator[Refusal]:
     for written in networks:
         if written in ("0.0.0.0/0", "::/0"):
             yield refuse(
                 "firewall-allows-everybody",
-                f"{written} is everybody, and Triton asks nobody for a password",
+                f"{written} is everybody, and {who} asks nobody for a password",
                 where=where,
                 seen=repr(written),
                 wanted="the networks of the clients or the balancer",

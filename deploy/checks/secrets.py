@@ -24,6 +24,7 @@ INSTEAD = {
     "engine_trust": 'EngineTrust(key="keys/engines"): the path of a key file on this machine',
     "hub": 'Hub(endpoint="https://HOST", token=Secret.env("HF_TOKEN"))',
     "mirrors": "the URL without it; apt reads credentials from /etc/apt/auth.conf.d/ on the host",
+    "monitor": 'receivers=Secret.command("cat", "secrets/receivers.yml")',
     "registry": 'Registry(username="NAME", key=Secret.env("NGC_API_KEY"))',
 }
 """What to type instead, by the beginning of the place."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import date
 
 from deploy.slice import Slice
+from deploy.slice_monitor import MonitorSlice
 from deploy.slice_traffic import BalancerSlice
 
 
@@ -46,10 +47,14 @@ class Wanted:
 
 
 def wanted_of(
-    mine: Slice | BalancerSlice, releases: Mapping[str, str], today: date, before: float = 0.0, after: float = 0.0
+    mine: Slice | BalancerSlice | MonitorSlice,
+    releases: Mapping[str, str],
+    today: date,
+    before: float = 0.0,
+    after: float = 0.0,
 ) -> Wanted:
     """A slice as the doctor's rules read it; `releases` are the planned ids by server."""
-    if isinstance(mine, BalancerSlice):
+    if isinstance(mine, (BalancerSlice, MonitorSlice)):
         return Wanted(mine.host, is_balancer=True, today=today, before=before, after=after)
     servers = tuple(
         WantedServer(

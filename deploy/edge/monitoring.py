@@ -19,7 +19,7 @@ WHO = {
     "host": "node-exporter with --collector.systemd, --collector.systemd.enable-restarts-metrics and "
     "--collector.textfile.directory=/var/lib/enginehouse/metrics; instance: the host's name",
     "dcgm": "dcgm-exporter; instance: the host's name",
-    "probe": "blackbox-exporter; instance: the address that it asks",
+    "probe": "blackbox-exporter; instance: HOST/SERVER/MODEL, or BALANCER/POOL/MODEL",
 }
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from deploy.fleet import Fleet
 from deploy.refuse import model_at
-from deploy.spec import LLM, BalancerHost, Host, Secret, Server
+from deploy.spec import LLM, BalancerHost, Host, MonitorHost, Secret, Server
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,10 @@ def missing_files(inventory: Iterable[Any], fleet: Fleet, root: Path) -> tuple[s
         for file in [*files_of_balancer(balancer), *files_of_connection(sources.get(balancer.name))]:
             if file.is_missing(root):
                 hosts.setdefault(file, []).append(balancer.name)
+    for monitor in fleet.monitors:
+        for file in [*files_of_monitor(monitor), *files_of_connection(sources.get(monitor.name))]:
+            if file.is_missing(root):
+                hosts.setdefault(file, []).append(monitor.name)
     return tuple(file.note(names) for file, names in hosts.items())
 
 
@@ -78,6 +82,13 @@ def files_of_balancer(balancer: BalancerHost) -> Iterator[NamedFile]:
         yield NamedFile("the certificate of a balancer", declared.certificate, "balancer.certificate")
     if declared.certificate_key and declared.certificate_key.kind == "vault":
         yield NamedFile("the vault of a secret", declared.certificate_key.source[0], "balancer.certificate_key")
+
+
+def files_of_monitor(monitor: MonitorHost) -> Iterator[NamedFile]:
+    """The files that a monitor's data names."""
+    receivers = monitor.monitor.receivers
+    if receivers and receivers.kind == "vault":
+        yield NamedFile("the vault of a secret", receivers.source[0], "monitor.receivers")
 
 
 def _has_public_half(key: str, root: Path) -> bool:

@@ -24,7 +24,7 @@ LOST = {
     "triton": "systemctl status 'triton@*' on the host, then " + DEPLOY,
     "host": "ssh to the host; where it does not answer, start it at the provider, then " + DEPLOY,
     "dcgm": "nvidia-smi on the host, then " + DEPLOY,
-    "probe": "systemctl status prometheus-blackbox-exporter on the monitor",
+    "probe": "systemctl status enginehouse-blackbox on the monitor",
 }
 LOST_MINUTES = {"triton": 30, "dcgm": 30, "host": 20}
 """Longer than a deploy takes: a swap loads weights, a reboot trains memory. The front door tells of clients at once."""

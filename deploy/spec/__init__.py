@@ -39,6 +39,7 @@ from deploy.spec.machine import (
     Rollout,
     Toolkit,
 )
+from deploy.spec.monitor import Monitor, MonitorHost
 from deploy.spec.server import Host, Model, Server, one_per_gpu
 from deploy.spec.sources import Checkpoint, Secret, Weights
 
@@ -73,6 +74,8 @@ __all__ = [
     "Medusa",
     "Mirrors",
     "Model",
+    "Monitor",
+    "MonitorHost",
     "Opening",
     "Parallel",
     "Path",

@@ -22,6 +22,7 @@ PROGRAMS = {
     "fetch": "host.fetch",
     "fetch-apt-key": "host.fetch_apt_key",
     "gpu-state": "host.gpu_state",
+    "metrics": "host.metrics",
     "mig": "host.mig",
     "prove": "host.prove",
     "publish": "host.publish",

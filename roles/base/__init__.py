@@ -11,6 +11,7 @@ from pyinfra import host
 from pyinfra.api.operation import OperationMeta
 
 from deploy.slice import Slice
+from deploy.slice_monitor import MonitorSlice
 from deploy.slice_traffic import BalancerSlice
 from roles.base import operations
 from roles.base.defaults import settings
@@ -18,7 +19,7 @@ from roles.base.facts import BaseHost
 from roles.steps import Reading, step
 
 
-def apply(mine: Slice | BalancerSlice) -> list[OperationMeta]:
+def apply(mine: Slice | BalancerSlice | MonitorSlice) -> list[OperationMeta]:
     """The host has the tools, the directories and the disk that the other roles count on. Returns the steps."""
     chosen, disk = settings(host), mine.data_disk()
     look = Reading(BaseHost, {"programs": tuple(operations.programs()), "device": disk.device if disk else "",

@@ -21,6 +21,7 @@ from deploy.doctor.finding import Finding
 from deploy.doctor.report import Report
 from deploy.doctor.wanted import wanted_of
 from deploy.slice import Slice
+from deploy.slice_monitor import MonitorSlice
 from deploy.slice_traffic import BalancerSlice
 from roles.doctor.facts import HostReadings
 from roles.doctor.questions import About, names_of
@@ -33,7 +34,7 @@ _answers: WeakKeyDictionary[State, dict[str, tuple[Finding, ...] | None]] = Weak
 """What was found on each host that was asked; None of one that did not answer."""
 
 
-def examine(mine: Slice | BalancerSlice, releases: Mapping[str, str]) -> None:
+def examine(mine: Slice | BalancerSlice | MonitorSlice, releases: Mapping[str, str]) -> None:
     """The findings of this host are told; after the last host's, those of all. `releases`: planned ids by server."""
     told = _answers.setdefault(host.state, {})
     began = time.time()

@@ -14,6 +14,7 @@ from shlex import quote
 from deploy.doctor.causes import PATTERN
 from deploy.files import ROOT
 from deploy.slice import Slice
+from deploy.slice_monitor import MonitorSlice
 from deploy.slice_traffic import BalancerSlice
 from roles.places import SERVERS, SETTINGS
 
@@ -92,10 +93,10 @@ collect() {
 class About:
     """What the questions are about; short in pyinfra's log, which prints a fact's arguments."""
 
-    mine: Slice | BalancerSlice
+    mine: Slice | BalancerSlice | MonitorSlice
 
     @classmethod
-    def of(cls, mine: Slice | BalancerSlice) -> About:
+    def of(cls, mine: Slice | BalancerSlice | MonitorSlice) -> About:
         """The questions of this host."""
         return cls(mine)
 
@@ -123,10 +124,10 @@ def asking(asked: Mapping[str, str], seconds: int = SECONDS, grace_seconds: int 
     return f"bash -c {quote(chr(10).join([collect, *begun, 'collect', 'true']))}"
 
 
-def questions(mine: Slice | BalancerSlice) -> dict[str, str]:
+def questions(mine: Slice | BalancerSlice | MonitorSlice) -> dict[str, str]:
     """Each question's shell, by its name; a balancer is asked for no GPU and no server."""
     asked = _of_machine()
-    if isinstance(mine, BalancerSlice):
+    if isinstance(mine, (BalancerSlice, MonitorSlice)):
         return asked
     return {**_of_gpus(), **asked, **_of_servers(mine)}
 

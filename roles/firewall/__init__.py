@@ -10,17 +10,16 @@ from __future__ import annotations
 
 from pyinfra.api.operation import OperationMeta
 
-from deploy.slice import Slice
-from deploy.slice_traffic import BalancerSlice
 from roles.firewall import operations
 from roles.firewall.facts import FirewallHost
+from roles.firewall.rules import Guarded, firewall_of
 from roles.steps import Reading, step
 
 
-def apply(mine: Slice | BalancerSlice) -> list[OperationMeta]:
+def apply(mine: Guarded) -> list[OperationMeta]:
     """Exactly what is declared answers, also after a reboot. Returns the steps."""
     look = Reading(FirewallHost)
-    if mine.firewall is None:
+    if firewall_of(mine) is None:
         return [step(look, operations.taken_away, name="Firewall | Take away what is no longer declared")]
     installed = step(look, operations.packages, name="Firewall | Install nftables")
     placed = step(look, operations.programs, name="Firewall | Place program and unit")

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from deploy.errors import Refusal
-from deploy.slice import Slice
-from deploy.slice_traffic import BalancerSlice
 from roles import apt, undo
 from roles.firewall import paths
-from roles.firewall.rules import rules
+from roles.firewall.rules import Guarded, firewall_of, rules
 from roles.seen import Seen
 from roles.steps import Command, Refuse, write
 from roles.texts import shipped
@@ -30,9 +28,10 @@ def programs(seen: Seen) -> Iterator[Command]:
         yield write(service.path, service.content, service.mode, then="systemctl daemon-reload")
 
 
-def in_force(seen: Seen, mine: Slice | BalancerSlice) -> Iterator[Command]:
+def in_force(seen: Seen, mine: Guarded) -> Iterator[Command]:
     """Commands after which exactly the declared rules are in force, now and after a boot, and we still get in."""
-    assert mine.firewall
+    firewall = firewall_of(mine)
+    assert firewall
     ports = [int(line) for line in seen.value("ssh-ports").split() if line.isdigit()]
     if not ports:
         yield Refuse(_no_ssh())
@@ -42,9 +41,9 @@ def in_force(seen: Seen, mine: Slice | BalancerSlice) -> Iterator[Command]:
         yield f"systemctl enable {paths.UNIT_NAME}"
     if seen.holds(paths.RULES, wanted) and seen.value("loaded") and unit.runs:
         if seen.value("unconfirmed"):  # a run that was cut off loaded them, and the host is about to take them back
-            yield from watched(mine.firewall.confirm_seconds).around([])
+            yield from watched(firewall.confirm_seconds).around([])
         return
-    yield from watched(mine.firewall.confirm_seconds).around(
+    yield from watched(firewall.confirm_seconds).around(
         [write(paths.RULES, wanted)], risky=f"systemctl reload-or-restart {paths.UNIT_NAME}"
     )
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from deploy.slice import ServerSlice, Slice
+from deploy.slice_monitor import ExportersSlice, MonitorSlice
 from deploy.slice_traffic import BalancerSlice, TrafficSlice
 from deploy.spec import Firewall
 from roles.texts import HERE
@@ -32,28 +33,64 @@ class Networks(NamedTuple):
         return cls([str(network) for network in v4], [str(network) for network in v6])
 
 
-def rules(mine: Slice | BalancerSlice, ssh_ports: Iterable[int]) -> str:
+Guarded: TypeAlias = Slice | BalancerSlice | MonitorSlice
+
+
+def firewall_of(mine: Guarded) -> Firewall | None:
+    """The declared firewall; one that says nothing of servers where only what monitors read has to be closed."""
+    if mine.firewall or not (mine.exporters or isinstance(mine, MonitorSlice)):
+        return mine.firewall
+    return Firewall()
+
+
+def rules(mine: Guarded, ssh_ports: Iterable[int]) -> str:
     """The whole file; `ssh_ports` are where this host's sshd answers."""
-    firewall = mine.firewall
-    assert firewall, "no firewall is declared"
+    firewall = firewall_of(mine)
+    assert firewall, "there is nothing to guard"
+    groups = _groups(firewall, mine)
     environment = Environment(
         loader=FileSystemLoader(HERE / "templates" / "firewall"), undefined=StrictUndefined, keep_trailing_newline=True
     )
     return environment.get_template("enginehouse.nft.j2").render(
         bridge=BRIDGE,
-        groups=_groups(firewall),
+        groups=groups,
         ssh_ports=sorted(ssh_ports),
-        published=_of_balancer(mine) if isinstance(mine, BalancerSlice) else _of_host(mine),
+        published=[row for row in _published_by(mine) if row[1] in groups],
         openings=_openings(firewall),
         closed=firewall.rest == "closed",
     )
 
 
-def _groups(firewall: Firewall) -> dict[str, Networks]:
+def _groups(firewall: Firewall, mine: Guarded) -> dict[str, Networks]:
     """Who may come in where, by the chain's name; a group that is open to everybody has none."""
-    named = {"servers": firewall.allow, "metrics": firewall.metrics or firewall.allow, "ssh": firewall.ssh}
+    named = {"monitors": mine.exporters.monitors if mine.exporters else ()}
+    named |= {"readers": mine.readers if isinstance(mine, MonitorSlice) else ()}
+    named |= {"servers": firewall.allow, "metrics": firewall.metrics or firewall.allow, "ssh": firewall.ssh}
     named |= {f"open{number}": opening.sources for number, opening in enumerate(firewall.open)}
     return {name: Networks.of(written) for name, written in named.items() if written}
+
+
+def _published_by(mine: Guarded) -> list[tuple[str, str]]:
+    """(what a connection to something of ours looks like, its group); a group without networks is nobody's to close."""
+    rows = _of_exporters(mine.exporters) if mine.exporters else []
+    if isinstance(mine, MonitorSlice):
+        return [*rows, *_of_monitor(mine)]
+    return [*(_of_balancer(mine) if isinstance(mine, BalancerSlice) else _of_host(mine)), *rows]
+
+
+def _of_exporters(exporters: ExportersSlice) -> list[tuple[str, str]]:
+    return [(f"{_to(exporters.address)}tcp dport {exporters.port}", "monitors")]
+
+
+def _of_monitor(mine: MonitorSlice) -> list[tuple[str, str]]:
+    if ipaddress.ip_address(mine.listen).is_loopback:
+        return []
+    return [(f"{_to(mine.listen)}tcp dport {{ {mine.prometheus_port}, {mine.alertmanager_port} }}", "readers")]
+
+
+def _to(address: str) -> str:
+    """How a connection to that address alone begins."""
+    return f"{'ip' if ipaddress.ip_address(address).version == 4 else 'ip6'} daddr {address} "
 
 
 def _of_host(mine: Slice) -> list[tuple[str, str]]:
@@ -73,8 +110,7 @@ def _answers(traffic: TrafficSlice) -> list[tuple[str, str]]:
     address = ipaddress.ip_address(traffic.address)
     if address.is_loopback:
         return []
-    to = f"{'ip' if address.version == 4 else 'ip6'} daddr {address} "
-    return [(f"{to}tcp dport {{ {traffic.ready_port}, {traffic.agent_port} }}", "servers")]
+    return [(f"{_to(traffic.address)}tcp dport {{ {traffic.ready_port}, {traffic.agent_port} }}", "servers")]
 
 
 def _published(server: ServerSlice) -> list[tuple[str, str]]:

@@ -14,6 +14,7 @@ from pyinfra.api import FunctionCommand, operation
 
 from deploy.errors import PREFLIGHT, Refusal, Refusals
 from deploy.slice import Slice
+from deploy.slice_monitor import MonitorSlice
 from deploy.slice_traffic import BalancerSlice
 from roles.preflight.balancers import BalancerMachine, findings
 from roles.preflight.defaults import settings
@@ -22,20 +23,20 @@ from roles.preflight.judge import judge, notes
 from roles.steps import Refuse, ask, has_failed
 
 
-def confirm(mine: Slice | BalancerSlice, name: str = "Preflight | Confirm the machine") -> None:
+def confirm(mine: Slice | BalancerSlice | MonitorSlice, name: str = "Preflight | Confirm the machine") -> None:
     """The host is what its slice says. Reads only; refuses with every finding, or with what keeps it from reading."""
     chosen = settings(host)
     login = ask(host, Login, _sudo=False)
     if has_failed(host):  # what it did not answer is no finding
         return
     _refuse_login(mine, login, bool(host.data.get("_sudo") or state.config.SUDO))
-    if isinstance(mine, BalancerSlice):
+    if isinstance(mine, (BalancerSlice, MonitorSlice)):
         seen = ask(host, BalancerMachine)
     else:
         seen = ask(host, MachineHost, about=About(mine, chosen.connect_seconds))
     if has_failed(host):
         return
-    if isinstance(mine, BalancerSlice):
+    if isinstance(mine, (BalancerSlice, MonitorSlice)):
         found = findings(seen, mine, chosen, time.time())
     else:
         found = judge(seen, mine, chosen, time.time())
@@ -56,7 +57,7 @@ def _report(found: Sequence[Refusal]) -> Generator[FunctionCommand, None, None]:
     yield command
 
 
-def _refuse_login(mine: Slice | BalancerSlice, login: dict[str, str], asks_sudo: bool) -> None:
+def _refuse_login(mine: Slice | BalancerSlice | MonitorSlice, login: dict[str, str], asks_sudo: bool) -> None:
     """Raises where nothing could run as root: later facts would stop and ask for a password."""
     user = login.get("user", "")
     if login.get("uid") == "0" or (asks_sudo and login.get("sudo")):

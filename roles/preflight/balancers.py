@@ -1,4 +1,4 @@
-"""Is a balancer's host the one the plan believes in? Asked before the first change, all findings at once.
+"""Is the host of a balancer or monitor the one the plan believes in? Asked before the first change, all at once.
 
 HAProxy that somebody else has configured, or anybody on our ports, is found here: later it would be found half way.
 """
@@ -11,6 +11,7 @@ from ipaddress import ip_address
 from pyinfra.api import FactBase
 
 from deploy.errors import Refusal
+from deploy.slice_monitor import MonitorSlice
 from deploy.slice_traffic import BalancerSlice
 from roles.preflight.defaults import Defaults
 from roles.preflight.judge import clock, refusal
@@ -18,6 +19,7 @@ from roles.preflight.network import address_of
 from roles.seen import Seen, ask_units, ask_value, script
 
 OURS = "enginehouse-balancer.service"
+PROMETHEUS = "enginehouse-prometheus.service"
 THEIRS = "haproxy.service"
 LISTENING = 'while read -r n a r s x; do [ "$s" = 0A ] && echo "$a"; done'
 
@@ -39,7 +41,7 @@ class BalancerMachine(FactBase[Seen]):
             ask_value("listeners", "ss -Hltnp"),
             # The package's own example listens nowhere; dpkg knows the sum of the file as it came.
             ask_value("changed", "dpkg --verify haproxy | grep -o '/etc/haproxy/haproxy.cfg'"),
-            ask_units(OURS, THEIRS),
+            ask_units(OURS, THEIRS, PROMETHEUS),
         )
 
     def process(self, output: list[str]) -> Seen:
@@ -47,29 +49,35 @@ class BalancerMachine(FactBase[Seen]):
         return Seen.parse(output)
 
 
-def findings(seen: Seen, mine: BalancerSlice, chosen: Defaults, control_seconds: float) -> list[Refusal]:
+def findings(seen: Seen, mine: BalancerSlice | MonitorSlice, chosen: Defaults, control_seconds: float) -> list[Refusal]:
     """Every finding. `control_seconds` is the control machine's clock at the moment of asking."""
     return [
         *_system(seen, mine),
         *clock(seen, mine, chosen, control_seconds),
         *_address(seen, mine),
-        *_foreign(seen, mine),
+        *(_foreign(seen, mine) if isinstance(mine, BalancerSlice) else ()),
         *_ports(seen, mine),
     ]
 
 
-def _system(seen: Seen, mine: BalancerSlice) -> Iterator[Refusal]:
+def _spec(mine: BalancerSlice | MonitorSlice) -> str:
+    """What the inventory calls it."""
+    return "Balancer" if isinstance(mine, BalancerSlice) else "Monitor"
+
+
+def _system(seen: Seen, mine: BalancerSlice | MonitorSlice) -> Iterator[Refusal]:
     if seen.value("os") != mine.os:
-        attempt = f'Balancer(os="{seen.value("os")}", …), or another machine'
+        attempt = f'{_spec(mine)}(os="{seen.value("os")}", …), or another machine'
         yield refusal(mine, "the system is not the declared one", seen.value("os"), mine.os, attempt, "os")
     if not seen.value("systemd"):
         yield refusal(mine, "systemd does not run", "another init", "systemd", "use a VM", "systemd")
 
 
-def _address(seen: Seen, mine: BalancerSlice) -> Iterator[Refusal]:
+def _address(seen: Seen, mine: BalancerSlice | MonitorSlice) -> Iterator[Refusal]:
     own = seen.value("addresses").splitlines()
     if ip_address(mine.address) not in [ip_address(address) for address in own]:
-        attempt = "correct `address` of its Balancer: hosts let in that one alone, and ask it at a stop"
+        attempt = f"correct `address` of its {_spec(mine)}: hosts let in that one alone"
+        attempt += ", and ask it at a stop" if isinstance(mine, BalancerSlice) else ""
         yield refusal(mine, f"it has no address {mine.address}", ", ".join(own), mine.address, attempt, "address")
 
 
@@ -86,11 +94,14 @@ def _foreign(seen: Seen, mine: BalancerSlice) -> Iterator[Refusal]:
         )
 
 
-def _ports(seen: Seen, mine: BalancerSlice) -> Iterator[Refusal]:
-    if seen.unit(OURS).runs:
+def _ports(seen: Seen, mine: BalancerSlice | MonitorSlice) -> Iterator[Refusal]:
+    if seen.unit(OURS if isinstance(mine, BalancerSlice) else PROMETHEUS).runs:
         return
-    wanted = {mine.metrics_port: "metrics_port"}
-    wanted |= {port: f"route {route.pool}" for route in mine.routes for port in (route.http_port, route.grpc_port)}
+    if isinstance(mine, MonitorSlice):
+        wanted = {mine.prometheus_port: "prometheus_port", mine.alertmanager_port: "alertmanager_port"}
+    else:
+        wanted = {mine.metrics_port: "metrics_port"}
+        wanted |= {port: f"route {route.pool}" for route in mine.routes for port in (route.http_port, route.grpc_port)}
     taken = {address_of(line)[1] for line in seen.value("listening").splitlines()}
     for port in sorted(taken & wanted.keys()):
         owner = next((line for line in seen.value("listeners").splitlines() if f":{port} " in line), "")

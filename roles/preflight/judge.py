@@ -8,6 +8,7 @@ from deploy.catalog import SYSTEMS
 from deploy.errors import PREFLIGHT, Refusal
 from deploy.files import IMAGE_UNPACK_FACTOR
 from deploy.slice import Slice
+from deploy.slice_monitor import MonitorSlice
 from deploy.slice_traffic import BalancerSlice
 from deploy.versions import at_least
 from roles.cards import not_ours_to_cut
@@ -43,7 +44,9 @@ def notes(seen: Seen, mine: Slice) -> Iterator[str]:
         yield "Secure Boot is on; Canonical's modules are signed for it"
 
 
-def refusal(mine: Slice | BalancerSlice, problem: str, actual: str, wanted: str, attempt: str, kind: str) -> Refusal:
+def refusal(
+    mine: Slice | BalancerSlice | MonitorSlice, problem: str, actual: str, wanted: str, attempt: str, kind: str
+) -> Refusal:
     """A finding in the common shape: the host named first, because many hosts report at once."""
     facts = {"found": actual or "nothing", "wanted": wanted}
     return Refusal(f"{mine.host}: {problem}", facts=facts, attempt=attempt, state=PREFLIGHT, kind=kind)
@@ -138,7 +141,9 @@ def free_disk_mib(seen: Seen, mine: Slice) -> int:
     return free
 
 
-def clock(seen: Seen, mine: Slice | BalancerSlice, chosen: Defaults, control_seconds: float) -> Iterator[Refusal]:
+def clock(
+    seen: Seen, mine: Slice | BalancerSlice | MonitorSlice, chosen: Defaults, control_seconds: float
+) -> Iterator[Refusal]:
     """The difference between the two clocks."""
     apart = round(abs(float(seen.value("clock") or 0) - control_seconds))
     if apart > chosen.clock_seconds:

@@ -6,11 +6,18 @@ import re
 
 import pytest
 
-from tests.unit import wrong, wrong_balancers, wrong_believed, wrong_door, wrong_llm
+from tests.unit import wrong, wrong_balancers, wrong_believed, wrong_door, wrong_llm, wrong_monitors
 from tests.unit.golden import DIRECTORY, same_as_golden
 from tests.unit.wrong import Wrong
 
-ALL = {**wrong.ALL, **wrong_llm.ALL, **wrong_believed.ALL, **wrong_balancers.ALL, **wrong_door.ALL}
+ALL = {
+    **wrong.ALL,
+    **wrong_llm.ALL,
+    **wrong_believed.ALL,
+    **wrong_balancers.ALL,
+    **wrong_door.ALL,
+    **wrong_monitors.ALL,
+}
 
 CASES = pytest.mark.parametrize(("promise", "wrong"), ALL.items(), ids=[name.replace(" ", "_") for name in ALL])
 
@@ -18,7 +25,9 @@ CASES = pytest.mark.parametrize(("promise", "wrong"), ALL.items(), ids=[name.rep
 @CASES
 def test_it_is_refused_for_this_reason_at_this_place(promise: str, wrong: Wrong) -> None:
     """Fields, so that programs need not parse text."""
-    found = {(problem.kind, re.sub("^(h100-0[12]|edge): ", "", problem.facts["where"])) for problem in wrong.refused()}
+    found = {
+        (problem.kind, re.sub("^(h100-0[12]|edge|eyes): ", "", problem.facts["where"])) for problem in wrong.refused()
+    }
     assert (wrong.kind, wrong.where) in found
 
 

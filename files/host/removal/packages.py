@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import fnmatch
+import glob
 import json
+import os
 import re
 import subprocess
 import sys
@@ -31,6 +33,7 @@ FAMILIES = {
     r"|linux-(modules|objects|signatures)-nvidia-.*",
     **{name: re.escape(name) for name in ("ca-certificates", "curl", "iptables", "nftables", "openssh-client")},
     "HAProxy": "haproxy",
+    "monitoring": "prometheus|promtool|prometheus-(alertmanager|blackbox-exporter|node-exporter)",
     "the front door": r"python3(\.\d+)?-venv|python3-(pip|setuptools)-whl",
     **{name: re.escape(name) for name in ("rsync", "systemd-timesyncd", "e2fsprogs", "xfsprogs", "python3")},
 }
@@ -48,14 +51,24 @@ def packages(docker_roots: list[str], is_ours: bool) -> Iterator[Step]:
         yield f"holds: {', '.join(held)}", lambda: run("apt-mark", "unhold", *held)
     going, reasons = chosen(before)
     yield from ((f"stays: {why}", no_act) for why in reasons)
+    if "monitoring" in going and (masked := masks()):
+        yield f"masks: {', '.join(masked)}", lambda: run("rm", "-f", *masked)
     if going:
         families = "; ".join(f"{family}: {' '.join(names)}" for family, names in going.items())
         names = [name for family in going.values() for name in family]
         yield f"packages (what is loaded of them stays until the next boot): {families}", lambda: purge(names, before)
     if "Docker" in going:
         yield from after_docker(docker_roots)
+    if "monitoring" in going:
+        yield from account("prometheus", "users", "userdel")
     if "the driver" in going:
         yield from account("nvidia-persistenced", "users", "userdel")
+
+
+def masks() -> list[str]:
+    """Links that keep the units of packages for monitoring, which we installed, from starting."""
+    found = glob.glob(f"{PREFIX}/etc/systemd/system/prometheus*.service")
+    return sorted(path for path in found if os.path.islink(path) and os.readlink(path) == "/dev/null")
 
 
 def chosen(before: set[str]) -> tuple[dict[str, list[str]], list[str]]:

@@ -1,0 +1,76 @@
+"""What has been decided between monitors and the hosts they watch."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+from deploy.spec import Firewall, Secret
+
+
+@dataclass(frozen=True, kw_only=True)
+class PageSlice:
+    """A page that monitors read of a host at `path`; the host itself reads it at `url`."""
+
+    path: str
+    url: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExportersSlice:
+    """What a host shows to monitors: one port, one page for each of its programs, and nobody else is let in."""
+
+    address: str
+    port: int
+    monitors: tuple[str, ...]
+    """Addresses of those who may read."""
+    pages: tuple[PageSlice, ...]
+    dcgm_image: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TargetSlice:
+    """What Prometheus reads under a job: `path` at `address` (HOST:PORT), under the names of alerts and dashboards.
+
+    Of job `probe`, `probe` is the URL that the blackbox-exporter asks.
+    """
+
+    job: str
+    host: str
+    instance: str
+    address: str
+    path: str = ""
+    probe: str = ""
+    port: int = 0
+    """Of a front door with several processes: which of them this is."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MonitorSlice:
+    """All that a monitor is to become."""
+
+    host: str
+    os: str
+    address: str
+    listen: str
+    """Where Prometheus and Alertmanager answer: `address`, or loopback where nobody is let in."""
+    prometheus_port: int
+    alertmanager_port: int
+    retention_days: int
+    retention_mib: int
+    scrape_seconds: int
+    receivers: Secret | None
+    targets: tuple[TargetSlice, ...]
+    branches: tuple[str, ...]
+    """Driver branches of the fleet: their ends are alerts."""
+    exporters: ExportersSlice
+    """What this host shows to itself and to other monitors."""
+    firewall: Firewall | None = None
+    readers: tuple[str, ...] = ()
+    """Networks that may read both."""
+
+    def data_disk(self) -> None:
+        """None: samples lie on the system's disk."""
+
+    def to_json(self) -> dict[str, object]:
+        """Plain dictionaries and lists, secrets as their sources only."""
+        return asdict(self)

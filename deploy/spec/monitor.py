@@ -1,0 +1,43 @@
+"""What watches the hosts of an inventory, as an operator declares it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from deploy.spec.firewall import Firewall
+from deploy.spec.sources import Secret
+
+
+@dataclass(frozen=True, kw_only=True)
+class Monitor:
+    """Prometheus, Alertmanager and blackbox-exporter as the distribution ships them, on a host without servers.
+
+    `address` is what the other hosts see it come from: they let in nobody else. Every host of the inventory gets
+    exporters.
+    """
+
+    os: str
+    address: str
+    allow: tuple[str, ...] = ()
+    """Networks that may read Prometheus and Alertmanager. Without any, both answer on loopback alone (`ssh -L`)."""
+    prometheus_port: int = 9090
+    alertmanager_port: int = 9093
+    retention_days: int = 30
+    retention_mib: int = 20_480
+    """Samples are kept until either is reached."""
+    scrape_seconds: int = 15
+    receivers: Secret | None = None
+    """YAML with Alertmanager's `receivers`, those called `page` and `ticket` among them:
+    `Secret.command("cat", "secrets/receivers.yml")`. None: alerts are shown, and nobody is told."""
+    dcgm_image: str = ""
+    """`NAME@sha256:…` of dcgm-exporter, which then runs on every host with a GPU. Empty: it runs nowhere."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MonitorHost:
+    """Everything the inventory says about a host that is a monitor."""
+
+    name: str
+    monitor: Monitor
+    firewall: Firewall | None = None
+    groups: tuple[str, ...] = ()

@@ -1,0 +1,97 @@
+"""Passes this host's pages of metrics on to its monitors, so that what writes them can listen on loopback.
+
+    host metrics          run by enginehouse-metrics.service
+
+Settings: /etc/enginehouse/metrics.json. A page is fetched when it is asked for and nothing of it is kept. Only the
+settings' pages exist, only GET, and only for the monitors' addresses: the firewall says the same, and can be unloaded.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import re
+import socket
+import urllib.error
+import urllib.request
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+from host.systemd import say
+
+SETTINGS = Path("/etc/enginehouse/metrics.json")
+FETCHED_SECONDS = 8.0
+"""A page that takes longer is late for the monitor too."""
+ASKED_SECONDS = 5.0
+LARGEST_BYTES = 64 * 2**20
+FREEBIND = {socket.AF_INET: (socket.IPPROTO_IP, 15), socket.AF_INET6: (socket.IPPROTO_IPV6, 78)}
+"""IP_FREEBIND and IPV6_FREEBIND of Linux, which Python does not name: at a boot the address may come later."""
+DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+"""Of this host, whatever proxy it has."""
+
+
+class Relay(ThreadingHTTPServer):
+    """Answers on the address of the settings."""
+
+    daemon_threads = True
+
+    def __init__(self, settings: dict[str, Any]) -> None:
+        self.pages: dict[str, str] = settings["pages"]
+        self.monitors = {ipaddress.ip_address(address) for address in settings["monitors"]}
+        is_v6 = ipaddress.ip_address(settings["address"]).version == 6
+        self.address_family = socket.AF_INET6 if is_v6 else socket.AF_INET
+        super().__init__((settings["address"], settings["port"]), Page)
+
+    def server_bind(self) -> None:
+        """Bound, whether or not the address is there yet."""
+        self.socket.setsockopt(*FREEBIND[socket.AddressFamily(self.address_family)], 1)
+        super().server_bind()
+
+    def verify_request(self, request: Any, client_address: Any) -> bool:
+        """True for a monitor; anybody else's connection is closed without a word."""
+        return ipaddress.ip_address(str(client_address[0]).partition("%")[0]) in self.monitors
+
+
+class Page(BaseHTTPRequestHandler):
+    """One request and its answer."""
+
+    server: Relay
+    timeout = ASKED_SECONDS
+
+    def do_GET(self) -> None:
+        """The page as its program gave it, its status included; 502 where it gave none."""
+        url = self.server.pages.get(self.path.partition("?")[0])
+        if url is None:
+            self.answer(HTTPStatus.NOT_FOUND, "text/plain", f"pages: {' '.join(self.server.pages)}\n".encode())
+            return
+        accepted = re.sub(r"[^ -~]", "", self.headers.get("Accept", "*/*"))
+        asked = urllib.request.Request(url, headers={"Accept": accepted})
+        try:
+            with DIRECT.open(asked, timeout=FETCHED_SECONDS) as page:
+                self.answer(page.status, page.headers.get("Content-Type", "text/plain"), page.read(LARGEST_BYTES))
+        except urllib.error.HTTPError as error:
+            self.answer(error.code, "text/plain", error.read(4096))
+        except (OSError, ValueError) as error:
+            self.answer(HTTPStatus.BAD_GATEWAY, "text/plain", f"{url} does not answer: {error}\n".encode())
+
+    def answer(self, status: int, kind: str, content: bytes) -> None:
+        """Head and content are sent."""
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *_: Any) -> None:
+        """Nothing: a line every few seconds would bury what else the journal says."""
+
+
+def main(_: list[str]) -> int:
+    """Serves for ever."""
+    settings = json.loads(SETTINGS.read_text("utf-8"))
+    with Relay(settings) as relay:
+        say(f"{len(relay.pages)} pages for {len(relay.monitors)} monitors", is_ready=True)
+        relay.serve_forever()
+    return 0

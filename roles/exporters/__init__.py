@@ -1,0 +1,42 @@
+"""What monitors read of a host: node-exporter, dcgm-exporter where its image is given, and the one port they come to.
+
+Every exporter, Triton and the front door listen where they did; our own program passes their pages on, to the monitors'
+addresses alone (files/host/metrics.py), behind the firewall. Nothing here interrupts a server. A host that no monitor
+reads any more loses it.
+"""
+
+from __future__ import annotations
+
+from pyinfra import host
+
+from deploy.slice_monitor import ExportersSlice
+from roles import undo
+from roles.exporters import operations
+from roles.exporters.facts import ExportersHost, ExportersLeft
+from roles.steps import Reading, ask, step
+
+
+def apply(exporters: ExportersSlice | None) -> None:
+    """The host's monitors can read its pages, and nobody else; or nothing of the kind is there."""
+    if exporters:
+        _apply(exporters)
+    elif ask(host, ExportersLeft):
+        step(Reading(ExportersLeft), operations.retired, name="Exporters | Take them off: nobody watches this host")
+
+
+def _apply(exporters: ExportersSlice) -> None:
+    look, wanted = Reading(ExportersHost), operations.texts(exporters)
+    package = step(look, operations.package, name="Exporters | Install node-exporter, its own unit masked")
+    gone = step(look, lambda seen: operations.unwanted(seen, exporters), name="Exporters | Take off dcgm-exporter")
+    written = step(
+        undo.look("exporters", wanted),
+        lambda seen: undo.put_watched("exporters", wanted, seen),
+        after=[package, gone],
+        name="Exporters | Write units and pages",
+    )
+    step(
+        look,
+        lambda seen: operations.in_force(seen, operations.units_of(exporters)),
+        after=[package, written],
+        name="Exporters | Run them",
+    )

@@ -1,0 +1,39 @@
+"""What the exporters role asks a host, in one command."""
+
+from __future__ import annotations
+
+from pyinfra.api import FactBase
+
+from roles.exporters.paths import ALL, COUNTERS, PACKAGE, PAGES, started, unit_path
+from roles.seen import Seen, ask_packages, ask_units, ask_value, script
+
+
+def ask_stale(*names: str) -> str:
+    """Names of units that do not run with the files on the disk: each writes down what it was started with."""
+    return ask_value("stale", "; ".join(f"sha256sum --status -c {started(name)} || echo {name}" for name in names))
+
+
+class ExportersHost(FactBase[Seen]):
+    """The package, our units, and which of them do not run with the files on the disk."""
+
+    default = Seen
+
+    def command(self) -> str:
+        return script(ask_packages(PACKAGE), ask_units(*ALL), ask_stale(*ALL))
+
+    def process(self, output: list[str]) -> Seen:
+        """Parsed, not judged."""
+        return Seen.parse(output)
+
+
+class ExportersLeft(FactBase[list[str]]):
+    """Files of the role that the host still has."""
+
+    default = list
+
+    def command(self) -> str:
+        return f"ls -d {' '.join([*map(unit_path, ALL), PAGES, COUNTERS])} 2>/dev/null; true"
+
+    def process(self, output: list[str]) -> list[str]:
+        """Their paths."""
+        return [line for line in output if line.startswith("/")]

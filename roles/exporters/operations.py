@@ -1,0 +1,81 @@
+"""From what the exporters role saw to the commands that are missing. Pure; `step` runs them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from deploy.monitoring import DCGM_PORT
+from deploy.slice_monitor import ExportersSlice
+from roles import apt, programs
+from roles.exporters.counters import csv
+from roles.exporters.paths import ALL, COUNTERS, DCGM, METRICS, NODE, PACKAGE, PAGES, THEIRS, unit_path
+from roles.seen import Seen
+from roles.steps import Command
+from roles.texts import HERE, Text, shipped
+
+
+def texts(exporters: ExportersSlice) -> list[Text]:
+    """Units and settings.
+
+    `programs` is read by nobody: with it the settings are other ones when the programs of the host are.
+    """
+    content = {
+        "address": exporters.address,
+        "port": exporters.port,
+        "monitors": list(exporters.monitors),
+        "pages": {page.path: page.url for page in exporters.pages},
+        "programs": programs.digest(programs.sources()),
+    }
+    wanted = [
+        Text(PAGES, json.dumps(content, indent=2) + "\n"),
+        *(shipped(f"files/units/{name}", unit_path(name)) for name in (NODE, METRICS)),
+    ]
+    if exporters.dcgm_image:
+        wanted += [Text(COUNTERS, csv()), dcgm_unit(exporters.dcgm_image)]
+    return wanted
+
+
+def dcgm_unit(image: str) -> Text:
+    """The unit of dcgm-exporter's container."""
+    environment = Environment(
+        loader=FileSystemLoader(HERE / "templates" / "exporters"), undefined=StrictUndefined, keep_trailing_newline=True
+    )
+    values = {"counters": COUNTERS, "port": DCGM_PORT, "image": image}
+    return Text(unit_path(DCGM), environment.get_template(f"{DCGM}.j2").render(**values))
+
+
+def package(seen: Seen) -> Iterator[Command]:
+    """Commands that install node-exporter; its own unit would listen on every address."""
+    yield from apt.install_masked({PACKAGE: THEIRS}, seen.packages)
+
+
+def units_of(exporters: ExportersSlice) -> tuple[str, ...]:
+    """The units that run on the host."""
+    return (NODE, METRICS, *([DCGM] if exporters.dcgm_image else []))
+
+
+def in_force(seen: Seen, wanted: Iterable[str]) -> Iterator[Command]:
+    """Commands after which the units run as their files say, now and after a boot; one that does not shows why."""
+    for name in wanted:
+        unit = seen.unit(name)
+        if not unit.starts_at_boot:
+            yield f"systemctl enable {name}"
+        if name in seen.value("stale").split() or not unit.runs:
+            yield f"systemctl restart {name} || {{ journalctl -q -u {name} -n 5 -o cat >&2; false; }}"
+
+
+def unwanted(seen: Seen, exporters: ExportersSlice) -> Iterator[Command]:
+    """Commands after which dcgm-exporter is gone, where the inventory no longer names its image."""
+    if not exporters.dcgm_image and seen.unit(DCGM).exists:
+        yield f"systemctl disable --now {DCGM}; rm -f {unit_path(DCGM)} {COUNTERS} && systemctl daemon-reload"
+
+
+def retired(left: list[str]) -> Iterator[Command]:
+    """The command after which nothing of the role runs or is there; the package stays, with its unit masked."""
+    if left:
+        # Files last: a run that is killed here is begun again by the next one.
+        wants = " ".join(unit_path(f"*.wants/{name}") for name in ALL)
+        yield f"systemctl stop {' '.join(ALL)}; rm -f {wants} {' '.join(left)} && systemctl daemon-reload"

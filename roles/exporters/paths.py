@@ -1,0 +1,20 @@
+"""Names on the host that the exporters role owns."""
+
+from roles.places import SETTINGS, UNITS
+
+NODE, METRICS, DCGM = "enginehouse-node-exporter.service", "enginehouse-metrics.service", "enginehouse-dcgm.service"
+ALL = (NODE, METRICS, DCGM)
+PAGES = f"{SETTINGS}/metrics.json"
+COUNTERS = f"{SETTINGS}/dcgm-counters.csv"
+PACKAGE = "prometheus-node-exporter"
+THEIRS = f"{PACKAGE}.service"
+
+
+def unit_path(name: str) -> str:
+    """Path of a unit of the role."""
+    return f"{UNITS}/{name}"
+
+
+def started(name: str) -> str:
+    """The sums of the files that a unit was started with; it writes them itself, and they go when it stops."""
+    return f"/run/{name.removesuffix('.service')}/started"

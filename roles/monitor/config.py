@@ -1,0 +1,95 @@
+"""A monitor's slice as the files of Prometheus, Alertmanager and blackbox-exporter. Pure: same slice, same bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import yaml
+
+from deploy.eyes.alert import JOBS
+from deploy.eyes.rules import HEAD, rule_file
+from deploy.monitoring import in_address
+from deploy.slice_monitor import MonitorSlice, TargetSlice
+from roles.monitor.paths import RULES
+
+PROBE_SECONDS = 5
+NO_RECEIVERS = "receivers:\n- name: page\n- name: ticket\n"
+"""Alertmanager keeps and shows what it would tell."""
+
+
+def prometheus(mine: MonitorSlice) -> str:
+    """What is scraped, under which names, and where alerts go."""
+    jobs = {job: [target for target in mine.targets if target.job == job] for job in JOBS}
+    alertmanager = in_address(mine.listen, mine.alertmanager_port)
+    return _yaml(
+        {
+            "global": {
+                "scrape_interval": f"{mine.scrape_seconds}s",
+                "scrape_timeout": f"{min(mine.scrape_seconds, 10)}s",
+                "evaluation_interval": f"{mine.scrape_seconds}s",
+            },
+            "rule_files": [RULES],
+            "alerting": {"alertmanagers": [{"static_configs": [{"targets": [alertmanager]}]}]},
+            "scrape_configs": [_job(job, targets) for job, targets in jobs.items() if targets],
+        }
+    )
+
+
+def rules(mine: MonitorSlice) -> str:
+    """Alerts and recorded expressions, for the driver branches of the fleet."""
+    return rule_file(mine.branches)
+
+
+def alerts() -> str:
+    """Who is told of what; the receivers `page` and `ticket` follow it in the file."""
+    return _yaml(
+        {
+            "route": {
+                "receiver": "ticket",
+                "group_by": ["alertname", "host", "model"],
+                "group_wait": "30s",
+                "group_interval": "5m",
+                "repeat_interval": "24h",
+                "routes": [{"matchers": ['severity="page"'], "receiver": "page", "repeat_interval": "2h"}],
+            },
+            # A host that is away takes all its targets with it: one alert says so.
+            "inhibit_rules": [
+                {
+                    "source_matchers": ['alertname="HostLost"'],
+                    "target_matchers": ['alertname=~".+Lost|ModelNotReady"', 'alertname!="HostLost"'],
+                    "equal": ["host"],
+                }
+            ],
+        }
+    )
+
+
+def probes() -> str:
+    """The one way in which blackbox-exporter asks."""
+    http = {
+        "method": "GET",
+        "preferred_ip_protocol": "ip4",
+        # Asked by address: names in a certificate are for clients. What ends when is read all the same.
+        "tls_config": {"insecure_skip_verify": True},
+    }
+    return _yaml({"modules": {"ready": {"prober": "http", "timeout": f"{PROBE_SECONDS}s", "http": http}}})
+
+
+def _job(job: str, targets: Iterable[TargetSlice]) -> dict[str, Any]:
+    # Labels that a page has itself are not the target's: `instance` and `host` are names of the inventory.
+    return {"job_name": job, "static_configs": [_target(target) for target in targets]}
+
+
+def _target(target: TargetSlice) -> dict[str, Any]:
+    labels = {"__metrics_path__": target.path, "instance": target.instance, "host": target.host}
+    if target.probe:
+        labels |= {"__param_module": "ready", "__param_target": target.probe}
+    if target.port:
+        labels["port"] = str(target.port)
+    return {"targets": [target.address], "labels": labels}
+
+
+def _yaml(content: object) -> str:
+    text: str = yaml.safe_dump(content, sort_keys=False, width=1_000)
+    return HEAD + text

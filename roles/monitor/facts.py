@@ -1,0 +1,33 @@
+"""What the monitor role asks a host, in one command."""
+
+from __future__ import annotations
+
+from pyinfra.api import FactBase
+
+from roles.monitor.paths import ALERTS, ALL, CONFIG, PACKAGES, READ, RULES, runtime
+from roles.seen import Seen, ask_files, ask_packages, ask_units, ask_value, script
+
+
+def ask_sums(name: str) -> str:
+    """Units whose process was not started with the unit on the disk, or has not read the files on the disk."""
+    tests = [f"sha256sum --status -c {runtime(unit)}/{name} || echo {unit}" for unit in READ]
+    return ask_value(name, "; ".join(tests))
+
+
+class MonitorPrograms(FactBase[Seen]):
+    """Packages, units, the files that are checked before they replace others, and what of all that is in force."""
+
+    default = Seen
+
+    def command(self) -> str:
+        return script(
+            ask_packages(*PACKAGES),
+            ask_files(RULES, CONFIG, ALERTS),
+            ask_units(*ALL),
+            ask_sums("started"),
+            ask_sums("loaded"),
+        )
+
+    def process(self, output: list[str]) -> Seen:
+        """Parsed, not judged."""
+        return Seen.parse(output)

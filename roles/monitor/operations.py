@@ -1,0 +1,136 @@
+"""From what the monitor role saw to the commands that are missing. Pure but for the receivers; `step` runs them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from shlex import quote
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from pyinfra.api.command import StringCommand
+
+from deploy.monitoring import BLACKBOX_PORT, in_address
+from deploy.slice_monitor import MonitorSlice
+from roles import apt, secrets
+from roles.monitor import config
+from roles.monitor.paths import (
+    ALERTMANAGER,
+    ALERTS,
+    ALL,
+    BLACKBOX,
+    CONFIG,
+    FOLDER,
+    PACKAGES,
+    PROBES,
+    PROMETHEUS,
+    READ,
+    RULES,
+    SAMPLES,
+    SILENCES,
+    runtime,
+    unit_path,
+)
+from roles.seen import Seen
+from roles.steps import Command, Refuse, write
+from roles.texts import HERE, Text
+
+READY = {PROMETHEUS: "/-/ready", ALERTMANAGER: "/-/ready", BLACKBOX: "/-/healthy"}
+ANSWERS_TRIES = 120
+REFUSED = (
+    "Alertmanager refuses the receivers that the inventory names; what was in force stays. `amtool check-config FILE` "
+    "says why, of a file with `route: {receiver: ticket}` and these receivers"
+)
+
+
+def texts(mine: MonitorSlice) -> list[Text]:
+    """The units, and how blackbox-exporter asks."""
+    return [*(unit(name, mine) for name in ALL), Text(PROBES, config.probes())]
+
+
+def unit(name: str, mine: MonitorSlice) -> Text:
+    """The unit of one of the three programs."""
+    environment = Environment(
+        loader=FileSystemLoader(HERE / "templates" / "monitor"), undefined=StrictUndefined, keep_trailing_newline=True
+    )
+    values = {
+        "mine": mine,
+        "path": unit_path(name),
+        "runtime": runtime(name),
+        "files": " ".join(READ[name]),
+        "config": READ[name][-1],
+        "listen": listen(name, mine),
+        "samples": SAMPLES,
+        "silences": SILENCES,
+    }
+    return Text(unit_path(name), environment.get_template(f"{name}.j2").render(**values))
+
+
+def listen(name: str, mine: MonitorSlice) -> str:
+    """Where a program answers; blackbox-exporter, which asks whatever it is told to ask, on loopback alone."""
+    ports = {PROMETHEUS: mine.prometheus_port, ALERTMANAGER: mine.alertmanager_port}
+    return in_address(mine.listen, ports[name]) if name in ports else f"127.0.0.1:{BLACKBOX_PORT}"
+
+
+def package(seen: Seen) -> Iterator[Command]:
+    """Commands that install the three programs; their own units would listen on every address."""
+    yield from apt.install_masked(PACKAGES, seen.packages)
+
+
+def rules(seen: Seen, mine: MonitorSlice) -> Iterator[Command]:
+    """Commands after which rules and configuration are as wanted; promtool reads each before it replaces the old."""
+    yield from _checked(seen, RULES, config.rules(mine), "promtool check rules")
+    # It names the rules in force, so it is read after them.
+    yield from _checked(seen, CONFIG, config.prometheus(mine), "promtool check config")
+
+
+def alerts(seen: Seen, mine: MonitorSlice) -> Iterator[Command]:
+    """Commands after which Alertmanager's file is as wanted, readable by root and Alertmanager only.
+
+    The receivers hold passwords and addresses of hooks: they are sent on standard input, and nothing shows them.
+    """
+    secret, head = mine.receivers, config.alerts()
+    if secret is None:
+        yield from _checked(seen, ALERTS, head + config.NO_RECEIVERS, "amtool check-config")
+        return
+    if problem := secrets.missing(secret):
+        yield Refuse(problem)
+        return
+    if not seen.holds(ALERTS, f"{head}{secrets.read(secret, is_whole=True)}\n"):
+        first, new = f"{ALERTS}.head", f"{ALERTS}.checked"
+        yield write(first, head)
+        refused = f"{{ rm -f {new}; echo {quote(REFUSED)} >&2; false; }}"
+        # What amtool says of a mistake may quote the receivers, so it is not shown.
+        yield StringCommand(
+            f"umask 077 && cat {first} - > {new} && chgrp prometheus {new} && chmod 0640 {new} && rm -f {first}"
+            f" && {{ amtool check-config {new} >/dev/null 2>&1 || {refused}; }} && {_in_place(ALERTS, new)}",
+            _stdin=secrets.SecretText(secret, is_whole=True),
+        )
+
+
+def in_force(seen: Seen, mine: MonitorSlice) -> Iterator[Command]:
+    """Commands after which each program runs as its unit says and has read its files; a reload, where that will do."""
+    for name in ALL:
+        found = seen.unit(name)
+        if not found.starts_at_boot:
+            yield f"systemctl enable {name}"
+        if not found.runs or name in seen.value("started").split():
+            yield f"systemctl restart {name} && {_answers(name, mine)}"
+        elif name in seen.value("loaded").split():
+            yield f"systemctl reload {name} && {_answers(name, mine)}"
+
+
+def _checked(seen: Seen, path: str, wanted: str, check: str) -> Iterator[Command]:
+    if not seen.holds(path, wanted):
+        new = f"{path}.checked"
+        yield write(new, wanted, then=f"{check} {new} && {_in_place(path, new)}")
+
+
+def _in_place(path: str, new: str) -> str:
+    return f"sync {new} && mv -T {new} {path} && sync {FOLDER}"
+
+
+def _answers(name: str, mine: MonitorSlice) -> str:
+    """Shell that waits until the program answers, and shows its last words where it does not."""
+    url = f"http://{listen(name, mine)}{READY[name]}"
+    asked = f"curl -fs --noproxy '*' --max-time 2 -o /dev/null {url}"
+    shown = f"{{ journalctl -q -u {name} -n 8 -o cat >&2; false; }}"
+    return f"{{ for i in $(seq {ANSWERS_TRIES}); do {asked} && exit; sleep 0.5; done; {shown}; }}"
