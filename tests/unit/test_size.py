@@ -72,7 +72,7 @@ def test_models_of_one_card_add_up() -> None:
         ({"card": "h200-141"}, "no bench covers prompts of 2,000 and answers of 400 tokens on this card"),
         ({"prompt_length": 1999.0}, "no bench covers prompts of 2,000 and answers of 400 tokens on this card"),
         ({"answer_length": 801.0}, "no bench covers prompts of 2,000 and answers of 400 tokens on this card"),
-        ({"replica_gpus": 2}, "no bench covers prompts of 2,000 and answers of 400 tokens on this card"),
+        ({"replica_gpus": 16}, "no bench covers prompts of 2,000 and answers of 400 tokens on this card"),
         ({"alone": False}, "no bench covers prompts of 2,000 and answers of 400 tokens on this card"),
         ({"first_token_p95_seconds": 1.1}, "no load kept to 1 s: 1.1 s with 60 clients at best"),
     ],
