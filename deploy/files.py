@@ -33,6 +33,7 @@ FINISHED_FILES = (
     "tokenizer_config.json",
     "special_tokens_map.json",
     "generation_config.json",
+    "chat_template.jinja",
 )
 """A finished TensorRT-LLM checkpoint, with the tokenizer that serving wants."""
 

@@ -27,6 +27,7 @@ LLM_FILES = (
     "tokenizer.json",
     "tokenizer_config.json",
     "special_tokens_map.json",
+    "chat_template.jinja",  # where newer checkpoints keep it; older ones have it in tokenizer_config.json
 )
 GPT_OSS_FILES = (
     "config.json",

@@ -11,8 +11,11 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, models
 from transformers import PreTrainedTokenizerFast
 
+from deploy.catalog import ARCHITECTURES
+from deploy.files import FINISHED_FILES
 from gateway.control_tokens import ControlTokens, Words, trie
 from gateway.prompts import Prompter
+from gateway.published import FILES
 from gateway.templates import TemplateError
 from tests.gateway.weights import SPECIAL, TEMPLATE, tokenizer, written
 
@@ -231,3 +234,11 @@ def test_of_several_templates_the_default_is_taken(tmp_path: Path) -> None:
     named = [{"name": "tool_use", "template": "t"}, {"name": "default", "template": "d"}]
     (folder / "tokenizer_config.json").write_text(json.dumps({"chat_template": named}))
     assert Prompter(folder).template.source == "d"
+
+
+def test_all_that_a_prompt_is_made_with_comes_with_the_weights() -> None:
+    """The vocabulary of gpt-oss is made of its tokenizer.json; newer checkpoints keep their template in a file."""
+    wanted = set(FILES) - {"o200k_base.tiktoken"}
+    llms = [known for known in ARCHITECTURES.values() if known.kind == "llm"]
+    assert {known.name: sorted(wanted - set(known.files)) for known in llms} == {known.name: [] for known in llms}
+    assert wanted <= set(FINISHED_FILES)

@@ -137,6 +137,15 @@ def test_a_directory_that_is_published_already_changes_nothing(source: WeightsSl
     assert (ran.changed, ran.would_change) == ((), ())
 
 
+def test_weights_published_before_templates_were_brought_stay_right(source: WeightsSlice) -> None:
+    """Nobody sends 140 GB again, and nothing is refused, because one file more is brought today."""
+    (Path(source.directory) / "chat_template.jinja").write_text("{{ messages }}")
+    mine = replace(MINE, weights=(replace(source, files=(*source.files, "chat_template.jinja")),))
+    published = hashlib.sha256(TENSORS.encode()).hexdigest()
+    ran = play(mine, f"model=chat\nmanifest={published}", placed(mine))
+    assert (ran.changed, ran.failed_hosts) == ((), ())
+
+
 def test_other_bytes_under_a_published_revision_are_refused(source: WeightsSlice) -> None:
     mine = replace(MINE, weights=(source,))
     ran = play(mine, "model=chat\nmanifest=other", placed(mine))
