@@ -48,7 +48,8 @@ async def understood(request: Request) -> Generation:
     guide = sampling.guide or tools.guide()
     shows_special = bool(tools.offered) and model.tool_parser in SPECIAL
     sampling = replace(sampling, guide=guide, logprobs=logprobs_of(fields), shows_special=shows_special)
-    sampling = replace(sampling, stop_ids=prompter.stop_ids, returns_ids=model.is_harmony)
+    counts_thoughts = bool(model.reasoning_parser) and not guide
+    sampling = replace(sampling, stop_ids=prompter.stop_ids, returns_ids=model.is_harmony or counts_thoughts)
     streams, tells_usage = stream_of(fields)
     refuse_the_rest(fields)
     fields.close()
@@ -99,6 +100,7 @@ def refuse_the_rest(fields: Fields) -> None:
     fields.only("logit_bias", {}, because="no bias of tokens is offered")
     fields.only("modalities", ["text"], because="the model writes text only")
     fields.only("audio", because="the model writes text only")
+    fields.only("prompt_cache_retention", because="a cached prompt stays as long as there is room")
     fields.only("prediction", because="predicted outputs are not offered")
     fields.only("verbosity", because="the model knows no verbosity")
     fields.only("web_search_options", because="the model searches nothing")

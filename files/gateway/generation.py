@@ -11,7 +11,7 @@ from typing import Any
 from gateway.budgets import UNSAID_TOKENS
 from gateway.errors import ApiError
 from gateway.events import Event, event_of
-from gateway.fields import Fields
+from gateway.fields import FieldError, Fields
 from gateway.request import Request
 from gateway.routing import beginning_of
 from gateway.said import Reader
@@ -62,7 +62,11 @@ class Generation:
         record = self.request.exchange.record
         prompt, completion = record.prompt_tokens, record.completion_tokens
         counts = {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
-        return {**counts, "prompt_tokens_details": {"cached_tokens": record.cached_tokens}}
+        thoughts = [reader.thought_tokens for reader in self.readers]
+        thought = sum(count for count in thoughts if count is not None)
+        told = {"completion_tokens_details": {"reasoning_tokens": min(thought, completion)}}
+        is_told = bool(thoughts) and None not in thoughts
+        return {**counts, "prompt_tokens_details": {"cached_tokens": record.cached_tokens}, **(told if is_told else {})}
 
     def head(self, kind: str, prefix: str) -> dict[str, Any]:
         """The fields that an answer and its events share."""
@@ -123,6 +127,8 @@ class Generation:
 def stream_of(fields: Fields) -> tuple[bool, bool]:
     """True if events are wanted; true if they are to tell the usage."""
     streams = fields.flag("stream", False)
+    if fields.has("stream_options") and not streams:
+        raise FieldError("stream_options", "`stream_options` wants `stream` to be true", "invalid_value")
     options = fields.inner("stream_options")
     tells_usage = options.flag("include_usage", False)
     options.only("include_obfuscation", False, because="events are not padded")

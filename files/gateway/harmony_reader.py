@@ -39,6 +39,7 @@ class HarmonyReader:
         self._begun: set[type[Part]] = set()
         self._is_apart = False
         self._count = 0
+        self.thought_tokens = 0
 
     def read(self, text: str, ids: Sequence[int]) -> list[Part]:
         """What is said with these token ids; the text beside them lacks the format's own words."""
@@ -82,8 +83,10 @@ class HarmonyReader:
                 self._give_back()
         elif identity in self._stops:
             self._close()
-        elif delta := self._parser.last_content_delta:
-            self._say(delta)
+        else:
+            self.thought_tokens += self._channel == "analysis" and not self._is_call
+            if delta := self._parser.last_content_delta:
+                self._say(delta)
 
     @property
     def _is_call(self) -> bool:

@@ -177,11 +177,16 @@ class Prompter(Tokens):
     def reader(self, model: ModelSettings, tools: Tools, is_guided: bool, prompt: list[int]) -> Reader:
         """Reasoning, text and calls by the model's parsers."""
         in_thought = bool(model.reasoning_parser) and self.opens_thought(prompt)
-        return reader_of(model.tool_parser, model.reasoning_parser, tools, is_guided, in_thought)
+        begins, ends = self._marks()
+        marks = None if begins is None or ends is None else (begins, ends)
+        return reader_of(model.tool_parser, model.reasoning_parser, tools, is_guided, in_thought, marks)
+
+    def _marks(self) -> tuple[int | None, int | None]:
+        return self.control.entries.get(OPEN, {}).get("id"), self.control.entries.get(CLOSE, {}).get("id")
 
     def opens_thought(self, prompt: list[int]) -> bool:
         """True if the prompt ends within a thought, which the template has opened for the model."""
-        begins, ends = (self.control.entries.get(word, {}).get("id") for word in (OPEN, CLOSE))
+        begins, ends = self._marks()
         last = next((one for one in reversed(prompt) if one in (begins, ends)), None)
         return last is not None and last == begins
 

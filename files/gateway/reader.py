@@ -14,12 +14,37 @@ from gateway.tools import Tools
 class TextReader:
     """Reasoning first, then text and calls; without parsers all is content."""
 
-    def __init__(self, thoughts: Thoughts | None, calls: Calls | Named | None, in_parallel: bool = True) -> None:
-        """`in_parallel`: more than one call is wanted; else the answer ends with its first."""
+    def __init__(
+        self,
+        thoughts: Thoughts | None,
+        calls: Calls | Named | None,
+        in_parallel: bool = True,
+        marks: tuple[int, int] | None = None,
+    ) -> None:
+        """`in_parallel`: more than one call is wanted; else the answer ends with its first.
+
+        `marks`: the tokens that begin and end a thought, where each is one token.
+        """
         self._thoughts, self._calls, self._in_parallel = thoughts, calls, in_parallel
+        self._marks, self._counted, self._is_past = marks, 0, False
+
+    @property
+    def thought_tokens(self) -> int | None:
+        """Those before the mark that ends the thought."""
+        if self._thoughts is None or self._marks is None:
+            return None
+        return self._counted if self._thoughts.is_thought else 0
+
+    def _count(self, ids: Sequence[int]) -> None:
+        begins, ends = self._marks or (-1, -1)
+        for identity in ids:
+            self._is_past = self._is_past or identity == ends
+            self._counted += not self._is_past and identity != begins
 
     def read(self, text: str, ids: Sequence[int]) -> list[Part]:
         """What is said with this text."""
+        if not self._is_past:
+            self._count(ids)
         if self._thoughts is None:
             return self._wanted(self._called(text))
         return self._wanted([part for each in self._thoughts.feed(text) for part in self._through(each)])
@@ -44,13 +69,20 @@ class TextReader:
         return parts[: kept[-1] + 1] if kept else []
 
 
-def reader_of(tool_parser: str, reasoning_parser: str, tools: Tools, is_guided: bool, in_thought: bool) -> TextReader:
+def reader_of(
+    tool_parser: str,
+    reasoning_parser: str,
+    tools: Tools,
+    is_guided: bool,
+    in_thought: bool,
+    marks: tuple[int, int] | None = None,
+) -> TextReader:
     """A reader for a sequence. A guide holds from the first token on, so a guided answer has no reasoning.
 
-    `in_thought`: the prompt ends within a thought.
+    `in_thought`: the prompt ends within a thought. `marks`: the tokens that begin and end one.
     """
     thoughts = Thoughts(in_thought) if reasoning_parser and not is_guided else None
-    return TextReader(thoughts, _calls(tool_parser, tools), tools.in_parallel)
+    return TextReader(thoughts, _calls(tool_parser, tools), tools.in_parallel, marks)
 
 
 def _calls(parser: str, tools: Tools) -> Calls | Named | None:

@@ -19,6 +19,8 @@ class Thoughts:
         """`is_open`: the prompt ends within a thought."""
         self._step = self._inside if is_open else self._before
         self._rest, self._has_begun = "", False
+        self.is_thought = is_open
+        """The answer has a thought, as far as it came."""
         self._blank: list[str] = []
         self._parts: list[Part] = []
 
@@ -43,7 +45,7 @@ class Thoughts:
         body = self._rest.lstrip()
         blank = len(self._rest) - len(body)
         if body.startswith(OPEN) and blank <= MOST_BLANK:
-            self._rest, self._step = body[len(OPEN) :], self._inside
+            self._rest, self._step, self.is_thought = body[len(OPEN) :], self._inside, True
             return True
         if not is_last and blank <= MOST_BLANK and OPEN.startswith(body):
             return False

@@ -37,6 +37,10 @@ Part = Content | Reasoning | Call
 class Reader(Protocol):
     """Takes a sequence's events as they come; where one event ends and the next begins changes nothing of the sum."""
 
+    @property
+    def thought_tokens(self) -> int | None:
+        """How many tokens of the reasoning came so far, its marks not counted; None where nobody can tell."""
+
     def read(self, text: str, ids: Sequence[int]) -> list[Part]:
         """What is said with this text and these token ids."""
 

@@ -121,7 +121,9 @@ def _tool(fields: Fields, choice: str) -> dict[str, Any]:
     found["parameters"] = {"type": "object", "properties": {}} if parameters is None else parameters
     if function.flag("strict", False) and choice == "auto":
         where = function.path("strict")
-        reason = "arguments are held to the schema only where `tool_choice` demands a call"
+        reason = (
+            "arguments are held to the schema only where `tool_choice` demands a call; leave `strict` out, or say so"
+        )
         raise FieldError(where, f"`{where}`: {reason}", "unsupported")
     function.close()
     fields.close()

@@ -130,7 +130,7 @@ async def test_a_temperature_of_0_is_greedy(tmp_path: Path) -> None:
         ({"stop": [""]}, "stop"),
         ({"temprature": 1}, "temprature"),
         ({"chat_template_kwargs": {"bos_token": "x"}}, "chat_template_kwargs.bos_token"),
-        ({"stream_options": {"include_usages": True}}, "stream_options.include_usages"),
+        ({"stream": True, "stream_options": {"include_usages": True}}, "stream_options.include_usages"),
         ({"messages": []}, "messages"),
         ({"messages": [{"role": "tool", "content": "x"}]}, "messages[0].role"),
         ({"messages": [{"role": "user"}]}, "messages[0].content"),

@@ -108,13 +108,16 @@ def prompt_of(front: Door) -> str:
 async def test_channels_become_reasoning_content_and_calls(tmp_path: Path) -> None:
     async with door(tmp_path) as front:
         front.triton.script = spoken(THOUGHT + FINAL)
-        said = (await front.chat()).json()["choices"][0]
+        whole = (await front.chat()).json()
+        said = whole["choices"][0]
         front.triton.script = spoken(THOUGHT + CALL)
         called = (await front.chat(tools=[ADD])).json()["choices"][0]
         streamed = await front.chat(tools=[ADD], stream=True)
         asked = front.triton.asked[0].tensors
     assert (said["message"]["reasoning_content"], said["message"]["content"]) == ("hm 猫", "Yes, é.")
     assert said["finish_reason"] == "stop"
+    thought = len(ids_of("hm 猫"))
+    assert (whole["usage"]["completion_tokens_details"], thought > 0) == ({"reasoning_tokens": thought}, True)
     assert (called["message"]["reasoning_content"], called["message"]["content"]) == ("hm 猫", None)
     (call,) = called["message"]["tool_calls"]
     assert (call["function"], called["finish_reason"]) == ({"name": "add", "arguments": '{"a": 1}'}, "tool_calls")

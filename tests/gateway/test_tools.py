@@ -106,6 +106,24 @@ async def test_a_thought_that_the_template_opened_is_one(tmp_path: Path) -> None
     assert plain["content"] == "hm</think>Yes."
 
 
+@pytest.mark.parametrize(
+    ("words", "thought"),
+    [(["<think>", "hm", "</think>", "Yes"], 2), (["Yes", "</think>"], 0), (["<think>", "hm"], 2)],
+)
+@in_loop
+async def test_usage_tells_the_tokens_of_reasoning(tmp_path: Path, words: list[str], thought: int) -> None:
+    async with door(tmp_path) as front:
+        control = front.gateway.prompters["llama"].control.entries
+        events = [Event(word, ids=(control[word]["id"],) if word in control else (40, 41)) for word in words]
+        front.triton.script = Script((*events, Event("", finish="stop", tokens=6)))
+        whole = await front.chat()
+        streamed = await front.chat(stream=True, stream_options={"include_usage": True})
+        guided = await front.chat(response_format={"type": "json_object"})
+    for usage in (whole.json()["usage"], streamed.events[-2]["usage"]):
+        assert usage["completion_tokens_details"] == {"reasoning_tokens": thought}
+    assert "completion_tokens_details" not in guided.json()["usage"]
+
+
 @in_loop
 async def test_tools_calls_and_results_reach_the_template(tmp_path: Path) -> None:
     async with door(tmp_path) as front:
