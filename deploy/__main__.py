@@ -229,6 +229,8 @@ def monitoring(inventory: str, folder: Path, data: tuple[str, ...]) -> None:
 def doctor(inventory: str, as_json: bool, limit: tuple[str, ...], data: tuple[str, ...], drift: bool) -> None:
     """Examine the hosts of INVENTORY, and change nothing.
 
+    `--data report=FILE` writes what was read, without secrets, as an archive for a colleague or a vendor.
+
     Ends with 0 where all are healthy, with 2 where something is broken, with 3 where there are warnings only, and with
     1 where a host could not be asked.
     """

@@ -22,6 +22,8 @@ class Drift:
     """What hosts said of themselves: refusals of preflight, lost connections, who is at work there."""
     stopped: str = ""
     """Why nothing could be asked at all."""
+    refused: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """The first line of each refusal that a deploy would end with on a host."""
 
     @property
     def differing(self) -> tuple[str, ...]:

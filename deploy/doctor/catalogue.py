@@ -194,6 +194,14 @@ _ROWS = (
     ),
     Kind("clock-free", "note", "nothing keeps the host's clock", "timedatectl set-ntp true on the host"),
     Kind("boot-wanted", "note", "a package waits for a boot of the host", "boot it when it suits: " + BOOT),
+    Kind("apt-busy", "note", "a program is at work with apt: a run waits for it, up to 15 minutes", "wait for its end"),
+    Kind(
+        "packages-half",
+        "warning",
+        "an installation was cut: apt refuses to go on until it is ended",
+        f"{DEPLOY} ends it where it wants one of them; or dpkg --configure -a on the host",
+        True,
+    ),
     # Units
     Kind(
         "unit-failed",
@@ -249,6 +257,13 @@ _ROWS = (
         "broken",
         "the unit is active and the server's port does not answer",
         "systemctl restart triton@{server}",
+    ),
+    Kind(
+        "cache-full",
+        "warning",
+        "the LLM's key/value cache is nearly full: new requests wait for old ones to end, running ones are put off",
+        "more hosts, or a larger cache: enginehouse plan INVENTORY says what the card has room for",
+        True,
     ),
     Kind(
         "swap-cut",
@@ -349,6 +364,13 @@ _ROWS = (
         True,
     ),
     # From outside
+    Kind(
+        "port-taken",
+        "broken",
+        "the server does not run and something listens on its port: it cannot start",
+        f"ss -ltnp on the host says who has port {{port}}; end a foreign program; a docker-proxy goes with {DEPLOY}",
+        True,
+    ),
     Kind(
         "port-open",
         "warning",

@@ -9,6 +9,7 @@ from deploy.doctor.causes import cause_findings
 from deploy.doctor.finding import SEVERITIES, Finding
 from deploy.doctor.ours import (
     answer_findings,
+    cache_findings,
     certificate_findings,
     lease_findings,
     places_of,
@@ -21,6 +22,7 @@ from deploy.doctor.system import (
     container_findings,
     disk_findings,
     hardware_findings,
+    package_findings,
     unread_findings,
 )
 from deploy.doctor.units import error_findings, unit_findings
@@ -44,9 +46,11 @@ def _findings(readings: Readings, wanted: Wanted) -> Iterator[Finding]:
     yield from unread_findings(readings)
     yield from disk_findings(readings)
     yield from clock_findings(readings, wanted)
+    yield from package_findings(readings)
     yield from unit_findings(readings, wanted, placed)
     yield from release_findings(readings, wanted, places)
     yield from answer_findings(readings, wanted)
+    yield from cache_findings(readings)
     yield from lease_findings(readings)
     yield from port_findings(readings, wanted)
     yield from certificate_findings(readings, wanted)
@@ -54,13 +58,15 @@ def _findings(readings: Readings, wanted: Wanted) -> Iterator[Finding]:
 
 
 def drift_findings(drift: Drift) -> dict[str, tuple[Finding, ...]]:
-    """What the next deploy would do, by host; of a host that preflight refuses, the first line of why."""
+    """What the next deploy would do, by host; of a host that it refuses, the first line of each reason."""
     findings: dict[str, list[Finding]] = {}
     for host in drift.hosts:
         steps = [step for step, names in drift.steps.items() if host in names]
         if host in drift.unasked or drift.stopped:
             said = next(iter(drift.said.get(host, ())), drift.stopped.partition("\n")[0] or "no reason was told")
             findings.setdefault(host, []).append(found("deploy-refused", said))
+        elif host in drift.refused:
+            findings.setdefault(host, []).extend(found("deploy-refused", line) for line in drift.refused[host])
         elif steps:
             findings.setdefault(host, []).append(found("drift", f"{len(steps)} steps: {shown(steps)}"))
     return {host: tuple(listed) for host, listed in findings.items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,12 +12,14 @@ from typing import Any
 from deploy.doctor.catalogue import found
 from deploy.doctor.finding import Finding
 from deploy.doctor.readings import Readings, fields, number, seconds
-from deploy.doctor.units import is_active
+from deploy.doctor.units import is_active, parse_units
 from deploy.doctor.wanted import Wanted, WantedServer
 
 CERTIFICATE_DAYS = 21
 """The plan warns of them as early (deploy/checks/certificates.py)."""
 WATCHED_SECONDS = 2 * 3600
+CACHE_SHARE = 0.95
+"""As the alert CacheNearlyFull has it (deploy/eyes/causes.py)."""
 GIVES_UP = 3
 """Restarts within WATCHED_SECONDS after which the watchdog leaves a server to a person (role health's defaults)."""
 _LOOPBACK = ("0100007F", "00000000000000000000000001000000", "0000000000000000FFFF00000100007F")
@@ -105,6 +108,22 @@ def answer_findings(readings: Readings, wanted: Wanted) -> Iterator[Finding]:
                 yield found("model-not-ready", evidence, f"{server.name}/{model}", server=server.name)
 
 
+def cache_findings(readings: Readings) -> Iterator[Finding]:
+    """Key/value caches that are nearly full, from lines `SERVER METRIC{LABELS} VALUE` of the C++ backend."""
+    for line in readings.lines("metrics"):
+        server, _, metric = line.partition(" ")
+        labels, _, value = metric.rpartition(" ")
+        try:
+            amount = float(value)
+        except ValueError:
+            continue
+        model = next(iter(re.findall(r'model="([^"]*)"', labels)), server)
+        if '"fraction"' in labels and amount > CACHE_SHARE:
+            yield found("cache-full", f"{amount:.0%} of its blocks are in use", f"{server}/{model}")
+        elif '"paused_requests"' in labels and amount > 0:
+            yield found("cache-full", f"{amount:.0f} requests are paused for want of blocks", f"{server}/{model}")
+
+
 def lease_findings(readings: Readings) -> Iterator[Finding]:
     """Who holds the host, which drains operators left, and changes that wait for a confirmation or were taken back."""
     if readings.has("lock"):
@@ -127,17 +146,27 @@ def lease_findings(readings: Readings) -> Iterator[Finding]:
 
 
 def port_findings(readings: Readings, wanted: Wanted) -> Iterator[Finding]:
-    """Ports that the plan keeps on loopback and that others reach, from lines `ADDRESS:PORT STATE` of /proc/net/tcp."""
-    open_ports = {
-        int(port[:4], 16)
+    """Ports of servers that do not run, and ports that the plan keeps on loopback and that others reach.
+
+    Shape: lines `ADDRESS:PORT STATE` of /proc/net/tcp.
+    """
+    listening = [
+        (address.upper(), int(port[:4], 16))
         for row in readings.rows("listening")
         if len(row) >= 2 and row[1] == _LISTENS
         for address, _, port in [row[0].partition(":")]
-        if address.upper() not in _LOOPBACK and _is_hex(port)
-    }
+        if _is_hex(port)
+    ]
+    taken, open_ports = {port for _, port in listening}, {port for at, port in listening if at not in _LOOPBACK}
+    units = parse_units(readings.text("units"))
+    is_read = readings.ended.get("units") == "0"
     for server in wanted.servers:
+        state = units.get(f"triton@{server.name}.service", {}).get("ActiveState", "inactive")
         for port in _ports(server):
-            if port in open_ports and server.is_local:
+            if port in taken and is_read and state in ("inactive", "failed"):
+                evidence = f"port {port} listens, and triton@{server.name} is {state}"
+                yield found("port-taken", evidence, server.name, port=port)
+            elif port in open_ports and server.is_local:
                 yield found("port-open", f"server {server.name}: port {port} listens beyond loopback", server.name)
 
 

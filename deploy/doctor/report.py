@@ -26,6 +26,8 @@ class Report:
     """Why a host could not be asked, by its name."""
     stopped: str = ""
     """Why nobody could be asked at all."""
+    archive: str = ""
+    """The file that `--data report=FILE` wrote, and its size."""
 
     @property
     def exit_code(self) -> int:
@@ -53,6 +55,8 @@ class Report:
         return "\n".join(self._lines())
 
     def _lines(self) -> Iterator[str]:
+        if self.archive:
+            yield self.archive
         if self.stopped:
             yield self.stopped
         for finding, hosts in self.groups():
@@ -76,6 +80,7 @@ class Report:
             "hosts": {host: [finding.to_json() for finding in found] for host, found in self.findings.items()},
             "not_asked": dict(self.unasked),
             "stopped": self.stopped,
+            "archive": self.archive,
         }
 
     def to_text(self) -> str:

@@ -14,6 +14,7 @@ from deploy.doctor.gpu import gpu_findings, parse_gpus
 from deploy.doctor.readings import CUT, GONE, LATE, Readings, number
 from deploy.doctor.wanted import Wanted
 from deploy.doctor.xids import parse_messages, past_findings, xid_findings
+from deploy.drift import shown
 from deploy.versions import at_least
 
 CLOCK_SECONDS = 60
@@ -122,9 +123,17 @@ def disk_findings(readings: Readings) -> Iterator[Finding]:
                 yield found("disk-full", full, what, what=what)
             elif percent >= LOW_PERCENT:
                 yield found(f"{kind}-low", full, what, what=what)
-    for row in readings.rows("mounts"):
-        if len(row) >= 4 and "ro" in row[3].split(","):
-            yield found("read-only", f"{row[1]} is mounted read-only", row[1])
+    if places := readings.lines("unwritable"):
+        yield found("read-only", f"{', '.join(places)} read-only")
+
+
+def package_findings(readings: Readings) -> Iterator[Finding]:
+    """Who is at work with apt; or else, what a killed one left, from lines `STATE NAME` and `journal`."""
+    if holders := readings.lines("apt"):
+        yield found("apt-busy", f"process {', '.join(holders)}")
+    elif rows := readings.rows("packages"):
+        names = [row[1] for row in rows if len(row) == 2]
+        yield found("packages-half", f"not configured: {shown(names)}" if names else "dpkg was interrupted")
 
 
 def clock_findings(readings: Readings, wanted: Wanted) -> Iterator[Finding]:

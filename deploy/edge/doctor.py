@@ -31,7 +31,8 @@ def examined(
     asked = [host for host in told["hosts"] if host in told["findings"]]
     away = {host: next(iter(told["said"].get(host, ())), "") for host in told["hosts"] if host not in asked}
     of_deploy = drift_findings(drift)
-    return Report({host: _sorted((*found[host], *of_deploy.get(host, ()))) for host in asked}, away, told["stopped"])
+    findings = {host: _sorted((*found[host], *of_deploy.get(host, ()))) for host in asked}
+    return Report(findings, away, told["stopped"], told["archive"])
 
 
 def _sorted(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:

@@ -23,8 +23,9 @@ def drift_of(file: str, data: Sequence[str] = (), limit: Sequence[str] = (), ver
     Raises: a Refusal where the process that asks them ends without an answer.
     """
     told = looked(verb, file, data, limit)
-    steps, said = ({key: tuple(lines) for key, lines in told[part].items()} for part in ("steps", "said"))
-    return Drift(tuple(told["hosts"]), steps, tuple(told["unasked"]), said, told["stopped"])
+    parts = ("steps", "said", "refused")
+    steps, said, refused = ({key: tuple(lines) for key, lines in told[part].items()} for part in parts)
+    return Drift(tuple(told["hosts"]), steps, tuple(told["unasked"]), said, told["stopped"], refused)
 
 
 def looked(verb: Path, file: str, data: Sequence[str] = (), limit: Sequence[str] = ()) -> dict[str, Any]:

@@ -34,19 +34,25 @@ OF_HOST = re.compile(r"\s*\[(\S+)\]\s*(.*)")
 
 
 class Said(logging.Handler):
-    """What hosts said of themselves, and what was found on them, by host."""
+    """What hosts said of themselves, why a deploy would refuse them, and what was found on them, by host."""
 
     def __init__(self) -> None:
         super().__init__(logging.DEBUG)
         self.lines: dict[str, list[str]] = {}
+        self.refused: dict[str, list[str]] = {}
         self.findings: dict[str, list[dict[str, Any]]] = {}
+        self.archive = ""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Keeps a warning, or findings, under the host they are of."""
-        if (fields := getattr(record, "told", {})).get("findings") is not None:
+        """Keeps a warning, or findings, under the host they are of; and what is told of the doctor's archive."""
+        if archive := getattr(record, "told", {}).get("archive"):
+            self.archive = archive
+        elif (fields := getattr(record, "told", {})).get("findings") is not None:
             self.findings[fields["host"]] = fields["findings"]
         elif record.levelno >= logging.WARNING and (told := OF_HOST.match(record.getMessage())):
             self.lines.setdefault(told[1], []).append(told[2])
+            first, refused = getattr(record, "refusal", "").partition("\n")[0], self.refused.setdefault(told[1], [])
+            refused += [first] if first and first not in refused else []
 
 
 def look(verb: str, file: str, data: Sequence[str], limit: Sequence[str]) -> dict[str, Any]:
@@ -77,8 +83,10 @@ def look(verb: str, file: str, data: Sequence[str], limit: Sequence[str]) -> dic
         "steps": steps,
         "unasked": sorted(failed & wanted),
         "said": dict(sorted(said.lines.items())),
+        "refused": {host: lines for host, lines in sorted(said.refused.items()) if lines},
         "findings": dict(sorted(said.findings.items())),
         "stopped": stopped,
+        "archive": said.archive,
     }
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from weakref import WeakKeyDictionary
 
@@ -16,13 +17,16 @@ from pyinfra import host
 from pyinfra.api import Host, State
 from pyinfra.api.exceptions import PyinfraError
 
+from deploy.doctor.archive import archive_of
 from deploy.doctor.examine import findings_of
 from deploy.doctor.finding import Finding
+from deploy.doctor.readings import Readings
 from deploy.doctor.report import Report
-from deploy.doctor.wanted import wanted_of
+from deploy.doctor.wanted import Wanted, wanted_of
 from deploy.slice import Slice
 from deploy.slice_monitor import MonitorSlice
 from deploy.slice_traffic import BalancerSlice
+from roles.doctor.archive import confirm_new, write
 from roles.doctor.facts import HostReadings
 from roles.doctor.questions import About, names_of
 from roles.events import tell
@@ -32,10 +36,16 @@ NO_ANSWER = "it did not answer; pyinfra said why above"
 NO_CONNECTION = "no connection"
 _answers: WeakKeyDictionary[State, dict[str, tuple[Finding, ...] | None]] = WeakKeyDictionary()
 """What was found on each host that was asked; None of one that did not answer."""
+_read: WeakKeyDictionary[State, dict[str, tuple[Readings, Wanted]]] = WeakKeyDictionary()
+"""What each host answered and what its plan wants, for `--data report=FILE`."""
 
 
 def examine(mine: Slice | BalancerSlice | MonitorSlice, releases: Mapping[str, str]) -> None:
-    """The findings of this host are told; after the last host's, those of all. `releases`: planned ids by server."""
+    """The findings of this host are told; after the last host's, those of all. `releases`: planned ids by server.
+
+    Raises: a Refusal where the file of `--data report=FILE` cannot be made.
+    """
+    confirm_new(host.data.get("report"))
     told = _answers.setdefault(host.state, {})
     began = time.time()
     try:
@@ -48,7 +58,9 @@ def examine(mine: Slice | BalancerSlice | MonitorSlice, releases: Mapping[str, s
         told[host.name] = None
     else:
         wanted = wanted_of(mine, releases, datetime.now(UTC).date(), began, time.time())
-        told[host.name] = findings_of(readings.expecting(names_of(about)), wanted)
+        readings = readings.expecting(names_of(about))
+        told[host.name] = findings_of(readings, wanted)
+        _read.setdefault(host.state, {})[host.name] = readings, wanted
         tell(host.name, findings=[finding.to_json() for finding in told[host.name] or ()])
     _report_once_all(host.state, told)
 
@@ -63,8 +75,20 @@ def report_of(state: State, told: Mapping[str, tuple[Finding, ...] | None]) -> R
 def _report_once_all(state: State, told: Mapping[str, tuple[Finding, ...] | None]) -> None:
     if {each.name for each in state.activated_hosts} - set(told):
         return
-    report = report_of(state, told)
+    report = replace(report_of(state, told), archive=_archived(state))
     click.echo(report.to_text() if host.data.get("json") == "yes" else str(report))
+
+
+def _archived(state: State) -> str:
+    """Where the archive was put that the run asked for, and its size; the run has said both before it is there."""
+    if not (path := host.data.get("report")):
+        return ""
+    archive = archive_of(_read.get(state, {}), time.time())
+    line = f"{path}: {archive.told}"
+    click.echo(f"writing {line}", err=True)
+    write(path, archive.packed)
+    tell(archive=line)
+    return line
 
 
 def _is_wanted(state: State, each: Host) -> bool:

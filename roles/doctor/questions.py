@@ -32,6 +32,7 @@ _KERNEL = "SYSLOG_IDENTIFIER=kernel _TRANSPORT=kernel + SYSLOG_IDENTIFIER=kernel
 """What the kernel wrote, or root in its name: as files/host/gpu_state.py reads it."""
 _MESSAGES = f"grep -aE 'NVRM.*Xid|fallen off the bus' | tail -n {LAST}"
 _PLACES = f"/ {ROOT} /var/lib/docker"
+_WRITTEN = f"/ /etc /usr/local /var/lib {ROOT} /var/lib/docker"
 _SPECIFICATIONS = "/var/run/cdi/nvidia.yaml /etc/cdi/nvidia.yaml"
 _LIBRARY = "/usr/lib/x86_64-linux-gnu/libcuda.so.1"
 _UNITS = (
@@ -56,6 +57,15 @@ _UNDO = (
     " for f in *.taken-back.json; do [ -e $f ] && echo \"${f%.taken-back.json} $(tr '\\n' ' ' <$f)\"; done"
 )
 _HOLDS = f"for f in {ROOT}/traffic/*.json; do [ -e $f ] && echo \"$(basename $f .json) $(tr '\\n' ' ' <$f)\"; done"
+_APT = (
+    "grep ' POSIX ' /proc/locks | while read -r n t m w p x; do"
+    ' [ ! -d /proc/$p ] || ! ls -l /proc/$p/fd | grep -qE "/var/(lib/dpkg|lib/apt/lists|cache/apt/archives)/lock" ||'
+    " echo $p $(cat /proc/$p/comm); done | sort -u"
+)
+_PACKAGES = (
+    r"dpkg-query -W -f='${db:Status-Abbrev} ${Package}\n' | grep -E '^.([HUF]|.R)' | head -n 20;"
+    " for f in /var/lib/dpkg/updates/*; do [ ! -e $f ] || { echo journal; break; }; done"
+)
 # Shared, so that two who look do not take each other for a run.
 _LOCK = "f=/run/enginehouse.lock; if [ -e $f ] && ! flock -ns $f true; then grep . $f || echo '{}'; fi"
 _LISTENING = "grep -h ' 0A ' /proc/net/tcp /proc/net/tcp6 | while read -r n a r s x; do echo $a $s; done"
@@ -66,6 +76,10 @@ _CERTIFICATES = (
 _READY = """ready() {
   exec 3<>/dev/tcp/$2/$3 && printf 'GET %s HTTP/1.1\\r\\nHost: h\\r\\nConnection: close\\r\\n\\r\\n' "$5" >&3 &&
     read -r -t 5 _ code _ <&3; echo "$1 $4 ${code:-}"; code=; exec 3>&-
+}"""
+_METRICS = """metrics() {
+  exec 3<>/dev/tcp/$2/$3 && printf 'GET /metrics HTTP/1.0\\r\\n\\r\\n' >&3 &&
+    timeout 5 cat <&3 | grep -aE '^nv_trt_llm_[a-z_]*[{][^}]*"(fraction|paused_requests)"' | sed "s/^/$1 /"; exec 3>&-
 }"""
 _COLLECT = """
 declare -A at of; order=()
@@ -149,10 +163,12 @@ def _of_gpus() -> dict[str, str]:
 
 
 def _of_machine() -> dict[str, str]:
-    kept = "[ -e /run/systemd/timesync/synchronized ] || systemctl -q is-active chrony ntpsec ntp openntpd"
-    mounts = (
-        f'while read -r d at rest; do case " {_PLACES} " in *" $at "*) echo "$d $at $rest";; esac; done </proc/mounts'
+    kept = (
+        "systemd-detect-virt -cq"  # a container has its host's clock
+        " || [ -e /run/systemd/timesync/synchronized ] || systemctl -q is-active chrony ntpsec ntp openntpd"
     )
+    # Root may write anywhere but where the file system itself takes nothing.
+    unwritable = f"[ $(id -u) = 0 ] || exit 0; for d in {_WRITTEN}; do [ ! -d $d ] || [ -w $d ] || echo $d; done"
     errors = f"{_JOURNAL} -b -p 0..3 -o json --output-fields=_SYSTEMD_UNIT -n 500 -u 'triton@*' -u 'enginehouse-*'"
     return {
         "user": "id -u",
@@ -160,9 +176,11 @@ def _of_machine() -> dict[str, str]:
         "clock-kept": f"{{ {kept}; }} && echo yes || echo no",
         "room": f"df -Pk {_PLACES} 2>/dev/null | tail -n +2 | sort -u",
         "inodes": f"df -Pi {_PLACES} 2>/dev/null | tail -n +2 | sort -u",
-        "mounts": mounts,
+        "unwritable": unwritable,
         "boot-wanted": "[ ! -e /run/reboot-required ] || head -n 3 /run/reboot-required.pkgs",
         "units": "systemctl show --property=Id,LoadState,ActiveState,Result,NRestarts " + " ".join(_UNITS),
+        "apt": f"{{ {_APT}; }} 2>/dev/null",
+        "packages": f"{{ {_PACKAGES}; }} 2>/dev/null",
         "errors": rf"{errors} 2>/dev/null | sed -n 's/.*\"_SYSTEMD_UNIT\":\"\([^\"]*\)\".*/\1/p' | sort | uniq -c",
         "lock": _LOCK,
         "undo": f"{{ {_UNDO}; }} 2>/dev/null",
@@ -172,7 +190,7 @@ def _of_machine() -> dict[str, str]:
 
 
 def _of_servers(mine: Slice) -> dict[str, str]:
-    asked = []
+    asked, counted = [], []
     for server in mine.servers:
         address = "127.0.0.1" if server.address in ("0.0.0.0", "::", "") else server.address
         paths = {"-": "/v2/health/ready"} | {model.name: f"/v2/models/{model.name}/ready" for model in server.models}
@@ -180,9 +198,12 @@ def _of_servers(mine: Slice) -> dict[str, str]:
             " ".join(["ready", *map(quote, (server.name, address, str(server.http_port), name, path))])
             for name, path in paths.items()
         ]
+        if any(model.path == "engine" for model in server.models):
+            counted.append(" ".join(["metrics", *map(quote, (server.name, address, str(server.metrics_port)))]))
     return {
         "servers": f"{{ {_RECORDS}; }} 2>/dev/null",
         "causes": f"{_LOGGED} 2>/dev/null | grep -aoE {quote(PATTERN)} | sort | uniq -c | head -n 50",
         "holds": f"{{ {_HOLDS}; }} 2>/dev/null",
+        "metrics": f"exec 2>/dev/null; {_METRICS}; " + "; ".join([*counted, "true"]),
         "ready": f"exec 2>/dev/null; {_READY}; " + "; ".join([*asked, "true"]),
     }

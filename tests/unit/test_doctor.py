@@ -16,13 +16,14 @@ from deploy.drift import Drift
 from tests.unit.doctored import BARE, HEALTHY, NOW, UNITS, WANTED, examined, ids, read, smi
 
 XID = "1795420000.123456 host kernel: NVRM: Xid (PCI:0000:00:06): {}, pid=1234, name=tritonserver, some words"
+METRIC = 'main nv_trt_llm_kv_cache_block_metrics{{kv_cache_block_type="{}",model="llm",version="1"}} {}'
 HOLD = '{{"since": {}, "until": {}}}'
 
 
 def units(old: str, new: str) -> dict[str, str]:
-    """The healthy host's units with a piece replaced."""
+    """The healthy host's units with a piece replaced, and no port of a server open."""
     assert old in UNITS
-    return {"units": UNITS.replace(old, new, 1)}
+    return {"units": UNITS.replace(old, new, 1), "listening": "00000000:0016 0A"}
 
 
 def servers(record: str) -> dict[str, str]:
@@ -82,7 +83,9 @@ FIRES = {
     "disk-full": {"room": "/dev/sda1 102400000 102400000 0 100% /"},
     "disk-low": {"room": "/dev/sda1 102400000 98304000 4096000 96% /"},
     "inodes-low": {"inodes": "/dev/sda1 6553600 6553600 0 100% /"},
-    "read-only": {"mounts": "/dev/sda1 / ext4 ro,relatime 0 0"},
+    "read-only": {"unwritable": "/etc\n/var/lib"},
+    "apt-busy": {"apt": "4711 apt-get", "packages": "iU  curl\njournal"},
+    "packages-half": {"packages": "iU  curl\njournal"},
     "clock-off": {"clock": str(NOW - 300)},
     "clock-free": {"clock-kept": "no"},
     "boot-wanted": {"boot-wanted": "linux-image-6.12.48+deb13-amd64"},
@@ -102,6 +105,7 @@ FIRES = {
     "server-left": {"servers": f"{HEALTHY['servers']}\nold current 1111111111111111"},
     "model-not-ready": {"ready": "main - 200\nmain llm 400\nmain embedder 200"},
     "server-silent": {"ready": "main - \nmain llm \nmain embedder "},
+    "cache-full": {"metrics": METRIC.format("fraction", 0.97)},
     "swap-cut": servers("cut yes"),
     "swap-refused": servers('verdict {"result": "put back", "sentence": "llm did not load"}'),
     "watchdog-gave-up": servers(f'watch {{"restarts": [{NOW - 900}, {NOW - 600}, {NOW - 300}.5]}}'),
@@ -125,7 +129,7 @@ ENDS = {
     "driver-mismatch": "18",
 }
 ENDS |= {"smi-refuses": "255"}
-ELSEWHERE = {"unread", "gpu-silent", "drift", "deploy-refused", *PHRASES}
+ELSEWHERE = {"port-taken", "unread", "gpu-silent", "drift", "deploy-refused", *PHRASES}
 
 
 def test_a_healthy_host_has_no_finding() -> None:
@@ -151,6 +155,24 @@ def test_every_kind_says_what_it_means_and_what_to_type() -> None:
 def test_what_is_typed_names_the_thing_and_no_hole(kind: str) -> None:
     findings = examined(FIRES[kind], smi=ENDS.get(kind, "0"))
     assert [finding.attempt for finding in findings if "{" in finding.attempt] == []
+
+
+def test_a_port_that_another_program_took_from_a_stopped_server_is_told() -> None:
+    """Not of one that starts: its container may listen before it is ready."""
+    listening = {"listening": "00000000:1F40 0A"}
+    failed, starting = (units("ActiveState=active", f"ActiveState={state}") for state in ("failed", "activating"))
+    assert ids(examined(failed | listening)) == ["unit-failed", "port-taken"]
+    assert ids(examined(starting | listening)) == ["port-open", "unit-starting"]
+
+
+def test_a_cache_is_full_where_requests_are_paused_and_not_while_it_only_fills() -> None:
+    paused = METRIC.format("paused_requests", 2)
+    filling = "\n".join([METRIC.format("fraction", 0.94), METRIC.format("paused_requests", 0), "main x{y} NaN", "main"])
+    found = examined({"metrics": paused})
+    assert [(each.subject, each.evidence) for each in found] == [
+        ("main/llm", "2 requests are paused for want of blocks")
+    ]
+    assert examined({"metrics": filling}) == ()
 
 
 def test_a_bare_host_has_nothing_deployed_and_is_not_broken() -> None:
@@ -264,6 +286,11 @@ def test_every_value_of_the_recorded_card_is_read_by_its_path() -> None:
 
 
 def test_what_the_next_deploy_would_do_is_a_finding_of_its_hosts() -> None:
-    drift = Drift(("a", "b", "c"), {"Docker | Merge": ("a",)}, ("c",), {"c": ("its clock differs",)})
+    steps = {"Docker | Merge": ("a", "d")}
+    drift = Drift(("a", "b", "c", "d"), steps, ("c",), {"c": ("its clock differs",)}, refused={"d": ("no room",)})
     found = {host: [(each.id, each.evidence) for each in listed] for host, listed in drift_findings(drift).items()}
-    assert found == {"a": [("drift", "1 steps: Docker | Merge")], "c": [("deploy-refused", "its clock differs")]}
+    assert found == {
+        "a": [("drift", "1 steps: Docker | Merge")],
+        "c": [("deploy-refused", "its clock differs")],
+        "d": [("deploy-refused", "no room")],
+    }

@@ -84,4 +84,5 @@ def test_the_json_has_every_finding_of_every_host() -> None:
         "hosts": {"a": [expected], "b": []},
         "not_asked": {"c": "away"},
         "stopped": "",
+        "archive": "",
     }

@@ -15,6 +15,7 @@ import pytest
 from deploy.doctor.readings import Readings
 from deploy.doctor.report import Report
 from deploy.edge.doctor import examined
+from deploy.errors import Refusal
 from deploy.slice_traffic import BalancerSlice
 from roles import doctor
 from roles.doctor.questions import MOST_BYTES, About, asking, names_of, questions, script
@@ -103,6 +104,26 @@ def test_people_get_text(capsys: pytest.CaptureFixture[str]) -> None:
     assert "broken  recovery-reset  GPU 0  on @fake/host" in text and text.endswith(
         "verdict: broken, 1 of 1 hosts asked\n"
     )
+
+
+def test_a_report_is_one_new_file_for_its_owner_whose_size_is_told_first(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "report.tar.gz"
+    data = {"json": "yes", "report": str(path)}
+    ran = run(lambda: doctor.examine(a_slice(), RELEASE), answers={"begin smi": DONE_HOST}, data=data)
+    said = capsys.readouterr()
+    line = said.err.strip().removeprefix("writing ")
+    assert line.startswith(f"{path}: {path.stat().st_size:,} bytes, ")
+    assert (json.loads(said.out)["archive"], oct(path.stat().st_mode)[-3:], ran.failed_hosts) == (line, "600", ())
+
+
+def test_a_report_never_takes_the_place_of_a_file_and_no_host_is_asked(tmp_path: Path) -> None:
+    path = tmp_path / "report.tar.gz"
+    path.write_text("mine")
+    with pytest.raises(Refusal, match="it is there already"):
+        run(lambda: doctor.examine(a_slice(), RELEASE), answers={"begin smi": DONE_HOST}, data={"report": str(path)})
+    assert path.read_text() == "mine"
 
 
 def test_a_balancer_is_asked_of_its_machine_only() -> None:

@@ -1,0 +1,39 @@
+"""The file of `--data report=FILE`: new, for its owner's eyes, whole or not there."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from deploy.errors import Refusal
+
+
+def confirm_new(path: str | None) -> None:
+    """Raises: a Refusal where the file is there already, or cannot come to be."""
+    if not path:
+        return
+    file = Path(path)
+    problem = "it is there already" if file.exists() else ""
+    if not problem and not os.access(file.parent, os.W_OK | os.X_OK):
+        problem = "its directory is not there, or not yours to write to"
+    if problem:
+        raise _refusal(path, problem)
+
+
+def write(path: str, packed: bytes) -> None:
+    """The file holds these bytes. Raises: a Refusal where they cannot be written."""
+    try:
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(packed)
+    except OSError as problem:
+        raise _refusal(path, str(problem.strerror)) from None
+
+
+def _refusal(path: str, problem: str) -> Refusal:
+    return Refusal(
+        "the report cannot be written",
+        facts={"where": f"--data report={path}", "said": problem},
+        attempt="name a new file in a directory that is there and yours",
+        state="no host was changed",
+        kind="no-report",
+    )
