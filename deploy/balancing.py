@@ -10,15 +10,19 @@ from dataclasses import replace
 from deploy.catalog import SYSTEMS
 from deploy.slice_traffic import (
     BalancerSlice,
+    DoorMemberSlice,
+    DoorRouteSlice,
     MemberSlice,
     RouteSlice,
     SeenBySlice,
     TrafficServerSlice,
     TrafficSlice,
 )
-from deploy.spec import BalancerHost, Firewall, Host, Route, Server
+from deploy.spec import BalancerHost, Door, Firewall, Host, Route, Server
 
 LOOPBACK = "127.0.0.1"
+SPARE_SECONDS = 60
+"""A balancer waits so much longer than the longest answer of a door, which then says itself that it took too long."""
 
 
 def traffic_slice(host: Host, balancers: Iterable[BalancerHost]) -> TrafficSlice:
@@ -41,9 +45,7 @@ def traffic_slice(host: Host, balancers: Iterable[BalancerHost]) -> TrafficSlice
             TrafficServerSlice(
                 name=server.name,
                 models=tuple(model.name for model in server.models),
-                seen_as=tuple(f"{backend}/{line_name(host, server)}" for backend in backends(host.pool))
-                if asked
-                else (),
+                seen_as=(*_seen_as(host, server), *_door_seen_as(host, asked)) if asked else (),
             )
             for server in host.servers
         ),
@@ -77,7 +79,8 @@ def balancers_of(host: Host, balancers: Iterable[BalancerHost]) -> list[Balancer
 def firewall_of(host: Host, balancers: Iterable[BalancerHost]) -> Firewall | None:
     """The host's firewall with its balancers let in; one that only they pass where `protection` alone asks for it."""
     behind = balancers_of(host, balancers)
-    is_asked = any(server.protection == "balancer" and not is_loopback(server.address) for server in host.servers)
+    listeners: list[Server | Door] = [*host.servers, *([host.door] if host.door else [])]
+    is_asked = any(one.protection == "balancer" and not is_loopback(one.address) for one in listeners)
     if not behind or (host.firewall is None and not is_asked):
         return host.firewall
     declared = host.firewall or Firewall()
@@ -104,6 +107,16 @@ def backends(pool: str) -> tuple[str, str]:
     return f"{pool}_http", f"{pool}_grpc"
 
 
+def door_backend(pool: str) -> str:
+    """The name of the backend with the front doors of a pool's hosts."""
+    return f"{pool}_door"
+
+
+def door_line(host: Host, port: int) -> str:
+    """What HAProxy calls a process of a host's front door."""
+    return f"{line_of(host.name)}.{port}"
+
+
 def line_name(host: Host, server: Server) -> str:
     """What HAProxy calls a server of a host: nothing in it that HAProxy or its exporter would change."""
     return f"{line_of(host.name)}.{server.name}"
@@ -126,7 +139,46 @@ def held_in_flight(hosts: Iterable[Host], ports: int) -> int:
 
 def _sharing(route: Route, balancers: Iterable[BalancerHost]) -> int:
     """Ports of all balancers that lead to the route's pool."""
-    return 2 * sum(other.pool == route.pool for one in balancers for other in one.balancer.routes)
+    routes = [other for one in balancers for other in one.balancer.routes if other.pool == route.pool]
+    return sum(3 if other.door_port else 2 for other in routes)
+
+
+def _seen_as(host: Host, server: Server) -> list[str]:
+    return [f"{backend}/{line_name(host, server)}" for backend in backends(host.pool)]
+
+
+def _door_seen_as(host: Host, asked: Iterable[BalancerHost]) -> list[str]:
+    """The door's processes, where they have this one server: then nobody asks them while it drains.
+
+    A door of several servers goes on with the others, and its processes stay in.
+    """
+    is_routed = any(route.door_port and route.pool == host.pool for one in asked for route in one.balancer.routes)
+    if not is_routed or host.door is None or len(host.servers) != 1:
+        return []
+    return [f"{door_backend(host.pool)}/{door_line(host, port)}" for port in host.door.ports]
+
+
+def _door_route(route: Route, hosts: Iterable[Host]) -> DoorRouteSlice | None:
+    if not route.door_port:
+        return None
+    doors = [(host, host.door) for host in hosts if host.pool == route.pool and host.door]
+    longest = (door.limits.request_seconds + door.hold_seconds + SPARE_SECONDS for _host, door in doors)
+    return DoorRouteSlice(
+        port=route.door_port,
+        answer_seconds=max(longest, default=0),
+        members=tuple(
+            DoorMemberSlice(
+                name=door_line(host, port),
+                question=",".join(server.name for server in host.servers),
+                address=door.address if is_reachable(door.address) else address_of(host),
+                port=port,
+                agent_address=address_of(host),
+                agent_port=host.traffic.agent_port,
+            )
+            for host, door in doors
+            for port in door.ports
+        ),
+    )
 
 
 def _route(route: Route, hosts: Sequence[Host], ports: int) -> RouteSlice:
@@ -152,6 +204,7 @@ def _route(route: Route, hosts: Sequence[Host], ports: int) -> RouteSlice:
         hold_seconds=route.hold_seconds,
         held_in_flight=held_in_flight((host for host in hosts if host.pool == route.pool), ports),
         members=members,
+        door=_door_route(route, hosts),
     )
 
 

@@ -32,6 +32,8 @@ def door_slice(host: Host, servers: tuple[ServerSlice, ...]) -> DoorSlice | None
     return DoorSlice(
         address=door.address,
         ports=door.ports,
+        url=door.url,
+        is_behind_balancer=door.protection == "balancer" and len(servers) == 1,
         keys=door.keys or "",
         hold_seconds=door.hold_seconds,
         drain_seconds=door.drain_seconds,

@@ -80,11 +80,12 @@ def _host(alike: list[Slice], changes: dict[str, str]) -> Iterator[RenderableTyp
 
 def _door(door: DoorSlice) -> Text:
     """Where clients of OpenAI, Cohere and TEI connect, and what they need."""
+    behind = f" as {door.url}" if door.url else ""
     address = f"[{door.address}]" if ":" in door.address else door.address
     urls = ", ".join(f"http://{address}:{port}" for port in door.ports)
     keys = "a key is asked for" if door.keys else "no key is asked for"
     names = ", ".join([*(model.name for model in door.models), *(alias.name for alias in door.aliases)])
-    return Text.assemble(("door ", "bold"), f"{urls}, {keys}: {names}")
+    return Text.assemble(("door ", "bold"), f"{urls}{behind}, {keys}: {names}")
 
 
 def _installed(slice_: Slice) -> Table:

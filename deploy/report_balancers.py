@@ -23,6 +23,10 @@ def balancers_report(balancers: Iterable[BalancerSlice]) -> Iterator[RenderableT
         for route in balancer.routes:
             table.add_row(*_route(route))
         yield table
+        for route in balancer.routes:
+            if route.door:
+                addresses = ", ".join(f"{member.address}:{member.port}" for member in route.door.members)
+                yield Text(f"front doors of {route.pool}, TLS at port {route.door.port}: {addresses}")
         certificate = f"certificate {balancer.certificate}" if balancer.certificate else "plain text, no certificate"
         yield Text(f"{certificate}; metrics at port {balancer.metrics_port}")
         yield Text("")

@@ -51,6 +51,9 @@ class DoorSlice:
 
     address: str
     ports: tuple[int, ...]
+    url: str = ""
+    is_behind_balancer: bool = False
+    """A balancer hears who drains, and then sends nothing: the door asks its servers themselves, and not the host."""
     keys: str
     """file; empty where nobody is asked for a key."""
     hosts: int = 1

@@ -53,8 +53,29 @@ class MemberSlice:
 
 
 @dataclass(frozen=True, kw_only=True)
+class DoorMemberSlice:
+    """A process of a host's front door as its balancer reaches it; `question` is what its host's agent is asked."""
+
+    name: str
+    question: str
+    address: str
+    port: int
+    agent_address: str
+    agent_port: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class DoorRouteSlice:
+    """The port for the front doors of a pool's hosts, and their processes; no answer takes longer than it says."""
+
+    port: int
+    answer_seconds: int
+    members: tuple[DoorMemberSlice, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
 class RouteSlice:
-    """The two ports of a pool on a balancer, and who stands behind them."""
+    """The ports of a pool on a balancer, and who stands behind them."""
 
     pool: str
     http_port: int
@@ -63,6 +84,7 @@ class RouteSlice:
     held_in_flight: int
     """Of the requests that had to wait, how many each port sends on before one of them is answered."""
     members: tuple[MemberSlice, ...]
+    door: DoorRouteSlice | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,6 +109,9 @@ class BalancerSlice:
     def to_json(self) -> dict[str, object]:
         """Plain dictionaries and lists, secrets as their sources only."""
         plain = asdict(self)
+        for route in plain["routes"]:
+            if route["door"] is None:  # what is not declared is not said: digests of older inventories stay
+                del route["door"]
         if self.exporters is None:  # as in Slice: what is not declared is not said
             del plain["exporters"]
         return plain

@@ -9,6 +9,7 @@ from deploy.balancing import address_of, is_loopback, is_reachable
 from deploy.catalog import HAPROXY_FLOOR, SYSTEMS
 from deploy.catalog.names import offer
 from deploy.checks.certificates import certificate_problems
+from deploy.checks.doors_of_pools import doors_of_pools
 from deploy.checks.firewall import declared_problems
 from deploy.checks.secrets import named_secret
 from deploy.errors import Refusal
@@ -27,6 +28,7 @@ def balancer_problems(fleet: Fleet, surroundings: Surroundings) -> Iterator[tupl
     for balancer in fleet.balancers:
         for problem in _of_balancer(balancer, fleet, surroundings):
             yield balancer.name, problem
+    yield from doors_of_pools(fleet)
     routed = {route.pool for balancer in fleet.balancers for route in balancer.balancer.routes}
     for pool in sorted(routed):
         hosts = [host for host in fleet.hosts if host.pool == pool]
@@ -89,7 +91,7 @@ def _places(declared: Balancer) -> list[tuple[str, int]]:
     routes = [
         (f'balancer.routes["{route.pool}"].{field}', getattr(route, field))
         for route in declared.routes
-        for field in ("http_port", "grpc_port")
+        for field in ("http_port", "grpc_port", *(["door_port"] if route.door_port else []))
     ]
     return [*routes, ("balancer.metrics_port", declared.metrics_port)]
 

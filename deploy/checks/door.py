@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from typing import Any
@@ -24,6 +25,7 @@ LIMITS = {
     "documents": (1, 100_000),
 }
 MOST_PORTS = 64
+URL = re.compile(r"https?://[A-Za-z0-9.:\[\]_/~-]+")
 
 
 def door_problems(host: Host) -> Iterator[Refusal]:
@@ -41,6 +43,7 @@ def door_problems(host: Host) -> Iterator[Refusal]:
             attempt='take "door" out here, and declare it on the hosts that serve',
         )
     yield from _address(door)
+    yield from _url(door)
     yield from _ports(door, host)
     yield from _ranges("door", door, Door(), TIMES)
     yield from _ranges("door.limits", door.limits, DoorLimits(), LIMITS)
@@ -52,22 +55,38 @@ def door_notice(host: Host) -> str:
     """What an operator should read of a door although nothing is wrong; empty where there is nothing."""
     if host.door is None or host.door.keys is not None:
         return ""
-    return "the door asks nobody for a key (keys=None): every user and program of its host may use every model"
+    who = "whoever reaches its balancer" if host.door.protection else "every user and program of its host"
+    return f"the door asks nobody for a key (keys=None): {who} may use every model"
 
 
 def _address(door: Door) -> Iterator[Refusal]:
     try:
-        is_loopback = ipaddress.ip_address(door.address).is_loopback
+        is_private = door.protection == "balancer" or ipaddress.ip_address(door.address).is_loopback
+        ipaddress.ip_address(door.address)
     except ValueError:
-        is_loopback = False
-    if not is_loopback:
+        is_private = False
+    if not is_private:
         yield refuse(
             "door-in-plain-text",
             f"the door would listen on {door.address!r}, and it speaks HTTP without TLS: keys would travel readable",
             where="door.address",
             seen=repr(door.address),
-            wanted="a loopback address, with TLS of your own before it where others are to come in",
-            attempt='Door(address="127.0.0.1")',
+            wanted="a loopback address, with TLS of your own before it where others are to come in; or a balancer's "
+            "TLS before it, and a private network between the two",
+            attempt='Door(address="127.0.0.1"); or Door(address="0.0.0.0", protection="balancer") and a '
+            "Route(…, door_port=443)",
+        )
+
+
+def _url(door: Door) -> Iterator[Refusal]:
+    if door.url and not URL.fullmatch(door.url):
+        yield refuse(
+            "bad-url",
+            f"{door.url!r} is no address that a client could type",
+            where="door.url",
+            seen=repr(door.url),
+            wanted="https://NAME, with a port where it is not 443",
+            attempt='Door(url="https://llm.example.com")',
         )
 
 

@@ -83,7 +83,7 @@ def _protected(server: Server, host: Host, firewall: Firewall | None, is_routed:
             wanted=f"a Firewall of this host, which covers ports {ports}; its `allow` holds the clients' networks",
             attempt='"firewall": Firewall(allow=("10.0.0.0/8",)); or address="127.0.0.1"',
         )
-    elif server.protection == "balancer" and (wide := [name for name in firewall.allow if _is_wide(name)]):
+    elif server.protection == "balancer" and (wide := [name for name in firewall.allow if is_wide(name)]):
         yield refuse(
             "balancer-not-named",
             f'server {server.name}: protection="balancer", and the firewall also lets whole networks past the balancer',
@@ -111,7 +111,7 @@ def _no_balancer(server: Server, host: Host) -> Refusal:
     )
 
 
-def _is_wide(written: str) -> bool:
+def is_wide(written: str) -> bool:
     """True for a network of more than one address; what is no network is told elsewhere."""
     try:
         return ipaddress.ip_network(written).num_addresses > 1

@@ -30,12 +30,14 @@ class Route:
     """The two ports of a balancer behind which a pool is: HTTP/1, and h2 for gRPC.
 
     `hold_seconds`: while no host of the pool is ready, requests wait this long and no longer; 0 answers 503 at once.
+    `door_port`: a third port, for the front doors of the pool's hosts: OpenAI, Cohere and TEI over TLS; 0 is none.
     """
 
     pool: str
     http_port: int
     grpc_port: int
     hold_seconds: int = 0
+    door_port: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)

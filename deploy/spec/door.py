@@ -28,11 +28,15 @@ class DoorLimits:
 class Door:
     """The gateway on the host that names it, before that host's servers. Each port is a process of its own.
 
-    It speaks plain HTTP, so `address` is loopback; whoever lets others in puts TLS of their own before it. `keys`:
+    It speaks plain HTTP, so `address` is loopback, unless `protection="balancer"`: a `Balancer` with a `door_port`
+    speaks TLS with clients, nobody else is let in, and the network between the two is private by your word. `keys`:
     "file" asks every client for a key of /etc/enginehouse/gateway/keys.json on the host; None asks nobody.
     """
 
     address: str = "127.0.0.1"
+    protection: Literal["", "balancer"] = ""
+    url: str = ""
+    """As clients type it, https://llm.example.com: the page at / shows it. Without it they read where it listens."""
     ports: tuple[int, ...] = (8080,)
     keys: Literal["file"] | None = "file"
     hold_seconds: int = 120

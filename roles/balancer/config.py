@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from deploy.balancing import backends
-from deploy.slice_traffic import BalancerSlice, MemberSlice, RouteSlice
+from deploy.balancing import backends, door_backend
+from deploy.slice_traffic import BalancerSlice, DoorMemberSlice, DoorRouteSlice, MemberSlice, RouteSlice
 from roles.balancer.paths import PLACES, Places
 from roles.texts import HERE
 
@@ -24,11 +24,25 @@ STREAMS = {
 }
 """Requests that one gRPC connection of a client may have in flight; from 2.8 on apart from those to Triton."""
 CHECKS = "inter 2s fastinter 500ms downinter 500ms fall 3 rise 1"
+DOOR_CHECKS = "inter 500ms fastinter 500ms downinter 500ms fall 2 rise 1"
+"""A process that stops says so for 2 s before it takes nothing more (`notice_seconds` of the gateway)."""
 AGENT = "agent-inter 500ms"
 OF_A_HOST = " agent-check "
 """In the line of a host's server, and in no other."""
 CAME = "x-enginehouse-came"
 """Header of a held request on its way within HAProxy."""
+PATIENCE_SECONDS = 3600
+"""For an answer, and for what streams still in the process before a reload; longer where a door may answer longer."""
+NAMED_BY_CLIENTS = (
+    "traceparent",
+    "tracestate",
+    "baggage",
+    "x-request-id",
+    "x-correlation-id",
+    "forwarded",
+    "x-real-ip",
+)
+"""Triton traces whatever has a `traceparent`; an id or an address that a client made up would stand in logs as ours."""
 Checked = Mapping[str, tuple[str, ...]]
 """The models of each pool that a server has to have ready."""
 
@@ -50,6 +64,8 @@ def config(mine: BalancerSlice, checked: Checked, certificate: str = "", places:
         "address": f"[{mine.address}]" if is_v6 else mine.address,
         "everywhere": "[::]" if is_v6 else "*",
         "metrics_port": mine.metrics_port,
+        "patience_seconds": _patience_seconds(mine),
+        "dropped": NAMED_BY_CLIENTS,
         "routes": [_route(route, checked[route.pool]) for route in mine.routes],
     }
     return template.render(**values, digest=_digest(template.render(**values, digest="")))
@@ -90,6 +106,25 @@ def line(member: MemberSlice, grpc: bool) -> str:
     )
 
 
+def door_line(member: DoorMemberSlice) -> str:
+    """The same of a process of a front door: it says by `/health` that it stops, its host's agent that it drains."""
+    return (
+        f"{member.name} {_bracketed(member.address)}:{member.port} check port {member.port} {DOOR_CHECKS}"
+        f" agent-check agent-addr {member.agent_address} agent-port {member.agent_port} {AGENT}"
+        rf' agent-send "{member.question}\n" pool-max-conn 0 disabled'
+    )
+
+
+def _patience_seconds(mine: BalancerSlice) -> int:
+    return max([PATIENCE_SECONDS, *(route.door.answer_seconds for route in mine.routes if route.door)])
+
+
+def _door(pool: str, door: DoorRouteSlice | None) -> dict[str, object] | None:
+    if door is None:
+        return None
+    return {"port": door.port, "backend": door_backend(pool), "lines": [door_line(member) for member in door.members]}
+
+
 def _route(route: RouteSlice, models: Iterable[str]) -> dict[str, object]:
     http, grpc = backends(route.pool)
     return {
@@ -101,6 +136,7 @@ def _route(route: RouteSlice, models: Iterable[str]) -> dict[str, object]:
         "http": http,
         "grpc": grpc,
         "pages": [f"/v2/models/{model}/ready" for model in models] or ["/v2/health/ready"],
+        "door": _door(route.pool, route.door),
         "backends": [(http, list(_lines(route, False))), (grpc, list(_lines(route, True)))],
     }
 
@@ -113,7 +149,7 @@ def _digest(text: str) -> str:
     """16 hex digits over what only a reload brings into force: the file but for hosts' server lines, and the action."""
     kept = [row for row in text.splitlines() if OF_A_HOST not in row]
     # How lines are checked is the same in every line, so a change of it is a change of the file.
-    return hashlib.sha256("\n".join([*kept, CHECKS, AGENT, hold()]).encode()).hexdigest()[:16]
+    return hashlib.sha256("\n".join([*kept, CHECKS, DOOR_CHECKS, AGENT, hold()]).encode()).hexdigest()[:16]
 
 
 def _bracketed(address: str) -> str:

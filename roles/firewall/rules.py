@@ -9,6 +9,7 @@ from typing import NamedTuple, TypeAlias
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from deploy.slice import ServerSlice, Slice
+from deploy.slice_door import DoorSlice
 from deploy.slice_monitor import ExportersSlice, MonitorSlice
 from deploy.slice_traffic import BalancerSlice, TrafficSlice
 from deploy.spec import Firewall
@@ -89,19 +90,30 @@ def _of_monitor(mine: MonitorSlice) -> list[tuple[str, str]]:
 
 
 def _to(address: str) -> str:
-    """How a connection to that address alone begins."""
-    return f"{'ip' if ipaddress.ip_address(address).version == 4 else 'ip6'} daddr {address} "
+    """How a connection to that address alone begins; nothing where every address of the host is meant."""
+    there = ipaddress.ip_address(address)
+    return "" if there.is_unspecified else f"{'ip' if there.version == 4 else 'ip6'} daddr {there} "
 
 
 def _of_host(mine: Slice) -> list[tuple[str, str]]:
     """(what a connection to something of ours looks like, its group) of a host that serves."""
     rows = [row for server in mine.servers for row in _published(server)]
+    rows += _door(mine.door) if mine.door else []
     return [*rows, *(_answers(mine.traffic) if mine.traffic and mine.traffic.servers else [])]
+
+
+def _door(door: DoorSlice) -> list[tuple[str, str]]:
+    """The processes of a front door that listens for a balancer."""
+    if ipaddress.ip_address(door.address).is_loopback:
+        return []
+    return [(f"{_to(door.address)}tcp dport {{ {', '.join(str(port) for port in door.ports)} }}", "servers")]
 
 
 def _of_balancer(mine: BalancerSlice) -> list[tuple[str, str]]:
     """The same of a balancer: at any of its addresses, because one may be shared with another balancer."""
-    ports = ", ".join(str(port) for route in mine.routes for port in (route.http_port, route.grpc_port))
+    doors = [route.door.port for route in mine.routes if route.door]
+    own = [port for route in mine.routes for port in (route.http_port, route.grpc_port)]
+    ports = ", ".join(str(port) for port in [*own, *doors])
     return [(f"tcp dport {{ {ports} }}", "servers"), (f"tcp dport {mine.metrics_port}", "metrics")]
 
 
@@ -115,11 +127,9 @@ def _answers(traffic: TrafficSlice) -> list[tuple[str, str]]:
 
 def _published(server: ServerSlice) -> list[tuple[str, str]]:
     """(what a connection to the server looks like, its group); a loopback address is not seen from outside."""
-    address = ipaddress.ip_address(server.address)
-    if address.is_loopback:
+    if ipaddress.ip_address(server.address).is_loopback:
         return []
-    family = "ip" if address.version == 4 else "ip6"
-    to = "" if address.is_unspecified else f"{family} daddr {address} "
+    to = _to(server.address)
     clients = f"{to}tcp dport {{ {server.http_port}, {server.grpc_port} }}"
     return [(clients, "servers"), (f"{to}tcp dport {server.metrics_port}", "metrics")]
 

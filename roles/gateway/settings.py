@@ -26,6 +26,7 @@ def settings(mine: Slice, door: DoorSlice) -> dict[str, Any]:
     limits = door.limits
     return {
         "fingerprint": door.fingerprint,
+        **({"url": door.url} if door.url else {}),
         **({"keys_file": KEYS} if door.keys else {}),
         **({"hosts": door.hosts} if door.hosts > 1 else {}),
         "listen": listen(door),
@@ -38,7 +39,10 @@ def settings(mine: Slice, door: DoorSlice) -> dict[str, Any]:
             "documents": limits.documents,
         },
         "servers": {
-            full_name(mine, server.name): {"grpc": grpc(server), **_ready(mine.traffic, server)}
+            full_name(mine, server.name): {
+                "grpc": grpc(server),
+                **({} if door.is_behind_balancer else _ready(mine.traffic, server)),
+            }
             for server in mine.servers
         },
         "models": {model.name: _model(mine, model) for model in door.models},

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 from deploy.fleet import Fleet
 from deploy.plan import Plan, make_plan
-from deploy.spec import Balancer, Embedder, Firewall, Machine, Rollout, Route, Server, Weights
+from deploy.spec import Balancer, Door, DoorLimits, Embedder, Firewall, Machine, Rollout, Route, Secret, Server, Weights
 from deploy.surroundings import Surroundings
 
 WEIGHTS = Weights.hub("sentence-transformers/all-MiniLM-L6-v2", "0" * 40)
@@ -99,6 +99,56 @@ def test_held_requests_of_all_balancers_take_at_most_half_of_the_smallest_queue(
 def test_whoever_may_be_interrupted_needs_no_hold() -> None:
     edge = {"balancer": replace(EDGE, routes=(replace(CHAT, hold_seconds=0),)), "rollout": Rollout(interrupt=True)}
     assert planned(a=serving("10.0.0.11") | {"rollout": Rollout(interrupt=True)}, edge=edge).balancers
+
+
+def test_a_host_waits_at_a_stop_until_nobody_asks_its_door_either() -> None:
+    plan = behind_doors()
+    (edge,) = plan.balancers
+    door = edge.routes[0].door
+    assert door
+    assert [(one.name, one.address, one.port, one.question) for one in door.members] == [
+        ("a.8080", "10.0.0.11", 8080, "main"),
+        ("a.8081", "10.0.0.11", 8081, "main"),
+        ("b.8080", "10.0.0.12", 8080, "main"),
+        ("b.8081", "10.0.0.12", 8081, "main"),
+    ]
+    traffic = plan.for_host("a").traffic
+    assert traffic
+    assert traffic.servers[0].seen_as[2:] == ("chat_door/a.8080", "chat_door/a.8081")
+
+
+def test_a_balancer_waits_longer_than_any_door_takes() -> None:
+    slow = replace(DOOR, hold_seconds=300, limits=DoorLimits(request_seconds=7200))
+    door = behind_doors(slow).balancers[0].routes[0].door
+    assert door
+    assert door.answer_seconds == 7200 + 300 + 60
+
+
+def test_a_door_of_two_servers_stays_in_while_one_of_them_drains() -> None:
+    """Whoever asks its host hears of either; it asks the host itself, and goes on with the other."""
+    two = (SERVER, replace(SERVER, name="two", gpus=(1,), http_port=8010, grpc_port=8011, metrics_port=8012))
+    plan = behind_doors(servers=two, machine=Machine(os="debian-12", gpu="h100-80", gpus=2))
+    mine, door = plan.for_host("a"), plan.balancers[0].routes[0].door
+    assert door and mine.door and mine.traffic
+    assert door.members[0].question == "main,two"
+    assert not mine.door.is_behind_balancer
+    assert not [line for server in mine.traffic.servers for line in server.seen_as if "_door/" in line]
+
+
+def test_a_door_that_nobody_leads_to_changes_nothing_of_a_balancer() -> None:
+    (edge,) = planned(a=serving("10.0.0.11") | {"door": Door()}, edge={"balancer": EDGE}).balancers
+    assert "door" not in str(edge.to_json())
+
+
+DOOR = Door(address="0.0.0.0", protection="balancer", ports=(8080, 8081))
+
+
+def behind_doors(door: Door = DOOR, **changes: object) -> Plan:
+    """Two hosts with doors behind a balancer that leads to them."""
+    key = Secret.command("cat", "keys/edge.key")
+    declared = replace(EDGE, routes=(replace(CHAT, door_port=8443),), certificate="keys/edge.pem", certificate_key=key)
+    hosts = {name: serving(f"10.0.0.1{at}") | {"door": door} | changes for at, name in ((1, "a"), (2, "b"))}
+    return planned(**hosts, edge={"balancer": declared})
 
 
 def serving(address: str, server: Server = SERVER) -> dict[str, object]:

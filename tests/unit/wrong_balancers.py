@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import date
 from typing import Any
 
-from deploy.spec import Balancer, Firewall, Rollout, Route, Secret, Traffic
+from deploy.spec import Balancer, Door, Firewall, Rollout, Route, Secret, Traffic
 from deploy.surroundings import CertificateFile
 from tests.unit.given import AROUND, EMBEDDER, MACHINE, MAIN, RERANKER, Source
 from tests.unit.wrong import Wrong
@@ -166,4 +166,52 @@ POOLS = {
     ),
 }
 
-ALL: dict[str, Wrong] = {**BALANCERS, **POOLS}
+BEHIND_DOOR = Door(address="0.0.0.0", protection="balancer")
+TO_DOORS = replace(CHAT, door_port=8443)
+
+
+def wrong_door(kind: str, where: str, second_door: Door | None = BEHIND_DOOR, **changes: Any) -> Wrong:
+    """Front doors with one mistake, behind a balancer that leads to them; keys of `edge_` change that."""
+    of_edge = {"routes": (TO_DOORS,), **SIGNED} | {
+        key.removeprefix("edge_"): changes.pop(key) for key in list(changes) if key.startswith("edge_")
+    }
+    data = pool(**({"door": BEHIND_DOOR} | changes))
+    others = changes.get("others", ())
+    data.pop("others", None)
+    return Wrong(data, kind, where, (second(door=second_door), edge(**of_edge), *others))
+
+
+DOORS = {
+    "keys do not travel readable to a balancer": wrong_door(
+        "door-in-plain-text",
+        'balancer.routes["chat"].door_port',
+        edge_certificate="",
+        edge_certificate_key=None,
+    ),
+    "every host of a pool has a door": wrong_door(
+        "route-without-doors", 'balancer.routes["chat"].door_port', second_door=None
+    ),
+    "a door on loopback is behind no balancer": wrong_door(
+        "behind-loopback", "door.address", door=replace(BEHIND_DOOR, address="127.0.0.1")
+    ),
+    "a door behind a balancer wants one": Wrong(
+        pool(door=BEHIND_DOOR), "protection-without-balancer", "door.protection", (second(), edge())
+    ),
+    "nobody goes around a door's balancer": wrong_door(
+        "balancer-not-named",
+        "firewall.allow",
+        servers=(replace(BEHIND, protection="firewall"),),
+        firewall=Firewall(allow=("10.1.0.0/16",)),
+    ),
+    "a host asks all its balancers alike": wrong_door(
+        "door-on-one-balancer",
+        'balancer.routes["chat"].door_port',
+        edge_routes=(CHAT,),
+        others=(Source("edge-2", {"balancer": replace(EDGE, address="10.0.0.6", routes=(TO_DOORS,), **SIGNED)}),),
+    ),
+    "a door's port is no other's": wrong_door(
+        "port-twice", 'balancer.routes["chat"].door_port', edge_routes=(replace(TO_DOORS, door_port=8081),)
+    ),
+}
+
+ALL: dict[str, Wrong] = {**BALANCERS, **POOLS, **DOORS}

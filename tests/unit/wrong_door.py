@@ -23,6 +23,7 @@ ALL = {
     "a door stands before servers": wrong_door("door-before-nothing", "door", {"servers": (), "farm": True}),
     "keys do not travel readable": wrong_door("door-in-plain-text", "door.address", address="0.0.0.0"),
     "a door's address is an address": wrong_door("door-in-plain-text", "door.address", address="localhost"),
+    "a door's url is one": wrong_door("bad-url", "door.url", url="llm.example.com"),
     "a door has a port": wrong_door("door-without-ports", "door.ports", ports=()),
     "a door runs without privileges": wrong_door("port-range", "door.ports", ports=(443,)),
     "a door does not take a server's port": wrong_door("port-twice", "door.ports", ports=(8001,)),

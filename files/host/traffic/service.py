@@ -44,8 +44,10 @@ class Service:
         return state_of(self.units.get(server), stops_of(server), self.holds.get(server), time.time())
 
     def agent(self, question: str) -> str:
-        """The answer to HAProxy's agent-check: a server's name gets `ready` or `drain`, anything else `drain`."""
-        return self.state(question).word if question in self.models else "drain"
+        """The answer to HAProxy's agent-check: `ready` if a server that it names (`main`, `a,b`) is; else `drain`."""
+        names = question.split(",")
+        is_known = all(name in self.models for name in names)
+        return "ready" if is_known and any(self.state(name).ready for name in names) else "drain"
 
     def http(self, path: str) -> tuple[HTTPStatus, dict[str, Any]]:
         """The answer to `GET PATH`: of one server, or of the host, which is no better than its worst server."""

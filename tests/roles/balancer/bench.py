@@ -11,13 +11,13 @@ import ssl
 import subprocess
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import grpc
 
-from deploy.slice_traffic import BalancerSlice, MemberSlice, RouteSlice
+from deploy.slice_traffic import BalancerSlice, DoorMemberSlice, DoorRouteSlice, MemberSlice, RouteSlice
 from roles.balancer.config import config, everything
 from roles.balancer.paths import Places
 from roles.texts import HERE
@@ -43,7 +43,7 @@ class Bench:
     ) -> None:
         self.folder, self.hosts, self.certificate = folder, hosts, certificate
         self.hold_seconds, self.held_in_flight = hold_seconds, held_in_flight
-        self.http_port, self.grpc_port, self.metrics_port = free_ports(3)
+        self.http_port, self.grpc_port, self.metrics_port, self.door_port = free_ports(4)
         self.process: subprocess.Popen[bytes] | None = None
         (folder / "balancer").mkdir()
         (folder / "balancer" / "hold.lua").write_text((HERE / "files/balancer/hold.lua").read_text())
@@ -74,6 +74,7 @@ class Bench:
             hold_seconds=self.hold_seconds,
             held_in_flight=self.held_in_flight,
             members=members,
+            door=self.door(),
         )
         mine = BalancerSlice(
             host="edge",
@@ -88,6 +89,22 @@ class Bench:
         where = str(self.folder / "balancer")
         text = config(mine, everything(mine), self.certificate, Places(settings=where, run=where, user=""))
         balancer.file().write_text(text)
+
+    def door(self) -> DoorRouteSlice | None:
+        """The port for the front doors of hosts that have one; only with a certificate."""
+        members = tuple(
+            DoorMemberSlice(
+                name=f"{host.name}.8080",
+                question="main",
+                address="127.0.0.1",
+                port=host.door.port,
+                agent_address="127.0.0.1",
+                agent_port=host.agent_port,
+            )
+            for host in self.hosts
+            if host.door
+        )
+        return DoorRouteSlice(port=self.door_port, answer_seconds=780, members=members) if members else None
 
     def start(self) -> None:
         """HAProxy runs, and knows nothing of its hosts yet."""
@@ -124,7 +141,7 @@ class Bench:
         wanted = {f"{host.name}.main" for host in hosts}
 
         def holds() -> bool:
-            up = [line.split("/")[1] for line, state in self.states().items() if state == "UP"]
+            up = [line.split("/")[1] for line, state in self.states().items() if state == "UP" and "_door/" not in line]
             return sorted(up) == sorted([*wanted, *wanted])
 
         return holds
@@ -196,9 +213,16 @@ async def until(holds: Callable[[], bool]) -> None:
 
 
 @contextlib.asynccontextmanager
-async def bench(count: int = 2, words: str = "ready", **how: Any) -> AsyncIterator[Bench]:
-    """A balancer that runs, and hosts h1, h2 … whose agents say `words`."""
+async def bench(
+    count: int = 2,
+    words: str = "ready",
+    prepare: Callable[[list[Host]], Awaitable[None]] | None = None,
+    **how: Any,
+) -> AsyncIterator[Bench]:
+    """A balancer that runs, and hosts h1, h2 … whose agents say `words`; `prepare` gives them what else they have."""
     hosts = [await Host(f"h{number}").start() for number in range(1, count + 1)]
+    if prepare:
+        await prepare(hosts)
     for host in hosts:
         host.word = words
     with tempfile.TemporaryDirectory() as folder:

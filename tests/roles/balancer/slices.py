@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from deploy.slice_traffic import BalancerSlice, MemberSlice, RouteSlice
+from deploy.slice_traffic import BalancerSlice, DoorMemberSlice, DoorRouteSlice, MemberSlice, RouteSlice
 
 
 def member(number: int, **changes: Any) -> MemberSlice:
@@ -26,6 +26,22 @@ def member(number: int, **changes: Any) -> MemberSlice:
 CHAT = RouteSlice(
     pool="chat", http_port=8080, grpc_port=8081, hold_seconds=0, held_in_flight=64, members=(member(1), member(2))
 )
+
+
+def door_route(*numbers: int, port: int = 8443, answer_seconds: int = 780) -> DoorRouteSlice:
+    """A port for the front doors of these hosts, a process each."""
+    members = (
+        DoorMemberSlice(
+            name=f"h{number}.8080",
+            question="main",
+            address=f"10.0.0.{10 + number}",
+            port=8080,
+            agent_address=f"10.0.0.{10 + number}",
+            agent_port=8004,
+        )
+        for number in numbers
+    )
+    return DoorRouteSlice(port=port, answer_seconds=answer_seconds, members=tuple(members))
 
 
 def a_balancer(*routes: RouteSlice, **changes: Any) -> BalancerSlice:

@@ -25,6 +25,8 @@ class Host:
         """Paths of requests that wait until somebody releases the gate for one of them, in order."""
         self.gate = asyncio.Semaphore(0)
         self.http_port = self.grpc_port = self.agent_port = 0
+        self.door: Any = None
+        """Its front door, where it has one (`tests.roles.balancer.doors`)."""
         self._triton: Any = None
         self._server: Any = None
 

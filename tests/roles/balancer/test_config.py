@@ -9,14 +9,17 @@ from pathlib import Path
 
 import pytest
 
+from deploy.slice_traffic import RouteSlice
 from roles.balancer.config import config, everything, hold, until_all_have_them
 from roles.balancer.paths import Places
 from tests.roles.balancer.bench import HAPROXY, balancer, version
-from tests.roles.balancer.slices import CHAT, a_balancer, member
+from tests.roles.balancer.slices import CHAT, a_balancer, door_route, member
 from tests.unit.certificates import write_certificate
 from tests.unit.golden import same_as_golden
 
 SEARCH = replace(CHAT, pool="search", http_port=8090, grpc_port=8091, hold_seconds=300, members=(member(3),))
+BEHIND = replace(CHAT, door=door_route(1, 2))
+HELD = replace(SEARCH, door=door_route(3, port=9443, answer_seconds=7200))
 TLS = "/etc/enginehouse/balancer/tls-0123456789abcdef.pem"
 BRANCHES = pytest.mark.parametrize("branch", ["2.6", "2.8", "3.0"])
 
@@ -25,6 +28,13 @@ BRANCHES = pytest.mark.parametrize("branch", ["2.6", "2.8", "3.0"])
 def test_it_is_this_file(branch: str) -> None:
     mine = a_balancer(CHAT, SEARCH, haproxy=branch)
     same_as_golden(f"haproxy/{branch}.cfg", config(mine, everything(mine), TLS))
+
+
+@BRANCHES
+def test_front_doors_are_this_file(branch: str) -> None:
+    """One pool whose requests wait, and one whose do not; the longest answer decides how long anything may take."""
+    mine = a_balancer(BEHIND, HELD, haproxy=branch)
+    same_as_golden(f"haproxy/door-{branch}.cfg", config(mine, everything(mine), TLS))
 
 
 @BRANCHES
@@ -46,12 +56,13 @@ def test_plain_text_and_ipv6_are_this_file() -> None:
 @pytest.mark.skipif(
     not shutil.which("haproxy"), reason="no haproxy: python -m rehearsal requirements --install --tests"
 )
-def test_the_haproxy_of_this_machine_takes_it_without_a_warning(tmp_path: Path) -> None:
+@pytest.mark.parametrize("routes", [(CHAT, SEARCH), (BEHIND, HELD)], ids=["servers", "doors"])
+def test_the_haproxy_of_this_machine_takes_it_without_a_warning(tmp_path: Path, routes: tuple[RouteSlice, ...]) -> None:
     (tmp_path / "hold.lua").write_text(hold())
     (tmp_path / "state").write_text("1\n")
     pem = write_certificate(tmp_path)
     pem.with_suffix(".key").rename(f"{pem}.key")
-    mine = a_balancer(CHAT, SEARCH, haproxy=version())
+    mine = a_balancer(*routes, haproxy=version())
     places = Places(settings=str(tmp_path), run=str(tmp_path), user="")
     (tmp_path / "haproxy.cfg").write_text(config(mine, everything(mine), str(pem), places))
     argv = [HAPROXY, "-c", "-dW", "-f", str(tmp_path / "haproxy.cfg")]

@@ -51,6 +51,15 @@ def test_what_an_operator_says_of_a_door_reaches_the_program() -> None:
     assert (read.keys_file, read.limits.body_bytes, read.limits.held) == ("", 2**20, 9)
 
 
+def test_behind_a_balancer_a_server_is_asked_itself_whether_it_is_ready() -> None:
+    """Its host says `drain` while requests that the balancer sent still come; who is told to wait then waits long."""
+    mine, door = h100(Door(url="https://llm.example.com"))
+    (alone,) = settings_of(json.loads(rendered(mine, door))).servers.values()
+    read = settings_of(json.loads(rendered(mine, replace(door, is_behind_balancer=True))))
+    (behind,) = read.servers.values()
+    assert (bool(alone.ready_url), behind.ready_url, read.url) == (True, "", "https://llm.example.com")
+
+
 def test_one_llm_in_two_lengths_has_one_name() -> None:
     """The gateway takes it: both engines have the same files."""
     (mine,) = with_door("two_lengths", Door(aliases={"llama": ("llama-128k", "llama-8k")}))

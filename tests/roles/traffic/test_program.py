@@ -159,6 +159,7 @@ def test_a_stop_is_told_before_systemd_is_asked_again(host: Host) -> None:
     host.start()
     assert host.runs("drained", "main", INVOCATION_ID="first")[0] == 0
     assert (host.agent("main\n"), host.agent("two\n")) == ("drain\n", "ready\n")
+    assert (host.agent("main,two\n"), host.agent("two,other\n")) == ("ready\n", "drain\n")
 
 
 def test_the_mark_of_an_earlier_stop_keeps_nobody_out(host: Host) -> None:
