@@ -27,7 +27,7 @@ from pyinfra.api.state import StateStage
 from pyinfra.connectors.fake import FakeConnector
 from pyinfra.context import ctx_config, ctx_host, ctx_inventory, ctx_state, init_base_classes
 
-from roles import units
+from roles import order, units
 
 ENDED_WELL = "ActiveState=inactive\nResult=success"
 SIZE = re.compile(r"\) = \d+ ")
@@ -175,6 +175,7 @@ def run(
 def _begin(stack: ExitStack, inventory: Inventory, logged: list[str], detect_changes: bool) -> State:
     """A pyinfra state in the CLI's mode, everything global put back by `stack`."""
     init_base_classes()
+    order.install()
     state = State(check_for_changes=detect_changes)
     state.cwd = str(Path(__file__).parents[2])
     stack.enter_context(mock.patch.object(pyinfra, "is_cli", True))

@@ -1,0 +1,40 @@
+"""Where an operation stands in a verb, found in microseconds.
+
+pyinfra (3.10.0) orders operations by the line numbers of the call stack, and has `inspect` read the source around
+every frame for it: 9 ms for each operation and host, two thirds of the CPU of a run on a fake host (62 operations,
+0.80 s with it and 0.24 s without; 2026-11-23, a busy machine). The line numbers alone are in the frames. pyinfra has no
+hook, so `install` replaces the function.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from types import FrameType
+
+from pyinfra.api import State
+from pyinfra.api.util import PYINFRA_INSTALL_DIR
+
+
+def install() -> None:
+    """Every operation that is added from now on is placed by `line_numbers`."""
+    # pyinfra.api.operation is a function to whoever asks for the attribute.
+    setattr(import_module("pyinfra.api.operation"), "get_operation_order_from_stack", line_numbers)  # noqa: B010
+
+
+def line_numbers(state: State) -> list[int]:
+    """The number of the verb's file, then the line of each call from there to here, without pyinfra's own.
+
+    As `pyinfra.api.util.get_operation_order_from_stack` returns it in the command line.
+    """
+    frames = list[tuple[str, int]]()
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        frames.append((frame.f_code.co_filename, frame.f_lineno))
+        frame = frame.f_back
+    frames.reverse()
+    files = [file for file, _ in frames]
+    verb = state.current_deploy_filename
+    first = files.index(verb) if verb in files else (len(frames) - 1 if verb else 0)
+    own = PYINFRA_INSTALL_DIR
+    return [state.current_op_file_number, *(line for file, line in frames[first:] if not file.startswith(own))]
