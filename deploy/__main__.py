@@ -18,6 +18,7 @@ from deploy.edge.key_command import key
 from deploy.edge.local_weights import look_around
 from deploy.edge.shown import REFUSED, refusals_shown, show
 from deploy.edge.size_command import size
+from deploy.edge.top_command import top
 from deploy.fleet import Fleet
 from deploy.knobs import Table
 
@@ -195,6 +196,7 @@ def drift(inventory: str, as_json: bool, limit: tuple[str, ...], data: tuple[str
 main.add_command(key)
 main.add_command(cost)
 main.add_command(size)
+main.add_command(top)
 
 
 @main.command(

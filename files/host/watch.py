@@ -207,7 +207,9 @@ class WatchedServer(Server):
         """What the next look, and node_exporter's textfile collector, will read."""
         disk.replace(self.file, json.dumps(memory) + "\n")
         (places.ROOT / "metrics").mkdir(exist_ok=True)
-        disk.replace(places.ROOT / "metrics" / f"watch-{self.name}.prom", metrics(self.name, memory))
+        disk.replace(
+            places.ROOT / "metrics" / f"watch-{self.name}.prom", metrics(self.name, memory, self.release("current"))
+        )
 
 
 def counts_of(kept: dict[str, Any], same: bool) -> dict[str, Any]:
@@ -216,7 +218,7 @@ def counts_of(kept: dict[str, Any], same: bool) -> dict[str, Any]:
     return {**zero, **kept} if same else {**zero, "misses_total": kept.get("misses_total", 0)}
 
 
-def metrics(server: str, memory: dict[str, Any]) -> str:
+def metrics(server: str, memory: dict[str, Any], release: str = "") -> str:
     """The same for Prometheus."""
     lines = []
     for name, kind, meaning in METRICS:
@@ -229,6 +231,10 @@ def metrics(server: str, memory: dict[str, Any]) -> str:
     lines += ["# HELP enginehouse_watch_looked_timestamp_seconds When the watchdog last looked."]
     lines += ["# TYPE enginehouse_watch_looked_timestamp_seconds gauge"]
     lines += [f'enginehouse_watch_looked_timestamp_seconds{{server="{server}"}} {int(time.time())}']
+    if release:
+        lines += ["# HELP enginehouse_watch_release 1 for the release that is served."]
+        lines += ["# TYPE enginehouse_watch_release gauge"]
+        lines += [f'enginehouse_watch_release{{server="{server}",release="{release}"}} 1']
     return "\n".join(lines) + "\n"
 
 

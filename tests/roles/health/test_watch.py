@@ -229,4 +229,5 @@ def test_node_exporter_reads_the_same(host: Host) -> None:
     told = (host.root / "metrics/watch-main.prom").read_text().splitlines()
     assert 'enginehouse_watch_misses_total{server="main",model="embed"} 3' in told
     assert 'enginehouse_watch_restarts_total{server="main"} 1' in told
+    assert 'enginehouse_watch_release{server="main",release="r1"} 1' in told
     assert "# TYPE enginehouse_watch_answer_seconds gauge" in told

@@ -1,0 +1,170 @@
+"""What `enginehouse top` shows: a line for each host, from a Prometheus or from two readings of the hosts' own pages.
+
+A figure is a sum over the host's series of one metric, or the most of them; of a counter it is the growth a second. It
+is asked of Prometheus as an expression, or added up here from the text of the pages. A figure that a host does not have
+is left out: a machine without dcgm-exporter and without a GPU in Triton's own metrics says no watts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+WINDOW = "1m"
+MIB = 2**20
+Labels = Mapping[str, str]
+Sample = tuple[str, Labels, float]
+"""Name, labels and value of a line of a page."""
+_SAMPLE = re.compile(r"([a-zA-Z_:][\w:]*)(?:\{(.*)\})? (\S+)(?: \d+)?")
+_LABEL = re.compile(r'([a-zA-Z_]\w*)="((?:[^"\\]|\\.)*)",?')
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A number of a host. Of several `metrics` the first that the host has counts; each with what it is divided by."""
+
+    name: str
+    metrics: tuple[tuple[str, int], ...]
+    label: str = ""
+    values: tuple[str, ...] = ()
+    """With `label`: only series in which it has one of these values."""
+    how: str = "sum"
+    is_rate: bool = False
+
+    def expression(self, metric: str) -> str:
+        """The question to Prometheus, by host."""
+        chosen = f'{{{self.label}=~"{"|".join(self.values)}"}}' if self.label else ""
+        series = f"rate({metric}{chosen}[{WINDOW}])" if self.is_rate else f"{metric}{chosen}"
+        return f"{self.how} by (host) ({series})"
+
+    def of(self, now: Iterable[Sample], before: Iterable[Sample], seconds: float) -> float | None:
+        """The figure of one host's pages; None where it has none of the metrics."""
+        for metric, divisor in self.metrics:
+            last = [value for name, labels, value in now if name == metric and self._counts(labels)]
+            if last:
+                first = [value for name, labels, value in before if name == metric and self._counts(labels)]
+                total = sum(last) if self.how == "sum" else max(last)
+                # A counter that fell was begun anew.
+                return (max(total - sum(first), 0) / seconds if self.is_rate else total) / divisor
+        return None
+
+    def _counts(self, labels: Labels) -> bool:
+        return not self.label or labels.get(self.label) in self.values
+
+
+FIGURES = (
+    Figure(
+        "tokens_per_second", (("enginehouse_gateway_tokens_total", 1),), "kind", ("prompt", "completion"), "sum", True
+    ),
+    Figure("requests_per_second", (("nv_inference_request_success", 1),), is_rate=True),
+    Figure("running", (("enginehouse_gateway_running", 1), ("enginehouse_llm_running_requests", 1))),
+    Figure("queued_tokens", (("enginehouse_encoder_queued_tokens", 1),)),
+    Figure("cache_share", (("nv_trt_llm_kv_cache_block_metrics", 1),), "kv_cache_block_type", ("fraction",), how="max"),
+    Figure("gpu_used_mib", (("DCGM_FI_DEV_FB_USED", 1), ("nv_gpu_memory_used_bytes", MIB))),
+    Figure("watts", (("DCGM_FI_DEV_POWER_USAGE", 1), ("nv_gpu_power_usage", 1))),
+)
+
+
+@dataclass
+class ServerRow:
+    """A server: whether it answers, its release, and which of its models are ready."""
+
+    is_up: bool | None = None
+    release: str = ""
+    models: dict[str, bool] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        """In one short word or two."""
+        if self.is_up is None and not self.models:
+            return "?"
+        ready = sum(self.models.values())
+        return f"{ready}/{len(self.models)} ready" if self.is_up or ready else "down"
+
+
+@dataclass
+class HostRow:
+    """A host: whether it could be read, its servers by name, its figures."""
+
+    answers: bool = False
+    servers: dict[str, ServerRow] = field(default_factory=dict)
+    figures: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Look:
+    """All hosts at one moment. `alerts` are (host, alert, severity) that fire; None where nobody judges."""
+
+    source: str
+    hosts: dict[str, HostRow]
+    alerts: tuple[tuple[str, str, str], ...] | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain dictionaries and lists."""
+        fire = None
+        if self.alerts is not None:
+            fire = [dict(zip(("host", "alert", "severity"), alert, strict=True)) for alert in self.alerts]
+        return {"source": self.source, "hosts": {name: asdict(row) for name, row in self.hosts.items()}, "alerts": fire}
+
+
+def samples(page: str) -> list[Sample]:
+    """The lines of a page in Prometheus' text format; what is no sample is left out."""
+    return list(_samples(page.splitlines()))
+
+
+def _samples(lines: Sequence[str]) -> Iterator[Sample]:
+    for line in lines:
+        if match := _SAMPLE.fullmatch(line):
+            try:
+                yield match[1], dict(_LABEL.findall(match[2] or "")), float(match[3])
+            except ValueError:
+                continue
+
+
+def table(look: Look) -> RenderableType:
+    """The look as a person reads it: a row for each server, alerts below."""
+    shown = Table(box=None, pad_edge=False)
+    for title in ("host", "server", "models", "release"):
+        shown.add_column(title)
+    for title in ("tokens/s", "requests/s", "running", "waiting", "cache", "GPU MiB", "W"):
+        shown.add_column(title, justify="right")
+    for name, host in sorted(look.hosts.items()):
+        for number, (server, row) in enumerate(sorted(host.servers.items()) or [("", None)]):
+            first = number == 0
+            state = "" if row is None else str(row)
+            style = "red" if not host.answers or state in ("down", "?") else None
+            figures = _figures(host.figures) if first else [""] * len(FIGURES)
+            title = (name if host.answers else f"{name}  no answer") if first else ""
+            shown.add_row(title, server, state, row.release if row else "", *figures, style=style)
+    return Group(shown, Text(""), *_alerts(look), Text(f"from {look.source}", style="dim"))
+
+
+def _figures(figures: Mapping[str, float]) -> list[str]:
+    """The figures in the order of their columns."""
+    texts = []
+    for figure in FIGURES:
+        value = figures.get(figure.name)
+        if value is None:
+            texts.append("-")
+        else:
+            texts.append(
+                f"{value:.0%}"
+                if figure.name == "cache_share"
+                else f"{value:,.1f}"
+                if figure.is_rate
+                else f"{value:,.0f}"
+            )
+    return texts
+
+
+def _alerts(look: Look) -> list[Text]:
+    if look.alerts is None:
+        return [Text("alerts: nobody watches; enginehouse doctor INVENTORY looks once", style="dim")]
+    if not look.alerts:
+        return [Text("no alert fires", style="green")]
+    return [Text(f"{alert}  {host}  ({severity})", style="red") for host, alert, severity in look.alerts]
