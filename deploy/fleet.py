@@ -7,17 +7,18 @@ the hosts that can, so that the plan reports everything together.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, fields, replace
 from typing import Any, get_type_hints
 
 from deploy.catalog.names import offer
+from deploy.checks.door import door_problems
 from deploy.checks.secrets import typed_out_problems
 from deploy.checks.types import mistyped
 from deploy.errors import Refusal
 from deploy.guides import translate
 from deploy.knobs import SUFFIX, Table, settings_problems
 from deploy.refuse import refuse
-from deploy.spec import Balancer, BalancerHost, Firewall, Host, Monitor, MonitorHost, Rollout
+from deploy.spec import Balancer, BalancerHost, Door, Firewall, Host, Monitor, MonitorHost, Rollout
 
 SPEC_KEYS = tuple(field.name for field in fields(Host) if field.name not in ("name", "groups"))
 FLEET_KEYS = ("rollout", "expect", "remove", "run", "events", "json", "report", "balancer", "monitor", "only")
@@ -41,6 +42,8 @@ class Fleet:
     balancers: tuple[BalancerHost, ...] = ()
     only: str = ""
     monitors: tuple[MonitorHost, ...] = ()
+    remarks: tuple[str, ...] = ()
+    """What was left out of the hosts without being asked for, a sentence each."""
 
     @classmethod
     def of(cls, inventory: Iterable[Any], knobs: Table | None = None) -> Fleet:
@@ -49,10 +52,11 @@ class Fleet:
         Without `knobs` the settings of roles are taken as they are.
         """
         hosts, balancers, monitors, unread, rollouts, expected, places = [], [], [], [], [], [], []
-        parts: list[str] = []
+        parts, says_door = list[str](), False
         for source in sorted(inventory, key=lambda host: str(host.name)):
             data = _data_of(source)
             places.append((source.name, place_of(source.name, data)))
+            says_door |= "door" in data
             rollouts.append(data.pop("rollout", DEFAULT_ROLLOUT))
             expected.append(str(data.pop("expect", "") or ""))
             parts.append(str(data.get("only") or ""))
@@ -74,8 +78,25 @@ class Fleet:
         unread += [("", problem) for problem in one_machine_twice(places)]
         expect = next(filter(None, expected), "")
         only = next(filter(None, parts), "")
+        remarks: tuple[str, ...] = ()
+        if hosts and len(places) == 1 + len(monitors) and not says_door:
+            hosts[0], remarks = with_door(hosts[0])
         unread += [("", problem) for problem in _part_problems(only)]
-        return cls(tuple(hosts), rollout, tuple(unread), expect, tuple(balancers), only, tuple(monitors))
+        return cls(tuple(hosts), rollout, tuple(unread), expect, tuple(balancers), only, tuple(monitors), remarks)
+
+
+def with_door(host: Host) -> tuple[Host, tuple[str, ...]]:
+    """The only host of an inventory that says nothing of a door, with one; and why it has none after all.
+
+    What nobody asked for refuses nobody's inventory. Several hosts are a fleet: which of them clients come to is said.
+    """
+    if host.farm or not any(server.models for server in host.servers):
+        return host, ()
+    doored = replace(host, door=Door())
+    problem = next(door_problems(doored), None)
+    if problem is None:
+        return doored, ()
+    return host, (f"no front door: {problem.problem}; with `door=None` nothing is said of it",)
 
 
 def read_host(

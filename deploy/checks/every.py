@@ -74,7 +74,7 @@ def notices(fleet: Fleet, surroundings: Surroundings) -> Iterator[str]:
     """The sentences an operator should read although nothing is wrong, each once."""
     sentences = [sentence for host in fleet.hosts for sentence in _host_notices(host, surroundings)]
     ending = filter(None, (certificate_notice(balancer.balancer, surroundings) for balancer in fleet.balancers))
-    yield from dict.fromkeys([*sentences, *ending, *surroundings.missing])
+    yield from dict.fromkeys([*sentences, *fleet.remarks, *ending, *surroundings.missing])
 
 
 def _host_notices(host: Host, surroundings: Surroundings) -> Iterator[str]:

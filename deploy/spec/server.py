@@ -83,5 +83,6 @@ class Host:
     """Where balancers and other hosts reach this one, where its servers' own address does not say it."""
     traffic: Traffic = Traffic()
     door: Door | None = None
-    """None: no gateway on this host, and clients speak to Triton itself."""
+    """None: no gateway on this host, and clients speak to Triton itself. Where the inventory has one host and says
+    nothing, it has a `Door()`."""
     groups: tuple[str, ...] = ()

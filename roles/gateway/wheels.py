@@ -117,7 +117,7 @@ def fetch(python: str, target: Path, settings: Defaults) -> Refusal | None:
         f"the gateway's packages for Python {python} could not be fetched to this machine",
         facts={"asked": "pip download, with the package index that pip is configured for here", "said": " ".join(said)},
         attempt=f"see that pip reaches its index here (pip config list), then run again; or put the wheels of"
-        f" {LOCK.name} into {target}",
+        f" {LOCK.name} into {target}; or say that the host has no door: door=None",
         state="nothing was sent; what serves goes on",
         kind="wheels-not-fetched",
     )

@@ -127,7 +127,9 @@ def _ask_driver() -> list[str]:
 
 
 def _ask_service(mine: Slice) -> list[str]:
-    units = " ".join([*(f"triton@{server.name}.service" for server in mine.servers), "enginehouse-traffic.service"])
+    doors = [f"enginehouse-gateway@{number}.service" for number in range(len(mine.door.ports))] if mine.door else []
+    servers = [f"triton@{server.name}.service" for server in mine.servers]
+    units = " ".join([*servers, "enginehouse-traffic.service", *doors])
     active = f"systemctl list-units --plain --no-legend --state=active,activating {units}"
     ours = "docker ps --quiet --filter label=enginehouse.server"
     ports = "{{range .HostConfig.PortBindings}}{{range .}}{{.HostPort}} {{end}}{{end}}"

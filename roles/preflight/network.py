@@ -30,6 +30,12 @@ def ports(seen: Seen, mine: Slice) -> Iterator[Refusal]:
             port = getattr(mine.traffic, name)
             if any(taken == port and _overlap(at, mine.traffic.address) for at, taken in listening):
                 yield _taken(port, name, "enginehouse-traffic", "the traffic service", seen, mine)
+    address, wanted = (mine.door.address, mine.door.ports) if mine.door else ("", ())
+    for number, port in enumerate(wanted):
+        unit = f"enginehouse-gateway@{number}"
+        is_ours = f"{unit}.service" in serving
+        if not is_ours and any(taken == port and _overlap(at, address) for at, taken in listening):
+            yield _taken(port, "port", unit, "the front door, Door(ports=…) or door=None", seen, mine)
 
 
 def _taken(port: int, name: str, unit: str, owner: str, seen: Seen, mine: Slice) -> Refusal:

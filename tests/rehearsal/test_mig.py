@@ -19,7 +19,7 @@ from tests.rehearsal.operator import Operator, Run
 pytestmark = [pytest.mark.rehearsal, pytest.mark.xdist_group("number-6")]
 
 PLACES = Places(REPOSITORY / ".rehearsal" / "number-6", 6)
-CUT, WHOLE = "tests/rehearsal/inventories/cut.py", "inventories/rehearsal.py"
+CUT, WHOLE = "tests/rehearsal/inventories/cut.py", "tests/rehearsal/inventories/whole.py"
 VERB = "tests/rehearsal/verbs/foundation.py"
 DEVICES = "nvidia-smi -L | grep -oE 'MIG [0-9]g[^ ]+' || true"
 NAMES = "nvidia-ctk cdi list 2>/dev/null | grep -E '=[0-9]'"

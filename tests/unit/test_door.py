@@ -4,12 +4,29 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from typing import Any
 
+import pytest
+
+from deploy.fleet import Fleet
 from deploy.plan import Plan
 from deploy.report import plan_report
 from deploy.slice_door import DoorSlice
 from deploy.spec import Adapter, Door, EngineTrust, KVCache, LoRA, Machine
-from tests.unit.given import EMBEDDER, GPT_OSS, LLAMA, MAIN, OWN, RERANKER, main, plan, sources
+from tests.unit.given import (
+    EMBEDDER,
+    GPT_OSS,
+    LLAMA,
+    MAIN,
+    OWN,
+    RERANKER,
+    Source,
+    main,
+    pinned,
+    plan,
+    refusals,
+    sources,
+)
 from tests.unit.test_report import printed
 
 
@@ -23,6 +40,45 @@ def door(made: Plan) -> DoorSlice:
 def test_a_host_without_a_door_is_what_it_was() -> None:
     """Not a word of it in the slice, so digests of older inventories stay."""
     assert "door" not in plan().slices[0].to_json()
+
+
+def undeclared(*names: str, **data: Any) -> list[Source]:
+    """An inventory of these hosts that says nothing of a door."""
+    return [
+        Source(source.name, {key: value for key, value in source.data.items() if key != "door"})
+        for source in sources(*names, **data)
+    ]
+
+
+def test_the_only_host_of_an_inventory_has_a_door_unless_it_says_none() -> None:
+    assert plan(*undeclared("a")).slices[0].door == door(plan(door=Door()))
+    assert plan(*sources("a")).slices[0].door is None, "door=None"
+
+
+def test_of_several_hosts_none_has_a_door_that_nobody_declared() -> None:
+    assert [mine.door for mine in plan(*undeclared("a", "b")).slices] == [None, None]
+
+
+def test_a_host_that_builds_and_serves_nothing_has_no_door() -> None:
+    fleet = Fleet.of(undeclared("a", farm=True))
+    assert [host.door for host in fleet.hosts] == [None]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        main(http_port=8080),
+        main(replace(GPT_OSS, decoupled=False)),
+        main(replace(GPT_OSS, weights=pinned("gpt-oss-20b", files=("*.safetensors",)))),
+    ],
+    ids=["port", "in-one-piece", "no-tokenizer"],
+)
+def test_where_a_door_cannot_stand_nothing_is_refused_that_nobody_asked_for(data: dict[str, Any]) -> None:
+    """The plan says why there is none; a door that is declared is refused."""
+    made = plan(*undeclared("a", **data))
+    assert made.slices[0].door is None
+    assert [note for note in made.warnings if note.startswith("no front door: ")]
+    assert refusals(door=Door(), **data)
 
 
 def test_a_door_asks_for_keys_on_loopback_unless_it_says_otherwise() -> None:

@@ -12,7 +12,6 @@ import pytest
 
 from deploy.errors import Refusal
 from deploy.slice import Slice
-from deploy.slice_traffic import TrafficServerSlice, TrafficSlice
 from roles import preflight
 from roles.preflight.defaults import Defaults
 from roles.preflight.facts import addresses
@@ -95,25 +94,6 @@ def test_one_difference_is_one_finding(changes: dict[str, str], kind: str) -> No
 )
 def test_what_is_no_hindrance_is_no_finding(changes: dict[str, str]) -> None:
     assert kinds(**changes) == []
-
-
-@pytest.mark.parametrize(
-    ("changes", "found"),
-    [
-        ({"listening": "0B00000A:1F44"}, ["port-taken"]),
-        ({"listening": "00000000:1F43"}, ["port-taken"]),
-        ({"listening": "0B00000A:1F44", "serving": "enginehouse-traffic.service"}, []),
-        ({"listening": "0100007F:1F44"}, []),
-    ],
-    ids=str,
-)
-def test_a_port_where_balancers_ask_is_ours_or_free(changes: dict[str, str], found: list[str]) -> None:
-    seen_by = TrafficServerSlice(name="main", models=(), seen_as=())
-    traffic = TrafficSlice(
-        address="10.0.0.11", ready_port=8003, agent_port=8004, drain_seconds=60, heard_seconds=5,
-        balancers=(), servers=(seen_by,),
-    )  # fmt: skip
-    assert kinds(a_slice("debian-12", traffic=traffic), **changes) == found
 
 
 def test_what_a_slow_disk_could_not_count_in_time_is_no_lack_of_room() -> None:
