@@ -6,6 +6,7 @@ A verb imports what it alone needs when it runs: a plan is printed in well under
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -156,19 +157,29 @@ def init(target: str) -> None:
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 @click.option("--limit", multiple=True, help="Hosts, groups or patterns to ask.")
 @click.option("--data", multiple=True, help="KEY=VALUE above what the inventory says.")
+@click.option("--key-file", default="", help="A file with a key of the front door; else ENGINEHOUSE_KEY has it.")
 def ask(
-    inventory: str, model: str, texts: tuple[str, ...], as_json: bool, limit: tuple[str, ...], data: tuple[str, ...]
+    inventory: str,
+    model: str,
+    texts: tuple[str, ...],
+    as_json: bool,
+    limit: tuple[str, ...],
+    data: tuple[str, ...],
+    key_file: str,
 ) -> None:
     """Ask every model of INVENTORY, or MODEL, one question.
 
-    Prints the line that asks, to paste, and the answer. A reranker takes a query and passages.
+    Prints the line that asks, to paste, and the answer. A reranker takes a query and passages. With a key, a front door
+    is asked where there is one; without, Triton itself.
     """
-    from deploy.edge.ask_models import asked_in_turn
+    from deploy.edge.ask_models import asked_in_turn, unopened
+    from deploy.edge.door_key import given_key
 
     with refusals_shown(inventory, as_json):
-        asked_in_turn(
-            load_plan(inventory, data, limit, knobs()), host_data(inventory, data), model, texts, click.echo, as_json
-        )
+        key, loaded_plan = given_key(key_file, os.environ), load_plan(inventory, data, limit, knobs())
+        asked_in_turn(loaded_plan, host_data(inventory, data), model, texts, click.echo, as_json, key)
+        if note := unopened(loaded_plan, key):
+            click.echo(note, err=True)
 
 
 @main.command(

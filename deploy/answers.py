@@ -1,4 +1,4 @@
-"""What a model replied to a question, read from the reply's bytes and put into a line for a person."""
+"""What a model replied to a question, itself or through a front door, put into a line for a person."""
 
 from __future__ import annotations
 
@@ -36,6 +36,36 @@ def answer(model: ModelSlice, asked: Question, reply: str) -> Answer:
         raise UnreadableReply(f"not what Triton replies to {asked.path}: {reply[:200]!r}") from None
 
 
+def door_answer(model: ModelSlice, asked: Question, reply: str) -> Answer:
+    """The model's answer in a front door's `reply`. Raises `UnreadableReply`."""
+    try:
+        if model.kind == "llm":
+            return _spoken(reply)
+        told = _told(json.loads(reply))
+        if model.kind == "embedder":
+            return _of_vectors([[float(number) for number in one["embedding"]] for one in told["data"]])
+        scores = {int(one["index"]): float(one["relevance_score"]) for one in told["results"]}
+        return _of_scores([scores[number] for number in range(len(scores))], asked)
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError):
+        raise UnreadableReply(f"not what a front door replies to {asked.path}: {reply[:200]!r}") from None
+
+
+def _spoken(reply: str) -> Answer:
+    """The text of a stream of OpenAI's, of a chat or of a completion; what a model thinks aloud is left out."""
+    lines = [line.removeprefix("data:").strip() for line in reply.splitlines() if line.startswith("data:")]
+    events = [_told(json.loads(line)) for line in (lines or [reply]) if line != "[DONE]"]
+    choices = [choice for event in events for choice in event["choices"]]
+    pieces = [choice["delta"].get("content") if "delta" in choice else choice["text"] for choice in choices]
+    text = "".join(piece or "" for piece in pieces)
+    return Answer(text.strip() or "(an empty text)", text)
+
+
+def _told(event: dict[str, Any]) -> dict[str, Any]:
+    if "error" in event:
+        raise UnreadableReply(str(event["error"]["message"]))
+    return event
+
+
 def _generated(asked: Question, reply: str) -> Answer:
     lines = [line.removeprefix("data:") for line in reply.splitlines() if line.startswith("data:")]
     events = [_checked(json.loads(text)) for text in (lines if asked.is_stream and lines else [reply])]
@@ -56,7 +86,11 @@ def _checked(event: dict[str, Any]) -> dict[str, Any]:
 def _vectors(asked: Question, outputs: dict[str, dict[str, Any]]) -> Answer:
     tensor = outputs["embeddings"]
     dimensions, numbers = int(tensor["shape"][-1]), [float(number) for number in tensor["data"]]
-    vectors = [numbers[start : start + dimensions] for start in range(0, len(numbers), dimensions)]
+    return _of_vectors([numbers[start : start + dimensions] for start in range(0, len(numbers), dimensions)])
+
+
+def _of_vectors(vectors: list[list[float]]) -> Answer:
+    dimensions = len(vectors[0])
     first = ", ".join(f"{number:.4f}" for number in vectors[0][:SHOWN_NUMBERS])
     text = f"{len(vectors)} vector{'s'[: len(vectors) > 1]} of {dimensions} numbers; the first begins {first}"
     likeness = ", ".join(f"{_cosine(vectors[0], vector):.3f}" for vector in vectors[1:])
@@ -64,7 +98,10 @@ def _vectors(asked: Question, outputs: dict[str, dict[str, Any]]) -> Answer:
 
 
 def _scores(asked: Question, outputs: dict[str, dict[str, Any]]) -> Answer:
-    scores = [float(number) for number in outputs["scores"]["data"]]
+    return _of_scores([float(number) for number in outputs["scores"]["data"]], asked)
+
+
+def _of_scores(scores: list[float], asked: Question) -> Answer:
     ranked = sorted(zip(scores, asked.texts[1:], strict=True), reverse=True)
     return Answer("\n".join(f"{score:.4f}  {passage}" for score, passage in ranked), scores)
 

@@ -2,6 +2,8 @@
 
 A question is decided from the plan alone. `deploy/edge/ask_models.py` sends it, `deploy/answers.py` reads the reply.
 Triton applies no chat template: an LLM completes the text it is given. gpt-oss wants its own format around the text.
+A front door does, and is asked as clients of OpenAI and Cohere ask. Its key comes from standard input: what stands in
+arguments, every user of a machine can read.
 Sources: Triton's HTTP, generate and inference extensions; names of tensors: templates/triton/*.pbtxt.j2.
 """
 
@@ -24,6 +26,10 @@ SAMPLES: Mapping[str, tuple[str, ...]] = {
     "reranker": ("What is the capital of France?", "Paris is the capital of France.", "Bananas are yellow."),
 }
 """What is asked where nobody gave a text, by kind of model."""
+NO_CHATS = "no chat template"
+"""What a front door says of an LLM that completes texts and knows no chats."""
+BEARER = 'header = "Authorization: Bearer %s"'
+"""A line of curl's configuration."""
 CURL = ("curl", "-sS", "--connect-timeout", "10", "--max-time", "120")
 
 
@@ -38,7 +44,7 @@ class Question:
     @property
     def is_stream(self) -> bool:
         """True if the reply comes as events, a piece of text in each."""
-        return self.path.endswith("/generate_stream")
+        return self.path.endswith(("/generate_stream", "/completions"))
 
     @property
     def payload(self) -> str:
@@ -53,12 +59,16 @@ class Command:
 
     argv: tuple[str, ...]
     stdin: str = ""
+    key: str = ""
+    """What a shell reads a key of a front door from, which follows on standard input: "$ENGINEHOUSE_KEY"."""
 
     @property
     def line(self) -> str:
-        """The command as one line of shell."""
-        fed = f"printf %s {shlex.quote(self.stdin)} | " if self.stdin else ""
-        return fed + shlex.join(self.argv)
+        """The command as one line of shell; no key stands in it."""
+        fed = f"printf %s {shlex.quote(self.stdin)}" if self.stdin else ""
+        if self.key:
+            fed = f"{{ {fed}; printf {shlex.quote(BEARER)} {self.key}; }}"
+        return f"{fed} | {shlex.join(self.argv)}" if fed else shlex.join(self.argv)
 
 
 def question(model: ModelSlice, texts: Sequence[str] = ()) -> Question:
@@ -94,6 +104,36 @@ def command(asked: Question, address: str, port: int, ssh: Sequence[str] = ()) -
     return Command((*ssh, shlex.join((*curl, "--data", "@-", url))), asked.payload)
 
 
+def door_question(model: ModelSlice, texts: Sequence[str] = (), is_chat: bool = True) -> Question:
+    """The question that puts `texts` to the model through a front door; an LLM gets them as a chat, or as a beginning.
+
+    Raises `Refusal` if a reranker gets a query and no passage.
+    """
+    given = question(model, texts).texts
+    named: dict[str, object] = {"model": model.name}
+    if model.kind == "embedder":
+        return Question("/v1/embeddings", named | {"input": list(given)}, given)
+    if model.kind == "reranker":
+        return Question("/v2/rerank", named | {"query": given[0], "documents": list(given[1:])}, given)
+    length = {"max_tokens": ANSWER_TOKENS, "stream": True}
+    if is_chat:
+        return Question(
+            "/v1/chat/completions", named | {"messages": [{"role": "user", "content": given[0]}]} | length, given
+        )
+    return Question("/v1/completions", named | {"prompt": given[0]} | length, given)
+
+
+def door_command(asked: Question, address: str, port: int, ssh: Sequence[str] = (), key: str = "") -> Command:
+    """curl that sends the question to a front door, all but the address by its configuration on standard input.
+
+    `key` is what a shell reads the key from; "" where the door asks for none.
+    """
+    curl = (*CURL, *(["--no-buffer"] if asked.is_stream else []), "--config", "-")
+    curl = (*curl, f"http://{authority(address, port)}{asked.path}")
+    written = f'header = "Content-Type: application/json"\ndata = {_configured(asked.payload)}\n'
+    return Command((*ssh, shlex.join(curl)) if ssh else curl, written, key)
+
+
 def authority(address: str, port: int) -> str:
     """`address:port` as a URL has it; an IPv6 address stands in brackets."""
     return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
@@ -124,6 +164,12 @@ def _generation(model: ModelSlice, text: str) -> Question:
 def _strings(name: str, texts: Sequence[str]) -> dict[str, object]:
     """A tensor of one row of texts."""
     return {"name": name, "shape": [1, len(texts)], "datatype": "BYTES", "data": list(texts)}
+
+
+def _configured(text: str) -> str:
+    """A value in a file of curl's configuration. JSON has no line breaks of its own."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
 
 
 def _is_encodable(text: str) -> bool:

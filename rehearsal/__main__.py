@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import time
 
 import click
 
-from rehearsal import faults, machines, requirements, services
+from rehearsal import door, faults, machines, requirements, services
 from rehearsal.apt_sources import CODENAMES
 from rehearsal.hardware import KINDS
 from rehearsal.places import Places, RehearsalRefused
@@ -108,6 +109,21 @@ def fork(snapshot: str, names: tuple[str, ...]) -> None:
 def ssh(name: str, command: tuple[str, ...]) -> None:
     """Run a command in a machine over SSH, or open a shell."""
     sys.exit(machines.named(name).ssh(*command).returncode)
+
+
+@main.command("door")
+@click.argument("name", default="")
+def door_(name: str) -> None:
+    """Print url, key and ca of the front door of a machine [the first that has one] as JSON, for a client here.
+
+    The first time, a key is made and a port of this computer is forwarded; both stay until `down`.
+    """
+    known = [machines.named(name)] if name else machines.known()
+    running = [machine for machine in known if machine.state == "running"]
+    found = next((machine for machine in running if door.has_one(machine)), running[0] if running else None)
+    if found is None:
+        raise RehearsalRefused("no machine of this rehearsal runs\n  try     make rehearse")
+    click.echo(json.dumps(door.opened(found).to_json(), indent=2))
 
 
 @main.command("ssh-config")

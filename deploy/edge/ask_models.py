@@ -1,4 +1,7 @@
-"""Asks the models of a plan one question each, by running the very line it prints. Changes nothing on a host."""
+"""Asks the models of a plan one question each, by running the very line it prints. Changes nothing on a host.
+
+Where a host has a front door and somebody gave a key for it, the door is asked, and else Triton.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +10,29 @@ import shlex
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
+from ipaddress import ip_address
 from typing import Any
 
-from deploy.answers import Answer, UnreadableReply, answer
+from deploy.answers import UnreadableReply, answer, door_answer
 from deploy.catalog.names import nearest, offer
+from deploy.edge.asked import Exchange, Request
+from deploy.edge.door_key import VARIABLE, GivenKey
 from deploy.edge.reach import ASKING, address_of
 from deploy.errors import Refusal, refuse_all
 from deploy.plan import Plan
-from deploy.questions import Command, Question, command, is_loopback, question
-from deploy.slice import ModelSlice, ServerSlice
+from deploy.questions import (
+    NO_CHATS,
+    Command,
+    Question,
+    command,
+    door_command,
+    door_question,
+    is_loopback,
+    question,
+)
+from deploy.slice import ModelSlice, ServerSlice, Slice
+from deploy.slice_door import DoorSlice
 from deploy.ssh_config import ssh_words
 
 SECONDS = 150
@@ -26,64 +42,53 @@ MODEL_REFUSED = "model-refused"
 CURL_MEANS = {6: "the name of the host is unknown", 7: "nothing listens there", 28: "no answer in time"}
 
 
-@dataclass(frozen=True)
-class Request:
-    """A question on its way: to which model of which server and host, and the command that sends it."""
-
-    host: str
-    server: ServerSlice
-    model: ModelSlice
-    question: Question
-    command: Command
-    ssh: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Exchange:
-    """A request and the answer to it."""
-
-    request: Request
-    answer: Answer
-    seconds: float
-
-    def __str__(self) -> str:
-        """Who was asked, the line to paste, the answer; what is not to be pasted stands behind `#`."""
-        model = self.request.model
-        answer_lines = [f"# {line}".rstrip() for line in self.answer.text.splitlines()]
-        title = f"# {self.request.host}, server {self.request.server.name}: {model.name} ({model.kind})"
-        return "\n".join([title, self.request.command.line, *answer_lines])
-
-    def to_json(self) -> dict[str, object]:
-        """The exchange as plain values, for programs."""
-        request = self.request
-        return {
-            "host": request.host,
-            "server": request.server.name,
-            "model": request.model.name,
-            "kind": request.model.kind,
-            "line": request.command.line,
-            "path": request.question.path,
-            "body": request.question.body,
-            "answer": self.answer.values,
-            "seconds": round(self.seconds, 3),
-        }
-
-
-def requests(plan: Plan, data: Mapping[str, Mapping[str, Any]], model: str, texts: Sequence[str]) -> list[Request]:
+def requests(
+    plan: Plan,
+    data: Mapping[str, Mapping[str, Any]],
+    model: str,
+    texts: Sequence[str],
+    key: GivenKey | None = None,
+) -> list[Request]:
     """A request to every model of the plan, or to the one named; `data` is the inventory's, by host.
+
+    A front door that `key` may open, or that asks for none, is asked once for each name.
 
     Raises `Refusal` for a name that no server of these hosts has, and for texts the model cannot take.
     """
-    served = [
-        (slice_.host, server, served_model)
-        for slice_ in plan.slices
-        for server in slice_.servers
-        for served_model in server.models
-    ]
+    served = [(slice_, server, served_model) for slice_ in plan.slices for server, served_model in _asked(slice_, key)]
     wanted = [row for row in served if model in ("", row[2].name)]
     if not wanted:
         raise _no_such_model(model, sorted({served_model.name for _, _, served_model in served}), texts)
-    return [_request(host, server, served_model, data.get(host, {}), texts) for host, server, served_model in wanted]
+    return [
+        _door_request(slice_, slice_.door, server, served_model, data.get(slice_.host, {}), texts, key)
+        if slice_.door and opens(slice_.door, key)
+        else _request(slice_.host, server, served_model, data.get(slice_.host, {}), texts)
+        for slice_, server, served_model in wanted
+    ]
+
+
+def opens(door: DoorSlice, key: GivenKey | None) -> bool:
+    """True if the door can be asked: somebody gave a key, or it wants none."""
+    return key is not None or not door.keys
+
+
+def unopened(plan: Plan, key: GivenKey | None) -> str:
+    """A sentence for whoever could have asked through a front door and gave no key; else ""."""
+    doors = [slice_.door for slice_ in plan.slices if slice_.door]
+    if not doors or any(opens(door, key) for door in doors):
+        return ""
+    return f"asked Triton itself; with a key in {VARIABLE} or --key-file, the front door is asked"
+
+
+def _asked(slice_: Slice, key: GivenKey | None) -> Iterator[tuple[ServerSlice, ModelSlice]]:
+    """Every model of every server; through a door each name once, whichever server answers."""
+    told = set[str]()
+    for server in slice_.servers:
+        for model in server.models:
+            if slice_.door and opens(slice_.door, key) and model.name in told:
+                continue
+            told.add(model.name)
+            yield server, model
 
 
 def exchanges(asked: Sequence[Request]) -> Iterator[Exchange | Refusal]:
@@ -111,13 +116,14 @@ def asked_in_turn(
     texts: Sequence[str],
     show: Callable[[str], None],
     as_json: bool = False,
+    key: GivenKey | None = None,
 ) -> None:
     """Hands every answer to `show`, each as soon as it comes, or all as one JSON array.
 
     Raises `Refusal` at the end, for all models together that gave none.
     """
     problems, answered = list[Refusal](), list[Exchange]()
-    for outcome in exchanges(requests(plan, data, model, texts)):
+    for outcome in exchanges(requests(plan, data, model, texts, key)):
         if isinstance(outcome, Refusal):
             problems.append(outcome)
             continue
@@ -132,10 +138,24 @@ def asked_in_turn(
 def send(request: Request) -> Exchange:
     """The answer to one request. Raises `Refusal` if the host, the server or the model gives none."""
     started = time.monotonic()
+    reply = _reply(request)
+    try:
+        if request.door is None:
+            return Exchange(request, answer(request.model, request.question, reply), time.monotonic() - started)
+        read = door_answer(request.model, request.question, reply)
+    except UnreadableReply as error:
+        if NO_CHATS in str(error) and request.question.path.endswith("/chat/completions"):
+            return send(_completing(request))
+        raise _model_refused(request, str(error)) from None
+    return Exchange(request, read, time.monotonic() - started)
+
+
+def _reply(request: Request) -> str:
+    """What the command prints."""
     try:
         done = subprocess.run(
             request.command.argv,
-            input=request.command.stdin,
+            input=request.fed,
             capture_output=True,
             encoding="utf-8",
             errors="replace",
@@ -148,11 +168,43 @@ def send(request: Request) -> Exchange:
         raise _server_silent(request, f"no answer within {SECONDS} s") from None
     if done.returncode:
         raise _why(request, done.returncode, (done.stderr.strip().splitlines() or [""])[-1])
-    try:
-        read = answer(request.model, request.question, done.stdout)
-    except UnreadableReply as error:
-        raise _model_refused(request, str(error)) from None
-    return Exchange(request, read, time.monotonic() - started)
+    return done.stdout
+
+
+def _door_request(
+    slice_: Slice,
+    door: DoorSlice,
+    server: ServerSlice,
+    model: ModelSlice,
+    data: Mapping[str, Any],
+    texts: Sequence[str],
+    key: GivenKey | None,
+) -> Request:
+    """The request to a front door, which listens on the host's loopback."""
+    ssh = tuple(ssh_words(slice_.host, data))
+    asked = door_question(model, texts)
+    made = Request(slice_.host, server, model, asked, Command(()), ssh, door, key if door.keys else None)
+    return replace(made, command=_through(made, asked))
+
+
+def _completing(request: Request) -> Request:
+    """The same texts, as the beginning of a text that the model goes on with."""
+    asked = door_question(request.model, request.question.texts, is_chat=False)
+    return replace(request, question=asked, command=_through(request, asked))
+
+
+def _through(request: Request, asked: Question) -> Command:
+    assert request.door, "only a door is asked so"
+    hop = () if request.host.startswith("@local") else request.ssh
+    shell = request.key.shell if request.key else ""
+    return door_command(asked, near(request.door), request.door.ports[0], hop, shell)
+
+
+def near(door: DoorSlice) -> str:
+    """Where the host itself reaches its door, which may listen on every address."""
+    if not ip_address(door.address).is_unspecified:
+        return door.address
+    return "127.0.0.1" if ip_address(door.address).version == 4 else "::1"
 
 
 def _request(
@@ -169,7 +221,7 @@ def _request(
 
 def _why(request: Request, code: int, last_words: str) -> Refusal:
     """The refusal for a command that ended with `code`: ssh's own codes first, the rest are curl's."""
-    via_ssh = bool(request.command.stdin)
+    via_ssh = request.command.argv[:1] == request.ssh[:1]
     if via_ssh and code == SSH_FAILED:
         return _refusal(
             request,
@@ -186,14 +238,13 @@ def _why(request: Request, code: int, last_words: str) -> Refusal:
 
 
 def _server_silent(request: Request, seen: str) -> Refusal:
-    server = request.server
     return _refusal(
         request,
         "server-silent",
-        f"server {server.name} of {request.host} does not answer at {server.address}:{server.http_port}",
+        f"{request.asked_by_name} of {request.host} does not answer at {request.address}",
         seen=seen,
         wanted="a server that is deployed, has loaded its models, and lets this machine connect",
-        attempt=f"{shlex.join(request.ssh)} systemctl status triton@{server.name}",
+        attempt=f"{shlex.join(request.ssh)} systemctl status {request.unit}",
     )
 
 
@@ -204,7 +255,7 @@ def _model_refused(request: Request, seen: str) -> Refusal:
         f"{request.model.name} on {request.host} did not answer the question",
         seen=seen,
         wanted=f"a {request.model.kind} that is loaded and ready",
-        attempt=f"{shlex.join(request.ssh)} journalctl -n 50 -u triton@{request.server.name}",
+        attempt=f"{shlex.join(request.ssh)} journalctl -n 50 -u {request.unit}",
     )
 
 

@@ -127,9 +127,8 @@ def _ask_driver() -> list[str]:
 
 
 def _ask_service(mine: Slice) -> list[str]:
-    doors = [f"enginehouse-gateway@{number}.service" for number in range(len(mine.door.ports))] if mine.door else []
     servers = [f"triton@{server.name}.service" for server in mine.servers]
-    units = " ".join([*servers, "enginehouse-traffic.service", *doors])
+    units = " ".join([*servers, "enginehouse-traffic.service", *(["'enginehouse-gateway@*'"] if mine.door else [])])
     active = f"systemctl list-units --plain --no-legend --state=active,activating {units}"
     ours = "docker ps --quiet --filter label=enginehouse.server"
     ports = "{{range .HostConfig.PortBindings}}{{range .}}{{.HostPort}} {{end}}{{end}}"

@@ -30,12 +30,16 @@ def ports(seen: Seen, mine: Slice) -> Iterator[Refusal]:
             port = getattr(mine.traffic, name)
             if any(taken == port and _overlap(at, mine.traffic.address) for at, taken in listening):
                 yield _taken(port, name, "enginehouse-traffic", "the traffic service", seen, mine)
-    address, wanted = (mine.door.address, mine.door.ports) if mine.door else ("", ())
-    for number, port in enumerate(wanted):
-        unit = f"enginehouse-gateway@{number}"
-        is_ours = f"{unit}.service" in serving
-        if not is_ours and any(taken == port and _overlap(at, address) for at, taken in listening):
-            yield _taken(port, "port", unit, "the front door, Door(ports=…) or door=None", seen, mine)
+    yield from _of_door(seen, mine, listening)
+
+
+def _of_door(seen: Seen, mine: Slice, listening: list[tuple[IPv4Address | IPv6Address, int]]) -> Iterator[Refusal]:
+    """Where a process of the door runs, ports may be its own, and what is not shows when they begin anew."""
+    if mine.door is None or any(name.startswith("enginehouse-gateway@") for name in seen.value("serving").split()):
+        return
+    for port in mine.door.ports:
+        if any(taken == port and _overlap(at, mine.door.address) for at, taken in listening):
+            yield _taken(port, "port", "enginehouse-gateway@", "the front door, Door(ports=…) or door=None", seen, mine)
 
 
 def _taken(port: int, name: str, unit: str, owner: str, seen: Seen, mine: Slice) -> Refusal:

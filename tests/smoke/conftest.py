@@ -17,7 +17,8 @@ import tritonclient.grpc
 import tritonclient.http
 from testinfra.host import Host
 
-from deploy.edge.ask_models import Request, requests
+from deploy.edge.ask_models import requests
+from deploy.edge.asked import Request
 from deploy.edge.inventory import host_data, load_plan
 from deploy.edge.reach import Endpoint, reach
 from deploy.errors import Refusal

@@ -16,7 +16,7 @@ import tritonclient.http
 from tritonclient.utils import InferenceServerException
 
 from deploy.answers import answer
-from deploy.edge.ask_models import Request
+from deploy.edge.asked import Request
 from deploy.edge.reach import Endpoint
 from deploy.questions import HARMONY, SAMPLES
 from deploy.slice import ModelSlice, ServerSlice

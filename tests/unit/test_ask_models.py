@@ -14,11 +14,12 @@ from typing import Any
 
 import pytest
 
-from deploy.edge.ask_models import asked_in_turn, requests
+from deploy.edge.ask_models import asked_in_turn, requests, unopened
+from deploy.edge.door_key import GivenKey, given_key
 from deploy.edge.reach import address_of
 from deploy.errors import Refusal
 from deploy.plan import Plan
-from deploy.spec import Firewall
+from deploy.spec import Door, Firewall
 from tests.unit.given import MAIN, plan, sources
 
 SSH = """#!/bin/sh
@@ -64,7 +65,7 @@ def port(received: list[tuple[str, Any]]) -> Iterator[int]:
     """Where the server listens on 127.0.0.1."""
     handler = type("Handler", (Triton,), {"received": received})
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
         yield server.server_port
         server.shutdown()
 
@@ -170,3 +171,123 @@ def test_what_triton_says_of_a_model_is_shown_and_the_others_are_asked(
     with pytest.raises(Refusal) as refused:
         asked_in_turn(planned(port), {}, "", (), shown.append)
     assert refused.value.facts["seen"] == "Request for unknown model: 'bge' is not found" and len(shown) == 2
+
+
+class Gateway(BaseHTTPRequestHandler):
+    """A front door: replies as OpenAI and Cohere do to whoever has the key, and keeps what it was sent."""
+
+    received: list[tuple[str, Any]]
+    key = "eh-a-key-of-this-test"
+    chats = True
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.received.append((self.path, body))
+        status, reply = self.reply(body) if self.headers["Authorization"] == f"Bearer {self.key}" else (401, UNKNOWN)
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(reply)))
+        self.end_headers()
+        self.wfile.write(reply.encode())
+
+    def reply(self, body: dict[str, Any]) -> tuple[int, str]:
+        """Status and text."""
+        if self.path == "/v1/embeddings":
+            return 200, json.dumps({"data": [{"embedding": [1, 0]}, {"embedding": [1, 0]}]})
+        if self.path == "/v2/rerank":
+            return 200, json.dumps(
+                {"results": [{"index": 1, "relevance_score": 0.9}, {"index": 0, "relevance_score": 0.1}]}
+            )
+        if self.path == "/v1/completions":
+            return 200, events({"text": "hel"}, {"text": "lo"})
+        if not self.chats:
+            return 400, json.dumps(
+                {"error": {"message": "`messages`: the model's weights have no chat template; ask …"}}
+            )
+        return 200, events(
+            {"delta": {"role": "assistant"}}, {"delta": {"content": "hel"}}, {"delta": {"content": "lo"}}
+        )
+
+    def log_message(self, *_: object) -> None:
+        """Nothing."""
+
+
+UNKNOWN = json.dumps({"error": {"message": "this API key is unknown, revoked or expired"}})
+
+
+def events(*choices: dict[str, Any]) -> str:
+    """A stream of OpenAI's."""
+    return "".join(f"data: {json.dumps({'choices': [choice]})}\n\n" for choice in choices) + "data: [DONE]\n\n"
+
+
+@pytest.fixture
+def gateway(received: list[tuple[str, Any]], monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Gateway]]:
+    """The door's handler; `gateway.port` is where it listens. The shell that lines are pasted into knows the key."""
+    handler = type("Handler", (Gateway,), {"received": received})
+    monkeypatch.setenv("ENGINEHOUSE_KEY", Gateway.key)
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+        handler.port = server.server_port
+        yield handler
+        server.shutdown()
+
+
+def through(gateway: Any, model: str = "", *texts: str, key: GivenKey | None = None) -> str:
+    """What is printed where the plan has that door, and Triton does not answer."""
+    made = plan(*sources(servers=(replace(MAIN, http_port=CLOSED),), door=Door(ports=(gateway.port,))))
+    shown: list[str] = []
+    asked_in_turn(made, {}, model, texts, shown.append, key=key or given_key("", os.environ))
+    return "\n".join(shown)
+
+
+def test_through_a_door_every_model_is_asked_and_no_line_has_the_key(gateway: Any, received: list[Any]) -> None:
+    """What is printed, pasted into a shell that knows the key, sends the same requests."""
+    shown = through(gateway)
+    first = list(received)
+    assert [path for path, _ in first] == ["/v2/rerank", "/v1/embeddings", "/v1/chat/completions"]
+    subprocess.run(["sh", "-c", shown], check=True, stdout=subprocess.DEVNULL)
+    assert received[3:] == first
+    assert Gateway.key not in shown and "# h100-01, front door: gpt-oss-20b (llm)" in shown
+    assert "# 0.9000  Bananas are yellow." in shown and "\n# hello\n" in shown
+
+
+def test_the_key_is_in_no_program_s_arguments(gateway: Any, tmp_path: Path, ssh: Path) -> None:
+    """Every user of the host and of this machine can read those."""
+    ssh.write_text(f'#!/bin/sh\necho "$@" >>{tmp_path}/argv\n{SSH}')
+    file = tmp_path / "key"
+    file.write_text(Gateway.key + "\n")
+    shown = through(gateway, key=given_key(str(file), {}))
+    assert Gateway.key not in (tmp_path / "argv").read_text() + shown
+    assert f'"$(cat {file})"' in shown and Gateway.key not in repr(given_key(str(file), {}))
+
+
+@pytest.mark.parametrize("text", ["it's", 'say "hi"', "$HOME `id` \\n", "new\nline", "naïve 東京", "@/etc/passwd"])
+def test_a_text_reaches_a_door_unchanged(gateway: Any, received: list[Any], text: str) -> None:
+    through(gateway, "nomic", text, "b")
+    assert received[0][1]["input"] == [text, "b"]
+
+
+def test_a_model_that_knows_no_chats_is_asked_to_go_on(gateway: Any, received: list[Any]) -> None:
+    gateway.chats = False
+    assert "/v1/completions" in through(gateway, "gpt-oss-20b", "Say") and received[1][1]["prompt"] == "Say"
+
+
+def test_what_a_door_says_of_a_wrong_key_is_shown(gateway: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ENGINEHOUSE_KEY", "eh-another")
+    with pytest.raises(Refusal) as refused:
+        through(gateway, "nomic")
+    assert refused.value.facts["seen"] == "this API key is unknown, revoked or expired"
+    assert "eh-another" not in str(refused.value)
+
+
+def test_without_a_key_triton_itself_is_asked_and_the_door_is_mentioned(port: int) -> None:
+    made = plan(*sources(servers=(replace(MAIN, http_port=port),), door=Door()))
+    assert "server main: nomic" in asked(made, "nomic")
+    assert "asked Triton itself" in unopened(made, None) and unopened(planned(port), None) == ""
+
+
+@pytest.mark.parametrize("told", ["", "two words", 'eh-"quoted"', "eh-\nheader: x"])
+def test_what_is_no_key_is_refused_and_not_shown(tmp_path: Path, told: str) -> None:
+    (tmp_path / "key").write_text(told)
+    with pytest.raises(Refusal) as refused:
+        given_key(str(tmp_path / "key"), {})
+    assert refused.value.kind == "no-key" and (not told or told not in str(refused.value))

@@ -36,7 +36,7 @@ def test_a_port_where_balancers_ask_is_ours_or_free(changes: dict[str, str], fou
         ({"listening": "0100007F:1F90"}, ["port-taken"]),
         ({"listening": "00000000:1F91"}, ["port-taken"]),
         ({"listening": "0100007F:1F90", "serving": "enginehouse-gateway@0.service"}, []),
-        ({"listening": "0100007F:1F91", "serving": "enginehouse-gateway@0.service"}, ["port-taken"]),
+        ({"listening": "0100007F:1F91", "serving": "enginehouse-gateway@3.service"}, []),
         ({"listening": "0B00000A:1F90"}, []),
     ],
     ids=str,
