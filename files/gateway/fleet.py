@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -56,7 +57,7 @@ class Server:
 class Work:
     """What is asked of a model: its `weight` in tokens, and `beginning`, a hash of how the prompt begins.
 
-    `told` hears which server got it, `queued` how many seconds it waited for one that was ready.
+    `told` hears which server got it, `queued` how many seconds it waited for one that was ready; `tenant` is whose.
     """
 
     model: ModelSettings
@@ -64,6 +65,15 @@ class Work:
     told: Callable[[str], None]
     queued: Callable[[float], None]
     beginning: bytes = b""
+    tenant: str = ""
+
+
+@dataclass(eq=False)
+class Held:
+    """A request that waits for a server; `has_place` is false once it gave its place to another tenant's."""
+
+    tenant: str
+    has_place: bool = True
 
 
 class Fleet:
@@ -71,7 +81,8 @@ class Fleet:
 
     def __init__(self) -> None:
         self.servers: dict[str, Server] = {}
-        self._hold_seconds, self._most_held, self._held = 0, 0, 0
+        self._hold_seconds, self._most_held = 0, 0
+        self._held: list[Held] = []
         self._changed = asyncio.Event()
         self._turns = itertools.count(1)
         self._closing: set[asyncio.Task[None]] = set()
@@ -102,8 +113,7 @@ class Fleet:
     async def look(self) -> None:
         """What is known of every server is new; whoever waits for one looks again."""
         if any(await asyncio.gather(*(server.look() for server in self.servers.values()))):
-            changed, self._changed = self._changed, asyncio.Event()
-            changed.set()
+            self._wake()
 
     async def close(self) -> None:
         """No channel is open."""
@@ -122,7 +132,7 @@ class Fleet:
         began = clock()
         try:
             if not self.ready(work.model.servers):
-                await self._wait_for(work.model, until)
+                await self._wait_for(work.model, work.tenant, until)
         finally:
             work.queued(clock() - began)
         ready = self.ready(work.model.servers)
@@ -131,19 +141,44 @@ class Fleet:
         server.turn = next(self._turns)
         return server
 
-    async def _wait_for(self, model: ModelSettings, until: float) -> None:
-        if self._held >= self._most_held:
+    def _wake(self) -> None:
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
+
+    def _make_room(self, tenant: str) -> bool:
+        """True if a request of this tenant may wait. Where all places are taken, who has most gives its latest away.
+
+        A tenant that fills all places while a model is away would else keep every other tenant out until it is back.
+        """
+        if len(self._held) < self._most_held:
+            return True
+        counts = Counter(held.tenant for held in self._held)
+        most = max(counts, key=lambda name: counts[name], default=tenant)
+        if counts[most] <= counts[tenant] + 1:
+            return False
+        latest = next(held for held in reversed(self._held) if held.tenant == most)
+        latest.has_place = False
+        self._held.remove(latest)
+        self._wake()
+        return True
+
+    async def _wait_for(self, model: ModelSettings, tenant: str, until: float) -> None:
+        if not self._make_room(tenant):
             raise _away(model, "and as many requests wait as may")
-        self._held += 1
+        held = Held(tenant)
+        self._held.append(held)
         try:
             while not self.ready(model.servers):
+                if not held.has_place:
+                    raise _away(model, "and other tenants' requests wait as well")
                 left = until - asyncio.get_running_loop().time()
                 try:
                     await asyncio.wait_for(self._changed.wait(), max(left, 0))
                 except asyncio.TimeoutError:
                     raise _away(model, f"and none was for {self._hold_seconds} s") from None
         finally:
-            self._held -= 1
+            if held.has_place:
+                self._held.remove(held)
 
     async def infer(
         self, work: Work, inputs: Sequence[Input], parameters: Mapping[str, str | int | bool], seconds: float

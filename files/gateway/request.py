@@ -40,7 +40,7 @@ class Request:
 
     def work(self, model: ModelSettings, weight: int, beginning: bytes = b"") -> Work:
         """What the fleet is asked to carry."""
-        return Work(model, weight, self._served_by, self._queued, beginning)
+        return Work(model, weight, self._served_by, self._queued, beginning, self.key.tenant)
 
     def salt(self, model: ModelSettings) -> str:
         """What keeps this tenant's cached prefixes apart from others', where the model's slot can; no tenant's name."""

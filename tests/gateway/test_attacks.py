@@ -1,7 +1,8 @@
 """What a stranger may try on the gateway's process, over a socket; each attempt ends without harm to anybody else.
 
 Elsewhere: forged control tokens test_prompts.py, hostile templates test_renderer.py, schemas that explode
-test_guides.py, JSON that is too deep test_limits.py, others' ids test_front.py, keys that are revoked test_keys.py.
+test_schema_size.py, JSON that is too deep test_limits.py, others' ids test_front.py, revoked keys test_keys.py, and
+tenants that starve each other test_budgets.py and test_fleet.py.
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ import pytest
 import gateway.keys
 from gateway.errors import ApiError
 from gateway.keys import Keys
-from tests.gateway.asking import KEY, chat, in_loop, key_line
+from tests.gateway.asking import KEY, OTHER_KEY, becomes, chat, in_loop, key_line
 from tests.gateway.test_server import Process, process, read_to_end, request
+from tests.gateway.triton import Script
 
 pytest.importorskip("uvicorn", reason="uvicorn is missing: pip install --require-hashes -r requirements-test.lock")
 
@@ -89,6 +91,7 @@ POISONED = [
     request(None, f"X-Forwarded-Host: {EVIL}", f"Forwarded: host={EVIL}", f"X-Original-URL: http://{EVIL}/metrics"),
     request().replace(b"POST /v1", f"POST http://{EVIL}/v1".encode()),
     request().replace(b"/v1/chat/completions", f"/v1/models/{EVIL}".encode()),
+    b"GET / HTTP/1.1\r\nHost: " + EVIL.encode() + b"\r\nConnection: close\r\n\r\n",
 ]
 
 
@@ -218,6 +221,21 @@ async def test_a_key_is_in_no_line_of_the_log_wherever_it_is_put(
     assert all(answer.startswith(b"HTTP/1.1 4") for answer in answers)
     assert KEY not in printed.out + printed.err
     assert '"status":400' in printed.out
+
+
+@in_loop
+async def test_a_key_revoked_in_mid_stream_ends_the_stream(tmp_path: Path) -> None:
+    """By the process itself, which nobody tells: the file without the key is all that happens."""
+    async with process(tmp_path) as running:
+        running.triton.script = Script(halts_after=1)
+        reader, writer = await running.connected()
+        writer.write(request(chat(stream=True)))
+        await reader.readuntil(b"Hel")
+        (tmp_path / "keys.json").write_text(json.dumps({"keys": [key_line(OTHER_KEY, "umbrella")]}))
+        rest = await read_to_end(reader)
+        await becomes(lambda: running.triton.running == 0)
+        assert (await running.sent(request())).startswith(b"HTTP/1.1 401")
+    assert b'"code": "invalid_api_key"' in rest and b"[DONE]" not in rest
 
 
 def test_keys_are_compared_by_nothing_but_their_digests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

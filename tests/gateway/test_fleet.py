@@ -7,7 +7,7 @@ from pathlib import Path
 import grpc
 
 from gateway.ready import says_ready
-from tests.gateway.asking import CHAT, becomes, chat, door, in_loop
+from tests.gateway.asking import CHAT, KEY, OTHER_KEY, Answer, becomes, chat, door, in_loop, key_line
 from tests.gateway.triton import HELLO, Script, serving
 
 EMBED = {"model": "nomic", "input": "a"}
@@ -71,7 +71,7 @@ async def test_a_request_waits_for_the_only_server_and_is_answered(tmp_path: Pat
         await front.gateway.fleet.look()
         talk = front.opened(CHAT, chat(stream=True))
         running = asyncio.ensure_future(talk.run())
-        await becomes(lambda: front.gateway.fleet._held == 1)
+        await becomes(lambda: len(front.gateway.fleet._held) == 1)
         front.triton.is_ready = True
         answer = await running
     assert (answer.status, answer.events[-1]) == (200, "[DONE]")
@@ -94,11 +94,41 @@ async def test_only_so_many_wait(tmp_path: Path) -> None:
         await front.gateway.fleet.look()
         talk = front.opened(CHAT, chat())
         running = asyncio.ensure_future(talk.run())
-        await becomes(lambda: front.gateway.fleet._held == 1)
+        await becomes(lambda: len(front.gateway.fleet._held) == 1)
         assert (await front.chat()).status == 503
         talk.left.set()
         await running
-        assert front.gateway.fleet._held == 0
+        assert front.gateway.fleet._held == []
+
+
+@in_loop
+async def test_a_tenant_that_takes_all_places_to_wait_makes_room_for_another(tmp_path: Path) -> None:
+    async with door(tmp_path, limits={"held": 4}) as front:
+        fleet, names = front.gateway.fleet, ("acme", "umbrella")
+        keys = {"keys": [key_line(key, name) for key, name in zip((KEY, OTHER_KEY), names, strict=True)]}
+        front.keys_file.write_text(json.dumps(keys))
+        await front.gateway.refresh()
+        front.triton.is_ready = False
+        await fleet.look()
+
+        async def come(key: str, count: int) -> list[asyncio.Task[Answer]]:
+            """So many requests, of which each waits or is refused before the next comes."""
+            tasks = []
+            for _ in range(count):
+                tasks.append(asyncio.ensure_future(front.ask(CHAT, chat(), key=key)))
+                before = list(fleet._held)
+                await becomes(lambda before=before: fleet._held != before or tasks[-1].done())
+            return tasks
+
+        first = await come(KEY, 5)
+        others = await come(OTHER_KEY, 3)
+        again = await come(KEY, 1)
+        assert [held.tenant for held in fleet._held] == ["acme", "acme", "umbrella", "umbrella"]
+        front.triton.is_ready = True
+        await fleet.look()
+        statuses = [[(await task).status for task in tasks] for tasks in (first, others, again)]
+        assert fleet._held == []
+    assert statuses == [[200, 200, 503, 503, 503], [200, 200, 503], [503]]
 
 
 @in_loop
@@ -112,7 +142,7 @@ async def test_a_server_that_is_gone_is_waited_for_until_it_listens_again(tmp_pa
         front.settings_file.write_text(json.dumps(told))
         await front.gateway.refresh()
         running = asyncio.ensure_future(front.chat())
-        await becomes(lambda: front.gateway.fleet._held == 1)
+        await becomes(lambda: len(front.gateway.fleet._held) == 1)
         async with serving(other, port):
             other.script = Script(HELLO)
             assert (await running).status == 200

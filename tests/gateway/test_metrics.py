@@ -55,7 +55,7 @@ async def test_waiting_for_a_server_is_measured_and_in_the_audits_line(
         front.triton.is_ready = False
         await fleet.look()
         running = asyncio.ensure_future(front.chat())
-        await becomes(lambda: fleet._held == 1)
+        await becomes(lambda: len(fleet._held) == 1)
         before = asyncio.get_running_loop().time()
         await asyncio.sleep(0.01)
         front.triton.is_ready = True

@@ -1,6 +1,7 @@
 """Templates of a hostile checkpoint: what Jinja's sandbox lets them do ends with their process alone."""
 
 import asyncio
+import re
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ import pytest
 
 import gateway.prompts
 from gateway.control_tokens import MARKS
-from gateway.renderer import SHORT_BYTES, TOO_MUCH, Renderer
+from gateway.renderer import MOST_BYTES, SHORT_BYTES, TOO_MUCH, Renderer
 from gateway.templates import TemplateError
 from tests.gateway.asking import becomes, door, in_loop
 from tests.gateway.weights import TEMPLATE
@@ -40,6 +41,17 @@ def test_a_template_that_works_without_an_end_is_ended(source: str) -> None:
 def test_a_template_whose_compilation_goes_over_its_bounds_is_none(source: str) -> None:
     with pytest.raises(ValueError, match="not compiled within its bounds"):
         Renderer(source, {}, SECONDS / 5)
+
+
+def test_a_templates_process_holds_no_secret_and_may_open_and_write_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Should a template break out of the sandbox, this is what it finds."""
+    monkeypatch.setenv("SECRET", "s3cret")
+    renderer = Renderer(TEMPLATE, {})
+    process = Path(f"/proc/{renderer._short._worker._process.pid}")
+    assert b"s3cret" not in (process / "environ").read_bytes()
+    limits = (process / "limits").read_text()
+    for what, most in (("open files", 16), ("file size", 0), ("address space", MOST_BYTES), ("core file size", 0)):
+        assert re.search(rf"Max {what} +{most} +{most} ", limits), what
 
 
 @in_loop
