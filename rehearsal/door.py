@@ -109,7 +109,8 @@ def _forwarded(machine: Machine, far: str) -> str:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = int(probe.getsockname()[1])
-    alive = ["-oExitOnForwardFailure=yes", "-oServerAliveInterval=5", "-oServerAliveCountMax=3"]
+    # ControlPersist of the configuration would end it a while after the last client of its socket.
+    alive = ["-oControlPersist=no", "-oExitOnForwardFailure=yes", "-oServerAliveInterval=5", "-oServerAliveCountMax=3"]
     forward = ["-f", "-N", "-M", "-S", _near(control), *alive, "-L", f"127.0.0.1:{port}:{far}", machine.name]
     if code := _ssh(places, *forward):
         raise RehearsalRefused(f"ssh forwards no port to {machine.name}\n  seen    it ended with {code}")
