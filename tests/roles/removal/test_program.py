@@ -168,6 +168,20 @@ def test_units_that_packages_enabled_are_disabled_before_they_go(host: Host) -> 
     assert host.told[0] == "systemctl disable docker.socket"
 
 
+def test_the_units_of_a_package_that_we_masked_are_free_again(host: Host) -> None:
+    """Another mask is an operator's, and so is a unit of the same name that leads elsewhere."""
+    host.remember()
+    host.write("state/installed", "ii  base-files\nii  prometheus\nii  prometheus-node-exporter\n")
+    folder = host.root / "etc/systemd/system"
+    folder.mkdir(parents=True)
+    for name in ("prometheus", "prometheus-node-exporter", "theirs"):
+        (folder / f"{name}.service").symlink_to("/dev/null")
+    host.write("etc/systemd/system/prometheus-own.service")
+    host.call()
+    assert sorted(path.name for path in folder.iterdir()) == ["prometheus-own.service", "theirs.service"]
+    assert any("purge" in line and "prometheus-node-exporter" in line for line in host.told)
+
+
 def test_a_family_something_of_others_needs_stays(host: Host) -> None:
     host.remember()
     host.write("state/installed", "ii  base-files\nii  docker-ce\nii  compose\n")
