@@ -14,7 +14,7 @@ from deploy.catalog.drivers import DRIVER_BRANCHES
 from deploy.slice import Slice
 from deploy.slice_monitor import ExportersSlice, MonitorSlice, PageSlice, TargetSlice
 from deploy.slice_traffic import BalancerSlice
-from deploy.spec import BalancerHost, Host, MonitorHost, Server
+from deploy.spec import BalancerHost, Door, Host, MonitorHost, Server
 
 METRICS_PORT = 8005
 """Where a host shows its pages to monitors."""
@@ -36,7 +36,7 @@ def exporters_of(host: Host, monitors: Iterable[MonitorHost]) -> ExportersSlice 
             asked = f"/v2/models/{model.name}/ready"
             pages.append(_page(f"model/{server.name}/{model.name}", _own(server), server.http_port, asked))
     if host.door:
-        pages += [_page(f"gateway/{port}", host.door.address, port) for port in host.door.ports]
+        pages += [_page(f"gateway/{port}", _own(host.door), port) for port in host.door.ports]
     return ExportersSlice(
         address=address_of(host),
         port=METRICS_PORT,
@@ -126,18 +126,20 @@ def targets_of(host: str, exporters: ExportersSlice) -> Iterator[TargetSlice]:
 
 
 def _routes(balancer: BalancerSlice) -> Iterator[TargetSlice]:
-    """A probe for each model behind a balancer, asked as clients ask: at the balancer, with its certificate."""
+    """A probe for each model behind a balancer, and for the doors, asked as clients ask: with its certificate."""
     scheme = "https" if balancer.certificate else "http"
     for route in balancer.routes:
-        address = in_address(balancer.address, route.http_port)
-        for model in dict.fromkeys(model for member in route.members for model in member.models):
+        models = dict.fromkeys(model for member in route.members for model in member.models)
+        asked = [(model, route.http_port, f"/v2/models/{model}/ready") for model in models]
+        asked += [("door", route.door.port, "/health")] if route.door else []
+        for what, port, page in asked:
             yield TargetSlice(
                 job="probe",
                 host=balancer.host,
-                instance=f"{balancer.host}/{route.pool}/{model}",
+                instance=f"{balancer.host}/{route.pool}/{what}",
                 address=f"{LOOPBACK}:{BLACKBOX_PORT}",
                 path="/probe",
-                probe=f"{scheme}://{address}/v2/models/{model}/ready",
+                probe=f"{scheme}://{in_address(balancer.address, port)}{page}",
             )
 
 
@@ -145,9 +147,9 @@ def _page(name: str, address: str, port: int, asked: str = "/metrics") -> PageSl
     return PageSlice(path=f"/{name}", url=f"http://{in_address(address, port)}{asked}")
 
 
-def _own(server: Server) -> str:
-    """Where the host itself reaches a server of its own."""
-    return {"0.0.0.0": LOOPBACK, "::": "::1"}.get(server.address, server.address)
+def _own(listener: Server | Door) -> str:
+    """Where the host itself reaches a server or door of its own."""
+    return {"0.0.0.0": LOOPBACK, "::": "::1"}.get(listener.address, listener.address)
 
 
 def in_address(address: str, port: int) -> str:
