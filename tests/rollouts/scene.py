@@ -101,7 +101,7 @@ class Case:
     may_lose: bool = False
     """The fault itself strikes who holds requests."""
     long_percent: float = 0
-    """Of the streams, how many last longer than a drain: then a server that stops takes half a minute."""
+    """Of the streams, how many last longer than a drain: then a drain takes all of its time."""
 
 
 def played(scene: Scene, case: Case, tell: Callable[[Event], None] = lambda event: None) -> dict[str, Any]:
