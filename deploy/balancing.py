@@ -68,6 +68,8 @@ def balancer_slice(balancer: BalancerHost, hosts: Iterable[Host], balancers: Ite
         certificate_key=declared.certificate_key,
         routes=tuple(_route(route, known, _sharing(route, balancers)) for route in declared.routes),
         firewall=firewall_of_balancer(balancer, known),
+        keys=declared.keys or "",
+        sharing=sum(other.balancer.keys is not None for other in balancers) or 1,
     )
 
 

@@ -18,6 +18,8 @@ from deploy.errors import Refusal
 
 ALPHABET = "abcdefghijkmnpqrstuvwxyz23456789"
 """32 letters and digits that nobody takes for another: no l, o, 0 or 1."""
+FILE = "secrets/door-keys.json"
+"""Where the verbs `enginehouse key …` keep the hashes on the control machine, from where pyinfra is started."""
 START = "eh-"
 SHOWN, LENGTH = 6, 40
 """Characters after `eh-`: shown to people, and in all."""

@@ -102,6 +102,10 @@ class BalancerSlice:
     routes: tuple[RouteSlice, ...]
     firewall: Firewall | None = None
     exporters: ExportersSlice | None = None
+    keys: str = ""
+    """file; empty where the ports of KServe ask nobody for a key."""
+    sharing: int = 1
+    """Balancers that ask for keys: each takes on its part of a key's limits."""
 
     def data_disk(self) -> None:
         """None: a balancer keeps no data."""
@@ -109,6 +113,8 @@ class BalancerSlice:
     def to_json(self) -> dict[str, object]:
         """Plain dictionaries and lists, secrets as their sources only."""
         plain = asdict(self)
+        if not self.keys:
+            del plain["keys"], plain["sharing"]
         for route in plain["routes"]:
             if route["door"] is None:  # what is not declared is not said: digests of older inventories stay
                 del route["door"]

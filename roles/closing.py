@@ -15,10 +15,12 @@ from roles import edge as edges
 
 
 def apply(mine: Slice | None, edge: BalancerSlice | MonitorSlice | None, plan: Plan) -> None:
-    """Balancers check every model of the plan, doors offer it, monitors read it; or, `only=door`, doors alone act."""
+    """Balancers check every model of the plan, doors offer it, monitors read it; `only=door`: doors and keys alone."""
     if mine:
         gateway.apply(mine)
-    if edge and not plan.door_only:
+    if edge and plan.door_only:
+        edges.send_keys(edge)
+    elif edge:
         edges.settle(edge)
     if mine and not plan.door_only:
         exporters.apply(mine.exporters)

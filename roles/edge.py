@@ -19,6 +19,12 @@ def apply(mine: BalancerSlice | MonitorSlice) -> None:
     firewall.apply(mine)
 
 
+def send_keys(mine: BalancerSlice | MonitorSlice) -> None:
+    """A balancer that asks for keys knows those of this machine."""
+    if isinstance(mine, BalancerSlice):
+        balancer.send_keys(mine)
+
+
 def settle(mine: BalancerSlice | MonitorSlice) -> None:
     """Every host has the models of the plan: a balancer asks each for them, a monitor reads all that is there."""
     exporters.apply(mine.exporters)

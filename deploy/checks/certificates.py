@@ -26,6 +26,15 @@ def certificate_problems(declared: Balancer, surroundings: Surroundings) -> Iter
             wanted="both, or neither for ports that speak plain text",
             attempt='certificate="keys/edge.pem", certificate_key=Secret.command("cat", "keys/edge.key")',
         )
+    if declared.keys and not declared.certificate:
+        yield refuse(
+            "keys-in-plain-text",
+            "the balancer asks for keys without TLS: they would travel readable",
+            where="balancer.keys",
+            seen=f"{declared.keys!r}, and no certificate",
+            wanted="a certificate, or ports that ask nobody",
+            attempt='certificate="keys/edge.pem", certificate_key=Secret.command("cat", "keys/edge.key")',
+        )
     found = surroundings.certificates.get(declared.certificate)
     if found:
         yield from _judged(declared.certificate, found, surroundings.today)

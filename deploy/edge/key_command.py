@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from deploy.door_keys import rows
+from deploy.door_keys import FILE, rows
 from deploy.edge.key_file import keys_of, new_key, revoke
 from deploy.edge.shown import refusals_shown, show
 
@@ -28,9 +28,7 @@ def key() -> None:
     """
 
 
-KEY_FILE = click.option(
-    "--file", default="secrets/door-keys.json", show_default=True, help="Where the hashes of keys are kept."
-)
+KEY_FILE = click.option("--file", default=FILE, show_default=True, help="Where the hashes of keys are kept.")
 
 
 @key.command(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from deploy.spec.firewall import Firewall
 from deploy.spec.sources import Secret
@@ -45,7 +46,9 @@ class Balancer:
     """HAProxy as the distribution ships it, on a host of its own without GPU and servers.
 
     `address` is where clients connect to, and what hosts see it come from. `certificate` is a PEM file of the control
-    machine with the chain; `certificate_key` its private key. Without both the ports speak plain text.
+    machine with the chain; `certificate_key` its private key. Without both the ports speak plain text. `keys`: "file"
+    asks every client of KServe's ports, HTTP and gRPC, for a key of `enginehouse key`; None asks nobody. Front doors
+    behind `door_port` ask themselves.
     """
 
     os: str
@@ -53,6 +56,7 @@ class Balancer:
     routes: tuple[Route, ...]
     certificate: str = ""
     certificate_key: Secret | None = None
+    keys: Literal["file"] | None = None
     metrics_port: int = 8405
     """HAProxy's own Prometheus exporter, which the hosts ask for their requests in flight."""
 

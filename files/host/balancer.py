@@ -1,12 +1,13 @@
 """Brings a running HAProxy to its configuration file, without a reload wherever HAProxy can do without one.
 
     host balancer differs     prints what `follow` would do, a line each; nothing where the process is as the file says
-    host balancer follow      does it: starts, reloads, lets servers join and leave
+    host balancer follow      does it: starts, reloads, lets servers join and leave, lets keys in and out
+    host balancer keys        lets keys in and out, and does nothing else
     host balancer remember    writes down which servers are ready or drained, for the process after a reload
 
-Servers join and leave over the runtime API. Everything else wants a reload, which costs some clients a connection. What
-a process was loaded with it says itself (`description` of its configuration), so a run that was cut off leaves nothing
-unknown. A server that leaves is drained first.
+Servers and keys come and go over the runtime API. Everything else wants a reload, which costs some clients a
+connection. What a process was loaded with it says itself (`description` of its configuration), so a run that was cut
+off leaves nothing unknown. A server that leaves is drained first.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ LEAVE_SECONDS = 60
 RELOAD_SECONDS = 30
 ANSWER_SECONDS = 10
 STEP_SECONDS = 0.2
+ENTRIES = 100
+"""Keys that one command tells: 16 KiB is all that HAProxy takes of it."""
 
 
 class Line(NamedTuple):
@@ -50,7 +53,12 @@ class HaproxyError(Exception):
 
 def main(arguments: list[str]) -> int:
     """0 where it did what it was asked; 1 where HAProxy would not; 64 where it does not understand."""
-    verbs: dict[str, Callable[[], Iterable[str]]] = {"differs": differs, "follow": follow, "remember": remember}
+    verbs: dict[str, Callable[[], Iterable[str]]] = {
+        "differs": differs,
+        "follow": follow,
+        "keys": keys,
+        "remember": remember,
+    }
     if len(arguments) != 1 or arguments[0] not in verbs:
         print(f"host balancer {' | '.join(verbs)}", file=sys.stderr)
         return 64
@@ -85,6 +93,7 @@ def differs() -> Iterator[str]:
     leaving, joining = compared(text)
     yield from (f"leaves: {line.place}" for line in leaving)
     yield from (f"joins: {line.place}" for line in joining)
+    yield from (f"other keys: {path.name}" for path in maps_of(text) if entries(path) != entries_running(path))
     yield from (f"goes: {path.name}" for path in spare(text))
 
 
@@ -100,6 +109,7 @@ def follow() -> Iterator[str]:
         yield f"reloaded: {why}"
     until(lambda: not outdated(text), RELOAD_SECONDS, "it runs with another configuration than its file")
     yield from lined_up(text)
+    yield from keys()
     for path in spare(text):
         path.unlink()
         yield f"gone: {path.name}"
@@ -138,6 +148,40 @@ def lined_up(text: str) -> Iterator[str]:
         for command in ("enable health {}", "enable agent {}", "set server {} agent up"):
             told(command.format(line.place))
         yield f"joined: {line.place}"
+
+
+def keys() -> Iterator[str]:
+    """A sentence for each file of keys that the process has read anew; one it does not know comes with a reload."""
+    for path in maps_of(file().read_text()) if active_states(UNIT)[0] in RUNS else ():
+        wanted, running = entries(path), entries_running(path)
+        if running is None or wanted == running:
+            continue
+        version = asked(f"prepare map {path}").rpartition(":")[2].strip()
+        for begin in range(0, len(wanted), ENTRIES):
+            rows = [f"{key} {value}" for key, value in list(wanted.items())[begin : begin + ENTRIES]]
+            told(f"add map @{version} {path} <<\n" + "\n".join(rows) + "\n")
+        told(f"commit map @{version} {path}")  # all at once: no request meets half a file
+        if entries_running(path) != wanted:
+            raise HaproxyError(f"it has other keys than {path}")
+        yield f"other keys: {path.name}"
+
+
+def maps_of(text: str) -> list[Path]:
+    """The files of keys that a configuration names."""
+    return [Path(name) for name in dict.fromkeys(re.findall(r"map_str\(([^)]+)\)", text))]
+
+
+def entries(path: Path) -> dict[str, str]:
+    """What the file says of each key's hash."""
+    return dict(row.split(" ", 1) for row in path.read_text().splitlines() if row[:1] != "#")
+
+
+def entries_running(path: Path) -> dict[str, str] | None:
+    """What the process knows of each key's hash; None where it does not know the file."""
+    rows = asked(f"show map {path}").splitlines()
+    if any(row.startswith("Unknown") for row in rows):
+        return None
+    return {row.split()[1]: row.split(" ", 2)[2] for row in rows if len(row.split(" ", 2)) == 3}
 
 
 def deleted(place: str) -> bool:

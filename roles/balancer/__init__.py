@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from pyinfra.api.operation import OperationMeta
+
 from deploy.slice_traffic import BalancerSlice
 from roles import undo
-from roles.balancer import operations
+from roles.balancer import keys, operations
 from roles.balancer.config import Checked, config, everything, until_all_have_them
 from roles.balancer.facts import BalancerHost, checked
 from roles.seen import Seen
@@ -31,13 +33,20 @@ def apply(mine: BalancerSlice) -> None:
     sent = step(
         look, lambda seen: operations.key(seen, mine), after=[placed], name="Balancer | Send the certificate's key"
     )
+    keyed = _keyed(mine)
     written = step(
         look,
         lambda seen: _written(mine, seen, until_all_have_them(mine, checked(seen))),
-        after=[package, placed, sent],
+        after=[package, placed, sent, *keyed],
         name="Balancer | Write the configuration",
     )
-    step(look, operations.in_force, after=[placed, written], name="Balancer | Bring HAProxy to it")
+    step(look, operations.in_force, after=[placed, *keyed, written], name="Balancer | Bring HAProxy to it")
+
+
+def send_keys(mine: BalancerSlice) -> None:
+    """HAProxy knows the keys of this machine, by their hashes, and was not reloaded for it."""
+    if keyed := _keyed(mine):
+        step(_look(mine), keys.sent, after=keyed, name="Balancer | Let keys in and out")
 
 
 def settle(mine: BalancerSlice) -> None:
@@ -57,6 +66,13 @@ def relax(mine: BalancerSlice) -> None:
     look, nothing = _look(mine), {route.pool: () for route in mine.routes}
     written = step(look, lambda seen: _written(mine, seen, nothing), name="Balancer | Check no single model")
     step(look, operations.in_force, after=[written], name="Balancer | Bring HAProxy to it")
+
+
+def _keyed(mine: BalancerSlice) -> list[OperationMeta]:
+    if not mine.keys:
+        return []
+    name = "Balancer | Write which keys there are"
+    return [step(keys.look(mine), lambda seen: keys.written(mine, seen), name=name)]
 
 
 def _look(mine: BalancerSlice) -> Reading[Seen]:

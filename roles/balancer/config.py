@@ -14,6 +14,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from deploy.balancing import backends, door_backend
 from deploy.slice_traffic import BalancerSlice, DoorMemberSlice, DoorRouteSlice, MemberSlice, RouteSlice
+from roles.balancer.keys import map_path
 from roles.balancer.paths import PLACES, Places
 from roles.texts import HERE
 
@@ -66,7 +67,8 @@ def config(mine: BalancerSlice, checked: Checked, certificate: str = "", places:
         "metrics_port": mine.metrics_port,
         "patience_seconds": _patience_seconds(mine),
         "dropped": NAMED_BY_CLIENTS,
-        "routes": [_route(route, checked[route.pool]) for route in mine.routes],
+        "keys": mine.keys,
+        "routes": [_route(route, checked[route.pool], places) for route in mine.routes],
     }
     return template.render(**values, digest=_digest(template.render(**values, digest="")))
 
@@ -125,13 +127,14 @@ def _door(pool: str, door: DoorRouteSlice | None) -> dict[str, object] | None:
     return {"port": door.port, "backend": door_backend(pool), "lines": [door_line(member) for member in door.members]}
 
 
-def _route(route: RouteSlice, models: Iterable[str]) -> dict[str, object]:
+def _route(route: RouteSlice, models: Iterable[str], places: Places) -> dict[str, object]:
     http, grpc = backends(route.pool)
     return {
         "pool": route.pool,
         "http_port": route.http_port,
         "grpc_port": route.grpc_port,
         "hold_seconds": route.hold_seconds,
+        "map": map_path(route.pool, places),
         "held_in_flight": route.held_in_flight,
         "http": http,
         "grpc": grpc,

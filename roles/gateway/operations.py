@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from deploy.door_keys import FILE
 from deploy.slice import Slice
 from deploy.slice_door import DoorSlice
 from roles import apt
@@ -19,7 +20,7 @@ from roles.seen import Seen
 from roles.steps import Command, write
 from roles.texts import Text
 
-KEYS_HERE = Path("secrets/door-keys.json")
+KEYS_HERE = Path(FILE)
 """Where `enginehouse key` keeps hashes of keys on the control machine."""
 NO_KEYS = '{"keys": []}\n'
 FOLDER_SEEN = f"2750 root {USER}"

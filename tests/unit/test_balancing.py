@@ -140,6 +140,17 @@ def test_a_door_that_nobody_leads_to_changes_nothing_of_a_balancer() -> None:
     assert "door" not in str(edge.to_json())
 
 
+def test_balancers_that_ask_for_keys_share_their_limits() -> None:
+    key = Secret.command("cat", "keys/edge.key")
+    asks = replace(EDGE, keys="file", certificate="keys/edge.pem", certificate_key=key)
+    hosts = {"a": serving("10.0.0.11"), "edge": {"balancer": asks}}
+    one = planned(**hosts, open={"balancer": replace(EDGE, address="10.0.0.6")}).balancers
+    two = planned(**hosts, other={"balancer": replace(asks, address="10.0.0.6")}).balancers
+    assert [(slice_.keys, slice_.sharing) for slice_ in one] == [("file", 1), ("", 1)]
+    assert [(slice_.keys, slice_.sharing) for slice_ in two] == [("file", 2), ("file", 2)]
+    assert ["keys" in slice_.to_json() for slice_ in one] == [True, False]
+
+
 DOOR = Door(address="0.0.0.0", protection="balancer", ports=(8080, 8081))
 
 

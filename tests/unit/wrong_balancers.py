@@ -78,6 +78,7 @@ BALANCERS = {
         "half-a-certificate", "balancer.certificate_key", certificate="keys/edge.pem"
     ),
     "a key has a certificate": wrong_edge("half-a-certificate", "balancer.certificate", certificate_key=KEY),
+    "a balancer asks for no keys without TLS": wrong_edge("keys-in-plain-text", "balancer.keys", keys="file"),
     "a certificate has not expired": wrong_edge(
         "certificate-out-of-time",
         "balancer.certificate",

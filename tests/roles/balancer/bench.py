@@ -17,8 +17,10 @@ from typing import Any
 
 import grpc
 
+from deploy.door_keys import DoorKey
 from deploy.slice_traffic import BalancerSlice, DoorMemberSlice, DoorRouteSlice, MemberSlice, RouteSlice
 from roles.balancer.config import config, everything
+from roles.balancer.keys import maps
 from roles.balancer.paths import Places
 from roles.texts import HERE
 from tests.roles.balancer.standins import SERVICE, Host
@@ -40,8 +42,9 @@ class Bench:
         hold_seconds: int = 0,
         held_in_flight: int = 3,
         certificate: str = "",
+        keys: tuple[DoorKey, ...] | None = None,
     ) -> None:
-        self.folder, self.hosts, self.certificate = folder, hosts, certificate
+        self.folder, self.hosts, self.certificate, self.keys = folder, hosts, certificate, keys
         self.hold_seconds, self.held_in_flight = hold_seconds, held_in_flight
         self.http_port, self.grpc_port, self.metrics_port, self.door_port = free_ports(4)
         self.process: subprocess.Popen[bytes] | None = None
@@ -85,9 +88,13 @@ class Bench:
             certificate="",
             certificate_key=None,
             routes=(route,),
+            keys="" if self.keys is None else "file",
         )
         where = str(self.folder / "balancer")
-        text = config(mine, everything(mine), self.certificate, Places(settings=where, run=where, user=""))
+        places = Places(settings=where, run=where, user="")
+        for map_ in maps(mine, self.keys or (), places):
+            Path(map_.path).write_text(map_.content)
+        text = config(mine, everything(mine), self.certificate, places)
         balancer.file().write_text(text)
 
     def door(self) -> DoorRouteSlice | None:

@@ -25,6 +25,8 @@ class Host:
         """Paths of requests that wait until somebody releases the gate for one of them, in order."""
         self.gate = asyncio.Semaphore(0)
         self.http_port = self.grpc_port = self.agent_port = 0
+        self.told_keys = 0
+        """Requests that came with a key."""
         self.door: Any = None
         """Its front door, where it has one (`tests.roles.balancer.doors`)."""
         self._triton: Any = None
@@ -72,6 +74,7 @@ class Host:
                     name, _, value = line.partition(":")
                     headers[name.lower()] = value.strip()
                 await reader.readexactly(int(headers.get("content-length", 0)))
+                self.told_keys += "authorization" in headers
                 path = request.split()[1].decode()
                 self.asked["check" if path.endswith("/ready") else "http"] += 1
                 if path == "/never" and await self._waits(reader):

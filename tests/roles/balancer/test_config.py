@@ -11,6 +11,7 @@ import pytest
 
 from deploy.slice_traffic import RouteSlice
 from roles.balancer.config import config, everything, hold, until_all_have_them
+from roles.balancer.keys import HEADER
 from roles.balancer.paths import Places
 from tests.roles.balancer.bench import HAPROXY, balancer, version
 from tests.roles.balancer.slices import CHAT, a_balancer, door_route, member
@@ -38,6 +39,12 @@ def test_front_doors_are_this_file(branch: str) -> None:
 
 
 @BRANCHES
+def test_ports_that_ask_for_keys_are_this_file(branch: str) -> None:
+    mine = a_balancer(CHAT, SEARCH, haproxy=branch, keys="file")
+    same_as_golden(f"haproxy/keys-{branch}.cfg", config(mine, everything(mine), TLS))
+
+
+@BRANCHES
 def test_only_servers_of_hosts_join_and_leave(branch: str) -> None:
     """Not the line behind which requests wait."""
     mine = a_balancer(CHAT, SEARCH, haproxy=branch)
@@ -56,13 +63,21 @@ def test_plain_text_and_ipv6_are_this_file() -> None:
 @pytest.mark.skipif(
     not shutil.which("haproxy"), reason="no haproxy: python -m rehearsal requirements --install --tests"
 )
-@pytest.mark.parametrize("routes", [(CHAT, SEARCH), (BEHIND, HELD)], ids=["servers", "doors"])
-def test_the_haproxy_of_this_machine_takes_it_without_a_warning(tmp_path: Path, routes: tuple[RouteSlice, ...]) -> None:
+@pytest.mark.parametrize(
+    ("routes", "keys"),
+    [((CHAT, SEARCH), ""), ((BEHIND, HELD), ""), ((CHAT, HELD), "file")],
+    ids=["servers", "doors", "keys"],
+)
+def test_the_haproxy_of_this_machine_takes_it_without_a_warning(
+    tmp_path: Path, routes: tuple[RouteSlice, ...], keys: str
+) -> None:
     (tmp_path / "hold.lua").write_text(hold())
     (tmp_path / "state").write_text("1\n")
     pem = write_certificate(tmp_path)
     pem.with_suffix(".key").rename(f"{pem}.key")
-    mine = a_balancer(*routes, haproxy=version())
+    mine = a_balancer(*routes, haproxy=version(), keys=keys)
+    for pool in ("chat", "search"):
+        (tmp_path / f"keys-{pool}.map").write_text(HEADER)
     places = Places(settings=str(tmp_path), run=str(tmp_path), user="")
     (tmp_path / "haproxy.cfg").write_text(config(mine, everything(mine), str(pem), places))
     argv = [HAPROXY, "-c", "-dW", "-f", str(tmp_path / "haproxy.cfg")]

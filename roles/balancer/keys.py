@@ -1,0 +1,74 @@
+"""API keys as HAProxy looks them up: for each pool a map from a key's SHA-256 to its rights there.
+
+A line is `HASH UNTIL:REQUESTS:CONCURRENT:MAY`. UNTIL is seconds of the epoch; 0 is never, and no limit. MAY is `yes`,
+or `no` for keys that are real and not for these ports: HAProxy reads no body, so it knows neither which model of the
+pool a gRPC request is for, nor how many tokens it takes. Such keys have the front door.
+
+No key reaches a host, only hashes: 200 random bits cannot be found from one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+from deploy.door_keys import FILE, DoorKey, keys_in
+from deploy.errors import Refusal
+from deploy.slice_traffic import BalancerSlice, RouteSlice
+from roles.balancer.paths import PLACES, Places
+from roles.places import command
+from roles.seen import Seen
+from roles.steps import Command, Reading, Refuse, write
+from roles.texts import Text, TextsSeen
+
+KEYS_HERE = Path(FILE)
+HEADER = "# SHA-256 of a key, UNTIL:REQUESTS:CONCURRENT:MAY. Written by enginehouse.\n"
+MODE = "0600"
+"""HAProxy reads its files as root, before it becomes somebody else."""
+
+
+def map_path(pool: str, places: Places = PLACES) -> str:
+    """Where the keys of a pool lie on the balancer."""
+    return f"{places.settings}/keys-{pool}.map"
+
+
+def maps(mine: BalancerSlice, keys: Iterable[DoorKey], places: Places = PLACES) -> list[Text]:
+    """Every map; none where nobody is asked for a key."""
+    known = sorted(keys, key=lambda key: key.sha256)
+    routes = mine.routes if mine.keys else ()
+    return [Text(map_path(route.pool, places), _map(route, known, mine.sharing), MODE) for route in routes]
+
+
+def look(mine: BalancerSlice) -> Reading[dict[str, str]]:
+    """The reading of the maps on a balancer."""
+    return Reading(TextsSeen, {"paths": tuple(text.path for text in maps(mine, ()))})
+
+
+def written(mine: BalancerSlice, seen: Mapping[str, str]) -> Iterator[Command]:
+    """Commands after which each map has the keys of this machine; where it keeps none, an absent map is made, empty."""
+    try:
+        keys = keys_in(KEYS_HERE.read_text("utf-8"), str(KEYS_HERE)) if KEYS_HERE.exists() else None
+    except Refusal as problem:
+        yield Refuse(problem)
+        return
+    for text in maps(mine, keys or ()):
+        is_kept = keys is None and text.path in seen
+        if not is_kept and seen.get(text.path) != text.seen_when_right:
+            yield write(text.path, text.content, text.mode)
+
+
+def sent(seen: Seen) -> Iterator[Command]:
+    """The command after which a HAProxy that runs has the keys of its files, without a reload."""
+    if any(line.startswith(("other keys", "reload")) for line in seen.value("differs").splitlines()):
+        yield f"{command('balancer')} keys"
+
+
+def _map(route: RouteSlice, keys: Iterable[DoorKey], sharing: int) -> str:
+    models = {model for member in route.members for model in member.models}
+    return HEADER + "".join(f"{key.sha256} {_rights(key, models, sharing)}\n" for key in keys)
+
+
+def _rights(key: DoorKey, models: set[str], sharing: int) -> str:
+    may = (key.models == ("*",) or models <= set(key.models)) and not key.tokens_per_minute
+    limits = (-(-limit // sharing) for limit in (key.requests_per_minute, key.concurrent))
+    return ":".join([str(key.expires), *map(str, limits), "yes" if may else "no"])

@@ -1,0 +1,110 @@
+"""What happens at KServe's ports that ask for keys: `python -m tests.roles.balancer.key_stories` prints it as JSON."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import os
+from typing import Any
+
+import grpc
+
+from deploy.door_keys import DoorKey
+from tests.roles.balancer.bench import Bench, balancer, bench
+from tests.roles.balancer.standins import SERVICE
+
+BOTH = ("llm", "reranker")
+"""The models of the pool."""
+
+
+def key(text: str, models: tuple[str, ...] = ("*",), **limits: int) -> DoorKey:
+    """The line of a key."""
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    return DoorKey(sha256=digest, prefix=text[:9], tenant="t", models=models, created=0, **limits)
+
+
+KEYS = (
+    key("everything"),
+    key("both-models", BOTH),
+    key("one-model", ("llm",)),
+    key("tokens", tokens_per_minute=1000),
+    key("over", expires=1),
+    key("later", expires=4102444800),
+    key("three-a-minute", requests_per_minute=3),
+    key("one-at-once", concurrent=1),
+)
+MANY = tuple(key(f"key-{number}") for number in range(500))
+"""More than one command tells HAProxy."""
+
+
+async def http(edge: Bench, text: str | None, path: str = "/v2/models/llm/infer") -> tuple[int, str]:
+    """Status and body."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", edge.http_port)
+    told = f"Authorization: Bearer {text}\r\n" if text else ""
+    writer.write(f"POST {path} HTTP/1.1\r\nHost: x\r\n{told}Content-Length: 4\r\n\r\nbody".encode())
+    head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
+    length = next(int(row.split(":")[1]) for row in head.splitlines() if row.startswith("content-length"))
+    body = (await reader.readexactly(length)).decode()
+    writer.close()
+    return int(head.split()[1]), body
+
+
+async def over_grpc(channel: Any, text: str | None) -> str:
+    """The answer, or the code of the error and the first words of its details."""
+    metadata = (("authorization", f"Bearer {text}"),) if text else ()
+    try:
+        answer: bytes = await channel.unary_unary(f"{SERVICE}ModelInfer")(b"x", metadata=metadata)
+        return answer.decode()
+    except grpc.aio.AioRpcError as error:
+        return f"{error.code().name}: {' '.join(str(error.details()).split()[:3])}"
+
+
+async def told() -> dict[str, Any]:
+    """All of it, before one balancer."""
+    async with bench(1, keys=KEYS) as edge, edge.channel() as channel:
+        (host,) = edge.hosts
+        names = (None, "nobody's", "everything", "both-models", "one-model", "tokens", "over", "later")
+        found = {
+            str(name): [(await http(edge, name))[0], (await over_grpc(channel, name)).partition(":")[0]]
+            for name in names
+        }
+        body = json.loads((await http(edge, "nobody's"))[1])
+        words = await over_grpc(channel, "nobody's")
+        sent = host.requests
+        minute = [(await http(edge, "three-a-minute"))[0] for _ in range(4)]
+        minute_of_grpc = await over_grpc(channel, "three-a-minute")
+        waiting = asyncio.create_task(http(edge, "one-at-once", "/never"))
+        while host.requests == sent + 3:
+            await asyncio.sleep(0.01)
+        at_once = [(await http(edge, "one-at-once"))[0], await over_grpc(channel, "one-at-once")]
+        waiting.cancel()
+        before = balancer.asked("show info")
+        edge.keys = (*KEYS[1:], *MANY)
+        edge.write()
+        differs = list(await asyncio.to_thread(lambda: list(balancer.differs())))
+        done = await asyncio.to_thread(lambda: [*balancer.keys(), *balancer.keys(), *balancer.differs()])
+        revoked = [(await http(edge, "everything"))[0], (await over_grpc(channel, "everything")).partition(":")[0]]
+        new = [(await http(edge, "key-499"))[0], await over_grpc(channel, "key-0")]
+        return {
+            "found": found,
+            "in KServe's shape": sorted(body),
+            "over gRPC": words,
+            "a minute": [*minute, minute_of_grpc],
+            "at once": at_once,
+            "keys told to Triton": host.told_keys,
+            "differs": differs,
+            "done": done,
+            "revoked": revoked,
+            "new": new,
+            "reloaded": _pid(before) != _pid(balancer.asked("show info")),
+        }
+
+
+def _pid(info: str) -> str:
+    return next(row for row in info.splitlines() if row.startswith("Pid:"))
+
+
+if __name__ == "__main__":
+    os.environ.pop("NOTIFY_SOCKET", None)
+    print(json.dumps(asyncio.run(told())))

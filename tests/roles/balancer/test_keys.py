@@ -1,0 +1,139 @@
+"""Keys at KServe's ports: what lies on the host, who sends it, and what this machine's real HAProxy does with it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deploy.door_keys import text_of
+from roles import balancer
+from roles.balancer import keys
+from roles.balancer.keys import map_path, maps
+from roles.places import command
+from roles.texts import HERE
+from tests.roles.balancer.key_stories import KEYS, key
+from tests.roles.balancer.slices import CHAT, a_balancer
+from tests.roles.fake import Ran, run
+
+ASKS = a_balancer(keys="file")
+CHAT_MAP = map_path("chat")
+
+
+@pytest.fixture(scope="module")
+def told() -> dict[str, Any]:
+    """What the story told."""
+    if not shutil.which("haproxy"):
+        pytest.skip("no haproxy here: python -m rehearsal requirements --install --tests")
+    argv = [sys.executable, "-m", "tests.roles.balancer.key_stories"]
+    environment = {**os.environ, "PYTHONPATH": str(HERE)}
+    done = subprocess.run(argv, cwd=HERE, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    return dict(json.loads(done.stdout.splitlines()[-1]))
+
+
+def test_both_ports_answer_a_key_that_may_and_say_no_in_their_own_words(told: dict[str, Any]) -> None:
+    refused, elsewhere, answered = [401, "UNAUTHENTICATED"], [403, "PERMISSION_DENIED"], [200, "h1"]
+    assert told["found"] == {
+        "None": refused,
+        "nobody's": refused,
+        "everything": answered,
+        "both-models": answered,
+        "one-model": elsewhere,
+        "tokens": elsewhere,
+        "over": refused,
+        "later": answered,
+    }
+    assert (told["in KServe's shape"], told["over gRPC"]) == (["error"], "UNAUTHENTICATED: this key is")
+    assert told["keys told to Triton"] == 0
+
+
+def test_a_key_has_its_requests_a_minute_and_at_once_over_both_ports_together(told: dict[str, Any]) -> None:
+    assert told["a minute"] == [200, 200, 200, 429, "RESOURCE_EXHAUSTED: this key has"]
+    assert told["at once"] == [429, "RESOURCE_EXHAUSTED: this key has"]
+
+
+def test_keys_come_and_go_without_a_reload(told: dict[str, Any]) -> None:
+    """500 at once; a second time there is nothing to do."""
+    assert (told["differs"], told["done"]) == ([f"other keys: {Path(CHAT_MAP).name}"],) * 2
+    assert (told["revoked"], told["new"], told["reloaded"]) == ([401, "UNAUTHENTICATED"], [200, "h1"], False)
+
+
+def test_balancers_share_a_limit_and_only_hashes_are_written() -> None:
+    """Three a minute are two for each of two balancers: rounded up, as doors do."""
+    (text,) = maps(replace(ASKS, sharing=2), [key("three-a-minute", requests_per_minute=3, expires=9)])
+    assert text.content.splitlines()[1:] == [f"{key('three-a-minute').sha256} 9:2:0:yes"]
+    assert "three" not in text.content
+
+
+def test_each_pool_has_its_own_keys() -> None:
+    """One key for llama, of two pools of which one serves nothing else."""
+    (member,) = CHAT.members[:1]
+    alone = replace(CHAT, pool="alone", members=(replace(member, models=("llama",)),))
+    both, one = maps(a_balancer(CHAT, alone, keys="file"), [key("k", ("llama",))])
+    assert (both.content[-3:], one.content[-4:]) == ("no\n", "yes\n")
+
+
+def test_nobody_is_asked_where_the_inventory_asks_nobody() -> None:
+    assert maps(a_balancer(), KEYS) == []
+
+
+def test_a_run_for_doors_alone_sends_keys_and_lets_them_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    keeps(tmp_path, monkeypatch, text_of(KEYS))
+    ran = send()
+    written, told = ran.commands
+    (wanted,) = maps(ASKS, KEYS)
+    assert f"cat > {CHAT_MAP}.enginehouse-new" in written
+    assert wanted.content in [heard.stdin for heard in ran.shell["host"]]
+    assert told == f"{command('balancer')} keys"
+
+
+def test_keys_are_there_before_haproxy_reads_that_it_has_to_ask(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keeps(tmp_path, monkeypatch, text_of(KEYS))
+    names = run(lambda: balancer.apply(ASKS), answers={}).changed
+    assert names.index("Balancer | Write which keys there are") < names.index("Balancer | Write the configuration")
+
+
+def test_keys_that_are_there_are_no_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    keeps(tmp_path, monkeypatch, text_of(KEYS))
+    (wanted,) = maps(ASKS, KEYS)
+    assert send(f"{wanted.seen_when_right} {wanted.path}").commands == ()
+
+
+def test_a_machine_that_keeps_no_keys_leaves_those_of_the_balancer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keys, "KEYS_HERE", tmp_path / "none.json")
+    assert send(f"another 600 root {CHAT_MAP}").commands == ()
+    (written, *_) = send().commands
+    assert written.startswith("mkdir -p /etc/enginehouse/balancer")
+
+
+def test_a_file_that_is_no_file_of_keys_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    keeps(tmp_path, monkeypatch, '{"keys": [{}]}\n')
+    ran = send()
+    assert ran.failed_hosts
+    assert "is no file of keys" in "".join(ran.told)
+
+
+def keeps(folder: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> Path:
+    """This machine's file of keys."""
+    kept = folder / "door-keys.json"
+    kept.write_text(text)
+    monkeypatch.setattr(keys, "KEYS_HERE", kept)
+    return kept
+
+
+def send(*there: str) -> Ran:
+    """A run for doors alone, on a balancer with these maps; where one is new, the process has others."""
+    seen = [] if there else ["value\tdiffers\tother keys: keys-chat.map"]
+    return run(lambda: balancer.send_keys(ASKS), answers={"dpkg-query": seen, "sha256sum < ": "\n".join(there)})
