@@ -3,6 +3,7 @@
 import asyncio
 import json
 from pathlib import Path
+from threading import get_ident
 from typing import Any
 
 import pytest
@@ -242,3 +243,14 @@ def test_all_that_a_prompt_is_made_with_comes_with_the_weights() -> None:
     llms = [known for known in ARCHITECTURES.values() if known.kind == "llm"]
     assert {known.name: sorted(wanted - set(known.files)) for known in llms} == {known.name: [] for known in llms}
     assert wanted <= set(FINISHED_FILES)
+
+
+@pytest.mark.parametrize(("characters", "is_aside"), [(100, False), (100_000, True)])
+def test_a_long_text_is_tokenised_in_a_thread_so_that_nobody_waits(
+    prompter: Prompter, monkeypatch: pytest.MonkeyPatch, characters: int, is_aside: bool
+) -> None:
+    threads = []
+    encoded = prompter._encoded
+    monkeypatch.setattr(prompter, "_encoded", lambda *given: threads.append(get_ident()) or encoded(*given))
+    ids(prompter, user("the cat " * (characters // 8)), {})
+    assert [thread != get_ident() for thread in threads] == [is_aside]

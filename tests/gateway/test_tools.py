@@ -258,6 +258,7 @@ SCHEMA = {"type": "json_schema", "json_schema": {"name": "a", "schema": {"type":
         ({}, {"tools": [ADD, ADD]}, "tools"),
         ({}, offered(parameters=HUGE) | {"tool_choice": "required"}, "tools"),
         ({}, offered(parameters=HUGE) | {"tool_choice": {"type": "function", "function": {"name": "a"}}}, "tools"),
+        ({}, offered(parameters={"enum": ["x" * 70_000]}) | {"tool_choice": "required"}, "tools"),
         ({}, {"tools": [ADD], "tool_choice": {"type": "function", "function": {"name": "no"}}}, "tool_choice"),
         ({}, {"tools": [ADD], "tool_choice": {"type": "allowed_tools"}}, "tool_choice.type"),
         ({}, {"tools": [ADD], "tool_choice": 1}, "tool_choice"),
