@@ -16,6 +16,7 @@ import contextlib
 import json
 import os
 import platform
+import resource
 import socket
 import subprocess
 import sys
@@ -52,6 +53,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--streams", type=int, nargs="+", default=[1, 64, 256])
     made.add_argument("--tokens", type=int, default=64, help="of an answer")
     made.add_argument("--seconds", type=float, default=5.0, help="of each load")
+    made.add_argument("--idle", type=int, default=10_000, help="connections that say nothing")
     made.add_argument("--peer", default="", help="a Python that has litellm[proxy]")
     return made
 
@@ -80,6 +82,7 @@ async def measure(options: argparse.Namespace, work: Path) -> dict[str, Any]:
             "loads": loads,
             "embedding": await embeddings(direct, ways["door"][0], options.seconds),
             "door_mib": resident_mib(door.pid),
+            "idle": await idle(port, door.pid, options.idle, ways["door"][0], options.seconds),
         }
 
 
@@ -113,6 +116,20 @@ async def embeddings(direct: Triton, http: Http, seconds: float) -> dict[str, An
     seen = await closed_loop(http.embedding, 1, seconds)
     added = {name: round(value - percentiles(limit)[name], 3) for name, value in percentiles(seen).items()}
     return {"grpc_ms": percentiles(limit), "door_ms": percentiles(seen), "added_ms": added}
+
+
+async def idle(port: int, pid: int, count: int, http: Http, seconds: float) -> dict[str, Any]:
+    """What somebody who asks notices of so many connections that say nothing; the door lets go of the oldest."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    before = resident_mib(pid)
+    made = [await asyncio.open_connection("127.0.0.1", port) for _ in range(min(count, most - 1000))]
+    held = len(os.listdir(f"/proc/{pid}/fd"))
+    seen = await closed_loop(http.embedding, 1, seconds)
+    for _, writer in made:
+        writer.transport.abort()
+    added = resident_mib(pid) - before
+    return {"connections": len(made), "open_files": held, "added_mib": added, "embedding_ms": percentiles(seen)}
 
 
 def percentiles(seen: Seen) -> dict[str, float]:

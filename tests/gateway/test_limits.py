@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from gateway.exchange import ONCE
 from tests.gateway.asking import CHAT, chat, door, in_loop
 
 GOOD = b'{"model": "llama", "messages": [{"role": "user", "content": "x"}], %s}'
@@ -48,7 +47,7 @@ async def test_brackets_are_counted_before_anything_reads_them(tmp_path: Path, d
     assert (answer.status, words in answer.error["message"]) == (400, True)
 
 
-@pytest.mark.parametrize("name", [name.decode() for name in ONCE])
+@pytest.mark.parametrize("name", ["authorization", "content-type", "content-length", "transfer-encoding", "host"])
 @in_loop
 async def test_a_header_that_is_there_twice_is_refused_whatever_server_let_it_through(
     tmp_path: Path, name: str
