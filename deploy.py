@@ -4,10 +4,8 @@ from pyinfra import host, inventory
 
 import roles.connections
 import roles.edge
-import roles.ground
-import roles.lock
 from deploy.edge.inventory import planned
-from roles import closing, firewall, foundation, health, preflight, rollout, stage, traffic, triton
+from roles import closing, firewall, foundation, ground, health, lock, preflight, quiet, rollout, stage, traffic, triton
 from roles.settings import known_settings
 
 roles.connections.install(host)  # a connection that breaks fails its host, and not the run
@@ -15,10 +13,10 @@ plan = planned(inventory, host, known_settings())  # pure, and the same on every
 mine, edge = plan.parts(host.name)  # what a host serves; or what a balancer or monitor does
 
 preflight.confirm(mine or edge)
-roles.lock.take(plan.digest)  # no second run changes these hosts until this one ends
+lock.take(plan.digest)  # no second run changes these hosts until this one ends
 rollout.all_there(plan)  # before the first change: every host is what the plan believes
 
-roles.ground.lay()  # what was here before us, our programs, a way back
+ground.lay()  # what was here before us, our programs, a way back
 if edge and not plan.door_only:
     roles.edge.apply(edge)  # HAProxy: hosts join it and leave it here, and not while one is out
 elif not plan.door_only:  # --data only=door: nothing but the front door, below
@@ -27,6 +25,7 @@ elif not plan.door_only:  # --data only=door: nothing but the front door, below
     stage.apply(mine, plan.slices)  # image, weights, engines: interrupts nothing
     health.apply(mine)  # the watchdog of each server, and the gate before each swap
     traffic.apply(mine)  # says to balancers who is ready; a server that stops is drained by its own unit
+quiet.look()  # a host that wants nothing is only looked at, here and below
 rollout.all_staged(mine, plan)  # nothing below stops a server before every host of the run has come this far
 
 for number, wave in enumerate(host.loop(plan.waves), start=1):
@@ -34,6 +33,7 @@ for number, wave in enumerate(host.loop(plan.waves), start=1):
         based = foundation.apply(mine, drained=True)  # now a serving host may lose its driver or daemon for a while
         swapped = triton.apply(mine, plan.digest, number)  # one transaction on the host: swap and prove, or put back
         traffic.tell(mine, [*based, *swapped])
+        quiet.look()
     rollout.end_of_wave(mine, plan, number, triton.put_back)
 
 closing.apply(mine, edge, plan)  # every wave has passed its gate: balancers check all models, doors offer them

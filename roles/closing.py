@@ -10,7 +10,7 @@ from deploy.plan import Plan
 from deploy.slice import Slice
 from deploy.slice_monitor import MonitorSlice
 from deploy.slice_traffic import BalancerSlice
-from roles import cleanup, exporters, gateway
+from roles import cleanup, exporters, gateway, quiet
 from roles import edge as edges
 
 
@@ -25,3 +25,5 @@ def apply(mine: Slice | None, edge: BalancerSlice | MonitorSlice | None, plan: P
     if mine and not plan.door_only:
         exporters.apply(mine.exporters)
         cleanup.apply(mine)
+    quiet.look()
+    quiet.settle()

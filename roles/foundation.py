@@ -13,7 +13,7 @@ from pyinfra.api import FactBase
 from pyinfra.api.operation import OperationMeta
 
 from deploy.slice import Slice
-from roles import base, container_toolkit, docker, mig, model_store, nvidia_driver, registry
+from roles import base, container_toolkit, docker, mig, model_store, nvidia_driver, registry, together
 from roles.steps import ask
 
 
@@ -36,6 +36,9 @@ class Serving(FactBase[list[str]]):
     def process(self, output: list[str]) -> list[str]:
         """Unit names."""
         return [line.strip() for line in output if line.strip()]
+
+
+together.early(Serving)
 
 
 def apply(mine: Slice, drained: bool = False) -> list[OperationMeta]:

@@ -9,10 +9,12 @@ hook, so `install` replaces the function.
 from __future__ import annotations
 
 import sys
+from functools import cache
 from importlib import import_module
 from types import FrameType
+from typing import Any, get_type_hints
 
-from pyinfra.api import State
+from pyinfra.api import State, arguments, facts
 from pyinfra.api.util import PYINFRA_INSTALL_DIR
 
 
@@ -20,6 +22,14 @@ def install() -> None:
     """Every operation that is added from now on is placed by `line_numbers`."""
     # pyinfra.api.operation is a function to whoever asks for the attribute.
     setattr(import_module("pyinfra.api.operation"), "get_operation_order_from_stack", line_numbers)  # noqa: B010
+    for module in (arguments, facts):
+        setattr(module, "all_global_arguments", global_arguments)  # noqa: B010
+
+
+@cache
+def global_arguments() -> tuple[tuple[str, Any], ...]:
+    """Names and types of the arguments that every operation takes. pyinfra resolves them anew for each operation."""
+    return tuple(get_type_hints(arguments.AllArguments).items())
 
 
 def line_numbers(state: State) -> list[int]:

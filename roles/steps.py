@@ -2,20 +2,21 @@
 
 pyinfra asks every stock operation's facts anew, in prepare and again in execute: forty operations on a finished host
 are some two hundred round trips that find nothing. Here a role asks one fact (`Reading`), pure functions turn the
-answer into commands, and `step` runs them. So a finished host costs a role one round trip per phase, and the
-decisions are tested without pyinfra. What it must not lose, it keeps: nothing wanted is no change, and `--dry` tells
-the truth.
+answer into commands, and `step` runs them. So a finished host costs all roles one round trip per phase (together.py),
+its steps can be left out (quiet.py), and the decisions are tested without pyinfra. What it must not lose, it keeps:
+nothing wanted is no change, and `--dry` tells the truth.
 """
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar, cast
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 from pyinfra import host, logger, state
 from pyinfra.api import FunctionCommand, Host, QuoteString, State, StringCommand, operation
@@ -24,6 +25,7 @@ from pyinfra.api.operation import OperationMeta
 from pyinfra.context import ctx_host
 
 from deploy.errors import Refusal
+from roles import together
 
 T = TypeVar("T")
 Answer = TypeVar("Answer", covariant=True)
@@ -50,12 +52,30 @@ class Fact(Protocol[Answer]):
         ...
 
 
+class Answers(Protocol[Answer]):
+    """What a step reads: a `Reading`, or what gives answers as one does."""
+
+    def now(self) -> Answer:
+        """The answer, no older than the last change made through it."""
+        ...
+
+    def forget(self) -> None:
+        """The next use asks again."""
+        ...
+
+
 def ask(asked: Host, fact: type[Fact[T]], **arguments: Any) -> T:
     """The answer of a fact on a host; the fact's default where the host gives none in time, and that host alone fails.
 
     pyinfra would wait for ever: what hangs in the driver (state D) keeps its line alive, and all other hosts with it.
     It also goes on preparing for a host that has failed; all others wait for that one, so it is asked nothing more.
     """
+    executing = bool(asked.state.is_executing)
+    return cast(T, together.of(asked).answer(together.Question(fact, arguments), executing, partial(load, asked)))
+
+
+def load(asked: Host, fact: type[Fact[T]], **arguments: Any) -> T:
+    """The answer, asked for over the connection whatever the host has said before."""
     if has_failed(asked):
         return cast(T, cast(Any, fact).default())
     began = time.monotonic()
@@ -92,6 +112,9 @@ class Reading(Generic[T]):
     _answer: T | None = None
     _asked: bool | None = None
 
+    def __post_init__(self) -> None:
+        together.note(self.fact, **self.arguments)
+
     def now(self) -> T:
         """The answer, no older than the last change made through it."""
         executing = bool(state.is_executing)
@@ -105,19 +128,31 @@ class Reading(Generic[T]):
         self._asked = None
 
 
-@operation()
 def step(
-    reading: Reading[T],
+    reading: Answers[T],
     decide: Callable[[T], Iterable[Command]],
     after: Sequence[OperationMeta] = (),
     only_after: Sequence[OperationMeta] = (),
-) -> Generator[Command, None, None]:
+    *,
+    name: str,
+) -> OperationMeta:
     """The commands that `decide` returns for the answer of `reading`; none of them is no change.
 
     `after`: steps whose effect `decide` must see. Before they ran, what it says may be premature, so `--dry` reports a
     change where one of them would change. `only_after`: act only if one of these did change; unlike `_if`, `--dry`
     knows. Both are read when the step runs, so a list must not grow afterwards: a step in its own `after` has no end.
     """
+    return _kept(_step(reading, decide, after, only_after, name=name))
+
+
+@operation()
+def _step(
+    reading: Answers[T],
+    decide: Callable[[T], Iterable[Command]],
+    after: Sequence[OperationMeta],
+    only_after: Sequence[OperationMeta],
+) -> Generator[Command, None, None]:
+    """The operation of `step`."""
     if only_after and not any_changed(only_after):
         host.noop("nothing it follows has changed")
         return
@@ -126,11 +161,14 @@ def step(
         return
     answer = reading.now()
     if has_failed(host):
-        yield from _stopped()
+        yield from stopped()
         return
     commands = list(decide(answer))
     if not commands:
         host.noop("as wanted")
+    elif ctx_host.get() in _looked_at:
+        yield "true"  # never run: somebody only looks
+        return
     elif state.is_executing and (first := before_acting.pop(ctx_host.get(), None)):
         yield first
     for command in commands:
@@ -139,30 +177,42 @@ def step(
         yield command
     if commands:
         reading.forget()
+        together.of(host).forget()
+
+
+def check(
+    reading: Answers[T],
+    judge: Callable[[T], Iterable[Command]],
+    after: Sequence[OperationMeta] = (),
+    *,
+    name: str,
+) -> OperationMeta:
+    """Refuses what `judge` refuses, and is no change otherwise; `--dry` judges only where `after` changes nothing."""
+    return _kept(_check(reading, judge, after, name=name))
 
 
 @operation()
-def check(
-    reading: Reading[T], judge: Callable[[T], Iterable[Command]], after: Sequence[OperationMeta] = ()
+def _check(
+    reading: Answers[T], judge: Callable[[T], Iterable[Command]], after: Sequence[OperationMeta]
 ) -> Generator[Command, None, None]:
-    """Refuses what `judge` refuses, and is no change otherwise; `--dry` judges only where `after` changes nothing."""
+    """The operation of `check`."""
     if not state.is_executing and any_changed(after):
         host.noop("can only be said once the steps before it ran")
         return
     answer = reading.now()
     if has_failed(host):
-        yield from _stopped()
+        yield from stopped()
         return
     problems = list(judge(answer))
     for problem in problems:
-        if isinstance(problem, Refuse) and not state.is_executing:
+        if isinstance(problem, Refuse) and not state.is_executing and ctx_host.get() not in _looked_at:
             problem.tell(host)
         yield problem
     if not problems:
         host.noop("verified")
 
 
-def _stopped() -> Iterator[FunctionCommand]:
+def stopped() -> Iterator[FunctionCommand]:
     """Ends this host's step badly; why has been told. Acting on a default could stop what serves."""
 
     def unanswered(state: State, host: Host) -> bool:
@@ -195,8 +245,33 @@ class Refuse(FunctionCommand):
 def any_changed(steps: Iterable[OperationMeta]) -> bool:
     """True if one of `steps` changed this host; in prepare, if one of them would."""
     if state.is_executing:
-        return any(step.did_change() for step in steps)
+        seen = (step for step in steps if step.is_complete() or ctx_host.get() not in _looked_at)
+        return any(step.did_change() for step in seen)
     return any(step.will_change for step in steps)
+
+
+def steps_of(prepared: Host) -> dict[str, OperationMeta]:
+    """The steps and checks of a host as far as it is prepared, by pyinfra's hash."""
+    return dict(_steps.get(prepared, {}))
+
+
+@contextlib.contextmanager
+def looking(at: Host) -> Iterator[None]:
+    """Meanwhile the host's steps only say whether they want something: nothing is told, and no gate hears of it."""
+    _looked_at.add(at)
+    try:
+        yield
+    finally:
+        _looked_at.discard(at)
+
+
+def _kept(made: OperationMeta) -> OperationMeta:
+    _steps.setdefault(ctx_host.get(), {})[made._hash] = made
+    return made
+
+
+_steps: WeakKeyDictionary[Host, dict[str, OperationMeta]] = WeakKeyDictionary()
+_looked_at: WeakSet[Host] = WeakSet()
 
 
 def write(path: str, content: str, mode: str = "0644", then: str = "") -> StringCommand:

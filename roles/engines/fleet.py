@@ -17,6 +17,7 @@ from pyinfra.api import State
 from pyinfra.context import ctx_host
 
 from deploy.slice import EngineSlice, Slice
+from roles import together
 from roles.engines.facts import Having, Present
 from roles.engines.intent import Intent, intend, order_of
 from roles.engines.keep import Kept
@@ -66,10 +67,8 @@ class Board:
 
     def _ask(self, planned: Slice) -> None:
         asked = state.inventory.get_host(planned.host)
-        paths = tuple(engine.path for engine in planned.engines)
-        models = tuple(dict.fromkeys(engine.model for engine in planned.engines))
         with ctx_host.use(asked):
-            self._said[planned.host] = ask(asked, Having, paths=paths, models=models) or Present()
+            self._said[planned.host] = ask(asked, Having, **about(planned)) or Present()
         self._asked[planned.host] = bool(state.is_executing)
 
 
@@ -78,6 +77,9 @@ class Asking:
 
     def __init__(self, board: Board) -> None:
         self.board, self.name = board, host.name
+        for planned in board.slices:
+            if planned.host == host.name:
+                together.note(Having, **about(planned))
 
     def now(self) -> Present:
         """This host's answer; the other hosts have been asked as well."""
@@ -86,6 +88,12 @@ class Asking:
     def forget(self) -> None:
         """The next use asks this host again."""
         self.board.forget(self.name)
+
+
+def about(planned: Slice) -> dict[str, tuple[str, ...]]:
+    """What a host is asked about its engines."""
+    models = dict.fromkeys(engine.model for engine in planned.engines)
+    return {"paths": tuple(engine.path for engine in planned.engines), "models": tuple(models)}
 
 
 def board(slices: tuple[Slice, ...]) -> Board:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pyinfra.api import FactBase
 
+from roles import together
 from roles.exporters.paths import ALL, COUNTERS, PACKAGE, PAGES, started, unit_path
 from roles.seen import Seen, ask_packages, ask_units, ask_value, script
 
@@ -37,3 +38,6 @@ class ExportersLeft(FactBase[list[str]]):
     def process(self, output: list[str]) -> list[str]:
         """Their paths."""
         return [line for line in output if line.startswith("/")]
+
+
+together.early(ExportersLeft)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyinfra.api import FactBase
 
-from roles import programs
+from roles import programs, together
 from roles.gateway.paths import FOLDER, KEYS, UNIT_PATH, USER
 from roles.places import PROGRAMS, command
 from roles.seen import Seen, ask_packages, ask_value, script
@@ -57,3 +57,6 @@ class DoorLeft(FactBase[bool]):
 
     def process(self, output: list[str]) -> bool:
         return "there" in output
+
+
+together.early(DoorLeft)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Generator, Sequence
+from functools import partial
 
 from pyinfra import host, state
 from pyinfra.api import FunctionCommand, operation
@@ -16,24 +17,26 @@ from deploy.errors import PREFLIGHT, Refusal, Refusals
 from deploy.slice import Slice
 from deploy.slice_monitor import MonitorSlice
 from deploy.slice_traffic import BalancerSlice
+from roles import together
 from roles.preflight.balancers import BalancerMachine, findings
 from roles.preflight.defaults import settings
 from roles.preflight.facts import About, Login, MachineHost
 from roles.preflight.judge import judge, notes
-from roles.steps import Refuse, ask, has_failed
+from roles.steps import Refuse, ask, has_failed, load
+
+OTHERWISE = ("_sudo_user", "_sudo_password", "_use_sudo_login", "_preserve_sudo_env", "_su_user", "_doas")
+"""pyinfra's words for how a command becomes another user's."""
 
 
 def confirm(mine: Slice | BalancerSlice | MonitorSlice, name: str = "Preflight | Confirm the machine") -> None:
     """The host is what its slice says. Reads only; refuses with every finding, or with what keeps it from reading."""
     chosen = settings(host)
-    login = ask(host, Login, _sudo=False)
+    about = About(mine, chosen.connect_seconds) if isinstance(mine, Slice) else None
+    login = _entered(about)
     if has_failed(host):  # what it did not answer is no finding
         return
     _refuse_login(mine, login, bool(host.data.get("_sudo") or state.config.SUDO))
-    if isinstance(mine, (BalancerSlice, MonitorSlice)):
-        seen = ask(host, BalancerMachine)
-    else:
-        seen = ask(host, MachineHost, about=About(mine, chosen.connect_seconds))
+    seen = ask(host, MachineHost, about=about) if about else ask(host, BalancerMachine)
     if has_failed(host):
         return
     if isinstance(mine, (BalancerSlice, MonitorSlice)):
@@ -43,6 +46,21 @@ def confirm(mine: Slice | BalancerSlice | MonitorSlice, name: str = "Preflight |
         for note in notes(seen, mine):
             host.log(f"{name}: {note}")
     _report(found, name=name)
+
+
+def _entered(about: About | None) -> dict[str, str]:
+    """Who the user is that logs in, asked without sudo. With it goes what is asked next, as root; that is kept.
+
+    Where sudo wants a password, only the first has an answer, and nobody is asked for one. Where the inventory says how
+    to become root otherwise, it is asked alone.
+    """
+    if has_failed(host) or any(host.data.get(name) for name in OTHERWISE):
+        return ask(host, Login, _sudo=False)
+    more = [together.Question(BalancerMachine, {})]
+    if about:
+        more = [together.Question(MachineHost, {"about": about}), *together.early_questions()]
+    prefix = "sudo -n -H " if host.data.get("_sudo") or state.config.SUDO else ""
+    return dict(together.of(host).enter(together.Question(Login, {}), more, prefix, partial(load, host)))
 
 
 @operation()

@@ -25,6 +25,7 @@ from pyinfra.context import ctx_host
 from deploy.plan import Plan
 from deploy.run import Event
 from deploy.slice import Slice
+from roles import together
 from roles.events import tell
 from roles.rollout.defaults import settings
 from roles.rollout.facts import Look, Looks
@@ -75,6 +76,8 @@ def all_staged(mine: Slice, plan: Plan, name: str = "Gate | Every host has image
     """
     if plan.door_only:
         return
+    if host.name in plan.hosts and mine:
+        together.note(Looks, servers=_servers(mine))
     _staged(mine, Following.of(plan), name=name)
 
 

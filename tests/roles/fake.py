@@ -25,9 +25,10 @@ from pyinfra.api.exceptions import ConnectError, PyinfraError
 from pyinfra.api.operations import run_ops
 from pyinfra.api.state import StateStage
 from pyinfra.connectors.fake import FakeConnector
+from pyinfra.connectors.util import CommandOutput, OutputLine
 from pyinfra.context import ctx_config, ctx_host, ctx_inventory, ctx_state, init_base_classes
 
-from roles import order, units
+from roles import order, together, units
 
 ENDED_WELL = "ActiveState=inactive\nResult=success"
 SIZE = re.compile(r"\) = \d+ ")
@@ -123,12 +124,24 @@ class ScriptedConnector(FakeConnector):
             raise ConnectError(f"Could not connect ({self.host.name} is scripted to be unreachable)")
 
     def run_shell_command(self, command, print_output=False, print_input=False, **arguments):
+        if isinstance(command, together.Script):
+            return self._answer_all(command, arguments)
         text = command if isinstance(command, str) else command.get_masked_value()
         stdin = arguments.get("_stdin") or ""
         stdin = stdin if isinstance(stdin, str) else "".join(stdin)
         executing = bool(self.state.is_executing)
         self.heard.append(Heard(text, stdin, bool(arguments.get("_sudo")), executing, arguments.get("_timeout")))
         return super().run_shell_command(command, print_output, print_input, **arguments)
+
+    def _answer_all(self, script, arguments):
+        """Each question of the script is heard and answered as if it came alone."""
+        lines = []
+        for number, question in enumerate(script.questions):
+            alone = StringCommand(question.fact().command(**question.arguments))
+            as_root = {"_sudo": True} if script.prefix and number else {}
+            done, output = self.run_shell_command(alone, **{**arguments, **as_root})
+            lines += [*output.stdout_lines, "", f"{together.END} {number} {0 if done else 1}"]
+        return True, CommandOutput([OutputLine("stdout", line) for line in lines])
 
     def _lookup_response(self, command_str: str):
         for matcher, answer in self.answers.items():

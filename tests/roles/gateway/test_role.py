@@ -151,7 +151,7 @@ def test_a_door_that_the_inventory_no_longer_has_is_taken_off() -> None:
 def test_only_the_door_acts_where_only_the_door_is_asked_for() -> None:
     mine, _ = h100()
     plan = a_plan(mine, door_only=True)
-    ran = run(lambda: closing.apply(mine, None, plan), answers={"dpkg-query": DONE, "sha256sum < ": placed(WITH_KEYS)})
+    ran = run(lambda: closing.apply(mine, None, plan), dry=True)
     assert ran.operations and all(name.startswith("Door | ") for name in ran.operations)
 
 

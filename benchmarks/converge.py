@@ -1,0 +1,146 @@
+"""What a run with nothing to do costs the control machine: `pyinfra … deploy.py -y` for one host and for many.
+
+    python -m benchmarks.converge                        one rehearsal machine under 1, 8, 50 and 200 names
+    python -m benchmarks.converge --names 1 8 --keep     fewer names; the machine stays
+
+Real sshd, systemd, Docker and Triton; GPU and driver are stand-ins. Every name is a host to pyinfra, with a connection
+and a plan of its own. Only the lock of the host is shared out: each name sees a file of its own, or the second name
+would be refused. The machine answers for all names, so seconds grow with its load; CPU is that of pyinfra's process
+alone. Prints one JSON line last, whose `ratio` is how much CPU a name costs beside a name of the run with one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from rehearsal import machines, requirements, services
+from rehearsal.machine import Machine
+from rehearsal.places import REPOSITORY, Places, RehearsalRefused
+from rehearsal.pyinfra_run import TOTAL, pyinfra
+
+INVENTORY = "benchmarks/inventories/names.py"
+MACHINE = "d13a"
+NAMES = (1, 8, 50, 200)
+LONGEST_SECONDS = 300
+SSHD = "MaxStartups 1000\nForceCommand /usr/local/bin/apart\n"
+APART = """#!/bin/bash
+case "$SSH_ORIGINAL_COMMAND" in
+  *"exec 9<>"*) exec sudo unshare --mount bash -c '
+      touch /run/enginehouse.lock && mount --bind "$(mktemp /run/apart.XXXXXX)" /run/enginehouse.lock
+      exec setpriv --reuid="$1" --regid="$2" --init-groups bash -c "$0"' \\
+      "$SSH_ORIGINAL_COMMAND" "$(id -u)" "$(id -g)" ;;
+  "") exec bash -l ;;
+  *) exec bash -c "$SSH_ORIGINAL_COMMAND" ;;
+esac
+"""
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """0 when every run changed nothing."""
+    options = _parser().parse_args(words)
+    try:
+        _up()
+        runs = [measured(names) for names in options.names]
+    except RehearsalRefused as refused:
+        print(refused, file=sys.stderr)
+        return 1
+    finally:
+        if not options.keep:
+            machines.down()
+            services.services_down()
+    print(json.dumps(summary(runs)), flush=True)
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(prog="python -m benchmarks.converge", description=(__doc__ or "").splitlines()[0])
+    made.add_argument("--names", type=int, nargs="+", default=NAMES)
+    made.add_argument("--keep", action="store_true", help="leave the machine running at the end")
+    return made
+
+
+def _up() -> None:
+    """One machine serves, and every login to it may hold the lock."""
+    if lacking := [*requirements.missing(Places.here()), *requirements.missing_packages()]:
+        raise RehearsalRefused(requirements.explain(lacking))
+    (machine,) = machines.up([MACHINE])
+    services.prepare()
+    services.services_up()
+    name_it(machine, max(NAMES))
+    if (run := pyinfra(INVENTORY, "deploy.py", "-y", tell=False)).code:
+        raise RehearsalRefused(f"the deploy ended with {run.code}\n{run.output[-4000:]}")
+    share_lock(machine)
+
+
+def name_it(machine: Machine, names: int) -> None:
+    """ssh_config knows the machine under so many names."""
+    known = machine.ssh_config.read_text()
+    blocks = (known.replace(f"Host {machine.name}\n", f"Host n{number:03}\n") for number in range(names))
+    (machine.ssh_config.parent / "names_config").write_text("".join(blocks))
+
+
+def share_lock(machine: Machine) -> None:
+    """Every login has a lock file of its own."""
+    for path, content, mode in (
+        ("/usr/local/bin/apart", APART, "755"),
+        ("/etc/ssh/sshd_config.d/50-apart.conf", SSHD, "644"),
+    ):
+        place = ["sudo", "sh", "-c", f"cat >{path} && chmod {mode} {path}"]
+        subprocess.run([*_ssh(machine), *map(_quoted, place)], input=content, text=True, check=True, timeout=60)
+    subprocess.run([*_ssh(machine), "sudo systemctl reload ssh"], check=True, timeout=60)
+
+
+def _ssh(machine: Machine) -> list[str]:
+    return ["ssh", "-F", str(machine.ssh_config), machine.name]
+
+
+def _quoted(word: str) -> str:
+    return "'" + word.replace("'", "'\\''") + "'"
+
+
+def measured(names: int) -> dict[str, Any]:
+    """One run with so many names: seconds, CPU, and what went to each host. Raises where it changed anything."""
+    argv = [sys.executable, "-m", "benchmarks.counted", INVENTORY, "deploy.py", "-y"]
+    environment = {**os.environ, "CONVERGE_NAMES": str(names)}
+    began = time.monotonic()
+    done = subprocess.run(
+        argv, cwd=REPOSITORY, env=environment, capture_output=True, text=True, timeout=LONGEST_SECONDS, check=False
+    )
+    seconds = time.monotonic() - began
+    (Places.here().root / "converge.log").write_text(done.stdout + done.stderr)
+    total = TOTAL.search(done.stdout + done.stderr)
+    counted = json.loads(done.stdout.strip().splitlines()[-1]) if done.stdout.strip() else {}
+    if done.returncode or not total or total[1] != total[4]:
+        raise RehearsalRefused(f"the run of {names} names was not silent\n{(done.stdout + done.stderr)[-3000:]}")
+    found = {
+        "names": names,
+        "seconds": round(seconds, 2),
+        "cpu_seconds": counted["cpu_seconds"],
+        "commands_per_host": round(counted["commands"] / names, 1),
+        "operations_per_host": round(int(total[1]) / names, 1),
+    }
+    print(json.dumps(found), file=sys.stderr, flush=True)
+    return found
+
+
+def summary(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """All runs, and the CPU of a further name: of the largest run beside the smallest, in milliseconds."""
+    least, most = min(runs, key=lambda run: int(run["names"])), max(runs, key=lambda run: int(run["names"]))
+    further = (most["cpu_seconds"] - least["cpu_seconds"]) / max(1, most["names"] - least["names"])
+    return {
+        "benchmark": "converge",
+        "runs": list(runs),
+        "cpu_milliseconds_a_further_host": round(1000 * further, 1),
+        "ratio": round(further / least["cpu_seconds"], 3),
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())

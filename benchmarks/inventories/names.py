@@ -1,0 +1,24 @@
+"""Many names of one machine: what `benchmarks/converge.py` asks. CONVERGE_NAMES says how many names there are.
+
+The rehearsal's own inventory with its smallest encoder. Every name is a host to pyinfra, with a connection of its own.
+"""
+
+import os as _os
+import runpy as _runpy
+from dataclasses import replace as _replace
+from typing import Any as _Any
+
+_rehearsal = _runpy.run_path("inventories/rehearsal.py")
+_names = int(_os.environ.get("CONVERGE_NAMES", "1"))
+
+
+def _host(data: dict[str, _Any]) -> dict[str, _Any]:
+    server = data["servers"][0]
+    models = tuple(model for model in server.models if model.name == "minilm")
+    return data | {
+        "ssh_config_file": str(_rehearsal["_state"] / "names_config"),
+        "servers": (_replace(server, models=models),),
+    }
+
+
+names = [(f"n{number:03}", _host(_rehearsal["rehearsal"][0][1])) for number in range(_names)]

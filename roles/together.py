@@ -1,0 +1,200 @@
+"""Questions to a host in one command, where several are known; each role still reads its own typed answer.
+
+pyinfra pays 5.7 ms of CPU for a question, and a finished host was asked 27 (3.10.0, 2026-11-22). A question is noted
+when a role makes its `Reading`, before anything is asked. The first one that is asked brings the answers of all that
+are noted. An answer stands for no longer than FRESH_SECONDS, one phase of pyinfra, and until the run changes the host.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from shlex import quote
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from gevent.lock import BoundedSemaphore
+from pyinfra.api import FactBase, Host, StringCommand
+from pyinfra.api.exceptions import FactProcessError
+from pyinfra.context import ctx_host
+
+FRESH_SECONDS = 30
+LONGEST_SCRIPT = 90_000
+"""Bytes of a command: Linux takes 131,072 in one word, and quoting makes it longer."""
+END = "@enginehouse-answer"
+_ENDS = re.compile(rf"{END} (\d+) (\d+)")
+
+
+@dataclass(frozen=True)
+class Question:
+    """A fact and what it is asked about."""
+
+    fact: Any
+    arguments: Mapping[str, Any]
+
+    @property
+    def command(self) -> str:
+        """The shell command that asks it alone, in the shell it wants."""
+        told = self.fact()
+        return f"{told.shell_executable or 'sh'} -c {quote(str(told.command(**self.arguments)))}"
+
+    def read(self, lines: list[str]) -> Any:
+        """The answer in the lines that the host printed; the fact's default where it printed none."""
+        told = self.fact()
+        return told.process(lines) if lines else told.default()
+
+
+class Script(StringCommand):
+    """One command that asks `questions` one after the other, all but the first after the words `prefix`."""
+
+    def __init__(self, questions: Sequence[Question], prefix: str = "") -> None:
+        self.questions, self.prefix = questions, prefix
+        asked = (
+            # The line end before the mark: some answers have none of their own.
+            f"{prefix if number else ''}{question.command} </dev/null; printf '\\n{END} %s %s\\n' {number} $?"
+            for number, question in enumerate(questions)
+        )
+        super().__init__("; ".join([*asked, "true"]))
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Questions that go together; short in pyinfra's log, which prints a fact's arguments."""
+
+    questions: tuple[Question, ...]
+    prefix: str = ""
+
+    def __str__(self) -> str:
+        return f"{len(self.questions)} questions"
+
+
+class Together(FactBase[dict[int, list[str]]]):
+    """The lines that each of these questions printed, by its number; those that ended badly are left out."""
+
+    default = dict
+
+    def command(self, batch: Batch) -> Script:
+        """All of them, each in a shell of its own."""
+        return Script(batch.questions, batch.prefix)
+
+    def process(self, output: list[str]) -> dict[int, list[str]]:
+        """Split at the marks."""
+        answers, lines = dict[int, list[str]](), list[str]()
+        for line in output:
+            if not (ended := _ENDS.fullmatch(line)):
+                lines.append(line)
+                continue
+            if ended[2] == "0":
+                answers[int(ended[1])] = lines[:-1] if lines[-1:] == [""] else lines
+            lines = []
+        return answers
+
+
+@dataclass
+class Questions:
+    """What one host is asked in this run, and what it has answered lately."""
+
+    wants_nothing: bool = False
+    """No step would change the host, so while it executes too its questions go together."""
+    _noted: list[Question] = field(default_factory=list)
+    _answers: list[tuple[Question, Any]] = field(default_factory=list)
+    _tried: list[Question] = field(default_factory=list)
+    _executing: bool = False
+    _since: float = 0.0
+    _turn: BoundedSemaphore = field(default_factory=BoundedSemaphore)
+
+    def note(self, fact: Any, arguments: Mapping[str, Any]) -> None:
+        """This will be asked; what pyinfra has to do as another user, or otherwise, is asked alone."""
+        question = Question(fact, arguments)
+        if question not in self._noted and not any(name.startswith("_") for name in arguments):
+            self._noted.append(question)
+
+    def forget(self) -> None:
+        """The run has changed the host: what it answered may not be true any more, and questions go alone."""
+        self.wants_nothing = False
+        self._answers.clear()
+
+    def enter(self, first: Question, more: Sequence[Question], prefix: str, load: Callable[..., Any]) -> Any:
+        """The answer to the host's first question; those to `more`, asked after the words `prefix`, are kept."""
+        with self._turn:
+            self._begin(executing=False)
+            return self._ask([first, *more], load, prefix).get(0, first.read([]))
+
+    def answer(self, question: Question, executing: bool, load: Callable[..., Any]) -> Any:
+        """The host's answer. `load` asks a fact over the connection."""
+        with self._turn:
+            self._begin(executing)
+            together = self.wants_nothing or not executing
+            while together and question in self._noted and not self._known(question) and question not in self._tried:
+                self._load(load)
+            for known, answer in self._answers:
+                if known == question:
+                    return answer
+            answer = load(question.fact, **question.arguments)
+            if not executing:
+                self._answers.append((question, answer))
+            return answer
+
+    def _begin(self, executing: bool) -> None:
+        """Answers of another phase, or old ones, are forgotten."""
+        if executing != self._executing or time.monotonic() - self._since > FRESH_SECONDS:
+            self._answers.clear()
+            self._tried.clear()
+            self._executing, self._since = executing, time.monotonic()
+
+    def _known(self, question: Question) -> bool:
+        return any(known == question for known, _ in self._answers)
+
+    def _load(self, load: Callable[..., Any]) -> None:
+        """As many of the noted questions as one command can hold are answered, or tried."""
+        batch, size = list[Question](), 0
+        for question in self._noted:
+            if self._known(question) or question in self._tried:
+                continue
+            size += len(question.command)
+            if batch and size > LONGEST_SCRIPT:
+                break
+            batch.append(question)
+        self._tried += batch
+        if len(batch) > 1:
+            self._ask(batch, load)
+
+    def _ask(self, batch: Sequence[Question], load: Callable[..., Any], prefix: str = "") -> dict[int, Any]:
+        """The answers by number, as far as there are any; kept for whoever asks next."""
+        how = {"_sudo": False} if prefix else {}  # the words say it
+        told: dict[int, list[str]] = load(Together, batch=Batch(tuple(batch), prefix), **how)
+        answers = dict[int, Any]()
+        for number, lines in told.items():
+            try:
+                answers[number] = batch[number].read(lines)
+            except FactProcessError:
+                continue  # asked alone, pyinfra says what it could not read
+        self._answers += [(batch[number], answer) for number, answer in answers.items()]
+        return answers
+
+
+def of(host: Host) -> Questions:
+    """Those of a host; `host` may be pyinfra's own name for whichever host is being worked on."""
+    return _questions.setdefault(host.state.inventory.get_host(host.name), Questions())
+
+
+def note(fact: Any, **arguments: Any) -> None:
+    """The host that is being prepared will be asked this."""
+    if ctx_host.isset() and not ctx_host.get().state.is_executing:
+        of(ctx_host.get()).note(fact, arguments)
+
+
+def early(fact: Any) -> None:
+    """Every host that may serve will be asked this fact, without arguments, before its steps can be named."""
+    _early.append(fact)
+
+
+def early_questions() -> list[Question]:
+    """What has to be asked before the steps of a host can be named."""
+    return [Question(fact, {}) for fact in _early]
+
+
+_questions: WeakKeyDictionary[Host, Questions] = WeakKeyDictionary()
+_early: list[Any] = []

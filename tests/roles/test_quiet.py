@@ -1,0 +1,209 @@
+"""Hosts that want nothing: what is left of their run, what they are asked, and who changes them in between."""
+
+from __future__ import annotations
+
+import subprocess
+from typing import Any
+
+import pytest
+from pyinfra import host
+from pyinfra.api import FactBase, StringCommand
+from pyinfra.operations import server
+
+from deploy.errors import Refusal
+from roles import quiet, together
+from roles.steps import Reading, Refuse, ask, check, step
+from tests.roles.fake import Ran, Then, run
+
+
+class Lines(FactBase[list[str]]):
+    """A fact that reads as the fake host answers."""
+
+    default = list
+
+    def command(self, about: str = "there") -> str:
+        return f"what is {about}"
+
+    def process(self, output: list[str]) -> list[str]:
+        return output
+
+
+class Early(Lines):
+    """Asked before any step has a name."""
+
+
+def story() -> None:
+    """deploy.py in small: steps before and after a gate, each with a reading of its own."""
+    server.shell("gate", name="Gate 1")
+    here, above = Reading(Lines, {"about": "here"}), Reading(Lines, {"about": "above"})
+    first = step(here, lambda seen: [] if "a" in seen else ["make a"], name="First")
+    check(here, lambda seen: [Refuse(refusal())] if "bad" in seen else [], after=[first], name="Check")
+    quiet.look()
+    server.shell("gate", name="Gate 2")
+    second = step(above, lambda seen: [] if "b" in seen else ["make b"], name="Second")
+    step(above, lambda _: ["restart"], only_after=[first, second], name="Restart")
+    quiet.look()
+    quiet.settle()
+
+
+def refusal() -> Refusal:
+    return Refusal("this is bad", attempt="do better", state="nothing was touched")
+
+
+def played(here: Any, above: Any, **how: Any) -> Ran:
+    """As with `-y`."""
+    return run(story, answers={"is here": here, "is above": above}, detect_changes=False, **how)
+
+
+LOOK = "Host | Look whether it still wants nothing"
+STEPS = ("Gate 1", "First", "Check", "Gate 2", "Second", "Restart")
+
+
+def test_a_host_that_wants_nothing_keeps_its_gates() -> None:
+    ran = played("a", "b")
+    assert (ran.operations, ran.changed) == (("Gate 1", LOOK, "Gate 2", LOOK), ("Gate 1", "Gate 2"))
+
+
+@pytest.mark.parametrize(
+    ("here", "above", "commands"),
+    [
+        ("", "b", ("gate", "make a", "gate", "restart")),
+        ("a", "", ("gate", "gate", "make b", "restart")),
+    ],
+)
+def test_a_host_that_wants_one_thing_keeps_every_step_in_its_place(
+    here: str, above: str, commands: tuple[str, ...]
+) -> None:
+    ran = played(here, above)
+    assert (ran.operations, ran.commands) == (STEPS, commands)
+
+
+def test_a_refusal_keeps_the_steps_and_is_told_once() -> None:
+    ran = played("a\nbad", "b")
+    assert (ran.failed_hosts, "\n".join(ran.told).count("this is bad")) == (("host",), 1)
+
+
+def test_dry_says_of_each_host_what_it_would_change() -> None:
+    answers = {"done": {"is here": "a", "is above": "b"}, "new": {"is here": "", "is above": "b"}}
+    ran = run(story, hosts=("done", "new"), answers=answers, dry=True)
+    assert [(each.host, each.name) for each in ran.steps if each.would_change and "Gate" not in each.name] == [
+        ("new", "First"),
+        ("new", "Restart"),
+    ]
+
+
+def test_a_finished_host_beside_a_new_one_is_left_alone() -> None:
+    answers = {"done": {"is here": "a", "is above": "b"}, "new": {"is here": "", "is above": "b"}}
+    ran = run(story, hosts=("done", "new"), answers=answers, detect_changes=False)
+    assert [step.host for step in ran.steps if step.name in ("First", "Restart") and step.commands] == ["new", "new"]
+    assert ran.on("done").operations == ("Gate 1", LOOK, "Gate 2", LOOK)
+
+
+def test_what_somebody_undid_meanwhile_is_done_before_the_next_gate() -> None:
+    """Quiet as it was prepared; once this run holds it, another one has been at work."""
+    ran = played(Then("a", ""), "b")
+    heard = [each.command for each in ran.shell["host"] if each.executing and each.command in ("gate", "make a")]
+    assert heard == ["gate", "make a", "gate"]
+    assert "nested operation: First" in "\n".join(ran.told)
+
+
+def test_a_step_that_fails_there_fails_its_host() -> None:
+    answers = {"is here": Then("a", ""), "is above": "b", "make a": {"success": False}}
+    ran = run(story, answers=answers, detect_changes=False)
+    assert (ran.failed_hosts, [each.command for each in ran.shell["host"]].count("gate")) == (("host",), 1)
+
+
+def commands(ran: Ran) -> list[str]:
+    return [each.command for each in ran.shell["host"] if each.command.startswith("what is")]
+
+
+def test_a_host_that_wants_nothing_is_asked_each_thing_once_in_each_phase() -> None:
+    assert commands(played("a", "b")) == ["what is here", "what is above"] * 2
+
+
+def test_answers_that_are_old_are_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(together, "FRESH_SECONDS", -1)
+    assert len(commands(played("a", "b"))) > 4
+
+
+def shelled(questions: list[together.Question]) -> dict[int, list[str]]:
+    """What a real shell answers."""
+    script = together.Script(questions)
+    ran = subprocess.run(["sh", "-c", str(script)], capture_output=True, text=True, check=True)
+    return together.Together().process(ran.stdout.split("\n")[:-1])
+
+
+class Shell(Lines):
+    """A piece of shell as a question."""
+
+    def command(self, shell: str = "") -> str:
+        return shell
+
+
+class Bash(Shell):
+    """The same in bash."""
+
+    shell_executable = "bash"
+
+
+def test_questions_in_one_command_are_answered_as_if_alone() -> None:
+    asked = ["printf 'no line end'", "echo 'a  b'; echo; echo \"it's\"", "true", "exit 3", "cat", "echo a; echo"]
+    answers = shelled([together.Question(Shell, {"shell": each}) for each in asked])
+    assert answers == {0: ["no line end"], 1: ["a  b", "", "it's"], 2: [], 4: [], 5: ["a", ""]}
+
+
+def test_each_question_has_the_shell_it_wants() -> None:
+    asked = [together.Question(fact, {"shell": 'echo "${BASH_VERSION:+bash}"'}) for fact in (Bash, Shell)]
+    assert shelled(asked)[0] == ["bash"]
+
+
+def test_a_question_that_ends_badly_is_asked_alone() -> None:
+    def asking() -> None:
+        looks = [Reading(Lines, {"about": about}) for about in ("broken", "here")]
+        host.log(str([look.now() for look in looks]))
+
+    ran = run(asking, answers={"broken": Then({"success": False}, "mended"), "is here": "a"})
+    assert commands(ran) == ["what is broken", "what is here", "what is broken"]
+
+
+def test_more_than_one_command_can_hold_is_asked_in_several(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(together, "LONGEST_SCRIPT", 60)
+    sent = list[int]()
+    monkeypatch.setattr(together.Script, "__init__", counting(sent))
+
+    def asking() -> None:
+        looks = [Reading(Lines, {"about": about}) for about in "abcde"]
+        host.log(str([look.now() for look in looks]))
+
+    ran = run(asking)
+    assert (commands(ran), sent) == ([f"what is {about}" for about in "abcde"], [3, 2])
+
+
+def counting(sent: list[int]) -> Any:
+    real = together.Script.__init__
+
+    def made(script: together.Script, questions: Any, prefix: str) -> None:
+        sent.append(len(questions))
+        real(script, questions, prefix)
+
+    return made
+
+
+def test_what_is_asked_otherwise_than_as_the_others_goes_alone() -> None:
+    def asking() -> None:
+        together.note(Lines, about="me", _sudo=False)
+        Reading(Lines, {"about": "here"})
+        host.log(str(ask(host, Lines, about="me", _sudo=False)))
+
+    assert commands(run(asking)) == ["what is me"]
+
+
+def test_a_change_by_another_reading_is_seen() -> None:
+    """The answers that came together are forgotten as soon as a step has changed the host."""
+
+    def changing() -> None:
+        step(Reading(Lines, {"about": "here"}), lambda seen: [] if "a" in seen else ["make a"], name="First")
+        step(Reading(Lines, {"about": "above"}), lambda seen: [StringCommand(*seen)], name="Second")
+
+    ran = run(changing, answers={"is here": "", "is above": Then("old", "new")})
+    assert "new" in ran.commands
