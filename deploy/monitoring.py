@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from deploy.balancing import LOOPBACK, address_of
 from deploy.catalog.drivers import DRIVER_BRANCHES
 from deploy.slice import Slice
 from deploy.slice_monitor import ExportersSlice, MonitorSlice, PageSlice, TargetSlice
 from deploy.slice_traffic import BalancerSlice
-from deploy.spec import BalancerHost, Door, Host, MonitorHost, Server
+from deploy.spec import Door, Host, MonitorHost, Server
 
 METRICS_PORT = 8005
 """Where a host shows its pages to monitors."""
@@ -46,17 +47,22 @@ def exporters_of(host: Host, monitors: Iterable[MonitorHost]) -> ExportersSlice 
     )
 
 
-def exporters_of_balancer(balancer: BalancerHost, monitors: Iterable[MonitorHost]) -> ExportersSlice | None:
-    """What a balancer shows to monitors; None where nobody watches."""
-    declared, known = balancer.balancer, list(monitors)
-    if not known:
-        return None
-    return ExportersSlice(
-        address=declared.address,
+def watched_balancer(mine: BalancerSlice, monitors: Iterable[MonitorHost]) -> BalancerSlice:
+    """The balancer with what it shows to monitors; its firewall lets them in: they ask as clients do."""
+    addresses = tuple(monitor.monitor.address for monitor in monitors)
+    if not addresses:
+        return mine
+    exporters = ExportersSlice(
+        address=mine.address,
         port=METRICS_PORT,
-        monitors=tuple(monitor.monitor.address for monitor in known),
-        pages=(_page("host", LOOPBACK, NODE_PORT), _page("haproxy", declared.address, declared.metrics_port)),
+        monitors=addresses,
+        pages=(_page("host", LOOPBACK, NODE_PORT), _page("haproxy", mine.address, mine.metrics_port)),
     )
+    firewall = mine.firewall
+    if firewall:
+        alone = (str(ipaddress.ip_network(address)) for address in addresses)
+        firewall = replace(firewall, allow=tuple(dict.fromkeys([*firewall.allow, *alone])))
+    return replace(mine, exporters=exporters, firewall=firewall)
 
 
 def exporters_of_monitor(monitor: MonitorHost, monitors: Iterable[MonitorHost]) -> ExportersSlice:

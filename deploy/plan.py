@@ -19,7 +19,7 @@ from deploy.engine.farm import farmed
 from deploy.errors import Refusal, refuse_all
 from deploy.files import all_weights_of, disk_needed_mib
 from deploy.fleet import DEFAULT_ROLLOUT, Fleet
-from deploy.monitoring import exporters_of, exporters_of_balancer, monitor_slices
+from deploy.monitoring import exporters_of, monitor_slices, watched_balancer
 from deploy.refuse import model_at, refuse, together
 from deploy.resolve import image_of, release_row
 from deploy.serving import served_by, server_slice
@@ -122,8 +122,8 @@ def make_plan(fleet: Fleet, surroundings: Surroundings) -> Plan:
     watched = tuple(host_slice(host, surroundings, fleet.balancers, fleet.monitors) for host in fleet.hosts)
     slices = sharing(farmed(watched))
     balancers = tuple(
-        replace(balancer_slice(one, fleet.hosts, fleet.balancers), exporters=exporters_of_balancer(one, fleet.monitors))
-        for one in fleet.balancers
+        watched_balancer(balancer_slice(balancer, fleet.hosts, fleet.balancers), fleet.monitors)
+        for balancer in fleet.balancers
     )
     monitors = monitor_slices(fleet.monitors, slices, balancers)
     engines = distinct_engines(engine for slice_ in slices for engine in slice_.engines)

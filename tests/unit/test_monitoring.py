@@ -76,6 +76,14 @@ def test_a_monitor_changes_the_digest_and_is_in_no_wave() -> None:
     assert plan.parts("eyes") == (None, plan.monitors[0])
 
 
+def test_a_monitor_is_let_in_where_it_asks_as_clients_do() -> None:
+    edge = {"balancer": EDGE, "firewall": Firewall(allow=("10.1.0.0/16",), metrics=("10.2.0.0/16",))}
+    (balancer,) = planned(a=serving("10.0.0.11"), edge=edge, eyes={"monitor": EYES}).balancers
+    assert balancer.firewall
+    assert balancer.firewall.allow == ("10.1.0.0/16", "10.0.0.9/32")
+    assert "10.0.0.9/32" not in balancer.firewall.metrics
+
+
 def test_two_monitors_read_each_other() -> None:
     plan = planned(a=ALONE, eyes={"monitor": EYES}, eyes_2={"monitor": replace(EYES, address="10.0.0.10")})
     for mine in plan.monitors:
