@@ -50,8 +50,19 @@ def fault(name: str) -> Fault:
 
 def table() -> str:
     """The table of rehearsal/README.md."""
-    rows = [f"| `{kind.name}`: {kind.summary} | {kind.happens} | {_seen(kind)} |" for kind in FAULTS.values()]
-    return "\n".join(["| fault | what happens | what the operator sees, and does |", "| --- | --- | --- |", *rows])
+    head = [
+        "| fault | what happens | what the operator sees, and does | the doctor finds |",
+        "| --- | --- | --- | --- |",
+    ]
+    rows = [
+        f"| `{kind.name}`: {kind.summary} | {kind.happens} | {_seen(kind)} | {_found(kind)} |"
+        for kind in FAULTS.values()
+    ]
+    return "\n".join([*head, *rows])
+
+
+def _found(kind: type[Fault]) -> str:
+    return ", ".join(f"`{name}`" for name in kind.finds) or "nothing"
 
 
 def _seen(kind: type[Fault]) -> str:

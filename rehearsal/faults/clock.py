@@ -11,6 +11,7 @@ class ClockWrong(Fault):
 
     name = "clock-wrong"
     summary = "the host's clock is an hour ahead"
+    finds = ("clock-off",)
     happens = "refused before the first change: certificates and signed package lists would look wrong"
     says = "its clock differs from this machine's"
     then = "`timedatectl set-ntp true` on the host, run again"

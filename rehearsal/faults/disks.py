@@ -21,6 +21,7 @@ class FullDisk(Fault):
 
     name = "full-disk"
     summary = "the data disk is full in the middle of a transfer"
+    finds = ("disk-full",)
     happens = "the transfer ends; nothing half is published, and what served goes on"
     says = "No space left on device"
     then = "make room, run again: it goes on where it was"
@@ -56,6 +57,7 @@ class ReadOnly(Fault):
 
     name = "read-only"
     summary = "the root file system takes no writes any more"
+    finds = ("read-only",)
     happens = "refused before the first change; what serves goes on"
     says = "a file system takes no writes"
     then = "look for the reason (dmesg), reboot or repair the disk, run again"

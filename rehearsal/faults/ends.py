@@ -33,6 +33,7 @@ class PowerCut(Fault):
 
     name = "power-cut"
     summary = "the host loses its power in the middle of a swap"
+    finds = ("swap-refused",)
     happens = "at the next boot the release that served before is put back before anything starts, and serves"
     says = "the connection to this host is lost"
     moment = "Triton | Swap"
@@ -46,6 +47,7 @@ class ContainerKilled(Fault):
 
     name = "container-killed"
     summary = "the container of a server is killed"
+    finds = ("unit-restarted",)
     happens = "its unit starts it again within seconds; a run in between waits until every model answers"
     then = "nothing to do"
     moment = SERVING
@@ -59,6 +61,7 @@ class OomKill(Fault):
 
     name = "oom-kill"
     summary = "the kernel kills Triton for want of memory"
+    finds = ("unit-restarted",)
     happens = "the same: the unit starts it again, and says in its journal how it ended"
     then = "nothing to do; where it comes back, give the server less to hold"
     moment = SERVING
@@ -72,6 +75,7 @@ class GpuGone(Fault):
 
     name = "gpu-gone"
     summary = "a GPU falls off the bus (Xid 79)"
+    finds = ("off-the-bus", "gpu-count")
     happens = "refused before the first change; what serves is not touched"
     says = "the number of GPUs differs"
     then = "stop and start the VM, or give the host back"

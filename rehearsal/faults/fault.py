@@ -27,6 +27,8 @@ class Fault(ABC):
     """What a deploy does about it."""
     says: ClassVar[str] = ""
     """Words of the run's output that tell of it; empty where the run has nothing to tell."""
+    finds: ClassVar[tuple[str, ...]] = ()
+    """Ids of what the doctor finds while it is so, or after it happened; `unasked` where it gets no answer."""
     then: ClassVar[str] = "run again"
     """What the operator does next."""
     moment: ClassVar[str] = BEFORE

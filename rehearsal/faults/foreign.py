@@ -18,6 +18,7 @@ class ForeignDocker(Fault):
 
     name = "foreign-docker"
     summary = "another Docker was installed by hand"
+    finds = ("deploy-refused",)
     happens = "refused before the first change: replacing that Docker would stop its containers"
     says = "another Docker is installed: docker.io"
     then = 'purge it, or keep it (`source="distribution"`) where the message offers that; run again'
@@ -34,6 +35,7 @@ class ForeignDriver(Fault):
 
     name = "foreign-driver"
     summary = "the driver was installed from NVIDIA's runfile"
+    finds = ("deploy-refused",)
     happens = "refused before the first change"
     says = "the driver came from NVIDIA's runfile"
     then = "`nvidia-uninstall` and reboot, or `Driver(manage=False)` to use it as it is"
@@ -50,6 +52,7 @@ class EditedDaemon(Fault):
 
     name = "edited-daemon-json"
     summary = "daemon.json was edited by hand: foreign keys in, ours out"
+    finds = ("drift",)
     happens = "ours are merged in, foreign ones stay; Docker restarts between drain and admit, then everything serves"
     says = "Merge daemon.json"
     then = "nothing to do"
@@ -70,6 +73,7 @@ class PortTaken(Fault):
 
     name = "port-taken"
     summary = "another program listens on the server's port"
+    finds = ("unit-stopped", "port-taken")
     happens = "refused before the first change, with the program's name"
     says = "port 8000 is taken, and not by triton@main"
     then = "stop that program or choose another port, run again"

@@ -26,6 +26,7 @@ class SshCut(Fault):
 
     name = "ssh-cut"
     summary = "every SSH session breaks once a number of bytes was sent to the host"
+    finds = ("drift",)
     happens = (
         "rsync goes on over a new session; where pyinfra's own session is lost too, the run ends; what was sent stays"
     )
@@ -61,6 +62,7 @@ class HostKeyChanged(Fault):
 
     name = "host-key-changed"
     summary = "the host shows another SSH key than the one that is known"
+    finds = ("unasked",)
     happens = "nothing is sent to it; the gate stops the others before the first change"
     says = "Host key for"
     then = "find out why before removing the old key from known_hosts"
@@ -84,6 +86,7 @@ class DnsGone(Fault):
 
     name = "dns-gone"
     summary = "the host resolves no name any more"
+    finds = ("deploy-refused",)
     happens = "refused before the first change; the service goes on"
     says = "cannot be reached, and image would come from there"
 

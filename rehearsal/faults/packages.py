@@ -37,6 +37,7 @@ class AptLock(Fault):
 
     name = "apt-lock"
     summary = "another program holds the locks of apt and dpkg"
+    finds = ("apt-busy",)
     happens = "the run waits for it, up to 15 minutes, and goes on"
     then = "nothing to do"
 
@@ -62,6 +63,7 @@ class HalfConfigured(Fault):
 
     name = "half-configured"
     summary = "a package is unpacked and not configured"
+    finds = ("packages-half",)
     happens = "the role that wants the package configures it and goes on"
     then = "nothing to do"
 
@@ -77,6 +79,7 @@ class DpkgInterrupted(Fault):
 
     name = "dpkg-interrupted"
     summary = "dpkg was killed while it configured a package"
+    finds = ("packages-half",)
     happens = "the next installation finishes what was begun (`dpkg --configure -a`) and goes on"
     then = "nothing to do"
 
@@ -98,6 +101,7 @@ class KernelPending(Fault):
 
     name = "kernel-pending"
     summary = "a new kernel is installed and waits for a reboot"
+    finds = ("boot-wanted",)
     happens = "nothing is rebooted for it: the driver of the running kernel is loaded and stays"
     then = "reboot when it suits; the next run builds what the new kernel lacks"
 

@@ -30,6 +30,7 @@ class RegistryDown(Fault):
 
     name = "registry-down"
     summary = "the registry does not answer"
+    finds = ("deploy-refused",)
     happens = "refused before the first change where the image is still to come; what serves goes on"
     says = "cannot be reached, and image would come from there"
 
@@ -45,6 +46,7 @@ class RegistrySlow(_Switched):
 
     name = "registry-slow"
     summary = "the registry sends slowly"
+    finds = ("run-at-work",)
     happens = "the pull is a unit of the host: the run tells how far it is, and waits"
     then = "nothing to do; a run that is stopped meanwhile loses nothing, the next one attaches"
     switch = "fault-slow"
@@ -58,6 +60,7 @@ class Registry401(_Switched):
 
     name = "registry-401"
     summary = "the registry rejects the key (401)"
+    finds = ("job-failed",)
     happens = "the pull asks again three times, then ends; nothing that serves was touched"
     says = "rejected the key (401, unauthorized)"
     then = "make a new key, run again"
@@ -70,6 +73,7 @@ class RegistryTruncated(_Switched):
 
     name = "registry-truncated"
     summary = "a proxy cuts every large layer short"
+    finds = ("job-failed",)
     happens = "the engine asks again, then the pull ends; no part of an image is used"
     says = "did not deliver the image"
     then = "let the proxy pass large answers, run again"

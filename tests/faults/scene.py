@@ -12,6 +12,7 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
+from deploy.edge.doctor import examined
 from rehearsal import machines, services
 from rehearsal.faults import fault
 from rehearsal.faults.fault import Fault
@@ -41,6 +42,8 @@ SERVES = (
 NOTHING_SERVING = "state   nothing that serves was touched"
 QUESTION = {"inputs": [{"name": "texts", "shape": [1, 1], "datatype": "BYTES", "data": ["some text"]}]}
 SERVER = "/var/lib/enginehouse/servers/main"
+PAST = {"unit-restarted", "errors-logged", "swap-refused", "xid-last-boot", "watchdog-restarted", "cause-past"}
+"""Findings that outlive their cause, and so may tell of a test before this one."""
 
 
 @dataclass
@@ -69,8 +72,7 @@ class Scene:
         if fault:
             at, strike = fault.moment, lambda: fault.strike(self.one)
         run = pyinfra(inventory, "deploy.py", "-y", *words, tell=False, at=at, strike=strike)
-        with (PLACES.root / "operator.log").open("a") as log:
-            log.write(f"$ {inventory} {' '.join(words)} {at}\n{run.output}exit {run.code}\n\n")
+        self._note(f"{inventory} {' '.join(words)} {at}", run.output, run.code)
         return run
 
     @contextlib.contextmanager
@@ -113,6 +115,21 @@ class Scene:
     def says(self, command: str) -> str:
         """What a command prints on the machine, whether it ends well or not."""
         return self.one.run(command, check=False).stdout.strip()
+
+    def diagnosed(self, inventory: str = INVENTORY, drift: bool = False, past: bool = False) -> set[str]:
+        """Ids of what the doctor finds now, with `unasked` where it gets no answer.
+
+        With `drift` the next deploy is asked too; with `past` what only tells of the past counts.
+        """
+        report = examined(inventory, limit=(self.one.name,), with_drift=drift)
+        self._note(f"enginehouse doctor {inventory}", f"{report}\n", report.exit_code)
+        found = {finding.id for listed in report.findings.values() for finding in listed}
+        return (found if past else found - PAST) | ({"unasked"} if report.unasked else set())
+
+    def _note(self, typed: str, output: str, code: int) -> None:
+        """What was typed and what came of it is in operator.log."""
+        with (PLACES.root / "operator.log").open("a") as log:
+            log.write(f"$ {typed}\n{output}exit {code}\n\n")
 
     def ends_well(self) -> list[object]:
         """After a plain run and another: exit codes, whether the second was silent, whether it serves."""

@@ -10,44 +10,60 @@ from tests.faults.scene import WELL, Scene, named
 pytestmark = [pytest.mark.faults, pytest.mark.xdist_group("number-7")]
 
 
+Refused = tuple[Run, set[str], list[str]]
+
+
 @pytest.fixture(scope="module")
-def runfile(bare: Scene) -> tuple[Run, list[str]]:
-    """A run against a driver from the runfile, and what was written."""
+def untouched(bare: Scene) -> tuple[set[str], list[str]]:
+    """What the doctor says of a machine as it comes from the provider, and what was written there meanwhile."""
     bare.mark()
+    return bare.diagnosed(past=True), bare.written()
+
+
+@pytest.fixture(scope="module")
+def runfile(bare: Scene, untouched: tuple[set[str], list[str]]) -> Refused:
+    """A run against a driver from the runfile, what the doctor says of it, and what both wrote."""
     with (fault := named("foreign-driver")).on(bare.one):
         bare.mark()
-        return bare.deploy(fault=fault), bare.written()
+        return bare.deploy(fault=fault), bare.diagnosed(drift=True), bare.written()
 
 
 @pytest.fixture(scope="module")
-def docker(bare: Scene, runfile: tuple[Run, list[str]]) -> tuple[Run, str]:
-    """A run against the distribution's Docker; the Docker packages after it, and what apt knows of this project's."""
+def docker(bare: Scene, runfile: Refused) -> tuple[Run, set[str], str]:
+    """A run against the distribution's Docker, what the doctor says of it, and the Docker packages after both."""
     with (fault := named("foreign-docker")).on(bare.one):
-        run = bare.deploy(fault=fault)
+        run, told = bare.deploy(fault=fault), bare.diagnosed(drift=True)
         installed = r"dpkg-query -W -f '${db:Status-Abbrev}${Package}\n' docker.io docker-ce | grep ^ii"
-        return run, bare.one.run(f"{installed}; ls /etc/apt/sources.list.d | grep enginehouse; true").stdout
+        return run, told, bare.one.run(f"{installed}; ls /etc/apt/sources.list.d | grep enginehouse; true").stdout
 
 
-def test_a_driver_from_the_runfile_is_refused(runfile: tuple[Run, list[str]]) -> None:
-    run, _ = runfile
+def test_the_doctor_says_of_a_bare_machine_that_nothing_is_deployed_and_writes_nothing(
+    untouched: tuple[set[str], list[str]],
+) -> None:
+    assert untouched == ({"nothing-deployed"}, [])
+
+
+def test_a_driver_from_the_runfile_is_refused(runfile: Refused) -> None:
+    run, told, _ = runfile
     assert run.code == 1
     assert "fault: the driver came from NVIDIA's runfile" in run.output
     assert "nvidia-uninstall and reboot; or driver = Driver(manage=False) to use it as it is" in run.output
+    assert told == {"nothing-deployed", *named("foreign-driver").finds}
 
 
-def test_and_nothing_was_touched_as_the_message_says(runfile: tuple[Run, list[str]]) -> None:
-    run, written = runfile
+def test_and_nothing_was_touched_as_the_message_says(runfile: Refused) -> None:
+    run, _, written = runfile
     assert "state   preflight; no host was changed" in run.output
     assert written == []
 
 
-def test_another_docker_is_refused_before_the_first_change_and_stays(docker: tuple[Run, str]) -> None:
-    run, left = docker
+def test_another_docker_is_refused_before_the_first_change_and_stays(docker: tuple[Run, set[str], str]) -> None:
+    run, told, left = docker
     assert run.code == 1
     assert "fault: another Docker is installed: docker.io" in run.output
     assert "state   preflight; no host was changed" in run.output
-    assert left == "ii docker.io\n"
+    assert (told, left) == ({"nothing-deployed", *named("foreign-docker").finds}, "ii docker.io\n")
 
 
-def test_without_both_a_plain_run_deploys(bare: Scene, docker: tuple[Run, str]) -> None:
+def test_without_both_a_plain_run_deploys(bare: Scene, docker: tuple[Run, set[str], str]) -> None:
     assert bare.ends_well() == WELL

@@ -1,0 +1,41 @@
+"""The doctor on a machine that serves: it finds nothing, and leaves nothing there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from deploy.edge.doctor import examined
+from tests.faults.scene import INVENTORY, NAME, PLACES, Scene, answers, fresh, until
+from tests.unit.test_doctor_archive import opened
+
+pytestmark = [pytest.mark.faults, pytest.mark.xdist_group("number-7")]
+
+
+@pytest.fixture(scope="module")
+def well(first_deploy: str) -> Scene:
+    """A machine as its first deploy left it, booted once since; nothing else ever befell it."""
+    scene = Scene(fresh(first_deploy))
+    assert until(lambda: answers(scene.one), 90)
+    assert scene.deploy().code == 0
+    return scene
+
+
+def test_a_machine_that_serves_has_no_finding_and_nothing_is_written_there(well: Scene) -> None:
+    well.mark()
+    assert (well.diagnosed(drift=True, past=True), well.written()) == (set(), [])
+
+
+def test_a_report_has_what_the_machine_said_and_no_secret_even_if_it_said_one(well: Scene, tmp_path: Path) -> None:
+    secrets = [(PLACES.root / "secrets" / name).read_text().strip() for name in ("ngc_key", "hub_token")]
+    well.one.run(f"touch /run/reboot-required; echo '{' '.join(secrets)}' >/run/reboot-required.pkgs")
+    try:
+        report = examined(INVENTORY, [f"report={tmp_path / 'report.tar.gz'}"], [NAME], with_drift=False)
+    finally:
+        well.one.run("rm -f /run/reboot-required*")
+    files = opened((tmp_path / "report.tar.gz").read_bytes())
+    assert report.archive.startswith(str(tmp_path))
+    assert {f"hosts/{NAME}/{name}" for name in ("findings.json", "answers/smi.txt", "answers/units.txt")} <= set(files)
+    assert [finding.evidence for finding in report.findings[NAME]] == [" ".join(secrets)], "the operator's own eyes"
+    assert [secret for secret in secrets if secret in "".join(files.values())] == []
