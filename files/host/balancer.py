@@ -254,8 +254,9 @@ def sessions(place: str) -> int:
 
 
 def spare(text: str) -> list[Path]:
-    """Certificates of before, which the file no longer names."""
-    return [path for path in sorted(file().parent.glob("tls-*")) if path.name.removesuffix(".key") not in text]
+    """Certificates and keys of before, which the file no longer names."""
+    found = (path for pattern in ("tls-*", "keys-*.map") for path in file().parent.glob(pattern))
+    return [path for path in sorted(found) if path.name.removesuffix(".key") not in text]
 
 
 def told(command: str) -> None:

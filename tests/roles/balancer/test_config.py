@@ -44,6 +44,13 @@ def test_ports_that_ask_for_keys_are_this_file(branch: str) -> None:
     same_as_golden(f"haproxy/keys-{branch}.cfg", config(mine, everything(mine), TLS))
 
 
+def test_every_backend_has_servers() -> None:
+    """An alert tells of one that has none."""
+    mine = a_balancer(BEHIND, HELD, keys="file")
+    backends = config(mine, everything(mine), TLS).split("\nbackend ")[1:]
+    assert [text.split()[0] for text in backends if "\n    server " not in text] == []
+
+
 @BRANCHES
 def test_only_servers_of_hosts_join_and_leave(branch: str) -> None:
     """Not the line behind which requests wait."""

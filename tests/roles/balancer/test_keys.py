@@ -16,9 +16,11 @@ import pytest
 from deploy.door_keys import text_of
 from roles import balancer
 from roles.balancer import keys
+from roles.balancer.config import config, everything
 from roles.balancer.keys import map_path, maps
 from roles.places import command
 from roles.texts import HERE
+from tests.roles.balancer.bench import balancer as host_balancer
 from tests.roles.balancer.key_stories import KEYS, key
 from tests.roles.balancer.slices import CHAT, a_balancer
 from tests.roles.fake import Ran, run
@@ -83,6 +85,14 @@ def test_each_pool_has_its_own_keys() -> None:
 
 def test_nobody_is_asked_where_the_inventory_asks_nobody() -> None:
     assert maps(a_balancer(), KEYS) == []
+
+
+def test_keys_of_a_pool_that_is_gone_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host_balancer, "file", lambda: tmp_path / "haproxy.cfg")
+    for pool in ("chat", "old"):
+        (tmp_path / f"keys-{pool}.map").touch()
+    mine = config(ASKS, everything(ASKS))
+    assert [path.name for path in host_balancer.spare(mine)] == ["keys-old.map"]
 
 
 def test_a_run_for_doors_alone_sends_keys_and_lets_them_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
