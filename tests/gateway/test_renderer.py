@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 import gateway.prompts
+import gateway.templates
 from gateway.control_tokens import MARKS
 from gateway.renderer import MOST_BYTES, SHORT_BYTES, TOO_MUCH, Renderer
-from gateway.templates import TemplateError
+from gateway.templates import Template, TemplateError
 from tests.gateway.asking import becomes, door, in_loop
 from tests.gateway.weights import TEMPLATE
 
@@ -41,6 +42,12 @@ def test_a_template_that_works_without_an_end_is_ended(source: str) -> None:
 def test_a_template_whose_compilation_goes_over_its_bounds_is_none(source: str) -> None:
     with pytest.raises(ValueError, match="not compiled within its bounds"):
         Renderer(source, {}, SECONDS / 5)
+
+
+def test_a_template_that_writes_too_much_is_ended_as_it_writes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gateway.templates, "MOST_CHARACTERS", 100)
+    with pytest.raises(TemplateError, match=TOO_MUCH):
+        Template("{% for number in range(50) %}abc{% endfor %}", {}).render(HELLO)
 
 
 def test_a_templates_process_holds_no_secret_and_may_open_and_write_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
