@@ -20,7 +20,7 @@ test: LANES = -n 3 $(GROUPS)
 faults faults-share: LANES = -n 4 $(GROUPS)
 
 .DEFAULT_GOAL := help
-.PHONY: help plan deploy rehearse rehearse-qemu rehearse-down real-h100 test faults faults-share rollouts demo clients gpu measure unit unit-python lint lock clean rehearsal-packages
+.PHONY: help plan deploy rehearse rehearse-qemu rehearse-down real-h100 test faults faults-share rollouts demo clients told-apart gpu measure unit unit-python lint lock clean rehearsal-packages
 
 help: ## what can be typed here
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 18
@@ -109,6 +109,9 @@ clients: ## unmodified clients of OpenAI, Cohere and Hugging Face, and a fuzzer 
 	$(CLIENTS)/bin/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-clients.lock
 	$(CLIENTS)/bin/python -m pytest -p no:cacheprovider tests/clients $(PYTEST_ARGS)
 
+told-apart: $(TESTREADY) ## aiperf (1.2 GB, installed once) asks a gateway twice and a slowed one once: are they told apart? 10 minutes
+	PYTHONPATH=files $(RUN)/python -m tests.bench.live
+
 # The virtual environment above has torch for a CPU; a machine with a GPU has its own, so these two run PYTHON.
 gpu: ## the encoders' tests on this machine's GPU, with a PYTHON that has torch for it and requirements-test.lock
 	@$(PYTHON) -c 'import torch; raise SystemExit(not torch.cuda.is_available())' \
@@ -130,6 +133,8 @@ lock: ## write requirements*.lock anew from pyproject.toml (hashes, no URLs, tor
 	  --group gateway --output-file requirements-gateway.lock
 	.cache/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
 	  --group clients --output-file requirements-clients.lock
+	.cache/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
+	  --group bench --output-file requirements-bench.lock
 
 LOCK_OPTIONS := --quiet --generate-hashes --strip-extras --allow-unsafe --no-header \
   --no-emit-index-url --no-emit-trusted-host --no-emit-find-links

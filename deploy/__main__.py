@@ -13,6 +13,7 @@ from pathlib import Path
 import click
 
 from deploy.catalog import DEFAULT_RELEASE, PRECISIONS
+from deploy.edge.bench_command import bench
 from deploy.edge.cost_command import cost
 from deploy.edge.inventory import host_data, load_plan
 from deploy.edge.key_command import key
@@ -205,6 +206,7 @@ def drift(inventory: str, as_json: bool, limit: tuple[str, ...], data: tuple[str
 
 
 main.add_command(key)
+main.add_command(bench)
 main.add_command(cost)
 main.add_command(size)
 main.add_command(top)

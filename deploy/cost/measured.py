@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from deploy.catalog import CHECKPOINTS
 from deploy.refuse import refuse
@@ -69,6 +69,14 @@ def loads_of(told: Any, source: str) -> tuple[Load, ...]:
     except (KeyError, TypeError, ValueError) as error:
         raise _unknown(source, f"{type(error).__name__}: {error}") from None
     raise _unknown(source, f"benchmark={kind!r}")
+
+
+def bench_of(told: Any, source: str) -> Mapping[str, Any]:
+    """A result of `enginehouse bench`, whole. Raises: a Refusal for any other file."""
+    loads_of(told, source)
+    if told["benchmark"] != "enginehouse bench":
+        raise _unknown(source, f"benchmark={told['benchmark']!r}, which has no runs of requests")
+    return cast(Mapping[str, Any], told)
 
 
 def _of_encoders(told: Mapping[str, Any], source: str) -> Iterable[Load]:
