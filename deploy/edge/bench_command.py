@@ -145,7 +145,7 @@ def compare(before: Path, after: Path, least: float, as_json: bool) -> None:
 
     with refusals_shown("", as_json):
         results = [bench_of(read_json(file), name_of(file)) for file in (before, after)]
-        found = compared(*results, least)
+        found = compared(results[0], results[1], least)
         if as_json:
             click.echo(json.dumps(asdict(found), indent=2, ensure_ascii=False))
         else:
