@@ -18,6 +18,7 @@ from deploy.edge.cost_command import cost
 from deploy.edge.inventory import host_data, load_plan
 from deploy.edge.key_command import key
 from deploy.edge.local_weights import look_around
+from deploy.edge.migrate_command import migrate
 from deploy.edge.shown import REFUSED, refusals_shown, show
 from deploy.edge.size_command import size
 from deploy.edge.top_command import top
@@ -209,6 +210,7 @@ main.add_command(key)
 main.add_command(bench)
 main.add_command(cost)
 main.add_command(size)
+main.add_command(migrate)
 main.add_command(top)
 
 

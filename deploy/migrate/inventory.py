@@ -1,0 +1,68 @@
+"""The text of an inventory that says what a vLLM command line said."""
+
+from __future__ import annotations
+
+import re
+
+from deploy.catalog.checkpoints import KnownCheckpoint
+from deploy.migrate.places import Given
+
+CLASSES = {"llm": "LLM", "embedder": "Embedder", "reranker": "Reranker"}
+UNKNOWN = "0" * 40
+
+
+def inventory_text(given: Given, known: KnownCheckpoint | None, kind: str, release: str) -> str:
+    """Python text that `enginehouse plan` reads; what only the operator knows is marked."""
+    tail = given.repository.rsplit("/", 1)[-1]
+    name = given.names[0] if given.names else known.name if known else tail
+    name = re.sub(r"[^a-z0-9.-]+", "-", name.lower()).strip("-.") or "model"
+    revision = given.revision or (known.revision if known else UNKNOWN)
+    arguments = [f'name="{name}"', f'checkpoint="{known.name if known else tail.lower()}"']
+    arguments.append(f'weights=Weights.hub("{known.repository if known else given.repository}", "{revision}")')
+    imports = {CLASSES[kind], "Door", "Machine", "Server", "Weights"}
+    if kind == "llm":
+        arguments += [f"{key}={value}" for key, value in given.model.items()]
+        tensor = given.parallel.get("tensor", "1")
+        parallel = {key: tensor if value == "tensor" else value for key, value in given.parallel.items()}
+        for key, cls, values in (("kv_cache", "KVCache", given.kv_cache), ("parallel", "Parallel", parallel)):
+            if values:
+                imports.add(cls)
+                arguments.append(f"{key}={cls}({', '.join(f'{name}={value}' for name, value in values.items())})")
+    gpus, total = given.gpus, given.gpus * given.replicas
+    server = f'Server(name="main", models=(model,), gpus={tuple(range(gpus))!r})'
+    servers = f"({server},)"
+    if given.replicas > 1 and gpus == 1:
+        imports.add("one_per_gpu")
+        servers = f"one_per_gpu({server}, {given.replicas})"
+    elif given.replicas > 1:
+        servers = "(\n" + "".join(_replica(place, gpus) for place in range(given.replicas)) + "        )"
+    aliases = {alias: name for alias in given.names if alias != name}
+    door = f"Door(ports=({given.port if given.port not in (8000, 8001, 8002) else 8080},)"
+    door += f", aliases={aliases!r})" if aliases else ")"
+    body = ",\n    ".join(arguments)
+    return f'''"""What a vLLM command line said. Marked lines are yours to fill in; then: enginehouse plan FILE."""
+
+from deploy.spec import {", ".join(sorted(imports, key=lambda word: (word.islower(), word)))}
+
+model = {CLASSES[kind]}(
+    {body},
+)
+
+hosts = (
+    ["gpu-01.example.internal"],  # yours
+    {{
+        "ssh_user": "ubuntu",
+        "_sudo": True,
+        "machine": Machine(os="ubuntu-24.04", gpu="h100-80", gpus={total}),  # yours
+        "release": "{release}",
+        "servers": {servers},
+        "door": {door},
+    }},
+)
+'''
+
+
+def _replica(place: int, gpus: int) -> str:
+    ports = f"http_port={8000 + 10 * place}, grpc_port={8001 + 10 * place}, metrics_port={8002 + 10 * place}"
+    own = tuple(range(place * gpus, (place + 1) * gpus))
+    return f'            Server(name="main-{place}", models=(model,), gpus={own!r}, {ports}),\n'

@@ -1,0 +1,261 @@
+"""Options of `vllm serve` that have a place in an inventory, and how their values are said there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from deploy.migrate.options import MEMORY
+from deploy.paste.options import Option
+
+HASH = re.compile(r"[0-9a-f]{40}")
+SHORT = {
+    "-tp": "--tensor-parallel-size",
+    "-pp": "--pipeline-parallel-size",
+    "-dp": "--data-parallel-size",
+    "-q": "--quantization",
+    "-ep": "--enable-expert-parallel",
+}
+LENGTH = re.compile(r"(\d+(?:\.\d+)?)([kmgKMG]?)")
+SIZES = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "K": 2**10, "M": 2**20, "G": 2**30}
+"""As vLLM reads `32k` (32,000) and `32K` (32,768)."""
+PRECISIONS = {"half": "float16", "float16": "float16", "bfloat16": "bfloat16"}
+QUANTISED = {"fp8": "fp8", "awq": "int4_awq", "awq_marlin": "int4_awq", "gptq": "int4_gptq", "gptq_marlin": "int4_gptq"}
+IN_THE_CHECKPOINT = ("mxfp4", "modelopt", "modelopt_fp4", "compressed-tensors", "fbgemm_fp8")
+TOOLS = {"hermes": "hermes", "llama3_json": "llama3_json", "mistral": "mistral", "openai": "harmony"}
+REASONING = {"qwen3": "qwen3", "deepseek_r1": "deepseek_r1"}
+
+
+@dataclass
+class Given:
+    """What the options have said so far; `model` are arguments of the model, as Python text."""
+
+    model: dict[str, str] = field(default_factory=dict)
+    kv_cache: dict[str, str] = field(default_factory=dict)
+    parallel: dict[str, str] = field(default_factory=dict)
+    names: tuple[str, ...] = ()
+    repository: str = ""
+    revision: str = ""
+    gpus: int = 1
+    replicas: int = 1
+    port: int = 8000
+    kind: str = ""
+    has_key: bool = False
+    adapters: dict[str, str] = field(default_factory=dict)
+    max_rank: str = ""
+
+
+Said = tuple[str, str]
+"""Where in the inventory an option is said; or "" and why it has no place."""
+Place = Callable[[Given, Option], Said]
+
+
+def _number(given: dict[str, str], name: str, option: Option) -> Said:
+    match = LENGTH.fullmatch(option.value)
+    if not match:
+        return "", f"{option.value or 'no value'} is no number"
+    given[name] = str(round(float(match[1]) * SIZES[match[2]]))
+    return f"{name}={int(given[name]):_}".replace("_", ","), ""
+
+
+def _model(name: str) -> Place:
+    return lambda given, option: _number(given.model, name, option)
+
+
+def _flag(name: str, value: bool) -> Place:
+    def place(given: Given, _option: Option) -> Said:
+        """The argument of the model."""
+        given.model[name] = str(value)
+        return f"{name}={value}", ""
+
+    return place
+
+
+def _reuse(value: bool) -> Place:
+    def place(given: Given, _option: Option) -> Said:
+        """The argument of its cache."""
+        given.kv_cache["reuse"] = str(value)
+        return f"kv_cache=KVCache(reuse={value})", ""
+
+    return place
+
+
+def _count(name: str) -> Place:
+    def place(given: Given, option: Option) -> Said:
+        """GPUs of the server, or servers."""
+        if not option.value.isdigit() or not int(option.value):
+            return "", f"{option.value or 'no value'} is no number of GPUs"
+        count = int(option.value)
+        if name == "data":
+            given.replicas = count
+            return f"one_per_gpu(Server(…), {count}): a server for each replica", ""
+        given.parallel[name] = str(count)
+        given.gpus *= count
+        return f"parallel=Parallel({name}={count}), and as many GPUs of the server", ""
+
+    return place
+
+
+def _experts(given: Given, _option: Option) -> Said:
+    given.parallel["expert"] = "tensor"
+    return "parallel=Parallel(expert=…), as many as tensor", ""
+
+
+def _dtype(given: Given, option: Option) -> Said:
+    if option.value == "auto":
+        return 'precision="auto"', ""
+    if option.value not in PRECISIONS:
+        return "", "LLMs are served in 16 bits or fewer"
+    given.model.setdefault("precision", f'"{PRECISIONS[option.value]}"')
+    return f'precision="{PRECISIONS[option.value]}"', ""
+
+
+def _quantised(given: Given, option: Option) -> Said:
+    if option.value in IN_THE_CHECKPOINT:
+        return 'precision="auto": what the checkpoint holds', ""
+    if option.value not in QUANTISED:
+        return "", "no such precision here; enginehouse fit says which a model has"
+    given.model["precision"] = f'"{QUANTISED[option.value]}"'
+    return f'precision="{QUANTISED[option.value]}"', ""
+
+
+def _kv_dtype(given: Given, option: Option) -> Said:
+    word = {"fp8_e4m3": "fp8"}.get(option.value, option.value)
+    if word not in ("auto", "fp8", "bfloat16", "float16"):
+        return "", "the cache is held as the model is, or in fp8 (e4m3)"
+    given.kv_cache["dtype"] = f'"{word}"'
+    return f'kv_cache=KVCache(dtype="{word}")', ""
+
+
+def _repository(given: Given, option: Option) -> Said:
+    given.repository = option.value
+    return "weights", ""
+
+
+def _revision(given: Given, option: Option) -> Said:
+    if not HASH.fullmatch(option.value):
+        return "", f"{option.value or 'no value'} is no commit: weights are pinned by 40 hexadecimal digits"
+    given.revision = option.value
+    return "weights=Weights.hub(…, revision)", ""
+
+
+def _names(given: Given, option: Option) -> Said:
+    given.names = tuple(value.text for value in option.values)
+    return "name" + (f", and Door(aliases) for {', '.join(given.names[1:])}" if given.names[1:] else ""), ""
+
+
+def _tool_parser(given: Given, option: Option) -> Said:
+    if option.value not in TOOLS:
+        return "", f"the front door reads tool calls as {', '.join(sorted(TOOLS))}"
+    given.model["tool_parser"] = f'"{TOOLS[option.value]}"'
+    return f'tool_parser="{TOOLS[option.value]}"', ""
+
+
+def _reasoning_parser(given: Given, option: Option) -> Said:
+    if option.value in ("openai_gptoss", "gpt_oss"):
+        return "gpt-oss: its reasoning is read by itself", ""
+    if option.value not in REASONING:
+        return "", f"the front door reads reasoning as {', '.join(sorted(REASONING))}"
+    given.model["reasoning_parser"] = f'"{REASONING[option.value]}"'
+    return f'reasoning_parser="{REASONING[option.value]}"', ""
+
+
+def _guided(given: Given, _option: Option) -> Said:
+    given.model["guided_decoding"] = "True"
+    return "guided_decoding=True; the backend is the release's own", ""
+
+
+def _host(_given: Given, option: Option) -> Said:
+    if option.value in ("127.0.0.1", "localhost", "::1"):
+        return "Door(address)", ""
+    return "", "a front door listens on loopback; a Balancer of the inventory, or your own TLS, lets others in"
+
+
+def _port(given: Given, option: Option) -> Said:
+    if not option.value.isdigit():
+        return "", f"{option.value or 'no value'} is no port"
+    given.port = int(option.value)
+    return f"Door(ports=({option.value},))", ""
+
+
+def _key(given: Given, _option: Option) -> Said:
+    given.has_key = True
+    return 'Door(keys="file"): make one a client with `enginehouse key new`; the one here stays unsaid', ""
+
+
+def _task(given: Given, option: Option) -> Said:
+    kinds = {"embed": "embedder", "embedding": "embedder", "pooling": "embedder", "score": "reranker"}
+    kinds |= {"generate": "llm", "auto": "", "classify": "reranker"}
+    if option.value not in kinds:
+        return "", "LLMs, embedders and rerankers are served here"
+    given.kind = kinds[option.value] or given.kind
+    return {"embedder": "Embedder(…)", "reranker": "Reranker(…)", "llm": "LLM(…)"}.get(given.kind, "the catalog's"), ""
+
+
+def _adapters(given: Given, option: Option) -> Said:
+    pairs = [value.text.partition("=") for value in option.values]
+    if not pairs or any(not equals or name.startswith("{") for name, equals, _ in pairs):
+        return "", "only NAME=REPOSITORY was read"
+    given.adapters |= {name: path for name, _, path in pairs}
+    return "lora=LoRA(adapters=…)", ""
+
+
+def _lora(_given: Given, _option: Option) -> Said:
+    return "lora=LoRA(…), where adapters are named", ""
+
+
+def _rank(given: Given, option: Option) -> Said:
+    if not option.value.isdigit():
+        return "", f"{option.value or 'no value'} is no rank"
+    given.max_rank = option.value
+    return f"lora=LoRA(max_rank={option.value})", ""
+
+
+def _speculation(_given: Given, _option: Option) -> Said:
+    return "", "speculative=Draft(…), Eagle(…) or Lookahead(…) want weights that were trained for TensorRT-LLM's kind"
+
+
+PLACES: Mapping[str, Place] = {
+    "--model": _repository,
+    "--revision": _revision,
+    "--served-model-name": _names,
+    "--max-model-len": _model("max_seq_len"),
+    "--max-num-seqs": _model("max_batch_size"),
+    "--max-num-batched-tokens": _model("max_num_tokens"),
+    "--enable-chunked-prefill": _flag("chunked_prefill", True),
+    "--no-enable-chunked-prefill": _flag("chunked_prefill", False),
+    "--enable-prefix-caching": _reuse(True),
+    "--no-enable-prefix-caching": _reuse(False),
+    "--tensor-parallel-size": _count("tensor"),
+    "--pipeline-parallel-size": _count("pipeline"),
+    "--data-parallel-size": _count("data"),
+    "--enable-expert-parallel": _experts,
+    "--dtype": _dtype,
+    "--quantization": _quantised,
+    "--kv-cache-dtype": _kv_dtype,
+    "--tool-call-parser": _tool_parser,
+    "--enable-auto-tool-choice": lambda _given, _option: ("tool_parser: a request then chooses by itself", ""),
+    "--reasoning-parser": _reasoning_parser,
+    "--enable-reasoning": lambda _given, _option: ("reasoning_parser", ""),
+    "--structured-outputs-config": _guided,
+    "--guided-decoding-backend": _guided,
+    "--host": _host,
+    "--port": _port,
+    "--api-key": _key,
+    "--task": _task,
+    "--runner": _task,
+    "--enable-lora": _lora,
+    "--lora-modules": _adapters,
+    "--max-lora-rank": _rank,
+    "--speculative-config": _speculation,
+    "--speculative-model": _speculation,
+}
+ENVIRONMENT: dict[str, Any] = {
+    "CUDA_VISIBLE_DEVICES": "Server(gpus=…) says which GPUs a server has",
+    "HF_TOKEN": 'a secret stands in no command line: Hub(token=Secret.env("HF_TOKEN")), or a vault',
+    "HUGGING_FACE_HUB_TOKEN": 'a secret stands in no command line: Hub(token=Secret.env("HF_TOKEN")), or a vault',
+    "VLLM_API_KEY": 'Door(keys="file"): make one a client with `enginehouse key new`; the one here stays unsaid',
+    "PYTORCH_CUDA_ALLOC_CONF": MEMORY,
+}

@@ -1,0 +1,167 @@
+"""Reads a `vllm serve` out of pasted text, finds a place for each of its words, and writes the inventory."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from deploy.catalog import ARCHITECTURES, CHECKPOINTS, DEFAULT_RELEASE
+from deploy.catalog.checkpoints import KnownCheckpoint
+from deploy.catalog.names import nearest
+from deploy.migrate.inventory import inventory_text
+from deploy.migrate.options import FLAGS, NO_PLACE
+from deploy.migrate.places import ENVIRONMENT, PLACES, SHORT, Given
+from deploy.paste.manifests import containers, is_manifest
+from deploy.paste.options import Option, argparse_options
+from deploy.paste.words import Word, pasted
+from deploy.refuse import refuse
+from deploy.spec import LLM
+
+IMAGE = re.compile(r"(^|/)vllm-openai(:|@|$)")
+MODULE = "vllm.entrypoints.openai.api_server"
+ASSIGNED = re.compile(r"[A-Za-z_]\w*=")
+SECRET = ("--api-key", "--hf-token")
+KEY = re.compile(r"(KEY|TOKEN)=")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A word of the command line: where the inventory says it, or why it has no place. `is_known` False: nobody read
+    what it means."""
+
+    said: str
+    place: str = ""
+    why: str = ""
+    is_known: bool = True
+
+
+@dataclass(frozen=True)
+class Migration:
+    """Every word's finding, and an inventory that says what has a place."""
+
+    findings: tuple[Finding, ...]
+    inventory: str
+
+    @property
+    def is_whole(self) -> bool:
+        """True if every word has a place."""
+        return all(finding.place for finding in self.findings)
+
+
+def migrate(text: str) -> Migration:
+    """The inventory of the first `vllm serve` in the text, and what it leaves out.
+
+    Raises: a Refusal where there is none, or it names no model.
+    """
+    before, args = _serve(text)
+    given, findings = Given(), list(_of_environment(before))
+    for option in _options(args, given):
+        findings.append(_finding(option, given))
+    if not given.repository:
+        raise _refused("it names no model", " ".join(word.text for word in args)[:80] or "no words")
+    if given.adapters:
+        findings.append(Finding("--lora-modules", why="each adapter's commit and rank: LoRA(adapters=(Adapter(…),))"))
+    known = next((row for row in CHECKPOINTS.values() if row.repository.lower() == given.repository.lower()), None)
+    kind = ARCHITECTURES[known.shape.architecture].kind if known else given.kind or "llm"
+    if known is None:
+        why = "the catalog does not have it: its shape is read from config.json by enginehouse fit DIRECTORY"
+        findings.append(Finding(given.repository, why=why))
+    elif not given.revision:
+        findings.append(Finding(given.repository, place=f"weights at the catalog's commit {known.revision[:12]}"))
+    findings += _whole_prompts(given, known) if kind == "llm" else []
+    return Migration(tuple(findings), inventory_text(given, known, kind, DEFAULT_RELEASE))
+
+
+def _whole_prompts(given: Given, known: KnownCheckpoint | None) -> list[Finding]:
+    """vLLM takes a long prompt in parts without being asked; here an iteration has to have room, or is told to."""
+    length = int(given.model.get("max_seq_len", LLM.max_seq_len))
+    room = int(given.model.get("max_num_tokens", LLM.max_num_tokens))
+    if length <= room or "chunked_prefill" in given.model:
+        return []
+    if known and not ARCHITECTURES[known.shape.architecture].chunked_prefill:
+        given.model["max_num_tokens"] = str(length)
+        return [Finding("prompts in parts", place=f"max_num_tokens={length:,}: this model takes a prompt whole")]
+    given.model["chunked_prefill"] = "True"
+    return [Finding("prompts in parts", place="chunked_prefill=True: vLLM does so unasked")]
+
+
+def _serve(text: str) -> tuple[list[Word], list[Word]]:
+    """What stands before the server's own words, and those."""
+    if is_manifest(text):
+        for container in containers(text):
+            words = [word for line in pasted(container.words) for command in line.commands for word in command]
+            place = _place(words)
+            if place is not None:
+                return words[: place[0]], words[place[1] :]
+            if IMAGE.search(container.image.split("@")[0]):
+                return [], words
+    for line in pasted(text):
+        for command in line.commands:
+            place = _place(command)
+            if place is not None:
+                return list(command[: place[0]]), list(command[place[1] :])
+    raise _refused("no vllm serve was found", text.strip().splitlines()[0][:80] if text.strip() else "nothing")
+
+
+def _place(words: Sequence[Word]) -> tuple[int, int] | None:
+    """Where the server's program stands, and where its own words begin."""
+    for place, word in enumerate(words):
+        follows = words[place + 1].text if place + 1 < len(words) else ""
+        if word.text.rsplit("/", 1)[-1] == "vllm" and follows == "serve":
+            return place, place + 2
+        if word.text == MODULE or word.text.endswith("openai/api_server.py"):
+            return place, place + 1
+        if IMAGE.search(word.text) and not word.text.startswith("-"):
+            return place, place + (3 if follows == "vllm" else 1)
+    return None
+
+
+def _options(args: Sequence[Word], given: Given) -> Iterator[Option]:
+    """Every option with its values under its long name; the words that are the model's are taken out."""
+    for option in argparse_options(args):
+        name = SHORT.get(option.name, option.name)
+        name = name.replace("_", "-") if name.startswith("--") else name
+        values = option.values
+        if not name or (name in FLAGS and values and not option.is_attached):
+            given.repository = given.repository or (values[0].text if values else "")
+            values = ()
+        if name:
+            yield Option(name, values, option.raw, option.is_attached)
+
+
+def _finding(option: Option, given: Given) -> Finding:
+    said = option.name if option.name in SECRET else " ".join([option.name, *(value.text for value in option.values)])
+    if any(value.varies for value in option.values) and option.name not in SECRET:
+        return Finding(said, why="its value is known only when the shell runs it")
+    if option.name in PLACES:
+        place, why = PLACES[option.name](given, option)
+        return Finding(said, place, why)
+    base = option.name.split(".")[0]
+    why = NO_PLACE.get(base) or NO_PLACE.get(base.replace("--no-", "--", 1)) or ""
+    if why or base in ("--speculative-config", "--structured-outputs-config"):
+        return Finding(said, why=why or f"only {base} as JSON was read")
+    close = nearest(option.name, [*PLACES, *NO_PLACE])
+    return Finding(said, why=f"not read here{f'; near {close}' if close else ''}", is_known=False)
+
+
+def _of_environment(words: Sequence[Word]) -> Iterator[Finding]:
+    """Variables that the line sets; Docker's own options are the role's matter."""
+    for word in words:
+        name = word.text.partition("=")[0]
+        if ASSIGNED.match(word.text):
+            said = name if KEY.search(word.text) else word.text
+            yield Finding(said, why=ENVIRONMENT.get(name, "no variable of another server is set"))
+    if any(word.text in ("docker", "podman") for word in words):
+        yield Finding("docker run", place="the role triton writes the container: GPUs, ports, shared memory, restarts")
+
+
+def _refused(problem: str, seen: str) -> Exception:
+    return refuse(
+        "no-vllm",
+        problem,
+        where="enginehouse migrate",
+        seen=seen,
+        wanted="vllm serve MODEL …, docker run … vllm/vllm-openai …, a compose file or a manifest with one of them",
+        attempt="enginehouse migrate 'vllm serve Qwen/Qwen3-8B --max-model-len 32k'",
+    )

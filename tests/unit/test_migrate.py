@@ -1,0 +1,152 @@
+"""`enginehouse migrate`: where each word of a `vllm serve` stands in an inventory, and what has no place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from deploy.__main__ import main as enginehouse
+from deploy.edge.inventory import load_plan
+from deploy.errors import Refusal
+from deploy.migrate.options import NO_PLACE
+from deploy.migrate.places import PLACES
+from deploy.migrate.vllm import Migration, migrate
+from deploy.plan import Plan
+
+LONG = (
+    "vllm serve Qwen/Qwen3-8B --served-model-name qwen gpt-4o --max-model-len 16k --max-num-seqs 64 "
+    "--kv-cache-dtype fp8_e4m3 --enable-prefix-caching --tool-call-parser hermes --reasoning-parser qwen3 --port 9000"
+)
+COMPOSE = """services:
+  llm:
+    image: vllm/vllm-openai:v0.11.0
+    command: --model Qwen/Qwen3-8B --max-model-len 8192
+    ports: ["8000:8000"]
+"""
+KUBERNETES = """apiVersion: v1
+kind: Pod
+spec:
+  containers:
+  - name: vllm
+    image: vllm/vllm-openai:latest
+    args: ["--model", "Qwen/Qwen3-8B", "--max-model-len", "8192"]
+"""
+
+
+def planned(found: Migration, folder: Path) -> Plan:
+    """The plan of the inventory that was written."""
+    (folder / "fleet.py").write_text(found.inventory)
+    return load_plan(str(folder / "fleet.py"))
+
+
+def why(text: str, option: str) -> str:
+    """Why an option has no place."""
+    return next(finding.why for finding in migrate(text).findings if finding.said.split()[0] == option)
+
+
+def test_what_has_a_place_reaches_the_plan(tmp_path: Path) -> None:
+    """16k is 16,000 as vLLM reads it; the second name is an alias of the door."""
+    (mine,) = planned(migrate(LONG), tmp_path).slices
+    (model,) = mine.servers[0].models
+    assert (model.name, model.kv_dtype, model.settings["max_batch_size"]) == ("qwen", "fp8", 64)
+    assert model.settings["max_seq_len"] == 16_000 and model.kv_reuse
+    assert mine.door is not None and mine.door.ports == (9000,)
+    assert [alias.name for alias in mine.door.aliases if alias.name == "gpt-4o"] == ["gpt-4o"]
+
+
+def test_every_word_of_a_line_that_fits_has_a_place() -> None:
+    """Exit 0."""
+    assert migrate(LONG).is_whole
+    assert CliRunner().invoke(enginehouse, ["migrate", LONG]).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "vllm serve Qwen/Qwen3-8B --max-model-len 8192",
+        "sudo CUDA_VISIBLE_DEVICES=0 /opt/venv/bin/vllm serve --max-model-len=8192 --trust-remote-code Qwen/Qwen3-8B",
+        "python3 -m vllm.entrypoints.openai.api_server --model Qwen/Qwen3-8B \\\n  --max-model-len 8192",
+        "docker run --gpus all -p 8000:8000 --ipc=host vllm/vllm-openai:v0.11.0 --model Qwen/Qwen3-8B "
+        "--max_model_len 8192",
+        COMPOSE,
+        KUBERNETES,
+    ],
+)
+def test_each_way_to_start_the_server_is_read(text: str, tmp_path: Path) -> None:
+    """A line, a variable before it, the module, Docker, compose, Kubernetes."""
+    (mine,) = planned(migrate(text), tmp_path).slices
+    assert mine.servers[0].models[0].weights.repository == "Qwen/Qwen3-8B"
+    assert mine.servers[0].models[0].settings["max_seq_len"] == 8192
+
+
+@pytest.mark.parametrize(
+    ("words", "gpus", "servers"),
+    [("-tp 4", 4, 1), ("--tensor-parallel-size 2 -dp 2", 4, 2), ("--data-parallel-size 3", 3, 3)],
+)
+def test_parallel_words_become_gpus_and_servers(words: str, gpus: int, servers: int, tmp_path: Path) -> None:
+    """A replica is a server of its own."""
+    (mine,) = planned(migrate(f"vllm serve openai/gpt-oss-120b {words}"), tmp_path).slices
+    assert (mine.machine.gpus, len(mine.servers)) == (gpus, servers)
+
+
+def test_encoders_are_read_as_encoders(tmp_path: Path) -> None:
+    """By the catalog; options of an LLM are not written for them."""
+    found = migrate("vllm serve BAAI/bge-reranker-large --task score --max-model-len 512")
+    assert planned(found, tmp_path).slices[0].servers[0].models[0].kind == "reranker"
+
+
+@pytest.mark.parametrize(
+    ("option", "word"),
+    [
+        ("--gpu-memory-utilization 0.9", "MiB"),
+        ("--kv-cache-dtype fp8_e5m2", "e4m3"),
+        ("--revision main", "40 hexadecimal"),
+        ("--host 0.0.0.0", "loopback"),
+        ("--tool-call-parser pythonic", "hermes"),
+        ("--dtype float32", "16 bits"),
+        ("--max-model-len $LENGTH", "shell"),
+        ("--max-model-len auto", "no number"),
+        ("--quantization bitsandbytes", "precision"),
+        ('--speculative-config \'{"method": "ngram"}\'', "trained"),
+        ("--compilation-config.level 3", "kernels"),
+        ("--no-enable-dbo", "kernels"),
+        ("--trust-remote-code", "pinned"),
+    ],
+)
+def test_what_has_no_place_says_why(option: str, word: str) -> None:
+    """And the line is not whole."""
+    text = f"vllm serve Qwen/Qwen3-8B {option}"
+    assert word in why(text, option.split()[0])
+    assert CliRunner().invoke(enginehouse, ["migrate", text]).exit_code == 2
+
+
+def test_an_option_that_nobody_read_is_not_guessed() -> None:
+    """It is marked, with the nearest name."""
+    (finding,) = [one for one in migrate("vllm serve Qwen/Qwen3-8B --max-num-seq 8").findings if not one.is_known]
+    assert finding.why == "not read here; near --max-num-seqs"
+
+
+def test_a_key_is_never_repeated() -> None:
+    """Neither from an option nor from a variable."""
+    text = "VLLM_API_KEY=sk-secret-1 vllm serve Qwen/Qwen3-8B --api-key sk-secret-2 --hf-token hf_secret3"
+    for words in (["migrate", text], ["migrate", text, "--json"]):
+        assert "secret" not in CliRunner().invoke(enginehouse, words).output.replace("a secret stands", "")
+
+
+def test_a_model_that_the_catalog_lacks_is_said_to_be_unknown() -> None:
+    """With what to type."""
+    assert "enginehouse fit DIRECTORY" in why("vllm serve acme/new-model", "acme/new-model")
+
+
+@pytest.mark.parametrize("text", ["", "trtllm-serve Qwen/Qwen3-8B", "vllm serve --max-model-len 8192", "vllm bench"])
+def test_text_without_a_server_or_a_model_is_refused(text: str) -> None:
+    """Nothing is made up."""
+    with pytest.raises(Refusal):
+        migrate(text)
+
+
+def test_no_option_is_in_both_tables() -> None:
+    """It has a place, or none."""
+    assert set(PLACES) & set(NO_PLACE) == set()
