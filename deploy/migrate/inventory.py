@@ -28,6 +28,8 @@ def inventory_text(given: Given, known: KnownCheckpoint | None, kind: str, relea
             if values:
                 imports.add(cls)
                 arguments.append(f"{key}={cls}({', '.join(f'{name}={value}' for name, value in values.items())})")
+    elif length := given.model.get("max_seq_len"):
+        arguments.append(f"max_tokens={length}")
     gpus, total = given.gpus, given.gpus * given.replicas
     server = f'Server(name="main", models=(model,), gpus={tuple(range(gpus))!r})'
     servers = f"({server},)"

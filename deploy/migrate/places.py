@@ -57,7 +57,7 @@ def _number(given: dict[str, str], name: str, option: Option) -> Said:
     if not match:
         return "", f"{option.value or 'no value'} is no number"
     given[name] = str(round(float(match[1]) * SIZES[match[2]]))
-    return f"{name}={int(given[name]):_}".replace("_", ","), ""
+    return f"{name}={int(given[name]):,}", ""
 
 
 def _model(name: str) -> Place:

@@ -22,6 +22,8 @@ IMAGE = re.compile(r"(^|/)vllm-openai(:|@|$)")
 MODULE = "vllm.entrypoints.openai.api_server"
 ASSIGNED = re.compile(r"[A-Za-z_]\w*=")
 SECRET = ("--api-key", "--hf-token")
+OF_LLMS = ("max_", "chunked_", "kv_cache", "parallel", "precision", "tool_", "reasoning_", "guided_", "lora")
+"""How places begin that only an LLM has."""
 KEY = re.compile(r"(KEY|TOKEN)=")
 
 
@@ -69,8 +71,19 @@ def migrate(text: str) -> Migration:
         findings.append(Finding(given.repository, why=why))
     elif not given.revision:
         findings.append(Finding(given.repository, place=f"weights at the catalog's commit {known.revision[:12]}"))
-    findings += _whole_prompts(given, known) if kind == "llm" else []
+    findings = [*findings, *_whole_prompts(given, known)] if kind == "llm" else [_of_encoder(one) for one in findings]
     return Migration(tuple(findings), inventory_text(given, known, kind, DEFAULT_RELEASE))
+
+
+def _of_encoder(finding: Finding) -> Finding:
+    """The finding as it is for an embedder or a reranker, which have none of an LLM's arguments."""
+    if finding.said.startswith("--max-model-len"):
+        return Finding(finding.said, place=finding.place.replace("max_seq_len", "max_tokens"), why=finding.why)
+    if finding.place.startswith(OF_LLMS):
+        return Finding(
+            finding.said, why="encoders have no such setting: passes are filled by tokens, nothing is cached"
+        )
+    return finding
 
 
 def _whole_prompts(given: Given, known: KnownCheckpoint | None) -> list[Finding]:

@@ -93,8 +93,10 @@ def test_parallel_words_become_gpus_and_servers(words: str, gpus: int, servers: 
 
 def test_encoders_are_read_as_encoders(tmp_path: Path) -> None:
     """By the catalog; options of an LLM are not written for them."""
-    found = migrate("vllm serve BAAI/bge-reranker-large --task score --max-model-len 512")
-    assert planned(found, tmp_path).slices[0].servers[0].models[0].kind == "reranker"
+    found = migrate("vllm serve BAAI/bge-reranker-large --task score --max-model-len 256 --max-num-seqs 8")
+    (model,) = planned(found, tmp_path).slices[0].servers[0].models
+    assert (model.kind, model.settings["max_tokens"]) == ("reranker", "256")
+    assert [one.said for one in found.findings if not one.place] == ["--max-num-seqs 8"]
 
 
 @pytest.mark.parametrize(
