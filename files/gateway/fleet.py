@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import math
+import random
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +20,9 @@ from gateway.tensors import Input
 from gateway.triton import Outputs, Triton
 
 LOOK_EVERY_SECONDS = 1.0
+CATCHING_UP_SECONDS = 60.0
+"""So long a server that is back may be full of requests that waited for it; those that it refuses try again."""
+AGAIN_SECONDS = 0.5
 CLOSE_SECONDS = 900.0
 T = TypeVar("T")
 
@@ -32,16 +37,28 @@ class Server:
         self.outstanding = 0
         """Tokens of the requests under way: of prompts, and of answers as long as they may become."""
         self.turn = 0
+        self._back = -math.inf
+        """When it was ready again, by the loop's clock."""
 
     async def look(self) -> bool:
         """True if what is known changed."""
         before = self.is_ready
-        if self.settings.ready_url:
-            told = await says_ready(self.settings.ready_url)
-            self.is_ready = before if told is None else told
-        else:
-            self.is_ready = await self.triton.is_ready(LOOK_SECONDS)
+        self.is_ready = await self.says_ready()
+        if self.is_ready and not before:
+            self._back = asyncio.get_running_loop().time()
         return self.is_ready != before
+
+    async def says_ready(self) -> bool:
+        """What its host or itself says; where nobody answers for the host, what was known."""
+        if not self.settings.ready_url:
+            return await self.triton.is_ready(LOOK_SECONDS)
+        told = await says_ready(self.settings.ready_url)
+        return self.is_ready if told is None else told
+
+    @property
+    def catches_up(self) -> bool:
+        """True if it came back lately, so that everybody who waited has just come."""
+        return asyncio.get_running_loop().time() < self._back + CATCHING_UP_SECONDS
 
     @contextlib.contextmanager
     def carrying(self, weight: int) -> Iterator[None]:
@@ -112,7 +129,8 @@ class Fleet:
 
     async def look(self) -> None:
         """What is known of every server is new; whoever waits for one looks again."""
-        if any(await asyncio.gather(*(server.look() for server in self.servers.values()))):
+        changes = await asyncio.gather(*(server.look() for server in self.servers.values()))
+        if any(changes) or self._held:  # a request may have begun to wait while the answer was on its way
             self._wake()
 
     async def close(self) -> None:
@@ -224,8 +242,9 @@ class Fleet:
         """
         clock, tried = asyncio.get_running_loop().time, list[str]()
         began = clock()
+        until = began + min(self._hold_seconds, seconds)
         while True:
-            server = await self.choose(work, tried, began + min(self._hold_seconds, seconds))
+            server = await self.choose(work, tried, until)
             work.told(server.name)
             tried.append(server.name)
             try:
@@ -234,11 +253,14 @@ class Fleet:
             except UpstreamError as error:
                 if not error.may_go_elsewhere:
                     raise
-                if error.is_away:
-                    server.is_ready = False  # until the next look
+                if error.is_away or (not error.is_full and not await server.says_ready()):
+                    server.is_ready = False  # until the next look; a server that stops lacks its models first
                 others = {other.name for other in self.ready(work.model.servers)} - set(tried)
-                has_another_try = bool(others) and len(tried) == 1
-                if not has_another_try and (not error.is_away or self.ready(work.model.servers)):
+                if others and len(tried) == 1:
+                    continue
+                if error.is_full and server.catches_up and clock() < until:
+                    await asyncio.sleep(AGAIN_SECONDS * (0.5 + random.random()))
+                elif self.ready(work.model.servers):
                     raise
 
 

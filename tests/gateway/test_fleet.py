@@ -149,6 +149,44 @@ async def test_a_server_that_is_gone_is_waited_for_until_it_listens_again(tmp_pa
 
 
 @in_loop
+async def test_a_server_that_stops_and_has_unloaded_its_models_is_waited_for(tmp_path: Path) -> None:
+    """It goes on listening for a while, and nobody has said yet that it is not ready."""
+    for code in (grpc.StatusCode.NOT_FOUND, grpc.StatusCode.CANCELLED):
+        async with door(tmp_path) as front:
+            front.triton.script, front.triton.is_ready = Script(error=(code, "unknown model")), False
+            running = asyncio.ensure_future(front.chat(stream=True))
+            await becomes(lambda front=front: len(front.gateway.fleet._held) == 1)
+            front.triton.script, front.triton.is_ready = Script(HELLO), True
+            await front.gateway.fleet.look()
+            assert (await running).events[-1] == "[DONE]"
+
+
+@in_loop
+async def test_a_ready_server_that_lacks_the_model_is_not_waited_for(tmp_path: Path) -> None:
+    async with door(tmp_path) as front:
+        front.triton.script = Script(error=(grpc.StatusCode.NOT_FOUND, "unknown model"))
+        assert (await front.chat()).status == 503
+
+
+@in_loop
+async def test_what_waited_together_does_not_fail_for_want_of_room(tmp_path: Path) -> None:
+    """A server that is back is asked by everybody at once; a full queue at another time is told at once."""
+    full = Script(error=(grpc.StatusCode.UNAVAILABLE, "Exceeds maximum queue size: 8"))
+    async with door(tmp_path) as front:
+        front.triton.script = full
+        assert (await front.chat()).status == 503
+        front.triton.is_ready = False
+        await front.gateway.fleet.look()
+        running = asyncio.ensure_future(front.chat())
+        await becomes(lambda: len(front.gateway.fleet._held) == 1)
+        front.triton.is_ready = True
+        await front.gateway.fleet.look()
+        await becomes(lambda: len(front.triton.asked) == 2)
+        front.triton.script = Script(HELLO)
+        assert (await running).status == 200
+
+
+@in_loop
 async def test_a_traffic_services_word_is_heard() -> None:
     """200 is ready and 503 is not; from one that does not answer nothing follows."""
     statuses = [b"200 OK", b"503 Service Unavailable", b"404 Not Found", b""]
