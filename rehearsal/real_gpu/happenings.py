@@ -45,6 +45,18 @@ def deploy_again(found: Found) -> None:
         raise RehearsalRefused("the second run changed something")
 
 
+def doctor(found: Found) -> None:
+    """The doctor finds nothing on a healthy machine; its answer is doctor.json."""
+    command = [sys.executable, "-m", "deploy", "doctor", INVENTORY, "--json"]
+    began = time.monotonic()
+    told = subprocess.run(command, cwd=REPOSITORY, text=True, capture_output=True)
+    found["seconds"], found["code"] = round(time.monotonic() - began, 1), told.returncode
+    (REPORT / "doctor.json").write_text(told.stdout)
+    if told.returncode:
+        raise RehearsalRefused(f"{told.stdout}\n{told.stderr}"[-4000:])
+    found["said"] = json.loads(told.stdout)
+
+
 def smoke(found: Found, name: str = "smoke") -> None:
     """The smoke tests of the repository pass; the log is NAME.log."""
     command = [sys.executable, "-m", "pytest", "tests/smoke", "--inventory", INVENTORY, "-q", "-p", "no:cacheprovider"]

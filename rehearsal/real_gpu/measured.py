@@ -50,6 +50,19 @@ def _setting(host: Slice) -> measure.Setting:
     )
 
 
+def slot(found: Found) -> None:
+    """Streamed answers of the LLM bring what the contract promises, and who leaves ends his own."""
+    from rehearsal.real_gpu import slot as streams
+    from rehearsal.real_gpu.served import Deployed
+
+    deployed = Deployed(planned().servers[0], machine(), machine().address)
+    model = deployed.model("llm")
+    running = f'enginehouse_llm_running_requests{{model="{model.name}"}}'
+    found["streamed"] = streams.counted(deployed.grpc, model, 200 if real() else 48, 16)
+    found["left"] = streams.left(deployed.grpc, model, 100 if real() else 10, lambda: deployed.metrics()[running])
+    found["passed"] = found["streamed"]["passed"] and found["left"]["passed"]
+
+
 def deployed_as(layout: str, name: str) -> Callable[[Found], None]:
     """The step that deploys the machine's GPUs in this layout (layouts.py); NAME is of its log."""
 

@@ -23,7 +23,7 @@ from typing import Any
 
 Record = dict[str, Any]
 STEPS = (
-    *("artefacts", "machine", "deploy", "deploy-again", "smoke", "memory", "filled", "encoders"),
+    *("artefacts", "machine", "deploy", "deploy-again", "doctor", "smoke", "slot", "memory", "filled", "encoders"),
     *("changed-release", "rollback", "forward", "kills", "daemon-reload", "watchdog", "remove", "untouched"),
     "workspaces",
     *("split-deploy", "split-smoke", "split-load", "both-deploy", "both-smoke", "both-load"),

@@ -27,7 +27,7 @@ from typing import Any
 from rehearsal import apt_repository, machines, services
 from rehearsal.places import REPOSITORY, RehearsalRefused
 from rehearsal.real_gpu import happenings, image
-from rehearsal.real_gpu.measured import deployed_as, loaded_as, measured, smoked_as, workspaces
+from rehearsal.real_gpu.measured import deployed_as, loaded_as, measured, slot, smoked_as, workspaces
 from rehearsal.real_gpu.report import Found, described, step
 from rehearsal.real_gpu.scene import (
     CHECKPOINTS,
@@ -134,7 +134,9 @@ STEPS: dict[str, Step] = {
     "workspaces": Step(workspaces, ("artefacts",), 95),
     "deploy": Step(happenings.deploy, ("machine",), 140),
     "deploy-again": Step(happenings.deploy_again, ("deploy",), 5),
+    "doctor": Step(happenings.doctor, ("deploy",), 15),
     "smoke": Step(happenings.smoke, ("deploy",), 15),
+    "slot": Step(slot, ("deploy",), 60),
     "memory": Step(measured("memory"), ("deploy",), 100),
     "filled": Step(measured("filled"), ("deploy",), 110),
     "encoders": Step(measured("encoders"), ("deploy",), 260),
@@ -155,7 +157,8 @@ STEPS: dict[str, Step] = {
 }
 SITTINGS = {
     "first": (
-        *("artefacts", "machine", "deploy", "deploy-again", "smoke", "changed-release", "rollback", "forward", "kills"),
+        *("artefacts", "machine", "deploy", "deploy-again", "doctor", "smoke", "slot"),
+        *("changed-release", "rollback", "forward", "kills"),
         *("daemon-reload", "watchdog", "remove", "untouched"),
     ),
     "second": ("artefacts", "machine", "workspaces", "deploy", "memory", "filled", "encoders", "untouched"),

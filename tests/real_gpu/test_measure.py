@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from rehearsal.real_gpu import layouts, weights, workspaces
+from rehearsal.real_gpu import layouts, slot, weights, workspaces
 from rehearsal.real_gpu.generating import Shape
 from rehearsal.real_gpu.measure import Setting, facts, take
 from rehearsal.real_gpu.report import step
@@ -126,3 +126,12 @@ def test_a_server_that_serves_is_left_as_it_is_and_one_with_an_unloaded_model_is
     monkeypatch.setattr(type(deployed_), "start", lambda self: self.load(first))
     assert deployed_.revive()
     assert not deployed_.revive()
+
+
+def test_every_streamed_answer_is_whole_and_who_leaves_ends_its_own(setting: Setting) -> None:
+    deployed = setting.deployed
+    model = deployed.model("llm")
+    running = f'enginehouse_llm_running_requests{{model="{model.name}"}}'
+    counted = slot.counted(deployed.grpc, model, 12, 4)
+    assert counted["passed"] and counted["answers"] == 12 and counted["tokens"] > 12, counted
+    assert slot.left(deployed.grpc, model, 2, lambda: deployed.metrics()[running])["passed"]
