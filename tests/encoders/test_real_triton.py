@@ -194,7 +194,7 @@ def test_requests_with_different_numbers_of_texts_merge_and_a_bad_one_harms_none
 def test_requests_beyond_a_full_queue_are_told_to_come_back_and_the_others_answered(
     server: real_triton.Server, embedder: Embedder
 ) -> None:
-    """One computes, one is encoded, one waits for it, one is held by `execute`, two stand in Triton's own queue."""
+    """Two always find room in Triton's own queue; up to four more where the model takes some of them in time."""
     text = "river bank " * 30
     array = strings([[text] * 64])
     client = over_grpc.InferenceServerClient(server.grpc)
@@ -211,7 +211,7 @@ def test_requests_beyond_a_full_queue_are_told_to_come_back_and_the_others_answe
     client.close()
     good = [answer for answer in answers if not isinstance(answer, str)]
     turned_away = [answer for answer in answers if isinstance(answer, str)]
-    assert len(good) >= 3 and len(turned_away) >= 3
+    assert len(good) >= 2 and len(turned_away) >= 3
     assert set(turned_away) == {"StatusCode.UNAVAILABLE"}
     wanted = wanted_vectors(embedder, [text])
     for answer in good:
