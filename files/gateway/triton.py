@@ -1,11 +1,15 @@
 """A Triton server over gRPC: one inference, or a stream of events of one request.
 
 Uses the stubs that `tritonclient` carries and none of its client classes: a stream per request, so that one slow
-reader holds up nobody, and cancelling it is leaving it. Triton sees that and stops the work.
+reader holds up nobody, and cancelling it is leaving it. Triton sees that and stops the work. A stream whose final
+response has come is never cancelled: Triton 2.51 then keeps the model's request for ever, and its exit takes all of its
+timeout (server#8078 mends it in 2.57).
 """
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import uuid
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from typing import Any
@@ -36,6 +40,9 @@ WORDS_OF_CODES = (
     ("cancelled", "CANCELLED"),
 )
 
+FINAL = "triton_final_response"
+"""The parameter of a response after which no other comes; it may be without outputs, where that is asked for."""
+
 Outputs = dict[str, Output]
 
 
@@ -45,6 +52,8 @@ class Triton:
     def __init__(self, address: str) -> None:
         self._channel = grpc.aio.insecure_channel(address, options=OPTIONS)
         self._stub = service_pb2_grpc.GRPCInferenceServiceStub(self._channel)
+        self._ending: set[asyncio.Task[None]] = set()
+        """Streams whose final response has come, until Triton has closed them."""
 
     async def is_ready(self, seconds: float) -> bool:
         """True if the server and all its models are ready; asks, and waits so long at most."""
@@ -68,21 +77,35 @@ class Triton:
         return outputs_of(answer)
 
     async def stream(self, model: str, inputs: Sequence[Input], seconds: float) -> AsyncGenerator[Outputs, None]:
-        """The events of one request, as they come. Closing the iterator cancels the request.
+        """The events of one request, as they come. Closing the iterator before its end cancels the request.
 
         Raises: UpstreamError.
         """
-        call = self._stub.ModelStreamInfer(_one(request_of(model, inputs, {})), timeout=seconds, metadata=STRICT)
+        request = request_of(model, inputs, {"triton_enable_empty_final_response": True})
+        call, is_final = self._stub.ModelStreamInfer(_one(request), timeout=seconds, metadata=STRICT), False
         try:
             async for event in call:
                 if event.error_message:
                     raise UpstreamError(code_of(event.error_message), event.error_message)
-                if event.infer_response.outputs:
-                    yield outputs_of(event.infer_response)
+                response = event.infer_response
+                is_final = FINAL in response.parameters and response.parameters[FINAL].bool_param
+                if response.outputs:
+                    yield outputs_of(response)
+                if is_final:  # whoever reads is not made to wait for the end: it could leave meanwhile
+                    break
         except grpc.aio.AioRpcError as error:
             raise _upstream(error) from None
         finally:
-            call.cancel()
+            if is_final:
+                self._let_end(call)
+            else:
+                call.cancel()
+
+    def _let_end(self, call: Any) -> None:
+        """Triton closes the stream. It is held until then, for gRPC cancels a call that nobody holds."""
+        task = asyncio.ensure_future(_ended(call))
+        self._ending.add(task)
+        task.add_done_callback(self._ending.discard)
 
     async def close(self, grace_seconds: float) -> None:
         """No request is taken any more; those that run have so long."""
@@ -114,6 +137,12 @@ def code_of(message: str) -> str:
 
 async def _one(request: Any) -> AsyncIterator[Any]:
     yield request
+
+
+async def _ended(call: Any) -> None:
+    with contextlib.suppress(grpc.aio.AioRpcError, asyncio.CancelledError):
+        async for _ in call:
+            pass
 
 
 def _upstream(error: grpc.aio.AioRpcError) -> UpstreamError:

@@ -1,6 +1,7 @@
 """Clients that leave, errors, settings that change, counts, and the audit's lines."""
 
 import asyncio
+import gc
 import json
 import os
 from pathlib import Path
@@ -47,6 +48,22 @@ async def test_two_hundred_clients_that_leave_after_a_token_leave_nothing_runnin
         await becomes(lambda: front.triton.running == 0)
         assert front.triton.cancelled == 200
         assert all(server.outstanding == 0 for server in front.gateway.fleet.servers.values())
+
+
+@in_loop
+async def test_a_client_that_leaves_with_its_last_token_cancels_nothing(tmp_path: Path) -> None:
+    async with door(tmp_path) as front:
+        front.triton.script = Script(halts_after=len(HELLO))
+        talk = front.opened(CHAT, chat(stream=True))
+        running = asyncio.ensure_future(talk.run())
+        await talk.until(lambda: b'"finish_reason":"stop"' in talk.answer.body)
+        talk.left.set()
+        await running
+        gc.collect()
+        assert (front.triton.running, front.triton.cancelled) == (1, 0)
+        front.triton.goes_on.set()
+        await becomes(lambda: front.triton.running == 0)
+        assert front.triton.cancelled == 0
 
 
 @in_loop

@@ -58,7 +58,10 @@ class Script:
     error_after: int = 0
     """Of a stream, only after so many events."""
     halts_after: int | None = None
-    """A stream sends so many events and then nothing more until it is cancelled, or until `goes_on` is set."""
+    """A stream sends so many events and then nothing more until it is cancelled, or until `goes_on` is set.
+
+    As many as it has: it does not end after its final response.
+    """
 
 
 @dataclass
@@ -101,12 +104,17 @@ class Triton(service_pb2_grpc.GRPCInferenceServiceServicer):
         try:
             async for request in requests:
                 asked = self._remember(request, context)
-                for sent, event in enumerate(self._events(asked)):
+                events = self._events(asked)
+                for sent, event in enumerate(events):
                     if self.script.error and sent == self.script.error_after:
                         break
                     if sent == self.script.halts_after:
                         await self.goes_on.wait()
-                    yield service_pb2.ModelStreamInferResponse(infer_response=event_response(request, event, asked))
+                    message = event_response(request, event, asked)
+                    message.parameters["triton_final_response"].bool_param = event is events[-1]
+                    yield service_pb2.ModelStreamInferResponse(infer_response=message)
+                if self.script.halts_after == len(events):
+                    await self.goes_on.wait()
                 if self.script.error:
                     if asked.metadata.get("triton_grpc_error") == "true":
                         await context.abort(*self.script.error)
