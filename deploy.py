@@ -32,7 +32,7 @@ for number, wave in enumerate(host.loop(plan.waves), start=1):
     if host.name in wave:
         based = foundation.apply(mine, drained=True)  # now a serving host may lose its driver or daemon for a while
         swapped = triton.apply(mine, plan.digest, number)  # one transaction on the host: swap and prove, or put back
-        traffic.tell(mine, [*based, *swapped])
+        quiet.once_known(traffic.tell, mine, [*based, *swapped])
         quiet.look()
     rollout.end_of_wave(mine, plan, number, triton.put_back)
 

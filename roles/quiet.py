@@ -11,8 +11,9 @@ was at work meanwhile, the steps of its part of the run are done there and then,
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -66,6 +67,11 @@ def _done(mine: Host, part: Part) -> Iterator[Command]:
             return
 
 
+def once_known(say: Callable[..., None], *about: Any) -> None:
+    """`settle` calls `say`: what it asks is asked together with all else that the verb wants to know of the host."""
+    _said_last.setdefault(ctx_host.get(), []).append(partial(say, *about))
+
+
 def settle() -> None:
     """Where no step would change the host, its steps are left out of the run; else its looks are. Nothing follows."""
     mine = ctx_host.get()
@@ -74,7 +80,11 @@ def settle() -> None:
     parts, ours = _parts.get(mine, {}), steps_of(mine)
     with looking(mine):
         wants_nothing = not any(meta.will_change for meta in ours.values())
-    if has_failed(mine) or not parts:
+    if has_failed(mine):
+        return
+    for say in _said_last.pop(mine, []):
+        say()
+    if not parts:
         return
     together.of(mine).wants_nothing = wants_nothing
     if not wants_nothing:
@@ -99,3 +109,4 @@ def _leave_out(mine: Host, key: str) -> Any:
 
 
 _parts: WeakKeyDictionary[Host, dict[str, Part]] = WeakKeyDictionary()
+_said_last: WeakKeyDictionary[Host, list[Callable[[], None]]] = WeakKeyDictionary()

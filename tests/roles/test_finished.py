@@ -1,0 +1,61 @@
+"""deploy.py on hosts that want nothing: how often each is asked, and how many operations are left."""
+
+from __future__ import annotations
+
+import runpy
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pytest
+from pyinfra.api import Host
+
+from deploy.spec import Rollout
+from roles import preflight, steps
+from tests.roles.fake import Ran, run
+
+QUESTIONS = 3
+OPERATIONS = 14
+"""Preflight, lock, two gates and three looks are eight; each of the three waves has two more."""
+HOSTS = ("first", "second", "third")
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
+    """Commands that went to each host. Meanwhile every step and check finds its host as wanted."""
+    counts, real = dict[str, int](), Host.get_fact
+
+    def counting(host: Host, *arguments: Any, **more: Any) -> Any:
+        counts[host.name] = counts.get(host.name, 0) + 1
+        return real(host, *arguments, **more)
+
+    monkeypatch.setattr(Host, "get_fact", counting)
+    monkeypatch.setattr(preflight, "judge", lambda *_: [])
+    for name in ("_step", "_check"):
+        monkeypatch.setattr(steps, name, partial(content, getattr(steps, name)))
+    return counts
+
+
+def content(operation: Callable[..., Any], reading: Any, _: Any, *after: Any, **more: Any) -> Any:
+    """An operation whose host answers, and is as wanted."""
+    return operation(reading, lambda _: [], *after, **more)
+
+
+def deployed() -> Ran:
+    """deploy.py on hosts that serve what the plan says; a wave each."""
+    (_, data), *_ = [value for name, value in runpy.run_path("inventories/h100.py").items() if name == "h100"]
+    rollout = Rollout(canary_hosts=1, wave_percent=50, max_unavailable=1)
+    answers = {"id -un": "user=root\nuid=0", "states=active,reloading": "triton@main.service"}
+    data = {**data, "rollout": rollout}
+    return run(lambda: runpy.run_path("deploy.py"), hosts=HOSTS, answers=answers, data=data, detect_changes=False)
+
+
+def test_a_finished_host_is_asked_three_times_and_keeps_its_gates(asked: dict[str, int]) -> None:
+    ran = deployed()
+    assert (ran.commands, ran.failed_hosts, ran.stopped) == ((), (), "")
+    assert asked == {f"@fake/{host}": QUESTIONS for host in HOSTS}
+    assert {len(ran.on(host).operations) for host in HOSTS} == {OPERATIONS}
+
+
+def test_a_finished_host_hears_that_nobody_is_drained(asked: dict[str, int]) -> None:
+    assert sum("nobody is drained" in line for line in deployed().told) == len(HOSTS)
