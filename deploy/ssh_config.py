@@ -1,16 +1,17 @@
-"""The inventory's SSH settings as one ssh_config, for programs that speak OpenSSH: testinfra and tunnels.
+"""The inventory's SSH settings for programs that speak OpenSSH: testinfra, tunnels, `enginehouse ask`.
 
-pyinfra reads the settings from host data itself; without this file the smoke tests could reach another machine than
-the deploy did. A control socket is shared, because each testinfra check is else a handshake (gpu-host facts §7).
+pyinfra reads the settings from host data itself, and rsync takes them from pyinfra. Both look a host up in the
+operator's own `ssh_config_file` by the address they connect to. So does everything here: else a jump host of that file
+would be used by one program and not by another. A control socket is shared, because each testinfra check is else a
+handshake (gpu-host facts §7).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 OPTIONS = {
-    "ssh_hostname": "HostName",
     "ssh_port": "Port",
     "ssh_user": "User",
     "ssh_key": "IdentityFile",
@@ -20,27 +21,42 @@ SHARED = ("BatchMode yes", "ControlMaster auto", "ControlPath ~/.ssh/enginehouse
 STRICTNESS = {"accept-new": "accept-new", "yes": "yes", "no": "no", "off": "no"}
 
 
-def ssh_config(hosts: Iterable[tuple[str, Mapping[str, Any]]], include: str = "") -> str:
-    """ssh_config text: a block per host, then `include` (an absolute path), the operator's own file, for the rest.
+def address_of(name: str, data: Mapping[str, Any]) -> str:
+    """The word after `ssh`: the address that the inventory gives a host, else its name."""
+    return str(data.get("ssh_hostname") or name)
 
-    OpenSSH takes the first value it meets, so what the inventory says wins, as it does in pyinfra.
+
+def in_brackets(address: str) -> str:
+    """The address as rsync and testinfra take it: of IPv6 in brackets, since a colon ends it there."""
+    return f"[{address}]" if ":" in address else address
+
+
+def ssh_config(name: str, data: Mapping[str, Any], include: str = "") -> str:
+    """ssh_config text for a host at its address; then `include` (an absolute path), the operator's own file.
+
+    OpenSSH takes the first value it meets, so what the inventory says wins, as it does in pyinfra. It is said of this
+    host alone: a jump host is looked up in the same file.
     """
-    blocks = [_block(name, data) for name, data in hosts]
-    shared = "\n  ".join(["Match all", *SHARED]) + "\n"
-    return "\n".join([*blocks, *([f"Match all\nInclude {include}\n"] if include else []), shared])
+    block = [f"Host {address_of(name, data)}", *(f"{word} {value}" for word, value in _settings(data).items())]
+    shared = ["Match all", *SHARED]
+    return "\n".join(
+        ["\n  ".join(block), *([f"Match all\n  Include {include}"] if include else []), "\n  ".join(shared), ""]
+    )
 
 
 def ssh_words(name: str, data: Mapping[str, Any]) -> list[str]:
-    """The ssh command that logs in to a host by the inventory's settings; the host's name is the last word."""
+    """The ssh command that logs in to a host by the inventory's settings; the host's address is the last word."""
     file = ["-F", str(data["ssh_config_file"])] if data.get("ssh_config_file") else []
+    settings = _settings(data) | {"BatchMode": "yes", "ConnectTimeout": "10"}
+    return [
+        "ssh",
+        *file,
+        *(word for pair in settings.items() for word in ("-o", "=".join(pair))),
+        address_of(name, data),
+    ]
+
+
+def _settings(data: Mapping[str, Any]) -> dict[str, str]:
     settings = {word: str(data[key]) for key, word in OPTIONS.items() if data.get(key)}
-    if strict := STRICTNESS.get(str(data.get("ssh_strict_host_key_checking") or "")):
-        settings["StrictHostKeyChecking"] = strict
-    settings |= {"BatchMode": "yes", "ConnectTimeout": "10"}
-    return ["ssh", *file, *(word for pair in settings.items() for word in ("-o", "=".join(pair))), name]
-
-
-def _block(name: str, data: Mapping[str, Any]) -> str:
-    lines = [f"Host {name}", *(f"  {word} {data[key]}" for key, word in OPTIONS.items() if data.get(key))]
     strict = STRICTNESS.get(str(data.get("ssh_strict_host_key_checking") or ""))
-    return "\n".join([*lines, *([f"  StrictHostKeyChecking {strict}"] if strict else [])]) + "\n"
+    return settings | ({"StrictHostKeyChecking": strict} if strict else {})

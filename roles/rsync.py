@@ -18,6 +18,7 @@ from pyinfra.api import Host
 
 from deploy.errors import Refusal
 from deploy.files import ROOT
+from deploy.ssh_config import in_brackets
 
 # Protocol, time-out and connection trouble; anything else will not get better by itself (rsync.1).
 PASSING_CODES = (10, 12, 30, 35, 255)
@@ -105,5 +106,5 @@ def reach(host: Host, with_sudo: bool, path: str) -> tuple[list[str], str]:
     shell += ["-p", str(data["ssh_port"])] if data["ssh_port"] else []
     shell += ["-i", str(data["ssh_key"])] if data["ssh_key"] else []
     user = f"{data['ssh_user']}@" if data["ssh_user"] else ""
-    address = data["ssh_hostname"] or host.name
+    address = in_brackets(data["ssh_hostname"] or host.name)
     return ["--rsh", shlex.join(shell), "--rsync-path", program], f"{user}{address}:{path}/"

@@ -6,7 +6,7 @@ collected nothing, or in which nothing passed, is a failure: an empty report mus
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -25,8 +25,7 @@ from deploy.errors import Refusal
 from deploy.plan import Plan
 from deploy.slice import ModelSlice, ServerSlice, Slice
 from deploy.slice_traffic import BalancerSlice
-from deploy.ssh_config import ssh_config as ssh_config_text
-from deploy.ssh_config import ssh_words
+from deploy.ssh_config import address_of, in_brackets, ssh_config, ssh_words
 
 # pyinfra's command line patches sockets and threads when imported; gRPC's client needs the real ones.
 with mock.patch("gevent.monkey.patch_all"):
@@ -91,13 +90,17 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 
 
 @pytest.fixture(scope="session")
-def ssh_config(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The generated ssh_config that testinfra uses: the inventory's own SSH settings, nothing else."""
-    path = tmp_path_factory.mktemp("ssh") / "config"
-    hosts = _data(request.config)
-    files = {str(Path(data["ssh_config_file"]).resolve()) for data in hosts.values() if data.get("ssh_config_file")}
-    path.write_text(ssh_config_text(hosts.items(), include=next(iter(files), "")))
-    return path
+def login(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Host]:
+    """The host of a name through OpenSSH, with sudo, by the inventory's own SSH settings and nothing else."""
+    folder, hosts = tmp_path_factory.mktemp("ssh"), _data(request.config)
+
+    def over_ssh(name: str) -> Host:
+        data, path = hosts[name], folder / name
+        file = data.get("ssh_config_file")
+        path.write_text(ssh_config(name, data, str(Path(file).resolve()) if file else ""))
+        return testinfra.get_host(f"ssh://{in_brackets(address_of(name, data))}", ssh_config=str(path), sudo=True)
+
+    return over_ssh
 
 
 @pytest.fixture(scope="session")
@@ -131,15 +134,15 @@ def model(case: tuple[Slice, ServerSlice | None, ModelSlice | None]) -> ModelSli
 
 
 @pytest.fixture(scope="session")
-def machine(mine: Slice, ssh_config: Path) -> Host:
+def machine(mine: Slice, login: Callable[[str], Host]) -> Host:
     """The host through OpenSSH, with sudo."""
-    return testinfra.get_host(f"ssh://{mine.host}", ssh_config=str(ssh_config), sudo=True)
+    return login(mine.host)
 
 
 @pytest.fixture(scope="session")
-def balancing(edge: BalancerSlice, ssh_config: Path) -> Host:
+def balancing(edge: BalancerSlice, login: Callable[[str], Host]) -> Host:
     """A balancer through OpenSSH, with sudo; `edge` is its slice of the plan."""
-    return testinfra.get_host(f"ssh://{edge.host}", ssh_config=str(ssh_config), sudo=True)
+    return login(edge.host)
 
 
 @pytest.fixture(scope="session")
