@@ -122,9 +122,9 @@ def test_decisions_open_no_file_and_read_no_clock(call: str) -> None:
     assert [str(file) for file in files if re.search(call, (ROOT / file).read_text("utf-8"))] == []
 
 
-def test_inventories_import_the_spec_only() -> None:
+def test_inventories_import_the_spec_and_the_hosts_of_other_tools_only() -> None:
     """An inventory declares; the rehearsal's reads its own services."""
-    assert crossings(r"inventories/(?!rehearsal)", r"(roles|rehearsal|tests|deploy\.(?!spec))") == []
+    assert crossings(r"inventories/(?!rehearsal)", r"(roles|rehearsal|tests|deploy\.(?!spec|edge\.hosts))") == []
 
 
 def test_roles_do_not_import_each_other() -> None:
