@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, dataclass, fields, replace
-from typing import Any, get_type_hints
+from typing import Any
 
 from deploy.catalog.names import offer
 from deploy.checks.door import door_problems
 from deploy.checks.secrets import typed_out_problems
-from deploy.checks.types import mistyped
+from deploy.checks.types import hints_of, mistyped
 from deploy.errors import Refusal
 from deploy.guides import translate
 from deploy.knobs import SUFFIX, Table, settings_problems
@@ -105,7 +105,7 @@ def read_host(
     """The typed host, or None with the reasons why there is none; reasons may also come with a host."""
     values = {key: _release(value) if key == "release" else value for key, value in data.items() if key in SPEC_KEYS}
     problems = [*_unknown_keys(data, knobs), *settings_problems(data, knobs or {}), *_missing_keys(values)]
-    hints = get_type_hints(Host)
+    hints = hints_of(Host)
     wrong = [problem for key, value in values.items() for problem in mistyped(value, hints[key], key)]
     host = None if wrong or _missing_keys(values) else Host(name=name, groups=groups, **values)
     typed = typed_out_problems({key: value for key, value in data.items() if key in SPEC_KEYS or key.endswith(SUFFIX)})

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
+from functools import cache
 from typing import Any, get_args, get_type_hints
 
 from deploy.catalog.names import offer
@@ -69,10 +70,16 @@ def role_problems(key: str, given: Any, defaults: type[Any]) -> Iterator[Refusal
         return
     wrong = list(mistyped(given, dict, key))
     yield from wrong
-    hints = get_type_hints(defaults, include_extras=True)
+    hints = _hints(defaults)  # type: ignore[arg-type]  # mypy takes a class for unhashable
     known = [field.name for field in fields(defaults)]
     for name, value in () if wrong else given.items():
         yield from _value_problems(f"{key}.{name}", value, hints[name]) if name in known else _unknown(key, name, known)
+
+
+@cache
+def _hints(defaults: type[Any]) -> dict[str, Any]:
+    """What each knob takes, resolved once: every role of every host asks."""
+    return get_type_hints(defaults, include_extras=True)
 
 
 def _value_problems(where: str, value: Any, hint: Any) -> Iterator[Refusal]:

@@ -13,6 +13,7 @@ import base64
 import hashlib
 import os
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from pyinfra.api import FactBase
@@ -60,7 +61,7 @@ def installed() -> OperationMeta:
     """The link names this repository's version of every program."""
 
     def decide(version: str) -> Iterator[Command]:
-        if version != digest(sources()):
+        if version != shipped_version():
             yield publication()
 
     return step(Reading(Version), decide, name="Programs | Publish the programs of the host")
@@ -69,6 +70,12 @@ def installed() -> OperationMeta:
 def sources(folder: Path = SOURCE) -> dict[str, bytes]:
     """Content of every module, by its path in the package."""
     return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*.py"))}
+
+
+@cache
+def shipped_version() -> str:
+    """The digest of this repository's programs, read once in a run."""
+    return digest(sources())
 
 
 def digest(files: dict[str, bytes]) -> str:

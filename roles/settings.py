@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pkgutil
 from dataclasses import replace
+from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, TypeVar
@@ -18,6 +19,7 @@ from deploy.knobs import SUFFIX, role_problems
 D = TypeVar("D")
 
 
+@cache
 def known_settings() -> dict[str, type[Any]]:
     """The `Defaults` of each role that has any, by the role's name: what a plan judges `<role>_settings` by."""
     packages = [module.name for module in pkgutil.iter_modules(roles.__path__) if module.ispkg]

@@ -9,6 +9,7 @@ import hashlib
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from pyinfra.api import FactBase
@@ -75,7 +76,13 @@ def loaded_as(path: str) -> str:
 
 def shipped(source: str, path: str, mode: str = "0644") -> Text:
     """The repository's file `source` ("files/units/triton@.service") as the text wanted at `path`."""
-    return Text(path, (HERE / source).read_text(), mode)
+    return Text(path, _content(source), mode)
+
+
+@cache
+def _content(source: str) -> str:
+    """Read once in a run: every host of a fleet wants the same files."""
+    return (HERE / source).read_text()
 
 
 def put(wanted: Iterable[Text], seen: Mapping[str, str]) -> Iterator[StringCommand]:

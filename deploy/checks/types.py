@@ -8,6 +8,7 @@ from __future__ import annotations
 import types
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
+from functools import cache
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from deploy.catalog.names import offer
@@ -32,6 +33,12 @@ def mistyped(value: Any, hint: Any, where: str) -> Iterator[Refusal]:
         yield from _object(value, hint, where)
     elif not _is_of(value, origin or hint):
         yield _kind(value, (origin or hint).__name__, where)
+
+
+@cache
+def hints_of(kind: type) -> dict[str, Any]:
+    """What each field of a class takes, resolved once: a fleet has many objects of few classes."""
+    return get_type_hints(kind)
 
 
 def _is_of(value: Any, wanted: type) -> bool:
@@ -87,7 +94,7 @@ def _object(value: Any, wanted: Any, where: str) -> Iterator[Refusal]:
     if not isinstance(value, wanted):
         yield _kind(value, wanted.__name__, where)
         return
-    hints = get_type_hints(type(value))
+    hints = hints_of(type(value))  # type: ignore[arg-type]  # mypy takes a class for unhashable
     for field in fields(value):
         yield from mistyped(getattr(value, field.name), hints[field.name], f"{where}.{field.name}")
 

@@ -10,12 +10,11 @@ import hashlib
 import ipaddress
 from collections.abc import Iterable, Iterator, Mapping
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
 from deploy.balancing import backends, door_backend
 from deploy.slice_traffic import BalancerSlice, DoorMemberSlice, DoorRouteSlice, MemberSlice, RouteSlice
 from roles.balancer.keys import map_path
 from roles.balancer.paths import PLACES, Places
+from roles.templates import template
 from roles.texts import HERE
 
 STREAMS = {
@@ -50,10 +49,6 @@ Checked = Mapping[str, tuple[str, ...]]
 
 def config(mine: BalancerSlice, checked: Checked, certificate: str = "", places: Places = PLACES) -> str:
     """The whole file; `certificate` is the path of the PEM file on the balancer, empty for ports in plain text."""
-    environment = Environment(
-        loader=FileSystemLoader(HERE / "templates" / "balancer"), undefined=StrictUndefined, keep_trailing_newline=True
-    )
-    template = environment.get_template("haproxy.cfg.j2")
     is_v6 = ipaddress.ip_address(mine.address).version == 6
     values = {
         "version": mine.haproxy,
@@ -70,7 +65,8 @@ def config(mine: BalancerSlice, checked: Checked, certificate: str = "", places:
         "keys": mine.keys,
         "routes": [_route(route, checked[route.pool], places) for route in mine.routes],
     }
-    return template.render(**values, digest=_digest(template.render(**values, digest="")))
+    filled = template("balancer", "haproxy.cfg.j2").render
+    return filled(**values, digest=_digest(filled(**values, digest="")))
 
 
 def everything(mine: BalancerSlice) -> Checked:

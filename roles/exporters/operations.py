@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
 from deploy.monitoring import DCGM_PORT
 from deploy.slice_monitor import ExportersSlice
 from roles import apt, programs
@@ -14,7 +12,8 @@ from roles.exporters.counters import csv
 from roles.exporters.paths import ALL, COUNTERS, DCGM, METRICS, NODE, PACKAGE, PAGES, THEIRS, unit_path
 from roles.seen import Seen
 from roles.steps import Command
-from roles.texts import HERE, Text, shipped
+from roles.templates import template
+from roles.texts import Text, shipped
 
 
 def texts(exporters: ExportersSlice) -> list[Text]:
@@ -27,7 +26,7 @@ def texts(exporters: ExportersSlice) -> list[Text]:
         "port": exporters.port,
         "monitors": list(exporters.monitors),
         "pages": {page.path: page.url for page in exporters.pages},
-        "programs": programs.digest(programs.sources()),
+        "programs": programs.shipped_version(),
     }
     wanted = [
         Text(PAGES, json.dumps(content, indent=2) + "\n"),
@@ -40,11 +39,8 @@ def texts(exporters: ExportersSlice) -> list[Text]:
 
 def dcgm_unit(image: str) -> Text:
     """The unit of dcgm-exporter's container."""
-    environment = Environment(
-        loader=FileSystemLoader(HERE / "templates" / "exporters"), undefined=StrictUndefined, keep_trailing_newline=True
-    )
     values = {"counters": COUNTERS, "port": DCGM_PORT, "image": image}
-    return Text(unit_path(DCGM), environment.get_template(f"{DCGM}.j2").render(**values))
+    return Text(unit_path(DCGM), template("exporters", f"{DCGM}.j2").render(**values))
 
 
 def package(seen: Seen) -> Iterator[Command]:

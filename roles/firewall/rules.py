@@ -6,14 +6,12 @@ import ipaddress
 from collections.abc import Iterable
 from typing import NamedTuple, TypeAlias
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
 from deploy.slice import ServerSlice, Slice
 from deploy.slice_door import DoorSlice
 from deploy.slice_monitor import ExportersSlice, MonitorSlice
 from deploy.slice_traffic import BalancerSlice, TrafficSlice
 from deploy.spec import Firewall
-from roles.texts import HERE
+from roles.templates import template
 
 BRIDGE = "enginehouse0"
 """Triton's containers are behind it (files/shell/prepare.sh)."""
@@ -49,10 +47,7 @@ def rules(mine: Guarded, ssh_ports: Iterable[int]) -> str:
     firewall = firewall_of(mine)
     assert firewall, "there is nothing to guard"
     groups = _groups(firewall, mine)
-    environment = Environment(
-        loader=FileSystemLoader(HERE / "templates" / "firewall"), undefined=StrictUndefined, keep_trailing_newline=True
-    )
-    return environment.get_template("enginehouse.nft.j2").render(
+    return template("firewall", "enginehouse.nft.j2").render(
         bridge=BRIDGE,
         groups=groups,
         ssh_ports=sorted(ssh_ports),

@@ -5,8 +5,8 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+from functools import cache
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from pyinfra.api.command import StringCommand
 
 from deploy.slice_door import DoorSlice
@@ -15,6 +15,7 @@ from roles.gateway.paths import ENVIRONMENTS, UNIT, UNIT_PATH, USER, VERSIONS, W
 from roles.gateway.settings import listen
 from roles.gateway.wheels import digest as packages_digest
 from roles.tar import tarred
+from roles.templates import template
 from roles.texts import HERE, Text
 
 SOURCE = HERE / "files" / "gateway"
@@ -27,6 +28,7 @@ def sources() -> dict[str, bytes]:
     return {str(path.relative_to(SOURCE)): path.read_bytes() for path in files}
 
 
+@cache
 def version() -> str:
     """The digest that a host tells of exactly these files."""
     return programs.digest(sources())
@@ -57,10 +59,6 @@ def publication() -> StringCommand:
 
 def unit(door: DoorSlice) -> Text:
     """The unit of each process. Its mark is another one whenever a running process has to begin anew."""
-    environment = Environment(
-        loader=FileSystemLoader(HERE / "templates" / "gateway"), undefined=StrictUndefined, keep_trailing_newline=True
-    )
-    template = environment.get_template(f"{UNIT}.j2")
     values = {
         "settings": WANTED,
         "version": version_path(),
@@ -68,6 +66,7 @@ def unit(door: DoorSlice) -> Text:
         "drain_seconds": door.drain_seconds,
         "user": USER,
     }
-    said = template.render(**values, mark="") + json.dumps(listen(door), sort_keys=True)
+    filled = template("gateway", f"{UNIT}.j2").render
+    said = filled(**values, mark="") + json.dumps(listen(door), sort_keys=True)
     mark = hashlib.sha256(said.encode()).hexdigest()[:MARK_DIGITS]
-    return Text(UNIT_PATH, template.render(**values, mark=mark))
+    return Text(UNIT_PATH, filled(**values, mark=mark))

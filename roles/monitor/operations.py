@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from shlex import quote
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from pyinfra.api.command import StringCommand
 
 from deploy.monitoring import BLACKBOX_PORT, in_address
@@ -31,7 +30,8 @@ from roles.monitor.paths import (
 )
 from roles.seen import Seen
 from roles.steps import Command, Refuse, write
-from roles.texts import HERE, Text
+from roles.templates import template
+from roles.texts import Text
 
 READY = {PROMETHEUS: "/-/ready", ALERTMANAGER: "/-/ready", BLACKBOX: "/-/healthy"}
 ANSWERS_TRIES = 120
@@ -48,9 +48,6 @@ def texts(mine: MonitorSlice) -> list[Text]:
 
 def unit(name: str, mine: MonitorSlice) -> Text:
     """The unit of one of the three programs."""
-    environment = Environment(
-        loader=FileSystemLoader(HERE / "templates" / "monitor"), undefined=StrictUndefined, keep_trailing_newline=True
-    )
     values = {
         "mine": mine,
         "path": unit_path(name),
@@ -61,7 +58,7 @@ def unit(name: str, mine: MonitorSlice) -> Text:
         "samples": SAMPLES,
         "silences": SILENCES,
     }
-    return Text(unit_path(name), environment.get_template(f"{name}.j2").render(**values))
+    return Text(unit_path(name), template("monitor", f"{name}.j2").render(**values))
 
 
 def listen(name: str, mine: MonitorSlice) -> str:

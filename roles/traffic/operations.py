@@ -37,7 +37,7 @@ def settings(traffic: TrafficSlice) -> Text:
         "servers": {
             server.name: {"models": list(server.models), "seen_as": list(server.seen_as)} for server in traffic.servers
         },
-        "programs": programs.digest(programs.sources()),
+        "programs": programs.shipped_version(),
     }
     return Text(WANTED, json.dumps(content, indent=2) + "\n")
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from deploy.slice import ModelSlice
 from roles.texts import HERE
 from roles.triton.loaded import Loaded
@@ -12,13 +14,15 @@ ENCODERS = HERE / "files" / "encoders"
 
 def encoder(model: ModelSlice) -> Loaded:
     """What Triton loads for a planned encoder."""
-    code = {f"1/encoders/{path.name}": path.read_bytes() for path in sorted(ENCODERS.glob("*.py"))}
-    files = {
-        "config.pbtxt": _config(model),
-        "1/model.py": (ENCODERS / "models" / f"{model.kind}.py").read_bytes(),
-        **code,
-    }
+    files = {"config.pbtxt": _config(model), **_code(model.kind)}
     return Loaded((model.name,), {f"{model.name}/{path}": content for path, content in files.items()})
+
+
+@cache
+def _code(kind: str) -> dict[str, bytes]:
+    """Read once in a run: every host of a fleet gets the same files."""
+    modules = {f"1/encoders/{path.name}": path.read_bytes() for path in sorted(ENCODERS.glob("*.py"))}
+    return {"1/model.py": (ENCODERS / "models" / f"{kind}.py").read_bytes(), **modules}
 
 
 def _config(model: ModelSlice) -> bytes:
