@@ -8,6 +8,7 @@ from typing import Any
 
 from gateway.call_formats import SPECIAL
 from gateway.events import Event
+from gateway.exchange import compact
 from gateway.fields import FieldError, Fields
 from gateway.generation import FINISHES, Generation, room, stream_of
 from gateway.logprobs import content_of
@@ -126,27 +127,29 @@ async def ids(prompter: Tokens, conversation: Conversation) -> list[int]:
 async def streamed(chat: Generation) -> None:
     """Each event is sent when it comes; then the usage, where it is asked for."""
     exchange, head = chat.request.exchange, chat.head("chat.completion.chunk", PREFIX)
-    no_usage = {"usage": None} if chat.tells_usage else {}
+    # The head of every event is the same, so it is made JSON once: each event's whole took a fifth of the event's time.
+    before = f'{compact(head)[:-1]},"choices":[{{"index":'
+    after = '}],"usage":null}' if chat.tells_usage else "}]}"
     begun: set[int] = set()
     called: set[int] = set()
 
-    async def send(index: int, delta: dict[str, Any], finish: str | None = None, logprobs: object = None) -> None:
-        choice = {"index": index, "delta": delta, "logprobs": logprobs, "finish_reason": finish}
-        await exchange.event({**head, "choices": [choice], **no_usage})
+    async def send(index: int, delta: str, finish: str = "null", logprobs: str = "null") -> None:
+        end = f'"logprobs":{logprobs},"finish_reason":{finish}{after}'
+        await exchange.event_of(f'{before}{index},"delta":{delta},{end}')
 
     async with aclosing(chat.events()) as told:
         async for event in told:
             if event.sequence not in begun:
                 begun.add(event.sequence)
-                await send(event.sequence, {"role": "assistant", "content": ""})
+                await send(event.sequence, '{"role":"assistant","content":""}')
             parts, entries = parts_of(chat, event), logprobs(chat, event)
-            told_of = {"content": entries, "refusal": None} if entries else None
-            for delta in deltas(parts) or ([{"content": ""}] if entries else []):
+            told_of = compact({"content": entries, "refusal": None}) if entries else "null"
+            for delta in deltas(parts) or (['{"content":""}'] if entries else []):
                 await send(event.sequence, delta, logprobs=told_of)
-                told_of = None
+                told_of = "null"
             called |= {event.sequence for part in parts if isinstance(part, Call)}
             if event.finish:
-                await send(event.sequence, {}, finish_of(event.finish, event.sequence in called))
+                await send(event.sequence, "{}", compact(finish_of(event.finish, event.sequence in called)))
     if chat.tells_usage:
         await exchange.event({**head, "choices": [], "usage": chat.usage()})
     await exchange.done()
@@ -183,17 +186,18 @@ def parts_of(chat: Generation, event: Event) -> list[Part]:
     return parts + reader.end() if event.finish else parts
 
 
-def deltas(parts: list[Part]) -> list[dict[str, Any]]:
-    """The `delta` of each event that tells these parts."""
-    found: list[dict[str, Any]] = []
+def deltas(parts: list[Part]) -> list[str]:
+    """The JSON of the `delta` of each event that tells these parts."""
+    found: list[str] = []
     for part in parts:
         if not isinstance(part, Call):
-            found.append({"content" if isinstance(part, Content) else "reasoning_content": part.text})
+            name = "content" if isinstance(part, Content) else "reasoning_content"
+            found.append(f'{{"{name}":{compact(part.text)}}}')
             continue
         first = {"id": part.identity, "type": "function"} if part.name else {}
         function = {"name": part.name} if part.name else {}
         call = {"index": part.index, **first, "function": {**function, "arguments": part.arguments}}
-        found.append({"tool_calls": [call]})
+        found.append(compact({"tool_calls": [call]}))
     return found
 
 

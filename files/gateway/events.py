@@ -25,21 +25,24 @@ class Event(NamedTuple):
 
 def event_of(outputs: Outputs) -> Event:
     """The event that these tensors say."""
+    ids = outputs.get("token_ids")
     finish = _text(outputs, "finish_reason")
     return Event(
-        sequence=_number(outputs, "sequence_index"),
-        text=_text(outputs, "text_output"),
-        ids=outputs["token_ids"].ints() if "token_ids" in outputs else (),
-        finish=finish,
-        completion_tokens=_number(outputs, "num_output_tokens") if finish else 0,
-        cached_tokens=max(_number(outputs, "num_cached_tokens"), 0) if finish else 0,
-        outputs=outputs,
+        _number(outputs, "sequence_index"),
+        _text(outputs, "text_output"),
+        ids.ints() if ids else (),
+        finish,
+        _number(outputs, "num_output_tokens") if finish else 0,
+        max(_number(outputs, "num_cached_tokens"), 0) if finish else 0,
+        outputs,
     )
 
 
 def _text(outputs: Outputs, name: str) -> str:
-    return "".join(outputs[name].texts()) if name in outputs else ""
+    output = outputs.get(name)
+    return output.text() if output else ""
 
 
 def _number(outputs: Outputs, name: str) -> int:
-    return next(iter(outputs[name].ints()), 0) if name in outputs else 0
+    output = outputs.get(name)
+    return output.number() if output else 0

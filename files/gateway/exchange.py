@@ -127,7 +127,11 @@ class Exchange:
 
     async def event(self, value: object) -> None:
         """An event of the stream is sent; the first begins the answer."""
-        await self._stream(f"data: {compact(value)}\n\n".encode())
+        await self.event_of(compact(value))
+
+    async def event_of(self, content: str) -> None:
+        """An event whose JSON is `content`, on one line, is sent."""
+        await self._stream(f"data: {content}\n\n".encode())
 
     async def done(self) -> None:
         """The stream has ended as OpenAI's does."""

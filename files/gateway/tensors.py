@@ -46,6 +46,17 @@ class Output(NamedTuple):
             place += 4 + length
         return found
 
+    def text(self) -> str:
+        """The values of a BYTES tensor, joined. Of an LLM's event there is one."""
+        raw = self._of("BYTES")
+        if int.from_bytes(raw[:4], "little") == len(raw) - 4:
+            return raw[4:].decode("utf-8", "replace")
+        return "".join(self.texts())
+
+    def number(self) -> int:
+        """The first value of an INT32 tensor; 0 where it has none."""
+        return int.from_bytes(self._of("INT32")[:4], "little", signed=True)
+
     def _of(self, datatype: str) -> bytes:
         if self.datatype != datatype:
             raise ValueError(f"wanted a tensor of {datatype}, got {self.datatype}")
