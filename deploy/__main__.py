@@ -135,17 +135,22 @@ def check(pasted: str, release: str, as_json: bool) -> None:
 
 
 @main.command(
-    short_help="Write an inventory for a machine, from its own answers.",
+    short_help="Write an inventory for machines, from their own answers.",
     epilog="Example: enginehouse init ubuntu@203.0.113.7:2222",
 )
-@click.argument("target", metavar="USER@HOST[:PORT]")
-def init(target: str) -> None:
-    """Ask a machine over ssh what it is, and write an inventory for it."""
-    from deploy.edge.ask import Target, ask, inventory_text, write_inventory
+@click.argument("targets", metavar="USER@HOST[:PORT]...", nargs=-1, required=True)
+@click.option("--balancer", multiple=True, metavar="USER@HOST", help="A machine without GPU that is to run HAProxy.")
+@click.option("--monitor", multiple=True, metavar="USER@HOST", help="A machine without GPU that is to run Prometheus.")
+def init(targets: tuple[str, ...], balancer: tuple[str, ...], monitor: tuple[str, ...]) -> None:
+    """Ask machines over ssh what they are, and write an inventory for them. Equal machines become a group."""
+    from deploy.edge.ask import asked, write_inventory
+    from deploy.first_inventory import Target, inventory_text
 
     with refusals_shown("", False):
-        machine = Target.of(target)
-        file = write_inventory(Path("inventories"), machine, inventory_text(machine, ask(machine)))
+        serving, *apart = ([Target.of(text) for text in dict.fromkeys(texts)] for texts in (targets, balancer, monitor))
+        machines, outside = asked(serving, [*apart[0], *apart[1]])
+        text = inventory_text(machines, outside[: len(apart[0])], outside[len(apart[0]) :])
+        file = write_inventory(Path("inventories"), [*serving, *apart[0], *apart[1]], text)
         click.echo(f"wrote {file}; read it, then: enginehouse plan {file}")
 
 

@@ -7,9 +7,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from deploy.edge.ask import QUESTIONS, Target, ask, inventory_text, kernel_flavour, write_inventory
+from deploy.edge.ask import QUESTIONS, ask, asked, write_inventory
 from deploy.edge.inventory import load_inventory
 from deploy.errors import Refusal
+from deploy.first_inventory import Answered, Target, inventory_text, kernel_flavour
 from deploy.fleet import Fleet
 from deploy.spec import Machine
 from roles.preflight.judge import system as judge_system
@@ -30,7 +31,7 @@ secure_boot=0
 
 def written(directory: Path, answers: str = ANSWERS, target: Target = TARGET) -> Fleet:
     """The fleet of the inventory written from these answers."""
-    file = write_inventory(directory, target, inventory_text(target, answers))
+    file = write_inventory(directory, [target], inventory_text([Answered.of(target, answers)]))
     return Fleet.of(load_inventory(str(file), {}))
 
 
@@ -56,7 +57,7 @@ def test_what_is_written_can_be_planned(tmp_path: Path) -> None:
 
 def test_an_unknown_card_is_refused_by_the_plan_and_named_in_the_file(tmp_path: Path) -> None:
     """Nothing is guessed."""
-    text = inventory_text(Target("host"), ANSWERS.replace("2330", "ffff"))
+    text = inventory_text([Answered.of(Target("host"), ANSWERS.replace("2330", "ffff"))])
     assert "found 10de:ffff, which is not in the catalog" in text
 
 
@@ -109,9 +110,87 @@ def test_the_port_is_asked_and_written(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     target = Target("203.0.113.7", "ubuntu", 2222)
     assert ask(target).endswith(" -p 2222 -- ubuntu@203.0.113.7 sh -s\n")
-    file = write_inventory(tmp_path, target, inventory_text(target, ANSWERS))
+    file = write_inventory(tmp_path, [target], inventory_text([Answered.of(target, ANSWERS)]))
     (host,) = load_inventory(str(file), {})
     assert (file.name, host.data.ssh_port, host.data.ssh_user) == ("203_0_113_7_2222.py", 2222, "ubuntu")
+
+
+def machine(host: str, *without: str, address: str, **changed: str) -> Answered:
+    """A machine that answered as the first does, but for these values."""
+    lines = [line for line in ANSWERS.splitlines() if line.partition("=")[0] not in (*without, *changed)]
+    told = [*lines, f"address={address}", *(f"{name}={value}" for name, value in changed.items())]
+    return Answered.of(Target(host, "ubuntu"), "\n".join(told))
+
+
+def test_equal_machines_are_a_group_and_the_least_of_them_counts(tmp_path: Path) -> None:
+    """Two of a kind, and a third with another system; memory and disk are what each of a group has."""
+    serving = [
+        machine("gpu-1", address="10.0.0.1"),
+        machine("gpu-2", address="10.0.0.2", disk_mib="700000"),
+        machine("gpu-3", address="10.0.0.3", os="debian-13"),
+    ]
+    file = write_inventory(tmp_path, [one.target for one in serving], inventory_text(serving))
+    loaded = load_inventory(str(file), {})
+    hosts = Fleet.of(loaded).hosts
+    assert file.name == "gpu_1_and_2_more.py"
+    assert {name: [host.name for host in loaded.get_group(name)] for name in ("h100_80", "h100_80_2")} == {
+        "h100_80": ["gpu-1", "gpu-2"],
+        "h100_80_2": ["gpu-3"],
+    }
+    assert [host.machine.disk_mib for host in hosts] == [700_000, 700_000, 900_000]
+
+
+def test_machines_without_gpu_balance_and_watch_and_the_fleet_can_be_planned(tmp_path: Path) -> None:
+    """Each group a pool behind the balancer, with an address that balancer and monitor reach."""
+    from deploy.plan import make_plan
+
+    serving = [machine("gpu-1", address="10.0.0.1"), machine("gpu-2", address="10.0.0.2", os="debian-13")]
+    edge, watch = (machine(name, "gpu", address=f"10.0.0.{number}") for name, number in (("edge", 5), ("watch", 6)))
+    text = inventory_text(serving, [edge], [watch])
+    file = write_inventory(tmp_path, [one.target for one in serving], text)
+    plan = make_plan(Fleet.of(load_inventory(str(file), {})), AROUND)
+    assert plan.hosts == ("gpu-1", "gpu-2", "edge", "watch")
+    assert [(route.pool, route.http_port) for route in plan.balancers[0].routes] == [
+        ("h100_80", 8443),
+        ("h100_80_2", 8453),
+    ]
+
+
+SSH = """#!/bin/sh
+while [ "$1" != -- ]; do shift; done
+case $2 in
+  *gone*) echo "$2: no route to host" >&2; exit 255;;
+  *edge*) printf 'os=debian-12\nmemory_kib=1024\naddress=10.0.0.5\n';;
+  *) printf 'os=debian-12\ngpu=10de:2330\nmemory_kib=1024\naddress=10.0.0.1\n';;
+esac
+"""
+
+
+def test_what_cannot_be_asked_and_what_has_no_gpu_is_told_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody types forty names again for each that is down."""
+    (tmp_path / "ssh").write_text(SSH)
+    (tmp_path / "ssh").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    with pytest.raises(Refusal) as refused:
+        asked([Target("gone-1"), Target("gpu-1"), Target("gone-2")])
+    assert [line for line in str(refused.value).splitlines() if "cannot be asked" in line] == [
+        "gone-1 cannot be asked over ssh",
+        "gone-2 cannot be asked over ssh",
+    ]
+    with pytest.raises(Refusal) as refused:
+        asked([Target("gpu-1"), Target("edge-1", "debian")])
+    assert str(refused.value) == (
+        "debian@edge-1 has no NVIDIA GPU, and serves nothing\n"
+        "  where   debian@edge-1\n"
+        "  seen    no NVIDIA GPU among its PCI devices\n"
+        "  wanted  a machine with a GPU, or one that balances or watches\n"
+        "  try     enginehouse init … --balancer debian@edge-1, or --monitor debian@edge-1\n"
+        "  state   planning; no host was changed"
+    )
+    serving, outside = asked([Target("gpu-1")], [Target("edge-1")])
+    assert (serving[0].kind.gpu, outside[0].address) == ("h100-80", "10.0.0.5")
 
 
 @pytest.mark.parametrize(
