@@ -1,12 +1,15 @@
-"""What a run with nothing to do costs the control machine: `pyinfra … deploy.py -y` for one host and for many.
+"""What a run with nothing to do costs the control machine: beside Ansible, and for one host and for many.
 
-    python -m benchmarks.converge                        one rehearsal machine under 1, 8, 50 and 200 names
-    python -m benchmarks.converge --names 1 8 --keep     fewer names; the machine stays
+    python -m benchmarks.converge                                      both parts
+    python -m benchmarks.converge --machines 8 --names                 beside Ansible alone
+    python -m benchmarks.converge --machines 0 --names 1 8 --keep      fewer names alone; the machine stays
+    python -m benchmarks.converge --peer /path/to/venv/bin/python      a Python that has ansible-core
 
-Real sshd, systemd, Docker and Triton; GPU and driver are stand-ins. Every name is a host to pyinfra, with a connection
-and a plan of its own. Only the lock of the host is shared out: each name sees a file of its own, or the second name
-would be refused. The machine answers for all names, so seconds grow with its load; CPU is that of pyinfra's process
-alone. Prints one JSON line last, whose `ratio` is how much CPU a name costs beside a name of the run with one.
+Beside Ansible: 29 operations on machines of their own (against_ansible.py). For many: `pyinfra … deploy.py -y` on a
+machine under many names, with real sshd, systemd, Docker and Triton; GPU and driver are stand-ins. Every name is a host
+to pyinfra, with a connection and a plan of its own. Only the lock of the host is shared out: each name sees a file of
+its own, or the second name would be refused. The machine answers for all names, so seconds grow with its load; CPU is
+that of pyinfra's process alone. Prints one JSON line last, whose `ratio` is Ansible's seconds for a second of ours.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from benchmarks import against_ansible
 from rehearsal import machines, requirements, services
 from rehearsal.machine import Machine
 from rehearsal.places import REPOSITORY, Places, RehearsalRefused
@@ -27,6 +31,7 @@ from rehearsal.pyinfra_run import TOTAL, pyinfra
 
 INVENTORY = "benchmarks/inventories/names.py"
 MACHINE = "d13a"
+MACHINES = 8
 NAMES = (1, 8, 50, 200)
 LONGEST_SECONDS = 300
 SSHD = "MaxStartups 1000\nForceCommand /usr/local/bin/apart\n"
@@ -44,10 +49,16 @@ esac
 
 def main(words: Sequence[str] | None = None) -> int:
     """0 when every run changed nothing."""
-    options = _parser().parse_args(words)
+    options = parser().parse_args(words)
+    found: dict[str, Any] = {"benchmark": "converge"}
     try:
-        _up()
-        runs = [measured(names) for names in options.names]
+        _require()
+        if options.machines:
+            found |= beside_ansible(against_ansible.compared(options.machines, options.rounds, options.peer))
+        if options.names:
+            machines.down()  # the names are those of one machine
+            _up(max(options.names))
+            found |= summary([measured(names) for names in options.names])
     except RehearsalRefused as refused:
         print(refused, file=sys.stderr)
         return 1
@@ -55,25 +66,37 @@ def main(words: Sequence[str] | None = None) -> int:
         if not options.keep:
             machines.down()
             services.services_down()
-    print(json.dumps(summary(runs)), flush=True)
+    print(json.dumps(found), flush=True)
     return 0
 
 
-def _parser() -> argparse.ArgumentParser:
+def parser() -> argparse.ArgumentParser:
+    """What can be typed."""
     made = argparse.ArgumentParser(prog="python -m benchmarks.converge", description=(__doc__ or "").splitlines()[0])
-    made.add_argument("--names", type=int, nargs="+", default=NAMES)
-    made.add_argument("--keep", action="store_true", help="leave the machine running at the end")
+    made.add_argument("--machines", type=int, default=MACHINES, help="of the runs beside Ansible; 0 leaves them out")
+    made.add_argument("--rounds", type=int, default=3, help="runs of each way beside Ansible, after one that warms up")
+    made.add_argument("--peer", default=sys.executable, help="a Python that has ansible-core")
+    made.add_argument("--names", type=int, nargs="*", default=NAMES, help="of one machine; none leaves those runs out")
+    made.add_argument("--keep", action="store_true", help="leave the machines running at the end")
     return made
 
 
-def _up() -> None:
-    """One machine serves, and every login to it may hold the lock."""
+def _require() -> None:
     if lacking := [*requirements.missing(Places.here()), *requirements.missing_packages()]:
         raise RehearsalRefused(requirements.explain(lacking))
+
+
+def beside_ansible(found: dict[str, Any]) -> dict[str, Any]:
+    """What was found, and its ratio as the benchmark's."""
+    return {"ratio": found["ratio"], "beside_ansible": found}
+
+
+def _up(names: int) -> None:
+    """One machine serves under so many names, and every login to it may hold the lock."""
     (machine,) = machines.up([MACHINE])
     services.prepare()
     services.services_up()
-    name_it(machine, max(NAMES))
+    name_it(machine, names)
     if (run := pyinfra(INVENTORY, "deploy.py", "-y", tell=False)).code:
         raise RehearsalRefused(f"the deploy ended with {run.code}\n{run.output[-4000:]}")
     share_lock(machine)
@@ -135,10 +158,8 @@ def summary(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
     least, most = min(runs, key=lambda run: int(run["names"])), max(runs, key=lambda run: int(run["names"]))
     further = (most["cpu_seconds"] - least["cpu_seconds"]) / max(1, most["names"] - least["names"])
     return {
-        "benchmark": "converge",
         "runs": list(runs),
         "cpu_milliseconds_a_further_host": round(1000 * further, 1),
-        "ratio": round(further / least["cpu_seconds"], 3),
     }
 
 

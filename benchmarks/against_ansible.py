@@ -1,0 +1,164 @@
+"""The same 29 operations on the same machines, with nothing to do: this project's way and ansible-core's at its best.
+
+Part of `benchmarks/converge.py`. The machines are bare Debian with Python. Each way brings every second machine, and
+then both have to find nothing to do on any of them: so the operations are the same. Ansible runs with pipelining, a
+fork per machine, connections that are kept from run to run, and no gathering, since no task reads a fact. Its strategy
+`free`, which waits for no other machine, runs beside `linear`; the faster one counts.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rehearsal import machines, ssh
+from rehearsal.machine import Machine
+from rehearsal.places import REPOSITORY, Places, RehearsalRefused
+from rehearsal.pyinfra_run import TOTAL
+
+INVENTORY, OURS = "benchmarks/inventories/machines.py", "benchmarks/side_by_side/ours.py"
+PLAYBOOK = "benchmarks/side_by_side/site.yml"
+OPERATIONS = 29
+STRATEGIES = ("linear", "free")
+BARE = "side-by-side"
+PYTHON = "sudo apt-get -q update && sudo apt-get -qy install --no-install-recommends python3 python3-apt"
+LONGEST_SECONDS = 600
+RECAP = re.compile(r"^(\S+)\s+: ok=(\d+)\s+changed=(\d+)\s+unreachable=(\d+)\s+failed=(\d+)", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Timed:
+    """A command that ended: wall seconds, CPU seconds of it and of the processes it waited for, what it printed."""
+
+    seconds: float
+    cpu_seconds: float
+    code: int
+    output: str
+
+
+def compared(count: int, rounds: int, peer: str) -> dict[str, Any]:
+    """Both ways on `count` machines: medians of `rounds` runs in turn. Raises where one is not silent."""
+    names = [machine.name for machine in bare_machines(count)]
+    ours, theirs = ("ours", ""), ("ansible", "linear")
+    run(*theirs, names[::2], peer, is_silent=False)
+    if names[1::2]:
+        run(*ours, names[1::2], peer, is_silent=False)
+    runs: dict[str, list[Timed]] = {}
+    for _ in range(rounds + 1):
+        for way in (ours, *(("ansible", strategy) for strategy in STRATEGIES)):
+            runs.setdefault(way[1] or way[0], []).append(run(*way, names, peer))
+    # The first round makes both sides' caches, and Ansible's connections.
+    return summary({way: timed[1:] for way, timed in runs.items()}, count, version(peer))
+
+
+def bare_machines(count: int) -> list[Machine]:
+    """So many machines with Debian and Python, all of them forks of the first."""
+    places = Places.here()
+    (first,) = machines.up(["a1"], places=places)
+    if not (places.snapshots / BARE).exists():
+        first.run(PYTHON)
+        first.stop()
+        machines.snapshot(first, BARE)
+    others = [f"a{number}" for number in range(2, count + 1)]
+    return [*machines.up(["a1"], places=places), *(machines.up(others, places=places, snapshot=BARE) if others else [])]
+
+
+def run(way: str, strategy: str, names: Sequence[str], peer: str, is_silent: bool = True) -> Timed:
+    """One run on these machines. Raises where it failed, or did something although it was to find nothing to do."""
+    if way == "ours":
+        done = timed([sys.executable, "-m", "pyinfra", INVENTORY, OURS, "-y"], {"CONVERGE_MACHINES": " ".join(names)})
+        total = TOTAL.search(done.output)
+        silent = total is not None and total[1] == total[4]
+    else:
+        done = timed(playbook(peer, names, inventory_file(names, Places.here().root)), best(strategy, len(names)))
+        silent = is_recap_silent(done.output, names)
+    (Places.here().root / "converge.log").write_text(done.output)
+    if done.code or (is_silent and not silent):
+        raise RehearsalRefused(f"the run of {way} {strategy} was not silent\n{done.output[-3000:]}")
+    print(f"{strategy or way}: {done.seconds:.1f} s, {done.cpu_seconds:.1f} s of CPU", file=sys.stderr, flush=True)
+    return done
+
+
+def timed(argv: Sequence[str], environment: Mapping[str, str]) -> Timed:
+    """The command, run from the repository with these variables beside ours."""
+    began = time.monotonic()
+    with subprocess.Popen(
+        argv, cwd=REPOSITORY, env={**os.environ, **environment}, text=True,
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    ) as process:  # fmt: skip
+        assert process.stdout is not None
+        output = process.stdout.read()
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    return Timed(time.monotonic() - began, used.ru_utime + used.ru_stime, process.returncode, output)
+
+
+def playbook(peer: str, names: Sequence[str], inventory: Path) -> list[str]:
+    """The command of ansible-core, as the Python `peer` has it."""
+    return [peer, "-m", "ansible", "playbook", "-i", str(inventory), "--forks", str(len(names)), PLAYBOOK]
+
+
+def inventory_file(names: Sequence[str], folder: Path) -> Path:
+    """Ansible's inventory of these machines; where Python is, it does not have to find out."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "side_by_side.ini"
+    path.write_text("\n".join(["[all]", *names, "", "[all:vars]", "ansible_python_interpreter=/usr/bin/python3", ""]))
+    return path
+
+
+def best(strategy: str, forks: int) -> dict[str, str]:
+    """Ansible's settings: all that its documentation advises for speed."""
+    places = Places.here()
+    control = ssh.control_directory(places) / "%n"  # where the machines' own connections are, which end with them
+    kept = f"-F {places.ssh_config} -o ControlMaster=auto -o ControlPersist=600s -o ControlPath={control}"
+    return {
+        "ANSIBLE_CONFIG": os.devnull,
+        "ANSIBLE_PIPELINING": "True",
+        "ANSIBLE_SSH_ARGS": kept,
+        "ANSIBLE_GATHERING": "explicit",
+        "ANSIBLE_STRATEGY": strategy,
+        "ANSIBLE_FORKS": str(forks),
+        "ANSIBLE_NOCOLOR": "1",
+        "ANSIBLE_HOME": str(places.root / "ansible"),
+    }
+
+
+def is_recap_silent(output: str, names: Sequence[str]) -> bool:
+    """True if the recap has every machine with all operations, none of which changed or failed."""
+    found = {name: tuple(map(int, counts)) for name, *counts in RECAP.findall(output)}
+    return found == dict.fromkeys(names, (OPERATIONS, 0, 0, 0))
+
+
+def version(peer: str) -> str:
+    """What ansible-core calls itself."""
+    told = subprocess.run([peer, "-m", "ansible", "--version"], capture_output=True, text=True, timeout=60, check=True)
+    return told.stdout.splitlines()[0]
+
+
+def summary(runs: Mapping[str, Sequence[Timed]], count: int, peer: str) -> dict[str, Any]:
+    """Medians of each way; `ratio`: wall seconds of Ansible's faster strategy for a second of ours; also of CPU."""
+    ways = {
+        way: {
+            "seconds": round(statistics.median(each.seconds for each in done), 2),
+            "cpu_seconds": round(statistics.median(each.cpu_seconds for each in done), 2),
+            "runs": len(done),
+        }
+        for way, done in runs.items()
+    }
+    faster = min((ways[strategy] for strategy in STRATEGIES), key=lambda way: way["seconds"])
+    return {
+        "peer": peer,
+        "machines": count,
+        "operations": OPERATIONS,
+        **ways,
+        "ratio": round(faster["seconds"] / ways["ours"]["seconds"], 1),
+        "cpu_ratio": round(faster["cpu_seconds"] / ways["ours"]["cpu_seconds"], 1),
+    }

@@ -1,0 +1,1 @@
+export SIDE_SETTINGS=/etc/side/settings.json

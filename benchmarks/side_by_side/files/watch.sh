@@ -1,0 +1,2 @@
+#!/bin/sh
+systemctl is-active --quiet side.service || systemctl restart side.service

@@ -1,0 +1,15 @@
+"""The 29 operations on every host of the inventory, as a role of this project does them."""
+
+from pyinfra import host
+
+import roles.connections
+from benchmarks.side_by_side.looks import Looked
+from benchmarks.side_by_side.operations import operations
+from roles import quiet
+from roles.steps import Reading, step
+
+roles.connections.install(host)
+for each in operations(host.name):
+    step(Reading(Looked, {"shell": each.look}), each.decide, name=f"Side | {each.name}")
+quiet.look()
+quiet.settle()

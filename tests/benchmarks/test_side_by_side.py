@@ -1,0 +1,120 @@
+"""The 29 operations that `benchmarks/converge.py` has this project and Ansible do: the same ones, and counted right."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pwd
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from benchmarks import against_ansible
+from benchmarks.against_ansible import Timed, is_recap_silent, summary
+from benchmarks.side_by_side import operations
+from tests.roles.fake import run
+
+HOST = "@fake/host"
+MINE = {each.name: each for each in operations.operations(HOST)}
+(PLAY,) = yaml.safe_load(Path(against_ansible.PLAYBOOK).read_text())
+TASKS: dict[str, dict[str, Any]] = {task["name"]: task for task in PLAY["tasks"]}
+
+
+def test_both_ways_do_the_same_operations_in_the_same_order() -> None:
+    assert list(TASKS) == list(MINE) and len(MINE) == len(PLAY["tasks"]) == against_ansible.OPERATIONS
+
+
+COPIED = [name for name, task in TASKS.items() if "ansible.builtin.copy" in task]
+
+
+@pytest.mark.parametrize("name", COPIED)
+def test_both_ways_put_the_same_file_at_the_same_path(name: str) -> None:
+    said = TASKS[name]["ansible.builtin.copy"]
+    content = (operations.HERE / "files" / said["src"]).read_bytes()
+    wanted = f"{hashlib.sha256(content).hexdigest()}\n{int(said['mode'], 8):o} {said['owner']}:{said['group']}"
+    assert MINE[name].wanted == wanted and said["dest"] in MINE[name].look
+
+
+def test_both_ways_mean_the_same_of_what_is_no_copied_file() -> None:
+    """The path, unit, line, user or package that a task names, in what is looked at here."""
+    others = {name: task for name, task in TASKS.items() if name not in COPIED}
+    for name, task in others.items():
+        (said,) = (value for key, value in task.items() if key.startswith("ansible.builtin."))
+        shown = f"{MINE[name].look} {MINE[name].wanted}"
+        for key in ("path", "dest", "line"):
+            assert str(said.get(key, "")) in shown
+        assert "mode" not in said or f"{int(said['mode'], 8):o} {said['owner']}:{said['group']}" in shown
+        names = said.get("name", [])
+        assert all(word in shown for word in ([names] if isinstance(names, str) else names))
+
+
+@pytest.mark.parametrize("kind", ["file", "directory", "link", "line", "absent"])
+def test_what_brings_a_thing_makes_its_look_say_what_is_wanted(kind: str, tmp_path: Path) -> None:
+    """In a real shell; a second look finds nothing to do."""
+    path, me = tmp_path / "made", pwd.getpwuid(os.getuid()).pw_name
+    owner = f"{me}:{subprocess.run(['id', '-gn'], capture_output=True, text=True, check=True).stdout.strip()}"
+    made = {
+        "file": lambda: operations.file("f", str(path), "a\nb\n", "0640", owner),
+        "directory": lambda: operations.directory("d", str(path), "0750", owner),
+        "link": lambda: operations.link("l", str(path), "/somewhere else"),
+        "line": lambda: operations.line("l", str(path), "it's a line"),
+        "absent": lambda: operations.absent("a", str(path)),
+    }[kind]()
+    if kind in ("line", "absent"):
+        path.write_text("first\n")
+    assert seen(made.look) != made.wanted
+    for command in made.decide(seen(made.look)):
+        stdin = getattr(command, "connector_arguments", {}).get("_stdin")
+        subprocess.run(["sh", "-c", str(command)], input=stdin, text=True, check=True)
+    assert list(made.decide(seen(made.look))) == []
+
+
+def seen(look: str) -> str:
+    """What the look prints here."""
+    return subprocess.run(["sh", "-c", look], capture_output=True, text=True, check=False).stdout.rstrip("\n")
+
+
+def test_a_host_that_has_all_of_it_runs_one_operation() -> None:
+    answers = {each.look: each.wanted for each in MINE.values()}
+    ran = run(lambda: runpy.run_path(against_ansible.OURS), answers=answers, detect_changes=False)
+    assert (len(ran.operations), ran.commands, ran.failed_hosts) == (1, (), ())
+
+
+def test_a_bare_host_gets_all_of_it() -> None:
+    ran = run(lambda: runpy.run_path(against_ansible.OURS), answers={"[ -e /etc/side.conf ]": "there"})
+    assert [name.removeprefix("Side | ") for name in ran.changed] == list(MINE)
+
+
+RECAP = """
+PLAY RECAP *********************************************************************
+a1                         : ok=29   changed=0    unreachable=0    failed=0    skipped=0    rescued=0    ignored=0
+a2                         : ok=29   changed={changed}    unreachable=0    failed=0    skipped=0    rescued=0
+"""
+
+
+@pytest.mark.parametrize(("changed", "names", "silent"), [(0, "a1 a2", True), (1, "a1 a2", False), (0, "a1", False)])
+def test_a_run_of_ansible_is_silent_where_each_machine_ran_all_and_changed_nothing(
+    changed: int, names: str, silent: bool
+) -> None:
+    assert is_recap_silent(RECAP.format(changed=changed), names.split()) == silent
+
+
+def test_the_ratio_is_that_to_the_faster_strategy() -> None:
+    runs = {
+        "ours": [Timed(2.0, 1.0, 0, ""), Timed(9.0, 9.0, 0, ""), Timed(2.0, 1.0, 0, "")],
+        "linear": [Timed(40.0, 9.0, 0, "")],
+        "free": [Timed(30.0, 12.0, 0, "")],
+    }
+    told = summary(runs, 8, "ansible [core 2.19.14]")
+    assert (told["ratio"], told["cpu_ratio"], told["ours"]["seconds"]) == (15.0, 12.0, 2.0)
+
+
+def test_the_time_of_a_command_counts_what_its_children_used() -> None:
+    work = f"{sys.executable} -c 'import time\nwhile time.process_time() < 0.2: pass'"
+    done = against_ansible.timed(["sh", "-c", f"{work}; echo done; exit 3"], {})
+    assert (done.code, done.output) == (3, "done\n") and done.cpu_seconds >= 0.2
