@@ -11,6 +11,7 @@ import pytest
 from pyinfra.api import Host
 
 from deploy.spec import Rollout
+from deploy.waves import pools_of, waves
 from roles import preflight, steps
 from tests.roles.fake import Ran, run
 
@@ -59,3 +60,10 @@ def test_a_finished_host_is_asked_three_times_and_keeps_its_gates(asked: dict[st
 
 def test_a_finished_host_hears_that_nobody_is_drained(asked: dict[str, int]) -> None:
     assert sum("nobody is drained" in line for line in deployed().told) == len(HOSTS)
+
+
+def test_a_fleet_of_200_keeps_within_twenty_operations_a_host() -> None:
+    """By the rollout that nobody chose, with pools and without."""
+    for pool in ("", "chat"):
+        pools = pools_of(((f"h{number:03}", pool) for number in range(200)), Rollout())
+        assert OPERATIONS - 2 * len(HOSTS) + 2 * len(waves(pools, Rollout())) <= 20
