@@ -54,13 +54,14 @@ VIRTUAL_PROGRAMS = {"qemu-system-x86_64": "qemu-system-x86", "qemu-img": "qemu-u
 """Beside PROGRAMS, for machines with a kernel of their own."""
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 # The tests start Triton on the outer machine too, and its Python stub embeds the interpreter (rehearsal facts); and
-# HAProxy, over loopback.
+# HAProxy, over loopback; and hosts that pass a model on, with the distribution's Python.
 # promtool tries the alert rules; until Debian 13 and Ubuntu 25.04 it came with Prometheus itself.
 WITH_PROMETHEUS = {("debian", "12"), ("ubuntu", "22.04"), ("ubuntu", "24.04")}
 TEST_FILES = {
     f"/usr/lib/x86_64-linux-gnu/libpython{PYTHON}.so.1.0": f"libpython{PYTHON}",
     "/usr/sbin/haproxy": "haproxy",
     "promtool": "promtool",
+    "/var/lib/dpkg/info/python3-libtorrent.list": "python3-libtorrent",
 }
 UNITS = Path("/etc/systemd/system")
 DISK_MIB = 6_000

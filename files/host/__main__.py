@@ -24,6 +24,7 @@ PROGRAMS = {
     "gpu-state": "host.gpu_state",
     "metrics": "host.metrics",
     "mig": "host.mig",
+    "peers": "host.peers.main",
     "prove": "host.prove",
     "publish": "host.publish",
     "pull": "host.pull",

@@ -35,6 +35,12 @@ def main(arguments: list[str]) -> int:
         print(f"{len(wrong)} of {len(sums)} files do not match {MANIFEST}: {', '.join(wrong[:5])}", file=sys.stderr)
         return 1
     tidy(staging, set(sums) | {MANIFEST})
+    settle(staging, target)
+    return 0
+
+
+def settle(staging: Path, target: Path) -> None:
+    """What was checked in `staging` is published as `target`, on the disk, in one rename."""
     for path in [*staging.rglob("*"), staging]:
         flush(path)  # on the disk before the name says that it is: no power cut leaves half a published directory
     if target.exists():  # a half one: a published directory has the same manifest and nothing would be sent
@@ -43,18 +49,22 @@ def main(arguments: list[str]) -> int:
         shutil.rmtree(target)
     staging.rename(target)
     flush(target.parent)
-    return 0
 
 
 def differing(staging: Path) -> tuple[dict[str, str], list[str]]:
     """The manifest's checksums by name, and the names of what was missing or had another; those files are gone."""
-    sums = dict(line.split("  ", 1)[::-1] for line in (staging / MANIFEST).read_text().splitlines())
+    sums = manifest(staging)
     with ThreadPoolExecutor() as pool:
         digests = dict(zip(sums, pool.map(lambda name: checksum(staging / name), sums), strict=True))
     wrong = [name for name in sums if digests[name] != sums[name]]
     for name in wrong:
         (staging / name).unlink(missing_ok=True)
     return sums, wrong
+
+
+def manifest(directory: Path) -> dict[str, str]:
+    """The sha256 of every file that the directory's manifest names."""
+    return dict(line.split("  ", 1)[::-1] for line in (directory / MANIFEST).read_text().splitlines())
 
 
 def checksum(path: Path) -> str:

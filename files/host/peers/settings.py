@@ -1,0 +1,66 @@
+"""What the run wants of one host among its peers: the offer it carries, and whom to talk to."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Offer:
+    """What is wanted: the digest of its torrent, and (bytes, sha256) of every file by name."""
+
+    digest: str
+    files: dict[str, tuple[int, str]]
+
+    @classmethod
+    def of(cls, content: dict[str, Any]) -> Offer:
+        """From JSON. Raises KeyError, TypeError or ValueError."""
+        files = {name: (int(size), str(sha256)) for name, (size, sha256) in content["files"].items()}
+        return cls(str(content["digest"]), files)
+
+    def text(self) -> str:
+        """As JSON, for the run to carry."""
+        return json.dumps({"digest": self.digest, "files": self.files}, sort_keys=True) + "\n"
+
+    def manifest(self) -> str:
+        """The text of manifest.sha256."""
+        return "".join(f"{sha256}  {name}\n" for name, (_, sha256) in sorted(self.files.items()))
+
+    @property
+    def size(self) -> int:
+        """Bytes of all files."""
+        return sum(size for size, _ in self.files.values())
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the run wrote; seconds and bytes a second, 0 bytes a second is no limit."""
+
+    target: Path
+    offer: Offer | None
+    here: str
+    peers: dict[str, str]
+    bytes_per_second: int = 0
+    seed_seconds: int = 3600
+    patience_seconds: int = 60
+    """Within so long at least `least_bytes_per_second` must have come, else the peers have failed."""
+    least_bytes_per_second: int = 1 << 16
+
+    @classmethod
+    def read(cls, path: Path) -> Settings:
+        """From a file."""
+        content = json.loads(path.read_text())
+        offer = Offer.of(content["offer"]) if content.get("offer") else None
+        return cls(**(content | {"target": Path(content["target"]), "offer": offer}))
+
+    def beside(self, suffix: str) -> Path:
+        """A hidden name next to the published directory."""
+        return self.target.with_name(f".{self.target.name}.{suffix}")
+
+    @property
+    def staging(self) -> Path:
+        """Where the peers' files are put: the torrent's folder has the published directory's name."""
+        return self.beside("peers") / self.target.name

@@ -1,0 +1,131 @@
+"""Hosts that share a directory over loopback: the real program and the real libtorrent, an address of 127/8 each."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+import resource
+import socket
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+PROGRAMS = Path(__file__).parents[3] / "files"
+PYTHON = "/usr/bin/python3"
+"""The one that units of hosts start: python3-libtorrent is a package of the distribution."""
+NAMES = ("config.json", "model-1.safetensors", "model-2.safetensors", "onnx/tokenizer.json")
+POISONER = """
+import sys
+from pathlib import Path
+sys.path.insert(0, {programs!r})
+from host.peers import swarm
+swarm.SETTINGS |= {{"disable_hash_checks": True}}
+from host.peers.main import main
+sys.exit(main([{settings!r}]))
+"""
+"""The program of a host whose disk has other bytes than it believes, and which never looks."""
+
+
+def content(size: int = 1 << 20) -> dict[str, bytes]:
+    """A small model: two large files, two small ones, one in a directory."""
+    dice = random.Random(7)
+    return dict(zip(NAMES, (b"{}", dice.randbytes(size), dice.randbytes(size + 1), b"[]"), strict=True))
+
+
+def files_in(directory: Path) -> dict[str, bytes]:
+    """Content of every file of the directory by name, the manifest left out; empty where there is none."""
+    found = {str(path.relative_to(directory)): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
+    return {name: text for name, text in found.items() if name != "manifest.sha256"}
+
+
+def publish(directory: Path, files: dict[str, bytes]) -> None:
+    """The files are there with their manifest, as the direct way publishes them."""
+    for name, text in files.items():
+        (directory / name).parent.mkdir(parents=True, exist_ok=True)
+        (directory / name).write_bytes(text)
+    sums = (f"{hashlib.sha256(text).hexdigest()}  {name}\n" for name, text in files.items())
+    (directory / "manifest.sha256").write_text("".join(sums))
+
+
+class Peer:
+    """One host: a directory of its own and an address of its own."""
+
+    def __init__(self, folder: Path, number: int) -> None:
+        self.name, self.folder = f"host-{number}", folder / f"host-{number}"
+        self.target = self.folder / "weights/m/rev"
+        self.target.parent.mkdir(parents=True)
+        address = f"127.0.{1 + number // 200}.{1 + number % 200}"
+        with socket.socket() as probe:
+            probe.bind((address, 0))
+            self.here = f"{address}:{probe.getsockname()[1]}"
+        self.said = self.folder / "said"
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(
+        self,
+        peers: list[Peer],
+        offer: dict[str, Any] | None = None,
+        poisons: bool = False,
+        most_bytes: int = resource.RLIM_INFINITY,
+        **more: Any,
+    ) -> Peer:
+        """The program runs; with `most_bytes` no file of it can have more."""
+        named = {peer.here: peer.name for peer in peers if peer is not self}
+        written = {"target": str(self.target), "offer": offer, "here": self.here, "peers": named}
+        settings = self.folder / "settings.json"
+        settings.write_text(json.dumps(written | {"patience_seconds": 30, "seed_seconds": 60} | more))
+        program = POISONER.format(programs=str(PROGRAMS), settings=str(settings))
+        command = ["-c", program] if poisons else [str(PROGRAMS / "host"), "peers", str(settings)]
+        with self.said.open("ab") as said:
+            self.process = subprocess.Popen(
+                [PYTHON, "-B", *command],
+                stdout=said,
+                stderr=subprocess.STDOUT,
+                preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, most_bytes)),
+            )
+        return self
+
+    def offer(self) -> dict[str, Any]:
+        """The offer beside the published directory, once it is there."""
+        path = self.target.with_name(".rev.offer.json")
+        until(path.exists, f"{self.name} makes its offer")
+        return dict(json.loads(path.read_text()))
+
+    def ended(self) -> int:
+        """Exit status, once the program has ended."""
+        assert self.process
+        return self.process.wait(60)
+
+    def received_mib(self) -> float:
+        """MiB that came from peers, as the program said last."""
+        return float(self.words().rpartition(" is here, ")[2].partition(" MiB ")[0])
+
+    def kill(self) -> None:
+        """The program is gone without a word."""
+        if self.process:
+            self.process.kill()
+            self.process.wait()
+
+    def words(self) -> str:
+        """What the program has printed."""
+        return self.said.read_text()
+
+    def staged(self) -> int:
+        """Bytes of the staging directory that are not zero, in files of more than 4 KiB."""
+        paths = [path for path in self.target.with_name(".rev.peers").rglob("model-*") if path.is_file()]
+        return sum(len(text) - text.count(0) for text in (path.read_bytes() for path in paths))
+
+    def is_published(self) -> bool:
+        """True if the directory is there under its own name."""
+        return (self.target / "manifest.sha256").exists()
+
+
+def until(holds: Callable[[], bool], what: str, seconds: float = 60) -> None:
+    """Returns once it holds. Raises AssertionError after `seconds`."""
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end, f"not within {seconds} s: {what}"
+        time.sleep(0.02)

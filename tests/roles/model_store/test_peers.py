@@ -1,0 +1,178 @@
+"""The program by which hosts pass a model on: one swarm in which everything goes wrong at once, and then one by one."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.roles.model_store.swarms import Peer, content, files_in, publish, until
+
+FILES = content()
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> Iterator[list[Peer]]:
+    """A source that has made its offer and is not there just now, and a host that wants the model."""
+    hosts = [Peer(tmp_path, number) for number in range(2)]
+    publish(hosts[0].target, FILES)
+    hosts[0].start(hosts).offer()
+    hosts[0].kill()
+    yield hosts
+    for host in hosts:
+        host.kill()
+
+
+@dataclass
+class Trouble:
+    """A swarm: a source, who sends wrong pieces, who sends slowly, who vanishes, and two who only want the model."""
+
+    source: Peer
+    poisoner: Peer
+    slow: Peer
+    vanished: Peer
+    wanting: list[Peer]
+
+
+@pytest.fixture(scope="module")
+def trouble(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trouble]:
+    """Those who want the model have ended, or are at most giving it away."""
+    folder = tmp_path_factory.mktemp("swarm")
+    hosts = [Peer(folder, number) for number in range(6)]
+    source, poisoner, slow, vanished, *wanting = hosts
+    publish(source.target, FILES)
+    publish(slow.target, FILES)
+    publish(poisoner.target, FILES)
+    try:
+        offer = source.start(hosts).offer()
+        source.kill()
+        poisoner.start(hosts, poisons=True)
+        assert poisoner.offer() == offer
+        (poisoner.target / "model-1.safetensors").write_bytes(bytes(len(FILES["model-1.safetensors"])))
+        slow.start(hosts, bytes_per_second=20_000)
+        vanished.start(hosts, offer)
+        for host in wanting:
+            host.start(hosts, offer)
+        until(lambda: all("does not verify" in host.words() for host in wanting), "the poisoner is caught")
+        vanished.kill()
+        source.start(hosts)
+        until(lambda: all(host.is_published() for host in wanting), "everybody has the model")
+        yield Trouble(source, poisoner, slow, vanished, wanting)
+    finally:
+        for host in hosts:
+            host.kill()
+
+
+def test_every_host_ends_with_the_right_bytes(trouble: Trouble) -> None:
+    assert [files_in(host.target) == FILES for host in trouble.wanting] == [True, True]
+
+
+def test_the_sender_of_wrong_pieces_is_named(trouble: Trouble) -> None:
+    said = f"rev: {trouble.poisoner.name} sent a piece that does not verify; no more is taken from it\n"
+    assert [said in host.words() for host in trouble.wanting] == [True, True]
+
+
+def test_nobody_else_is_blamed(trouble: Trouble) -> None:
+    words = "".join(host.words() for host in trouble.wanting)
+    assert not any(f"{host.name} sent" in words for host in (trouble.source, trouble.slow, trouble.vanished))
+
+
+def test_what_a_killed_run_received_is_not_asked_for_again(two: list[Peer]) -> None:
+    """The source keeps to its limit, or everything would be there before the kill."""
+    source, wanting = two
+    source.start(two, bytes_per_second=1_000_000)
+    wanting.start(two, source.offer())
+    until(lambda: wanting.staged() > 900_000, "a part is there")
+    wanting.kill()
+    assert not wanting.is_published()
+    source.kill()
+    source.start(two)
+    wanting.start(two, source.offer())
+    until(wanting.is_published, "the rest has come")
+    assert files_in(wanting.target) == FILES
+    until(lambda: "is here" in wanting.words(), "it says so")
+    assert wanting.received_mib() < 1.9
+
+
+def test_peers_that_are_not_there_leave_what_is_whole_to_the_direct_way(two: list[Peer]) -> None:
+    source, wanting = two
+    staging = wanting.target.with_name(".rev.peers") / "rev"
+    staging.mkdir(parents=True)
+    (staging / "config.json").write_bytes(FILES["config.json"])
+    (staging / "model-1.safetensors").write_bytes(bytes(len(FILES["model-1.safetensors"])))
+    assert wanting.start(two, source.offer(), patience_seconds=1).ended() == 3
+    assert not wanting.is_published()
+    assert files_in(wanting.target.with_name(".rev.partial")) == {"config.json": b"{}"}
+    assert "0.0 MiB came from the peers in 1 s, and 0.1 are the least" in wanting.words()
+
+
+def test_a_model_that_does_not_verify_names_who_sent_it(two: list[Peer]) -> None:
+    """Its torrent is right: the source published other bytes than the run wants."""
+    source, wanting = two
+    offer = source.offer()
+    offer["files"]["model-1.safetensors"][1] = "0" * 64
+    source.start(two)
+    assert wanting.start(two, offer).ended() == 3
+    assert not wanting.is_published()
+    assert "rev: model-1.safetensors: not the offer's sha256; sent by host-0\n" in wanting.words()
+
+
+def test_a_torrent_of_other_files_is_not_taken(two: list[Peer]) -> None:
+    source, wanting = two
+    offer = source.offer()
+    del offer["files"]["config.json"]
+    source.start(two)
+    assert wanting.start(two, offer).ended() == 3
+    assert (wanting.is_published(), "other files than the offer" in wanting.words()) == (False, True)
+
+
+def test_a_host_that_is_not_of_the_plan_gets_nothing(two: list[Peer]) -> None:
+    source, stranger = two
+    source.start([])
+    assert stranger.start(two, source.offer(), patience_seconds=1).ended() == 3
+
+
+def test_a_disk_without_room_is_refused_before_it_is_full(two: list[Peer]) -> None:
+    source, wanting = two
+    offer = source.offer()
+    offer["files"]["model-1.safetensors"][0] = 1 << 60
+    assert wanting.start(two, offer).ended() == 1
+    assert wanting.words().startswith("rev: needs 1,099,511,627,777 MiB more and ")
+
+
+def test_a_file_that_the_disk_does_not_take_ends_it_and_the_next_run_goes_on(two: list[Peer]) -> None:
+    source, wanting = two
+    source.start(two)
+    assert wanting.start(two, source.offer(), most_bytes=1 << 20).ended() == 1
+    assert (wanting.is_published(), "model-2.safetensors" in wanting.words()) == (False, True)
+    wanting.start(two, source.offer())
+    until(wanting.is_published, "it is published")
+    assert files_in(wanting.target) == FILES
+
+
+def test_a_port_that_another_has_leaves_it_to_the_direct_way(two: list[Peer]) -> None:
+    source, wanting = two
+    address, _, port = wanting.here.rpartition(":")
+    with socket.create_server((address, int(port))):
+        assert wanting.start(two, source.offer()).ended() == 3
+        also = source.offer()
+        publish(wanting.target, FILES)
+        assert (wanting.start(two, also).ended(), files_in(wanting.target) == FILES) == (0, True)
+
+
+def test_a_host_that_has_it_already_gives_it_away_and_asks_nobody(two: list[Peer]) -> None:
+    source, also = two
+    publish(also.target, FILES)
+    also.start(two)
+    assert also.offer() == source.offer()
+
+
+def test_who_sees_that_everybody_has_everything_stops_giving(two: list[Peer]) -> None:
+    source, wanting = two
+    source.start(two)
+    assert wanting.start(two, source.offer()).ended() == 0
+    assert source.ended() == 0
+    assert sorted(path.name for path in wanting.target.parent.iterdir()) == ["rev"]
