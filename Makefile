@@ -20,7 +20,7 @@ test: LANES = -n 3 $(GROUPS)
 faults faults-share: LANES = -n 4 $(GROUPS)
 
 .DEFAULT_GOAL := help
-.PHONY: help plan deploy rehearse rehearse-qemu rehearse-down real-h100 test faults faults-share rollouts demo clients told-apart gpu measure unit unit-python lint lock clean rehearsal-packages
+.PHONY: help plan deploy rehearse rehearse-qemu rehearse-down real-h100 test faults faults-share rollouts demo clients cells prefect told-apart gpu measure unit unit-python lint lock clean rehearsal-packages
 
 help: ## what can be typed here
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 18
@@ -109,6 +109,18 @@ clients: ## unmodified clients of OpenAI, Cohere and Hugging Face, and a fuzzer 
 	$(CLIENTS)/bin/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-clients.lock
 	$(CLIENTS)/bin/python -m pytest -p no:cacheprovider tests/clients $(PYTEST_ARGS)
 
+# The extra `cells`: what plans and deploys, and Prefect beside it.
+CELLS := .cache/cells
+$(CELLS)/.ready: requirements-cells.lock
+	$(PYTHON) -m venv $(CELLS)
+	$(CELLS)/bin/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-cells.lock
+	@touch $@
+
+prefect: $(CELLS)/.ready ## install Prefect for cells.py, in an environment of its own: .cache/cells/bin/python cells.py --help
+
+cells: $(CELLS)/.ready ## two cells of fake hosts through a local Prefect: a failure, a killed driver, an approval; two minutes
+	$(CELLS)/bin/python -m pytest -p no:cacheprovider tests/cells $(PYTEST_ARGS)
+
 told-apart: $(TESTREADY) ## aiperf (1.2 GB, installed once) asks a gateway twice and a slowed one once: are they told apart? 10 minutes
 	PYTHONPATH=files $(RUN)/python -m tests.bench.live
 
@@ -133,6 +145,8 @@ lock: ## write requirements*.lock anew from pyproject.toml (hashes, no URLs, tor
 	  --group gateway --output-file requirements-gateway.lock
 	.cache/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
 	  --group clients --output-file requirements-clients.lock
+	.cache/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
+	  --extra cells --constraint requirements.lock --output-file requirements-cells.lock pyproject.toml
 	.cache/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
 	  --group bench --output-file requirements-bench.lock
 

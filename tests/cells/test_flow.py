@@ -1,0 +1,97 @@
+"""Two cells of fake hosts through a local Prefect, in the order of these tests: a failure, a kill, an approval."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+
+from tests.cells.conftest import ROOT, Scene, end
+
+EAST = ["@fake/east-1", "@fake/east-2", "@fake/east-edge"]
+WEST = ["@fake/west-1", "@fake/west-2", "@fake/west-edge"]
+
+
+def brought(scene: Scene) -> list[str]:
+    """The hosts that a deploy came to, sorted."""
+    return sorted(scene.read("brought").split())
+
+
+def approval_of(scene: Scene, log: str) -> str:
+    """The run that a driver says it waits with; empty where it does not."""
+    found = re.search(r"cell west waits for approval: python cells\.py approve (\S+)", scene.read(log))
+    return found[1] if found else ""
+
+
+def test_an_unknown_cell_a_missing_server_and_an_unserved_cell_are_refused(scene: Scene) -> None:
+    """Before anything begins, with exit 1. From here on both cells are served."""
+    words = [sys.executable, str(ROOT / "cells.py"), "roll", "fleet.py", "east"]
+    nowhere = {key: value for key, value in scene.environment.items() if key != "PREFECT_API_URL"}
+    for more, environment, message in (
+        (["north"], scene.environment, "no group of this inventory is called north"),
+        (["west"], nowhere, "PREFECT_API_URL names no Prefect server"),
+        (["west"], scene.environment, "nobody takes over cell west"),
+    ):
+        done = subprocess.run([*words, *more], cwd=scene.folder, env=environment, capture_output=True, text=True)
+        assert done.returncode == 1 and message in done.stderr
+    scene.serve("east")
+    scene.serve("west")
+
+
+def test_a_first_cell_that_fails_leaves_the_second_untouched(scene: Scene) -> None:
+    """Every host of it fails. The driver ends with what its deploy said, and what is left."""
+    (scene.folder / "broken").touch()
+    driver = scene.roll("first.log")
+    scene.until(lambda: driver.poll() is not None, "the driver ends")
+    (scene.folder / "broken").unlink()
+    said = scene.read("first.log")
+    assert driver.returncode == 1
+    assert "cell east was not brought over" in said and re.search(r"left +west", said)
+    assert brought(scene) == [] and "Arrive" not in scene.read("west.log")
+    assert "Traceback" not in said
+
+
+def test_a_driver_killed_while_a_cell_is_brought_over_resumes_and_brings_it_over_once(scene: Scene) -> None:
+    """The cell's own worker goes on; the driver that is typed again follows it, and waits before the second cell."""
+    (scene.folder / "gate").touch()
+    driver = scene.roll("killed.log")
+    scene.until(lambda: "at the gate" in scene.read("east.log"), "east is being brought over")
+    os.kill(driver.pid, signal.SIGKILL)
+    driver.wait()
+    scene.roll("again.log")
+    scene.until(lambda: "cell east has its turn" in scene.read("again.log"), "the driver is back")
+    assert brought(scene) == []
+    (scene.folder / "gate").unlink()
+    scene.until(lambda: bool(approval_of(scene, "again.log")), "the driver waits for approval")
+    assert brought(scene) == EAST
+
+
+def test_a_second_cell_waits_for_approval_also_after_its_driver_was_killed(scene: Scene) -> None:
+    """Nothing of it is touched until somebody approves; the first cell is not brought over again."""
+    scene.started[-1].kill()
+    scene.started[-1].wait()
+    driver = scene.roll("waiting.log")
+    scene.until(lambda: bool(approval_of(scene, "waiting.log")), "the driver waits for approval")
+    assert brought(scene) == EAST and driver.poll() is None
+    late = scene.cells("late.log", "approve", approval_of(scene, "again.log"))
+    scene.until(lambda: late.poll() is not None, "an approval of the killed driver ends")
+    assert late.returncode == 1 and "no rollout waits for approval as" in scene.read("late.log")
+    scene.cells("approve.log", "approve", approval_of(scene, "waiting.log"))
+    scene.until(lambda: driver.poll() is not None, "the driver ends")
+    assert driver.returncode == 0, scene.read("waiting.log")
+    assert brought(scene) == EAST + WEST
+
+
+def test_a_cell_whose_worker_was_killed_has_failed_once_it_is_served_again(scene: Scene) -> None:
+    """And not before: what the worker began may still be under way on its hosts."""
+    (scene.folder / "gate").touch()
+    at_gate, driver = scene.read("east.log").count("at the gate"), scene.roll("worker.log")
+    scene.until(lambda: scene.read("east.log").count("at the gate") > at_gate, "east is being brought over")
+    end(scene.workers["east"])
+    assert driver.poll() is None
+    scene.serve("east")
+    scene.until(lambda: driver.poll() is not None, "the driver ends")
+    assert driver.returncode == 1 and "the worker beside this cell was started anew" in scene.read("worker.log")
+    assert brought(scene) == EAST + WEST
