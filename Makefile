@@ -149,6 +149,8 @@ lock: ## write requirements*.lock anew from pyproject.toml (hashes, no URLs, tor
 	  --extra cells --constraint requirements.lock --output-file requirements-cells.lock pyproject.toml
 	.cache/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
 	  --group bench --output-file requirements-bench.lock
+	.cache/lock/bin/uv pip compile --quiet --universal --python-version 3.12 --generate-hashes --no-header \
+	  --group peer --output-file requirements-peer.lock
 
 LOCK_OPTIONS := --quiet --generate-hashes --strip-extras --allow-unsafe --no-header \
   --no-emit-index-url --no-emit-trusted-host --no-emit-find-links

@@ -1,11 +1,13 @@
-"""What the gateway costs: time to the first token, token events a CPU second, an embedding; against gRPC itself.
+"""What the gateway costs: time to the first token, token events a core second, memory; and whose streams a kill ends.
 
-    python -m benchmarks.door                                     1, 64 and 256 streams, five seconds each
-    python -m benchmarks.door --streams 1 64 --seconds 2 --peer /path/to/a/venv/with/litellm/bin/python
+    python -m benchmarks.door                                  everything, with a hold of ten minutes
+    python -m benchmarks.door --parts loads --peer DIR:DIR     where `pip install --target` put litellm[proxy]
+    python -m benchmarks.door --parts hold --hold-seconds 60
 
-The server behind it answers at once, so all that is measured is the way there and back: through one process of the
-gateway, and over gRPC from the same client, which is the limit. LiteLLM, the peer, cannot speak these tensors; it gets
-the gateway as its OpenAI server, and only its own process is counted. Prints one JSON line last.
+Where there are cores enough, each process has one of its own. Servers that send a token every `--gap-ms` show the time
+that the gateway adds to gRPC itself, from the same clients. Servers that send all at once show how much one process of
+the gateway carries. LiteLLM, the peer, cannot speak these tensors; it gets the gateway as its OpenAI server, and only
+its own process is counted. Prints one JSON line last.
 """
 
 from __future__ import annotations
@@ -17,32 +19,48 @@ import json
 import os
 import platform
 import resource
-import socket
-import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from benchmarks.door_clients import KEY, Http, Seen, closed_loop, grpc_embedding, grpc_stream
-from gateway.triton import Triton
-from tests.gateway.weights import written
+from benchmarks.door_clients import Http, closed_loop
+from benchmarks.door_cores import shares, usable
+from benchmarks.door_hold import hold, holding
+from benchmarks.door_load import Load, seen_of
+from benchmarks.door_processes import (
+    begun,
+    free_ports,
+    gateway,
+    listens,
+    litellm,
+    resident_kib,
+    servers,
+    settings_file,
+)
 
-ROOT = Path(__file__).parents[1]
-LOG = Path(tempfile.gettempdir()) / "door-servers.log"
-TICKS = os.sysconf("SC_CLK_TCK")
-START_SECONDS = 120
+PARTS = ("loads", "idle", "hold")
+SILENCE_MS = 3_600_000
 PEER_STREAMS = 64
 """LiteLLM needs half a minute for an answer to each of 256."""
+Cores = dict[str, list[int]]
 
 
 def main(words: list[str] | None = None) -> dict[str, Any]:
     """The result that is also printed as the last line."""
     options = parser().parse_args(words)
-    with tempfile.TemporaryDirectory(prefix="door-") as work:
-        result = asyncio.run(measure(options, Path(work)))
+    found = usable()
+    cores = shares(found)
+    result = {"benchmark": "door", "at": datetime.now(UTC).isoformat(timespec="seconds"), "machine": machine(cores)}
+    with tempfile.TemporaryDirectory(prefix="door-") as made:
+        work = Path(made)
+        if "loads" in options.parts:
+            result |= loads(options, work, cores)
+        if "idle" in options.parts:
+            result |= idle(options, work, cores)
+        if "hold" in options.parts:
+            result["hold"] = hold(work, options.hold_streams, options.hold_seconds, options.hold_gap_ms, cores)
     print(json.dumps(result), flush=True)
     return result
 
@@ -50,162 +68,144 @@ def main(words: list[str] | None = None) -> dict[str, Any]:
 def parser() -> argparse.ArgumentParser:
     """The parser of the command line."""
     made = argparse.ArgumentParser(prog="python -m benchmarks.door", description=(__doc__ or "").split("\n")[0])
+    made.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
     made.add_argument("--streams", type=int, nargs="+", default=[1, 64, 256])
     made.add_argument("--tokens", type=int, default=64, help="of an answer")
+    made.add_argument("--gap-ms", type=float, default=40.0, help="between two tokens of a server that takes its time")
     made.add_argument("--seconds", type=float, default=5.0, help="of each load")
     made.add_argument("--idle", type=int, default=10_000, help="connections that say nothing")
-    made.add_argument("--peer", default="", help="a Python that has litellm[proxy]")
+    made.add_argument("--idle-streams", type=int, default=512, help="streams that wait for their second token")
+    made.add_argument("--hold-seconds", type=float, default=600.0)
+    made.add_argument("--hold-streams", type=int, default=512, help="of two gateways together")
+    made.add_argument("--hold-gap-ms", type=float, default=100.0)
+    made.add_argument("--peer", default="", help="folders that have litellm[proxy], with colons between")
     return made
 
 
-async def measure(options: argparse.Namespace, work: Path) -> dict[str, Any]:
-    """All loads, one after the other, each way in turn."""
+def machine(cores: Cores) -> dict[str, Any]:
+    """Where it ran, and which process had which core."""
+    models = {line.partition(":")[2].strip() for line in Path("/proc/cpuinfo").read_text().splitlines()
+              if line.startswith("model name")}  # fmt: skip
+    settings = {name: os.environ[name] for name in ("GRPC_EXPERIMENTS",) if name in os.environ}
+    return {
+        "cores": len(os.sched_getaffinity(0)),
+        "processor": ", ".join(sorted(models)),
+        "python": platform.python_version(),
+        "load": round(os.getloadavg()[0], 2),
+        "pinned": cores or "no: there are too few cores, and all processes share them",
+        **({"environment": settings} if settings else {}),
+    }
+
+
+def loads(options: argparse.Namespace, work: Path, cores: Cores) -> dict[str, Any]:
+    """Every load at the pace of a model and as fast as it goes, then embeddings."""
+    paced = at_a_pace(options, work, cores)
+    fast, embedding = at_once(options, work, cores)
+    told = [{"streams": n, "paced": paced[n], "at_once": fast[n]} for n in options.streams]
+    return {"tokens": options.tokens, "gap_ms": options.gap_ms, "loads": told, "embedding": embedding}
+
+
+def at_a_pace(options: argparse.Namespace, work: Path, cores: Cores) -> dict[int, dict[str, Any]]:
+    """Of each number of streams what gRPC needs to the first token, and what two processes of the gateway add."""
+    found: dict[int, dict[str, Any]] = {}
+    ports = free_ports(2)
     with contextlib.ExitStack() as stack:
-        behind = stack.enter_context(begun([sys.executable, "-m", "benchmarks.instant", str(options.tokens)]))
-        grpc_port = int((behind.stdout or sys.stdin).readline())
-        port = free_port()
-        settings = settings_file(work, grpc_port, port)
-        door = stack.enter_context(begun([sys.executable, "-m", "gateway", "serve", str(settings)]))
-        await listens(port)
-        direct, ways = Triton(f"127.0.0.1:{grpc_port}"), {"door": (Http(port), door.pid)}
-        if options.peer:
-            peer_port = free_port()
-            peer = stack.enter_context(begun(litellm(options.peer, work, port, peer_port)))
-            await listens(peer_port)
-            ways["litellm"] = (Http(peer_port), peer.pid)
-        loads = [{"streams": n, **await load(direct, ways, n, options.seconds)} for n in options.streams]
-        return {
-            "benchmark": "door",
-            "at": datetime.now(UTC).isoformat(timespec="seconds"),
-            "machine": {"cores": os.cpu_count(), "python": platform.python_version(), "load": os.getloadavg()[0]},
-            "tokens": options.tokens,
-            "loads": loads,
-            "embedding": await embeddings(direct, ways["door"][0], options.seconds),
-            "door_mib": resident_mib(door.pid),
-            "idle": await idle(port, door.pid, options.idle, ways["door"][0], options.seconds),
-        }
-
-
-async def load(direct: Triton, ways: dict[str, tuple[Http, int]], streams: int, seconds: float) -> dict[str, Any]:
-    """So many streams at once: over gRPC itself, then each other way."""
-    found: dict[str, Any] = {}
-    seen = await closed_loop(lambda: grpc_stream(direct), streams, seconds)
-    found["grpc"] = {"first_ms": percentiles(seen), "events": seen.events}
-    for name, (http, pid) in ways.items():
-        if name == "litellm" and streams > PEER_STREAMS:
-            continue
-        before = cpu_seconds(pid)
-        seen = await closed_loop(http.stream, streams, seconds)
-        spent = cpu_seconds(pid) - before
-        found[name] = {
-            "first_ms": percentiles(seen),
-            "added_ms": {
-                name: round(value - found["grpc"]["first_ms"][name], 3) for name, value in percentiles(seen).items()
-            },
-            "events": seen.events,
-            "events_per_cpu_second": round(seen.events / spent),
-            "requests_per_cpu_second": round(seen.requests / spent, 1),
-        }
-        say(f"{streams} streams, {name}: {found[name]}")
+        behind = stack.enter_context(servers(2, options.gap_ms, cores.get("server", [])))
+        settings = settings_file(work, behind, ports)
+        for number in range(len(ports)):
+            stack.enter_context(gateway(settings, number, cores.get("gateway", [])))
+        for streams in options.streams:
+            tokens = options.tokens if streams > 1 else 2  # of one stream there would be few first tokens
+            spread = tokens * options.gap_ms / 1000
+            ways = {"grpc": tuple(behind), "chat": tuple(str(port) for port in ports)}
+            each = {way: Load(way, at, streams, options.seconds + spread, tokens, spread) for way, at in ways.items()}
+            seen = {way: seen_of(load, cores.get("client", []))[0] for way, load in each.items()}
+            limit, door = seen["grpc"].milliseconds(), seen["chat"].milliseconds()
+            found[streams] = {
+                "first_tokens": len(seen["chat"].seconds),
+                "grpc_ms": limit,
+                "door_ms": door,
+                "added_ms": added(door, limit),
+            }
+            say(f"{streams} streams, a token every {options.gap_ms} ms: {found[streams]}")
     return found
 
 
-async def embeddings(direct: Triton, http: Http, seconds: float) -> dict[str, Any]:
-    """One text after the other, of one client."""
-    limit = await closed_loop(lambda: grpc_embedding(direct), 1, seconds)
-    seen = await closed_loop(http.embedding, 1, seconds)
-    added = {name: round(value - percentiles(limit)[name], 3) for name, value in percentiles(seen).items()}
-    return {"grpc_ms": percentiles(limit), "door_ms": percentiles(seen), "added_ms": added}
+def at_once(options: argparse.Namespace, work: Path, cores: Cores) -> tuple[dict[int, dict[str, Any]], dict[str, Any]]:
+    """Of each number of streams what one process of the gateway and LiteLLM carry; and what an embedding costs."""
+    found: dict[int, dict[str, Any]] = {}
+    port, peer_port = free_ports(2)
+    clients = cores.get("client", [])
+    with contextlib.ExitStack() as stack:
+        behind = stack.enter_context(servers(2, 0, cores.get("server", [])))
+        door = stack.enter_context(gateway(settings_file(work, behind, [port]), 0, cores.get("gateway", [])))
+        ways = {"door": (port, door.pid)}
+        if options.peer:
+            before = begun(litellm(work, port, peer_port), cores.get("peer", []), path=options.peer)
+            peer = stack.enter_context(before)
+            ways["litellm"] = (peer_port, peer.pid)
+            listens(peer_port, peer)
+        for streams in options.streams:
+            direct, _ = seen_of(Load("grpc", tuple(behind), streams, options.seconds, options.tokens), clients)
+            found[streams] = {"grpc": {"first_ms": direct.milliseconds(), "events": direct.events}}
+            for name, (at, pid) in ways.items():
+                if name == "litellm" and streams > PEER_STREAMS:
+                    continue
+                seen, spent = seen_of(Load("chat", (str(at),), streams, options.seconds, options.tokens), clients, pid)
+                found[streams][name] = {
+                    "first_ms": seen.milliseconds(),
+                    "added_ms": added(seen.milliseconds(), direct.milliseconds()),
+                    "events": seen.events,
+                    "events_per_core_second": round(seen.events / spent),
+                    "requests_per_core_second": round(seen.requests / spent, 1),
+                }
+                say(f"{streams} streams at once, {name}: {found[streams][name]}")
+            if "litellm" in found[streams]:
+                rates = [found[streams][name]["requests_per_core_second"] for name in ("door", "litellm")]
+                found[streams]["times_litellm"] = round(rates[0] / rates[1], 1)
+        asked = {"grpc-embedding": tuple(behind), "embedding": (str(port),)}
+        limit, ours = (
+            seen_of(Load(way, at, 1, options.seconds), clients)[0].milliseconds() for way, at in asked.items()
+        )
+    return found, {"grpc_ms": limit, "door_ms": ours, "added_ms": added(ours, limit)}
 
 
-async def idle(port: int, pid: int, count: int, http: Http, seconds: float) -> dict[str, Any]:
-    """What somebody who asks notices of so many connections that say nothing; the door lets go of the oldest."""
+def idle(options: argparse.Namespace, work: Path, cores: Cores) -> dict[str, Any]:
+    """What streams cost that wait for a token, and what somebody who asks notices of connections that say nothing."""
+    (port,) = free_ports(1)
+    clients = cores.get("client", [])
+    with contextlib.ExitStack() as stack:
+        behind = stack.enter_context(servers(1, SILENCE_MS, cores.get("server", [])))
+        door = stack.enter_context(gateway(settings_file(work, behind, [port]), 0, cores.get("gateway", [])))
+        with holding(port, 8, 2, clients[:1]):
+            pass
+        before = resident_kib(door.pid)
+        with holding(port, options.idle_streams, 2, clients[:1]):
+            after = resident_kib(door.pid)
+        streams = {"streams": options.idle_streams, "kib_each": round((after - before) / options.idle_streams, 1)}
+        connections = asyncio.run(silent(port, door.pid, options.idle, options.seconds))
+    found = {"door_mib": round(before / 1024), "idle_streams": streams, "idle": connections}
+    say(str(found))
+    return found
+
+
+async def silent(port: int, pid: int, count: int, seconds: float) -> dict[str, Any]:
+    """What so many connections that say nothing cost; the door lets go of the oldest."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    before = resident_mib(pid)
+    before = resident_kib(pid)
     made = [await asyncio.open_connection("127.0.0.1", port) for _ in range(min(count, most - 1000))]
     held = len(os.listdir(f"/proc/{pid}/fd"))
-    seen = await closed_loop(http.embedding, 1, seconds)
+    seen = await closed_loop([Http(port).embedding()], seconds, lambda: asyncio.sleep(0))
     for _, writer in made:
         writer.transport.abort()
-    added = resident_mib(pid) - before
-    return {"connections": len(made), "open_files": held, "added_mib": added, "embedding_ms": percentiles(seen)}
+    found = {"connections": len(made), "open_files": held, "added_mib": round((resident_kib(pid) - before) / 1024)}
+    return {**found, "embedding_ms": seen.milliseconds()}
 
 
-def percentiles(seen: Seen) -> dict[str, float]:
-    """Milliseconds."""
-    return {"p50": seen.milliseconds(50), "p99": seen.milliseconds(99)}
-
-
-def settings_file(work: Path, grpc_port: int, port: int) -> Path:
-    """The gateway's settings: a chat model and an embedder on the server that answers at once; no key is asked for."""
-    shared = {"servers": ["here/main"], "created": 0}
-    llm = {"kind": "llm", "context_tokens": 8192, "files": str(written(work / "weights"))}
-    embedder = {"kind": "embedder", "dimensions": 768, "max_items": 64, "max_tokens": 512}
-    told = {
-        "listen": {"ports": [port]},
-        "servers": {"here/main": {"grpc": f"127.0.0.1:{grpc_port}"}},
-        "models": {"llama": shared | llm, "nomic": shared | embedder},
-    }
-    path = work / "settings.json"
-    path.write_text(json.dumps(told))
-    return path
-
-
-def litellm(python: str, work: Path, behind: int, port: int) -> list[str]:
-    """The command of LiteLLM's proxy before the gateway; one process, nothing logged."""
-    config = work / "litellm.yaml"
-    address = f"http://127.0.0.1:{behind}/v1"
-    model = {"model_name": "llama", "litellm_params": {"model": "openai/llama", "api_base": address, "api_key": "sk-x"}}
-    config.write_text(json.dumps({"model_list": [model], "general_settings": {"master_key": KEY}}))
-    program = str(Path(python).parent / "litellm")
-    return [program, "--config", str(config), "--host", "127.0.0.1", "--port", str(port), "--num_workers", "1"]
-
-
-@contextlib.contextmanager
-def begun(command: list[str]) -> Iterator[subprocess.Popen[str]]:
-    """The process runs; at the end it is gone."""
-    environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'files'}", "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
-    with LOG.open("a") as log:
-        to = subprocess.PIPE if "benchmarks.instant" in command else log
-        process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=to, stderr=log, text=True)
-    try:
-        yield process
-    finally:
-        process.terminate()
-        process.wait()
-
-
-async def listens(port: int) -> None:
-    """Somebody answers there.
-
-    Raises: TimeoutError.
-    """
-    async with asyncio.timeout(START_SECONDS):
-        while True:
-            with contextlib.suppress(OSError):
-                _, writer = await asyncio.open_connection("127.0.0.1", port)
-                writer.close()
-                return
-            await asyncio.sleep(0.1)
-
-
-def free_port() -> int:
-    """A port that nobody listens on."""
-    with socket.socket() as held:
-        held.bind(("127.0.0.1", 0))
-        return int(held.getsockname()[1])
-
-
-def cpu_seconds(pid: int) -> float:
-    """Of all threads of a process, so far."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / TICKS
-
-
-def resident_mib(pid: int) -> int:
-    """Memory of a process."""
-    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") // 2**20
+def added(ours: dict[str, float], limit: dict[str, float]) -> dict[str, float]:
+    """Milliseconds beyond the limit's, of each percentile."""
+    return {name: round(value - limit[name], 3) for name, value in ours.items()}
 
 
 def say(text: str) -> None:

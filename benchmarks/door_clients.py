@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import secrets
+import random
 import statistics
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,62 +19,81 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "files"))
 from gateway.tensors import Input, boolean, int32s, strings
 from gateway.triton import Triton
 
-KEY = f"sk-{secrets.token_hex(24)}"
-"""LiteLLM wants one; the gateway, with these settings, none."""
-CHAT = {"model": "llama", "messages": [{"role": "user", "content": "the cat sat on the mat"}], "max_tokens": 4096}
+KEY = "sk-benchmark"
+"""LiteLLM wants a key; the gateway, with these settings, none."""
+CHAT = {"model": "llama", "messages": [{"role": "user", "content": "the cat sat on the mat"}], "stream": True}
 EMBED = {"model": "nomic", "input": "the cat sat on the mat", "encoding_format": "base64"}
+TOKEN = b'"content":" w'
+"""How the text of a token's event begins."""
 
 
 @dataclass
 class Seen:
-    """What the clients of a load saw: seconds to each first token or answer, and how many events came."""
+    """What the clients of a load saw: seconds to each first token or answer, and how many tokens came."""
 
     seconds: list[float] = field(default_factory=list)
     events: int = 0
     requests: int = 0
 
-    def milliseconds(self, percent: int) -> float:
-        """The percentile of the seconds."""
-        return round(1000 * statistics.quantiles(self.seconds, n=100)[percent - 1], 3) if len(self.seconds) > 1 else -1
+    def milliseconds(self) -> dict[str, float]:
+        """Percentiles of the seconds, in milliseconds; -1 of too few."""
+        found = statistics.quantiles(self.seconds, n=100) if len(self.seconds) > 1 else [-0.001] * 100
+        return {"p50": round(1000 * found[49], 3), "p99": round(1000 * found[98], 3)}
+
+    def add(self, told: dict[str, Any]) -> None:
+        """What the clients of another process saw is in it as well."""
+        self.seconds += told["seconds"]
+        self.events += told["events"]
+        self.requests += told["requests"]
 
 
 Ask = Callable[[Seen], Awaitable[None]]
+Client = contextlib.AbstractAsyncContextManager[Ask]
 
 
 async def closed_loop(
-    client: Callable[[], contextlib.AbstractAsyncContextManager[Ask]], clients: int, seconds: float
+    clients: Sequence[Client], seconds: float, begins: Callable[[], Awaitable[None]], spread: float = 0
 ) -> Seen:
-    """What so many clients saw that each asked again as soon as it was answered; a first answer each is not counted."""
-    seen, warm, over = Seen(), asyncio.Barrier(clients + 1), asyncio.Event()
+    """What clients saw that each asked again as soon as it was answered, until so many seconds after `begins` ended.
 
-    async def run() -> None:
-        async with client() as ask:
+    It begins once each had a first answer, which does not count. With `spread` each begins within so many seconds.
+    """
+    seen, warm, over = Seen(), asyncio.Barrier(len(clients) + 1), asyncio.Event()
+    go = asyncio.Event()
+
+    async def run(client: Client) -> None:
+        async with client as ask:
             await ask(Seen())
             await warm.wait()
+            await go.wait()
+            await asyncio.sleep(random.random() * spread)
             while not over.is_set():
                 await ask(seen)
                 seen.requests += 1
 
-    tasks = [asyncio.ensure_future(run()) for _ in range(clients)]
+    tasks = [asyncio.ensure_future(run(client)) for client in clients]
     await warm.wait()
+    await begins()
+    go.set()
     asyncio.get_running_loop().call_later(seconds, over.set)
     await asyncio.gather(*tasks)
     return seen
 
 
 @contextlib.asynccontextmanager
-async def grpc_stream(triton: Triton) -> AsyncIterator[Ask]:
+async def grpc_stream(triton: Triton, tokens: int) -> AsyncIterator[Ask]:
     """The limit: the same request as the gateway's, over the same channel for all."""
     flags = [boolean(name, True) for name in ("return_counts", "return_finish_reason", "streaming")]
-    inputs: list[Input] = [int32s("prompt_token_ids", [1] * 40), int32s("sampling_param_max_tokens", [4096]), *flags]
+    inputs: list[Input] = [int32s("prompt_token_ids", [1] * 40), int32s("sampling_param_max_tokens", [tokens]), *flags]
 
     async def ask(seen: Seen) -> None:
         began, first = time.perf_counter(), True
-        async for _ in triton.stream("llama", inputs, 60):
+        async for _ in triton.stream("llama", inputs, 600):
             if first:
                 seen.seconds.append(time.perf_counter() - began)
                 first = False
             seen.events += 1
+        seen.events -= 1  # the last has the counts
 
     yield ask
 
@@ -113,6 +132,13 @@ class Connection:
             self._ends[1].close()
 
 
+def request(path: str, body: dict[str, Any]) -> bytes:
+    """A request's bytes."""
+    content = json.dumps(body).encode()
+    head = f"POST {path} HTTP/1.1\r\nHost: door\r\nContent-Type: application/json\r\nAuthorization: Bearer {KEY}\r\n"
+    return f"{head}Content-Length: {len(content)}\r\n\r\n".encode() + content
+
+
 class Http:
     """An OpenAI server on loopback, asked over kept connections."""
 
@@ -121,35 +147,33 @@ class Http:
 
     @contextlib.asynccontextmanager
     async def _connection(self, path: str, body: dict[str, Any]) -> AsyncIterator[Connection]:
-        content = json.dumps(body).encode()
-        head = (
-            f"POST {path} HTTP/1.1\r\nHost: door\r\nContent-Type: application/json\r\nAuthorization: Bearer {KEY}\r\n"
-        )
-        found = Connection(self._port, f"{head}Content-Length: {len(content)}\r\n\r\n".encode() + content)
+        found = Connection(self._port, request(path, body))
         try:
             yield found
         finally:
             found.close()
 
     @contextlib.asynccontextmanager
-    async def stream(self) -> AsyncIterator[Ask]:
-        """A chat that streams; an event is a `data:` line with text."""
-        async with self._connection("/v1/chat/completions", {**CHAT, "stream": True}) as connection:
+    async def stream(self, tokens: int) -> AsyncIterator[Ask]:
+        """A chat that streams; an event is a `data:` line with a token's text."""
+        async with self._connection("/v1/chat/completions", {**CHAT, "max_tokens": tokens}) as connection:
 
             async def ask(seen: Seen) -> None:
                 began, first = time.perf_counter(), True
                 reader = await connection.send()
                 status = await reader.readuntil(b"\r\n\r\n")
                 assert status.startswith(b"HTTP/1.1 200"), status
-                tail = b""
-                while not tail.endswith(b"0\r\n\r\n"):
+                rest = b""
+                while not rest.endswith(b"0\r\n\r\n"):
                     part = await reader.read(2**16)
                     assert part, "the stream broke off"
-                    if first and b'"content":" ' in (tail + part).replace(b'": ', b'":'):
+                    whole = (rest + part).replace(b'": "', b'":"')
+                    came = whole.count(TOKEN)
+                    if first and came:
                         seen.seconds.append(time.perf_counter() - began)
                         first = False
-                    seen.events += part.count(b"data: ")
-                    tail = (tail + part)[-64:]
+                    seen.events += came
+                    rest = whole[1 - len(TOKEN) :]
 
             yield ask
 

@@ -1,8 +1,9 @@
-"""A KServe gRPC server whose models answer at once with what was serialised before: what is slow is what asks it.
+"""A KServe gRPC server whose models answer with what was serialised before: what is slow is what asks it.
 
-    python -m benchmarks.instant TOKENS      prints its port
+    python -m benchmarks.instant [GAP_MS]      prints its port
 
-`llama` streams TOKENS events of one token and the counts; any other model gives a vector of 768 numbers to each text.
+`llama` streams as many tokens as the request allows, an event each, and the counts: all at once, or one every GAP_MS.
+Any other model gives a vector of 768 numbers to each text.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any
 
 import grpc
 import grpc.aio
+import uvloop
 from tritonclient.grpc import service_pb2
 
 SERVICE = "inference.GRPCInferenceService"
@@ -27,7 +29,7 @@ def text(value: str) -> bytes:
 
 
 def event(token: str, finish: str = "", tokens: int = 0) -> bytes:
-    """An event as the LLM's slot sends it, serialised."""
+    """An event as the LLM's slot sends it, serialised; the last is marked as Triton marks the final response."""
     outputs = [("text_output", "BYTES", text(token)), ("sequence_index", "INT32", struct.pack("<i", 0))]
     outputs.append(("finish_reason", "BYTES", text(finish)))
     if finish:
@@ -36,14 +38,16 @@ def event(token: str, finish: str = "", tokens: int = 0) -> bytes:
     for name, datatype, raw in outputs:
         message.infer_response.outputs.add(name=name, datatype=datatype, shape=[1])
         message.infer_response.raw_output_contents.append(raw)
+    message.infer_response.parameters["triton_final_response"].bool_param = bool(finish)
     return bytes(message.SerializeToString())
 
 
 class Models(grpc.GenericRpcHandler):
     """The calls that the gateway makes, bytes in and bytes out."""
 
-    def __init__(self, tokens: int) -> None:
-        self._events = [*(event(f" w{number}") for number in range(tokens)), event("", "length", tokens)]
+    def __init__(self, gap_seconds: float = 0.0) -> None:
+        self._gap_seconds = gap_seconds
+        self._events: list[bytes] = []
 
     def service(self, details: grpc.HandlerCallDetails) -> Any:
         """What answers a call."""
@@ -65,15 +69,30 @@ class Models(grpc.GenericRpcHandler):
         return bytes(message.SerializeToString())
 
     async def _stream(self, requests: AsyncIterator[bytes], _context: Any) -> AsyncIterator[bytes]:
-        async for _ in requests:
-            for each in self._events:
-                yield each
+        async for request in requests:
+            tokens = tokens_asked(service_pb2.ModelInferRequest.FromString(request))
+            while len(self._events) < tokens:
+                self._events.append(event(f" w{len(self._events)}"))
+            clock = asyncio.get_running_loop().time
+            began = clock()
+            for number in range(tokens):
+                if number and self._gap_seconds:
+                    await asyncio.sleep(began + number * self._gap_seconds - clock())
+                yield self._events[number]
+            yield event("", "length", tokens)
 
 
-async def serve(tokens: int) -> None:
+def tokens_asked(request: Any) -> int:
+    """How many tokens the answer may have."""
+    names = [tensor.name for tensor in request.inputs]
+    (found,) = struct.unpack("<i", request.raw_input_contents[names.index("sampling_param_max_tokens")])
+    return int(found)
+
+
+async def serve(gap_seconds: float) -> None:
     """It listens on loopback until the process ends."""
     server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
-    server.add_generic_rpc_handlers((Models(tokens),))
+    server.add_generic_rpc_handlers((Models(gap_seconds),))
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
     print(port, flush=True)
@@ -81,4 +100,5 @@ async def serve(tokens: int) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(serve(int(sys.argv[1])))
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(serve(float((sys.argv[1:] or ["0"])[0]) / 1000))

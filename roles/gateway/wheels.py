@@ -33,7 +33,7 @@ PLATFORMS = ("manylinux_2_28_x86_64", "manylinux_2_27_x86_64", "manylinux_2_17_x
 
 
 @cache
-def requirements(python: str) -> str:
+def requirements(python: str, lock: Path = LOCK) -> str:
     """The lines of the lock for this Python ("3.12") on Linux, hashes included and conditions left out.
 
     pip would judge the conditions by the Python it runs on, which is not the host's.
@@ -49,7 +49,7 @@ def requirements(python: str) -> str:
         "platform_python_implementation": "CPython",
     }
     kept: list[str] = []
-    for block in _blocks(LOCK.read_text()):
+    for block in _blocks(lock.read_text()):
         named, *hashes = shlex.split(block.replace("\\\n", " "), comments=True)
         requirement = Requirement(block.split("--hash", 1)[0].replace("\\\n", " ").strip())
         if requirement.marker is None or requirement.marker.evaluate(about):
