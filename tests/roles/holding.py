@@ -55,12 +55,11 @@ class Hosts:
             shell.wait()
 
     def end(self) -> None:
-        """Nothing is left of them. Whoever still reads a stream reads its end first: it cannot be closed meanwhile."""
+        """Nothing is left of them."""
         self.die()
-        gevent.idle()
         for stream in (stream for shell in self.shells for stream in (shell.stdin, shell.stdout, shell.stderr)):
             with contextlib.suppress(AttributeError, OSError):
-                stream.close()
+                _close(stream)
 
     def holder(self, name: str) -> lock.Holder | None:
         """Who holds a host, as preparing a run asks it."""
@@ -69,3 +68,13 @@ class Hosts:
             ["sh", "-c", self.here(fact.command(), name)], capture_output=True, text=True, check=True
         )
         return fact.process(asked.stdout.splitlines()) if asked.stdout else fact.default()
+
+
+def _close(stream: Any) -> None:
+    """A stream that somebody reads cannot be closed, and he has not read its end yet: he is given two seconds."""
+    for _ in range(200):
+        try:
+            return stream.close()
+        except RuntimeError:
+            gevent.sleep(0.01)
+    stream.close()

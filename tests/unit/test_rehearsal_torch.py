@@ -193,4 +193,4 @@ def test_the_makefile_names_pytorchs_index_once() -> None:
 def test_no_lock_brings_torch_from_elsewhere() -> None:
     """torch is installed by rehearsal/torch_wheel.py alone."""
     locks = [path.read_text("utf-8") for path in Path(__file__).parents[2].glob("requirements*.lock")]
-    assert len(locks) == 6 and not any("\ntorch==" in text or text.startswith("torch==") for text in locks)
+    assert locks and not any("\ntorch==" in text or text.startswith("torch==") for text in locks)
