@@ -114,7 +114,10 @@ def until_whole(swarm: Swarm, settings: Settings, offer: Offer) -> None:
             swarm.reach()
             say(f"{now.done // MIB:,} of {offer.size // MIB:,} MiB, from {len(swarm.senders)} hosts")
     swarm.reach()
-    report(swarm.heed(0), settings)
+    swarm.flush()
+    until = time.monotonic() + settings.patience_seconds
+    while not swarm.is_flushed and time.monotonic() < until:
+        report(swarm.heed(TICK_SECONDS), settings)
 
 
 def judge(files: dict[str, int], offer: Offer) -> None:

@@ -87,6 +87,8 @@ class Swarm:
         self.senders: set[str] = set()
         self.whole: set[str] = set()
         """Hosts that were seen to have everything."""
+        self.is_flushed = False
+        """All that was received is in the files."""
 
     def join(self, digest: str, folder: Path) -> None:
         """Everything is asked for, into `folder`/name; what is there already and verifies is kept."""
@@ -127,6 +129,11 @@ class Swarm:
         told = self.torrent.status()
         return Progress(told.total_wanted_done, told.total_payload_download, told.is_seeding, told.has_metadata)
 
+    def flush(self) -> None:
+        """Begins to put all that was received into the files; a piece counts as here before that (2.0.8)."""
+        self.is_flushed = False
+        self.torrent.flush_cache()
+
     def files(self) -> dict[str, int]:
         """Name in the torrent's folder and bytes of every file; empty before the torrent has come from a peer."""
         told = self.torrent.torrent_file()
@@ -141,6 +148,7 @@ class Swarm:
                 raise DiskBroke(alert.message())
             if isinstance(alert, FATAL):
                 raise SwarmBroke(alert.message())
+            self.is_flushed = self.is_flushed or isinstance(alert, lt.cache_flushed_alert)
             if isinstance(alert, lt.peer_ban_alert):
                 name = self.names.get(alert.ip[0], alert.ip[0])
                 self.wrong[name] = self.wrong.get(name, 0) + 1

@@ -24,6 +24,7 @@ def two(tmp_path: Path) -> Iterator[list[Peer]]:
     yield hosts
     for host in hosts:
         host.kill()
+        print(host.name, host.words())
 
 
 @dataclass
