@@ -1,9 +1,9 @@
-"""The same 29 operations on the same machines, with nothing to do: this project's way and ansible-core's at its best.
+"""Seconds and CPU of 29 operations with nothing to do: this project's way beside ansible-core at its best settings.
 
-Part of `benchmarks/converge.py`. The machines are bare Debian with Python. Each way brings every second machine, and
-then both have to find nothing to do on any of them: so the operations are the same. Ansible runs with pipelining, a
-fork per machine, connections that are kept from run to run, and no gathering, since no task reads a fact. Its strategy
-`free`, which waits for no other machine, runs beside `linear`; the faster one counts.
+Part of `benchmarks/converge.py`. The machines are bare Debian with Python, the same for both. Each way brings every
+second machine, and then both have to find nothing to do on any of them: so the operations are the same. Ansible runs
+with pipelining, a fork per machine, connections that are kept from run to run, and no gathering, since no task reads a
+fact. Its strategy `free`, which waits for no other machine, runs beside `linear`; the faster one counts.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def bare_machines(count: int) -> list[Machine]:
 
 
 def run(way: str, strategy: str, names: Sequence[str], peer: str, is_silent: bool = True) -> Timed:
-    """One run on these machines. Raises where it failed, or did something although it was to find nothing to do."""
+    """Seconds, CPU and output of a run. Raises: RehearsalRefused where it failed, or was to be silent and was not."""
     if way == "ours":
         done = timed([sys.executable, "-m", "pyinfra", INVENTORY, OURS, "-y"], {"CONVERGE_MACHINES": " ".join(names)})
         total = TOTAL.search(done.output)

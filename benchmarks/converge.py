@@ -92,7 +92,7 @@ def beside_ansible(found: dict[str, Any]) -> dict[str, Any]:
 
 
 def _up(names: int) -> None:
-    """One machine serves under so many names, and every login to it may hold the lock."""
+    """A machine serves under `names` names, and every login to it may hold the lock."""
     (machine,) = machines.up([MACHINE])
     services.prepare()
     services.services_up()
@@ -129,7 +129,7 @@ def _quoted(word: str) -> str:
 
 
 def measured(names: int) -> dict[str, Any]:
-    """One run with so many names: seconds, CPU, and what went to each host. Raises where it changed anything."""
+    """Seconds, CPU and what went to each host, of a run with `names` names. Raises where it changed anything."""
     argv = [sys.executable, "-m", "benchmarks.counted", INVENTORY, "deploy.py", "-y"]
     environment = {**os.environ, "CONVERGE_NAMES": str(names)}
     began = time.monotonic()

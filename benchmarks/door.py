@@ -106,7 +106,7 @@ def loads(options: argparse.Namespace, work: Path, cores: Cores) -> dict[str, An
 
 
 def at_a_pace(options: argparse.Namespace, work: Path, cores: Cores) -> dict[int, dict[str, Any]]:
-    """Of each number of streams what gRPC needs to the first token, and what two processes of the gateway add."""
+    """Milliseconds to the first token by number of streams: over gRPC, and added by two processes of the gateway."""
     found: dict[int, dict[str, Any]] = {}
     ports = free_ports(2)
     with contextlib.ExitStack() as stack:
@@ -132,7 +132,7 @@ def at_a_pace(options: argparse.Namespace, work: Path, cores: Cores) -> dict[int
 
 
 def at_once(options: argparse.Namespace, work: Path, cores: Cores) -> tuple[dict[int, dict[str, Any]], dict[str, Any]]:
-    """Of each number of streams what one process of the gateway and LiteLLM carry; and what an embedding costs."""
+    """Requests and events a core second by number of streams, of a gateway and LiteLLM; and an embedding's cost."""
     found: dict[int, dict[str, Any]] = {}
     port, peer_port = free_ports(2)
     clients = cores.get("client", [])
