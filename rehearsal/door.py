@@ -6,18 +6,19 @@ it, for as long as the machine answers. The key is kept in the rehearsal's state
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import os
 import secrets
 import socket
+import ssl
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 from deploy.door_keys import DoorKey, door_key, key_text, keys_in, text_of
@@ -66,6 +67,18 @@ def opened(machine: Machine) -> Door:
     return found
 
 
+def behind(url: str, ca: str, machines: Sequence[Machine]) -> Door:
+    """The door at `url` that stands before the machines' own doors, all of which know the key of this rehearsal.
+
+    Raises: RehearsalRefused where nobody answers there, or none of the machines.
+    """
+    keys = {_key(machine) for machine in machines}
+    found = Door(url, keys.pop(), ca)
+    for _machine in machines:  # their balancer asks another one each time
+        _wait_until_known(found)
+    return found
+
+
 def models(machine: Machine, kind: str) -> list[str]:
     """Names of the models of a kind (llm, embedder, reranker) that the machine's door offers."""
     told = json.loads(machine.run(f"cat {SETTINGS}").stdout)["models"]
@@ -77,7 +90,7 @@ def spoken(door: Door, model: str, text: str) -> Iterator[str]:
     length = {"model": model, "stream": True, "max_tokens": 24, "stream_options": {"include_usage": True}}
     chat = {"messages": [{"role": "user", "content": text}]}
     for path, asked in (("/v1/chat/completions", chat), ("/v1/completions", {"prompt": text})):
-        with _line(door) as line:
+        with contextlib.closing(connection(door)) as line:
             line.request(
                 "POST", path, json.dumps(length | asked), {"Content-Type": "application/json", **_bearer(door)}
             )
@@ -88,6 +101,15 @@ def spoken(door: Door, model: str, text: str) -> Iterator[str]:
                 return
             told = answer.read().decode()
     raise RehearsalRefused(f"{model} does not answer through the door\n  said    {told[:500]}")
+
+
+def connection(door: Door, seconds: float = ANSWER_SECONDS) -> http.client.HTTPConnection:
+    """A connection that leads to the door once something is sent; with TLS where the door has an authority."""
+    place = urlsplit(door.url)
+    if door.ca is None:
+        return http.client.HTTPConnection(str(place.hostname), place.port, timeout=seconds)
+    trusting = ssl.create_default_context(cafile=door.ca)
+    return http.client.HTTPSConnection(str(place.hostname), place.port, timeout=seconds, context=trusting)
 
 
 def shut(places: Places) -> None:
@@ -164,26 +186,11 @@ def _wait_until_known(door: Door) -> None:
 def _status(door: Door) -> int:
     """Of a request for the models; 0 where nobody answers."""
     try:
-        with _line(door) as line:
+        with contextlib.closing(connection(door)) as line:
             line.request("GET", "/v1/models", headers=_bearer(door))
             return line.getresponse().status
     except (OSError, http.client.HTTPException):
         return 0
-
-
-class _Line(http.client.HTTPConnection):
-    """A connection that is closed at the end of a block."""
-
-    def __enter__(self) -> _Line:
-        return self
-
-    def __exit__(self, *_: Any) -> None:
-        self.close()
-
-
-def _line(door: Door) -> _Line:
-    place = urlsplit(door.url)
-    return _Line(str(place.hostname), place.port, timeout=ANSWER_SECONDS)
 
 
 def _bearer(door: Door) -> dict[str, str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import http.client
 import json
 import threading
 import time
@@ -11,9 +10,8 @@ from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import urlsplit
 
-from rehearsal.door import Door
+from rehearsal.door import Door, connection
 
 EVERY_SECONDS = 0.25
 """Fewer held requests than a process holds, however long a swap takes here."""
@@ -64,8 +62,7 @@ def loaded(door: Door) -> Iterator[Load]:
 
 def answered(door: Door, path: str, body: dict[str, Any]) -> float:
     """Seconds until the whole answer was there. Raises: AssertionError, OSError where it is no right one."""
-    began, place = time.monotonic(), urlsplit(door.url)
-    line = http.client.HTTPConnection(str(place.hostname), place.port, timeout=PATIENCE_SECONDS)
+    began, line = time.monotonic(), connection(door, PATIENCE_SECONDS)
     try:
         headers = {"Content-Type": "application/json", "Authorization": f"Bearer {door.key}"}
         line.request("POST", path, json.dumps(body), headers)

@@ -82,6 +82,19 @@ class Timeline:
                     least = min(least, sum(state == "UP" for state in known.values()))
         return least
 
+    def seconds_out(self) -> dict[str, float]:
+        """How long the balancer sent nothing to each host that was out and is back, all times together."""
+        out, since = dict[str, float](), dict[str, float]()
+        for event in self.events:
+            host, state = event.get("host", "balancer"), event.get("state")
+            if host == "balancer":
+                continue
+            if state != "UP":
+                since.setdefault(host, event["seconds"])
+            elif host in since:
+                out[host] = round(out.get(host, 0.0) + event["seconds"] - since.pop(host), 1)
+        return out
+
     def _look_on(self) -> None:
         while not self._over.wait(EVERY_SECONDS):
             self._look()

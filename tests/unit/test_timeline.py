@@ -47,6 +47,13 @@ def test_the_least_number_of_hosts_in_counts_once_all_are_known() -> None:
     assert (line.least_in(), line.seen("h2")) == (2, ["UP", "DRAIN", "UP"])
 
 
+def test_a_host_is_out_from_its_drain_until_it_is_up_again() -> None:
+    line = watch(("h1", "UP"), ("h2", "UP"), ("h2", "DRAIN"), ("h2", "DOWN"), ("h2", "UP"), ("h1", "DRAIN"))
+    for seconds, event in enumerate(line.events):
+        event["seconds"] = 1.5 * seconds
+    assert line.seconds_out() == {"h2": 3.0}
+
+
 def test_a_gate_is_quoted_as_one_host_was_told_after_what_the_lost_one_said() -> None:
     assert said(OUTPUT) == [
         "h1: main: main-2 does not serve; main-1 is put back and serves",
