@@ -24,6 +24,8 @@ GRACE_SECONDS = 2
 """How much longer an answer is waited for: what was killed has to end first."""
 MOST_BYTES = 65_536
 """Of one answer."""
+SHORT = 4_000
+"""Characters of an answer up to which bash names its lines itself: that costs the host less than to start a program."""
 LAST = 200
 """Messages of the driver that are read."""
 _JOURNAL = "journalctl -q --no-pager"
@@ -82,7 +84,7 @@ _METRICS = """metrics() {
     timeout 5 cat <&3 | grep -aE '^nv_trt_llm_[a-z_]*[{][^}]*"(fraction|paused_requests)"' | sed "s/^/$1 /"; exec 3>&-
 }"""
 _COLLECT = """
-declare -A at of; order=()
+declare -A at of; order=() line=$'\\n'
 begin() {
   exec {fd}< <(exec 2>&1 </dev/null; timeout -k 1 @SECONDS@ bash -c "$2"; printf '\\n\\001%s' $?)
   at[$1]=$fd of[$1]=$! order+=("$1")
@@ -95,7 +97,8 @@ collect() {
       *$'\\n\\001'*) ended=${text##*$'\\n\\001'} text=${text%$'\\n\\001'*} ;;
       *) [ $got -gt 128 ] && ended=late || ended=cut; kill -KILL ${of[$name]} 2>/dev/null ;;
     esac
-    [ -z "$text" ] || printf '%s\\n' "$text" | sed "s/^/$name|/"
+    if [ ${#text} -gt @SHORT@ ]; then printf '%s\\n' "$text" | sed "s/^/$name|/"
+    elif [ -n "$text" ]; then printf '%s|%s\\n' "$name" "${text//$line/$line$name|}"; fi
     printf '%s#%s\\n' "$name" "$ended"
   done
 }
@@ -130,7 +133,7 @@ def script(about: About) -> str:
 
 def asking(asked: Mapping[str, str], seconds: int = SECONDS, grace_seconds: int = GRACE_SECONDS) -> str:
     """The command that asks these pieces of shell side by side, each for `seconds`, and always succeeds."""
-    values = {"@SECONDS@": seconds, "@GRACE@": grace_seconds, "@BYTES@": MOST_BYTES}
+    values = {"@SECONDS@": seconds, "@GRACE@": grace_seconds, "@BYTES@": MOST_BYTES, "@SHORT@": SHORT}
     collect = _COLLECT.strip()
     for name, value in values.items():
         collect = collect.replace(name, str(value))
