@@ -1,16 +1,18 @@
-"""aiperf asks a gateway before the tests' small Triton three times: as it is, again, and slowed. `make told-apart`.
+"""aiperf asks a gateway before a Triton three times: as it is, again, and slowed. `make told-apart`.
 
-Two results of the same server are not to be told apart, the slowed one is. The results may be kept: tests/golden/bench
-holds those of 2026-11-23, by which `tests/unit/test_bench.py` judges the rule without aiperf.
+Two results of the same server are not to be told apart, the slowed one is: its answers come later over the line. The
+Triton is the tests' small one, or with `--real` Triton 2.51 with small models on this CPU. The results may be kept:
+tests/golden/bench holds those of `--real` on 2026-11-23, by which `tests/unit/test_bench.py` judges without aiperf.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import sys
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -23,54 +25,92 @@ from deploy.edge.bench import bench_of
 from tests.clients.conftest import gateway, loop_in_a_thread
 from tests.clients.ports import free_port
 from tests.gateway.asking import KEY, key_line, settings
+from tests.gateway.test_real_triton import CONTEXT_TOKENS, standing
 from tests.gateway.triton import Triton, serving
 from tests.gateway.weights import written
 from tests.unit.given import EMBEDDER, LLAMA, RERANKER, main, plan
 
 SLOWER_SECONDS = 0.1
+SMALL = "the tests' small Triton"
 LOAD = Load(clients=2, seconds=4.0, prompt=50, answer=5, piece=20, texts=4, passages=8)
 
 
 @dataclass
-class SlowTriton(Triton):
-    """The small Triton, and `slower` seconds before each answer."""
+class Line:
+    """The way to a server at `to` (host and port): what comes from there arrives `slower` seconds later."""
 
+    to: tuple[str, int]
     slower: float = 0.0
 
-    async def ModelInfer(self, request: Any, context: Any) -> Any:
-        """The answer, later."""
-        await asyncio.sleep(self.slower)
-        return await super().ModelInfer(request, context)
+    async def begun(self) -> str:
+        """Where the line is to be had."""
+        server = await asyncio.start_server(self._connected, "127.0.0.1", 0)
+        return "{}:{}".format(*server.sockets[0].getsockname())
 
-    async def ModelStreamInfer(self, requests: Any, context: Any) -> AsyncIterator[Any]:
-        """The stream, later."""
-        await asyncio.sleep(self.slower)
-        async for event in super().ModelStreamInfer(requests, context):
-            yield event
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        back, there = await asyncio.open_connection(*self.to)
+        await asyncio.gather(self._passed(reader, there, False), self._passed(back, writer, True))
+
+    async def _passed(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, late: bool) -> None:
+        with contextlib.suppress(ConnectionError):
+            while data := await reader.read(1 << 16):
+                await asyncio.sleep(self.slower * late)
+                writer.write(data)
+                await writer.drain()
+        writer.close()
+
+
+Run = Callable[[Any], Any]
+Told = tuple[Line, Path, dict[str, Any]]
+"""The line to a Triton, the LLM's files, and what the gateway's settings say of the models besides."""
+
+
+@contextlib.contextmanager
+def small(run: Run, folder: Path) -> Iterator[Told]:
+    """The tests' own Triton."""
+    triton, weights = Triton(), written(folder / "weights")
+    context = serving(triton)
+    run(context.__aenter__())
+    try:
+        yield Line(at(triton.address)), weights, {}
+    finally:
+        run(context.__aexit__(None, None, None))
+
+
+@contextlib.contextmanager
+def real(run: Run, folder: Path) -> Iterator[Told]:
+    """Triton 2.51 with an encoder of each kind, and the LLM's slot over the rehearsal's stand-in of its image."""
+    with standing(folder) as scene:
+        models = {"llama": {"context_tokens": CONTEXT_TOKENS}, "nomic": {"dimensions": 64}}
+        yield Line(at(scene.triton.grpc)), scene.weights, models
+
+
+def at(address: str) -> tuple[str, int]:
+    """Host and port."""
+    host, _, port = address.rpartition(":")
+    return host, int(port)
 
 
 @click.command()
 @click.option("--program", type=click.Path(path_type=Path), help="An aiperf that is there; else one in .cache/bench.")
 @click.option("--mix", default="chat", help="Of chat, embed, rerank, rerank-tei, with commas between them.")
 @click.option("--runs", default=6)
+@click.option("--real", "is_real", is_flag=True, help="Triton 2.51, with small models on this CPU.")
 @click.option("--keep", type=click.Path(path_type=Path), help="A folder for the three results.")
-def told_apart(program: Path | None, mix: str, runs: int, keep: Path | None) -> None:
+def told_apart(program: Path | None, mix: str, runs: int, is_real: bool, keep: Path | None) -> None:
     """Ends with 1 where two equal servers differ, or a slowed one does not."""
-    triton = SlowTriton()
     with tempfile.TemporaryDirectory() as name, loop_in_a_thread() as run:
         folder = Path(name)
-        keys, weights = folder / "keys.json", written(folder / "weights")
+        keys = folder / "keys.json"
         keys.write_text(json.dumps({"keys": [key_line(KEY, "acme")]}))
-        context = serving(triton)
-        run(context.__aenter__())
-        try:
-            told = settings([triton.address], weights, keys, listen={"ports": [free_port()]})
+        with (real if is_real else small)(run, folder) as (line, weights, models):
+            told = settings([run(line.begun())], weights, keys, listen={"ports": [free_port()]})
+            for model, changes in models.items():
+                told["models"][model] |= changes
+            note = f"a gateway before {'Triton 2.51 with small models on a CPU' if is_real else SMALL}"
             with gateway(told, folder) as url:
-                results = [
-                    measured(url, weights, (mix, runs, program), triton, slower) for slower in (0, 0, SLOWER_SECONDS)
-                ]
-        finally:
-            run(context.__aexit__(None, None, None))
+                asked = Asked(url, weights, mix, runs, program, note)
+                results = [measured(asked, line, slower) for slower in (0, 0, SLOWER_SECONDS)]
     for place, result in enumerate(results if keep else []):
         (keep or Path()).mkdir(exist_ok=True)
         ((keep or Path()) / f"{('first', 'again', 'slowed')[place]}.json").write_text(
@@ -85,14 +125,25 @@ def told_apart(program: Path | None, mix: str, runs: int, keep: Path | None) -> 
     sys.exit(0 if (again.exit_code, slowed.exit_code) == (0, 2) else 1)
 
 
-def measured(url: str, weights: Path, how: tuple[str, int, Path | None], triton: SlowTriton, slower: float) -> Any:
-    """A result of the gateway while its Triton is slower by so much; `how`: the mix, the runs, the program."""
-    mix, runs, program = how
-    triton.slower = slower
+@dataclass(frozen=True)
+class Asked:
+    """The gateway, its LLM's files, the mix, how many runs, aiperf, and what stands behind the gateway."""
+
+    url: str
+    weights: Path
+    mix: str
+    runs: int
+    program: Path | None
+    note: str
+
+
+def measured(asked: Asked, line: Line, slower: float) -> Any:
+    """A result of the gateway while its Triton's answers are so much later, in seconds."""
+    line.slower = slower
     mine = plan(**main(replace(RERANKER, name="bge"), replace(EMBEDDER, name="nomic"), replace(LLAMA, name="llama")))
-    said = {"url": url, "key": KEY, "tokenizer": str(weights), "runs": runs, "program": program, "say": print}
-    result = bench_of(mine, LOAD, mix.split(","), **said)
-    return result | {"url": "", "machine": result["machine"] | {"note": "a gateway before the tests' small Triton"}}
+    said = {"url": asked.url, "key": KEY, "tokenizer": str(asked.weights), "runs": asked.runs}
+    result = bench_of(mine, LOAD, asked.mix.split(","), program=asked.program, say=print, **said)
+    return result | {"url": "", "machine": result["machine"] | {"note": asked.note}}
 
 
 if __name__ == "__main__":

@@ -50,7 +50,13 @@ class Scene:
 @pytest.fixture(scope="module")
 def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     """The models are ready."""
-    work = tmp_path_factory.mktemp("gateway")
+    with standing(tmp_path_factory.mktemp("gateway")) as found:
+        yield found
+
+
+@contextlib.contextmanager
+def standing(work: Path) -> Iterator[Scene]:
+    """The models are ready, on weights that are made in this folder."""
     published.gpt_oss(work / "weights", [])
     repository = work / "models"
     for path, content in render(llm(work / "weights"), Defaults()).items():
@@ -59,7 +65,8 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
             (work / path).write_bytes(content)
     shared = {"device": "cpu", "dtype": "fp32", "max_items": "3"}
     for kind, name, config in (("embedder", "nomic", checkpoints.NOMIC), ("reranker", "bge_v2", checkpoints.XLMR)):
-        path = checkpoints.write(tmp_path_factory.mktemp(name), config, checkpoints.weights_for(config))
+        (work / name).mkdir()
+        path = checkpoints.write(work / name, config, checkpoints.weights_for(config))
         more = {"dimensions": 64} if kind == "embedder" else {}
         parameters = shared | {"model_path": str(path)}
         real_triton.add_model(repository, kind, name, parameters=parameters, **LIMITS, **more)

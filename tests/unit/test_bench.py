@@ -113,7 +113,7 @@ def test_chances_are_raised_by_holms_method() -> None:
 
 @pytest.mark.parametrize(("after", "code"), [("again", 0), ("slowed", 2)])
 def test_recorded_results_of_one_server_are_equal_and_of_a_slowed_one_are_not(after: str, code: int) -> None:
-    """aiperf before a gateway and the tests' Triton, 2026-11-23; slowed: 100 ms before each answer."""
+    """aiperf before a gateway and Triton 2.51 on a busy CPU, 2026-11-23; slowed: what it sends comes 100 ms later."""
     found = CliRunner().invoke(
         enginehouse, ["bench", "compare", str(GOLDEN / "first.json"), str(GOLDEN / f"{after}.json")]
     )
