@@ -11,7 +11,7 @@ keys from a file of hashes. How a request runs:
     exchange             one HTTP request: body within limits, an answer or a stream of events, a client that leaves
     templates, prompts   messages to text by the weights' own template, to ids; no user's text forges a control token
     published            the files of the weights beside the tensors, as far as prompts need them
-    renderer             that template in a process of its own, with little memory and time
+    renderer, harmless   that template in a process of its own, with little memory and time; here where it is harmless
     fleet, ready         the servers of a model: which is ready, what each has to do, who waits until one is back
     routing              which of them a prompt goes to: the one that knows its beginning, within a bound of load
     keys, budgets        who may ask; requests and tokens a minute of each key, in an account that processes share

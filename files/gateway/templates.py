@@ -19,12 +19,18 @@ import jinja2.nodes
 import jinja2.parser
 import jinja2.sandbox
 
+from gateway.harmless import count_turns, is_harmless
+
 MOST_CHARACTERS = 2**25
 BOUNDED = frozenset({"*", "**", "%", "+"})
 
 
 class TemplateError(ValueError):
     """The template refused the messages, or went over its bounds. The words are the template's."""
+
+
+class TooManyTurns(TemplateError):
+    """The template's loops together wanted more turns than they may take here."""
 
 
 class Generation(jinja2.ext.Extension):
@@ -63,8 +69,8 @@ class Sandbox(jinja2.sandbox.ImmutableSandboxedEnvironment):
 class Template:
     """A compiled template. `names` are the variables that it reads and does not set."""
 
-    def __init__(self, source: str, constants: Mapping[str, str]) -> None:
-        """`constants`: bos_token and its like.
+    def __init__(self, source: str, constants: Mapping[str, str], most_turns: int = 0) -> None:
+        """`constants`: bos_token and its like. `most_turns`: of all loops of a rendering together; 0 is no bound.
 
         Raises: ValueError where the source is no template.
         """
@@ -73,9 +79,16 @@ class Template:
         environment = Sandbox(trim_blocks=True, lstrip_blocks=True, extensions=extensions, cache_size=0)
         environment.filters["tojson"] = tojson
         environment.globals |= {"raise_exception": _refuse, "strftime_now": _now}
+        environment.filters["counted"] = self._counted
+        self._most_turns = self._turns_left = most_turns
         try:
-            self.names = frozenset(jinja2.meta.find_undeclared_variables(environment.parse(source)))
-            self._compiled = environment.from_string(source)
+            tree = environment.parse(source)
+            self.names = frozenset(jinja2.meta.find_undeclared_variables(tree))
+            self.is_harmless = is_harmless(tree)
+            """Its work is bounded: no process has to be in the way."""
+            if most_turns:
+                count_turns(tree, "counted")
+            self._compiled = environment.from_string(tree)
         except jinja2.TemplateError as error:
             raise ValueError(f"the chat template is none: {error}") from None
 
@@ -85,6 +98,7 @@ class Template:
         Raises: TemplateError.
         """
         parts, size = [], 0
+        self._turns_left = self._most_turns
         try:
             for part in self._compiled.generate({**self._constants, **variables}):
                 parts.append(part)
@@ -98,6 +112,12 @@ class Template:
         except Exception as error:  # a template is a stranger's program, and may do anything with these messages
             raise TemplateError(f"the template does not take these messages ({type(error).__name__})") from None
         return "".join(parts)
+
+    def _counted(self, values: Any) -> Any:
+        self._turns_left -= len(values)
+        if self._turns_left < 0:
+            raise TooManyTurns("the template makes too much of these messages")
+        return values
 
 
 def tojson(

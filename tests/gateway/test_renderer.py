@@ -8,13 +8,15 @@ from typing import Any
 import pytest
 
 import gateway.prompts
+import gateway.renderer
 import gateway.templates
 from gateway.control_tokens import MARKS
-from gateway.renderer import MOST_BYTES, SHORT_BYTES, TOO_MUCH, Renderer
+from gateway.renderer import HERE_CHARACTERS, HERE_TURNS, MOST_BYTES, SHORT_BYTES, TOO_MUCH, Renderer
 from gateway.templates import Template, TemplateError
 from tests.gateway.asking import becomes, door, in_loop
 from tests.gateway.weights import TEMPLATE
 
+DOUBTFUL = "{% macro unused() %}{% endmacro %}" + TEMPLATE
 SECONDS = 0.1
 HELLO: dict[str, Any] = {"messages": [{"role": "user", "content": "hi"}], "add_generation_prompt": True}
 RENDERED = "<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n"
@@ -53,7 +55,7 @@ def test_a_template_that_writes_too_much_is_ended_as_it_writes(monkeypatch: pyte
 def test_a_templates_process_holds_no_secret_and_may_open_and_write_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Should a template break out of the sandbox, this is what it finds."""
     monkeypatch.setenv("SECRET", "s3cret")
-    renderer = Renderer(TEMPLATE, {})
+    renderer = Renderer(DOUBTFUL, {})
     process = Path(f"/proc/{renderer._short._worker._process.pid}")
     assert b"s3cret" not in (process / "environ").read_bytes()
     limits = (process / "limits").read_text()
@@ -73,14 +75,14 @@ async def test_after_a_message_that_made_too_much_the_next_one_is_rendered() -> 
 
 @in_loop
 async def test_a_process_that_dies_of_something_else_is_replaced() -> None:
-    renderer = Renderer(TEMPLATE, {})
+    renderer = Renderer(DOUBTFUL, {})
     renderer._short._worker._process.kill()
     assert await renderer.render(HELLO) == RENDERED
 
 
 @in_loop
 async def test_nobody_gets_the_text_of_a_client_that_left() -> None:
-    renderer = Renderer(TEMPLATE, {})
+    renderer = Renderer(DOUBTFUL, {})
     left = asyncio.ensure_future(renderer.render({"messages": [{"role": "user", "content": "secret"}]}))
     await asyncio.sleep(0)
     left.cancel()
@@ -91,7 +93,106 @@ async def test_nobody_gets_the_text_of_a_client_that_left() -> None:
 async def test_long_messages_and_marks_arrive_whole() -> None:
     text = "".join(MARKS) + "猫😀\x00" * SHORT_BYTES
     renderer = Renderer("{{ messages[0].content }}", {})
+    assert renderer._here is not None
     assert await renderer.render({"messages": [{"role": "user", "content": text}]}) == text
+
+
+class Elsewhere(Template):
+    """A template that must not be rendered in this process."""
+
+    def render(self, variables: Any) -> str:
+        raise AssertionError("rendered here")
+
+
+@pytest.mark.parametrize(
+    "doubtful",
+    [
+        "{% macro m() %}{% endmacro %}",
+        "{% for message in messages recursive %}{% endfor %}",
+        "{% for i in range(3) %}{% endfor %}",
+        "{{ 'a' * 3 }}",
+        "{{ 2 ** 3 }}",
+        "{{ '%9s' % 'a' }}",
+        "{{ 'a' | center(9) }}",
+        "{{ 'a'.join(['b']) }}",
+        "{{ 'a'.replace('a', 'aa') }}",
+        "{{ '{:9}'.format(1) }}",
+        "{{ messages | tojson(indent=99) }}",
+        "{{ strftime_now('%9Y') }}",
+        "{{ messages.__class__ }}",
+        "{{ messages['__class__'] }}",
+        "{{ messages.index }}",
+        "{{ messages[messages] }}",
+        "{{ lipsum }}",
+        "{{ self }}",
+        "{{ loop }}",
+        "{% set n = namespace(x='x') %}{% for m in messages %}{% set n.x = n.x ~ n.x %}{% endfor %}",
+        "{% set n = namespace(x='x') %}{% for m in messages %}{% set n.x = [n.x, n.x] %}{% endfor %}",
+        "{% set n = namespace(x='x') %}{% if true %}{% set y = 1 %}{% endif %}{% set n.x = n.x + y %}",
+        "{% set x = 'x' %}" + "{% set x = x ~ x %}" * 7,
+        "{% for m in messages %}" + "{{ m | tojson }}" * 13 + "{% endfor %}",
+        "{% if true %}" * 50 + "{% endif %}" * 50,
+        "{{ 1 }}" * 1600,
+        "{% set range = 1 %}",
+        "{% set _x = 1 %}",
+        "{% filter upper %}{% endfilter %}",
+        "{% set x %}a{% endset %}",
+        "{% block b %}{% endblock %}",
+        "{% call messages() %}{% endcall %}",
+    ],
+)
+def test_a_template_with_anything_doubtful_is_not_harmless(doubtful: str) -> None:
+    assert Template(TEMPLATE, {}).is_harmless
+    assert not Template(doubtful + TEMPLATE, {}).is_harmless
+
+
+@in_loop
+async def test_a_doubtful_template_is_rendered_in_its_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gateway.renderer, "Template", Elsewhere)
+    assert await Renderer(DOUBTFUL, {}).render(HELLO) == RENDERED
+    with pytest.raises(AssertionError):
+        await Renderer(TEMPLATE, {}).render(HELLO)
+
+
+@pytest.mark.parametrize("given", ["x" * HERE_CHARACTERS, [0] * (HERE_TURNS + 1)])
+@in_loop
+async def test_what_is_long_or_takes_many_turns_is_rendered_in_the_process(
+    given: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    renderer = Renderer("{% for each in given %}{{ each }}{% endfor %}{{ tail }}", {})
+    monkeypatch.setattr(renderer._short, "told", answers_nothing)
+    monkeypatch.setattr(renderer._long, "told", answers_nothing)
+    assert await renderer.render({"given": given}) == "the process"
+    assert await renderer.render({"given": "short"}) == "short"
+
+
+async def answers_nothing(_asked: bytes) -> dict[str, Any]:
+    return {"text": "the process"}
+
+
+@in_loop
+async def test_a_template_that_took_long_here_has_its_process_from_then_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gateway.renderer, "HERE_SECONDS", 0.0)
+    renderer = Renderer(TEMPLATE, {})
+    assert await renderer.render(HELLO) == RENDERED
+    monkeypatch.setattr(renderer._short, "told", answers_nothing)
+    assert await renderer.render(HELLO) == "the process"
+
+
+@in_loop
+async def test_a_template_rendered_here_complains_as_one_in_its_process_does() -> None:
+    complaint = "{{ raise_exception('only ' + messages[0].role) }}"
+    for source in (complaint, "{% macro m() %}{% endmacro %}" + complaint):
+        with pytest.raises(TemplateError, match=r"^only user$"):
+            await Renderer(source, {}).render(HELLO)
+
+
+def test_what_a_turn_of_a_loop_sets_is_gone_in_the_next_one() -> None:
+    """So texts cannot double with every message."""
+    source = "{% set x = 'x' %}{% for m in messages %}{% set x = x ~ x %}{{ x }} {% endfor %}{{ x }}"
+    template = Template(source, {}, HERE_TURNS)
+    assert template.is_harmless
+    assert template.render({"messages": [1, 2, 3]}) == "xx xx xx x"
 
 
 @in_loop
