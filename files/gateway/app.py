@@ -229,16 +229,16 @@ class App:
         work = asyncio.ensure_future(route.answer(Request(self.gateway, exchange, key, body)))
         left = asyncio.ensure_future(exchange.left())
         active = self._active[exchange] = Active(work, key)
+        left.add_done_callback(lambda _: work.cancel())
         try:
-            await asyncio.wait({work, left}, return_when=asyncio.FIRST_COMPLETED)
-            if not work.done() or work.cancelled():
-                raise active.why or ClientLeft()
-            work.result()
+            await work  # cancelling this task cancels the work, and waits for its end
+        except asyncio.CancelledError:
+            if active.why is None and not left.done():
+                raise
+            raise active.why or ClientLeft() from None
         finally:
             del self._active[exchange]
-            for task in (work, left):
-                task.cancel()
-            await asyncio.gather(work, left, return_exceptions=True)
+            left.cancel()
 
     def _count(self, exchange: Exchange) -> None:
         record, metrics, now = exchange.record, self.gateway.metrics, time.monotonic()

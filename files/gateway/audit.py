@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import TextIO
 
+compact = json.JSONEncoder(separators=(",", ":")).encode
+
 
 @dataclass
 class Record:
@@ -57,7 +59,7 @@ class Record:
             "first_token_ms": first,
             "duration_ms": round((now - self.began) * 1000, 1),
         }
-        return json.dumps(told, separators=(",", ":"))
+        return compact(told)
 
 
 def write(line: str, to: TextIO | None = None) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import time
-import uuid
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any
 from urllib.parse import parse_qsl
@@ -36,14 +36,14 @@ class Exchange:
     def __init__(self, scope: Scope, receive: Receive, send: Send, limits: Limits) -> None:
         self.method, self.path = str(scope["method"]), str(scope["path"])
         self.query = bytes(scope.get("query_string", b""))
-        self.headers: dict[bytes, bytes] = dict(scope["headers"])
-        self.header_bytes = sum(len(name) + len(value) + 4 for name, value in scope["headers"]) + len(self.path)
-        names = [name for name, _ in scope["headers"]]
-        has_two_ends = b"transfer-encoding" in names and b"content-length" in names
-        self.is_ambiguous = has_two_ends or any(names.count(name) > 1 for name in ONCE)
+        given = list(scope["headers"])
+        self.headers: dict[bytes, bytes] = dict(given)
+        self.header_bytes = sum([len(name) + len(value) + 4 for name, value in given]) + len(self.path)
+        has_two_ends = b"transfer-encoding" in self.headers and b"content-length" in self.headers
+        self.is_ambiguous = has_two_ends or (len(given) > len(self.headers) and _is_twice(given))
         """Two readers of the request could take it for two different ones."""
         self.limits = limits
-        self.identity = uuid.uuid4().hex
+        self.identity = os.urandom(16).hex()
         self.record = Record(self.identity, "", time.monotonic(), at=time.time())
         self.lease: Lease | None = None
         """What the request holds of its key's limits; the answer tells of them."""
@@ -188,6 +188,11 @@ class Exchange:
             await self._send(message)
         finally:
             self._moved, self._is_sending = time.monotonic(), False
+
+
+def _is_twice(headers: list[tuple[bytes, bytes]]) -> bool:
+    names = [name for name, _ in headers]
+    return any(names.count(name) > 1 for name in ONCE)
 
 
 class ClientLeft(Exception):

@@ -93,11 +93,14 @@ class Metrics:
         broken = "Streams that began and did not come to their end"
         self.broken = Counter("enginehouse_gateway_streams_broken_total", broken, ("model", "reason"))
         self.seconds = Histogram("enginehouse_gateway_request_seconds", "Of requests ended", ("endpoint", "model"))
+        self._told: set[str] = set()
 
     def stream_ended(self, model: str, end: str) -> None:
         """A stream that had begun is over; `end` is "" where it has come to its end, else why it has not."""
-        for reason in REASONS:  # from 0 on: of a counter that begins at 1 Prometheus sees no increase
-            self.broken.add((model, reason), 0)
+        if model not in self._told:  # from 0 on: of a counter that begins at 1 Prometheus sees no increase
+            self._told.add(model)
+            for reason in REASONS:
+                self.broken.add((model, reason), 0)
         if end:
             self.broken.add((model, end if end in REASONS else "other"))
 

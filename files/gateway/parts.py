@@ -46,6 +46,8 @@ async def in_parts(
             work = request.work(model, sum(len(text) for text in part) // CHARACTERS_A_TOKEN + len(part))
             return await request.gateway.fleet.infer(work, tensors(part), options, request.seconds)
 
+    if len(texts) <= model.max_items:
+        return [await ask(texts)]
     starts = range(0, len(texts), model.max_items)
     tasks = [asyncio.ensure_future(ask(texts[start : start + model.max_items])) for start in starts]
     try:

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import uuid
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+import os
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any
 
 import grpc
@@ -52,6 +52,13 @@ class Triton:
     def __init__(self, address: str) -> None:
         self._channel = grpc.aio.insecure_channel(address, options=OPTIONS)
         self._stub = service_pb2_grpc.GRPCInferenceServiceStub(self._channel)
+        # On the wire a stream of one request is a request. gRPC then sends it with its headers and the end of what the
+        # client says, as one batch; of a stream it waits for each of the three.
+        self._events = self._channel.unary_stream(
+            "/inference.GRPCInferenceService/ModelStreamInfer",
+            request_serializer=service_pb2.ModelInferRequest.SerializeToString,
+            response_deserializer=service_pb2.ModelStreamInferResponse.FromString,
+        )
         self._ending: set[asyncio.Task[None]] = set()
         """Streams whose final response has come, until Triton has closed them."""
 
@@ -82,7 +89,7 @@ class Triton:
         Raises: UpstreamError.
         """
         request = request_of(model, inputs, {"triton_enable_empty_final_response": True})
-        call, is_final = self._stub.ModelStreamInfer(_one(request), timeout=seconds, metadata=STRICT), False
+        call, is_final = self._events(request, timeout=seconds, metadata=STRICT), False
         try:
             async for event in call:
                 if event.error_message:
@@ -114,7 +121,7 @@ class Triton:
 
 def request_of(model: str, inputs: Sequence[Input], parameters: Mapping[str, str | int | bool]) -> Any:
     """The protocol's request. Its id is ours and random: no client knows another's."""
-    request = service_pb2.ModelInferRequest(model_name=model, id=uuid.uuid4().hex)
+    request = service_pb2.ModelInferRequest(model_name=model, id=os.urandom(16).hex())
     for tensor in inputs:
         request.inputs.add(name=tensor.name, datatype=tensor.datatype, shape=tensor.shape)
         request.raw_input_contents.append(tensor.raw)
@@ -133,10 +140,6 @@ def outputs_of(response: Any) -> Outputs:
 def code_of(message: str) -> str:
     """gRPC's code for an error that came as a message alone."""
     return next((code for words, code in WORDS_OF_CODES if words in message.lower()), "INTERNAL")
-
-
-async def _one(request: Any) -> AsyncIterator[Any]:
-    yield request
 
 
 async def _ended(call: Any) -> None:
