@@ -33,8 +33,10 @@ from benchmarks.door_processes import (
     begun,
     free_ports,
     gateway,
+    inside,
     listens,
     litellm,
+    log_of,
     resident_kib,
     servers,
     settings_file,
@@ -42,6 +44,8 @@ from benchmarks.door_processes import (
 
 PARTS = ("loads", "idle", "hold")
 SILENCE_MS = 3_600_000
+PAUSE_SECONDS = 0.015
+"""Between the requests of the one stream that comes at the pace of people."""
 PEER_STREAMS = 64
 """LiteLLM needs half a minute for an answer to each of 256."""
 Cores = dict[str, list[int]]
@@ -71,6 +75,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
     made.add_argument("--streams", type=int, nargs="+", default=[1, 64, 256])
     made.add_argument("--tokens", type=int, default=64, help="of an answer")
+    made.add_argument("--paced-tokens", type=int, default=48, help="of an answer at the pace of a model")
     made.add_argument("--gap-ms", type=float, default=40.0, help="between two tokens of a server that takes its time")
     made.add_argument("--seconds", type=float, default=5.0, help="of each load")
     made.add_argument("--idle", type=int, default=10_000, help="connections that say nothing")
@@ -115,17 +120,22 @@ def at_a_pace(options: argparse.Namespace, work: Path, cores: Cores) -> dict[int
         for number in range(len(ports)):
             stack.enter_context(gateway(settings, number, cores.get("gateway", [])))
         for streams in options.streams:
-            tokens = options.tokens if streams > 1 else 2  # of one stream there would be few first tokens
+            # Of one stream there would be few first tokens: its answers are of one token, a pause between.
+            tokens, pause = (options.paced_tokens, 0.0) if streams > 1 else (1, PAUSE_SECONDS)
             spread = tokens * options.gap_ms / 1000
             ways = {"grpc": tuple(behind), "chat": tuple(str(port) for port in ports)}
-            each = {way: Load(way, at, streams, options.seconds + spread, tokens, spread) for way, at in ways.items()}
+            each = {
+                way: Load(way, at, streams, options.seconds + spread, tokens, spread, pause) for way, at in ways.items()
+            }
             seen = {way: seen_of(load, cores.get("client", []))[0] for way, load in each.items()}
             limit, door = seen["grpc"].milliseconds(), seen["chat"].milliseconds()
             found[streams] = {
-                "first_tokens": len(seen["chat"].seconds),
+                "tokens": tokens,
+                "first_tokens": {"grpc": len(seen["grpc"].seconds), "door": len(seen["chat"].seconds)},
                 "grpc_ms": limit,
                 "door_ms": door,
                 "added_ms": added(door, limit),
+                "inside_ms": inside([log_of(settings, number) for number in range(len(ports))], seen["chat"].requests),
             }
             say(f"{streams} streams, a token every {options.gap_ms} ms: {found[streams]}")
     return found

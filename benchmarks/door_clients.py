@@ -23,6 +23,8 @@ KEY = "sk-benchmark"
 """LiteLLM wants a key; the gateway, with these settings, none."""
 CHAT = {"model": "llama", "messages": [{"role": "user", "content": "the cat sat on the mat"}], "stream": True}
 EMBED = {"model": "nomic", "input": "the cat sat on the mat", "encoding_format": "base64"}
+WARM = 16
+"""Requests that a client process makes before those that count."""
 TOKEN = b'"content":" w'
 """How the text of a token's event begins."""
 
@@ -52,24 +54,33 @@ Client = contextlib.AbstractAsyncContextManager[Ask]
 
 
 async def closed_loop(
-    clients: Sequence[Client], seconds: float, begins: Callable[[], Awaitable[None]], spread: float = 0
+    clients: Sequence[Client],
+    seconds: float,
+    begins: Callable[[], Awaitable[None]],
+    spread: float = 0,
+    pause: float = 0,
 ) -> Seen:
-    """What clients saw that each asked again as soon as it was answered, until so many seconds after `begins` ended.
+    """What clients saw that each asked again once it was answered, until so many seconds after `begins` ended.
 
-    It begins once each had a first answer, which does not count. With `spread` each begins within so many seconds.
+    It begins once they had `WARM` answers together, one each at least, which do not count. With `spread` each begins
+    within so many seconds; `pause` is the mean of the seconds, others each time, that it waits before it asks again.
     """
+    warm_each = -(-WARM // len(clients))
     seen, warm, over = Seen(), asyncio.Barrier(len(clients) + 1), asyncio.Event()
     go = asyncio.Event()
 
     async def run(client: Client) -> None:
         async with client as ask:
-            await ask(Seen())
+            for _ in range(warm_each):
+                await ask(Seen())
             await warm.wait()
             await go.wait()
             await asyncio.sleep(random.random() * spread)
             while not over.is_set():
                 await ask(seen)
                 seen.requests += 1
+                if pause:
+                    await asyncio.sleep(random.random() * 2 * pause)
 
     tasks = [asyncio.ensure_future(run(client)) for client in clients]
     await warm.wait()

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import socket
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -27,18 +28,21 @@ Cores = Sequence[int]
 
 
 @contextlib.contextmanager
-def begun(command: list[str], cores: Cores = (), path: str = "", says: bool = False) -> Iterator[Process]:
+def begun(
+    command: list[str], cores: Cores = (), path: str = "", says: bool = False, into: Path = LOG
+) -> Iterator[Process]:
     """The process runs, on those cores alone if there are any; at the end it is gone.
 
-    `path`: where it finds its packages before anywhere else. `says`: its output is read, and its input written.
+    `path`: where it finds its packages before anywhere else. `says`: its output is read, and its input written; else
+    its output is added to the file `into`.
     """
     own = [str(ROOT), str(ROOT / "files")]
     paths = [path] if path else [*own, *filter(None, [os.environ.get("PYTHONPATH")])]
     environment = {**os.environ, "PYTHONPATH": ":".join(paths), "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
     pipe = subprocess.PIPE if says else None
-    with LOG.open("a") as log:
+    with LOG.open("a") as log, into.open("a") as output:
         process = subprocess.Popen(
-            command, cwd=ROOT, env=environment, stdin=pipe, stdout=pipe or log, stderr=log, text=True
+            command, cwd=ROOT, env=environment, stdin=pipe, stdout=pipe or output, stderr=log, text=True
         )
     if cores:
         os.sched_setaffinity(process.pid, cores)  # threads follow, for none has begun
@@ -80,9 +84,28 @@ def servers(count: int, gap_ms: float = 0, cores: Cores = ()) -> Iterator[list[s
 def gateway(settings: Path, number: int, cores: Cores = ()) -> Iterator[Process]:
     """A process of the gateway that listens on the port of that number."""
     command = [sys.executable, "-m", "gateway", "serve", str(settings), str(number)]
-    with begun(command, cores[number : number + 1]) as process:
+    with begun(command, cores[number : number + 1], into=log_of(settings, number)) as process:
         listens(json.loads(settings.read_text())["listen"]["ports"][number], process)
         yield process
+
+
+def log_of(settings: Path, number: int) -> Path:
+    """The file of the audit's lines of the gateway with that number."""
+    return settings.with_suffix(f".{number}.log")
+
+
+def inside(logs: Sequence[Path], requests: int) -> dict[str, float]:
+    """Milliseconds from a request's headers to its first token within the gateways, of the latest so many requests.
+
+    What a client sees beyond them is the way between the two, and both ends' turns.
+    """
+    lines = [json.loads(line) for log in logs for line in log.read_text().splitlines() if line.startswith("{")]
+    latest = sorted((line for line in lines if line.get("endpoint") == "chat"), key=lambda line: str(line["time"]))
+    found = [line["first_token_ms"] or 0.0 for line in latest[-requests:]]
+    slowest = sorted(latest[-requests:], key=lambda line: -(line["first_token_ms"] or 0.0))[:8]
+    print("slowest within:", [(line["time"], line["first_token_ms"]) for line in slowest], file=sys.stderr, flush=True)
+    cuts = statistics.quantiles(found, n=100) if len(found) > 1 else [-1.0] * 100
+    return {"p50": round(cuts[49], 1), "p99": round(cuts[98], 1)}
 
 
 def settings_file(work: Path, addresses: Sequence[str], ports: Sequence[int]) -> Path:
