@@ -41,7 +41,7 @@ def door_slice(host: Host, servers: tuple[ServerSlice, ...]) -> DoorSlice | None
         python=SYSTEMS[host.machine.os].python,
         fingerprint=fingerprint(servers),
         models=models,
-        aliases=(*_task_aliases(models), *_adapter_aliases(host), *_declared_aliases(door)),
+        aliases=(*task_aliases(models), *_adapter_aliases(host), *_declared_aliases(door)),
     )
 
 
@@ -89,8 +89,18 @@ def _model(model: ModelSlice, trtllm: str, servers: tuple[str, ...], llm: LLM | 
             tool_parser=tool_parser,
             reasoning_parser=reasoning_parser,
             guided_decoding=llm.guided_decoding,
-            salts=model.kv_reuse and takes_salt(model.path, trtllm),
+            salts=salted(model, trtllm),
         )
+    return encoder_model(model, servers)
+
+
+def salted(model: ModelSlice, trtllm: str) -> bool:
+    """True if the server keeps cached prefixes of tenants apart by a salt."""
+    return model.kv_reuse and takes_salt(model.path, trtllm)
+
+
+def encoder_model(model: ModelSlice, servers: tuple[str, ...]) -> DoorModelSlice:
+    """An embedder or reranker of these servers, as clients name it."""
     return DoorModelSlice(
         name=model.name,
         kind=model.kind,
@@ -108,7 +118,8 @@ def tasks_of(architecture: str) -> tuple[str, ...]:
     return ARCHITECTURES[architecture].tasks
 
 
-def _task_aliases(models: Iterable[DoorModelSlice]) -> list[DoorAliasSlice]:
+def task_aliases(models: Iterable[DoorModelSlice]) -> list[DoorAliasSlice]:
+    """Names of the embedders with the task that a client wants, which many APIs have no field for."""
     return [
         DoorAliasSlice(name=f"{model.name}:{word}", models=(model.name,), task=task)
         for model in models

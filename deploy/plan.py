@@ -20,6 +20,7 @@ from deploy.errors import Refusal, refuse_all
 from deploy.files import all_weights_of, disk_needed_mib
 from deploy.fleet import DEFAULT_ROLLOUT, Fleet
 from deploy.monitoring import exporters_of, monitor_slices, watched_balancer
+from deploy.mutual import two_contracts, with_others
 from deploy.refuse import model_at, refuse, together
 from deploy.resolve import image_of, release_row
 from deploy.serving import served_by, server_slice
@@ -120,7 +121,7 @@ def make_plan(fleet: Fleet, surroundings: Surroundings) -> Plan:
     """
     refuse_all(judge(fleet, surroundings))
     watched = tuple(host_slice(host, surroundings, fleet.balancers, fleet.monitors) for host in fleet.hosts)
-    slices = sharing(farmed(watched))
+    slices = with_others(sharing(farmed(watched)), fleet.hosts)
     balancers = tuple(
         watched_balancer(balancer_slice(balancer, fleet.hosts, fleet.balancers), fleet.monitors)
         for balancer in fleet.balancers
@@ -142,7 +143,8 @@ def make_plan(fleet: Fleet, surroundings: Surroundings) -> Plan:
         monitors=monitors,
         warnings=(*notices(fleet, surroundings), *unjudged_notices(engines)),
     )
-    refuse_all([*newly_unjudged(slices, surroundings), *unexpected(plan, fleet.expect)])
+    late = [*newly_unjudged(slices, surroundings), *together(two_contracts(slices)), *unexpected(plan, fleet.expect)]
+    refuse_all(late)
     return plan
 
 

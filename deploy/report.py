@@ -49,7 +49,9 @@ def same_slices(slices: Iterable[Slice]) -> list[list[Slice]]:
     """The slices in groups that differ in nothing but the host's name and address."""
     groups: dict[str, list[Slice]] = {}
     for slice_ in slices:
-        groups.setdefault(repr(replace(slice_, host="", traffic=None, exporters=None)), []).append(slice_)
+        mutual = replace(slice_.mutual, address="") if slice_.mutual else None
+        alike = repr(replace(slice_, host="", traffic=None, exporters=None, mutual=mutual))
+        groups.setdefault(alike, []).append(slice_)
     return list(groups.values())
 
 
@@ -74,6 +76,9 @@ def _host(alike: list[Slice], changes: dict[str, str]) -> Iterator[RenderableTyp
             yield llms
     if slice_.door:
         yield _door(slice_.door)
+    if slice_.mutual and slice_.mutual.port:
+        doors = ", ".join(door.name for door in slice_.mutual.doors)
+        yield Text.assemble(("doors ", "bold"), f"of {doors} come to port {slice_.mutual.port}, mutual TLS")
     yield from engines_report(slice_, changes)
     yield Text("")
 
@@ -85,7 +90,9 @@ def _door(door: DoorSlice) -> Text:
     urls = ", ".join(f"http://{address}:{port}" for port in door.ports)
     keys = "a key is asked for" if door.keys else "no key is asked for"
     names = ", ".join([*(model.name for model in door.models), *(alias.name for alias in door.aliases)])
-    return Text.assemble(("door ", "bold"), f"{urls}{behind}, {keys}: {names}")
+    others = ", ".join(other.name for other in door.others)
+    beside = f"; also to {others}" if others else ""
+    return Text.assemble(("door ", "bold"), f"{urls}{behind}, {keys}: {names}{beside}")
 
 
 def _installed(slice_: Slice) -> Table:

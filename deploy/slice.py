@@ -8,7 +8,7 @@ from __future__ import annotations
 import shlex
 from dataclasses import asdict, dataclass
 
-from deploy.slice_door import DoorSlice
+from deploy.slice_door import DoorSlice, MutualSlice
 from deploy.slice_monitor import ExportersSlice
 from deploy.slice_traffic import TrafficSlice
 from deploy.spec import DataDisk, Docker, EngineStore, EngineTrust, Firewall, Hub, Machine, Mirrors, Registry
@@ -249,6 +249,8 @@ class Slice:
     door: DoorSlice | None = None
     exporters: ExportersSlice | None = None
     """None: nobody watches this host."""
+    mutual: MutualSlice | None = None
+    """None: no door of another host sends to this one, and none of its own to another."""
 
     def to_json(self) -> dict[str, object]:
         """Plain dictionaries and lists, secrets as their sources only."""
@@ -258,6 +260,10 @@ class Slice:
             del plain["firewall"]
         if self.door is None:
             del plain["door"]
+        elif not self.door.others:
+            del plain["door"]["others"]
+        if self.mutual is None:
+            del plain["mutual"]
         if self.exporters is None:
             del plain["exporters"]
         if not self.pool:

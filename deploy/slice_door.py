@@ -17,6 +17,7 @@ class DoorModelSlice:
     triton_model: str
     """The name of the model that speaks the door's tensors."""
     servers: tuple[str, ...]
+    """Names of its host's own servers, and HOST/SERVER of others'."""
     context_tokens: int = 0
     files: str = ""
     """Directory of the host with tokenizer and chat template."""
@@ -46,6 +47,34 @@ class DoorAliasSlice:
 
 
 @dataclass(frozen=True, kw_only=True)
+class DoorOtherSlice:
+    """A server of another host that a door sends to; `name` is HOST/SERVER, address and port where its host listens."""
+
+    name: str
+    server: str
+    address: str
+    port: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class MutualDoorSlice:
+    """A host whose door sends to this one: the name in its certificate, and where it comes from."""
+
+    name: str
+    address: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class MutualSlice:
+    """What of a host speaks mutual TLS. Without `port` its own door only asks others."""
+
+    address: str
+    """In its certificates."""
+    port: int = 0
+    doors: tuple[MutualDoorSlice, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
 class DoorSlice:
     """The door of one host. Nothing in it names the host: hosts that are alike have equal ones."""
 
@@ -67,3 +96,4 @@ class DoorSlice:
     """Answers name it as system_fingerprint; equal ones were made by equal models of equal images."""
     models: tuple[DoorModelSlice, ...]
     aliases: tuple[DoorAliasSlice, ...]
+    others: tuple[DoorOtherSlice, ...] = ()

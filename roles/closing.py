@@ -10,12 +10,14 @@ from deploy.plan import Plan
 from deploy.slice import Slice
 from deploy.slice_monitor import MonitorSlice
 from deploy.slice_traffic import BalancerSlice
-from roles import cleanup, exporters, gateway, quiet
+from roles import cleanup, exporters, gateway, mutual, quiet
 from roles import edge as edges
 
 
 def apply(mine: Slice | None, edge: BalancerSlice | MonitorSlice | None, plan: Plan) -> None:
     """Balancers check every model of the plan, doors offer it, monitors read it; `only=door`: doors and keys alone."""
+    if mine and not plan.door_only:
+        mutual.apply(mine)
     if mine:
         gateway.apply(mine)
     if edge and plan.door_only:

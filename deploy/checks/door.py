@@ -100,7 +100,7 @@ def _ports(door: Door, host: Host) -> Iterator[Refusal]:
             wanted=f"1 to {MOST_PORTS} ports",
             attempt="Door(ports=(8080,))",
         )
-    taken = _taken(host)
+    taken = taken_ports(host)
     for number, port in enumerate(door.ports):
         if not 1024 <= port <= 65535:
             yield refuse(
@@ -124,7 +124,7 @@ def _ports(door: Door, host: Host) -> Iterator[Refusal]:
             )
 
 
-def _taken(host: Host) -> dict[int, str]:
+def taken_ports(host: Host) -> dict[int, str]:
     """Who else of ours listens on the host: its servers, and what balancers ask."""
     traffic = {getattr(host.traffic, field): f"traffic.{field}" for field in ("ready_port", "agent_port")}
     servers = {getattr(server, field): server_at(server.name, field) for server in host.servers for field in PORTS}
@@ -201,9 +201,9 @@ def _models(host: Host) -> Iterator[Refusal]:
     first: dict[str, tuple[str, Model]] = {}
     for server in host.servers:
         for model in server.models:
-            yield from _spoken_to(server.name, model)
+            yield from spoken_to(server.name, model)
             owner, other = first.setdefault(model.name, (server.name, model))
-            if _seen_from_outside(model) != _seen_from_outside(other):
+            if seen_from_outside(model) != seen_from_outside(other):
                 yield refuse(
                     "one-name-two-models",
                     f"{model.name} is one model in server {owner} and another in server {server.name}",
@@ -214,14 +214,14 @@ def _models(host: Host) -> Iterator[Refusal]:
                 )
 
 
-def _seen_from_outside(model: Model) -> tuple[Any, ...]:
+def seen_from_outside(model: Model) -> tuple[Any, ...]:
     """What a client would notice of a model."""
     if isinstance(model, LLM):
         return (LLM, model.checkpoint, model.weights, model.max_seq_len)
     return (type(model), model.checkpoint, model.weights, model.max_items, model.max_tokens)
 
 
-def _spoken_to(server: str, model: Model) -> Iterator[Refusal]:
+def spoken_to(server: str, model: Model) -> Iterator[Refusal]:
     """A refusal where an LLM could not be used through a door."""
     if not isinstance(model, LLM):
         return

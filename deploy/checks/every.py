@@ -9,6 +9,7 @@ from deploy.checks.building import building_problems
 from deploy.checks.certificates import certificate_notice
 from deploy.checks.disk import disk_problems
 from deploy.checks.door import door_notice, door_problems
+from deploy.checks.door_others import door_others_problems
 from deploy.checks.engine_hosts import engine_host_problems
 from deploy.checks.firewall import firewall_problems
 from deploy.checks.machine import machine_problems
@@ -45,7 +46,7 @@ def judge(fleet: Fleet, surroundings: Surroundings) -> list[Refusal]:
     for host in fleet.hosts:
         problems = [*host_problems(host, fleet, surroundings), *building_problems(host, fleet, surroundings)]
         refusals += [(host.name, problem) for problem in problems]
-    refusals += [*balancer_problems(fleet, surroundings), *monitor_problems(fleet)]
+    refusals += [*balancer_problems(fleet, surroundings), *door_others_problems(fleet), *monitor_problems(fleet)]
     return together(refusals)
 
 

@@ -9,7 +9,14 @@ from deploy.doctor.finding import Finding
 from deploy.doctor.readings import Readings, number
 from deploy.doctor.wanted import Wanted
 
-SERVES = ("triton@", "enginehouse-traffic", "enginehouse-balancer", "enginehouse-gateway", "docker.service")
+SERVES = (
+    "triton@",
+    "enginehouse-traffic",
+    "enginehouse-balancer",
+    "enginehouse-gateway",
+    "enginehouse-mutual",
+    "docker.service",
+)
 GPU_TIMER, DOCKER = "enginehouse-gpu-state.timer", "docker.service"
 
 Unit = dict[str, str]

@@ -13,6 +13,7 @@ from deploy.spec.sources import Secret
 class Traffic:
     """How a host tells balancers whether it may be sent requests, and how long it waits for them at a stop.
 
+    `doors_port` is open where a `Door` of another host names this one, to that host alone, over mutual TLS.
     `ready_port` answers `GET /ready` as JSON, for balancers of others too; `agent_port` speaks HAProxy's agent-check.
     Without `address` both are at the host's `peer_address`, else at the address of its servers.
     """
@@ -20,6 +21,7 @@ class Traffic:
     address: str = ""
     ready_port: int = 8003
     agent_port: int = 8004
+    doors_port: int = 8009
     drain_seconds: int = 60
     """At a stop, requests in flight have this long to end; then they are cut."""
     heard_seconds: int = 5

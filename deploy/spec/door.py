@@ -47,4 +47,7 @@ class Door:
     """Further names of models: {"gpt-4o": "llama"}. Of several LLMs of the same weights, {"llama": ("llama-8k",
     "llama-128k")}, the shortest that has room for a prompt answers. Embedders with tasks have NAME:query and
     NAME:document anyway, and LoRA adapters NAME:ADAPTER."""
+    others: tuple[str, ...] = ()
+    """Hosts and pools to whose servers it sends as well, over mutual TLS (`Traffic.doors_port` there). Their encoders
+    need nothing here; an LLM of theirs is served on this host too, which has its tokenizer then."""
     limits: DoorLimits = DoorLimits()

@@ -15,7 +15,8 @@ from typing import TypeVar
 from gateway.errors import ApiError, UpstreamError
 from gateway.ready import LOOK_SECONDS, says_ready
 from gateway.routing import chosen
-from gateway.settings import ModelSettings, ServerSettings, Settings
+from gateway.servers import ServerSettings
+from gateway.settings import ModelSettings, Settings
 from gateway.tensors import Input
 from gateway.triton import Outputs, Triton
 
@@ -32,7 +33,7 @@ class Server:
 
     def __init__(self, settings: ServerSettings) -> None:
         self.settings, self.name = settings, settings.name
-        self.triton = Triton(settings.grpc)
+        self.triton = Triton(settings.grpc, settings.identity, settings.mutual)
         self.is_ready = True  # until somebody says otherwise: a gateway that starts asks at once
         self.outstanding = 0
         """Tokens of the requests under way: of prompts, and of answers as long as they may become."""
@@ -52,7 +53,8 @@ class Server:
         """What its host or itself says; where nobody answers for the host, what was known."""
         if not self.settings.ready_url:
             return await self.triton.is_ready(LOOK_SECONDS)
-        told = await says_ready(self.settings.ready_url)
+        identity = self.settings.identity
+        told = await says_ready(self.settings.ready_url, context=identity.context if identity else None)
         return self.is_ready if told is None else told
 
     @property

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from urllib.parse import urlsplit
 
 LOOK_SECONDS = 2.0
 LONGEST_STATUS = 4096
 
 
-async def says_ready(url: str, seconds: float = LOOK_SECONDS) -> bool | None:
+async def says_ready(url: str, seconds: float = LOOK_SECONDS, context: ssl.SSLContext | None = None) -> bool | None:
     """True for 200, false for 503, None where nobody answers: what was known before then holds."""
     try:
-        return await asyncio.wait_for(_asked(url), seconds)
+        return await asyncio.wait_for(_asked(url, context), seconds)
     except (OSError, ValueError, EOFError, asyncio.TimeoutError, asyncio.LimitOverrunError):
         return None
 
 
-async def _asked(url: str) -> bool | None:
+async def _asked(url: str, context: ssl.SSLContext | None) -> bool | None:
     parts = urlsplit(url)
-    reader, writer = await asyncio.open_connection(parts.hostname, parts.port, limit=LONGEST_STATUS)
+    reader, writer = await asyncio.open_connection(parts.hostname, parts.port, limit=LONGEST_STATUS, ssl=context)
     try:
         writer.write(f"GET {parts.path} HTTP/1.1\r\nHost: {parts.netloc}\r\nConnection: close\r\n\r\n".encode())
         status = (await reader.readuntil(b"\r\n")).split(b" ")[1:2]

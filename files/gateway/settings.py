@@ -7,7 +7,10 @@
      "listen": {"address": "127.0.0.1", "ports": [8080]},  fields of Listen; a process for each port
      "hold_seconds": 120,                                requests wait so long for a model without a ready server
      "limits": {…},                                      fields of Limits
-     "servers": {"h100-01/main": {"grpc": "127.0.0.1:8001", "ready_url": "http://10.0.0.7:8404/ready/main"}},
+     "mutual": {"certificate": PATH, "authority": PATH}, absent: no server is of another host
+     "servers": {"h100-01/main": {"grpc": "127.0.0.1:8001", "ready_url": "http://10.0.0.7:8404/ready/main"},
+                 "h100-02/main": {"grpc": "10.0.0.8:8009", "ready_url": "https://10.0.0.8:8009/ready/main",
+                                  "mutual": "main"}},
      "models": {
        "llama": {"kind": "llm", "triton_model": "llama", "servers": ["h100-01/main"], "created": 1763856000,
                  "context_tokens": 8192, "files": "/var/lib/enginehouse/weights/llama/3f9c",
@@ -23,7 +26,8 @@
 generation_config.json where they were published. With `"salts": true` the LLM's slot takes `cache_salt`, and tenants
 share no cached prefix. An alias of several `models` is one LLM in engines for different lengths: the shortest that has
 room for a prompt answers it. Parsers have vLLM's names; without `tool_parser` tools are refused, and JSON schemas
-without `guided_decoding`. Without `ready_url` a server is asked over gRPC whether it is ready.
+without `guided_decoding`. Without `ready_url` a server is asked over gRPC whether it is ready. A server with `mutual`
+is behind a port of its host that speaks mutual TLS for all servers there (mutual.py); the text says which is meant.
 """
 
 from __future__ import annotations
@@ -31,12 +35,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal, cast
-from urllib.parse import urlsplit
 
 from gateway.fields import FieldError, Fields
+from gateway.servers import Mutual, ServerSettings, identified, mutual_of, server_of
 
 Kind = Literal["llm", "embedder", "reranker"]
 KINDS = ("llm", "embedder", "reranker")
@@ -86,15 +90,6 @@ class Listen:
     """For requests under way when the process is told to stop."""
     notice_seconds: int = 2
     """Before that the process takes requests still, while `/health` tells balancers that it will stop."""
-
-
-@dataclass(frozen=True)
-class ServerSettings:
-    """Where a Triton server listens, and who says that it is ready; `ready_url` "" asks the server itself."""
-
-    name: str
-    grpc: str
-    ready_url: str = ""
 
 
 @dataclass(frozen=True)
@@ -160,14 +155,16 @@ class Settings:
     servers: Mapping[str, ServerSettings]
     models: Mapping[str, ModelSettings]
     aliases: Mapping[str, Alias]
+    mutual: Mutual | None = None
 
 
 def read(path: Path) -> Settings:
-    """The settings in the file.
+    """The settings in the file, and the identity in the files that it names.
 
-    Raises: OSError, or ValueError where the file does not say what this version reads.
+    Raises: OSError, or ValueError where a file does not say what this version reads.
     """
-    return settings_of(json.loads(path.read_text("utf-8")))
+    found = settings_of(json.loads(path.read_text("utf-8")))
+    return replace(found, servers=identified(found.servers, found.mutual))
 
 
 def settings_of(given: object) -> Settings:
@@ -176,7 +173,8 @@ def settings_of(given: object) -> Settings:
     Raises: FieldError naming the first thing that is missing, unknown, of a wrong type, or names what is not there.
     """
     top = Fields(given)
-    servers = {name: _server(name, top_) for name, top_ in _named(top, "servers")}
+    mutual = mutual_of(top.inner("mutual")) if top.has("mutual") else None
+    servers = {name: server_of(name, top_, mutual) for name, top_ in _named(top, "servers")}
     models = {name: _model(name, fields_, servers) for name, fields_ in _named(top, "models")}
     aliases = {name: _alias(name, fields_, models) for name, fields_ in _named(top, "aliases")}
     found = Settings(
@@ -190,6 +188,7 @@ def settings_of(given: object) -> Settings:
         servers=servers,
         models=models,
         aliases=aliases,
+        mutual=mutual,
     )
     top.close()
     return found
@@ -226,14 +225,6 @@ def _limits(given: Fields) -> Limits:
     values = {field.name: given.whole(field.name, 1, MOST, cast(int, field.default)) for field in fields(Limits)}
     given.close()
     return Limits(**values)
-
-
-def _server(name: str, given: Fields) -> ServerSettings:
-    found = ServerSettings(name, given.text("grpc"), given.text("ready_url", ""))
-    if found.ready_url and (urlsplit(found.ready_url).scheme, bool(urlsplit(found.ready_url).port)) != ("http", True):
-        raise given.wrong("ready_url", "http://ADDRESS:PORT/ready/SERVER")
-    given.close()
-    return found
 
 
 def _model(name: str, given: Fields, servers: Mapping[str, ServerSettings]) -> ModelSettings:

@@ -19,6 +19,7 @@ import grpc.aio
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 
 from gateway.errors import UpstreamError
+from gateway.mutual import SERVER, Identity
 from gateway.tensors import Input, Output
 
 MESSAGE_BYTES = 2**28
@@ -47,10 +48,17 @@ Outputs = dict[str, Output]
 
 
 class Triton:
-    """A server's gRPC channel. It connects when it is first asked, and again by itself."""
+    """A server's gRPC channel. It connects when it is first asked, and again by itself.
 
-    def __init__(self, address: str) -> None:
-        self._channel = grpc.aio.insecure_channel(address, options=OPTIONS)
+    With an `identity` it speaks mutual TLS, and asks for the server that its host calls `name`.
+    """
+
+    def __init__(self, address: str, identity: Identity | None = None, name: str = "") -> None:
+        if identity:
+            self._channel = grpc.aio.secure_channel(address, identity.credentials(), options=OPTIONS)
+        else:
+            self._channel = grpc.aio.insecure_channel(address, options=OPTIONS)
+        self._named = ((SERVER, name),) if identity else ()
         self._stub = service_pb2_grpc.GRPCInferenceServiceStub(self._channel)
         # On the wire a stream of one request is a request. gRPC then sends it with its headers and the end of what the
         # client says, as one batch; of a stream it waits for each of the three.
@@ -65,7 +73,8 @@ class Triton:
     async def is_ready(self, seconds: float) -> bool:
         """True if the server and all its models are ready; asks, and waits so long at most."""
         try:
-            answer = await self._stub.ServerReady(service_pb2.ServerReadyRequest(), timeout=seconds)
+            asked = service_pb2.ServerReadyRequest()
+            answer = await self._stub.ServerReady(asked, timeout=seconds, metadata=self._named)
         except grpc.aio.AioRpcError:
             return False
         return bool(answer.ready)
@@ -78,7 +87,8 @@ class Triton:
         Raises: UpstreamError.
         """
         try:
-            answer = await self._stub.ModelInfer(request_of(model, inputs, parameters), timeout=seconds)
+            asked = request_of(model, inputs, parameters)
+            answer = await self._stub.ModelInfer(asked, timeout=seconds, metadata=self._named)
         except grpc.aio.AioRpcError as error:
             raise _upstream(error) from None
         return outputs_of(answer)
@@ -89,7 +99,8 @@ class Triton:
         Raises: UpstreamError.
         """
         request = request_of(model, inputs, {"triton_enable_empty_final_response": True})
-        call, is_final = self._events(request, timeout=seconds, metadata=STRICT), False
+        metadata = (*STRICT, *self._named)
+        call, is_final = self._events(request, timeout=seconds, metadata=metadata), False
         try:
             async for event in call:
                 if event.error_message:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pyinfra.api.operation import OperationMeta
 
 from deploy.slice_traffic import BalancerSlice
-from roles import undo
+from roles import haproxy, undo
 from roles.balancer import keys, operations
 from roles.balancer.config import Checked, config, everything, until_all_have_them
 from roles.balancer.facts import BalancerHost, checked
@@ -23,7 +23,7 @@ from roles.steps import Command, Reading, step
 def apply(mine: BalancerSlice) -> None:
     """HAProxy runs with the hosts of the plan, and checks the models that all of them have all the time."""
     look, texts = _look(mine), operations.texts(mine)
-    package = step(look, operations.package, name="Balancer | Install HAProxy")
+    package = step(look, haproxy.package, name="Balancer | Install HAProxy")
     placed = step(
         undo.look("balancer", texts),
         lambda seen: undo.put_watched("balancer", texts, seen),

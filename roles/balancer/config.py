@@ -14,15 +14,10 @@ from deploy.balancing import backends, door_backend
 from deploy.slice_traffic import BalancerSlice, DoorMemberSlice, DoorRouteSlice, MemberSlice, RouteSlice
 from roles.balancer.keys import map_path
 from roles.balancer.paths import PLACES, Places
+from roles.haproxy import STREAMS
 from roles.templates import template
 from roles.texts import HERE
 
-STREAMS = {
-    "2.6": "tune.h2.max-concurrent-streams",
-    "2.8": "tune.h2.fe.max-concurrent-streams",
-    "3.0": "tune.h2.fe.max-concurrent-streams",
-}
-"""Requests that one gRPC connection of a client may have in flight; from 2.8 on apart from those to Triton."""
 CHECKS = "inter 2s fastinter 500ms downinter 500ms fall 3 rise 1"
 DOOR_CHECKS = "inter 500ms fastinter 500ms downinter 500ms fall 2 rise 1"
 """A process that stops says so for 2 s before it takes nothing more (`notice_seconds` of the gateway)."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pyinfra.api import FactBase
 
 from roles.balancer.paths import CONFIG, UNIT_NAME
+from roles.haproxy import DISTRIBUTION
 from roles.places import PROGRAMS, command
 from roles.seen import Seen, ask_files, ask_packages, ask_units, ask_value, script
 
-DISTRIBUTION = "haproxy.service"
 CHECKED = """awk '$1 == "backend" { b = $2 } b ~ /_http$/ && $1 == "http-check" && $2 == "send" { print b, $6 }' """
 """Of each backend the pages that a server has to answer."""
 

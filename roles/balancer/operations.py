@@ -9,13 +9,12 @@ from pathlib import Path
 from pyinfra.api.command import StringCommand
 
 from deploy.slice_traffic import BalancerSlice
-from roles import apt, secrets
+from roles import haproxy, secrets
 from roles.balancer.config import hold
-from roles.balancer.facts import DISTRIBUTION
 from roles.balancer.paths import CONFIG, HOLD, PLACES, UNIT, UNIT_NAME
 from roles.places import command
 from roles.seen import Seen
-from roles.steps import Command, Refuse, write
+from roles.steps import Command, Refuse
 from roles.texts import Text, shipped
 
 KEY_SEEN = "600 root"
@@ -32,14 +31,6 @@ def texts(mine: BalancerSlice) -> list[Text]:
     """The unit, the Lua action, and the certificate."""
     wanted = [shipped(f"files/units/{UNIT_NAME}", UNIT), Text(HOLD, hold())]
     return [*wanted, *([Text(certificate_path(mine), _certificate(mine))] if mine.certificate else [])]
-
-
-def package(seen: Seen) -> Iterator[Command]:
-    """Commands that install the distribution's HAProxy; its own service stays off, ours has a unit of its own."""
-    yield from apt.install({"haproxy": ""}, seen.packages)
-    unit = seen.unit(DISTRIBUTION)
-    if "haproxy" not in seen.packages or unit.runs or unit.starts_at_boot:
-        yield f"systemctl disable --now {DISTRIBUTION}"
 
 
 def key(seen: Seen, mine: BalancerSlice) -> Iterator[Command]:
@@ -60,9 +51,7 @@ def key(seen: Seen, mine: BalancerSlice) -> Iterator[Command]:
 
 def written(seen: Seen, wanted: str) -> Iterator[Command]:
     """Commands after which the file is as wanted. HAProxy reads it first: one that it refuses replaces nothing."""
-    if not seen.holds(CONFIG, wanted):
-        new = f"{CONFIG}.checked"
-        yield write(new, wanted, then=f"haproxy -c -q -f {new} && mv -T {new} {CONFIG} && sync {PLACES.settings}")
+    yield from haproxy.written(seen, CONFIG, wanted)
 
 
 def in_force(seen: Seen) -> Iterator[Command]:

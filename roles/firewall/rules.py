@@ -36,10 +36,16 @@ Guarded: TypeAlias = Slice | BalancerSlice | MonitorSlice
 
 
 def firewall_of(mine: Guarded) -> Firewall | None:
-    """The declared firewall; one that says nothing of servers where only what monitors read has to be closed."""
-    if mine.firewall or not (mine.exporters or isinstance(mine, MonitorSlice)):
+    """The declared firewall; one that says nothing of servers where only monitors' or doors' port is to close."""
+    if mine.firewall or not (mine.exporters or isinstance(mine, MonitorSlice) or _doors(mine)):
         return mine.firewall
     return Firewall()
+
+
+def _doors(mine: Guarded) -> tuple[str, ...]:
+    """The hosts whose doors send to this one."""
+    mutual = mine.mutual if isinstance(mine, Slice) else None
+    return tuple(door.address for door in mutual.doors) if mutual else ()
 
 
 def rules(mine: Guarded, ssh_ports: Iterable[int]) -> str:
@@ -61,6 +67,7 @@ def _groups(firewall: Firewall, mine: Guarded) -> dict[str, Networks]:
     """Who may come in where, by the chain's name; a group that is open to everybody has none."""
     named = {"monitors": mine.exporters.monitors if mine.exporters else ()}
     named |= {"readers": mine.readers if isinstance(mine, MonitorSlice) else ()}
+    named |= {"doors": _doors(mine)}
     named |= {"servers": firewall.allow, "metrics": firewall.metrics or firewall.allow, "ssh": firewall.ssh}
     named |= {f"open{number}": opening.sources for number, opening in enumerate(firewall.open)}
     return {name: Networks.of(written) for name, written in named.items() if written}
@@ -94,6 +101,8 @@ def _of_host(mine: Slice) -> list[tuple[str, str]]:
     """(what a connection to something of ours looks like, its group) of a host that serves."""
     rows = [row for server in mine.servers for row in _published(server)]
     rows += _door(mine.door) if mine.door else []
+    if mine.mutual and mine.mutual.port:
+        rows.append((f"{_to(mine.mutual.address)}tcp dport {mine.mutual.port}", "doors"))
     return [*rows, *(_answers(mine.traffic) if mine.traffic and mine.traffic.servers else [])]
 
 

@@ -8,13 +8,14 @@ requests had their time. A host whose inventory takes the door out loses it, key
 from __future__ import annotations
 
 from pyinfra import host
+from pyinfra.api.operation import OperationMeta
 
 from deploy.slice import Slice
 from deploy.slice_door import DoorSlice
-from roles import undo
+from roles import certificates, undo
 from roles.gateway import operations
 from roles.gateway.defaults import settings
-from roles.gateway.facts import DoorHost, DoorLeft, NotInForce
+from roles.gateway.facts import DoorCertificate, DoorHost, DoorLeft, NotInForce
 from roles.gateway.programs import environment_path, version_path
 from roles.steps import Reading, ask, step
 
@@ -42,11 +43,12 @@ def _apply(mine: Slice, door: DoorSlice) -> None:
     keyed = step(
         look, lambda seen: operations.first_keys(seen, door), after=[known], name="Door | Begin a file of keys"
     )
+    certified = _certified(mine, known) if door.others else []
     wanted = operations.texts(mine, door)
     written = step(
         undo.look("gateway", wanted),
         lambda seen: undo.put_watched("gateway", wanted, seen),
-        after=[known, keyed],
+        after=[known, keyed, *certified],
         name="Door | Write unit, settings and keys",
     )
     step(
@@ -55,3 +57,21 @@ def _apply(mine: Slice, door: DoorSlice) -> None:
         after=[made, published, written],
         name="Door | Run every process, and hear it answer",
     )
+
+
+def _certified(mine: Slice, known: OperationMeta) -> list[OperationMeta]:
+    """The door can show servers of other hosts who it is, and knows whom to believe."""
+    look, wanted = Reading(DoorCertificate), operations.certified(mine, certificates.authority_folder(host))
+    trusts = step(
+        look,
+        lambda seen: certificates.trusted(seen, wanted),
+        after=[known],
+        name="Door | Trust the fleet's authority",
+    )
+    has = step(
+        look,
+        lambda seen: certificates.certified(seen, wanted),
+        after=[known, trusts],
+        name="Door | Have a certificate that lasts",
+    )
+    return [trusts, has]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pyinfra.api import FactBase
 
 from roles import programs, together
-from roles.gateway.paths import FOLDER, KEYS, UNIT_PATH, USER
+from roles.certificates import ask_certificate
+from roles.gateway.paths import AUTHORITY, CERTIFICATE, FOLDER, KEYS, UNIT_PATH, USER
 from roles.places import PROGRAMS, command
 from roles.seen import Seen, ask_packages, ask_value, script
 
@@ -28,6 +29,19 @@ class DoorHost(FactBase[Seen]):
             ask_value("environment", f"[ ! -e {environment}/{COMPLETE} ] || echo complete"),
             ask_value("version", programs.asked(f"{version}/gateway")),
         )
+
+    def process(self, output: list[str]) -> Seen:
+        """Parsed, not judged."""
+        return Seen.parse(output)
+
+
+class DoorCertificate(FactBase[Seen]):
+    """The certificate that a door shows servers of other hosts, and whom it believes."""
+
+    default = Seen
+
+    def command(self) -> str:
+        return script(ask_certificate(CERTIFICATE, AUTHORITY))
 
     def process(self, output: list[str]) -> Seen:
         """Parsed, not judged."""

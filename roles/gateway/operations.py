@@ -6,12 +6,25 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from deploy.door_keys import FILE
+from deploy.mutual import common_name
 from deploy.slice import Slice
 from deploy.slice_door import DoorSlice
 from roles import apt
+from roles.certificates import Certified
 from roles.gateway.defaults import Defaults
 from roles.gateway.facts import COMPLETE
-from roles.gateway.paths import ENVIRONMENTS, FOLDER, HOME, KEYS, SHARED, UNIT_PATH, USER, WANTED
+from roles.gateway.paths import (
+    AUTHORITY,
+    CERTIFICATE,
+    ENVIRONMENTS,
+    FOLDER,
+    HOME,
+    KEYS,
+    SHARED,
+    UNIT_PATH,
+    USER,
+    WANTED,
+)
 from roles.gateway.programs import environment_path, publication, unit, version
 from roles.gateway.settings import rendered
 from roles.gateway.wheels import SendWheels
@@ -74,6 +87,22 @@ def texts(mine: Slice, door: DoorSlice) -> list[Text]:
     if door.keys and KEYS_HERE.exists():
         wanted.append(Text(KEYS, KEYS_HERE.read_text("utf-8").rstrip("\n") + "\n", "0640"))
     return wanted
+
+
+def certified(mine: Slice, folder: Path) -> Certified:
+    """What shows servers of other hosts that this is their door; processes that run read it again with the settings."""
+    assert mine.mutual, "a door that sends to other hosts has an address for them"
+    return Certified(
+        path=CERTIFICATE,
+        authority=AUTHORITY,
+        use="client",
+        name=common_name(mine.host),
+        address=mine.mutual.address,
+        folder=folder,
+        then=f"touch -c {WANTED}",
+        owner=f"root:{USER}",
+        mode="0640",
+    )
 
 
 def in_force(differs: list[str]) -> Iterator[Command]:

@@ -9,9 +9,9 @@ from typing import Any
 
 from deploy.balancing import LOOPBACK
 from deploy.slice import ServerSlice, Slice
-from deploy.slice_door import DoorAliasSlice, DoorModelSlice, DoorSlice
+from deploy.slice_door import DoorAliasSlice, DoorModelSlice, DoorOtherSlice, DoorSlice
 from deploy.slice_traffic import TrafficSlice
-from roles.gateway.paths import KEYS
+from roles.gateway.paths import AUTHORITY, CERTIFICATE, KEYS
 
 MIB = 2**20
 
@@ -44,7 +44,9 @@ def settings(mine: Slice, door: DoorSlice) -> dict[str, Any]:
                 **({} if door.is_behind_balancer else _ready(mine.traffic, server)),
             }
             for server in mine.servers
-        },
+        }
+        | {other.name: _other(other) for other in door.others},
+        **({"mutual": {"certificate": CERTIFICATE, "authority": AUTHORITY}} if door.others else {}),
         "models": {model.name: _model(mine, model) for model in door.models},
         "aliases": {alias.name: _alias(alias) for alias in door.aliases},
     }
@@ -80,8 +82,15 @@ def _ready(traffic: TrafficSlice | None, server: ServerSlice) -> dict[str, str]:
     return {"ready_url": f"http://{_in_url(traffic.address)}:{traffic.ready_port}/ready/{server.name}"}
 
 
+def _other(other: DoorOtherSlice) -> dict[str, str]:
+    """A server of another host, and the page there that says whether it may be asked: both behind one port."""
+    where = f"{_in_url(other.address)}:{other.port}"
+    return {"grpc": where, "ready_url": f"https://{where}/ready/{other.server}", "mutual": other.server}
+
+
 def _model(mine: Slice, model: DoorModelSlice) -> dict[str, Any]:
-    named = {"servers": [full_name(mine, server) for server in model.servers]}
+    own = {server.name for server in mine.servers}
+    named = {"servers": [full_name(mine, server) if server in own else server for server in model.servers]}
     return _said(**{key: value for key, value in asdict(model).items() if key != "name"} | named)
 
 

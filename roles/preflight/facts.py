@@ -128,7 +128,9 @@ def _ask_driver() -> list[str]:
 
 def _ask_service(mine: Slice) -> list[str]:
     servers = [f"triton@{server.name}.service" for server in mine.servers]
-    units = " ".join([*servers, "enginehouse-traffic.service", *(["'enginehouse-gateway@*'"] if mine.door else [])])
+    more = ["'enginehouse-gateway@*'"] if mine.door else []
+    more += ["enginehouse-mutual.service"] if mine.mutual and mine.mutual.port else []
+    units = " ".join([*servers, "enginehouse-traffic.service", *more])
     active = f"systemctl list-units --plain --no-legend --state=active,activating {units}"
     ours = "docker ps --quiet --filter label=enginehouse.server"
     ports = "{{range .HostConfig.PortBindings}}{{range .}}{{.HostPort}} {{end}}{{end}}"

@@ -30,6 +30,10 @@ def ports(seen: Seen, mine: Slice) -> Iterator[Refusal]:
             port = getattr(mine.traffic, name)
             if any(taken == port and _overlap(at, mine.traffic.address) for at, taken in listening):
                 yield _taken(port, name, "enginehouse-traffic", "the traffic service", seen, mine)
+    if mine.mutual and mine.mutual.port and "enginehouse-mutual.service" not in serving:
+        port = mine.mutual.port
+        if any(taken == port and _overlap(at, mine.mutual.address) for at, taken in listening):
+            yield _taken(port, "doors_port", "enginehouse-mutual", "mutual TLS, Traffic(doors_port=…)", seen, mine)
     yield from _of_door(seen, mine, listening)
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from deploy.spec import Door, DoorLimits
-from tests.unit.given import GPT_OSS, MACHINE, MAIN, RERANKER, main
+from deploy.spec import Door, DoorLimits, Traffic
+from tests.unit.given import EMBEDDER, GPT_OSS, MACHINE, MAIN, RERANKER, Source, main
 from tests.unit.wrong import Wrong
 
 DROPS_ITS_TOKENIZER = replace(GPT_OSS, weights=replace(GPT_OSS.weights, files=("config.json", "*.safetensors")))
@@ -18,7 +18,44 @@ def wrong_door(kind: str, where: str, data: dict[str, Any] | None = None, **door
     return Wrong({"door": Door(**door), **(data or {})}, kind, where)
 
 
+def wrong_others(kind: str, where: str, names: tuple[str, ...] = ("h100-02",), **other: Any) -> Wrong:
+    """A door that sends to another host, which is good but for one mistake; `here` changes the door's own host."""
+    here = {"peer_address": "10.0.0.1"} | other.pop("here", {})
+    there = {"machine": MACHINE, "servers": (MAIN,), "door": None, "peer_address": "10.0.0.2"} | other
+    return Wrong({"door": Door(others=names, **here.pop("door", {})), **here}, kind, where, (Source("h100-02", there),))
+
+
+OTHERS = {
+    "a door's other hosts are there": wrong_others("door-to-nowhere", "door.others", ("h100-03",)),
+    "a door's other hosts are reached": wrong_others("no-peer-address", "peer_address", peer_address=""),
+    "a door's host is seen by others": wrong_others("no-peer-address", "peer_address", here={"peer_address": ""}),
+    "a door has the tokenizer of others' models": wrong_others(
+        "door-without-weights", "door.others", **main(replace(GPT_OSS, name="other"))
+    ),
+    "one name is one model on all hosts of a door": wrong_others(
+        "one-name-two-models", "door.others", **main(replace(RERANKER, max_items=16), GPT_OSS)
+    ),
+    "a door asks a model alike on all hosts": wrong_others(
+        "door-wants-streams",
+        'servers["main"].models["gpt-oss-20b"].decoupled',
+        **main(replace(GPT_OSS, decoupled=False)),
+    ),
+    "an alias is no model of another host": wrong_others(
+        "alias-of-a-model",
+        'door.aliases["mine"]',
+        here={"door": {"aliases": {"mine": "bge"}}},
+        **main(replace(EMBEDDER, name="mine")),
+    ),
+    "doors of others need HAProxy": wrong_others(
+        "haproxy-too-old", "machine.os", machine=replace(MACHINE, os="ubuntu-22.04")
+    ),
+    "doors of others have a port": wrong_others("port-range", "traffic.doors_port", traffic=Traffic(doors_port=80)),
+    "doors of others have a port of their own": wrong_others(
+        "port-twice", "traffic.doors_port", traffic=Traffic(doors_port=8004)
+    ),
+}
 ALL = {
+    **OTHERS,
     "a door is a Door": Wrong({"door": "yes"}, "wrong-type", "door"),
     "a door stands before servers": wrong_door("door-before-nothing", "door", {"servers": (), "farm": True}),
     "keys do not travel readable": wrong_door("door-in-plain-text", "door.address", address="0.0.0.0"),

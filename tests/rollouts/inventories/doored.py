@@ -1,6 +1,5 @@
 """The fleet with a front door on each of its hosts, and the balancer speaking TLS with the doors' clients."""
 
-import os as _os
 import runpy as _runpy
 from dataclasses import replace as _replace
 
@@ -12,7 +11,6 @@ DOOR_PORT = 9443
 CERTIFICATES = _Places.here().root / "edge"
 """Made by rehearsal/certificates.py."""
 
-_os.environ.setdefault("ROLLOUT_BAD", "")
 _fleet = _runpy.run_path("tests/rollouts/inventories/fleet.py")
 _behind = _Door(address="0.0.0.0", protection="balancer")
 

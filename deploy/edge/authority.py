@@ -1,0 +1,190 @@
+"""The fleet's certificate authority: a key that stays on the control machine, and the certificates it signs.
+
+Hosts make their own private keys and send requests; only certificates travel. The folder has `authority.key`, readable
+by its owner alone, and `authority.pem`: the first certificate signs, all of them are trusted. Whoever moves
+`authority.key` away gets a new authority from the next run, and the old one stays trusted until it ends.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import secrets
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Literal
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+    load_pem_private_key,
+)
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+FOLDER = "~/.config/enginehouse/authority"
+KEY, CERTIFICATES = "authority.key", "authority.pem"
+AUTHORITY_DAYS, DAYS = 3650, 365
+BEFORE = timedelta(hours=1)
+"""Clocks of hosts may be behind; preflight allows a minute."""
+Use = Literal["server", "client"]
+USES = {"server": ExtendedKeyUsageOID.SERVER_AUTH, "client": ExtendedKeyUsageOID.CLIENT_AUTH}
+
+
+@dataclass(frozen=True)
+class Authority:
+    """Who signs, and every certificate that is trusted, the signing one first."""
+
+    trusted: tuple[x509.Certificate, ...]
+    key: ec.EllipticCurvePrivateKey = field(repr=False)
+
+    @property
+    def pem(self) -> str:
+        """What hosts trust."""
+        return "".join(each.public_bytes(Encoding.PEM).decode() for each in self.trusted)
+
+
+def known(folder: Path) -> Authority | None:
+    """The authority in a folder; None where there is none.
+
+    Raises: ValueError where its files do not belong together or are no such files, OSError.
+    """
+    key_file, file = folder / KEY, folder / CERTIFICATES
+    if not key_file.exists():
+        return None
+    key = load_pem_private_key(key_file.read_bytes(), password=None)
+    trusted = tuple(x509.load_pem_x509_certificates(file.read_bytes()))
+    if not isinstance(key, ec.EllipticCurvePrivateKey) or _public(key.public_key()) != _public(trusted[0].public_key()):
+        raise ValueError(f"{file} does not begin with the certificate of {key_file}")
+    return Authority(trusted, key)
+
+
+def made(folder: Path, now: datetime) -> Authority:
+    """The authority of a folder, made where there is none.
+
+    Raises: ValueError, OSError.
+    """
+    if found := known(folder):
+        return found
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    key, file = ec.generate_private_key(ec.SECP256R1()), folder / CERTIFICATES
+    before = x509.load_pem_x509_certificates(file.read_bytes()) if file.exists() else []
+    authority = Authority((_own(key, now), *(each for each in before if each.not_valid_after_utc > now)), key)
+    _write(file, authority.pem.encode(), 0o644)
+    text = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    _write(folder / KEY, text, 0o600)  # last: a folder without it has no authority
+    return authority
+
+
+def signed(authority: Authority, request: str, use: Use, name: str, address: str, now: datetime) -> str:
+    """A certificate in PEM for the public key of a request, and for nothing else that the request says.
+
+    Raises: ValueError where it is none, or the authority has ended.
+    """
+    asked = x509.load_pem_x509_csr(request.encode())
+    if not asked.is_signature_valid:
+        raise ValueError("the request is not signed with its own key")
+    issuer = authority.trusted[0]
+    end = min(now + timedelta(days=DAYS), issuer.not_valid_after_utc)
+    builder = _begun(name, now - BEFORE, end).issuer_name(issuer.subject).public_key(asked.public_key())
+    usage = x509.KeyUsage(
+        digital_signature=True, content_commitment=False, key_encipherment=False, data_encipherment=False,
+        key_agreement=False, key_cert_sign=False, crl_sign=False, encipher_only=False, decipher_only=False,
+    )  # fmt: skip
+    certificate = (
+        builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(usage, critical=True)
+        .add_extension(x509.ExtendedKeyUsage([USES[use]]), critical=False)
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address(address))]), critical=False)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(asked.public_key()), critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.key.public_key()), critical=False)
+        .sign(authority.key, hashes.SHA256())
+    )
+    return certificate.public_bytes(Encoding.PEM).decode()
+
+
+def why_anew(pem: str, trusted: Iterable[x509.Certificate], use: Use, name: str, address: str, now: datetime) -> str:
+    """Why a host wants another certificate than the one in `pem`; empty where it does not.
+
+    Raises: LookupError where nobody in `trusted` signed it.
+    """
+    try:
+        found = x509.load_pem_x509_certificate(pem.encode())
+        addresses = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        uses = found.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
+    except (ValueError, x509.ExtensionNotFound):
+        return "there is none" if not pem.strip() else "what is there is none"
+    issuers = list(trusted)
+    by = next((number for number, issuer in enumerate(issuers) if _is_signed(found, issuer)), None)
+    if by is None:
+        raise LookupError(found.issuer.rfc4514_string())
+    if by:
+        return "another authority signs now"
+    names = [each.value for each in found.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
+    if (names, addresses.get_values_for_type(x509.IPAddress)) != ([name], [ipaddress.ip_address(address)]):
+        return "it is for another name or address"
+    if list(uses) != [USES[use]]:
+        return "it is for another use"
+    left, whole = found.not_valid_after_utc - now, found.not_valid_after_utc - found.not_valid_before_utc
+    return "less than a third of its time is left" if left * 3 < whole else ""
+
+
+def _own(key: ec.EllipticCurvePrivateKey, now: datetime) -> x509.Certificate:
+    name = f"enginehouse authority {secrets.token_hex(4)}"  # each of its own: several are trusted for a while
+    usage = x509.KeyUsage(
+        digital_signature=False, content_commitment=False, key_encipherment=False, data_encipherment=False,
+        key_agreement=False, key_cert_sign=True, crl_sign=True, encipher_only=False, decipher_only=False,
+    )  # fmt: skip
+    builder = _begun(name, now - BEFORE, now + timedelta(days=AUTHORITY_DAYS)).public_key(key.public_key())
+    return (
+        builder.issuer_name(_named(name))
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(usage, critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+
+
+def _begun(name: str, begin: datetime, end: datetime) -> x509.CertificateBuilder:
+    builder = x509.CertificateBuilder().subject_name(_named(name)).serial_number(x509.random_serial_number())
+    return builder.not_valid_before(begin).not_valid_after(end)
+
+
+def _named(name: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+
+
+def _is_signed(found: x509.Certificate, issuer: x509.Certificate) -> bool:
+    try:
+        found.verify_directly_issued_by(issuer)
+    except (InvalidSignature, ValueError, TypeError):
+        return False
+    return True
+
+
+def _public(key: object) -> bytes:
+    assert hasattr(key, "public_bytes")
+    return bytes(key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo))
+
+
+def _write(path: Path, content: bytes, mode: int) -> None:
+    """By rename: no reader sees half of it. The mode is the file's from its first byte."""
+    new = path.with_name(f"{path.name}.new")
+    new.unlink(missing_ok=True)
+    with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    new.rename(path)
+
+
+def now() -> datetime:
+    """The time that certificates are judged by."""
+    return datetime.now(UTC)

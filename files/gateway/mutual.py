@@ -1,0 +1,48 @@
+"""Who a gateway is to servers of other hosts, and whom it believes: mutual TLS with certificates of one authority.
+
+Both files are replaced whole when a certificate is renewed. They are read with the settings, and never again: another
+content is another identity, which gets connections of its own while requests on the old ones end.
+"""
+
+from __future__ import annotations
+
+import re
+import ssl
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import grpc
+
+SERVER = "enginehouse-server"
+"""Metadata that says which of a host's servers is meant: all are behind one port."""
+KEY = re.compile(rb"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?-----END [A-Z ]*PRIVATE KEY-----\n?", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Private key and certificates in PEM; `chain` begins with the gateway's own."""
+
+    authority: bytes
+    chain: bytes
+    key: bytes = field(repr=False)
+    context: ssl.SSLContext = field(compare=False, repr=False)
+    """The same for HTTP."""
+
+    def credentials(self) -> grpc.ChannelCredentials:
+        """For a gRPC channel."""
+        return grpc.ssl_channel_credentials(self.authority, self.key, self.chain)
+
+
+def identity(certificate: Path, authority: Path) -> Identity:
+    """The identity in a file with a private key and its certificate, and those of its authority in another.
+
+    Raises: OSError, or ValueError where a file holds something else.
+    """
+    own, trusted = certificate.read_bytes(), authority.read_bytes()
+    if (key := KEY.search(own)) is None:
+        raise ValueError(f"{certificate} has no private key")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.load_verify_locations(cadata=trusted.decode("ascii"))
+    context.load_cert_chain(certificate)
+    return Identity(trusted, KEY.sub(b"", own), key[0], context)

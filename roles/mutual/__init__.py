@@ -1,0 +1,67 @@
+"""Mutual TLS before the Triton servers of a host, where front doors of other hosts send to them: HAProxy, on one port.
+
+Triton itself reads its certificates once, when it starts: a renewed one would cost a swap. So Triton's port stays as it
+is, and HAProxy lets in whoever has a certificate of the fleet's authority in the name of such a door. A host that no
+door of another one sends to any more loses all of it. Nothing here interrupts a server.
+"""
+
+from __future__ import annotations
+
+from pyinfra import host
+
+from deploy.mutual import common_name
+from deploy.slice import Slice
+from deploy.slice_door import MutualSlice
+from roles import certificates, haproxy, undo
+from roles.certificates import Certified
+from roles.mutual import operations
+from roles.mutual.config import config
+from roles.mutual.facts import MutualHost, MutualLeft
+from roles.mutual.paths import AUTHORITY, CERTIFICATE, UNIT_NAME
+from roles.steps import Reading, ask, step
+
+
+def apply(mine: Slice) -> None:
+    """Doors of other hosts reach the host's servers over mutual TLS, and nobody else does; or nothing listens."""
+    if mine.mutual and mine.mutual.port:
+        _apply(mine, mine.mutual)
+    elif ask(host, MutualLeft):
+        step(Reading(MutualLeft), operations.retired, name="Mutual TLS | Take it off: no door of another host comes")
+
+
+def _apply(mine: Slice, mutual: MutualSlice) -> None:
+    look, unit = Reading(MutualHost), [operations.unit()]
+    wanted = Certified(
+        path=CERTIFICATE,
+        authority=AUTHORITY,
+        use="server",
+        name=common_name(mine.host),
+        address=mutual.address,
+        folder=certificates.authority_folder(host),
+        then=f"systemctl try-reload-or-restart {UNIT_NAME}",
+    )
+    package = step(look, haproxy.package, name="Mutual TLS | Install HAProxy")
+    placed = step(
+        undo.look("mutual", unit),
+        lambda seen: undo.put_watched("mutual", unit, seen),
+        name="Mutual TLS | Place the unit",
+    )
+    trusts = step(
+        look,
+        lambda seen: certificates.trusted(seen, wanted),
+        after=[placed],  # what has read the files before is told by the unit's name
+        name="Mutual TLS | Trust the fleet's authority",
+    )
+    has = step(
+        look,
+        lambda seen: certificates.certified(seen, wanted),
+        after=[placed, trusts],
+        name="Mutual TLS | Have a certificate that lasts",
+    )
+    written = step(
+        look,
+        lambda seen: operations.written(seen, config(mine, mutual)),
+        after=[package, trusts, has],
+        name="Mutual TLS | Write the configuration",
+    )
+    step(look, operations.in_force, after=[placed, written], name="Mutual TLS | Run HAProxy")

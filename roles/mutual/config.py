@@ -1,0 +1,52 @@
+"""A host's servers behind mutual TLS, as HAProxy's configuration. Pure: the same slice gives the same bytes."""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass
+
+from deploy.balancing import LOOPBACK
+from deploy.catalog import SYSTEMS
+from deploy.slice import Slice
+from deploy.slice_door import MutualSlice
+from roles.haproxy import STREAMS
+from roles.mutual.paths import AUTHORITY, CERTIFICATE
+from roles.templates import template
+
+
+@dataclass(frozen=True)
+class Places:
+    """Files that HAProxy reads, and whom it becomes; empty: it stays who started it."""
+
+    certificate: str = CERTIFICATE
+    authority: str = AUTHORITY
+    user: str = "haproxy"
+
+
+PLACES = Places()
+
+
+def config(mine: Slice, mutual: MutualSlice, places: Places = PLACES) -> str:
+    """The whole file."""
+    traffic = mine.traffic
+    return template("mutual", "haproxy.cfg.j2").render(
+        places=places,
+        streams=STREAMS[SYSTEMS[mine.machine.os].haproxy],
+        address=_bracketed(mutual.address),
+        port=mutual.port,
+        doors=[door.name for door in mutual.doors],
+        servers={server.name: f"{_own(server.address)}:{server.grpc_port}" for server in mine.servers},
+        ready=f"{_bracketed(traffic.address)}:{traffic.ready_port}" if traffic else "",
+    )
+
+
+def _own(address: str) -> str:
+    """Where the host itself reaches a server of its own."""
+    there = ipaddress.ip_address(address)
+    if there.is_unspecified:
+        return LOOPBACK if there.version == 4 else "[::1]"
+    return _bracketed(address)
+
+
+def _bracketed(address: str) -> str:
+    return f"[{address}]" if ":" in address else address

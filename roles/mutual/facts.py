@@ -1,0 +1,45 @@
+"""What the role asks a host, in one command."""
+
+from __future__ import annotations
+
+from pyinfra.api import FactBase
+
+from roles import together
+from roles.certificates import ask_certificate
+from roles.haproxy import DISTRIBUTION
+from roles.mutual.paths import AUTHORITY, CERTIFICATE, CONFIG, STARTED, UNIT, UNIT_NAME
+from roles.seen import Seen, ask_files, ask_packages, ask_units, ask_value, script
+
+
+class MutualHost(FactBase[Seen]):
+    """HAProxy's package and units, our configuration and certificate, and whether HAProxy has read the files of now."""
+
+    default = Seen
+
+    def command(self) -> str:
+        return script(
+            ask_packages("haproxy"),
+            ask_files(CONFIG),
+            ask_certificate(CERTIFICATE, AUTHORITY),
+            ask_units(UNIT_NAME, DISTRIBUTION),
+            ask_value("stale", f"sha256sum --status -c {STARTED} || echo stale"),
+        )
+
+    def process(self, output: list[str]) -> Seen:
+        """Parsed, not judged."""
+        return Seen.parse(output)
+
+
+class MutualLeft(FactBase[bool]):
+    """Whether the host has the role's unit although no door of another host comes."""
+
+    default = bool
+
+    def command(self) -> str:
+        return f"[ ! -e {UNIT} ] || echo there"
+
+    def process(self, output: list[str]) -> bool:
+        return "there" in output
+
+
+together.early(MutualLeft)

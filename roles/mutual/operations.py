@@ -1,0 +1,37 @@
+"""From what the role saw to the commands that are missing. Pure; `step` runs them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from roles import haproxy
+from roles.mutual.paths import CONFIG, FOLDER, UNIT, UNIT_NAME
+from roles.seen import Seen
+from roles.steps import Command
+from roles.texts import Text, shipped
+
+
+def unit() -> Text:
+    """The unit file."""
+    return shipped(f"files/units/{UNIT_NAME}", UNIT)
+
+
+def written(seen: Seen, wanted: str) -> Iterator[Command]:
+    """Commands after which the file is as wanted, and one that HAProxy understands."""
+    yield from haproxy.written(seen, CONFIG, wanted)
+
+
+def in_force(seen: Seen) -> Iterator[Command]:
+    """Commands after which HAProxy runs with the files of now, and after a boot."""
+    found = seen.unit(UNIT_NAME)
+    if not found.starts_at_boot:
+        yield f"systemctl enable {UNIT_NAME}"
+    if seen.value("stale") or not found.runs:
+        yield f"systemctl reload-or-restart {UNIT_NAME} || {{ journalctl -q -u {UNIT_NAME} -n 8 -o cat >&2; false; }}"
+
+
+def retired(is_left: bool) -> Iterator[Command]:
+    """The command after which nothing listens for doors of other hosts, and no key of it is left."""
+    if is_left:
+        # The unit goes last: of a run that was killed before, the next one finds it still.
+        yield (f"systemctl disable --now {UNIT_NAME}; rm -rf {FOLDER} && rm -f {UNIT} && systemctl daemon-reload")

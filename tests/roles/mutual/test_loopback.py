@@ -1,0 +1,198 @@
+"""The role's configuration in a real HAProxy, between a door's own channel and a Triton: who comes in, and who not."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from deploy.edge.authority import Use
+from gateway.errors import UpstreamError
+from gateway.mutual import identity
+from gateway.ready import says_ready
+from gateway.tensors import strings
+from gateway.triton import Triton as Channel
+from roles.mutual.config import Places, config
+from tests.gateway.asking import becomes, in_loop
+from tests.gateway.triton import Script, Triton, serving
+from tests.roles.balancer.bench import HAPROXY, free_ports
+from tests.roles.mutual.hosts import front_and_back, pem_of
+
+ADDRESS = "127.0.0.1"
+
+
+class Back:
+    """The host `back`: a Triton, a traffic service, and HAProxy before both."""
+
+    def __init__(self, folder: Path, triton: Triton) -> None:
+        self.folder, self.triton = folder, triton
+        (self.port, self.ready_port) = free_ports(2)
+        self.authority = folder / "authority"
+        self.status = 200
+        self.process: asyncio.subprocess.Process | None = None
+        self.traffic: asyncio.Server | None = None
+
+    def write(self, shows: str = ADDRESS) -> None:
+        """Certificate and configuration are as the role writes them."""
+        (self.folder / "host.pem").write_text(pem_of(self.authority, "server", "back", shows))
+        mine = front_and_back()[1]
+        assert mine.mutual and mine.traffic
+        (server,) = mine.servers
+        grpc_port = int(self.triton.address.rpartition(":")[2])
+        here = replace(
+            mine,
+            servers=(replace(server, grpc_port=grpc_port),),
+            traffic=replace(mine.traffic, address=ADDRESS, ready_port=self.ready_port),
+        )
+        places = Places(str(self.folder / "host.pem"), str(self.authority / "authority.pem"), user="")
+        text = config(here, replace(mine.mutual, address=ADDRESS, port=self.port), places)
+        (self.folder / "haproxy.cfg").write_text(text)
+
+    def channel(self, name: str = "front", use: Use = "client", authority: str = "authority") -> Channel:
+        """As a door has it, with a certificate in this name."""
+        who = identity(self.certificate(name, use, authority), self.authority / "authority.pem")
+        return Channel(f"{ADDRESS}:{self.port}", who, "main")
+
+    def certificate(self, name: str = "front", use: Use = "client", authority: str = "authority") -> Path:
+        """A file with key and certificate in this name."""
+        file = self.folder / f"{name}-{use}-{authority}.pem"
+        file.write_text(pem_of(self.folder / authority, use, name, ADDRESS))
+        return file
+
+
+@contextlib.asynccontextmanager
+async def back_up(folder: Path, shows: str = ADDRESS) -> AsyncIterator[Back]:
+    """Everything of it listens."""
+
+    async def ready(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(f"HTTP/1.1 {back.status} X\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".encode())
+        writer.close()
+
+    async with serving(Triton()) as triton:
+        back = Back(folder, triton)
+        back.write(shows)
+        back.traffic = await asyncio.start_server(ready, ADDRESS, back.ready_port)
+        back.process = await asyncio.create_subprocess_exec(
+            *(HAPROXY, "-W", "-f", str(folder / "haproxy.cfg")), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        try:
+            await becomes(lambda: listens(back.port))
+            yield back
+        finally:
+            back.process.terminate()
+            await back.process.wait()
+            back.traffic.close()
+
+
+def listens(port: int) -> bool:
+    """True if somebody answers there."""
+    with socket.socket() as probe:
+        return probe.connect_ex((ADDRESS, port)) == 0
+
+
+async def embeds(channel: Channel) -> bool:
+    """True if the channel's Triton gives a vector."""
+    answer = await channel.infer("nomic", [strings("texts", ["a"], (1, 1))], {}, 5)
+    return "embeddings" in answer
+
+
+async def refused(asked: Callable[[], Awaitable[object]]) -> str:
+    """The code of the error."""
+    with pytest.raises(UpstreamError) as failure:
+        await asked()
+    return failure.value.code
+
+
+@in_loop
+async def test_a_door_of_the_fleet_gets_answers_and_streams(tmp_path: Path) -> None:
+    async with back_up(tmp_path) as back:
+        channel = back.channel()
+        assert await embeds(channel) and await channel.is_ready(5)
+        events = [event async for event in channel.stream("llm", [strings("text_input", ["hi"], (1,))], 5)]
+        assert len(events) == 3
+        assert "enginehouse-server" not in back.triton.asked[-1].metadata
+        await channel.close(0)
+
+
+@in_loop
+async def test_nobody_else_comes_in(tmp_path: Path) -> None:
+    """Without a certificate, with one of another authority, of another use, in another host's name."""
+    async with back_up(tmp_path) as back:
+        bare, stranger = Channel(f"{ADDRESS}:{back.port}"), back.channel(authority="stranger")
+        server, elsewhere = back.channel(use="server"), back.channel(name="elsewhere")
+        channels = (bare, stranger, server, elsewhere)
+        codes = [await refused(partial(channel.infer, "nomic", [], {}, 5)) for channel in channels]
+        assert codes == ["UNAVAILABLE", "UNAVAILABLE", "UNAVAILABLE", "PERMISSION_DENIED"]
+        assert back.triton.asked == []
+
+
+@in_loop
+async def test_a_door_believes_no_host_that_shows_another_host_s_certificate(tmp_path: Path) -> None:
+    async with back_up(tmp_path, shows="127.0.0.9") as back:
+        who = identity(back.certificate(), back.authority / "authority.pem")
+        channel = back.channel()
+        assert await refused(lambda: channel.infer("nomic", [], {}, 5)) == "UNAVAILABLE"
+        assert await says_ready(f"https://{ADDRESS}:{back.port}/ready/main", context=who.context) is None
+        await channel.close(0)
+
+
+@in_loop
+async def test_a_stream_outlives_a_renewed_certificate(tmp_path: Path) -> None:
+    async with back_up(tmp_path) as back:
+        back.triton.script = Script(halts_after=1)
+        channel = back.channel()
+        stream = channel.stream("llm", [strings("text_input", ["hi"], (1,))], 30)
+        events = [await anext(stream)]
+        before = shown(back)
+        back.write()
+        assert back.process
+        os.kill(back.process.pid, signal.SIGUSR2)
+        await becomes(lambda: shown(back) != before)
+        back.triton.goes_on.set()
+        events += [event async for event in stream]
+        assert len(events) == 3
+        await channel.close(0)
+
+
+def shown(back: Back) -> str:
+    """The certificate that HAProxy shows now."""
+    asked = ["openssl", "s_client", "-connect", f"{ADDRESS}:{back.port}", "-cert", str(back.certificate())]
+    told = subprocess.run(asked, input="", capture_output=True, text=True, check=False, timeout=10).stdout
+    return told[told.find("-----BEGIN CERT") : told.find("-----END CERT")]
+
+
+@in_loop
+async def test_the_host_says_through_the_same_port_whether_it_may_be_asked(tmp_path: Path) -> None:
+    async with back_up(tmp_path) as back:
+        context = identity(back.certificate(), back.authority / "authority.pem").context
+        url = f"https://{ADDRESS}:{back.port}/ready/main"
+        told = []
+        for back.status in (200, 503):
+            told.append(await says_ready(url, context=context))
+        told.append(await says_ready(url.replace("main", "other"), context=context))
+        assert back.traffic
+        back.traffic.close()
+        told.append(await says_ready(url, context=context))
+        assert told == [True, False, None, None], "what nobody says now is as it was"
+
+
+@in_loop
+async def test_a_client_that_leaves_is_noticed_behind_it(tmp_path: Path) -> None:
+    async with back_up(tmp_path) as back:
+        back.triton.script = Script(halts_after=1)
+        channel = back.channel()
+        stream = channel.stream("llm", [strings("text_input", ["hi"], (1,))], 30)
+        await anext(stream)
+        await stream.aclose()
+        await becomes(lambda: back.triton.cancelled == 1 and back.triton.running == 0)
+        await channel.close(0)

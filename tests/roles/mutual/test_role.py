@@ -1,0 +1,185 @@
+"""What the role does on hosts in every state: bare, done, half done, renewed, taken off; and what it refuses."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding
+
+from deploy.edge.authority import KEY, made, now
+from gateway.settings import settings_of
+from roles import certificates, firewall, gateway, mutual
+from roles.firewall.rules import rules
+from roles.gateway import paths as door_paths
+from roles.gateway.settings import settings
+from roles.mutual import operations
+from roles.mutual.config import config
+from roles.mutual.paths import AUTHORITY, CERTIFICATE, CONFIG, UNIT, UNIT_NAME
+from tests.roles.fake import Ran, run
+from tests.roles.gateway.test_role import COMPLETE, PACKAGE, PUBLISHED
+from tests.roles.mutual.hosts import front_and_back, pem_of
+from tests.roles.slices import a_slice
+
+FRONT, BACK = front_and_back()
+HAPROXY = ["package\thaproxy\t2.6.12-1+deb12u4\tii "]
+RUNS = [f"unit\tId={UNIT_NAME}", "unit\tLoadState=loaded", "unit\tActiveState=active", "unit\tUnitFileState=enabled",
+        "unit\t"]  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def authority(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """Where this machine keeps an authority; there is none yet."""
+    monkeypatch.setattr(certificates, "authority_folder", lambda host: tmp_path / "authority")
+    return tmp_path / "authority"
+
+
+def request() -> str:
+    """What a host's openssl prints."""
+    asked = x509.CertificateSigningRequestBuilder().subject_name(x509.Name([]))
+    return asked.sign(ec.generate_private_key(ec.SECP256R1()), hashes.SHA256()).public_bytes(Encoding.PEM).decode()
+
+
+def certificate(pem: str, mode: str = "600 root:root") -> list[str]:
+    """The host's certificate as the fact tells it; the key is never asked for."""
+    text = pem[pem.index("-----BEGIN CERT") :]
+    return [*(f"value\tcertificate\t{line}" for line in text.splitlines()), f"value\tcertificate-mode\t{mode}"]
+
+
+def file(path: str, content: str) -> str:
+    """A file of the host as the fact tells it."""
+    return f"file\t{path}\t{sha256(content.encode()).hexdigest()}"
+
+
+def done(folder: Path) -> list[str]:
+    """Everything is as the plan says."""
+    assert BACK.mutual
+    trusted, pem = made(folder, now()).pem, pem_of(folder, "server", "back", "10.0.0.2")
+    return [*HAPROXY, *RUNS, file(AUTHORITY, trusted), file(CONFIG, config(BACK, BACK.mutual)), *certificate(pem)]
+
+
+def play(*seen: str, unit: bool = True, **how: Any) -> Ran:
+    """The role on `back`, which shows `seen`."""
+    text = operations.unit()
+    answers = {
+        "dpkg-query": list(seen),
+        "sha256sum < ": f"{text.seen_when_right} {text.path}" if unit else "",
+        "openssl req": request().splitlines(),
+    }
+    return run(lambda: mutual.apply(BACK), answers=answers, **how)
+
+
+def first_lines(ran: Ran) -> list[str]:
+    """The commands without what they write."""
+    return [text.split("\n")[0] for text in ran.commands]
+
+
+def test_a_bare_host_gets_an_authority_a_certificate_and_haproxy(authority: Path) -> None:
+    ran = play("value\tstale\tstale", unit=False)
+    starts = [
+        "/usr/local/lib/enginehouse/patient-apt install",
+        "systemctl disable --now haproxy.service",
+        "mkdir -p /etc/systemd/system && cat > ",
+        "systemctl daemon-reload",
+        f"mkdir -p /etc/enginehouse/mutual && cat > {AUTHORITY}",
+        f"certify {CERTIFICATE} for server: there is none",
+        f"mkdir -p /etc/enginehouse/mutual && cat > {CONFIG}.checked",
+        f"systemctl enable {UNIT_NAME}",
+        f"systemctl reload-or-restart {UNIT_NAME}",
+    ]
+    lines = first_lines(ran)
+    assert [line.startswith(start) for line, start in zip(lines, starts, strict=True)] == [True] * len(starts), lines
+    (sent,) = [heard.stdin for heard in ran.shell["host"] if f"> {CERTIFICATE}.enginehouse-new.crt" in heard.command]
+    assert "BEGIN CERTIFICATE" in sent and not any("PRIVATE" in heard.stdin for heard in ran.shell["host"])
+    assert (authority / KEY).exists()
+
+
+def test_only_looking_makes_no_authority(authority: Path) -> None:
+    assert "Mutual TLS | Have a certificate that lasts" in play(unit=False, dry=True).would_change
+    assert not authority.exists()
+
+
+def test_a_host_that_is_done_gets_nothing(authority: Path) -> None:
+    ran = play(*done(authority))
+    assert (ran.commands, ran.would_change, ran.failed_hosts) == ((), (), ())
+
+
+def test_a_run_that_was_cut_off_before_haproxy_read_its_files_is_finished(authority: Path) -> None:
+    (command,) = play(*done(authority), "value\tstale\tstale").commands
+    assert command.startswith(f"systemctl reload-or-restart {UNIT_NAME}")
+
+
+def test_a_certificate_that_others_may_read_is_replaced(authority: Path) -> None:
+    seen = [line.replace("600 root:root", "644 root:root") for line in done(authority)]
+    assert first_lines(play(*seen)) == [f"certify {CERTIFICATE} for server: others may read it, or its reader may not"]
+
+
+def test_a_certificate_is_renewed_by_a_plain_run(authority: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen, later = done(authority), now() + timedelta(days=300)
+    monkeypatch.setattr(certificates, "now", lambda: later)
+    assert first_lines(play(*seen)) == [f"certify {CERTIFICATE} for server: less than a third of its time is left"]
+
+
+def test_a_host_of_another_authority_is_left_as_it_is(authority: Path, tmp_path: Path) -> None:
+    """The machine that made the other one may still have it: two authorities would keep doors and hosts apart."""
+    ran = play(*done(tmp_path / "other"))
+    assert ran.failed_hosts and not authority.exists()
+    assert any("is of another authority than the one in" in line for line in ran.told)
+
+
+def test_files_of_an_authority_that_do_not_fit_sign_nothing(authority: Path) -> None:
+    seen = done(authority)
+    (authority / KEY).write_text("half a key\n")
+    ran = play(*seen)
+    assert ran.failed_hosts and any("cannot sign" in line for line in ran.told)
+
+
+def test_a_host_that_no_door_comes_to_has_nothing_of_it() -> None:
+    assert run(lambda: mutual.apply(a_slice())).operations == ()
+    ran = run(lambda: mutual.apply(a_slice()), answers={f"{UNIT} ] || echo": "there"})
+    (command,) = ran.commands
+    assert f"systemctl disable --now {UNIT_NAME}" in command and "rm -rf /etc/enginehouse/mutual" in command
+
+
+def test_the_firewall_lets_in_the_door_s_host_and_nobody_else() -> None:
+    text = rules(BACK, [22])
+    assert "chain doors {\n    ip saddr { 10.0.0.1/32 } accept\n    counter drop" in text
+    assert "ip daddr 10.0.0.2 tcp dport 8009 jump doors" in text
+    assert run(lambda: firewall.apply(FRONT)).commands == (), "nobody comes to the door's own host"
+
+
+def test_a_door_has_a_certificate_before_its_settings_name_it(authority: Path) -> None:
+    seen = [PACKAGE, COMPLETE, PUBLISHED, "value\tkeys\tthere"]
+    ran = run(lambda: gateway.apply(FRONT), answers={"dpkg-query": seen, "openssl req": request().splitlines()})
+    lines = first_lines(ran)
+    order = [
+        next(number for number, line in enumerate(lines) if start in line)
+        for start in (
+            "useradd",
+            door_paths.AUTHORITY,
+            f"certify {door_paths.CERTIFICATE} for client",
+            f"cat > {door_paths.WANTED}",
+        )
+    ]
+    assert order == sorted(order)
+    new = f"> {door_paths.CERTIFICATE}.enginehouse-new.crt;"
+    (sent,) = [heard.command for heard in ran.shell["host"] if new in heard.command]
+    assert "chown root:enginehouse-gateway" in sent and "touch -c" in sent
+
+
+def test_a_door_s_settings_name_what_others_are_asked_with() -> None:
+    assert FRONT.door
+    told = settings(FRONT, FRONT.door)
+    assert told["servers"] == {
+        "front/main": {"grpc": "127.0.0.1:8001", "ready_url": "http://10.0.0.1:8003/ready/main"},
+        "back/main": {"grpc": "10.0.0.2:8009", "ready_url": "https://10.0.0.2:8009/ready/main", "mutual": "main"},
+    }
+    assert told["mutual"] == {"certificate": door_paths.CERTIFICATE, "authority": door_paths.AUTHORITY}
+    assert told["models"]["nomic"]["servers"] == ["back/main"]
+    assert settings_of(told).servers["back/main"].mutual == "main"
