@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 from testinfra.host import Host
 
+from deploy.balancing import backends
 from deploy.slice_traffic import BalancerSlice
 
 DIFFERS = "/usr/bin/python3 -B /usr/local/lib/enginehouse/host balancer differs"
@@ -28,7 +31,7 @@ def test_the_key_is_readable_by_root_only(balancing: Host, edge: BalancerSlice) 
 
 
 def test_every_model_of_every_pool_answers_through_it(balancing: Host, edge: BalancerSlice) -> None:
-    """Asked on the balancer itself: where this runs may have no way there."""
+    """Asked on the balancer itself: where this runs may have no way there. Ports that ask for keys answer 401."""
     scheme = "https" if edge.certificate else "http"
     pages = [
         f"{scheme}://{edge.address}:{route.http_port}/v2/models/{model}/ready"
@@ -36,4 +39,16 @@ def test_every_model_of_every_pool_answers_through_it(balancing: Host, edge: Bal
         for model in dict.fromkeys(model for member in route.members for model in member.models)
     ]
     ask = "curl --silent --insecure --noproxy '*' --max-time 30 --output /dev/null --write-out '%{http_code}'"
-    assert {page: balancing.check_output(f"{ask} {page}") for page in pages} == dict.fromkeys(pages, "200")
+    wanted = dict.fromkeys(pages, "401" if edge.keys else "200")
+    assert {page: balancing.check_output(f"{ask} {page}") for page in pages} == wanted
+
+
+def test_every_server_of_every_pool_is_sent_requests(balancing: Host, edge: BalancerSlice) -> None:
+    """HAProxy asks each for the models of its pool, and says at its exporter what came of it, whoever may use them."""
+    address = f"[{edge.address}]" if ":" in edge.address else edge.address
+    told = balancing.check_output("curl -s --noproxy '*' %s", f"http://{address}:{edge.metrics_port}/metrics")
+    up = re.compile(r'^haproxy_server_status\{proxy="([^"]*)",server="([^"]*)",state="UP"\} 1', re.MULTILINE)
+    wanted = {
+        (backend, member.name) for route in edge.routes for member in route.members for backend in backends(route.pool)
+    }
+    assert wanted - set(up.findall(told)) == set()
