@@ -32,6 +32,15 @@ OPTIONS = [
     ("grpc.enable_retries", 0),
     # No keepalive: Triton closes a connection that pings oftener than once in five minutes. Deadlines end what is dead.
 ]
+KEEPALIVE = [
+    # A host that lost its power says nothing any more, and requests to it would wait until their deadlines. HAProxy is
+    # what answers there, and takes as many pings as come.
+    ("grpc.keepalive_time_ms", 10_000),
+    ("grpc.keepalive_timeout_ms", 5_000),
+    ("grpc.http2.ping_timeout_ms", 5_000),  # without it gRPC 1.85 waits a minute for the answer
+    ("grpc.http2.max_pings_without_data", 0),
+]
+"""Of a channel to another host."""
 STRICT = (("triton_grpc_error", "true"),)
 """Asks Triton for a gRPC status at a stream's error (since 2.49); without it there is a message and no code."""
 WORDS_OF_CODES = (
@@ -55,7 +64,7 @@ class Triton:
 
     def __init__(self, address: str, identity: Identity | None = None, name: str = "") -> None:
         if identity:
-            self._channel = grpc.aio.secure_channel(address, identity.credentials(), options=OPTIONS)
+            self._channel = grpc.aio.secure_channel(address, identity.credentials(), options=[*OPTIONS, *KEEPALIVE])
         else:
             self._channel = grpc.aio.insecure_channel(address, options=OPTIONS)
         self._named = ((SERVER, name),) if identity else ()

@@ -20,6 +20,7 @@ from gateway.errors import UpstreamError
 from gateway.mutual import identity
 from gateway.ready import says_ready
 from gateway.tensors import strings
+from gateway.triton import KEEPALIVE
 from gateway.triton import Triton as Channel
 from roles.mutual.config import Places, config
 from tests.gateway.asking import becomes, in_loop
@@ -169,6 +170,33 @@ def shown(back: Back) -> str:
     asked = ["openssl", "s_client", "-connect", f"{ADDRESS}:{back.port}", "-cert", str(back.certificate())]
     told = subprocess.run(asked, input="", capture_output=True, text=True, check=False, timeout=10).stdout
     return told[told.find("-----BEGIN CERT") : told.find("-----END CERT")]
+
+
+@in_loop
+async def test_a_host_without_power_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """HAProxy is stopped as it is: it closes nothing, and answers nothing."""
+    short = [(name, min(milliseconds, 200)) for name, milliseconds in KEEPALIVE]
+    monkeypatch.setattr("gateway.triton.KEEPALIVE", short)
+    async with back_up(tmp_path) as back:
+        back.triton.script = Script(halts_after=1)
+        channel = back.channel()
+        stream = channel.stream("llm", [strings("text_input", ["hi"], (1,))], 30)
+        await anext(stream)
+        assert back.process
+        workers = [back.process.pid, *children(back.process.pid)]
+        for pid in workers:
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            assert await refused(partial(anext, stream)) == "UNAVAILABLE"
+        finally:
+            for pid in workers:
+                os.kill(pid, signal.SIGCONT)
+        await channel.close(0)
+
+
+def children(pid: int) -> list[int]:
+    """Processes that it has begun."""
+    return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
 @in_loop
