@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from benchmarks.door_clients import KEY
+from gateway.__main__ import GRPC_EXPERIMENTS
 from tests.gateway.weights import written
 
 ROOT = Path(__file__).parents[1]
@@ -38,7 +39,9 @@ def begun(
     """
     own = [str(ROOT), str(ROOT / "files")]
     paths = [path] if path else [*own, *filter(None, [os.environ.get("PYTHONPATH")])]
-    environment = {**os.environ, "PYTHONPATH": ":".join(paths), "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
+    # Clients that ask a server directly do it as the gateway does.
+    own_grpc = {"GRPC_EXPERIMENTS": GRPC_EXPERIMENTS}
+    environment = {**own_grpc, **os.environ, "PYTHONPATH": ":".join(paths), "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
     pipe = subprocess.PIPE if says else None
     with LOG.open("a") as log, into.open("a") as output:
         process = subprocess.Popen(

@@ -6,11 +6,13 @@ understood, 78 where the settings are not.
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
-from gateway.gateway import Gateway
-from gateway.server import serve
+GRPC_EXPERIMENTS = "-event_engine_client"
+"""gRPC 1.85 reads sockets in threads of its own, beside the one that Python waits for. Without those a chat costs 15 %
+less CPU, and an embedding is answered 0.1 ms sooner (2026-11-23)."""
 
 
 def main(words: list[str]) -> int:
@@ -19,6 +21,10 @@ def main(words: list[str]) -> int:
     if len(words) not in (2, 3) or words[0] != "serve" or not number.isdecimal():
         print((__doc__ or "").splitlines()[0], file=sys.stderr)
         return 64
+    os.environ.setdefault("GRPC_EXPERIMENTS", GRPC_EXPERIMENTS)
+    from gateway.gateway import Gateway  # gRPC looks at its environment when it is imported
+    from gateway.server import serve
+
     try:
         gateway = Gateway(Path(words[1]))
         port = gateway.settings.listen.ports[int(number)]
