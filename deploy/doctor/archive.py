@@ -62,7 +62,7 @@ FORMS: Mapping[str, str] = {
     "servers": rf"{_NAME} (?:current [\da-f]{{16}}|cut yes|(?:verdict|watch) \{{.*\}})",
     "holds": rf"{_NAME} \{{.*\}}",
     "causes": rf"{_COUNT} (?:{PATTERN})",
-    "metrics": rf'{_NAME} nv_trt_llm_\w{{1,60}}\{{[\w=",.-]{{1,200}}\}} [\d.e+-]{{1,20}}',
+    "metrics": rf'{_NAME} (?:nv_trt_llm|enginehouse_llm)_\w{{1,60}}\{{[\w=",.-]{{1,200}}\}} [\d.e+-]{{1,20}}',
     "ready": rf"{_NAME} {_NAME} \d{{0,3}}",
 }
 """What a line of each question may look like, as a whole."""

@@ -109,7 +109,7 @@ def answer_findings(readings: Readings, wanted: Wanted) -> Iterator[Finding]:
 
 
 def cache_findings(readings: Readings) -> Iterator[Finding]:
-    """Key/value caches that are nearly full, from lines `SERVER METRIC{LABELS} VALUE` of the C++ backend."""
+    """Key/value caches that are nearly full, from lines `SERVER METRIC{LABELS} VALUE` of an engine or an LLM's slot."""
     for line in readings.lines("metrics"):
         server, _, metric = line.partition(" ")
         labels, _, value = metric.rpartition(" ")
@@ -120,6 +120,8 @@ def cache_findings(readings: Readings) -> Iterator[Finding]:
         model = next(iter(re.findall(r'model="([^"]*)"', labels)), server)
         if '"fraction"' in labels and amount > CACHE_SHARE:
             yield found("cache-full", f"{amount:.0%} of its blocks are in use", f"{server}/{model}")
+        elif labels.startswith("enginehouse_llm_cache_share{") and amount > CACHE_SHARE:
+            yield found("cache-full", f"requests under way fill {amount:.0%} of it", f"{server}/{model}")
         elif '"paused_requests"' in labels and amount > 0:
             yield found("cache-full", f"{amount:.0f} requests are paused for want of blocks", f"{server}/{model}")
 

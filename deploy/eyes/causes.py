@@ -134,7 +134,9 @@ CAUSES = (
     ),
     Alert(
         "CacheNearlyFull",
-        'nv_trt_llm_kv_cache_block_metrics{kv_cache_block_type="fraction"} > 0.95',
+        # Of engines the first, told by the C++ backend; of the PyTorch backend the second, counted by the slot.
+        'nv_trt_llm_kv_cache_block_metrics{kv_cache_block_type="fraction"} > 0.95 '
+        "or enginehouse_llm_cache_share > 0.95",
         "ticket",
         HOST + ": the key/value cache of {{ $labels.model }} is nearly full; new requests wait for old ones to end",
         "more hosts, or a larger cache: enginehouse plan INVENTORY says what the card has room for; then " + DEPLOY,

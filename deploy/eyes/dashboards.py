@@ -177,15 +177,16 @@ MODELS = Dashboard(
             ),
         ),
         Panel(
-            "Engines: key/value cache in use",
+            "Key/value cache in use",
             "percentunit",
             (
                 (
                     f'nv_trt_llm_kv_cache_block_metrics{{{MODEL},kv_cache_block_type="fraction"}}',
                     "{{instance}} {{model}}",
                 ),
+                (f"enginehouse_llm_cache_share{{{MODEL}}}", "{{instance}} {{model}}"),
             ),
-            text="Of the C++ backend; PyTorch's tells nothing.",
+            text="Engines tell it. On the PyTorch backend requests' tokens are counted, a shared prefix for each.",
         ),
     ),
 )

@@ -33,29 +33,30 @@ class Figure:
     metrics: tuple[tuple[str, int], ...]
     label: str = ""
     values: tuple[str, ...] = ()
-    """With `label`: only series in which it has one of these values."""
+    """With `label`: of the first metric only series in which it has one of these values."""
     how: str = "sum"
     is_rate: bool = False
 
     def expression(self, metric: str) -> str:
         """The question to Prometheus, by host."""
-        chosen = f'{{{self.label}=~"{"|".join(self.values)}"}}' if self.label else ""
+        is_chosen = self.label and metric == self.metrics[0][0]
+        chosen = f'{{{self.label}=~"{"|".join(self.values)}"}}' if is_chosen else ""
         series = f"rate({metric}{chosen}[{WINDOW}])" if self.is_rate else f"{metric}{chosen}"
         return f"{self.how} by (host) ({series})"
 
     def of(self, now: Iterable[Sample], before: Iterable[Sample], seconds: float) -> float | None:
         """The figure of one host's pages; None where it has none of the metrics."""
         for metric, divisor in self.metrics:
-            last = [value for name, labels, value in now if name == metric and self._counts(labels)]
+            last = [value for name, labels, value in now if name == metric and self._counts(metric, labels)]
             if last:
-                first = [value for name, labels, value in before if name == metric and self._counts(labels)]
+                first = [value for name, labels, value in before if name == metric and self._counts(metric, labels)]
                 total = sum(last) if self.how == "sum" else max(last)
                 # A counter that fell was begun anew.
                 return (max(total - sum(first), 0) / seconds if self.is_rate else total) / divisor
         return None
 
-    def _counts(self, labels: Labels) -> bool:
-        return not self.label or labels.get(self.label) in self.values
+    def _counts(self, metric: str, labels: Labels) -> bool:
+        return not self.label or metric != self.metrics[0][0] or labels.get(self.label) in self.values
 
 
 FIGURES = (
@@ -65,7 +66,13 @@ FIGURES = (
     Figure("requests_per_second", (("nv_inference_request_success", 1),), is_rate=True),
     Figure("running", (("enginehouse_gateway_running", 1), ("enginehouse_llm_running_requests", 1))),
     Figure("queued_tokens", (("enginehouse_encoder_queued_tokens", 1),)),
-    Figure("cache_share", (("nv_trt_llm_kv_cache_block_metrics", 1),), "kv_cache_block_type", ("fraction",), how="max"),
+    Figure(
+        "cache_share",
+        (("nv_trt_llm_kv_cache_block_metrics", 1), ("enginehouse_llm_cache_share", 1)),
+        "kv_cache_block_type",
+        ("fraction",),
+        how="max",
+    ),
     Figure("gpu_used_mib", (("DCGM_FI_DEV_FB_USED", 1), ("nv_gpu_memory_used_bytes", MIB))),
     Figure("watts", (("DCGM_FI_DEV_POWER_USAGE", 1), ("nv_gpu_power_usage", 1))),
 )

@@ -73,7 +73,8 @@ class TritonPythonModel(_module.TritonPythonModel):
         super().initialize(args)
         self._require()
         period = int(told.get("cancellation_check_period_ms", CHECK_MILLISECONDS)) / 1000
-        self._requests = Requests(*most, Metrics(args["model_name"]), self._leave, period)
+        metrics = Metrics(args["model_name"], int(told.get("cache_tokens", 0)))
+        self._requests = Requests(*most, metrics, self._leave, period)
 
     def _require(self):
         """What is used of the image's model and of TensorRT-LLM is there, in the form it is used in."""
@@ -110,6 +111,7 @@ class TritonPythonModel(_module.TritonPythonModel):
         try:
             asked = read(entered.request.inputs())
             result = self._generate(asked)
+            entered.tokens = len(result.prompt_token_ids)
             await self._tell(entered, asked, result)
         except asyncio.CancelledError:
             if result is not None:
@@ -176,6 +178,7 @@ class TritonPythonModel(_module.TritonPythonModel):
         whole = {}
         async for output in result:
             is_over = output.finished
+            entered.tokens = len(result.prompt_token_ids) + sum(len(said.token_ids) for said in output.outputs)
             pairs = zip(sequences, output.outputs, strict=True)
             events = [event for sequence, said in pairs if (event := sequence.tell(said, is_over))]
             if any(event.finish_reason == "cancelled" for event in events):

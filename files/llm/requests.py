@@ -22,11 +22,17 @@ TORN = ("A part of this answer could not be sent, so it ends here; ask again", "
 
 
 class Metrics:
-    """`enginehouse_llm_answers_total` and `enginehouse_llm_running_requests`, where a model can have metrics."""
+    """`enginehouse_llm_answers_total`, `…_running_requests` and `…_cache_share`, where a model can have metrics.
 
-    def __init__(self, model: str) -> None:
+    TensorRT-LLM's PyTorch backend tells nobody how full its key/value cache of `cache_tokens` is. So tokens are counted
+    here, of prompts and answers of the requests under way. A prefix that several of them share is counted for each. An
+    answer that is not streamed is counted at its end alone.
+    """
+
+    def __init__(self, model: str, cache_tokens: int = 0) -> None:
         self._unsaid, self._due, self._running = 0, 0.0, 0
-        self._answers = self._work = None
+        self._cache_tokens, self._held, self._held_due = cache_tokens, 0, 0.0
+        self._answers = self._work = self._cache = None
         if hasattr(pb_utils, "MetricFamily"):
             self._families = [  # kept: a metric dies with its family
                 pb_utils.MetricFamily(name=name, description=description, kind=kind)
@@ -44,6 +50,14 @@ class Metrics:
                 )
             ]
             self._answers, self._work = (family.Metric(labels={"model": model}) for family in self._families)
+            if cache_tokens:
+                share = pb_utils.MetricFamily(
+                    name="enginehouse_llm_cache_share",
+                    description="Share of the key/value cache that requests under way fill, 0 to 1",
+                    kind=pb_utils.MetricFamily.GAUGE,
+                )
+                self._families.append(share)
+                self._cache = share.Metric(labels={"model": model})
 
     def add_answer(self, is_last: bool) -> None:
         """Another one, or a part; errors are none. Each update crosses to the server, so parts are told once a second.
@@ -63,8 +77,15 @@ class Metrics:
             self._running = count
             _told(self._work.set, count)
 
+    def set_held(self, tokens: int) -> None:
+        """Told when it has changed, once a second; only the thread that watches calls this."""
+        now = time.monotonic()
+        if self._cache is not None and tokens != self._held and now >= self._held_due:
+            self._held, self._held_due = tokens, now + 1
+            _told(self._cache.set, round(tokens / self._cache_tokens, 4))
 
-def _told(tell: Any, value: int) -> None:
+
+def _told(tell: Any, value: float) -> None:
     try:
         tell(value)
     except Exception as trouble:  # no reason to keep an answer from a client
@@ -74,12 +95,14 @@ def _told(tell: Any, value: int) -> None:
 class Entered:
     """A request that was let in. Nobody asks or answers it after its last response.
 
-    `task` is the coroutine that answers it, `work` what a model without coroutines keeps of it.
+    `task` is the coroutine that answers it, `work` what a model without coroutines keeps of it, `tokens` how many of
+    prompt and answer the engine keeps for it.
     """
 
     def __init__(self, request: Any, outbox: queue.SimpleQueue[Any]) -> None:
         self.request, self.sender = request, request.get_response_sender()
         self.task = self.work = None
+        self.tokens = 0
         self.lock, self.is_over, self.is_torn = threading.Lock(), False, False
         self._outbox, self._closed = outbox, False
 
@@ -187,7 +210,9 @@ class Requests:
                         self._leave(entered)
                 except Exception as trouble:  # the others are asked all the same
                     pb_utils.Logger.log_error(f"a client could not be asked after: {trouble}")
-            self._metrics.set_running(len(self._taken))
+            taken = list(self._taken)
+            self._metrics.set_running(len(taken))
+            self._metrics.set_held(sum(entered.tokens for entered in taken))
 
 
 def _flags(is_last: bool) -> int:

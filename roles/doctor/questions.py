@@ -81,7 +81,9 @@ _READY = """ready() {
 }"""
 _METRICS = """metrics() {
   exec 3<>/dev/tcp/$2/$3 && printf 'GET /metrics HTTP/1.0\\r\\n\\r\\n' >&3 &&
-    timeout 5 cat <&3 | grep -aE '^nv_trt_llm_[a-z_]*[{][^}]*"(fraction|paused_requests)"' | sed "s/^/$1 /"; exec 3>&-
+    timeout 5 cat <&3 |
+    grep -aE '^nv_trt_llm_[a-z_]*[{][^}]*"(fraction|paused_requests)"|^enginehouse_llm_cache_share' |
+    sed "s/^/$1 /"; exec 3>&-
 }"""
 _COLLECT = """
 declare -A at of; order=() line=$'\\n'

@@ -24,6 +24,7 @@ def _parameters(model: ModelSlice) -> dict[str, object]:
         "max_running": model.settings["max_batch_size"],
         "max_queue_size": model.max_queue_size,
         "cancellation_check_period_ms": triton["cancellation_check_period_ms"],
+        **({"cache_tokens": model.kv_cache_tokens} if model.kv_cache_tokens else {}),
     }
     return told | ({"guided_decoding": "true"} if "guided_decoding_backend" in model.settings else {})
 

@@ -6,7 +6,7 @@ judged. `fires` says the labels of the alert; `value` is what its text says wher
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 HOST = 'instance="h100-01",job="host"'
 DOOR = 'instance="h100-01",job="gateway"'
@@ -30,6 +30,8 @@ class Case:
     every: int = 1
     also: tuple[dict[str, str], ...] = field(default=())
     """More that do not fire it."""
+    otherwise: tuple[dict[str, str], dict[str, str]] | None = None
+    """Other series that fire it, and the labels that the alert has then, beside those of `fires` that are the same."""
 
 
 def lost(job: str, at: str) -> Case:
@@ -129,6 +131,7 @@ def share(metric: str, of: str, firing: str, silent: str, labels: str = "", **fi
     )
 
 
+BLOCKS, ENGINE = "kv_cache_block_type", 'model="tensorrt_llm",version="1"'
 DISK = {"device": "overlay", "fstype": "overlay", "mountpoint": "/"}
 DISK_LABELS = ",".join(f'{name}="{value}"' for name, value in DISK.items())
 SILENT = f'enginehouse_watch_misses{{{HOST},model="llama",server="main"}}'
@@ -198,14 +201,13 @@ CASES = {
         {f'nv_inference_request_failure{{{MAIN},model="nomic",reason="CANCELED",version="1"}}': "0+2x60"},
         {"instance": "h100-01/main", "job": "triton", "model": "nomic", "reason": "REJECTED", "version": "1"},
     ),
-    "CacheNearlyFull": steady(
-        f'nv_trt_llm_kv_cache_block_metrics{{{MAIN},kv_cache_block_type="fraction",model="tensorrt_llm",version="1"}}',
-        "0.97",
-        "0.9",
-        "50m",
-        kv_cache_block_type="fraction",
-        model="tensorrt_llm",
-        version="1",
+    "CacheNearlyFull": replace(
+        steady(f'enginehouse_llm_cache_share{{{MAIN},model="llama"}}', "0.97", "0.9", "50m", model="llama"),
+        also=({f'nv_trt_llm_kv_cache_block_metrics{{{MAIN},{BLOCKS}="fraction",{ENGINE}}}': "0.9x100"},),
+        otherwise=(
+            {f'nv_trt_llm_kv_cache_block_metrics{{{MAIN},{BLOCKS}="fraction",{ENGINE}}}': "0.97x100"},
+            {BLOCKS: "fraction", "model": "tensorrt_llm", "version": "1"},
+        ),
     ),
     "PoolEmpty": Case(
         "5m",

@@ -48,9 +48,14 @@ def written(text: str, labels: dict[str, str], value: str) -> str:
 
 def expected(name: str) -> list[dict[str, Any]]:
     """The alert as promtool is to see it fire: once, with its labels and words."""
+    return as_told(name, CASES[name].fires)
+
+
+def as_told(name: str, labels: dict[str, str]) -> list[dict[str, Any]]:
+    """The alert with these labels, once, and its words."""
     case, rule = CASES[name], ALERTS[name]
-    annotations = {key: written(text, case.fires, case.value) for key, text in rule["annotations"].items()}
-    return [{"exp_labels": rule["labels"] | case.fires, "exp_annotations": annotations}]
+    annotations = {key: written(text, labels, case.value) for key, text in rule["annotations"].items()}
+    return [{"exp_labels": rule["labels"] | labels, "exp_annotations": annotations}]
 
 
 def scene(every: int, names: list[str], series: dict[str, str], fires: bool) -> dict[str, Any]:
@@ -70,6 +75,9 @@ def scenes(every: int, names: list[str]) -> list[dict[str, Any]]:
     firing = {series: values for name in names for series, values in CASES[name].firing.items()}
     silent = {series: values for name in names for series, values in CASES[name].silent.items()}
     more = [scene(every, [name], series, False) for name in names for series in CASES[name].also]
+    for name, (series, labels) in ((name, other) for name in names if (other := CASES[name].otherwise)):
+        more.append(scene(every, [name], series, True))
+        more[-1]["alert_rule_test"][0]["exp_alerts"] = as_told(name, CASES[name].fires | labels)
     return [scene(every, names, firing, True), scene(every, names, silent, False), *more]
 
 
@@ -133,7 +141,8 @@ def test_our_own_metrics_are_still_called_what_was_scraped() -> None:
 
 def test_the_series_of_the_cases_have_the_labels_that_were_scraped() -> None:
     for name, case in CASES.items():
-        for series in (series for given in (case.firing, case.silent, *case.also) for series in given):
+        others = [case.otherwise[0]] if case.otherwise else []
+        for series in (series for given in (case.firing, case.silent, *case.also, *others) for series in given):
             (selector,) = parse(series).selectors
             labels = {label for label, _, _ in selector.matchers} - OF_TARGETS
             assert labels in [set(known) for known in metrics()[selector.metric].series], (name, series)

@@ -16,6 +16,7 @@ from deploy.drift import Drift
 from tests.unit.doctored import BARE, HEALTHY, NOW, UNITS, WANTED, examined, ids, read, smi
 
 XID = "1795420000.123456 host kernel: NVRM: Xid (PCI:0000:00:06): {}, pid=1234, name=tritonserver, some words"
+SLOT = 'main enginehouse_llm_cache_share{{model="llm"}} {}'
 METRIC = 'main nv_trt_llm_kv_cache_block_metrics{{kv_cache_block_type="{}",model="llm",version="1"}} {}'
 HOLD = '{{"since": {}, "until": {}}}'
 
@@ -173,6 +174,8 @@ def test_a_cache_is_full_where_requests_are_paused_and_not_while_it_only_fills()
         ("main/llm", "2 requests are paused for want of blocks")
     ]
     assert examined({"metrics": filling}) == ()
+    found = examined({"metrics": f"{SLOT.format(0.97)}\n{SLOT.format(0.9)}"})
+    assert [(each.id, each.evidence) for each in found] == [("cache-full", "requests under way fill 97% of it")]
 
 
 def test_a_bare_host_has_nothing_deployed_and_is_not_broken() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import queue
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,7 +24,11 @@ class Family:
     COUNTER, GAUGE = "counter", "gauge"
 
     def __init__(self, name: str, description: str, kind: str) -> None:
-        wanted = {"enginehouse_llm_answers_total": self.COUNTER, "enginehouse_llm_running_requests": self.GAUGE}
+        wanted = {
+            "enginehouse_llm_answers_total": self.COUNTER,
+            "enginehouse_llm_running_requests": self.GAUGE,
+            "enginehouse_llm_cache_share": self.GAUGE,
+        }
         assert wanted[name] == kind
         self.value, self.updates, self.fails = 0, 0, False
 
@@ -110,3 +115,22 @@ def test_those_that_are_unanswered_are_shown_until_the_last_has_gone(model: Any)
         request.leave()
     while told.get(timeout=PATIENCE_SECONDS) != 0:
         pass
+
+
+def test_the_share_of_the_cache_is_what_requests_fill(slot: ModuleType, image: Path, monkeypatch: Any) -> None:
+    """Two prompts of two tokens in a cache of eight, and then nothing; told once a second."""
+    monkeypatch.setattr(fake_triton, "MetricFamily", Family, raising=False)
+    import llm.requests as requests
+
+    ticks = itertools.count()
+    monkeypatch.setattr(requests.time, "monotonic", lambda: float(next(ticks)))
+    model = load(slot, cache_tokens="8")
+    told: queue.Queue[float] = queue.Queue()
+    model._requests._metrics._cache.set = told.put
+    asked(model, "hold", "hold")
+    while told.get(timeout=PATIENCE_SECONDS) != 0.5:
+        pass
+    (image / "GO").touch()
+    while told.get(timeout=PATIENCE_SECONDS) != 0:
+        pass
+    model.finalize()

@@ -88,6 +88,7 @@ def test_what_was_declared_is_what_the_model_is_told(server: ServerSlice) -> Non
         "max_running": "2",
         "max_queue_size": "1",
         "cancellation_check_period_ms": "100",
+        "cache_tokens": "262144",
     }
 
 
