@@ -20,7 +20,7 @@ test: LANES = -n 3 $(GROUPS)
 faults faults-share: LANES = -n 4 $(GROUPS)
 
 .DEFAULT_GOAL := help
-.PHONY: help plan deploy rehearse rehearse-qemu rehearse-down real-h100 test faults faults-share rollouts demo clients cells prefect told-apart gpu measure unit unit-python lint lock clean rehearsal-packages
+.PHONY: eyes help plan deploy rehearse rehearse-qemu rehearse-down real-h100 test faults faults-share rollouts demo clients cells prefect told-apart gpu measure unit unit-python lint lock clean rehearsal-packages
 
 help: ## what can be typed here
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 18
@@ -98,6 +98,10 @@ faults-share: $(TESTREADY) ## the share of the faults that this commit's hash dr
 rollouts: $(TESTREADY) ## what goes wrong in a rollout: three hosts behind HAProxy under load, a case after the other; an hour
 	$(RUN)/python -m rehearsal requirements --install --tests --faults
 	$(RUN)/pytest tests/rollouts $(PYTEST_ARGS)
+
+eyes: $(TESTREADY) ## a monitor beside a serving machine and a balancer: six faults raise their alerts; pictures; 9 minutes
+	$(RUN)/python -m rehearsal requirements --install --tests
+	$(RUN)/pytest tests/watched $(PYTEST_ARGS)
 
 demo: $(TESTREADY) rehearsal-packages ## a canary fails its gate while clients go on asking: time line, and rehearsal/rollout.svg
 	$(RUN)/python -m tests.rollouts.demo

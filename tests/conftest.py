@@ -39,11 +39,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Smoke tests need a service to ask: without `--inventory` they are not collected. Rollouts take an hour, and have
-    to be named."""
+    """Smoke tests need a service to ask: without `--inventory` they are not collected. What has machines for itself and
+    takes long has to be named."""
     name = collection_path.name if collection_path.parent.name == "tests" else ""
-    if name == "rollouts":
-        return None if any("rollouts" in word for word in config.args) else True
+    if name in ("rollouts", "watched"):
+        return None if any(name in word for word in config.args) else True
     return True if name == "smoke" and not config.getoption("--inventory") else None
 
 

@@ -1,0 +1,39 @@
+"""Copies of the monitor's own rules and settings in which time is short; production rules stay as they are.
+
+A second stands for a minute of `for`; pages are read every four seconds, and rules evaluated every two. Expressions,
+limits and the ranges in them are the ones of production. The next plain run puts the real files back.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import yaml
+
+EVERY, READ_EVERY = "2s", "4s"
+
+
+def rules(text: str) -> str:
+    """The rule file with short times."""
+    found = yaml.safe_load(text)
+    for group in found["groups"]:
+        group["interval"] = EVERY
+        for rule in group["rules"]:
+            if held := rule.get("for"):
+                match = re.fullmatch(r"(\d+)m", held)
+                assert match, held
+                rule["for"] = f"{match[1]}s"
+    return yaml.safe_dump(found, sort_keys=False, width=1_000)
+
+
+def settings(text: str, pages: str = "") -> str:
+    """Prometheus' settings with short times; and with a job that reads recorded pages at `pages`, HOST:PORT."""
+    found = yaml.safe_load(text)
+    found["global"] |= {"scrape_interval": READ_EVERY, "scrape_timeout": READ_EVERY, "evaluation_interval": EVERY}
+    jobs: list[dict[str, Any]] = [job for job in found["scrape_configs"] if job["job_name"] != "recorded"]
+    if pages:
+        labels = {"job": "triton", "host": "h100", "instance": "h100/main"}
+        jobs.append({"job_name": "recorded", "static_configs": [{"targets": [pages], "labels": labels}]})
+    found["scrape_configs"] = jobs
+    return yaml.safe_dump(found, sort_keys=False, width=1_000)

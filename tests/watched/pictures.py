@@ -1,0 +1,90 @@
+"""Pictures of the rehearsal: `enginehouse top` while an alert fires, and Prometheus' own pages in a browser.
+
+    python -m tests.watched.pictures LOOK SVG     draws what an earlier run saw (build/watched/look.json)
+
+The browser is Chromium of the outer machine without a screen.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+import urllib.parse
+from collections.abc import Mapping
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from deploy.eyes.top import HostRow, Look, ServerRow, table
+from rehearsal.places import REPOSITORY
+from tests.rollouts.demo import FORMAT
+from tests.watched.scene import INVENTORY
+
+SHOWN = "ModelSilent"
+"""The alert during which `top` is drawn."""
+PICTURES, KEPT = REPOSITORY / "rehearsal", REPOSITORY / "build" / "watched"
+WIDTH = 118
+MOST_BYTES = 200_000
+FIRING = 'count by (alertname) (ALERTS{alertstate="firing",alertname!="ClockFree"})'
+GRAPH = {"g0.expr": FIRING, "g0.tab": "0", "g0.stacked": "0", "g0.range_input": "10m"}
+DURING = {"prometheus-alerts.png": ("/classic/alerts", (1000, 560))}
+AFTERWARDS = {
+    "prometheus-faults.png": (f"/classic/graph?{urllib.parse.urlencode(GRAPH)}", (1000, 960)),
+    "prometheus-targets.png": ("/classic/targets", (1200, 900)),
+}
+"""Debian's Prometheus has the older pages alone (seen with 2.42)."""
+
+
+def top() -> None:
+    """rehearsal/top.svg is what `enginehouse top` shows now."""
+    words = [str(Path(sys.executable).with_name("enginehouse")), "top", INVENTORY, "--json"]
+    said = subprocess.run(words, cwd=REPOSITORY, check=True, capture_output=True, text=True, timeout=60).stdout
+    KEPT.mkdir(parents=True, exist_ok=True)
+    (KEPT / "look.json").write_text(said)
+    (PICTURES / "top.svg").write_text(svg(look_of(json.loads(said))))
+
+
+def svg(look: Look) -> str:
+    """The picture; the same look gives the same bytes."""
+    console = Console(record=True, width=WIDTH, file=StringIO(), force_terminal=True, color_system="truecolor")
+    console.print(Text("$ enginehouse top inventories/fleet.py --once\n", style="bold"))
+    console.print(table(look))
+    return console.export_svg(title="enginehouse top", unique_id="top", code_format=FORMAT)
+
+
+def pages(url: str, wanted: Mapping[str, tuple[str, tuple[int, int]]]) -> None:
+    """Pictures of Prometheus' own pages, each small enough for a README."""
+    for name, (path, size) in wanted.items():
+        shot(f"{url}{path}", PICTURES / name, size)
+        assert 5_000 < (PICTURES / name).stat().st_size < MOST_BYTES, name
+
+
+def shot(url: str, place: Path, size: tuple[int, int]) -> None:
+    """The file is a picture of the page, drawn once its scripts have had five seconds."""
+    width, height = size
+    with tempfile.TemporaryDirectory() as profile:
+        words = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--no-proxy-server"]
+        words += [f"--user-data-dir={profile}", f"--window-size={width},{height}", "--virtual-time-budget=5000"]
+        command = ["chromium", *words, f"--screenshot={place}", url]
+        subprocess.run(command, check=True, capture_output=True, timeout=90)
+
+
+def look_of(given: dict[str, Any]) -> Look:
+    """Back from `to_json`."""
+    hosts = {
+        name: HostRow(
+            row["answers"], {key: ServerRow(**server) for key, server in row["servers"].items()}, row["figures"]
+        )
+        for name, row in given["hosts"].items()
+    }
+    alerts = tuple((each["host"], each["alert"], each["severity"]) for each in given["alerts"] or ())
+    return Look(given["source"], hosts, alerts)
+
+
+if __name__ == "__main__":
+    Path(sys.argv[2]).write_text(svg(look_of(json.loads(Path(sys.argv[1]).read_text()))))
