@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from deploy.eyes.top import FIGURES
 from roles.exporters.counters import COUNTERS
 from tests.eyes.promql import parse
 from tests.eyes.scraped import SCRAPES, metrics, samples
+from tests.watched.strikes import STRIKES
 
 PAGE = Path(__file__).parents[2] / "deploy/eyes/README.md"
 MARK = "<!-- names -->"
@@ -47,6 +49,12 @@ def test_the_page_names_each_metric_with_its_recording() -> None:
         PAGE.write_text(page, "utf-8")
     assert PAGE.read_text("utf-8") == page
     assert [name for name in sorted(read()) if f"`{name}`" not in page] == []
+
+
+def test_the_page_tells_of_each_fault_that_strikes() -> None:
+    rows = [(strike.host, strike.alert) for strike in STRIKES]
+    told = re.findall(r"^\| [^|]+ \| (\w+) \| `(\w+)`.* \|$", PAGE.read_text("utf-8"), flags=re.M)
+    assert told == rows
 
 
 def test_what_dcgm_exporter_is_told_to_count_is_in_its_own_list() -> None:
