@@ -33,7 +33,6 @@ class PowerCut(Fault):
 
     name = "power-cut"
     summary = "the host loses its power in the middle of a swap"
-    finds = ("swap-refused",)
     happens = "at the next boot the release that served before is put back before anything starts, and serves"
     says = "the connection to this host is lost"
     moment = "Triton | Swap"
@@ -47,7 +46,7 @@ class ContainerKilled(Fault):
 
     name = "container-killed"
     summary = "the container of a server is killed"
-    finds = ("unit-restarted",)
+    finds = ("unit-starting",)
     happens = "its unit starts it again within seconds; a run in between waits until every model answers"
     then = "nothing to do"
     moment = SERVING

@@ -12,6 +12,7 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
+from deploy.doctor.report import Report
 from deploy.edge.doctor import examined
 from rehearsal import machines, services
 from rehearsal.faults import fault
@@ -19,6 +20,7 @@ from rehearsal.faults.fault import Fault
 from rehearsal.machine import Machine
 from rehearsal.places import REPOSITORY, Places
 from rehearsal.pyinfra_run import Run, pyinfra
+from tests.faults.question import found_on
 
 NUMBER = int(os.environ.get("ENGINEHOUSE_FAULTS_NUMBER", "7"))
 """Another one for whoever works on a test while all of them run."""
@@ -116,12 +118,18 @@ class Scene:
         """What a command prints on the machine, whether it ends well or not."""
         return self.one.run(command, check=False).stdout.strip()
 
-    def diagnosed(self, inventory: str = INVENTORY, drift: bool = False, past: bool = False) -> set[str]:
+    def diagnosed(
+        self, inventory: str = INVENTORY, drift: bool = False, past: bool = False, typed: bool = False
+    ) -> set[str]:
         """Ids of what the doctor finds now, with `unasked` where it gets no answer.
 
-        With `drift` the next deploy is asked too; with `past` what only tells of the past counts.
+        With `drift` the next deploy is asked too; with `past` what only tells of the past counts. `typed`: as a person
+        types it, over SSH, which `drift` and another inventory make so too.
         """
-        report = examined(inventory, limit=(self.one.name,), with_drift=drift)
+        if drift or typed or inventory != INVENTORY:
+            report = examined(inventory, limit=(self.one.name,), with_drift=drift)
+        else:
+            report = Report({self.one.name: found_on(self.one, inventory)})
         self._note(f"enginehouse doctor {inventory}", f"{report}\n", report.exit_code)
         found = {finding.id for listed in report.findings.values() for finding in listed}
         return (found if past else found - PAST) | ({"unasked"} if report.unasked else set())

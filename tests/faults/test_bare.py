@@ -17,7 +17,7 @@ Refused = tuple[Run, set[str], list[str]]
 def untouched(bare: Scene) -> tuple[set[str], list[str]]:
     """What the doctor says of a machine as it comes from the provider, and what was written there meanwhile."""
     bare.mark()
-    return bare.diagnosed(past=True), bare.written()
+    return bare.diagnosed(past=True, typed=True), bare.written()
 
 
 @pytest.fixture(scope="module")

@@ -14,6 +14,7 @@ pytestmark = [pytest.mark.faults, pytest.mark.xdist_group("number-7")]
 
 def test_foreign_keys_of_daemon_json_stay_and_ours_come_back(scene: Scene) -> None:
     with (fault := named("edited-daemon-json")).on(scene.one):
+        assert scene.diagnosed(drift=True) >= {*fault.finds}
         run = scene.deploy()
         found = json.loads(scene.one.run(f"cat {DAEMON}").stdout)
     assert (run.code, fault.says in run.output) == (0, True)
@@ -24,8 +25,8 @@ def test_foreign_keys_of_daemon_json_stay_and_ours_come_back(scene: Scene) -> No
 def test_a_taken_port_is_refused_by_name_and_nothing_is_touched(scene: Scene) -> None:
     with (fault := named("port-taken")).on(scene.one):
         scene.mark()
-        run, written = scene.deploy(), scene.written()
-    assert (run.code, written) == (1, [])
+        run, told, written = scene.deploy(), scene.diagnosed(), scene.written()
+    assert (run.code, told >= {*fault.finds}, written) == (1, True, [])
     assert f"fault: {fault.says}" in run.output
     assert "found   perl listens there" in run.output
     assert "state   preflight; no host was changed" in run.output

@@ -22,6 +22,7 @@ def state_of(scene: Scene, package: str) -> str:
 def test_a_held_lock_is_waited_for_and_the_run_goes_on(scene: Scene) -> None:
     lock = AptLock()
     with lock.on(scene.one), scene.polled() as polls:
+        assert scene.diagnosed() >= {*lock.finds}
         freed = threading.Timer(15, lock.undo, [scene.one])
         freed.start()
         run = scene.deploy()
@@ -39,15 +40,16 @@ def test_a_lock_that_is_never_given_up_is_told_by_its_file(scene: Scene) -> None
 
 
 def test_a_package_that_was_unpacked_only_is_configured(scene: Scene) -> None:
-    with named("half-configured").on(scene.one), scene.polled() as polls:
-        assert state_of(scene, NEEDED) == "iU"
+    with (fault := named("half-configured")).on(scene.one), scene.polled() as polls:
+        assert (state_of(scene, NEEDED), scene.diagnosed() >= {*fault.finds}) == ("iU", True)
         run = scene.deploy()
     assert (run.code, state_of(scene, NEEDED), polls.missed) == (0, "ii", [])
     assert scene.ends_well() == WELL
 
 
 def test_what_a_killed_dpkg_began_is_finished(scene: Scene) -> None:
-    with named("dpkg-interrupted").on(scene.one), scene.polled() as polls:
+    with (fault := named("dpkg-interrupted")).on(scene.one), scene.polled() as polls:
+        assert scene.diagnosed() >= {*fault.finds}
         refused = scene.one.run(f"apt-get install -y {NEEDED}", check=False).stderr
         run = scene.deploy()
         states = [state_of(scene, package) for package in (NEEDED, "rehearsal-slow")]
@@ -58,7 +60,8 @@ def test_what_a_killed_dpkg_began_is_finished(scene: Scene) -> None:
 
 def test_a_kernel_that_waits_for_its_reboot_changes_nothing(scene: Scene) -> None:
     boot = scene.one.run("cat /proc/sys/kernel/random/boot_id").stdout
-    with named("kernel-pending").on(scene.one), scene.polled() as polls:
+    with (fault := named("kernel-pending")).on(scene.one), scene.polled() as polls:
+        assert scene.diagnosed() >= {*fault.finds}
         run = scene.deploy()
     assert (run.is_silent, polls.missed) == (True, [])
     assert scene.one.run("cat /proc/sys/kernel/random/boot_id").stdout == boot

@@ -22,7 +22,11 @@ ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "deploy/doctor/README.md"
 UNASKED = "unasked"
 """What tests call a host that gave no answer: no finding, but an exit code of its own."""
-SILENT = {"slow-disk": "a slow disk is no state that one look can see", "kill-control": "the host ends what was begun"}
+SILENT = {
+    "slow-disk": "a slow disk is no state that one look can see",
+    "kill-control": "the host ends what was begun",
+    "power-cut": "the release of before serves again; a swap that had begun then has a verdict, `swap-refused`",
+}
 """Faults without a finding, and why."""
 
 

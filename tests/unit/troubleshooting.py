@@ -84,5 +84,8 @@ ROWS = (
 
 ON_MACHINES = {
     "nothing-deployed": "test_bare",
+    "run-at-work": "test_ends",
+    "swap-refused": "test_ends",
+    "release-differs": "test_ends",
 }
 """Findings that a test of tests/faults sees on a machine, beside those of a fault."""

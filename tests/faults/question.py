@@ -1,0 +1,63 @@
+"""The doctor's own command and rules, for tests that ask it often: a second each, without a process of pyinfra.
+
+The command and the plan's part of the judgement are made once, by a process of its own: pyinfra replaces the sockets of
+whoever imports it. `python -m tests.faults.question INVENTORY HOST` writes both.
+"""
+
+from __future__ import annotations
+
+import functools
+import pickle
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from deploy.doctor.examine import findings_of
+from deploy.doctor.finding import Finding
+from deploy.doctor.readings import Readings
+from deploy.doctor.wanted import Wanted, wanted_of
+from rehearsal.machine import Machine
+from rehearsal.places import REPOSITORY
+
+Question = tuple[str, tuple[str, ...], Wanted]
+"""The command, the names of what it asks, and what the host's plan wants there."""
+
+
+def found_on(machine: Machine, inventory: str) -> tuple[Finding, ...]:
+    """The findings on the machine, which is asked as root and not over SSH."""
+    command, names, wanted = question_of(inventory, machine.name, machine.address)
+    began = time.time()
+    readings = Readings.parse(machine.run(command).stdout.splitlines()).expecting(names)
+    now = {"today": datetime.now(UTC).date(), "before": began, "after": time.time()}
+    return findings_of(readings, replace(wanted, **now))
+
+
+@functools.cache
+def question_of(inventory: str, host: str, address: str) -> Question:
+    """The question to that host of an inventory that reads nothing else; `address` is where it has its address."""
+    words = [sys.executable, "-m", "tests.faults.question", inventory, host]
+    made = subprocess.run(words, cwd=REPOSITORY, capture_output=True, check=False)
+    assert made.returncode == 0, made.stderr.decode()[-3000:]
+    question: Question = pickle.loads(made.stdout)
+    return question
+
+
+def _question(inventory: str, host: str) -> Question:
+    import pyinfra_cli  # noqa: F401  # isort: skip  # first: it patches the standard library
+
+    from deploy.edge.inventory import load_inventory, planned
+    from roles.doctor.questions import About, names_of, script
+    from roles.settings import known_settings
+    from roles.triton.defaults import Defaults
+    from roles.triton.release import release_of
+
+    mine = planned(load_inventory(inventory, {}), None, known_settings()).for_host(host)
+    releases = {server.name: release_of(server, Defaults(), mine.drain_seconds).id for server in mine.servers}
+    about = About.of(mine)
+    return script(about), names_of(about), wanted_of(mine, releases, datetime.now(UTC).date())
+
+
+if __name__ == "__main__":
+    sys.stdout.buffer.write(pickle.dumps(_question(*sys.argv[1:])))
