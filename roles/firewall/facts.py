@@ -8,11 +8,13 @@ from roles.firewall import paths
 from roles.seen import Seen, ask_files, ask_packages, ask_units, ask_value, script
 from roles.undo import KEPT
 
-# sshd's configured ports, those it listens on, and the one of every connection it serves: ours is among them.
+# sshd's configured ports, those it listens on, and the one of every connection it serves: ours is among them. Somebody
+# listens there (systemd may, for sshd); nobody does where sshd connects to what a client forwards a port to.
 SSH_PORTS = (
     "{ /usr/sbin/sshd -T | sed -n 's/^port //p';"
-    " ss -Htlnp; ss -Htnp state established; } | awk 'NF == 1 { print; next } /\"sshd/ "
-    '{ place = $1 == "LISTEN" ? $4 : $3; sub(/.*:/, "", place); print place }\' | sort -nu'
+    " ss -Htlnp; ss -Htnp state established; } | awk 'NF == 1 { print; next }"
+    ' { place = $1 == "LISTEN" ? $4 : $3; sub(/.*:/, "", place); if ($1 == "LISTEN") listens[place] = 1 }'
+    " /\"sshd/ && place in listens { print place }' | sort -nu"
 )
 
 

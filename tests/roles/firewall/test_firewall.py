@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
@@ -15,6 +16,7 @@ from deploy.slice_traffic import TrafficServerSlice, TrafficSlice
 from deploy.spec import Door, Firewall, Opening
 from roles import firewall, undo
 from roles.firewall import paths
+from roles.firewall.facts import SSH_PORTS
 from roles.firewall.rules import rules
 from tests.roles.balancer.slices import CHAT, a_balancer, door_route
 from tests.roles.fake import Ran, run
@@ -49,6 +51,32 @@ def placed(*extra: tuple[str, str]) -> list[str]:
 def play(mine: Slice, *seen: str, **how: Any) -> Ran:
     """The role on a host that shows `seen`."""
     return run(lambda: firewall.apply(mine), answers={"dpkg-query": list(seen)}, **how)
+
+
+def test_a_port_that_ssh_forwards_is_none_of_sshd_s(tmp_path: Path) -> None:
+    """sshd listens at 22, serves a connection at 2222, where systemd listens, and connects to 8080 for a client."""
+    tool = tmp_path / "ss"
+    tool.write_text(
+        """#!/bin/sh
+case $1 in
+-Htlnp) cat <<'END'
+LISTEN 0 128 0.0.0.0:22 0.0.0.0:* users:(("sshd",pid=1,fd=3))
+LISTEN 0 4096 *:2222 *:* users:(("systemd",pid=1,fd=9))
+LISTEN 0 4096 127.0.0.1:8080 0.0.0.0:* users:(("python",pid=7,fd=9))
+END
+;;
+*) cat <<'END'
+0 0 10.0.0.11:2222 10.0.0.5:51000 users:(("sshd",pid=2,fd=4))
+0 0 127.0.0.1:40022 127.0.0.1:8080 users:(("sshd",pid=2,fd=9))
+END
+;;
+esac
+"""
+    )
+    tool.chmod(0o755)
+    asked = SSH_PORTS.replace("/usr/sbin/sshd -T", "true")
+    environment = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+    assert subprocess.check_output(["sh", "-c", asked], env=environment, text=True).split() == ["22", "2222"]
 
 
 def test_an_undeclared_firewall_is_no_change() -> None:
