@@ -96,17 +96,19 @@ def _up(names: int) -> None:
     (machine,) = machines.up([MACHINE])
     services.prepare()
     services.services_up()
-    name_it(machine, names)
+    name_them([machine], names)
     if (run := pyinfra(INVENTORY, "deploy.py", "-y", tell=False)).code:
         raise RehearsalRefused(f"the deploy ended with {run.code}\n{run.output[-4000:]}")
     share_lock(machine)
 
 
-def name_it(machine: Machine, names: int) -> None:
-    """ssh_config knows the machine under so many names."""
-    known = machine.ssh_config.read_text()
-    blocks = (known.replace(f"Host {machine.name}\n", f"Host n{number:03}\n") for number in range(names))
-    (machine.ssh_config.parent / "names_config").write_text("".join(blocks))
+def name_them(known: Sequence[Machine], names: int) -> None:
+    """ssh_config knows the machines, in turn, under so many names."""
+    config = known[0].ssh_config.read_text()
+    block_of = {part.partition("\n")[0]: f"Host {part}".rstrip() for part in config.split("Host ")[1:]}
+    owners = (known[number % len(known)].name for number in range(names))
+    blocks = (block_of[name].replace(f"Host {name}\n", f"Host n{at:03}\n") for at, name in enumerate(owners))
+    (known[0].ssh_config.parent / "names_config").write_text("\n\n".join(blocks) + "\n")
 
 
 def share_lock(machine: Machine) -> None:

@@ -1,6 +1,7 @@
-"""Many names of one machine: what `benchmarks/converge.py` asks. CONVERGE_NAMES says how many names there are.
+"""Many names of the machines there are, in turn: what `benchmarks/converge.py` and `doctor.py` ask.
 
 The rehearsal's own inventory with its smallest encoder. Every name is a host to pyinfra, with a connection of its own.
+CONVERGE_NAMES says how many names there are.
 """
 
 import os as _os
@@ -22,4 +23,5 @@ def _host(data: dict[str, _Any]) -> dict[str, _Any]:
     }
 
 
-names = [(f"n{number:03}", _host(_rehearsal["rehearsal"][0][1])) for number in range(_names)]
+_machines = _rehearsal["rehearsal"]
+names = [(f"n{number:03}", _host(_machines[number % len(_machines)][1])) for number in range(_names)]

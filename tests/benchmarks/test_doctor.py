@@ -1,0 +1,33 @@
+"""What `benchmarks/doctor.py` counts, and under which names its machines are asked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+from benchmarks.converge import name_them
+from benchmarks.doctor import summary
+from rehearsal import ssh
+from rehearsal.machine import Machine
+from rehearsal.places import Places
+
+
+def test_names_are_those_of_the_machines_in_turn(tmp_path: Path) -> None:
+    places = Places(tmp_path)
+    ssh.write_config(places, [("d13a", "10.0.0.1", "key"), ("e1", "10.0.0.2", "key")])
+    known = [cast(Machine, SimpleNamespace(name=name, ssh_config=places.ssh_config)) for name in ("d13a", "e1")]
+    name_them(known, 3)
+    lines = [line.split() for line in (tmp_path / "names_config").read_text().splitlines()]
+    told = [words[1] for words in lines if words and words[0] in ("Host", "HostName")]
+    assert told == ["n000", "10.0.0.1", "n001", "10.0.0.2", "n002", "10.0.0.1"]
+
+
+def test_a_question_costs_what_the_one_host_used_for_all_of_them() -> None:
+    """By the smallest run; the ratio is that of the largest."""
+    runs: list[dict[str, Any]] = [
+        {"names": 32, "seconds": 12.0, "ssh_true_seconds": 3.0, "host_cpu_milliseconds": 900},
+        {"names": 1, "seconds": 3.0, "ssh_true_seconds": 0.3, "host_cpu_milliseconds": 310},
+    ]
+    found = summary(runs, 0.02, 8, 31)
+    assert (found["host_cpu_milliseconds_a_question"], found["ratio"], found["idle_cpu_percent"]) == (10.0, 4.0, 2.0)
