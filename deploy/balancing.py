@@ -69,6 +69,7 @@ def balancer_slice(balancer: BalancerHost, hosts: Iterable[Host], balancers: Ite
         routes=tuple(_route(route, known, _sharing(route, balancers)) for route in declared.routes),
         firewall=firewall_of_balancer(balancer, known),
         keys=declared.keys or "",
+        clients=declared.clients,
         sharing=sum(other.balancer.keys is not None for other in balancers) or 1,
     )
 

@@ -136,7 +136,9 @@ def _routes(balancer: BalancerSlice) -> Iterator[TargetSlice]:
     scheme = "https" if balancer.certificate else "http"
     for route in balancer.routes:
         models = dict.fromkeys(model for member in route.members for model in member.models)
-        asked = [(model, route.http_port, f"/v2/models/{model}/ready") for model in models]
+        # Where clients have to show something, a probe would be refused: HAProxy's own page says how the servers are.
+        is_open = not balancer.keys and not balancer.clients
+        asked = [(model, route.http_port, f"/v2/models/{model}/ready") for model in models if is_open]
         asked += [("door", route.door.port, "/health")] if route.door else []
         for what, port, page in asked:
             yield TargetSlice(

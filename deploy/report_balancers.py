@@ -28,6 +28,7 @@ def balancers_report(balancers: Iterable[BalancerSlice]) -> Iterator[RenderableT
                 addresses = ", ".join(f"{member.address}:{member.port}" for member in route.door.members)
                 yield Text(f"front doors of {route.pool}, TLS at port {route.door.port}: {addresses}")
         certificate = f"certificate {balancer.certificate}" if balancer.certificate else "plain text, no certificate"
+        certificate += f", clients show one signed by {balancer.clients}" if balancer.clients else ""
         yield Text(f"{certificate}; metrics at port {balancer.metrics_port}")
         yield Text("")
 

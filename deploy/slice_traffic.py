@@ -106,6 +106,8 @@ class BalancerSlice:
     """file; empty where the ports of KServe ask nobody for a key."""
     sharing: int = 1
     """Balancers that ask for keys: each takes on its part of a key's limits."""
+    clients: str = ""
+    """File of the authorities that sign clients' certificates; empty where nobody is asked for one."""
 
     def data_disk(self) -> None:
         """None: a balancer keeps no data."""
@@ -115,6 +117,8 @@ class BalancerSlice:
         plain = asdict(self)
         if not self.keys:
             del plain["keys"], plain["sharing"]
+        if not self.clients:
+            del plain["clients"]
         for route in plain["routes"]:
             if route["door"] is None:  # what is not declared is not said: digests of older inventories stay
                 del route["door"]

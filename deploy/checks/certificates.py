@@ -35,9 +35,18 @@ def certificate_problems(declared: Balancer, surroundings: Surroundings) -> Iter
             wanted="a certificate, or ports that ask nobody",
             attempt='certificate="keys/edge.pem", certificate_key=Secret.command("cat", "keys/edge.key")',
         )
-    found = surroundings.certificates.get(declared.certificate)
-    if found:
-        yield from _judged(declared.certificate, found, surroundings.today)
+    if declared.clients and not declared.certificate:
+        yield refuse(
+            "clients-in-plain-text",
+            "the balancer asks clients for certificates without TLS: nobody could show one",
+            where="balancer.clients",
+            seen=f"{declared.clients!r}, and no certificate",
+            wanted="a certificate, or ports that ask nobody",
+            attempt='certificate="keys/edge.pem", certificate_key=Secret.command("cat", "keys/edge.key")',
+        )
+    for field in ("certificate", "clients"):
+        if found := surroundings.certificates.get(getattr(declared, field)):
+            yield from _judged(getattr(declared, field), found, surroundings.today, field)
 
 
 def certificate_notice(declared: Balancer, surroundings: Surroundings) -> str:
@@ -49,12 +58,12 @@ def certificate_notice(declared: Balancer, surroundings: Surroundings) -> str:
     return f"certificate {declared.certificate} ends on {found.ends}" if 0 <= days < NOTICE_DAYS else ""
 
 
-def missing_certificate(path: str) -> Refusal:
-    """The refusal of a certificate that a deploy needs and this machine does not have."""
+def missing_certificate(path: str, field: str = "certificate") -> Refusal:
+    """The refusal of a certificate that a deploy needs and this machine does not have; `field` names it."""
     return refuse(
         "no-certificate",
         f"there is no certificate {path}",
-        where="balancer.certificate",
+        where=f"balancer.{field}",
         seen="no such file",
         wanted="a PEM file of this machine: the certificate, then those that signed it",
         attempt="correct the path, relative to where pyinfra is started",
@@ -85,27 +94,27 @@ def no_key(source: str, reason: str) -> Refusal:
     )
 
 
-def _judged(path: str, found: CertificateFile, today: date) -> Iterator[Refusal]:
+def _judged(path: str, found: CertificateFile, today: date, field: str) -> Iterator[Refusal]:
     if found.problem:
         yield refuse(
             "no-certificate",
             f"{path} holds no certificate",
-            where="balancer.certificate",
+            where=f"balancer.{field}",
             seen=found.problem,
             wanted="-----BEGIN CERTIFICATE----- and what follows; the private key is no part of this file",
             attempt=f"openssl x509 -in {path} -noout -subject",
         )
     elif found.ends and found.ends < today:
-        yield _out_of_time(path, f"it ended on {found.ends}", "ask for a new one")
+        yield _out_of_time(path, f"it ended on {found.ends}", "ask for a new one", field)
     elif found.begins and found.begins > today:
-        yield _out_of_time(path, f"it begins on {found.begins}", "wait, or correct this machine's clock")
+        yield _out_of_time(path, f"it begins on {found.begins}", "wait, or correct this machine's clock", field)
 
 
-def _out_of_time(path: str, seen: str, attempt: str) -> Refusal:
+def _out_of_time(path: str, seen: str, attempt: str, field: str) -> Refusal:
     return refuse(
         "certificate-out-of-time",
         f"no client would accept certificate {path} today",
-        where="balancer.certificate",
+        where=f"balancer.{field}",
         seen=seen,
         wanted="a certificate that is in its time",
         attempt=attempt,

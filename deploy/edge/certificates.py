@@ -21,7 +21,8 @@ from deploy.surroundings import CertificateFile, Surroundings
 
 def with_certificates(around: Surroundings, fleet: Fleet, root: Path) -> Surroundings:
     """The surroundings with every certificate that balancers name and this machine has."""
-    named = sorted({balancer.balancer.certificate for balancer in fleet.balancers} - {""})
+    edges = [balancer.balancer for balancer in fleet.balancers]
+    named = sorted({name for edge in edges for name in (edge.certificate, edge.clients)} - {""})
     found = {name: place(name, root) for name in named}
     return replace(around, certificates={name: certificate(path) for name, path in found.items() if path.is_file()})
 
@@ -53,6 +54,8 @@ def key_problems(balancers: Iterable[BalancerSlice], root: Path) -> list[Refusal
 
 
 def _of_balancer(balancer: BalancerSlice, root: Path) -> Iterator[Refusal]:
+    if balancer.clients and not place(balancer.clients, root).is_file():
+        yield missing_certificate(balancer.clients, "clients")
     secret = balancer.certificate_key
     if secret is None:
         return

@@ -80,6 +80,8 @@ def files_of_balancer(balancer: BalancerHost) -> Iterator[NamedFile]:
     declared = balancer.balancer
     if declared.certificate:
         yield NamedFile("the certificate of a balancer", declared.certificate, "balancer.certificate")
+    if declared.clients:
+        yield NamedFile("the authorities of clients", declared.clients, "balancer.clients")
     if declared.certificate_key and declared.certificate_key.kind == "vault":
         yield NamedFile("the vault of a secret", declared.certificate_key.source[0], "balancer.certificate_key")
 

@@ -50,7 +50,8 @@ class Balancer:
     `address` is where clients connect to, and what hosts see it come from. `certificate` is a PEM file of the control
     machine with the chain; `certificate_key` its private key. Without both the ports speak plain text. `keys`: "file"
     asks every client of KServe's ports, HTTP and gRPC, for a key of `enginehouse key`; None asks nobody. Front doors
-    behind `door_port` ask themselves.
+    behind `door_port` ask themselves. `clients` is a PEM file of authorities: whoever shows no certificate that one of
+    them signed is refused at every port of the routes.
     """
 
     os: str
@@ -59,6 +60,7 @@ class Balancer:
     certificate: str = ""
     certificate_key: Secret | None = None
     keys: Literal["file"] | None = None
+    clients: str = ""
     metrics_port: int = 8405
     """HAProxy's own Prometheus exporter, which the hosts ask for their requests in flight."""
 

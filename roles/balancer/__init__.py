@@ -80,4 +80,5 @@ def _look(mine: BalancerSlice) -> Reading[Seen]:
 
 
 def _written(mine: BalancerSlice, seen: Seen, models: Checked) -> Iterator[Command]:
-    return operations.written(seen, config(mine, models, operations.certificate_path(mine)))
+    files = operations.certificate_path(mine), operations.clients_path(mine)
+    return operations.written(seen, config(mine, models, *files))

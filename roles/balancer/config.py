@@ -42,8 +42,11 @@ Checked = Mapping[str, tuple[str, ...]]
 """The models of each pool that a server has to have ready."""
 
 
-def config(mine: BalancerSlice, checked: Checked, certificate: str = "", places: Places = PLACES) -> str:
-    """The whole file; `certificate` is the path of the PEM file on the balancer, empty for ports in plain text."""
+def config(
+    mine: BalancerSlice, checked: Checked, certificate: str = "", clients: str = "", places: Places = PLACES
+) -> str:
+    """The whole file. `certificate` is the path of the PEM file on the balancer, empty for ports in plain text;
+    `clients` that of the authorities whose certificates clients have to show, empty where nobody is asked for one."""
     is_v6 = ipaddress.ip_address(mine.address).version == 6
     values = {
         "version": mine.haproxy,
@@ -51,7 +54,9 @@ def config(mine: BalancerSlice, checked: Checked, certificate: str = "", places:
         "came": CAME,
         "streams": STREAMS[mine.haproxy],
         "certificate": certificate,
-        "tls": f" ssl crt {certificate}" if certificate else "",
+        # A client without a certificate is let in as far as a message that says what it lacks.
+        "tls": f" ssl crt {certificate}{clients and f' ca-file {clients} verify optional'}" if certificate else "",
+        "clients": clients,
         "address": f"[{mine.address}]" if is_v6 else mine.address,
         "everywhere": "[::]" if is_v6 else "*",
         "metrics_port": mine.metrics_port,

@@ -24,13 +24,19 @@ def certificate_path(mine: BalancerSlice) -> str:
     """Where the certificate lies on the balancer; a new one has a new name, so that nothing is replaced in use."""
     if not mine.certificate:
         return ""
-    return f"{PLACES.settings}/tls-{hashlib.sha256(_certificate(mine).encode()).hexdigest()[:16]}.pem"
+    return f"{PLACES.settings}/tls-{_digest(mine.certificate)}.pem"
+
+
+def clients_path(mine: BalancerSlice) -> str:
+    """Where the authorities of clients' certificates lie on the balancer; empty where nobody is asked for one."""
+    return f"{PLACES.settings}/clients-{_digest(mine.clients)}.pem" if mine.clients else ""
 
 
 def texts(mine: BalancerSlice) -> list[Text]:
-    """The unit, the Lua action, and the certificate."""
+    """The unit, the Lua action, the certificate, and the authorities of clients' certificates."""
     wanted = [shipped(f"files/units/{UNIT_NAME}", UNIT), Text(HOLD, hold())]
-    return [*wanted, *([Text(certificate_path(mine), _certificate(mine))] if mine.certificate else [])]
+    named = [(certificate_path(mine), mine.certificate), (clients_path(mine), mine.clients)]
+    return [*wanted, *(Text(path, _content(file)) for path, file in named if file)]
 
 
 def key(seen: Seen, mine: BalancerSlice) -> Iterator[Command]:
@@ -63,5 +69,9 @@ def in_force(seen: Seen) -> Iterator[Command]:
         yield f"{command('balancer')} follow"
 
 
-def _certificate(mine: BalancerSlice) -> str:
-    return Path(mine.certificate).expanduser().read_text().rstrip("\n") + "\n"
+def _content(file: str) -> str:
+    return Path(file).expanduser().read_text().rstrip("\n") + "\n"
+
+
+def _digest(file: str) -> str:
+    return hashlib.sha256(_content(file).encode()).hexdigest()[:16]

@@ -31,7 +31,8 @@ def test_the_key_is_readable_by_root_only(balancing: Host, edge: BalancerSlice) 
 
 
 def test_every_model_of_every_pool_answers_through_it(balancing: Host, edge: BalancerSlice) -> None:
-    """Asked on the balancer itself: where this runs may have no way there. Ports that ask for keys answer 401."""
+    """Asked on the balancer itself: where this runs may have no way there. Ports that ask for keys
+    or certificates answer 401."""
     scheme = "https" if edge.certificate else "http"
     pages = [
         f"{scheme}://{edge.address}:{route.http_port}/v2/models/{model}/ready"
@@ -39,7 +40,7 @@ def test_every_model_of_every_pool_answers_through_it(balancing: Host, edge: Bal
         for model in dict.fromkeys(model for member in route.members for model in member.models)
     ]
     ask = "curl --silent --insecure --noproxy '*' --max-time 30 --output /dev/null --write-out '%{http_code}'"
-    wanted = dict.fromkeys(pages, "401" if edge.keys else "200")
+    wanted = dict.fromkeys(pages, "401" if edge.keys or edge.clients else "200")
     assert {page: balancing.check_output(f"{ask} {page}") for page in pages} == wanted
 
 

@@ -54,6 +54,13 @@ def test_what_is_no_key_is_refused(tmp_path: Path) -> None:
     assert problems(tmp_path, "edge.pem") == ["no-private-key"]
 
 
+def test_a_deploy_wants_the_authorities_of_clients(tmp_path: Path) -> None:
+    write_certificate(tmp_path)
+    secret = Secret.command("cat", str(tmp_path / "edge.key"))
+    asking = replace(BALANCER, certificate_key=secret, clients="clients.pem")
+    assert [problem.facts["where"] for problem in key_problems([asking], tmp_path)] == ["edge: balancer.clients"]
+
+
 def test_a_deploy_wants_the_certificate(tmp_path: Path) -> None:
     assert problems(tmp_path) == ["no-certificate"]
 

@@ -79,6 +79,7 @@ BALANCERS = {
     ),
     "a key has a certificate": wrong_edge("half-a-certificate", "balancer.certificate", certificate_key=KEY),
     "a balancer asks for no keys without TLS": wrong_edge("keys-in-plain-text", "balancer.keys", keys="file"),
+    "clients show certificates over TLS": wrong_edge("clients-in-plain-text", "balancer.clients", clients="keys/c.pem"),
     "a certificate has not expired": wrong_edge(
         "certificate-out-of-time",
         "balancer.certificate",

@@ -43,8 +43,10 @@ class Bench:
         held_in_flight: int = 3,
         certificate: str = "",
         keys: tuple[DoorKey, ...] | None = None,
+        clients: str = "",
     ) -> None:
         self.folder, self.hosts, self.certificate, self.keys = folder, hosts, certificate, keys
+        self.clients = clients
         self.hold_seconds, self.held_in_flight = hold_seconds, held_in_flight
         self.http_port, self.grpc_port, self.metrics_port, self.door_port = free_ports(4)
         self.process: subprocess.Popen[bytes] | None = None
@@ -94,7 +96,7 @@ class Bench:
         places = Places(settings=where, run=where, user="")
         for map_ in maps(mine, self.keys or (), places):
             Path(map_.path).write_text(map_.content)
-        text = config(mine, everything(mine), self.certificate, places)
+        text = config(mine, everything(mine), self.certificate, self.clients, places)
         balancer.file().write_text(text)
 
     def door(self) -> DoorRouteSlice | None:

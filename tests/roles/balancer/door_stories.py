@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import os
+import ssl
 import sys
 import tempfile
 from collections import Counter
@@ -13,8 +14,11 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-from tests.roles.balancer.bench import Bench, balancer, bench, until
-from tests.roles.balancer.doors import connection, give_doors, sent_to_doors, told
+import grpc
+
+from tests.roles.balancer.bench import PATIENCE_SECONDS, Bench, balancer, bench, until
+from tests.roles.balancer.doors import connection, give_doors, sent_to_doors, told, trusting
+from tests.roles.balancer.standins import SERVICE
 from tests.unit.certificates import write_certificate
 
 ASK = "GET / HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -134,6 +138,46 @@ async def held(edge: Bench, pem: Path) -> dict[str, Any]:
     return {"answer": answer[1], "status": status, "in its dialect": _is_openais(body), "health": health}
 
 
+async def shown() -> dict[str, Any]:
+    """Clients have to show a certificate: one without, a stranger's, and one that is signed, at each port."""
+    with tempfile.TemporaryDirectory() as made:
+        edge_pem, signed, strange = (certificate(Path(made), name) for name in ("edge", "client", "stranger"))
+        said: dict[str, Any] = {}
+        async with bench(1, certificate=str(edge_pem), clients=str(signed), prepare=give_doors) as edge:
+            await sent_to_doors(edge, *edge.hosts)
+            for who, mine in (("nobody", None), ("stranger", strange), ("client", signed)):
+                pair = [file.read_bytes() for file in (Path(f"{mine}.key"), mine)] if mine else []
+                said[who] = [
+                    await _or_error(edge.ask(tls=_speaking(edge_pem, mine))),
+                    await _asked_over_grpc(edge, grpc.ssl_channel_credentials(edge_pem.read_bytes(), *pair)),
+                    *await _or_error(told(edge, edge_pem, "GET / HTTP/1.1\r\nHost: x\r\n\r\n", mine)),
+                ]
+            said["health"] = (await told(edge, edge_pem, "GET /health HTTP/1.1\r\nHost: x\r\n\r\n"))[0]
+        return {"shown": said}
+
+
+def _speaking(edge: Path, mine: Path | None) -> ssl.SSLContext:
+    context = trusting(edge)
+    if mine:
+        context.load_cert_chain(mine, f"{mine}.key")
+    return context
+
+
+async def _or_error(answer: Any) -> Any:
+    try:
+        return await answer
+    except (OSError, asyncio.IncompleteReadError, IndexError):
+        return ["refused"]
+
+
+async def _asked_over_grpc(edge: Bench, credentials: Any) -> str:
+    async with edge.channel(credentials) as channel:
+        try:
+            return (await channel.unary_unary(f"{SERVICE}ModelInfer")(b"x", timeout=PATIENCE_SECONDS)).decode()
+        except grpc.RpcError as error:
+            return error.code().name
+
+
 async def pair() -> dict[str, Any]:
     """Two hosts."""
     async with front(2) as (edge, pem):
@@ -146,7 +190,7 @@ async def alone() -> dict[str, Any]:
         return {story.__name__: await story(edge, pem) for story in (strict, left, renewed, held)}
 
 
-STORIES = {story.__name__: story for story in (pair, alone)}
+STORIES = {story.__name__: story for story in (pair, alone, shown)}
 
 if __name__ == "__main__":
     os.environ.pop("NOTIFY_SOCKET", None)

@@ -85,9 +85,13 @@ def trusting(pem: Path) -> ssl.SSLContext:
 
 
 @contextlib.asynccontextmanager
-async def connection(edge: Bench, pem: Path) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
-    """A connection of a client to the doors' port."""
+async def connection(
+    edge: Bench, pem: Path, mine: Path | None = None
+) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    """A connection of a client to the doors' port, which shows the certificate `mine`."""
     context = trusting(pem)
+    if mine:
+        context.load_cert_chain(mine, f"{mine}.key")
     reader, writer = await asyncio.open_connection(
         "127.0.0.1", edge.door_port, ssl=context, server_hostname="localhost"
     )
@@ -97,9 +101,9 @@ async def connection(edge: Bench, pem: Path) -> AsyncIterator[tuple[asyncio.Stre
         writer.close()
 
 
-async def told(edge: Bench, pem: Path, request: str) -> tuple[int, str]:
+async def told(edge: Bench, pem: Path, request: str, mine: Path | None = None) -> tuple[int, str]:
     """Status and body of the answer to a request as it is typed."""
-    async with connection(edge, pem) as (reader, writer):
+    async with connection(edge, pem, mine) as (reader, writer):
         writer.write(request.encode())
         await writer.drain()
         head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()

@@ -71,12 +71,12 @@ def test_plain_text_and_ipv6_are_this_file() -> None:
     not shutil.which("haproxy"), reason="no haproxy: python -m rehearsal requirements --install --tests"
 )
 @pytest.mark.parametrize(
-    ("routes", "keys"),
-    [((CHAT, SEARCH), ""), ((BEHIND, HELD), ""), ((CHAT, HELD), "file")],
+    ("routes", "keys", "asks"),
+    [((CHAT, SEARCH), "", False), ((BEHIND, HELD), "", True), ((CHAT, HELD), "file", False)],
     ids=["servers", "doors", "keys"],
 )
 def test_the_haproxy_of_this_machine_takes_it_without_a_warning(
-    tmp_path: Path, routes: tuple[RouteSlice, ...], keys: str
+    tmp_path: Path, routes: tuple[RouteSlice, ...], keys: str, asks: bool
 ) -> None:
     (tmp_path / "hold.lua").write_text(hold())
     (tmp_path / "state").write_text("1\n")
@@ -86,7 +86,7 @@ def test_the_haproxy_of_this_machine_takes_it_without_a_warning(
     for pool in ("chat", "search"):
         (tmp_path / f"keys-{pool}.map").write_text(HEADER)
     places = Places(settings=str(tmp_path), run=str(tmp_path), user="")
-    (tmp_path / "haproxy.cfg").write_text(config(mine, everything(mine), str(pem), places))
+    (tmp_path / "haproxy.cfg").write_text(config(mine, everything(mine), str(pem), str(pem) if asks else "", places))
     argv = [HAPROXY, "-c", "-dW", "-f", str(tmp_path / "haproxy.cfg")]
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     assert (done.returncode, [line for line in done.stderr.splitlines() if "NOTICE" not in line]) == (0, [])

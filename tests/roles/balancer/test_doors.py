@@ -90,3 +90,14 @@ def test_requests_wait_for_the_only_door_or_are_told_so_in_their_dialect(
     story: Callable[[str], dict[str, Any]],
 ) -> None:
     assert story("held") == {"answer": "h1", "status": 503, "in its dialect": True, "health": 503}
+
+
+def test_who_shows_no_signed_certificate_is_refused_at_every_port(
+    story: Callable[[str], dict[str, Any]],
+) -> None:
+    """And reads why, but for one whom TLS itself refuses. `/health` of the doors asks nobody."""
+    said = story("shown")
+    assert said.pop("stranger") == [["refused"], "UNAVAILABLE", "refused"]
+    status, body = said["nobody"].pop(2), json.loads(said["nobody"].pop(2))
+    assert (status, body["error"]["code"]) == (401, "invalid_client_certificate")
+    assert said == {"nobody": ["401", "UNAUTHENTICATED"], "client": ["h1", "h1", 200, "h1"], "health": 200}

@@ -30,7 +30,7 @@ PACKAGE = ["package\thaproxy\t2.6.12-1+deb12u4\tii "]
 
 def written(mine: BalancerSlice = MINE, models: tuple[str, ...] = ("llama", "bge")) -> list[str]:
     """The configuration for these models, as the fact tells it."""
-    text = config(mine, {"chat": models}, operations.certificate_path(mine))
+    text = config(mine, {"chat": models}, operations.certificate_path(mine), operations.clients_path(mine))
     pages = [f"/v2/models/{model}/ready" for model in models] or ["/v2/health/ready"]
     return [
         f"file\t{CONFIG}\t{sha256(text.encode()).hexdigest()}",
@@ -119,6 +119,16 @@ def test_a_key_goes_on_standard_input_once_and_is_in_no_command(tmp_path: Path) 
     assert not any(line in text for line in key.splitlines() for text in bare.told)
     done = play(*PACKAGE, *written(mine), *RUNS, *OFF, "value\tkey\t600 root", mine=mine)
     assert done.commands == ()
+
+
+def test_authorities_of_clients_lie_beside_the_certificate_under_a_name_of_their_own(tmp_path: Path) -> None:
+    pem, signed = write_certificate(tmp_path), write_certificate(tmp_path, "clients")
+    secret = Secret.command("cat", str(pem.with_suffix(".key")))
+    mine = a_balancer(certificate=str(pem), certificate_key=secret, clients=str(signed))
+    path = operations.clients_path(mine)
+    assert {text.path: text.content for text in operations.texts(mine)}[path] == signed.read_text()
+    done = play(*PACKAGE, *written(mine), *RUNS, *OFF, "value\tkey\t600 root", mine=mine)
+    assert (done.commands, f"ca-file {path} " in config(mine, {"chat": ()}, "edge.pem", path)) == ((), True)
 
 
 def test_a_rollback_asks_for_no_single_model() -> None:
