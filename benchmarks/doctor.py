@@ -41,7 +41,7 @@ from roles.doctor.questions import About, names_of
 print(len(names_of(About.of(load_plan(sys.argv[1]).slices[0]))))
 """
 LIMIT_MILLISECONDS = 10
-"""Of a core, for each question that a host is asked: a hundredth of a second."""
+"""Seconds of a core for each question that a host is asked: a hundredth."""
 
 
 def main(words: Sequence[str] | None = None) -> int:

@@ -33,7 +33,7 @@ CONTEXT_TOKENS, ANSWER_TOKENS = 4096, 4000
 WITHIN_SECONDS = 1.0
 PATIENCE_SECONDS = 120.0
 MOST_BYTES = 1 << 26
-"""Of an answer to its end."""
+"""Bytes that an answer to its end stays under."""
 TOKEN = b'"content":"'
 
 

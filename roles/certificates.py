@@ -38,7 +38,7 @@ class Certified:
     name: str
     address: str
     folder: Path
-    """Of the authority, on the control machine."""
+    """Directory of the authority, on the control machine."""
     then: str
     owner: str = "root:root"
     mode: str = "0600"

@@ -270,7 +270,7 @@ class Inspection:
         return Value()
 
     def either(self, node: nodes.And | nodes.Or | nodes.CondExpr, depth: int) -> Value:
-        """One of the parts."""
+        """A value that any of the parts may be."""
         return Value(ANY, max(self.value(each, depth).weight for each in node.iter_child_nodes()))
 
 

@@ -40,7 +40,7 @@ KEEPALIVE = [
     ("grpc.http2.ping_timeout_ms", 5_000),  # without it gRPC 1.85 waits a minute for the answer
     ("grpc.http2.max_pings_without_data", 0),
 ]
-"""Of a channel to another host."""
+"""Options of a channel to another host."""
 STRICT = (("triton_grpc_error", "true"),)
 """Asks Triton for a gRPC status at a stream's error (since 2.49); without it there is a message and no code."""
 WORDS_OF_CODES = (

@@ -49,7 +49,7 @@ ASKED = (
     ("/v1/rerank", {"model": "xlmr-reranker", "query": "a", "documents": ["a", "b"]}),
     ("/v1/embeddings", {"model": "minilm"}),
 )
-"""Of each kind one, and a client's mistake."""
+"""Requests of each kind, and a client's mistake."""
 CHOSEN = {"$instance": ".+", "$model": ".+", "$per_hour": "2", "$__rate_interval": "1m"}
 """The choices of the dashboards, as a reader would find them."""
 DOOR = "http://127.0.0.1:8080"
@@ -74,7 +74,7 @@ class Watched:
 
     @property
     def url(self) -> str:
-        """Of Prometheus."""
+        """The address of Prometheus."""
         return f"http://{self.eyes.address}:9090"
 
     def prometheus(self, query: str) -> list[Row]:

@@ -59,7 +59,7 @@ class Back:
         (self.folder / "haproxy.cfg").write_text(text)
 
     def channel(self, name: str = "front", use: Use = "client", authority: str = "authority") -> Channel:
-        """As a door has it, with a certificate in this name."""
+        """A certificate like that of a door, in this name."""
         who = identity(self.certificate(name, use, authority), self.authority / "authority.pem")
         return Channel(f"{ADDRESS}:{self.port}", who, "main")
 
