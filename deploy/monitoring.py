@@ -132,13 +132,15 @@ def targets_of(host: str, exporters: ExportersSlice) -> Iterator[TargetSlice]:
 
 
 def _routes(balancer: BalancerSlice) -> Iterator[TargetSlice]:
-    """A probe for each model behind a balancer, and for the doors, asked as clients ask: with its certificate."""
+    """Probes of a balancer's ports, asked as clients ask: of each model, of the doors, of a port that asks for keys."""
     scheme = "https" if balancer.certificate else "http"
     for route in balancer.routes:
         models = dict.fromkeys(model for member in route.members for model in member.models)
-        # Where clients have to show something, a probe would be refused: HAProxy's own page says how the servers are.
-        is_open = not balancer.keys and not balancer.clients
-        asked = [(model, route.http_port, f"/v2/models/{model}/ready") for model in models if is_open]
+        if balancer.keys or balancer.clients:
+            # 401 before any server is asked: it says that the balancer answers, and until when its certificate lasts.
+            asked = [("edge", route.http_port, "/v2/health/ready")]
+        else:
+            asked = [(model, route.http_port, f"/v2/models/{model}/ready") for model in models]
         asked += [("door", route.door.port, "/health")] if route.door else []
         for what, port, page in asked:
             yield TargetSlice(

@@ -26,7 +26,7 @@ class Identity:
     chain: bytes
     key: bytes = field(repr=False)
     context: ssl.SSLContext = field(compare=False, repr=False)
-    """The same for HTTP."""
+    """Key, chain and authority as HTTP clients take them: TLS 1.3 and newer."""
 
     def credentials(self) -> grpc.ChannelCredentials:
         """For a gRPC channel."""

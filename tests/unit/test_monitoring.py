@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from deploy.monitoring import targets_of
 from deploy.slice_monitor import ExportersSlice, PageSlice
-from deploy.spec import Door, Firewall, Monitor
+from deploy.spec import Door, Firewall, Monitor, Secret
 from tests.unit.test_balancing import EDGE, OPEN, planned, serving
 
 EYES = Monitor(os="debian-12", address="10.0.0.9")
@@ -25,6 +25,14 @@ def test_a_monitor_reads_every_page_of_every_host_and_no_other() -> None:
         ("10.0.0.5:8080", "/v2/models/minilm/ready")  # through the balancer, as clients ask
     }
     assert pages <= {(address, "/" + path.removeprefix("/")) for address, path in read}
+
+
+def test_a_port_that_asks_for_keys_is_asked_whether_it_answers_and_not_for_models() -> None:
+    key = Secret.command("cat", "keys/edge.key")
+    asks = replace(EDGE, certificate="keys/edge.pem", certificate_key=key, keys="file")
+    (mine,) = planned(a=serving("10.0.0.11"), edge={"balancer": asks}, eyes={"monitor": EYES}).monitors
+    probed = {target.instance: target.probe for target in mine.targets if target.probe and target.host == "edge"}
+    assert probed == {"edge/chat/edge": "https://10.0.0.5:8080/v2/health/ready"}
 
 
 def test_a_host_passes_on_what_answers_on_loopback() -> None:
