@@ -168,11 +168,12 @@ class Scene:
                 stack.enter_context(running(machine, self.peers(machine, others, self.target(machine), offer)))
                 for machine in machines
             ]
+            killed = KILLED if kill_after is not None else 0
             if kill_after is not None:
                 time.sleep(max(0.0, began + kill_after - time.monotonic()))
-                for program in programs[:KILLED]:
+                for program in programs[:killed]:
                     program.kill()
-            self.published(machines[KILLED if kill_after is not None else 0 :])
+            self.published(machines[killed:], programs[killed:])
             return time.monotonic() - began
 
     def peers(self, machine: Machine, others: list[Machine], target: Path, offer: dict[str, Any] | None) -> list[str]:
@@ -183,9 +184,16 @@ class Scene:
         settings.write_text(json.dumps(written))
         return [PYTHON, "-B", str(PROGRAMS), "peers", str(settings)]
 
-    def published(self, machines: list[Machine]) -> None:
-        """Returns once the last of them has it."""
-        wait_for(lambda: all((self.target(machine) / MANIFEST).exists() for machine in machines), self.longest)
+    def published(self, machines: list[Machine], programs: Sequence[subprocess.Popen[bytes]] = ()) -> None:
+        """Returns once the last of them has it. Raises RuntimeError with what a program said that gave up."""
+
+        def there() -> bool:
+            for program in programs:
+                if program.poll():
+                    raise RuntimeError(f"exit {program.returncode}: {program.communicate()[1].decode()}")
+            return all((self.target(machine) / MANIFEST).exists() for machine in machines)
+
+        wait_for(there, self.longest)
 
 
 def take(address: str, target: str) -> int:
@@ -205,7 +213,7 @@ def take(address: str, target: str) -> int:
 @contextlib.contextmanager
 def running(machine: Machine, words: list[str]) -> Iterator[subprocess.Popen[bytes]]:
     """The program runs on the machine; it is gone afterwards."""
-    program = subprocess.Popen(machine.command(*words), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    program = subprocess.Popen(machine.command(*words), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     try:
         yield program
     finally:
