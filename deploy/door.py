@@ -38,6 +38,7 @@ def door_slice(host: Host, servers: tuple[ServerSlice, ...]) -> DoorSlice | None
         hold_seconds=door.hold_seconds,
         drain_seconds=door.drain_seconds,
         limits=door.limits,
+        trace_one_in=door.trace_one_in or 0,
         python=SYSTEMS[host.machine.os].python,
         fingerprint=fingerprint(servers),
         models=models,

@@ -213,6 +213,8 @@ class ServerSlice:
     """CDI names of its GPUs: `nvidia.com/gpu=0`, or `nvidia.com/gpu=0:1` for a MIG instance."""
     mpi_ranks: int = 1
     """More than one: leader mode, one tritonserver a rank under mpirun."""
+    traces: bool = False
+    """Requests that a door chose leave spans in the server's journal."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -260,14 +262,19 @@ class Slice:
             del plain["firewall"]
         if self.door is None:
             del plain["door"]
-        elif not self.door.others:
-            del plain["door"]["others"]
+        else:
+            for name in ("others", "trace_one_in"):
+                if not plain["door"][name]:
+                    del plain["door"][name]
         if self.mutual is None:
             del plain["mutual"]
         if self.exporters is None:
             del plain["exporters"]
         if not self.pool:
             del plain["pool"], plain["traffic"]
+        for server in plain["servers"]:
+            if not server["traces"]:
+                del server["traces"]
         models = [model for server in plain["servers"] for model in server["models"]]
         for model in models:
             if model["drafts_with"] is None:

@@ -96,4 +96,6 @@ class DoorSlice:
     """Answers name it as system_fingerprint; equal ones were made by equal models of equal images."""
     models: tuple[DoorModelSlice, ...]
     aliases: tuple[DoorAliasSlice, ...]
+    trace_one_in: int = 0
+    """Requests of which one is traced; 0 where none is."""
     others: tuple[DoorOtherSlice, ...] = ()

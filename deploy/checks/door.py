@@ -16,6 +16,7 @@ from deploy.refuse import at, model_at, refuse, server_at
 from deploy.spec import LLM, Door, DoorLimits, Host, Model
 
 TIMES = {"hold_seconds": (0, 3600), "drain_seconds": (1, 3600)}
+TRACES = {"trace_one_in": (1, 1_000_000)}
 LIMITS = {
     "body_mib": (1, 1024),
     "request_seconds": (1, 86_400),
@@ -46,6 +47,8 @@ def door_problems(host: Host) -> Iterator[Refusal]:
     yield from _url(door)
     yield from _ports(door, host)
     yield from _ranges("door", door, Door(), TIMES)
+    if door.trace_one_in is not None:
+        yield from _ranges("door", door, Door(), TRACES)
     yield from _ranges("door.limits", door.limits, DoorLimits(), LIMITS)
     yield from _aliases(door, host)
     yield from _models(host)

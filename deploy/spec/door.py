@@ -50,4 +50,8 @@ class Door:
     others: tuple[str, ...] = ()
     """Hosts and pools to whose servers it sends as well, over mutual TLS (`Traffic.doors_port` there). Their encoders
     need nothing here; an LLM of theirs is served on this host too, which has its tokenizer then."""
+    trace_one_in: int | None = None
+    """One request of so many is traced: Triton tells the journal of its unit when each step began, and never of what.
+    None traces nothing. Saying it at first, or no more, swaps the host's servers. A client's own `traceparent` goes
+    nowhere; whoever reaches Triton beside the door can have a request traced."""
     limits: DoorLimits = DoorLimits()

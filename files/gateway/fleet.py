@@ -77,6 +77,7 @@ class Work:
     """What is asked of a model: its `weight` in tokens, and `beginning`, a hash of how the prompt begins.
 
     `told` hears which server got it, `queued` how many seconds it waited for one that was ready; `tenant` is whose.
+    `trace` is its `traceparent`, "" where it is not traced.
     """
 
     model: ModelSettings
@@ -85,6 +86,7 @@ class Work:
     queued: Callable[[float], None]
     beginning: bytes = b""
     tenant: str = ""
+    trace: str = ""
 
 
 @dataclass(eq=False)
@@ -209,7 +211,7 @@ class Fleet:
         """
 
         async def ask(server: Server, left: float) -> Outputs:
-            return await server.triton.infer(work.model.triton_model, inputs, parameters, left)
+            return await server.triton.infer(work.model.triton_model, inputs, parameters, left, work.trace)
 
         return await self._tried(work, ask, seconds)
 
@@ -221,7 +223,7 @@ class Fleet:
         async with contextlib.AsyncExitStack() as stack:
 
             async def begin(server: Server, left: float) -> tuple[Outputs | None, AsyncGenerator[Outputs, None]]:
-                events = server.triton.stream(work.model.triton_model, inputs, left)
+                events = server.triton.stream(work.model.triton_model, inputs, left, work.trace)
                 try:
                     first = await anext_or_none(events)
                 except BaseException:

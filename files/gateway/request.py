@@ -12,6 +12,7 @@ from gateway.fleet import Work
 from gateway.gateway import Gateway
 from gateway.keys import Key
 from gateway.settings import Alias, ModelSettings
+from gateway.traces import traceparent
 
 
 @dataclass
@@ -40,7 +41,8 @@ class Request:
 
     def work(self, model: ModelSettings, weight: int, beginning: bytes = b"") -> Work:
         """What the fleet is asked to carry."""
-        return Work(model, weight, self._served_by, self._queued, beginning, self.key.tenant)
+        trace = traceparent(self.exchange.identity, self.gateway.settings.trace_one_in)
+        return Work(model, weight, self._served_by, self._queued, beginning, self.key.tenant, trace)
 
     def salt(self, model: ModelSettings) -> str:
         """What keeps this tenant's cached prefixes apart from others', where the model's slot can; no tenant's name."""

@@ -5,6 +5,7 @@
      "keys_file": "/etc/enginehouse/gateway/keys.json",  absent: no key is asked for
      "hosts": 1,                                         hosts with a door; each takes on its part of a limit
      "listen": {"address": "127.0.0.1", "ports": [8080]},  fields of Listen; a process for each port
+     "trace_one_in": 100,                                requests of which one is traced (traces.py); absent: none is
      "hold_seconds": 120,                                requests wait so long for a model without a ready server
      "limits": {…},                                      fields of Limits
      "mutual": {"certificate": PATH, "authority": PATH}, absent: no server is of another host
@@ -156,6 +157,7 @@ class Settings:
     models: Mapping[str, ModelSettings]
     aliases: Mapping[str, Alias]
     mutual: Mutual | None = None
+    trace_one_in: int = 0
 
 
 def read(path: Path) -> Settings:
@@ -189,6 +191,7 @@ def settings_of(given: object) -> Settings:
         models=models,
         aliases=aliases,
         mutual=mutual,
+        trace_one_in=top.whole("trace_one_in", 0, MOST, 0),
     )
     top.close()
     return found

@@ -89,26 +89,34 @@ class Triton:
         return bool(answer.ready)
 
     async def infer(
-        self, model: str, inputs: Sequence[Input], parameters: Mapping[str, str | int | bool], seconds: float
+        self,
+        model: str,
+        inputs: Sequence[Input],
+        parameters: Mapping[str, str | int | bool],
+        seconds: float,
+        trace: str = "",
     ) -> Outputs:
-        """The outputs of one inference.
+        """The outputs of one inference; `trace` is its `traceparent`.
 
         Raises: UpstreamError.
         """
         try:
             asked = request_of(model, inputs, parameters)
-            answer = await self._stub.ModelInfer(asked, timeout=seconds, metadata=self._named)
+            metadata = (*self._named, *traced(trace))
+            answer = await self._stub.ModelInfer(asked, timeout=seconds, metadata=metadata)
         except grpc.aio.AioRpcError as error:
             raise _upstream(error) from None
         return outputs_of(answer)
 
-    async def stream(self, model: str, inputs: Sequence[Input], seconds: float) -> AsyncGenerator[Outputs, None]:
+    async def stream(
+        self, model: str, inputs: Sequence[Input], seconds: float, trace: str = ""
+    ) -> AsyncGenerator[Outputs, None]:
         """The events of one request, as they come. Closing the iterator before its end cancels the request.
 
         Raises: UpstreamError.
         """
         request = request_of(model, inputs, {"triton_enable_empty_final_response": True})
-        metadata = (*STRICT, *self._named)
+        metadata = (*STRICT, *self._named, *traced(trace))
         call, is_final = self._events(request, timeout=seconds, metadata=metadata), False
         try:
             async for event in call:
@@ -137,6 +145,11 @@ class Triton:
     async def close(self, grace_seconds: float) -> None:
         """No request is taken any more; those that run have so long."""
         await self._channel.close(grace_seconds)
+
+
+def traced(trace: str) -> tuple[tuple[str, str], ...]:
+    """The metadata for which Triton traces a request."""
+    return (("traceparent", trace),) if trace else ()
 
 
 def request_of(model: str, inputs: Sequence[Input], parameters: Mapping[str, str | int | bool]) -> Any:

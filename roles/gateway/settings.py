@@ -38,6 +38,7 @@ def settings(mine: Slice, door: DoorSlice) -> dict[str, Any]:
             "inputs": limits.inputs,
             "documents": limits.documents,
         },
+        **({"trace_one_in": door.trace_one_in} if door.trace_one_in else {}),
         "servers": {
             full_name(mine, server.name): {
                 "grpc": grpc(server),

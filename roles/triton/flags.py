@@ -24,6 +24,16 @@ SINCE: tuple[tuple[tuple[int, int], str], ...] = (
 )
 
 
+TRACES = (
+    "--trace-config=mode=opentelemetry",
+    "--trace-config=opentelemetry,url=http://127.0.0.1:4318/v1/traces",
+    "--trace-config=level=TIMESTAMPS",
+    "--trace-config=rate=0",
+)
+"""Requests that bring a `traceparent` are traced, and no others (rate=0, since 2.42); spans have times, never tensors.
+They go to files/spans/receiver.py in the server's own container."""
+
+
 def is_orchestrator(server: ServerSlice, engines: Sequence[str]) -> bool:
     """Whether each engine needs a process of its own beside Triton: the C++ runtime holds one (TensorRT-LLM issue 984).
 
@@ -49,6 +59,8 @@ def flags(server: ServerSlice, orchestrates: bool = False) -> list[str]:
         # pools of the parent process would only take from what its engines' processes count on
         always += ["--pinned-memory-pool-byte-size=0", "--enable-peer-access=false"]
         always += [f"--cuda-memory-pool-byte-size={gpu}:0" for gpu in range(len(server.gpus))]
+    if server.traces:
+        always += TRACES
     return always + [flag for since, flag in SINCE if core(server.image.triton_core) >= since]
 
 

@@ -5,6 +5,7 @@
     models/<model>_<role>/…         the further models of an engine (engine.py)
     python/…                        packages that repair the image; not here but added when it is sent (repairs.py)
     run, launch                     outside and inside the container
+    spans.py                        what takes spans of traced requests, where a door chooses some
     server.json                     what `prove`, `swap` and a person need to know
 
 Each planned model is decided first (encoder.py, llmapi.py, engine.py); the server's own files follow from those.
@@ -18,6 +19,7 @@ from collections.abc import Sequence
 from deploy.files import ROOT, weights_path
 from deploy.slice import EngineSlice, ModelSlice, ServerSlice
 from roles import places
+from roles.texts import HERE
 from roles.triton.defaults import Defaults
 from roles.triton.encoder import encoder
 from roles.triton.engine import engine
@@ -29,6 +31,7 @@ from roles.triton.times import docker_stop_seconds
 
 UID = 1000  # `triton-server` in NVIDIA's images
 NETWORK = "enginehouse"
+SPANS = HERE / "files" / "spans" / "receiver.py"
 
 
 def render(server: ServerSlice, settings: Defaults) -> dict[str, bytes]:
@@ -37,6 +40,8 @@ def render(server: ServerSlice, settings: Defaults) -> dict[str, bytes]:
     files = {f"models/{path}": content for model in loaded for path, content in model.files.items()}
     files["run"] = _run(server, settings)
     files["launch"] = _launch(server, loaded)
+    if server.traces:
+        files["spans.py"] = SPANS.read_bytes()
     files["server.json"] = (json.dumps(_server(server, loaded), indent=2, sort_keys=True) + "\n").encode()
     return files
 

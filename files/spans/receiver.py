@@ -1,0 +1,105 @@
+"""Takes Triton's spans inside its container, and prints what may be known of each as a line of JSON.
+
+    {"span":"InferRequest","request":"4f0c…","id":"67010872b95352c3","parent":"cdcdcdcdcdcdcdcd",
+     "start_ns":1795472141340759576,"end_ns":1795472141342147966,"at":{"GRPC_WAITREAD_START":18000}}
+    {"span":"minilm",…,"model":"minilm","version":1,"asked":"9b1d…"}
+
+`request` is the trace's id, which the front door made the request's own; `at` has nanoseconds since `start_ns`; `asked`
+is the id under which Triton knows the request. Whatever is not named here is dropped, and what is named has to look as
+it does above: no text of a request can be in a line.
+
+The container has no way out and its standard output is the journal, which bounds what is kept. Standard library only:
+the image's own Python runs it. Triton's exporter (OpenTelemetry C++ 1.13) sends JSON.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import sys
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any
+
+PORT = 4318
+MOST_BYTES = 4 * 2**20
+"""A batch is 512 spans at most, half a MiB."""
+NAME = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
+IDENTITY = re.compile(r"[0-9a-f]{16}|[0-9a-f]{32}")
+TIMES = re.compile(
+    "(REQUEST|QUEUE)_START|COMPUTE_(START|INPUT_END|OUTPUT_START|END)|REQUEST_END|INFER_RESPONSE_COMPLETE"
+    "|(GRPC_(WAITREAD|SEND)|HTTP_(RECV|SEND)|CACHE_HIT_LOOKUP)_(START|END)"
+)
+"""What Triton calls the moments of a request."""
+
+
+def lines(body: bytes) -> Iterator[str]:
+    """A line for each span of one export.
+
+    Raises: ValueError, KeyError, TypeError, AttributeError for what is no export.
+    """
+    for resource in json.loads(body)["resourceSpans"]:
+        for scope in resource["scopeSpans"]:
+            for span in scope["spans"]:
+                yield json.dumps(told(span), separators=(",", ":"))
+
+
+def told(span: dict[str, Any]) -> dict[str, object]:
+    """What may be known of a span; what does not look as it should is left out."""
+    about = {each["key"]: each["value"] for each in span.get("attributes", ())}
+    start = int(span["startTimeUnixNano"])
+    found = {
+        "span": matched(NAME, span["name"]),
+        "request": matched(IDENTITY, span["traceId"]),
+        "id": matched(IDENTITY, span["spanId"]),
+        "parent": matched(IDENTITY, span.get("parentSpanId")),
+        "start_ns": start,
+        "end_ns": int(span["endTimeUnixNano"]),
+        "model": matched(NAME, about.get("triton.model_name", {}).get("stringValue")),
+        "version": int(about.get("triton.model_version", {}).get("intValue", 0)),
+        "asked": matched(IDENTITY, about.get("triton.request_id", {}).get("stringValue")),
+        "at": {
+            each["name"]: int(each["timeUnixNano"]) - start
+            for each in span.get("events", ())
+            if matched(TIMES, each["name"])
+        },
+    }
+    return {name: value for name, value in found.items() if value}
+
+
+def matched(pattern: re.Pattern[str], text: object) -> str:
+    """The text if all of it matches, else ""."""
+    return text if isinstance(text, str) and pattern.fullmatch(text) else ""
+
+
+class Receiver(BaseHTTPRequestHandler):
+    """Triton's exporter, served: a connection for each export. It sends nothing twice."""
+
+    def do_POST(self) -> None:
+        """The spans of the body are told."""
+        length = int(self.headers.get("Content-Length") or 0)
+        status = 400
+        if length <= MOST_BYTES:
+            with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError):
+                for line in lines(self.rfile.read(length)):
+                    os.write(sys.stdout.fileno(), f"{line}\n".encode())  # whole: what a pipe takes at once is 4 KiB
+                status = 200
+        self.send_response(status)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, format: str, *words: object) -> None:
+        """Nothing is logged of an export."""
+
+
+def main(words: list[str]) -> int:
+    """Serves for ever, at another port than Triton's own choice where one is given."""
+    with HTTPServer(("127.0.0.1", int((words or [str(PORT)])[0])), Receiver) as server:
+        server.serve_forever()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
