@@ -92,7 +92,8 @@ def _door(door: DoorSlice) -> Text:
     names = ", ".join([*(model.name for model in door.models), *(alias.name for alias in door.aliases)])
     others = ", ".join(other.name for other in door.others)
     beside = f"; also to {others}" if others else ""
-    return Text.assemble(("door ", "bold"), f"{urls}{behind}, {keys}: {names}{beside}")
+    traced = f"; one request in {door.trace_one_in:,} is traced" if door.trace_one_in else ""
+    return Text.assemble(("door ", "bold"), f"{urls}{behind}, {keys}: {names}{beside}{traced}")
 
 
 def _installed(slice_: Slice) -> Table:

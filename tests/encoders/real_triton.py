@@ -21,7 +21,7 @@ import time
 import urllib.error
 import urllib.request
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -103,13 +103,13 @@ def add_model(repository: Path, kind: str, name: str, **variables: Any) -> None:
 
 
 @contextmanager
-def serving(repository: Path, work: Path) -> Iterator[Server]:
+def serving(repository: Path, work: Path, flags: Iterable[str] = ()) -> Iterator[Server]:
     """A server with every model of `repository` ready; stopped by its process id at the end."""
     home = installation()
     triton, log = home / "pytriton" / "tritonserver", work / "triton.log"
     http, grpc, metrics = free_ports(3)
     command = [str(triton / "bin" / "tritonserver"), f"--model-repository={repository}"]
-    command += [f"--backend-directory={triton / 'backends'}", "--log-verbose=1"]
+    command += [f"--backend-directory={triton / 'backends'}", "--log-verbose=1", *flags]
     for kind, port in (("http", http), ("grpc", grpc), ("metrics", metrics)):
         command += [f"--{kind}-address=127.0.0.1", f"--{kind}-port={port}"]
     packages = link_packages(work / "packages", home)

@@ -11,6 +11,8 @@ import contextlib
 import json
 import shutil
 import struct
+import subprocess
+import sys
 import urllib.request
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, replace
@@ -23,9 +25,10 @@ from deploy.slice import ServerSlice
 from rehearsal import checkpoints as published
 from rehearsal.triton_image import STAND_INS
 from roles.triton.defaults import Defaults
+from roles.triton.flags import TRACES
 from roles.triton.render import render
 from tests.encoders import checkpoints, real_triton
-from tests.gateway.asking import CHAT, Door, becomes, chat, in_loop, opened, settings
+from tests.gateway.asking import CHAT, Conversation, Door, becomes, chat, in_loop, opened, settings
 from tests.unit.given import main, plan
 
 pytestmark = pytest.mark.rehearsal
@@ -37,6 +40,9 @@ LIMITS = {
 }
 TEXTS = ["the cat", "a river bank", "猫 and a cat", "", "the mat"]
 CONTEXT_TOKENS = 256
+RECEIVER = Path(__file__).parents[2] / "files" / "spans" / "receiver.py"
+SOON = "--trace-config=opentelemetry,bsp_schedule_delay=100"
+CANARY = "Rosa's diagnosis"
 
 
 @dataclass(frozen=True)
@@ -45,6 +51,8 @@ class Scene:
 
     triton: real_triton.Server
     weights: Path
+    spans: Path = Path()
+    """What is kept of traces."""
 
 
 @pytest.fixture(scope="module")
@@ -72,8 +80,21 @@ def standing(work: Path) -> Iterator[Scene]:
         real_triton.add_model(repository, kind, name, parameters=parameters, **LIMITS, **more)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ENGINEHOUSE_LLMAPI", str(image(work)))
-        with real_triton.serving(repository, work) as triton:
-            yield Scene(triton, work / "weights")
+        with receiving(work / "spans") as flags, real_triton.serving(repository, work, flags) as triton:
+            yield Scene(triton, work / "weights", work / "spans")
+
+
+@contextlib.contextmanager
+def receiving(spans: Path) -> Iterator[list[str]]:
+    """The flags of a server that traces as one behind a door does, into this file; in a container the port is fixed."""
+    (port,) = real_triton.free_ports(1)
+    with spans.open("wb") as output:
+        receiver = subprocess.Popen([sys.executable, "-I", str(RECEIVER), str(port)], stdout=output)
+        try:
+            yield [*(flag.replace(":4318/", f":{port}/") for flag in TRACES), SOON]
+        finally:
+            receiver.terminate()
+            receiver.wait(60)
 
 
 def image(work: Path) -> Path:
@@ -97,9 +118,9 @@ def llm(weights: Path) -> ServerSlice:
 
 
 @contextlib.asynccontextmanager
-async def door(scene: Scene, folder: Path) -> AsyncIterator[Door]:
+async def door(scene: Scene, folder: Path, **more: int) -> AsyncIterator[Door]:
     """A gateway before that Triton, which asks for no key."""
-    told = settings([scene.triton.grpc], scene.weights, None)
+    told = settings([scene.triton.grpc], scene.weights, None, **more)
     told["models"]["llama"]["context_tokens"] = CONTEXT_TOKENS
     told["models"]["nomic"]["dimensions"] = 64
     async with opened(folder, told) as app:
@@ -221,3 +242,54 @@ async def test_log_probabilities_are_told_token_by_token(scene: Scene, tmp_path:
     entries = answer["logprobs"]["content"]
     assert b"".join(bytes(each["bytes"]) for each in entries).decode() == answer["message"]["content"]
     assert [[other["logprob"] for other in each["top_logprobs"]] for each in entries] == [[-0.5, -1.5]] * 4
+
+
+def spans(scene: Scene) -> list[dict[str, Any]]:
+    """What was kept so far; a line that is being written is left out."""
+    whole = scene.spans.read_bytes().rpartition(b"\n")[0]
+    return [json.loads(line) for line in whole.splitlines()]
+
+
+def prompted(front: Door) -> list[Conversation]:
+    """A request to each model, with a phrase that is to be found nowhere afterwards."""
+    ranked = {"model": "bge", "query": CANARY, "documents": [CANARY, f"more of {CANARY}"]}
+    answers = [{"stream": True, "user": CANARY}, {"stop": CANARY}, {"n": 2, "temperature": 0, "stream": True}]
+    return [
+        front.opened("/v1/embeddings", {"model": "nomic:query", "input": [CANARY, "river " * 600 + CANARY]}),
+        front.opened("/v1/embeddings", {"model": "nomic:query", "input": [CANARY]}),
+        front.opened("/v2/rerank", ranked),
+        *(front.opened(CHAT, chat(CANARY, max_tokens=9, **more)) for more in answers),
+    ]
+
+
+@in_loop
+async def test_a_traced_request_is_followed_and_its_text_is_nowhere(
+    scene: Scene, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Spans, the server's verbose log, both pages of metrics, what the door prints; refused requests too."""
+    async with door(scene, tmp_path, trace_one_in=1) as front:
+        answers = [await talk.run() for talk in prompted(front)]
+        wanted = {answer.headers["x-request-id"] for answer in answers}
+        while not wanted <= {span["request"] for span in spans(scene) if span["span"] == "InferRequest"}:
+            await asyncio.sleep(0.05)
+        pages = front.gateway.metrics.page()
+    with urllib.request.urlopen(f"http://{scene.triton.metrics}/metrics", timeout=30) as page:
+        pages += page.read().decode()
+    assert [answer.status for answer in answers] == [400, 200, 200, 200, 200, 400]
+    assert {"nomic", "bge_v2", "llama"} <= {span["span"] for span in spans(scene)}
+    assert all(span["end_ns"] > span["start_ns"] for span in spans(scene))
+    said = capsys.readouterr()
+    everything = [said.out, said.err, pages, scene.spans.read_text(), scene.triton.log.read_text(errors="replace")]
+    assert all(len(each) > 100 for each in everything if each is not said.err)
+    assert [number for number, each in enumerate(everything) if CANARY in each or "diagnosis" in each] == []
+
+
+@in_loop
+async def test_what_the_door_did_not_choose_is_not_traced(scene: Scene, tmp_path: Path) -> None:
+    async with door(scene, tmp_path) as front:
+        untraced = (await front.ask("/v1/embeddings", {"model": "nomic:query", "input": TEXTS})).headers["x-request-id"]
+    async with door(scene, tmp_path, trace_one_in=1) as front:
+        traced = (await front.chat("one two", max_tokens=2)).headers["x-request-id"]
+    while traced not in {span["request"] for span in spans(scene)}:
+        await asyncio.sleep(0.05)
+    assert untraced not in {span["request"] for span in spans(scene)}

@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 
+from deploy.catalog import RELEASES
 from deploy.fleet import Fleet
 from deploy.plan import Plan
 from deploy.report import plan_report
 from deploy.slice_door import DoorSlice
 from deploy.spec import Adapter, Door, EngineTrust, KVCache, LoRA, Machine
+from deploy.versions import at_least
 from tests.unit.given import (
     EMBEDDER,
     GPT_OSS,
@@ -161,3 +163,25 @@ def test_two_hosts_with_a_door_each_are_shown_once() -> None:
 
 def test_the_plan_with_a_door_is_plain_json() -> None:
     assert json.loads(json.dumps(plan(door=Door()).to_json()))["hosts"]["h100-01"]["door"]["hold_seconds"] == 120
+
+
+def test_traces_that_nobody_asked_for_are_in_no_plan() -> None:
+    """Digests of older inventories stay."""
+    assert "trace" not in json.dumps(plan(door=Door()).slices[0].to_json())
+
+
+def test_a_door_that_traces_says_how_often_and_its_servers_know() -> None:
+    made = plan(door=Door(trace_one_in=1000))
+    assert (door(made).trace_one_in, made.slices[0].servers[0].traces) == (1000, True)
+    assert "; one request in 1,000 is traced" in printed(plan_report(made)).replace("\n", " ")
+
+
+def test_another_share_of_traces_is_no_other_server() -> None:
+    """A swap is for the first trace and the last, not for each change of mind."""
+    often, rarely = (plan(door=Door(trace_one_in=each)).slices[0].servers for each in (1, 1000))
+    assert often == rarely
+
+
+def test_every_release_traces_what_the_door_chose_and_nothing_else() -> None:
+    """`rate=0` means that since core 2.42 (24.01)."""
+    assert all(at_least(row.triton_core, "2.42.0") for row in RELEASES.values())

@@ -68,6 +68,7 @@ ALL = {
     "a door's processes have a port each": wrong_door("port-twice", "door.ports", ports=(8080, 8080)),
     "nobody waits at a door for hours": wrong_door("out-of-range", "door.hold_seconds", hold_seconds=86_400),
     "a door's processes stop in time": wrong_door("out-of-range", "door.drain_seconds", drain_seconds=0),
+    "one request in none is no choice": wrong_door("out-of-range", "door.trace_one_in", trace_one_in=0),
     "a door takes a body of some size": wrong_door(
         "out-of-range", "door.limits.body_mib", limits=DoorLimits(body_mib=0)
     ),

@@ -131,6 +131,18 @@ def test_a_core_gets_only_flags_it_knows(server: ServerSlice) -> None:
     assert (core(server, "2.51.0") & younger, core(server, "2.71.0") & younger) == (set(), younger)
 
 
+def test_only_a_server_that_is_to_trace_is_told_to(server: ServerSlice) -> None:
+    """Times and never tensors, of requests that the door chose and of no others (rate=0), to its own container."""
+    traced, release = replace(server, traces=True), render(replace(server, traces=True), Defaults())
+    told = {flag.removeprefix("--trace-config=") for flag in flags(traced) if flag.startswith("--trace-config=")}
+    url = "opentelemetry,url=http://127.0.0.1:4318/v1/traces"
+    assert told == {"mode=opentelemetry", url, "level=TIMESTAMPS", "rate=0"}
+    assert b"spans.py" in release["launch"] and b"PORT = 4318\n" in release["spans.py"]
+    assert subprocess.run(["bash", "-n"], input=release["launch"], check=False).returncode == 0
+    plain = render(server, Defaults())
+    assert b"trace-config" not in plain["launch"] and "spans.py" not in plain
+
+
 def test_each_stop_waits_longer_than_the_one_inside_it(server: ServerSlice) -> None:
     assert (server.stop_seconds, docker_stop_seconds(server), unit_stop_seconds(server, 0)) == (90, 100, 120)
 
