@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
@@ -71,8 +72,8 @@ async def test_of_one_request_all_parts_are_traced_or_none(tmp_path: Path, monke
     numbers = itertools.count(1)
     made = Exchange.__init__
 
-    def numbered(exchange: Exchange, *given: object) -> None:
-        made(exchange, *given)  # type: ignore[arg-type]
+    def numbered(exchange: Exchange, *given: Any) -> None:
+        made(exchange, *given)
         exchange.identity = f"{next(numbers):032x}"
 
     monkeypatch.setattr(Exchange, "__init__", numbered)
