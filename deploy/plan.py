@@ -24,6 +24,7 @@ from deploy.mutual import two_contracts, with_others
 from deploy.refuse import model_at, refuse, together
 from deploy.resolve import image_of, release_row
 from deploy.serving import served_by, server_slice
+from deploy.sharing import with_sharing
 from deploy.slice import DriverSlice, EngineSlice, Slice, WeightsSlice
 from deploy.slice_monitor import MonitorSlice
 from deploy.slice_traffic import BalancerSlice
@@ -121,7 +122,7 @@ def make_plan(fleet: Fleet, surroundings: Surroundings) -> Plan:
     """
     refuse_all(judge(fleet, surroundings))
     watched = tuple(host_slice(host, surroundings, fleet.balancers, fleet.monitors) for host in fleet.hosts)
-    slices = with_others(sharing(farmed(watched)), fleet.hosts)
+    slices = with_sharing(with_others(sharing(farmed(watched)), fleet.hosts), fleet.hosts)
     balancers = tuple(
         watched_balancer(balancer_slice(balancer, fleet.hosts, fleet.balancers), fleet.monitors)
         for balancer in fleet.balancers

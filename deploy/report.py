@@ -22,6 +22,7 @@ from deploy.report_engines import engines_report, llm_table
 from deploy.report_monitors import monitors_report
 from deploy.slice import ModelSlice, ServerSlice, Slice
 from deploy.slice_door import DoorSlice
+from deploy.slice_sharing import SharingSlice
 
 BAR_WIDTH = 64
 PARTS = (
@@ -50,7 +51,9 @@ def same_slices(slices: Iterable[Slice]) -> list[list[Slice]]:
     groups: dict[str, list[Slice]] = {}
     for slice_ in slices:
         mutual = replace(slice_.mutual, address="") if slice_.mutual else None
-        alike = repr(replace(slice_, host="", traffic=None, exporters=None, mutual=mutual))
+        shared = [(one.model, one.revision) for one in slice_.sharing.files] if slice_.sharing else []
+        nameless = replace(slice_, host="", traffic=None, exporters=None, mutual=mutual, sharing=None)
+        alike = repr((nameless, shared))
         groups.setdefault(alike, []).append(slice_)
     return list(groups.values())
 
@@ -79,8 +82,16 @@ def _host(alike: list[Slice], changes: dict[str, str]) -> Iterator[RenderableTyp
     if slice_.mutual and slice_.mutual.port:
         doors = ", ".join(door.name for door in slice_.mutual.doors)
         yield Text.assemble(("doors ", "bold"), f"of {doors} come to port {slice_.mutual.port}, mutual TLS")
+    if slice_.sharing:
+        yield _sharing(slice_.sharing)
     yield from engines_report(slice_, changes)
     yield Text("")
+
+
+def _sharing(sharing: SharingSlice) -> Text:
+    """What comes from other hosts, and where they come for it."""
+    models = ", ".join(f"{one.model} (port {one.port}, {len(one.peers) + 1} hosts)" for one in sharing.files)
+    return Text.assemble(("shares ", "bold"), models)
 
 
 def _door(door: DoorSlice) -> Text:

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 
 from deploy.slice_door import DoorSlice, MutualSlice
 from deploy.slice_monitor import ExportersSlice
+from deploy.slice_sharing import SharingSlice
 from deploy.slice_traffic import TrafficSlice
 from deploy.spec import DataDisk, Docker, EngineStore, EngineTrust, Firewall, Hub, Machine, Mirrors, Registry
 
@@ -253,6 +254,8 @@ class Slice:
     """None: nobody watches this host."""
     mutual: MutualSlice | None = None
     """None: no door of another host sends to this one, and none of its own to another."""
+    sharing: SharingSlice | None = None
+    """None: nothing of this host is given to another one, or comes from there."""
 
     def to_json(self) -> dict[str, object]:
         """Plain dictionaries and lists, secrets as their sources only."""
@@ -270,6 +273,8 @@ class Slice:
             del plain["mutual"]
         if self.exporters is None:
             del plain["exporters"]
+        if self.sharing is None:
+            del plain["sharing"]
         if not self.pool:
             del plain["pool"], plain["traffic"]
         for server in plain["servers"]:

@@ -25,6 +25,7 @@ from deploy.checks.repositories import repository_notices, repository_problems
 from deploy.checks.rollout import no_hosts, pool_problems, rollout_problems
 from deploy.checks.secrets import secret_problems
 from deploy.checks.servers import server_problems
+from deploy.checks.sharing import sharing_problems
 from deploy.checks.sources import source_problems
 from deploy.checks.tenants import shared_prefixes, tenant_problems
 from deploy.checks.traffic import traffic_problems
@@ -47,6 +48,7 @@ def judge(fleet: Fleet, surroundings: Surroundings) -> list[Refusal]:
         problems = [*host_problems(host, fleet, surroundings), *building_problems(host, fleet, surroundings)]
         refusals += [(host.name, problem) for problem in problems]
     refusals += [*balancer_problems(fleet, surroundings), *door_others_problems(fleet), *monitor_problems(fleet)]
+    refusals += sharing_problems(fleet)
     return together(refusals)
 
 

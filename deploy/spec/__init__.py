@@ -41,6 +41,7 @@ from deploy.spec.machine import (
 )
 from deploy.spec.monitor import Monitor, MonitorHost
 from deploy.spec.server import Host, Model, Server, one_per_gpu
+from deploy.spec.sharing import Sharing
 from deploy.spec.sources import Checkpoint, Secret, Weights
 
 __all__ = [
@@ -89,6 +90,7 @@ __all__ = [
     "Route",
     "Secret",
     "Server",
+    "Sharing",
     "Speculative",
     "Toolkit",
     "Traffic",

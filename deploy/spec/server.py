@@ -13,6 +13,7 @@ from deploy.spec.engines import EngineStore, EngineTrust
 from deploy.spec.firewall import Firewall
 from deploy.spec.llm import LLM
 from deploy.spec.machine import Docker, Driver, Hub, Machine, Mirrors, Registry, Release, Toolkit
+from deploy.spec.sharing import Sharing
 
 Model = LLM | Embedder | Reranker
 
@@ -85,4 +86,6 @@ class Host:
     door: Door | None = None
     """None: no gateway on this host, and clients speak to Triton itself. Where the inventory has one host and says
     nothing, it has a `Door()`."""
+    sharing: Sharing | None = None
+    """None: every file comes to this host from where it is fetched or sent from, and goes to nobody."""
     groups: tuple[str, ...] = ()

@@ -42,6 +42,8 @@ class Weights:
     directory: str = ""
     fetch_on: Literal["host", "control"] = "host"
     files: tuple[str, ...] = ()
+    private: bool = False
+    """Hosts that share (`Sharing`) do not pass these files on: each fetches them itself, or is sent them over SSH."""
 
     @classmethod
     def hub(
@@ -51,14 +53,15 @@ class Weights:
         *,
         fetch_on: Literal["host", "control"] = "host",
         files: tuple[str, ...] = (),
+        private: bool = False,
     ) -> Weights:
         """`repository` at the 40-hex commit `revision`; `files` replaces the architecture's own list."""
-        return cls(repository=repository, revision=revision, fetch_on=fetch_on, files=files)
+        return cls(repository=repository, revision=revision, fetch_on=fetch_on, files=files, private=private)
 
     @classmethod
-    def local(cls, directory: str, *, files: tuple[str, ...] = ()) -> Weights:
+    def local(cls, directory: str, *, files: tuple[str, ...] = (), private: bool = False) -> Weights:
         """A directory of the machine that runs pyinfra, sent with rsync; its manifest is its revision."""
-        return cls(directory=directory, fetch_on="control", files=files)
+        return cls(directory=directory, fetch_on="control", files=files, private=private)
 
 
 @dataclass(frozen=True, kw_only=True)

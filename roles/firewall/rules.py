@@ -9,6 +9,7 @@ from typing import NamedTuple, TypeAlias
 from deploy.slice import ServerSlice, Slice
 from deploy.slice_door import DoorSlice
 from deploy.slice_monitor import ExportersSlice, MonitorSlice
+from deploy.slice_sharing import SharingSlice
 from deploy.slice_traffic import BalancerSlice, TrafficSlice
 from deploy.spec import Firewall
 from roles.templates import template
@@ -36,8 +37,8 @@ Guarded: TypeAlias = Slice | BalancerSlice | MonitorSlice
 
 
 def firewall_of(mine: Guarded) -> Firewall | None:
-    """The declared firewall; one that says nothing of servers where only monitors' or doors' port is to close."""
-    if mine.firewall or not (mine.exporters or isinstance(mine, MonitorSlice) or _doors(mine)):
+    """The declared firewall; one that says nothing of servers where only a port of ours for other hosts is to close."""
+    if mine.firewall or not (mine.exporters or isinstance(mine, MonitorSlice) or _doors(mine) or _sharing(mine)):
         return mine.firewall
     return Firewall()
 
@@ -46,6 +47,11 @@ def _doors(mine: Guarded) -> tuple[str, ...]:
     """The hosts whose doors send to this one."""
     mutual = mine.mutual if isinstance(mine, Slice) else None
     return tuple(door.address for door in mutual.doors) if mutual else ()
+
+
+def _sharing(mine: Guarded) -> SharingSlice | None:
+    """What the host shares with others."""
+    return mine.sharing if isinstance(mine, Slice) else None
 
 
 def rules(mine: Guarded, ssh_ports: Iterable[int]) -> str:
@@ -68,6 +74,8 @@ def _groups(firewall: Firewall, mine: Guarded) -> dict[str, Networks]:
     named = {"monitors": mine.exporters.monitors if mine.exporters else ()}
     named |= {"readers": mine.readers if isinstance(mine, MonitorSlice) else ()}
     named |= {"doors": _doors(mine)}
+    shared = _sharing(mine)
+    named |= {"peers": shared.addresses if shared else ()}
     named |= {"servers": firewall.allow, "metrics": firewall.metrics or firewall.allow, "ssh": firewall.ssh}
     named |= {f"open{number}": opening.sources for number, opening in enumerate(firewall.open)}
     return {name: Networks.of(written) for name, written in named.items() if written}
@@ -103,6 +111,9 @@ def _of_host(mine: Slice) -> list[tuple[str, str]]:
     rows += _door(mine.door) if mine.door else []
     if mine.mutual and mine.mutual.port:
         rows.append((f"{_to(mine.mutual.address)}tcp dport {mine.mutual.port}", "doors"))
+    if mine.sharing:
+        ports = ", ".join(str(port) for port in mine.sharing.ports)
+        rows.append((f"{_to(mine.sharing.address)}tcp dport {{ {ports} }}", "peers"))
     return [*rows, *(_answers(mine.traffic) if mine.traffic and mine.traffic.servers else [])]
 
 

@@ -3,6 +3,9 @@
 Three ways, one result (a directory with manifest.sha256): a hub repository fetched by the host in its own unit; the
 same fetched by the control machine, or a directory of the control machine, sent with rsync and checked on the host.
 `begin` starts the units; `finish` sends what the control machine has to send and waits for the units.
+
+Hosts that share (`Sharing`) take one of these ways once among them: on the first host that wants a model nobody has.
+The others get it from those that have it, and take the direct way where those do not deliver.
 """
 
 from __future__ import annotations
@@ -10,34 +13,45 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from pyinfra import host
+from pyinfra import state as run_state
 from pyinfra.api.command import PyinfraCommand, StringCommand
 
 from deploy.files import weights_path
 from deploy.slice import Slice, WeightsSlice
-from roles import undo, units
+from roles import apt, undo, units
+from roles.model_store import peers
 from roles.model_store.defaults import Defaults
-from roles.model_store.facts import Published, StoreState
+from roles.model_store.facts import Published, StoreState, Tools
 from roles.model_store.operations import Send, fetch_unit, start_fetch, texts
+from roles.seen import Seen
 from roles.settings import overridden
-from roles.steps import Reading, step
+from roles.steps import Reading, check, step
+
+Store = dict[str, StoreState]
+Decide = Callable[[Store], Iterator[PyinfraCommand]]
 
 
 def begin(mine: Slice) -> None:
     """Every fetch the host does itself is under way, or done already."""
-    wanted = texts(mine)
+    wanted, settings = texts(mine), overridden(host, "model_store", Defaults())
     prepared = step(
         undo.look("model-store", wanted),
         lambda installed: undo.put_watched("model-store", wanted, installed),
         name="Model store | Install the fetch",
     )
+    published = Reading(Published, _arguments(mine))
+    if mine.sharing:
+        step(Reading(Tools), _tools, name="Model store | Install what hosts share files with")
+        check(published, _noted(mine), name="Model store | See which weights are here")
 
-    def decide(store: dict[str, StoreState]) -> Iterator[PyinfraCommand]:
+    def decide(store: Store) -> Iterator[PyinfraCommand]:
         for weights in mine.weights:
             state = store.get(weights.model, StoreState())
-            if weights.fetch_on == "host" and not state.manifest and not state.unit.is_going:
+            is_wanted = weights.fetch_on == "host" and not state.manifest and not state.unit.is_going
+            if is_wanted and _is_direct(mine, weights, settings):
                 yield start_fetch(weights, mine.hub)
 
-    step(Reading(Published, _arguments(mine)), decide, after=[prepared], name="Model store | Start fetching weights")
+    step(published, decide, after=[prepared], name="Model store | Start fetching weights")
 
 
 def finish(mine: Slice) -> None:
@@ -46,24 +60,85 @@ def finish(mine: Slice) -> None:
     published = Reading(Published, _arguments(mine))
     for weights in host.loop(mine.weights):
         verb = "Wait for" if weights.fetch_on == "host" else "Send"
-        decide = _awaited(weights, settings) if weights.fetch_on == "host" else _sent(weights, mine, settings)
-        step(published, decide, name=f"Model store | {verb} {weights.model} {weights.revision[:12]}")
+        name = f"{weights.model} {weights.revision[:12]}"
+        step(published, _itself(weights, mine, settings), name=f"Model store | {verb} {name}")
+    if mine.sharing:
+        check(published, _noted(mine), name="Model store | See which weights came")
+        step(published, _received(mine, settings), name="Model store | Get weights from other hosts")
+        step(published, _left_over(mine, settings), name="Model store | Bring what other hosts did not deliver")
 
 
-def _awaited(weights: WeightsSlice, settings: Defaults) -> Callable[[dict[str, StoreState]], Iterator[PyinfraCommand]]:
-    def decide(store: dict[str, StoreState]) -> Iterator[PyinfraCommand]:
-        if not store.get(weights.model, StoreState()).manifest:
-            yield units.Follow(fetch_unit(weights), f"weights of {weights.model}", settings.fetch_seconds)
-            yield StringCommand(f"test -s {weights_path(weights)}/manifest.sha256")
+def _tools(seen: Seen) -> Iterator[str | PyinfraCommand]:
+    yield from apt.install({"python3-libtorrent": ""}, seen.packages)
+
+
+def _noted(mine: Slice) -> Decide:
+    """What the other hosts of the run may count on is noted; nothing is refused."""
+
+    def judge(store: Store) -> Iterator[PyinfraCommand]:
+        for weights in mine.weights:
+            has_it = bool(store.get(weights.model, StoreState()).manifest)
+            peers.board(host.state).note(mine.host, weights, has_it)
+        yield from ()
+
+    return judge
+
+
+def _is_direct(mine: Slice, weights: WeightsSlice, settings: Defaults) -> bool:
+    """True if this host takes the direct way before any other host is asked."""
+    shared = peers.Sharing.of(mine, weights, settings, host.state)
+    return shared is None or shared.is_first(host.state)
+
+
+def _itself(weights: WeightsSlice, mine: Slice, settings: Defaults) -> Decide:
+    """What the host fetches or is sent; what it has is looked at."""
+
+    def decide(store: Store) -> Iterator[PyinfraCommand]:
+        seen = store.get(weights.model, StoreState())
+        if weights.fetch_on != "host":
+            if seen.manifest or _is_direct(mine, weights, settings):
+                yield from Send(weights, mine.hub, settings).commands(seen)
+        elif not seen.manifest and (seen.unit.is_going or _is_direct(mine, weights, settings)):
+            yield from _followed(weights, settings)
 
     return decide
 
 
-def _sent(
-    weights: WeightsSlice, mine: Slice, settings: Defaults
-) -> Callable[[dict[str, StoreState]], Iterator[PyinfraCommand]]:
-    def decide(store: dict[str, StoreState]) -> Iterator[PyinfraCommand]:
-        return Send(weights, mine.hub, settings).commands(store.get(weights.model, StoreState()))
+def _followed(weights: WeightsSlice, settings: Defaults) -> Iterator[PyinfraCommand]:
+    yield units.Follow(fetch_unit(weights), f"weights of {weights.model}", settings.fetch_seconds)
+    yield StringCommand(f"test -s {weights_path(weights)}/manifest.sha256")
+
+
+def _received(mine: Slice, settings: Defaults) -> Decide:
+    """What this host lacks and another one has."""
+
+    def decide(store: Store) -> Iterator[PyinfraCommand]:
+        lacking = [weights for weights in mine.weights if not store.get(weights.model, StoreState()).manifest]
+        shared = [peers.Sharing.of(mine, weights, settings, host.state) for weights in lacking]
+        wanted = [one for one in shared if one and not one.is_first(host.state)]
+        if run_state.is_executing:
+            wanted = [one for one in wanted if one.has_a_giver(host.state)]
+        asked = [peers.Ask(one) for one in wanted]
+        yield from asked  # all of them, before the first is waited for
+        yield from (peers.Await(one) for one in asked)
+
+    return decide
+
+
+def _left_over(mine: Slice, settings: Defaults) -> Decide:
+    """The direct way for what is still lacking. In prepare that is what the steps before have said."""
+
+    def decide(store: Store) -> Iterator[PyinfraCommand]:
+        for weights in mine.weights if run_state.is_executing else ():
+            seen = store.get(weights.model, StoreState())
+            if seen.manifest:
+                continue
+            if weights.fetch_on != "host":
+                yield from Send(weights, mine.hub, settings).commands(seen)
+                continue
+            if not seen.unit.is_going:
+                yield start_fetch(weights, mine.hub)
+            yield from _followed(weights, settings)
 
     return decide
 

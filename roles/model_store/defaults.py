@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from deploy.knobs import ATTEMPTS, SECONDS, Text
+from deploy.knobs import ATTEMPTS, SECONDS, Range, Text
 
 
 @dataclass(frozen=True)
@@ -24,5 +24,11 @@ class Defaults:
     """Of the control machine's own fetch; what was fetched is kept between them."""
     rsync_attempts: Annotated[int, ATTEMPTS] = 5
     """What was sent is kept between them."""
+    give_seconds: Annotated[int, SECONDS] = 3600
+    """How long a host gives a model to others that never come to have all of it."""
+    patience_seconds: Annotated[int, Range(1, 3600)] = 60
+    """Within so long 64 KiB a second must have come from other hosts, else the direct way is taken."""
+    offer_seconds: Annotated[int, SECONDS] = 3600
+    """How long a host may read a model through before it gives it for the first time."""
     bandwidth_limit: Annotated[str, Text(r"(\d+(\.\d+)?[kKmMgG]?)?", "a number with k, m or g, or nothing")] = ""
-    """rsync's --bwlimit ("80m"), where several hosts share one uplink."""
+    """rsync's --bwlimit ("80m"), where several hosts share one uplink; also what a host gives others and gets there."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pyinfra.api import FactBase
 
 from deploy.files import ROOT
+from roles.seen import Seen, ask_packages, script
 from roles.units import UnitState, ask
 
 
@@ -17,6 +18,18 @@ class StoreState:
 
     manifest: str = ""
     unit: UnitState = field(default_factory=UnitState)
+
+
+class Tools(FactBase[Seen]):
+    """The package with which hosts share files."""
+
+    default = Seen
+
+    def command(self) -> str:
+        return script(ask_packages("python3-libtorrent"))
+
+    def process(self, output: list[str]) -> Seen:
+        return Seen.parse(output)
 
 
 class Published(FactBase[dict[str, StoreState]]):

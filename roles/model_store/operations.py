@@ -45,6 +45,11 @@ def texts(mine: Slice) -> list[Text]:
     ca = f"{SETTINGS}/hub-ca.crt" if mine.hub.ca_file else ""
     return [
         shipped("files/units/enginehouse-weights@.service", f"{UNITS}/enginehouse-weights@.service"),
+        *(
+            [shipped("files/units/enginehouse-share@.service", f"{UNITS}/enginehouse-share@.service")]
+            if mine.sharing
+            else []
+        ),
         *([Text(ca, Path(mine.hub.ca_file).expanduser().read_text().rstrip("\n") + "\n")] if ca else []),
         *(Text(f"{SETTINGS}/weights/{weights.model}.json", _settings(weights, mine.hub, ca)) for weights in fetched),
     ]

@@ -2,7 +2,7 @@
 
     host peers SETTINGS    {"target": …, "offer": {…} or null, "here": "address:port", "peers": {…}, …}
 
-No role starts this program yet.
+The unit enginehouse-share@<model>.service runs it, with settings that a run writes into memory.
 
 Who has the directory already writes an offer beside it, which the run carries to the others: the digest of its torrent,
 and size and sha256 of every file. Who has an offer and no directory asks the peers. Nothing is published before every

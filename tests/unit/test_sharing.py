@@ -1,0 +1,81 @@
+"""Hosts that share files: what the plan says of each, and of those that have nothing to do with it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+from deploy.plan import Plan
+from deploy.report import plan_report
+from deploy.slice_sharing import PeerSlice, SharedSlice
+from deploy.spec import Sharing
+from tests.unit.given import EMBEDDER, GPT_OSS, MACHINE, MAIN, Source, plan
+from tests.unit.test_report import printed
+
+MODELS = (EMBEDDER, GPT_OSS)
+
+
+def fleet(**third: Any) -> Plan:
+    """`a` and `b` share two models; `third` is what the data of `c` has beside its two models."""
+    data = {"machine": MACHINE, "release": "26.07", "door": None, "servers": (replace(MAIN, models=MODELS),)}
+    two = [
+        Source(name, {**data, "sharing": Sharing(), "peer_address": f"10.0.0.{number}"})
+        for number, name in enumerate("ab", 1)
+    ]
+    return plan(*two, Source("c", data | third))
+
+
+def shared(made: Plan, host: str) -> dict[str, SharedSlice]:
+    """What a host shares, by model."""
+    sharing = made.for_host(host).sharing
+    return {one.model: one for one in sharing.files} if sharing else {}
+
+
+def test_both_sides_name_one_port_for_one_set_of_files() -> None:
+    made = fleet()
+    assert shared(made, "a")["nomic"].here == "10.0.0.1:7401"
+    assert shared(made, "b")["nomic"].peers == (PeerSlice(host="a", place="10.0.0.1:7401"),)
+    assert {model: one.port for model, one in shared(made, "a").items()} == {"gpt-oss-20b": 7400, "nomic": 7401}
+
+
+def test_a_host_that_does_not_say_so_shares_nothing() -> None:
+    made = fleet()
+    assert (shared(made, "c"), "sharing" in made.for_host("c").to_json()) == ({}, False)
+    assert [peer.host for peer in shared(made, "a")["nomic"].peers] == ["b"]
+
+
+def test_an_ipv6_address_stands_in_brackets() -> None:
+    made = fleet(sharing=Sharing(), peer_address="fd00::3")
+    assert shared(made, "c")["nomic"].here == "[fd00::3]:7401"
+    sharing = made.for_host("a").sharing
+    assert sharing and sharing.addresses == ("10.0.0.2", "fd00::3")
+
+
+def test_a_private_model_of_one_host_is_shared_by_none() -> None:
+    private = replace(EMBEDDER, weights=replace(EMBEDDER.weights, private=True))
+    server = replace(MAIN, models=(private, GPT_OSS))
+    made = fleet(sharing=Sharing(), peer_address="10.0.0.3", servers=(server,))
+    assert [list(shared(made, name)) for name in "abc"] == [["gpt-oss-20b"]] * 3
+
+
+def test_other_files_of_the_same_commit_are_another_set() -> None:
+    fewer = replace(GPT_OSS, weights=replace(GPT_OSS.weights, files=("*.safetensors", "*.json")))
+    made = fleet(sharing=Sharing(), peer_address="10.0.0.3", servers=(replace(MAIN, models=(fewer,)),))
+    assert shared(made, "c") == {}
+
+
+def test_a_host_alone_with_a_model_shares_it_with_nobody() -> None:
+    made = plan(Source("a", {"machine": MACHINE, "servers": (MAIN,), "door": None, "sharing": Sharing(),
+                             "peer_address": "10.0.0.1"}))  # fmt: skip
+    assert made.for_host("a").sharing is None
+
+
+def test_the_plan_says_what_is_shared_and_where() -> None:
+    text = printed(plan_report(fleet()))
+    assert "shares nomic (port 7401, 2 hosts), gpt-oss-20b (port 7400, 2 hosts)" in text
+    assert "a … b (2 hosts)" in text
+
+
+def test_a_plan_without_sharing_does_not_say_the_word() -> None:
+    assert "sharing" not in json.dumps(plan().to_json())
