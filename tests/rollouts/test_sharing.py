@@ -1,0 +1,100 @@
+"""Two machines share models: the first has them, the second is bare and gets them from the first. Six minutes."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from rehearsal import machines, services
+from rehearsal.machine import Machine
+from rehearsal.places import Places, RehearsalRefused
+from rehearsal.pyinfra_run import Run, pyinfra
+
+INVENTORY, NUMBER = "tests/rollouts/inventories/shared.py", "8"
+SHARED, PRIVATE = ("minilm", "nomic-moe"), "gpt-oss-tiny"
+SUMS = (
+    "cd /var/lib/enginehouse/weights && for each in */*/; do (cd $each && sha256sum -c --quiet manifest.sha256); done"
+)
+EVER = "systemctl show -P ExecMainStartTimestampMonotonic enginehouse-{}@{}.service"
+
+
+@dataclass
+class Pair:
+    """Both machines, and the run that brought the second one to the plan."""
+
+    first: Machine
+    second: Machine
+    run: Run
+
+
+@pytest.fixture(scope="module")
+def pair() -> Iterator[Pair]:
+    """The first machine was deployed to alone, then both."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ENGINEHOUSE_REHEARSAL_NUMBER", NUMBER)
+        places = Places.here()
+        machines.down(places)
+        try:
+            (first,) = machines.up(["h1"], places=places)
+            services.services_up()
+            with pytest.MonkeyPatch.context() as alone:
+                alone.setenv("SHARING_ALONE", "1")
+                _went_well(pyinfra(INVENTORY, "deploy.py", "-y", tell=False))
+            (second,) = machines.up(["h2"], places=places)
+            yield Pair(first, second, _went_well(pyinfra(INVENTORY, "deploy.py", "-y", tell=False)))
+        except RehearsalRefused as refused:
+            pytest.skip(str(refused))
+        finally:
+            if not os.environ.get("ENGINEHOUSE_ROLLOUTS_KEEP"):
+                machines.down(places)
+                services.services_down()
+
+
+def _went_well(run: Run) -> Run:
+    assert run.code == 0, run.output[-6000:]
+    return run
+
+
+def _said(machine: Machine, unit: str) -> str:
+    """All that a unit has ever said; empty where it was never started."""
+    return machine.run(f"journalctl -q -o cat -u enginehouse-{unit}.service").stdout
+
+
+def test_the_second_host_got_every_public_model_from_the_first(pair: Pair) -> None:
+    for model in SHARED:
+        said = _said(pair.second, f"share@{model}")
+        assert "came from peers, and is given to 1 hosts" in said and " 0.0 MiB came" not in said, said
+    assert _said(pair.second, "weights@minilm") == ""
+
+
+def test_the_private_model_came_from_the_hub_itself(pair: Pair) -> None:
+    assert "published" in _said(pair.second, f"weights@{PRIVATE}")
+    assert _said(pair.first, f"share@{PRIVATE}") == _said(pair.second, f"share@{PRIVATE}") == ""
+
+
+def test_what_came_is_what_the_manifests_say(pair: Pair) -> None:
+    assert pair.second.run(SUMS).stdout == ""
+    names = "cd /var/lib/enginehouse/weights && find . -type f -not -name '.*' | sort"
+    assert pair.second.run(names).stdout == pair.first.run(names).stdout
+
+
+def test_both_serve_and_a_second_run_has_nothing_to_do(pair: Pair) -> None:
+    assert "active" in pair.second.run("systemctl is-active triton@main").stdout
+    run = pyinfra(INVENTORY, "deploy.py", "-y", tell=False)
+    assert run.is_silent, run.output[-4000:]
+
+
+def test_only_the_other_host_comes_to_the_ports(pair: Pair) -> None:
+    """nft says it in JSON: the one chain of the peers has the other machine's address."""
+    told = json.loads(pair.first.run("nft -j list chain inet enginehouse peers").stdout)
+    text = json.dumps(told)
+    assert pair.second.address in text and pair.first.address not in text
+
+
+def test_nobody_gives_any_more_once_all_have_it(pair: Pair) -> None:
+    for machine in (pair.first, pair.second):
+        assert machine.run("systemctl list-units --plain --no-legend 'enginehouse-share@*' --state=active").stdout == ""
