@@ -1,0 +1,114 @@
+"""How long a first deploy takes from nothing, beside the longest of what it cannot do without.
+
+    python -m benchmarks.first_deploy                       one bare machine, then six
+    python -m benchmarks.first_deploy --machines 1 --keep   one; it stays
+    python -m benchmarks.first_deploy --rate 200mbit        each machine's way in is that slow
+
+The machines are those of the rehearsal: Debian with SSH and nothing else; Docker, apt, registry, hub and Triton are
+real, GPU and driver stand-ins. A run ends when the last server has answered for every model. The stages that cannot be
+left out are read from the hosts' journals, from the first word of a unit to its last: pull, weights, load; the driver's
+is the time its role took in the run. Prints one JSON line last, whose `ratio` is the seconds of the run for a second of
+its longest single stage, of the run with most machines.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from rehearsal import machines, requirements, services
+from rehearsal.machine import Machine
+from rehearsal.places import Places, RehearsalRefused
+from rehearsal.pyinfra_run import pyinfra
+
+INVENTORY = "benchmarks/inventories/fleet.py"
+DEBIAN = "13"
+MACHINES = (1, 6)
+UNITS = {"pull": "enginehouse-pull@*", "weights": "enginehouse-weights@*", "load": "enginehouse-swap@*"}
+SERVES = "systemctl show -P ActiveEnterTimestamp --timestamp=unix triton@main.service"
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """0 when every machine serves."""
+    options = parser().parse_args(words)
+    try:
+        if lacking := [*requirements.missing(Places.here()), *requirements.missing_packages()]:
+            raise RehearsalRefused(requirements.explain(lacking))
+        found = [measured(count, options.rate) for count in options.machines]
+    except RehearsalRefused as refused:
+        print(refused, file=sys.stderr)
+        return 1
+    finally:
+        if not options.keep:
+            machines.down()
+            services.services_down()
+    print(json.dumps({"benchmark": "first_deploy", "ratio": found[-1]["ratio"], "runs": found}), flush=True)
+    return 0
+
+
+def parser() -> argparse.ArgumentParser:
+    """What can be typed."""
+    made = argparse.ArgumentParser(
+        prog="python -m benchmarks.first_deploy", description=(__doc__ or "").splitlines()[0]
+    )
+    made.add_argument("--machines", type=int, nargs="+", default=MACHINES, help="of each run, made anew for it")
+    made.add_argument("--rate", default="", help="limit of each machine's way in, as tc takes it: 200mbit")
+    made.add_argument("--keep", action="store_true", help="leave the machines of the last run at the end")
+    return made
+
+
+def measured(count: int, rate: str = "") -> dict[str, Any]:
+    """A first deploy to so many bare machines. Raises where one does not serve after it."""
+    machines.down()
+    bare = machines.up([f"h{number}" for number in range(1, count + 1)], DEBIAN)
+    services.prepare()
+    services.services_up()
+    for machine in bare:
+        machine.limit_rate(rate or None)
+    began = time.time()
+    run = pyinfra(INVENTORY, "deploy.py", "-y", tell=False, log=Places.here().root / "first_deploy.log")
+    if run.code:
+        raise RehearsalRefused(f"the deploy ended with {run.code}\n{run.output[-4000:]}")
+    serving = max(float(machine.run(SERVES).stdout.strip().lstrip("@") or 0) for machine in bare) - began
+    found = summary(count, serving, run.seconds, run.stages, [spans_of(machine) for machine in bare])
+    print(json.dumps(found), file=sys.stderr, flush=True)
+    return found
+
+
+def spans_of(machine: Machine) -> dict[str, float]:
+    """Seconds from the first word of each kind of unit to its last, as the machine's journal has them."""
+    return {
+        kind: span(machine.run(f"journalctl -q -o short-unix -u '{unit}'").stdout.splitlines())
+        for kind, unit in UNITS.items()
+    }
+
+
+def span(lines: Iterable[str]) -> float:
+    """Seconds between the first and the last line of a journal; 0.0 where it has none."""
+    times = [float(line.partition(" ")[0]) for line in lines if line[:1].isdigit()]
+    return times[-1] - times[0] if times else 0.0
+
+
+def summary(
+    count: int, serving: float, whole: float, stages: dict[str, float], spans: Sequence[dict[str, float]]
+) -> dict[str, Any]:
+    """What a run took, its longest single stage on any machine, and where the run's own time went."""
+    longest = {kind: max(each[kind] for each in spans) for kind in UNITS} | {"driver": stages.get("Driver", 0.0)}
+    name = max(longest, key=lambda kind: longest[kind])
+    return {
+        "machines": count,
+        "seconds_to_serving": round(serving, 1),
+        "seconds": round(whole, 1),
+        "longest_stage": name,
+        "ratio": round(serving / longest[name], 2) if longest[name] else 0.0,
+        "stages": {kind: round(seconds, 1) for kind, seconds in longest.items()},
+        "run": {label: round(seconds, 1) for label, seconds in sorted(stages.items(), key=lambda row: -row[1])},
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())
