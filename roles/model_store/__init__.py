@@ -18,7 +18,7 @@ from pyinfra.api.command import PyinfraCommand, StringCommand
 
 from deploy.files import weights_path
 from deploy.slice import Slice, WeightsSlice
-from roles import apt, undo, units
+from roles import apt, quiet, undo, units
 from roles.model_store import peers
 from roles.model_store.defaults import Defaults
 from roles.model_store.facts import Published, StoreState, Tools
@@ -43,6 +43,8 @@ def begin(mine: Slice) -> None:
     if mine.sharing:
         step(Reading(Tools), _tools, name="Model store | Install what hosts share files with")
         check(published, _noted(mine), name="Model store | See which weights are here")
+        # Before the first host acts: one that has the weights may come to this step later than one that lacks them.
+        quiet.once_known(_note_now, mine, published)
 
     def decide(store: Store) -> Iterator[PyinfraCommand]:
         for weights in mine.weights:
@@ -82,6 +84,11 @@ def _noted(mine: Slice) -> Decide:
         yield from ()
 
     return judge
+
+
+def _note_now(mine: Slice, published: Reading[Store]) -> None:
+    """The same, of a host that is being prepared."""
+    list(_noted(mine)(published.now()))
 
 
 def _is_direct(mine: Slice, weights: WeightsSlice, settings: Defaults) -> bool:

@@ -72,7 +72,7 @@ def test_the_second_host_got_every_public_model_from_the_first(pair: Pair) -> No
 
 
 def test_the_private_model_came_from_the_hub_itself(pair: Pair) -> None:
-    assert "published" in _said(pair.second, f"weights@{PRIVATE}")
+    assert "Finished" in _said(pair.second, f"weights@{PRIVATE}")
     assert _said(pair.first, f"share@{PRIVATE}") == _said(pair.second, f"share@{PRIVATE}") == ""
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from deploy.slice import Slice
 from deploy.slice_sharing import PeerSlice, SharedSlice, SharingSlice
-from roles import model_store
+from roles import model_store, quiet
 from roles.model_store import peers
 from roles.model_store.operations import texts
 from tests.roles.fake import Ran, run
@@ -188,3 +188,23 @@ def test_weights_that_are_sent_are_sent_to_one_host(source: Any, monkeypatch: py
     ran = play({name: Comes(mine=mine_of("a", weights=(local,))).answers for name in NAMES}, weights=(local,))
     assert [name for name in NAMES if any("rsync" in command for command in ran.on(name).commands)] == [first()]
     assert ran.failed_hosts == ()
+
+
+def test_who_has_it_is_known_before_the_first_host_acts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A host that serves comes to its steps when one where nothing serves has begun to fetch; `-y` asks nobody before."""
+    noted = dict[str, bool]()
+    monkeypatch.setattr(peers.Board, "note", lambda self, name, weights, has_it: noted.setdefault(name, has_it))
+
+    def story() -> None:
+        from pyinfra import host
+
+        mine = mine_of(host.name.removeprefix("@fake/"))
+        model_store.begin(mine)
+        model_store.finish(mine)
+        quiet.look()
+        quiet.settle()
+
+    untidy = {**host_that(PUBLISHED), "dpkg-query": ""}
+    answers = {"a": untidy, "b": host_that(LACKING), "c": host_that(PUBLISHED)}
+    run(story, answers=answers, hosts=NAMES, detect_changes=False, dry=True)
+    assert noted == {"@fake/a": True, "@fake/b": False, "@fake/c": True}
