@@ -191,7 +191,7 @@ def test_weights_that_are_sent_are_sent_to_one_host(source: Any, monkeypatch: py
 
 
 def test_who_has_it_is_known_before_the_first_host_acts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A host that serves comes to its steps when one where nothing serves has begun to fetch; `-y` asks nobody before."""
+    """A host that serves comes to its steps when one where nothing serves begins to fetch; `-y` asks nobody before."""
     noted = dict[str, bool]()
     monkeypatch.setattr(peers.Board, "note", lambda self, name, weights, has_it: noted.setdefault(name, has_it))
 
