@@ -138,7 +138,7 @@ def test_roles_do_not_import_each_other() -> None:
     assert found == []
 
 
-FLEETS = ("against_ansible", "changes", "converge", "doctor", "fleet", "rollout")
+FLEETS = ("against_ansible", "changes", "converge", "doctor", "first_deploy", "fleet", "rollout")
 """Modules of benchmarks/ that measure rehearsal machines."""
 
 
