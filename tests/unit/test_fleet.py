@@ -155,6 +155,7 @@ def test_every_spec_field_of_a_host_is_a_data_key() -> None:
         "firewall",
         "pool",
         "peer_address",
+        "sharing",
         "traffic",
         "door",
         "toolkit",
