@@ -100,7 +100,7 @@ rollouts: $(TESTREADY) ## what goes wrong in a rollout: three hosts behind HAPro
 	$(RUN)/pytest tests/rollouts $(PYTEST_ARGS)
 
 eyes: $(TESTREADY) ## a monitor beside a serving machine and a balancer: six faults raise their alerts; pictures; 9 minutes
-	$(RUN)/python -m rehearsal requirements --install --tests
+	$(RUN)/python -m rehearsal requirements --install --tests --pictures
 	$(RUN)/pytest tests/watched $(PYTEST_ARGS)
 
 demo: $(TESTREADY) rehearsal-packages ## a canary fails its gate while clients go on asking: time line, and rehearsal/rollout.svg

@@ -147,13 +147,14 @@ def limit(name: str, rate: str) -> None:
 @click.option("--install", is_flag=True, help="apt-get install what packages bring first")
 @click.option("--tests", is_flag=True, help="with what the project's tests need beside")
 @click.option("--faults", is_flag=True, help="with what machines that have a kernel of their own need beside")
-def requirements_(packages: bool, install: bool, tests: bool, faults: bool) -> None:
+@click.option("--pictures", is_flag=True, help="with the browser that draws pages")
+def requirements_(packages: bool, install: bool, tests: bool, faults: bool, pictures: bool) -> None:
     """Say exactly what this machine lacks to host rehearsal machines."""
     if packages:
         click.echo(" ".join(requirements.packages()))
         return
     if install:
-        requirements.install(requirements.missing_packages(tests, faults))
+        requirements.install(requirements.missing_packages(tests, faults, pictures))
     requirements.require(Places.here())
     click.echo("nothing is missing")
 

@@ -63,6 +63,8 @@ TEST_FILES = {
     "promtool": "promtool",
     "/var/lib/dpkg/info/python3-libtorrent.list": "python3-libtorrent",
 }
+PICTURE_PROGRAMS = {"chromium": "chromium"}
+"""Draws Prometheus' own pages, in `make eyes`."""
 UNITS = Path("/etc/systemd/system")
 DISK_MIB = 6_000
 
@@ -101,9 +103,10 @@ def require(places: Places, kind: str = "nspawn", has_root: bool = False) -> Non
         raise RehearsalRefused(explain(lacking))
 
 
-def missing_packages(for_tests: bool = False, for_faults: bool = False) -> list[Missing]:
-    """Programs and files that packages bring: of machines, of services and, if wanted, of the tests and the faults."""
+def missing_packages(for_tests: bool = False, for_faults: bool = False, for_pictures: bool = False) -> list[Missing]:
+    """Programs and files that packages bring: of machines, of services and, if wanted, of tests, faults, pictures."""
     wanted = PROGRAMS | SERVICE_PROGRAMS | (TEST_FILES if for_tests else {}) | (VIRTUAL_PROGRAMS if for_faults else {})
+    wanted |= PICTURE_PROGRAMS if for_pictures else {}
     return [
         Missing(f"the program {Path(name).name}", promtool_package() if package == "promtool" else package)
         for name, package in wanted.items()

@@ -7,6 +7,7 @@ is imported only when an inventory is loaded.
 from __future__ import annotations
 
 import fnmatch
+import sys
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -66,6 +67,8 @@ def load_inventory(file: str, data: dict[str, Any]) -> Any:
     from pyinfra_cli.inventory import make_inventory
 
     confirm_is_python(file)
+    if (here := str(Path.cwd())) not in sys.path:  # as pyinfra's own command does, so that an inventory may import
+        sys.path.append(here)
     with ctx_state.use(State()):
         try:
             _confirm_groups(file)

@@ -65,9 +65,12 @@ def of_prometheus(plan: Plan, ask: Ask, source: str) -> Look:
         host = hosts.get(labels.get("host", ""))
         if host and labels.get("server", "") in host.servers:
             host.servers[labels["server"]].release = labels.get("release", "")
+    # An alert may be of several models of a host: it is named once.
     fire = sorted(
-        (labels.get("host") or labels.get("model", ""), labels["alertname"], labels.get("severity", ""))
-        for labels, _ in ask('ALERTS{alertstate="firing"}')
+        {
+            (labels.get("host") or labels.get("model", ""), labels["alertname"], labels.get("severity", ""))
+            for labels, _ in ask('ALERTS{alertstate="firing"}')
+        }
     )
     return Look(source, hosts, tuple(fire))
 

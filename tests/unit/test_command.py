@@ -29,6 +29,17 @@ def test_plan_prints_digest_and_memory() -> None:
     assert (done.returncode, "30,615" in done.stdout, "digest  plan-" in done.stdout) == (0, True, True)
 
 
+def test_an_inventory_may_import_what_lies_where_the_command_is_typed(tmp_path: Path) -> None:
+    """As pyinfra's own command lets it."""
+    (tmp_path / "shared_words.py").write_text("NAME = 'gpu1'\n")
+    (tmp_path / "inventory.py").write_text("from shared_words import NAME\n\nhosts = [NAME]\n")
+    installed = f"import sys; sys.path[0] = {str(ROOT)!r}; from deploy.__main__ import main; main()"
+    words = [sys.executable, "-c", installed, "plan", "inventory.py", "--json"]
+    ran = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert "ModuleNotFoundError" not in ran.stdout + ran.stderr
+    assert "gpu1" in ran.stdout + ran.stderr
+
+
 def test_plan_json_is_json() -> None:
     """Keys for programs."""
     assert sorted(json.loads(enginehouse("plan", INVENTORY, "--json").stdout)) == [

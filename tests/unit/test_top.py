@@ -54,7 +54,10 @@ def answered(query: str) -> list[Row]:
         'up{job="triton"}': [({"instance": "a/main", "host": "a"}, 1.0)],
         'probe_success{job="probe"}': [({"instance": "a/main/minilm"}, 0.0), ({"instance": "edge/chat/minilm"}, 1.0)],
         "enginehouse_watch_release": [({"host": "a", "server": "main", "release": "0f63ebc3"}, 1.0)],
-        'ALERTS{alertstate="firing"}': [({"alertname": "ModelNotReady", "host": "a", "severity": "page"}, 1.0)],
+        'ALERTS{alertstate="firing"}': [
+            ({"alertname": "ModelNotReady", "host": "a", "severity": "page", "instance": model}, 1.0)
+            for model in ("bge", "nomic")
+        ],
         "sum by (host) (DCGM_FI_DEV_POWER_USAGE)": [({"host": "a"}, 640.0)],
         "sum by (host) (nv_gpu_power_usage)": [({"host": "a"}, 1.0)],
     }
@@ -84,7 +87,7 @@ def test_a_host_that_does_not_answer_is_shown_and_keeps_nobody_waiting(monkeypat
     assert look.to_json()["alerts"] is None
 
 
-def test_prometheus_knows_alerts_and_which_models_are_ready() -> None:
+def test_prometheus_knows_which_models_are_ready_and_an_alert_of_two_of_them_is_named_once() -> None:
     look = of_prometheus(PLAN, answered, "Prometheus of eyes")
     assert look.alerts == (("a", "ModelNotReady", "page"),)
     assert {name: row.answers for name, row in look.hosts.items()} == {"a": True, "b": False, "edge": False}

@@ -43,7 +43,9 @@ AFTERWARDS = {
 def top() -> None:
     """rehearsal/top.svg is what `enginehouse top` shows now."""
     words = [str(Path(sys.executable).with_name("enginehouse")), "top", INVENTORY, "--json"]
-    said = subprocess.run(words, cwd=REPOSITORY, check=True, capture_output=True, text=True, timeout=60).stdout
+    ran = subprocess.run(words, cwd=REPOSITORY, capture_output=True, text=True, timeout=60, check=False)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    said = ran.stdout
     KEPT.mkdir(parents=True, exist_ok=True)
     (KEPT / "look.json").write_text(said)
     (PICTURES / "top.svg").write_text(svg(look_of(json.loads(said))))
