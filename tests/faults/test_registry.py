@@ -27,9 +27,10 @@ def digest(first_deploy: str) -> str:
 
 @dataclass
 class Struck:
-    """A run with a fault: what it said, what a client missed meanwhile, and what was written."""
+    """A run with a fault: what it said, what the doctor says then, what a client missed meanwhile, what was written."""
 
     run: Run
+    told: set[str]
     polls: Polls
     written: list[str]
     touched: list[str]
@@ -41,34 +42,38 @@ class Struck:
         return self.run.code == 1 and not (self.swapped or self.touched or self.polls.missed)
 
 
-def struck(scene: Scene, name: str, **moment: Any) -> Struck:
-    """Brings another image while the fault is there."""
+def struck(scene: Scene, name: str, drift: bool = False, **moment: Any) -> Struck:
+    """Brings another image while the fault is there, then asks the doctor; with `drift`, about the next deploy too."""
     before = scene.current()
     with (fault := named(name)).on(scene.one), scene.polled() as polls:
         scene.mark()
         run = scene.deploy(inventory=OTHER, **moment)
+        told = scene.diagnosed(OTHER, drift=True) if drift else scene.diagnosed()
         written, touched = scene.written(), scene.touched()
     assert fault.says in run.output, run.output[-3000:]
-    return Struck(run, polls, written, touched, scene.current() != before)
+    return Struck(run, told, polls, written, touched, scene.current() != before)
 
 
 def test_a_registry_that_is_down_is_refused_before_the_first_change(scene: Scene) -> None:
-    found = struck(scene, "registry-down")
+    found = struck(scene, "registry-down", drift=True)
     assert (found.harmless, found.written) == (True, [])
+    assert found.told >= {*named("registry-down").finds}
     assert "fault: registry.rehearsal.internal:8443 cannot be reached, and image would come" in found.run.output
     assert "state   preflight; no host was changed" in found.run.output
     assert scene.ends_well() == WELL
 
 
 def test_a_host_without_names_is_refused_in_the_same_words(scene: Scene) -> None:
-    found = struck(scene, "dns-gone")
+    found = struck(scene, "dns-gone", drift=True)
     assert (found.harmless, found.written) == (True, [])
+    assert found.told >= {*named("dns-gone").finds}
     assert "state   preflight; no host was changed" in found.run.output
     assert scene.ends_well() == WELL
 
 
 def test_a_rejected_key_ends_the_pull_and_nothing_that_serves(scene: Scene) -> None:
     found = struck(scene, "registry-401")
+    assert found.told >= {*named("registry-401").finds}
     assert found.harmless and NOTHING_SERVING in found.run.output
     assert "registry.rehearsal.internal:8443 rejected the key (401, unauthorized)" in found.run.output
     assert scene.ends_well() == WELL
@@ -76,6 +81,7 @@ def test_a_rejected_key_ends_the_pull_and_nothing_that_serves(scene: Scene) -> N
 
 def test_a_layer_that_is_cut_short_is_never_used(scene: Scene) -> None:
     found = struck(scene, "registry-truncated")
+    assert found.told >= {*named("registry-truncated").finds}
     assert found.harmless and NOTHING_SERVING in found.run.output
     assert scene.ends_well() == WELL
 
@@ -89,7 +95,9 @@ def test_a_pull_that_is_killed_is_told_and_leaves_no_key(scene: Scene) -> None:
 
 
 def test_a_slow_registry_is_waited_for_and_its_progress_told(scene: Scene) -> None:
-    found = struck(scene, "registry-slow")
-    assert (found.run.code, found.swapped) == (0, True)
+    told = set[str]()
+    asked = lambda: told.update(scene.diagnosed())  # noqa: E731
+    found = struck(scene, "registry-slow", at="Registry | Wait for", strike=asked)
+    assert (found.run.code, found.swapped, told >= {*named("registry-slow").finds}) == (0, True, True)
     assert " MiB, 2 of 3 layers unpacked" in found.run.output
     assert scene.ends_well() == WELL

@@ -16,8 +16,7 @@ ROOT = Path(__file__).parents[2]
 NOT_SHOWN: set[str] = set()
 """Faults that no test on a machine shows yet."""
 NOT_ASKED = {
-    *("ssh-cut", "host-key-changed", "dns-gone", "full-disk", "read-only", "slow-disk", "registry-down"),
-    *("registry-slow", "registry-401", "registry-truncated", "clock-wrong"),
+    *("ssh-cut", "host-key-changed", "full-disk", "read-only", "slow-disk", "clock-wrong"),
 }
 """Faults during which no test asks the doctor yet."""
 
