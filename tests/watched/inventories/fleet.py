@@ -38,7 +38,7 @@ def _serving(name: str) -> dict[str, object]:
         "firewall": None,
         "pool": "pool0",
         "traffic": _Traffic(address=str(_records[name]["address"]), drain_seconds=5),
-        "door": _Door(ports=(8080,), keys=None),
+        "door": _Door(ports=(8080,), keys=None, trace_one_in=1),
         "health_settings": _WATCH,
     }
 

@@ -1,0 +1,50 @@
+"""Requests through the front door of a machine that serves: each step is in the journal, and their text is nowhere."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from rehearsal.machine import Machine
+from tests.faults.scene import until
+from tests.watched.scene import DOOR, Watched
+
+CANARY = "Rosa's diagnosis"
+BODIES = {
+    "/v1/completions": {"model": "gpt-oss-tiny", "prompt": CANARY, "max_tokens": 4, "stream": True},
+    "/v1/embeddings": {"model": "minilm", "input": CANARY},
+    "/v1/rerank": {"model": "xlmr-reranker", "query": CANARY, "documents": [CANARY, "b"]},
+    "/v1/chat/completions": {"model": "no-such-model", "messages": [{"role": "user", "content": CANARY}]},
+}
+KEPT = "/var/log /var/lib/enginehouse/servers /etc/enginehouse /run/enginehouse* /tmp /var/tmp"
+
+
+def asked(machine: Machine, path: str, body: dict[str, Any]) -> str:
+    """The request's id. The body goes by standard input: a command line would be in the journal by itself."""
+    curl = f"curl -sS -m 60 -o /dev/null -D - -H 'Content-Type: application/json' -d @- {DOOR}{path}"
+    headers = machine.run(curl, input=json.dumps(body)).stdout.lower().splitlines()
+    return next(line.split()[1] for line in headers if line.startswith("x-request-id:"))
+
+
+def spans(machine: Machine) -> list[dict[str, Any]]:
+    """What Triton's journal has of traces."""
+    said = machine.run("journalctl -q -b -u 'triton@*' -o cat --grep '^{\"span\"'; true").stdout
+    return [json.loads(line) for line in said.splitlines()]
+
+
+def mentions(machine: Machine, text: str) -> int:
+    """How many lines of the journal, and of files that our programs write, have this text."""
+    files = f"cat $(find {KEPT} -type f ! -path '*/journal/*')"
+    look = f"{{ journalctl -q -b -o cat; {files}; }} 2>/dev/null | grep -a -c -F -f /dev/shm/text"
+    return int(machine.run(f"cat >/dev/shm/text; {look}; rm /dev/shm/text", input=f"{text}\n").stdout)
+
+
+def test_a_traced_request_is_followed_and_its_text_is_nowhere(watched: Watched) -> None:
+    requests = [asked(watched.serving, path, body) for path, body in BODIES.items()]
+    traced = {*requests[:3]}
+    assert until(lambda: traced <= {each["request"] for each in spans(watched.serving)}, 30, 1), spans(watched.serving)
+    ours = [each for each in spans(watched.serving) if each["request"] in requests]
+    assert {each["model"] for each in ours if "model" in each} >= {"gpt-oss-tiny", "minilm", "xlmr-reranker"}
+    assert requests[3] not in {each["request"] for each in ours}, "no server was asked"
+    assert mentions(watched.serving, requests[0]) > 0
+    assert mentions(watched.serving, CANARY) == 0
