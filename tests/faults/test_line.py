@@ -32,10 +32,16 @@ def test_of_a_gigabyte_under_a_tenth_is_sent_again_after_a_cut(scene: Scene) -> 
     assert scene.ends_well() == WELL
 
 
+def test_a_doctor_whose_session_breaks_says_that_it_got_no_answer(scene: Scene) -> None:
+    with SshCut(after_bytes=4_000).on(scene.one):
+        assert scene.diagnosed(typed=True) == {"unasked"}
+    assert scene.diagnosed(typed=True) == set()
+
+
 def test_a_changed_host_key_is_told_and_nothing_is_sent(scene: Scene) -> None:
     with (fault := named("host-key-changed")).on(scene.one), scene.polled() as polls:
         scene.mark()
-        run, written = scene.deploy(), scene.written()
-    assert (run.code, written, polls.missed) == (1, [], [])
+        run, told, written = scene.deploy(), scene.diagnosed(typed=True), scene.written()
+    assert (run.code, told, written, polls.missed) == (1, {*fault.finds}, [], [])
     assert fault.says in run.output
     assert scene.ends_well() == WELL
