@@ -85,6 +85,12 @@ def measured(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
         "megabytes": options.megabytes,
         "mbit": options.mbit,
         "cores": os.cpu_count(),
+        "libtorrent": subprocess.run(
+            [PYTHON, "-c", "import libtorrent; print(libtorrent.__version__)"],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.strip(),
         "verified": all(phase["verified"] for phase in phases.values()),
         "seconds": {name: phase["seconds"] for name, phase in phases.items()},
         "cpu_percent": {name: phase["cpu_percent"] for name, phase in phases.items()},
