@@ -22,13 +22,14 @@ def test_of_a_gigabyte_under_a_tenth_is_sent_again_after_a_cut(scene: Scene) -> 
     try:
         with (cut := SshCut(after_bytes=size * 2 // 5)).on(scene.one), scene.polled() as polls:
             broken, touched = scene.deploy(inventory=HEAVY, fault=cut), scene.touched()
+        told = scene.diagnosed(HEAVY, drift=True)
         again = scene.deploy(inventory=HEAVY)
     finally:
         scene.one.limit_rate(None)
     sent = sent_bytes(scene.one) - began
     assert (broken.code, cut.says in broken.output, again.code, polls.missed) == (1, True, 0, [])
     assert ("is lost; while it is up, what was begun there goes on" in broken.output, touched) == (True, [])
-    assert size < sent < size * 1.1
+    assert (size < sent < size * 1.1, told >= {*cut.finds}) == (True, True)
     assert scene.ends_well() == WELL
 
 

@@ -15,7 +15,7 @@ from rehearsal.places import Places, RehearsalRefused
 ROOT = Path(__file__).parents[2]
 NOT_SHOWN: set[str] = set()
 """Faults that no test on a machine shows yet."""
-NOT_ASKED = {"ssh-cut", "clock-wrong"}
+NOT_ASKED = {"clock-wrong"}
 """Faults during which no test asks the doctor yet."""
 
 
