@@ -51,6 +51,7 @@ def test_a_server_says_drain_before_its_container_stops_and_is_ready_after_its_s
     with going(ready, "systemctl stop triton@main"):
         assert until(lambda: heard(ready) == "drain", 30, 0.01)
         assert ready.says(LIVES) == "true"
+    assert ready.diagnosed() == {"unit-stopped"}
     ready.says("systemctl start triton@main")
     assert until(lambda: heard(ready) == "ready", 60, 0.1) and answers(ready.one)
 
@@ -70,6 +71,7 @@ def test_docker_restarts_only_after_the_server_was_drained_and_stopped(ready: Sc
 def test_a_docker_that_is_stopped_takes_its_server_along_and_brings_it_back(ready: Scene) -> None:
     ready.says("systemctl stop docker.socket docker.service")
     assert ready.says("systemctl is-active triton@main") == "inactive"
+    assert ready.diagnosed() == {"docker-down", "unit-stopped"}
     ready.says("systemctl start docker.service")
     assert until(lambda: heard(ready) == "ready", 60, 0.1)
 
@@ -80,6 +82,7 @@ def test_a_docker_that_did_not_start_for_long_brings_its_server_back_when_it_doe
     try:
         ready.says("for n in 1 2 3 4 5 6; do systemctl restart triton@main; done")
         assert ready.says("systemctl is-failed triton@main") == "failed"
+        assert ready.diagnosed() == {"docker-down", "unit-failed"}
     finally:
         ready.says("systemctl unmask --runtime docker.service docker.socket")
     ready.says("systemctl start docker.service")

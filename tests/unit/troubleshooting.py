@@ -87,5 +87,7 @@ ON_MACHINES = {
     "run-at-work": "test_ends",
     "swap-refused": "test_ends",
     "release-differs": "test_ends",
+    "docker-down": "test_traffic",
+    "unit-failed": "test_traffic",
 }
 """Findings that a test of tests/faults sees on a machine, beside those of a fault."""
