@@ -20,7 +20,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 PORT = 4318
@@ -75,12 +75,14 @@ def matched(pattern: re.Pattern[str], text: object) -> str:
 
 
 class Receiver(BaseHTTPRequestHandler):
-    """Triton's exporter, served: a connection for each export. It sends nothing twice."""
+    """Triton's exporter, served on connections that stay open. It sends nothing twice."""
+
+    protocol_version = "HTTP/1.1"
 
     def do_POST(self) -> None:
         """The spans of the body are told."""
         length = int(self.headers.get("Content-Length") or 0)
-        status = 400
+        status, self.close_connection = 400, length > MOST_BYTES
         if length <= MOST_BYTES:
             with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError):
                 for line in lines(self.rfile.read(length)):
@@ -96,7 +98,7 @@ class Receiver(BaseHTTPRequestHandler):
 
 def main(words: list[str]) -> int:
     """Serves for ever, at another port than Triton's own choice where one is given."""
-    with HTTPServer(("127.0.0.1", int((words or [str(PORT)])[0])), Receiver) as server:
+    with ThreadingHTTPServer(("127.0.0.1", int((words or [str(PORT)])[0])), Receiver) as server:
         server.serve_forever()
     return 0
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import libtorrent as lt
 
-LEAST_PIECE, MOST_PIECE, PIECES = 1 << 16, 1 << 24, 2048
+LEAST_PIECE, MOST_PIECE, PIECES = 1 << 16, 1 << 24, 8192
 """Bytes of a piece, and about how many there are: a host passes on what it has whole pieces of."""
 SETTINGS = {
     "user_agent": "enginehouse",
@@ -36,7 +36,9 @@ SETTINGS = {
     "max_failcount": 1 << 16,
     "peer_connect_timeout": 5,
     "peer_timeout": 20,
-    "unchoke_slots_limit": -1,
+    # 16 peers, 300 MB, 100 Mbit/s, 16 cores, 2026-11-23: 44 s when all are served at once, 38 s with 8 at a time, 39 s
+    # with 4; 41 s with 8,192 pieces in place of 2,048.
+    "unchoke_slots_limit": 8,
     # Hosts that have everything stay connected: each sees when nobody needs it any more.
     "close_redundant_connections": False,
     # Its disk threads lose writes when they fall behind: blocks that were verified in memory are zero in the file, for
