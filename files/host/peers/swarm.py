@@ -42,7 +42,7 @@ SETTINGS = {
     # Hosts that have everything stay connected: each sees when nobody needs it any more.
     "close_redundant_connections": False,
     # Its disk threads lose writes when they fall behind: blocks that were verified in memory are zero in the file, for
-    # good (2.0.8, 16 peers on two busy cores, 2026-11-23: five runs of seven; three of three were right without them).
+    # good (2.0.8, 16 peers on two busy cores, 2026-11-23: 8 runs of 11; three of three were right without them).
     "aio_threads": 0,
     "hashing_threads": 0,
     "alert_mask": lt.alert.category_t.error_notification
