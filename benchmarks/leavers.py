@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 import uvicorn
 
-from tests.gateway import test_real_triton as real
+from tests.gateway import real
 from tests.gateway.asking import CHAT, chat
 
 CONTEXT_TOKENS, ANSWER_TOKENS = 4096, 4000

@@ -25,7 +25,7 @@ from deploy.edge.bench import bench_of
 from tests.clients.conftest import gateway, loop_in_a_thread
 from tests.clients.ports import free_port
 from tests.gateway.asking import KEY, key_line, settings
-from tests.gateway.test_real_triton import CONTEXT_TOKENS, standing
+from tests.gateway.real import CONTEXT_TOKENS, standing
 from tests.gateway.triton import Triton, serving
 from tests.gateway.weights import written
 from tests.unit.given import EMBEDDER, LLAMA, RERANKER, main, plan

@@ -83,7 +83,7 @@ async def triton(folder: Path) -> None:
     from roles.triton.defaults import Defaults
     from roles.triton.render import render
     from tests.encoders import checkpoints, real_triton
-    from tests.gateway.test_real_triton import LIMITS, Scene, directly, door, image, llm
+    from tests.gateway.real import LIMITS, Scene, directly, door, image, llm
 
     os.environ["ENGINEHOUSE_LLMAPI"] = str(image(folder))
     published.gpt_oss(folder / "weights", [])

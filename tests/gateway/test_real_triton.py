@@ -7,52 +7,21 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import contextlib
 import json
-import shutil
 import struct
-import subprocess
-import sys
 import urllib.request
-from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from deploy.slice import ServerSlice
-from rehearsal import checkpoints as published
-from rehearsal.triton_image import STAND_INS
-from roles.triton.defaults import Defaults
-from roles.triton.flags import TRACES
-from roles.triton.render import render
-from tests.encoders import checkpoints, real_triton
-from tests.gateway.asking import CHAT, Conversation, Door, becomes, chat, in_loop, opened, settings
-from tests.unit.given import main, plan
+from tests.gateway.asking import CHAT, Conversation, Door, becomes, chat, in_loop
+from tests.gateway.real import Scene, directly, door, running_requests, standing
 
 pytestmark = pytest.mark.rehearsal
-LIMITS = {
-    "max_batch_size": 32,
-    "max_queue_delay_microseconds": 0,
-    "max_queue_size": 64,
-    "default_timeout_microseconds": 0,
-}
 TEXTS = ["the cat", "a river bank", "猫 and a cat", "", "the mat"]
-CONTEXT_TOKENS = 256
-RECEIVER = Path(__file__).parents[2] / "files" / "spans" / "receiver.py"
-SOON = "--trace-config=opentelemetry,bsp_schedule_delay=100"
 CANARY = "Rosa's diagnosis"
-
-
-@dataclass(frozen=True)
-class Scene:
-    """A Triton with a model of each kind, and the LLM's weights."""
-
-    triton: real_triton.Server
-    weights: Path
-    spans: Path = Path()
-    """What is kept of traces."""
 
 
 @pytest.fixture(scope="module")
@@ -60,82 +29,6 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     """The models are ready."""
     with standing(tmp_path_factory.mktemp("gateway")) as found:
         yield found
-
-
-@contextlib.contextmanager
-def standing(work: Path) -> Iterator[Scene]:
-    """The models are ready, on weights that are made in this folder."""
-    published.gpt_oss(work / "weights", [])
-    repository = work / "models"
-    for path, content in render(llm(work / "weights"), Defaults()).items():
-        if path.startswith("models/"):
-            (work / path).parent.mkdir(parents=True, exist_ok=True)
-            (work / path).write_bytes(content)
-    shared = {"device": "cpu", "dtype": "fp32", "max_items": "3"}
-    for kind, name, config in (("embedder", "nomic", checkpoints.NOMIC), ("reranker", "bge_v2", checkpoints.XLMR)):
-        (work / name).mkdir()
-        path = checkpoints.write(work / name, config, checkpoints.weights_for(config))
-        more = {"dimensions": 64} if kind == "embedder" else {}
-        parameters = shared | {"model_path": str(path)}
-        real_triton.add_model(repository, kind, name, parameters=parameters, **LIMITS, **more)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("ENGINEHOUSE_LLMAPI", str(image(work)))
-        with receiving(work / "spans") as flags, real_triton.serving(repository, work, flags) as triton:
-            yield Scene(triton, work / "weights", work / "spans")
-
-
-@contextlib.contextmanager
-def receiving(spans: Path) -> Iterator[list[str]]:
-    """The flags of a server that traces as one behind a door does, into this file; in a container the port is fixed."""
-    (port,) = real_triton.free_ports(1)
-    with spans.open("wb") as output:
-        receiver = subprocess.Popen([sys.executable, "-I", str(RECEIVER), str(port)], stdout=output)
-        try:
-            yield [*(flag.replace(":4318/", f":{port}/") for flag in TRACES), SOON]
-        finally:
-            receiver.terminate()
-            receiver.wait(60)
-
-
-def image(work: Path) -> Path:
-    """The parts of the image that the slot reads, in one place."""
-    folder = work / "image"
-    shutil.copytree(STAND_INS / "all_models" / "tensorrt_llm" / "1", folder)
-    for package in ("tensorrt_llm", "openai"):
-        shutil.copytree(STAND_INS / "packages" / package, folder / package)
-    repaired = folder / "openai/types/responses/response_content_part_added_event.py"
-    repaired.write_text("class PartReasoningText: ...\n")
-    return folder
-
-
-def llm(weights: Path) -> ServerSlice:
-    """The plan's LLM alone, on these weights."""
-    server = plan(**main()).slices[0].servers[0]
-    (model,) = [model for model in server.models if model.kind == "llm"]
-    kept = {name: model.settings[name] for name in ("backend", "max_batch_size", "triton_config")}
-    told = kept | {"model": str(weights), "max_seq_len": CONTEXT_TOKENS, "guided_decoding_backend": "xgrammar"}
-    return replace(server, models=(replace(model, name="llama", settings=told),))
-
-
-@contextlib.asynccontextmanager
-async def door(scene: Scene, folder: Path, **more: int) -> AsyncIterator[Door]:
-    """A gateway before that Triton, which asks for no key."""
-    told = settings([scene.triton.grpc], scene.weights, None, **more)
-    told["models"]["llama"]["context_tokens"] = CONTEXT_TOKENS
-    told["models"]["nomic"]["dimensions"] = 64
-    async with opened(folder, told) as app:
-        yield Door(app, app.gateway, [], folder / "settings.json", folder / "none")
-
-
-def directly(scene: Scene, model: str, parameters: dict[str, Any], **inputs: list[list[str]]) -> list[float]:
-    """What the model answers to KServe's plain HTTP: the values of its first output."""
-    tensors = [
-        {"name": name, "datatype": "BYTES", "shape": [len(rows), len(rows[0])], "data": rows[0]}
-        for name, rows in inputs.items()
-    ]
-    body = json.dumps({"inputs": tensors, "parameters": parameters}).encode()
-    with urllib.request.urlopen(f"http://{scene.triton.http}/v2/models/{model}/infer", body, timeout=30) as reply:
-        return next(each["data"] for each in json.load(reply)["outputs"] if each["name"] != "token_counts")
 
 
 @in_loop
@@ -210,14 +103,6 @@ async def test_the_model_hears_that_a_client_left(scene: Scene, tmp_path: Path) 
         await running
         await becomes(lambda: all(server.outstanding == 0 for server in front.gateway.fleet.servers.values()))
         assert (await front.chat("one two", max_tokens=1)).status == 200
-
-
-def running_requests(scene: Scene) -> float:
-    """What the slot says of the requests that it has taken in and not answered to the end."""
-    with urllib.request.urlopen(f"http://{scene.triton.metrics}/metrics", timeout=30) as page:
-        lines = page.read().decode().splitlines()
-    (line,) = [line for line in lines if line.startswith("enginehouse_llm_running_requests{")]
-    return float(line.rpartition(" ")[2])
 
 
 @pytest.mark.parametrize("streams", [True, False])

@@ -79,7 +79,7 @@ def test_a_stop_waits_no_longer_than_its_time(
     stop: Callable[..., int], capsys: pytest.CaptureFixture[str], answer: tuple[str, int], said: str
 ) -> None:
     with serving(Exporter(answer)) as one:
-        assert stop(one.url, drain_seconds=0.3) == 0
+        assert stop(one.url, drain_seconds=0.3, heard_seconds=30) == 0
     assert capsys.readouterr().out.splitlines()[-1] == f"<4>{said}"
 
 
