@@ -19,6 +19,9 @@ GROUPS    := --dist loadgroup --no-loadscope-reorder
 test: LANES = -n 3 $(GROUPS)
 faults faults-share: LANES = -n 4 $(GROUPS)
 
+# A test starts hundreds of Pythons: each would compile this repository anew where a machine's settings forbid to keep it.
+test unit faults faults-share: export PYTHONDONTWRITEBYTECODE :=
+
 .DEFAULT_GOAL := help
 .PHONY: eyes help plan deploy rehearse rehearse-qemu rehearse-down real-h100 test faults faults-share rollouts demo clients cells prefect told-apart gpu measure unit unit-python lint lock clean rehearsal-packages
 

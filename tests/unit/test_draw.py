@@ -40,7 +40,7 @@ def collected(commit: str, scratch: Path) -> dict[str, dict[str, int]]:
     environment |= {"LISTING": str(scratch / "listing"), "PYTHONPATH": f"{scratch}:{ROOT}"}
     environment |= {draw.VARIABLE: commit} if commit else {}
     words = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-m", "faults", "-p", "no:cacheprovider"]
-    words += ["-p", "listing", *sorted({str(Path(module).parent) for module in FAULTS})]
+    words += ["--assert=plain", "-p", "listing", *sorted({str(Path(module).parent) for module in FAULTS})]
     ended = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     return dict(json.loads((scratch / "listing").read_text()))
