@@ -67,7 +67,12 @@ class ReadOnly(Fault):
             machine.run("echo u >/proc/sysrq-trigger")
             return
         # The root of a machine without a kernel of its own is never without open files: what a run writes to is enough.
-        machine.run(f"for d in {WRITTEN}; do mount --bind $d $d && mount -o remount,bind,ro $d || exit 1; done")
+        # With the disks mounted in it, which stay to be seen; private, or undoing it would unmount those themselves.
+        machine.run(
+            f"for d in {WRITTEN}; do mount --rbind $d $d && mount --make-rprivate $d"
+            " && findmnt -rno TARGET -R $d | while read -r m; do mount -o remount,bind,ro $m || exit 1; done"
+            " || exit 1; done"
+        )
 
     def undo(self, machine: Machine) -> None:
         undone = f"for d in {WRITTEN}; do ! mountpoint -q $d || umount -l $d; done"
