@@ -1,7 +1,8 @@
 """The sha256 of every file of a directory on the control machine: what the host must end up with.
 
 Hashing 40 GB takes minutes, so sums are remembered by path, size and modification time under ~/.cache/enginehouse.
-What cannot be read there is not remembered, and what cannot be written there is summed again by the next run.
+What cannot be read there is not remembered, and what cannot be written there is summed again by the next run. A thread
+reads the files: pyinfra's own does the talking on every connection, and would be silent for as long.
 """
 
 from __future__ import annotations
@@ -13,13 +14,22 @@ import json
 import os
 import re
 import tempfile
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import TypeVar
+
+import gevent
+from gevent.lock import BoundedSemaphore
 
 from deploy.errors import Refusal
 
 PICKLES = (".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".joblib", ".npy", ".h5", ".msgpack")
 MEMORY = Path("~/.cache/enginehouse/sha256.json")
+T = TypeVar("T")
 SHA1, SHA256 = re.compile("[0-9a-f]{40}"), re.compile("[0-9a-f]{64}")
+
+
+_turn = BoundedSemaphore()
 
 
 def chosen(directory: Path, patterns: tuple[str, ...]) -> list[str]:
@@ -41,12 +51,13 @@ def chosen(directory: Path, patterns: tuple[str, ...]) -> list[str]:
 def manifest(directory: Path, names: list[str], memory: Path = MEMORY) -> str:
     """The text of manifest.sha256, as `sha256sum -c` reads it."""
     memory = memory.expanduser()
-    known = _remembered(memory)
-    keys = {name: _key(directory / name) for name in names}
-    missing = {key: name for name, key in keys.items() if key not in known}
-    if missing:
-        known |= {key: _sha256(directory / name) for key, name in missing.items()}
-        _remember(memory, known)
+    with _turn:  # hosts that are sent the same files: the first one's reading does for all
+        known = _remembered(memory)
+        keys = {name: _key(directory / name) for name in names}
+        missing = {key: directory / name for name, key in keys.items() if key not in known}
+        if missing:
+            known |= dict(zip(missing, _beside(_sha256, missing.values()), strict=True))
+            _remember(memory, known)
     return "".join(f"{known[keys[name]]}  {name}\n" for name in names)
 
 
@@ -88,7 +99,7 @@ def _is_held(directory: Path, name: str, sha256: str) -> bool:
     noted = directory / ".cache/huggingface/download" / f"{name}.metadata"
     wanted = (noted.read_text().split() if noted.exists() else [])[1:2]
     if wanted and SHA1.fullmatch(wanted[0]):
-        return wanted[0] in _sha1s(directory / name)
+        return wanted[0] in _beside(_sha1s, [directory / name])[0]
     return not wanted or not SHA256.fullmatch(wanted[0]) or wanted[0] == sha256
 
 
@@ -103,6 +114,11 @@ def _sha1s(path: Path) -> tuple[str, str]:
             git.update(piece)
             plain.update(piece)
     return git.hexdigest(), plain.hexdigest()
+
+
+def _beside(work: Callable[[Path], T], paths: Iterable[Path]) -> list[T]:
+    """What a thread makes of each file, while connections go on."""
+    return list(gevent.get_hub().threadpool.spawn(lambda: [work(path) for path in paths]).get())
 
 
 def _key(path: Path) -> str:

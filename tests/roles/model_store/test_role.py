@@ -7,10 +7,12 @@ import hashlib
 import io
 import json
 import os
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import gevent
 import pytest
 
 from deploy.errors import Refusal
@@ -250,6 +252,29 @@ def test_what_is_remembered_is_not_summed_again(
     manifest.manifest(Path(source.directory), ["model.safetensors"], tmp_path / "m.json")
     monkeypatch.setattr(manifest, "_sha256", lambda path: "summed again")
     assert manifest.manifest(Path(source.directory), ["model.safetensors"], tmp_path / "m.json") == TENSORS
+
+
+def test_connections_go_on_while_files_are_summed_and_two_hosts_read_them_once(
+    source: WeightsSlice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The reading waits for what only the thread of all connections can do."""
+    said, read = list[str](), list[Path]()
+
+    def summed(path: Path) -> str:
+        for _ in range(2000):
+            if said:
+                break
+            time.sleep(0.01)
+        assert said, "nothing was said while the files were read"
+        read.append(path)
+        return TENSORS.split()[0]
+
+    monkeypatch.setattr(manifest, "_sha256", summed)
+    asked = (Path(source.directory), ["model.safetensors"], tmp_path / "m.json")
+    hosts = [gevent.spawn(manifest.manifest, *asked) for _ in range(2)]
+    gevent.spawn(said.append, "pong")
+    assert [each.get(timeout=60) for each in hosts] == [TENSORS] * 2
+    assert len(read) == 1
 
 
 def test_a_pickle_among_local_files_is_refused(source: WeightsSlice) -> None:
