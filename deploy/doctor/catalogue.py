@@ -392,6 +392,20 @@ _ROWS = (
         f"put the new file in its place, then {DEPLOY}",
         True,
     ),
+    Kind(
+        "fleet-certificate-ended",
+        "broken",
+        "a front door and the hosts that it sends to refuse each other's certificates",
+        f"renew it: {DEPLOY}",
+        True,
+    ),
+    Kind(
+        "fleet-certificate-ends",
+        "warning",
+        "no run has renewed this certificate, by which a front door and the hosts that it sends to know each other",
+        f"renew it: {DEPLOY}",
+        True,
+    ),
     # Drift
     Kind(
         "drift",

@@ -17,6 +17,8 @@ from deploy.doctor.wanted import Wanted, WantedServer
 
 CERTIFICATE_DAYS = 21
 """The plan warns of them as early (deploy/checks/certificates.py)."""
+MUTUAL = re.compile(r"/(mutual/host|gateway/mutual)\.pem$")
+"""Certificates of the fleet's own authority, which hosts show each other."""
 WATCHED_SECONDS = 2 * 3600
 CACHE_SHARE = 0.95
 """As the alert CacheNearlyFull has it (deploy/eyes/causes.py)."""
@@ -183,7 +185,8 @@ def certificate_findings(readings: Readings, wanted: Wanted) -> Iterator[Finding
             continue
         left = (ends.timestamp() - now) / 86_400
         if now and left < CERTIFICATE_DAYS:
-            kind = "certificate-ends" if left > 0 else "certificate-ended"
+            whose = "fleet-" if MUTUAL.search(path) else ""
+            kind = f"{whose}certificate-{'ends' if left > 0 else 'ended'}"
             yield found(kind, f"{path} ends on {ends:%Y-%m-%d}", path)
 
 

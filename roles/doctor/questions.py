@@ -72,8 +72,9 @@ _PACKAGES = (
 _LOCK = "f=/run/enginehouse.lock; if [ -e $f ] && ! flock -ns $f true; then grep . $f || echo '{}'; fi"
 _LISTENING = "grep -h ' 0A ' /proc/net/tcp /proc/net/tcp6 | while read -r n a r s x; do echo $a $s; done"
 _CERTIFICATES = (
-    f"for f in $(grep -ohE '{SETTINGS}/[^ ]*[.]pem' {SETTINGS}/balancer/haproxy.cfg | sort -u); do"
-    ' echo "$f $(openssl x509 -noout -enddate -in $f)"; done'
+    f"for f in $(grep -ohE '{SETTINGS}/[^ ]*[.]pem' {SETTINGS}/balancer/haproxy.cfg | sort -u)"
+    f" {SETTINGS}/mutual/host.pem {SETTINGS}/gateway/mutual.pem; do"
+    ' [ ! -e $f ] || echo "$f $(openssl x509 -noout -enddate -in $f)"; done'
 )
 _READY = """ready() {
   exec 3<>/dev/tcp/$2/$3 && printf 'GET %s HTTP/1.1\\r\\nHost: h\\r\\nConnection: close\\r\\n\\r\\n' "$5" >&3 &&

@@ -120,6 +120,8 @@ FIRES = {
     "port-open": {"listening": "00000000:1F40 0A"},
     "certificate-ended": {"certificates": "/etc/enginehouse/balancer/tls-1.pem notAfter=Nov 22 10:00:00 2026 GMT"},
     "certificate-ends": {"certificates": "/etc/enginehouse/balancer/tls-1.pem notAfter=Dec  1 10:00:00 2026 GMT"},
+    "fleet-certificate-ended": {"certificates": "/etc/enginehouse/mutual/host.pem notAfter=Nov 22 10:00:00 2026 GMT"},
+    "fleet-certificate-ends": {"certificates": "/etc/enginehouse/gateway/mutual.pem notAfter=Dec  1 10:00:00 2026 GMT"},
 }
 """The change of a healthy host that makes each finding; the kinds of other tests are in ELSEWHERE."""
 ENDS = {
@@ -193,11 +195,7 @@ def test_the_drivers_own_verdict_comes_before_all_else() -> None:
 @pytest.mark.parametrize(
     ("line", "subject", "kind"),
     [
-        (
-            "NVRM: Xid (PCI:0000:00:06): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.",
-            "GPU 0",
-            "off-the-bus",
-        ),
+        ("NVRM: Xid (PCI:0000:00:06): 79, pid='<unknown>', GPU has fallen off the bus.", "GPU 0", "off-the-bus"),
         ("NVRM: Xid (0000:00:06): 79, GPU has fallen off the bus.", "GPU 0", "off-the-bus"),
         ("NVRM: GPU at PCI:0000:00:06: GPU-7ec0ffee-0000 has fallen off the bus.", "GPU 0", "off-the-bus"),
         ("NVRM: GPU 0000:41:00.0: GPU has fallen off the bus.", "GPU at 0000:41:00", "off-the-bus"),
