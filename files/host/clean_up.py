@@ -130,7 +130,13 @@ def left_behind() -> Iterator[Spare]:
     for path in sorted(places.ROOT.glob("engines/*/.*.incoming")):
         if path.with_name(path.name.strip(".").removesuffix(".incoming")).is_dir() and not arrived_lately(path):
             yield directory(path, "the engine is there")
-    for path in sorted([*places.ROOT.glob("releases/.*.partial"), *places.ROOT.glob("weights/*/.*.partial")]):
+    for path in sorted(
+        [
+            *places.ROOT.glob("releases/.*.partial"),
+            *places.ROOT.glob("weights/*/.*.partial"),
+            *places.ROOT.glob("blobs/.*.partial"),
+        ]
+    ):
         if time.time() - last_written(path) > GIVEN_UP_SECONDS:
             yield directory(path, "its transfer broke off, and nobody has continued it for a week")
     linked = releases_that_served()
@@ -178,6 +184,8 @@ def forget(record: Path, reference: str) -> Callable[[], None]:
 
     def remove() -> None:
         docker("image", "rm", reference)
+        if blobs := json.loads(record.read_text()).get("blobs"):
+            disk.remove(Path(blobs))
         (places.SETTINGS / "pull" / record.name).unlink(missing_ok=True)
         record.unlink()
 

@@ -32,6 +32,7 @@ from typing import Any, BinaryIO, TypeVar
 from host.systemd import say
 
 T = TypeVar("T")
+Source = Callable[[str, int], Any]  # an open answer with a file from some byte on
 
 # Loading one of these runs code that somebody else wrote.
 PICKLES = (".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".joblib", ".npy", ".h5", ".msgpack")
@@ -82,7 +83,7 @@ def fetch(hub: Hub, settings: dict[str, Any], target: Path) -> None:
     need_space(staging, wanted)
     progress = Progress(sum(file.size for file in wanted))
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        sums = dict(pool.map(lambda file: (file.path, download(hub, file, staging, progress)), wanted))
+        sums = dict(pool.map(lambda file: (file.path, download(hub.file, file, staging, progress)), wanted))
     need_shards(staging, sums)
     publish(staging, target, sums)
     say(f"{len(wanted)} files, {progress.total // MIB:,} MiB, published as {target}")
@@ -187,11 +188,11 @@ class Hub:
         return self.open(f"/{self.repository}/resolve/{self.revision}/{urllib.parse.quote(path)}", start)
 
 
-def download(hub: Hub, file: WantedFile, staging: Path, progress: Progress) -> str:
+def download(source: Source, file: WantedFile, staging: Path, progress: Progress) -> str:
     """The sha256 of a file that is now whole in `staging`. Continues what is there; asks again when the line breaks."""
     path = staging / file.path
     path.parent.mkdir(parents=True, exist_ok=True)
-    return patiently(file.path, lambda: download_once(hub, file, path, progress))
+    return patiently(file.path, lambda: download_once(source, file, path, progress))
 
 
 def patiently(what: str, ask: Callable[[], T]) -> T:
@@ -209,7 +210,7 @@ def patiently(what: str, ask: Callable[[], T]) -> T:
     raise AssertionError("the last attempt returns or raises")
 
 
-def download_once(hub: Hub, file: WantedFile, path: Path, progress: Progress) -> str:
+def download_once(source: Source, file: WantedFile, path: Path, progress: Progress) -> str:
     """The sha256 of the file at `path`. Raises OSError or EOFError where it is not whole; what is right stays."""
     have = path.stat().st_size if path.exists() else 0
     sha256, sha1 = hashlib.sha256(), hashlib.sha1(f"blob {file.size}\0".encode())
@@ -221,7 +222,7 @@ def download_once(hub: Hub, file: WantedFile, path: Path, progress: Progress) ->
             digest_into(content, sha256, sha1)
     progress.set(file.path, have)
     if have < file.size:
-        receive(hub, file, path, have, progress, sha256, sha1)
+        receive(source, file, path, have, progress, sha256, sha1)
     wrong = sha256.hexdigest() != file.sha256 if file.sha256 else sha1.hexdigest() != file.git_sha1
     if wrong:
         path.unlink(missing_ok=True)
@@ -230,9 +231,9 @@ def download_once(hub: Hub, file: WantedFile, path: Path, progress: Progress) ->
     return sha256.hexdigest()
 
 
-def receive(hub: Hub, file: WantedFile, path: Path, have: int, progress: Progress, *sums: Any) -> None:
+def receive(source: Source, file: WantedFile, path: Path, have: int, progress: Progress, *sums: Any) -> None:
     """Appends what is missing, counting and summing on the way."""
-    with hub.file(file.path, have) as answer, path.open("ab") as content:
+    with source(file.path, have) as answer, path.open("ab") as content:
         if have and answer.status != 206:
             raise_restart(path)
         while chunk := answer.read(CHUNK):

@@ -6,12 +6,16 @@ engine's byte counts become the unit's status line. The unit removes the key's d
 
     host pull SETTINGS    {"reference": …, "registry": …, "username": …, "key_file": …, "key_source": …, "record": …}
 
+Of an image that hosts share, the settings say `shared` too ({"origin": …, "port": …, "blobs": …, "ca_file": …}): its
+blobs are kept as the registry has them, unless other hosts have given them, and the engine pulls them from loopback.
+
 Exit 0: the image is there and its digest recorded. Exit 1: the last lines say why, and what to do.
 """
 
 from __future__ import annotations
 
 import base64
+import contextlib
 import http.client
 import json
 import os
@@ -20,9 +24,11 @@ import socket
 import sys
 import time
 import urllib.parse
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from host import blobs, loopback
 from host.systemd import say
 
 SOCKET = os.environ.get("ENGINEHOUSE_DOCKER_SOCKET", "/run/docker.sock")
@@ -91,8 +97,39 @@ def take_key(path: Path) -> str:
     return key
 
 
-def pull(settings: dict[str, str], key: str) -> None:
-    """The image is on this host. Raises Refused with what the engine said."""
+def pull(settings: dict[str, Any], key: str) -> None:
+    """The image is on this host. Raises Refused with what the engine or the registry said."""
+    if shared := settings.get("shared"):
+        blobs_here(settings, key)
+        with on_loopback(shared):
+            ask(settings, "")
+    else:
+        ask(settings, key)
+
+
+def blobs_here(settings: dict[str, Any], key: str) -> None:
+    """Every blob of the image is in its directory. Raises Refused."""
+    shared, digest = settings["shared"], settings["reference"].partition("@")[2]
+    try:
+        origin = blobs.Origin(shared["origin"], settings["username"], key, shared["ca_file"])
+        blobs.keep(origin, digest, Path(shared["blobs"]))
+    except (blobs.NotGiven, OSError, ValueError, KeyError) as problem:
+        raise Refused(str(problem) or type(problem).__name__) from None
+
+
+@contextlib.contextmanager
+def on_loopback(shared: dict[str, Any]) -> Iterator[None]:
+    """The engine finds the blobs at their port. Raises Refused where the port is taken."""
+    with contextlib.ExitStack() as kept:
+        try:
+            kept.enter_context(loopback.serving(Path(shared["blobs"]), shared["port"]))
+        except OSError as problem:
+            raise Refused(f"port {shared['port']} of loopback (Sharing.images_port): {problem}") from None
+        yield
+
+
+def ask(settings: dict[str, Any], key: str) -> None:
+    """The engine has pulled the image. Raises Refused with what it said."""
     name, tag = split(settings["reference"])
     query = urllib.parse.urlencode({"fromImage": name, "tag": tag, "platform": "linux/amd64"})
     connection = Engine("docker", timeout=3600)
@@ -119,7 +156,7 @@ def split(reference: str) -> tuple[str, str]:
     return name, tag
 
 
-def login(settings: dict[str, str], key: str) -> dict[str, str]:
+def login(settings: dict[str, Any], key: str) -> dict[str, str]:
     """The header with the credentials, as the engine wants it; none without a key."""
     if not key:
         return {}
@@ -155,7 +192,7 @@ class Progress:
         return f"{done:,} of {total:,} MiB, {len(self.unpacked)} of {len(self.layers)} layers unpacked"
 
 
-def record(settings: dict[str, str]) -> int:
+def record(settings: dict[str, Any]) -> int:
     """0; what was pulled is written down, so that an unpinned tag can be pinned to what runs."""
     connection = Engine("docker", timeout=60)
     connection.request("GET", f"/images/{urllib.parse.quote(settings['reference'], safe='/:@')}/json")
@@ -163,6 +200,8 @@ def record(settings: dict[str, str]) -> int:
     target = Path(settings["record"])
     target.parent.mkdir(parents=True, exist_ok=True)
     kept = {"reference": settings["reference"], "id": image["Id"], "repo_digests": image["RepoDigests"]}
+    if shared := settings.get("shared"):
+        kept["blobs"] = shared["blobs"]
     new = target.with_name(f".{target.name}.new")
     new.write_text(json.dumps(kept, indent=2) + "\n")
     os.sync()  # the image too: nothing is written down that a power cut could take away
@@ -184,7 +223,7 @@ def judge(words: str) -> int:
     return 0
 
 
-def explained(settings: dict[str, str], refused: Refused, key: str) -> str:
+def explained(settings: dict[str, Any], refused: Refused, key: str) -> str:
     """What a person needs to know and do. The key is named by where it came from, never shown."""
     registry = settings["registry"]
     if refused.status == 401:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import socket
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -17,11 +19,13 @@ IMAGE = json.dumps({"Id": "sha256:1", "RepoDigests": ["nvcr.io/nvidia/tritonserv
 DONE = b'{"status": "Download complete", "id": "a"}\n{"status": "Pull complete", "id": "a"}\n'
 
 
-def call(answers: list[Answer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str = "") -> tuple[int, Web]:
+def call(
+    answers: list[Answer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str = "", **more: Any
+) -> tuple[int, Web]:
     """Exit status, and what the engine was asked; its answers to the pull come in order, the last one for ever."""
     told = {"reference": "nvcr.io/nvidia/tritonserver:26.07", "registry": "nvcr.io", "username": "$oauthtoken"}
     told |= {"key_file": str(tmp_path / "key"), "key_source": "NGC_API_KEY in the shell that runs pyinfra"}
-    (tmp_path / "settings.json").write_text(json.dumps(told | {"record": str(tmp_path / "record.json")}))
+    (tmp_path / "settings.json").write_text(json.dumps(told | {"record": str(tmp_path / "record.json")} | more))
     if key:
         (tmp_path / "key").write_text(key + "\n")
 
@@ -150,3 +154,37 @@ def test_an_engine_that_hangs_is_not_waited_for_for_ever(tmp_path: Path, monkeyp
         with pytest.raises(TimeoutError):
             connection.getresponse()
         connection.close()
+
+
+def shared(tmp_path: Path, port: int = 0) -> dict[str, Any]:
+    """Settings of an image whose blobs are here already, so that its registry is asked for nothing."""
+    name = hashlib.sha256(b"{}").hexdigest()
+    blobs = tmp_path / "blobs" / name
+    blobs.mkdir(parents=True)
+    (blobs / name).write_bytes(b"{}")
+    (blobs / "manifest.sha256").write_text(f"{name}  {name}\n")
+    told = {"origin": "registry.invalid/a/b", "port": port, "blobs": str(blobs), "ca_file": ""}
+    return {"reference": f"127.0.0.1:7399/a/b@sha256:{name}", "shared": told}
+
+
+def test_a_shared_image_is_pulled_from_loopback_without_the_key_or_its_registry(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    more = shared(tmp_path)
+    status, engine = call([(200, {}, DONE)], tmp_path, monkeypatch, key="nvapi-1", **more)
+    asked = parse_qs(urlsplit(engine.asked[0].path).query)
+    assert (status, asked["fromImage"], "X-Registry-Auth" in engine.asked[0].headers) == (
+        0,
+        ["127.0.0.1:7399/a/b"],
+        False,
+    )
+    assert json.loads((tmp_path / "record.json").read_text())["blobs"] == more["shared"]["blobs"]
+
+
+def test_a_port_of_loopback_that_is_taken_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert call([(200, {}, DONE)], tmp_path, monkeypatch, **shared(tmp_path, port))[0] == 1
+    assert f"port {port} of loopback (Sharing.images_port)" in capsys.readouterr().err

@@ -1,0 +1,164 @@
+"""Keeps an image as its registry has it: index, manifest, config and layers, byte for byte, each named by its sha256.
+
+Docker forgets digests when it loads an archive (moby#22011, #43570). So hosts give each other these blobs, and Docker
+pulls them by the very digest that is pinned (host.loopback). Of an index, what runs on linux/amd64 is kept. Whole, the
+directory has manifest.sha256, and is published by rename; what was fetched before is kept and continued.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+import ssl
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from host import disk, fetch
+
+TYPES = (
+    "application/vnd.oci.image.index.v1+json",
+    "application/vnd.docker.distribution.manifest.list.v2+json",
+    "application/vnd.oci.image.manifest.v1+json",
+    "application/vnd.docker.distribution.manifest.v2+json",
+)
+PLATFORM = {"os": "linux", "architecture": "amd64"}
+LARGEST = 1 << 24
+"""Bytes of an index or a manifest; registries take at most 4 MiB."""
+
+
+class NotGiven(Exception):
+    """The registry says no, or gives something else than the digest names."""
+
+
+class Origin:
+    """One repository of the registry that has the image, asked with the key where it wants one."""
+
+    def __init__(self, reference: str, username: str, key: str, ca_file: str = "") -> None:
+        name = reference.partition("@")[0]
+        host, _, path = name.partition("/")
+        if not path or not ("." in host or ":" in host or host == "localhost"):
+            host, path = "docker.io", name
+        if host == "docker.io":
+            host, path = "registry-1.docker.io", path.removeprefix("docker.io/")
+            path = path if "/" in path else f"library/{path}"
+        # As Docker does, which takes a registry without TLS on loopback alone.
+        self.scheme = "http" if host.partition(":")[0] in ("127.0.0.1", "localhost") else "https"
+        self.root, self.path = f"{self.scheme}://{host}/v2/{path}", path
+        self.basic = f"Basic {base64.b64encode(f'{username}:{key}'.encode()).decode()}" if key else ""
+        self.login = ""
+        context = ssl.create_default_context()
+        if ca_file and Path(ca_file).exists():
+            context.load_verify_locations(ca_file)
+        self.opener = urllib.request.build_opener(urllib.request.HTTPSHandler(context=context))
+
+    def manifest(self, name: str) -> bytes:
+        """An index or a manifest."""
+        with self._open(f"/manifests/sha256:{name}") as answer:
+            return bytes(answer.read(LARGEST))
+
+    def file(self, name: str, start: int) -> Any:
+        """An open answer with a blob from byte `start` on."""
+        return self._open(f"/blobs/sha256:{name}", start)
+
+    def _open(self, path: str, start: int = 0) -> Any:
+        """An open answer; a login that the registry asks for, or one that is over, is renewed once."""
+        try:
+            return self._ask(path, start)
+        except urllib.error.HTTPError as error:
+            login = self._renewed(error.headers.get_all("WWW-Authenticate") or []) if error.code == 401 else ""
+            if not login:
+                raise self._said(error) from None
+        self.login = login
+        try:
+            return self._ask(path, start)
+        except urllib.error.HTTPError as error:
+            raise self._said(error) from None
+
+    def _ask(self, path: str, start: int) -> Any:
+        request = urllib.request.Request(self.root + path, headers={"Accept": ", ".join(TYPES)})
+        if self.login:
+            request.add_unredirected_header("Authorization", self.login)  # the key of one host is no other's
+        if start:
+            request.add_header("Range", f"bytes={start}-")
+        return self.opener.open(request, timeout=60)
+
+    def _renewed(self, challenges: list[str]) -> str:
+        """The header that answers a challenge; empty where there is nothing to answer with."""
+        kinds = {kind.lower(): rest for kind, _, rest in (each.partition(" ") for each in challenges)}
+        if "bearer" not in kinds:
+            return self.basic if "basic" in kinds else ""
+        asked = dict(re.findall(r'(\w+)="([^"]*)"', kinds["bearer"]))
+        if urllib.parse.urlsplit(asked.get("realm", "")).scheme not in {"https", self.scheme}:
+            return ""
+        query = {"service": asked.get("service", ""), "scope": f"repository:{self.path}:pull"}
+        request = urllib.request.Request(f"{asked['realm']}?{urllib.parse.urlencode(query)}")
+        if self.basic:
+            request.add_unredirected_header("Authorization", self.basic)
+        try:
+            with self.opener.open(request, timeout=60) as answer:
+                told = json.load(answer)
+        except urllib.error.HTTPError as error:
+            raise self._said(error) from None
+        return f"Bearer {told.get('token') or told['access_token']}"
+
+    def _said(self, error: urllib.error.HTTPError) -> Exception:
+        """What is raised for the registry's answer: a bad moment as it is, so that it is asked again."""
+        if error.code >= 500 or error.code in fetch.ASK_AGAIN:
+            return error
+        words = {401: "unauthorized", 403: "denied"}.get(error.code, "the registry gives no such thing")
+        return NotGiven(f"{words} (HTTP {error.code} of {urllib.parse.urlsplit(error.url).netloc})")
+
+
+def keep(origin: Origin, digest: str, directory: Path) -> None:
+    """The directory has every blob of the image. Raises `NotGiven` or OSError; what is right stays."""
+    if (directory / fetch.MANIFEST).exists():
+        return
+    staging = directory.with_name(f".{directory.name}.partial")
+    staging.mkdir(parents=True, exist_ok=True)
+    texts, blobs = parts(digest, lambda name: _manifest(origin, name, staging))
+    try:
+        fetch.need_space(staging, blobs)
+        progress = fetch.Progress(sum(blob.size for blob in blobs))
+        with ThreadPoolExecutor(fetch.AT_ONCE) as pool:
+            list(pool.map(lambda blob: fetch.download(origin.file, blob, staging, progress), blobs))
+    except fetch.Refused as problem:
+        raise NotGiven(str(problem)) from None
+    fetch.publish(staging, directory, {name: name for name in (*texts, *(blob.path for blob in blobs))})
+
+
+def parts(digest: str, read: Callable[[str], bytes]) -> tuple[list[str], list[fetch.WantedFile]]:
+    """Names of index and manifest, and the config and the layers behind them. Raises `NotGiven`."""
+    texts, content = [digest.removeprefix("sha256:")], json.loads(read(digest.removeprefix("sha256:")))
+    if "manifests" in content:
+        ours = [each for each in content["manifests"] if PLATFORM.items() <= (each.get("platform") or {}).items()]
+        if not ours:
+            raise NotGiven(f"{digest} has nothing for {PLATFORM['os']}/{PLATFORM['architecture']}")
+        texts.append(hex_of(ours[0]["digest"]))
+        content = json.loads(read(texts[-1]))
+    named = {hex_of(each["digest"]): int(each["size"]) for each in (content["config"], *content["layers"])}
+    return texts, [fetch.WantedFile(name, size, name, "") for name, size in named.items()]
+
+
+def hex_of(digest: str) -> str:
+    """A blob's name here. Raises `NotGiven` where the digest is no sha256."""
+    if not re.fullmatch("sha256:[0-9a-f]{64}", digest):
+        raise NotGiven(f"{digest} is no sha256")
+    return digest.removeprefix("sha256:")
+
+
+def _manifest(origin: Origin, name: str, staging: Path) -> bytes:
+    """An index or manifest that has its digest, from `staging` or else from the registry. Raises `NotGiven`."""
+    path = staging / name
+    if not path.is_file() or disk.sha256(path) != name:
+        content = fetch.patiently(name, lambda: origin.manifest(name))
+        if hashlib.sha256(content).hexdigest() != name:
+            raise NotGiven(f"what came as sha256:{name} has another digest")
+        disk.write(path, content)
+    return path.read_bytes()

@@ -1,0 +1,86 @@
+"""A registry on loopback that only reads: one image's blobs (host.blobs), for as long as Docker pulls them.
+
+Docker takes a registry on loopback without TLS, and checks every digest of what it gets from it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import shutil
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from host.blobs import TYPES
+
+ASKED = re.compile(r"/v2/.+/(manifests|blobs)/sha256:([0-9a-f]{64})")
+
+
+@contextlib.contextmanager
+def serving(directory: Path, port: int) -> Iterator[int]:
+    """The port of loopback at which the directory's blobs are, until the block ends. Raises OSError: it is taken."""
+
+    class Handler(_Handler):
+        blobs = directory
+
+    with _Server(("127.0.0.1", port), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
+        thread.start()
+        try:
+            yield server.server_port
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+class _Server(ThreadingHTTPServer):
+    """Says nothing of a client that went away; Docker asks again by itself."""
+
+    def handle_error(self, _request: object, _client: object) -> None:
+        """Nothing."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """Answers by digest alone."""
+
+    protocol_version = "HTTP/1.1"
+    # Docker tries TLS first. It goes on without where what answers its hello begins with "HTTP/".
+    default_request_version = "HTTP/1.1"
+    blobs: Path
+
+    def do_GET(self) -> None:
+        """A blob, or what Docker asks a registry first: whether it is one."""
+        path = urlsplit(self.path).path
+        found = ASKED.fullmatch(path)
+        file = self.blobs / found[2] if found else None
+        if file and file.is_file():
+            self._head(200, file.stat().st_size, type_of(file) if found and found[1] == "manifests" else "", file.name)
+            if self.command == "GET":
+                with file.open("rb") as content:
+                    shutil.copyfileobj(content, self.wfile, 1 << 20)
+        else:
+            self._head(200 if path.rstrip("/") == "/v2" else 404, 0)
+
+    do_HEAD = do_GET
+
+    def _head(self, status: int, size: int, kind: str = "", name: str = "") -> None:
+        self.send_response(status)
+        self.send_header("Docker-Distribution-Api-Version", "registry/2.0")
+        self.send_header("Content-Type", kind or "application/octet-stream")
+        self.send_header("Content-Length", str(size))
+        if name:
+            self.send_header("Docker-Content-Digest", f"sha256:{name}")
+        self.end_headers()
+
+    def log_message(self, *_words: object) -> None:
+        """Nothing: the pull says how far it is."""
+
+
+def type_of(file: Path) -> str:
+    """What an index or a manifest says it is; OCI lets both leave it out."""
+    content = json.loads(file.read_bytes())
+    return str(content.get("mediaType") or (TYPES[0] if "manifests" in content else TYPES[2]))

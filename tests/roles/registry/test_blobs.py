@@ -1,0 +1,216 @@
+"""An image's blobs, from a registry of a few lines to a directory, and from there to whoever asks loopback for them."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import socket
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from host import blobs, fetch, loopback
+from tests.roles.web import Answer, Asked, Web, serving
+
+LAYER = bytes(range(256)) * 4096
+CONFIG = b'{"os": "linux"}'
+KEY = "nvapi-1"
+
+
+def name_of(content: bytes) -> str:
+    """Its sha256."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def part(content: bytes, **more: Any) -> dict[str, Any]:
+    """How a manifest names it."""
+    return {"digest": f"sha256:{name_of(content)}", "size": len(content), **more}
+
+
+# Spaces that no JSON writer would put there: what is not passed on byte for byte has another digest.
+MANIFEST = json.dumps({"config": part(CONFIG), "layers": [part(LAYER)]}, indent=3).encode() + b"\n "
+ARM = part(b"{}", platform={"os": "linux", "architecture": "arm64"})
+INDEX = json.dumps({"manifests": [ARM, part(MANIFEST, platform=blobs.PLATFORM)]}, indent=5).encode()
+ALL = {name_of(each): each for each in (INDEX, MANIFEST, CONFIG, LAYER)}
+DIGEST = f"sha256:{name_of(INDEX)}"
+
+
+class Registry:
+    """Answers for one repository; what is in `wrong` is given in place of the blob of that name."""
+
+    def __init__(self, key: str = "", bearer: bool = False) -> None:
+        self.wrong, self.key, self.bearer, self.tokens = dict[str, bytes](), key, bearer, 0
+        self.cut = 0
+        """How many bytes a layer's first answer has."""
+
+    def __call__(self, asked: Asked) -> Answer:
+        login = asked.headers.get("Authorization", "")
+        if asked.path.startswith("/token"):
+            self.tokens += 1
+            is_right = login == f"Basic {base64.b64encode(f'me:{self.key}'.encode()).decode()}"
+            return (200, {}, b'{"token": "t"}') if is_right else (401, {}, b"")
+        if self.key and login != ("Bearer t" if self.bearer else f"Basic {base64.b64encode(b'me:nvapi-1').decode()}"):
+            how = f'Bearer realm="http://{asked.headers["Host"]}/token",service="here"' if self.bearer else "Basic x"
+            return 401, {"WWW-Authenticate": how}, b""
+        name = asked.path.rpartition("sha256:")[2]
+        content = self.wrong.get(name, ALL.get(name))
+        if content is None:
+            return 404, {}, b""
+        start = int(asked.headers.get("Range", "bytes=0-")[6:-1])
+        if name == name_of(LAYER) and self.cut:
+            content, self.cut = content[: self.cut], 0
+            return 200, {}, content
+        return (206 if start else 200), {}, content[start:]
+
+
+@pytest.fixture(autouse=True)
+def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetch.time, "sleep", lambda seconds: None)
+
+
+def kept(registry: Registry, folder: Path, key: str = "") -> tuple[Path, Web]:
+    """The directory of the image's blobs, and what the registry was asked."""
+    with serving(registry) as web:
+        blobs.keep(blobs.Origin(f"{web.address}/nvidia/triton@{DIGEST}", "me", key), DIGEST, folder / "image")
+        return folder / "image", web
+
+
+def test_every_blob_is_kept_byte_for_byte_under_its_sha256(tmp_path: Path) -> None:
+    directory, _ = kept(Registry(), tmp_path)
+    assert {path.name: path.read_bytes() for path in directory.iterdir() if path.name in ALL} == ALL
+    sums = (directory / "manifest.sha256").read_text().splitlines()
+    assert sums == [f"{name}  {name}" for name in sorted(ALL)]
+
+
+@pytest.mark.parametrize("wrong", [INDEX, MANIFEST])
+def test_a_manifest_with_another_digest_is_refused(wrong: bytes, tmp_path: Path) -> None:
+    registry = Registry()
+    registry.wrong[name_of(wrong)] = wrong + b" "
+    with pytest.raises(blobs.NotGiven, match="has another digest"):
+        kept(registry, tmp_path)
+    assert not (tmp_path / "image").exists()
+
+
+def test_a_layer_with_another_digest_is_never_published(tmp_path: Path) -> None:
+    registry = Registry()
+    registry.wrong[name_of(LAYER)] = LAYER[:-1] + b"x"
+    with pytest.raises(OSError, match="broke off 8 times"):
+        kept(registry, tmp_path)
+    assert not (tmp_path / "image").exists()
+    assert not (tmp_path / ".image.partial" / name_of(LAYER)).exists()
+
+
+def test_a_layer_that_broke_off_is_continued(tmp_path: Path) -> None:
+    registry = Registry()
+    registry.cut = 1000
+    _, web = kept(registry, tmp_path)
+    assert [asked.headers.get("Range") for asked in web.asked if name_of(LAYER) in asked.path] == [None, "bytes=1000-"]
+
+
+def test_what_is_here_is_not_asked_for(tmp_path: Path) -> None:
+    staging = tmp_path / ".image.partial"
+    staging.mkdir()
+    (staging / name_of(LAYER)).write_bytes(LAYER)
+    _, first = kept(Registry(), tmp_path)
+    _, second = kept(Registry(), tmp_path)
+    assert (any(name_of(LAYER) in asked.path for asked in first.asked), second.asked) == (False, [])
+
+
+@pytest.mark.parametrize("bearer", [False, True])
+def test_a_key_is_given_where_it_is_asked_for(bearer: bool, tmp_path: Path) -> None:
+    _, web = kept(Registry(KEY, bearer), tmp_path, KEY)
+    assert "Authorization" not in web.asked[0].headers
+    assert not any(KEY in asked.path for asked in web.asked)
+
+
+def test_a_key_goes_to_no_realm_without_tls(monkeypatch: pytest.MonkeyPatch) -> None:
+    origin = blobs.Origin(f"nvcr.io/nvidia/triton@{DIGEST}", "me", KEY)
+    monkeypatch.setattr(origin.opener, "open", lambda *_, **__: pytest.fail("it asked"))
+    assert origin._renewed(['Bearer realm="http://elsewhere/token"']) == ""
+
+
+def test_a_wrong_key_is_said_with_its_status(tmp_path: Path) -> None:
+    with pytest.raises(blobs.NotGiven, match=r"unauthorized \(HTTP 401 of 127"):
+        kept(Registry("another", bearer=True), tmp_path, KEY)
+
+
+def test_a_redirect_to_another_host_does_not_take_the_key_along(tmp_path: Path) -> None:
+    with serving(lambda asked: (200, {}, ALL[asked.path[1:]])) as elsewhere:
+
+        def sent_away(asked: Asked) -> Answer:
+            found = Registry(KEY)(asked)
+            name = asked.path.rpartition("sha256:")[2]
+            is_layer = found[0] == 200 and name == name_of(LAYER)
+            return (307, {"Location": f"http://{elsewhere.address}/{name}"}, b"") if is_layer else found
+
+        with serving(sent_away) as web:
+            origin = blobs.Origin(f"{web.address}/nvidia/triton@{DIGEST}", "me", KEY)
+            blobs.keep(origin, DIGEST, tmp_path / "image")
+    assert ["Authorization" in asked.headers for asked in elsewhere.asked] == [False]
+
+
+def test_an_image_for_other_machines_is_refused() -> None:
+    only = json.dumps({"manifests": [ARM]}).encode()
+    with pytest.raises(blobs.NotGiven, match="nothing for linux/amd64"):
+        blobs.parts(f"sha256:{name_of(only)}", lambda name: only)
+
+
+@pytest.mark.parametrize(
+    ("reference", "root"),
+    [
+        ("nvcr.io/nvidia/triton@sha256:1", "https://nvcr.io/v2/nvidia/triton"),
+        ("ubuntu@sha256:1", "https://registry-1.docker.io/v2/library/ubuntu"),
+        ("host:8443/a/b@sha256:1", "https://host:8443/v2/a/b"),
+    ],
+)
+def test_where_a_reference_is_asked_for(reference: str, root: str) -> None:
+    assert blobs.Origin(reference, "", "").root == root
+
+
+@pytest.fixture
+def port(tmp_path: Path) -> Iterator[int]:
+    """Where the image's blobs are to be had on loopback."""
+    with loopback.serving(kept(Registry(), tmp_path)[0], 0) as found:
+        yield found
+
+
+def got(port: int, path: str, method: str = "GET") -> Any:
+    """An answer of loopback."""
+    return urllib.request.urlopen(urllib.request.Request(f"http://127.0.0.1:{port}{path}", method=method), timeout=5)
+
+
+@pytest.mark.parametrize("content", [INDEX, MANIFEST])
+def test_loopback_gives_manifests_byte_for_byte(content: bytes, port: int) -> None:
+    path = f"/v2/nvidia/triton/manifests/sha256:{name_of(content)}"
+    for method, body in (("HEAD", b""), ("GET", content)):
+        with got(port, path, method) as answer:
+            assert answer.headers["Docker-Content-Digest"] == f"sha256:{name_of(content)}"
+            assert answer.headers["Content-Type"] == blobs.TYPES[0 if content == INDEX else 2]
+            assert (answer.headers["Content-Length"], answer.read()) == (str(len(content)), body)
+
+
+def test_loopback_gives_layers_and_says_that_it_is_a_registry(port: int) -> None:
+    with got(port, f"/v2/nvidia/triton/blobs/sha256:{name_of(LAYER)}") as answer:
+        assert answer.read() == LAYER
+    with got(port, "/v2/") as answer:
+        assert answer.status == 200
+
+
+@pytest.mark.parametrize(
+    "path", ["/v2/a/blobs/sha256:" + "0" * 64, "/v2/a/blobs/sha256:../../etc/passwd", "/etc/passwd"]
+)
+def test_loopback_gives_nothing_else(path: str, port: int) -> None:
+    with pytest.raises(urllib.error.HTTPError, match="404"):
+        got(port, path)
+
+
+def test_who_begins_with_tls_is_answered_in_http(port: int) -> None:
+    """Docker's client goes on without TLS where the answer begins so (Go: tls.RecordHeaderError)."""
+    with socket.create_connection(("127.0.0.1", port), timeout=5) as line:
+        line.sendall(b"\x16\x03\x01\x00\xa5\x01\x00\x00\xa1\x03\x03\x00\x0a\x00\x01")
+        assert line.recv(5) == b"HTTP/"
