@@ -13,6 +13,7 @@ from deploy.llm_contract import model_name
 from deploy.resolve import parsers_of
 from deploy.slice import ModelSlice, ServerSlice, Slice
 from deploy.slice_door import DoorAliasSlice, DoorModelSlice, DoorSlice
+from deploy.slice_image import ImageSlice
 from deploy.spec import LLM, Door, Host, Model
 from deploy.versions import at_least
 
@@ -73,8 +74,13 @@ def takes_salt(path: str, trtllm: str) -> bool:
 
 def fingerprint(servers: Iterable[ServerSlice]) -> str:
     """`serves-` and 16 hex digits over images and models; ports and addresses change no answer."""
-    content = [(asdict(server.image), [asdict(model) for model in server.models]) for server in servers]
+    content = [(_said(server.image), [asdict(model) for model in server.models]) for server in servers]
     return "serves-" + hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _said(image: ImageSlice) -> dict[str, object]:
+    """All of an image but where Docker pulls it from."""
+    return {name: value for name, value in asdict(image).items() if name != "shared_port"}
 
 
 def _model(model: ModelSlice, trtllm: str, servers: tuple[str, ...], llm: LLM | None) -> DoorModelSlice:

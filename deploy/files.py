@@ -11,7 +11,8 @@ from dataclasses import replace
 from deploy import memory
 from deploy.catalog import ARCHITECTURES, CHECKPOINTS
 from deploy.resolve import Served
-from deploy.slice import ImageSlice, WeightsSlice
+from deploy.slice import WeightsSlice
+from deploy.slice_image import ImageSlice
 from deploy.spec import LLM, Adapter, Draft, Eagle, Lookahead, LoRA, Medusa, ReDrafter, Weights
 from deploy.speculation import speculation_bytes
 
@@ -91,9 +92,19 @@ def weights_path(weights: WeightsSlice) -> str:
     return f"{WEIGHTS}/{weights.model}/{weights.revision}"
 
 
+def blobs_path(digest: str) -> str:
+    """The directory of an image's blobs, as its registry has them."""
+    return f"{ROOT}/blobs/{digest.removeprefix('sha256:')}"
+
+
 def calibration_path(digest: str) -> str:
     """The directory of calibration texts on the host that builds."""
     return f"{CALIBRATION}/{digest}"
+
+
+def image_copies(image: ImageSlice) -> int:
+    """How often an image's download is on the disk while it is pulled; of one that hosts share, its blobs as well."""
+    return IMAGE_UNPACK_FACTOR + bool(image.shared_port)
 
 
 def disk_needed_mib(image: ImageSlice, weights: Iterable[WeightsSlice], engines: Iterable[tuple[int, int]] = ()) -> int:
@@ -104,7 +115,7 @@ def disk_needed_mib(image: ImageSlice, weights: Iterable[WeightsSlice], engines:
     built = tuple(engines)
     scratch = max((scratch for _size, scratch in built), default=0)
     files = sum(model_files.size_mib for model_files in weights) + sum(size for size, _scratch in built)
-    return IMAGE_UNPACK_FACTOR * image.size_mib + files + scratch + HEADROOM_MIB
+    return image_copies(image) * image.size_mib + files + scratch + HEADROOM_MIB
 
 
 def shared_directories(served: Iterable[Served]) -> dict[WeightsSlice, str]:

@@ -20,7 +20,8 @@ from deploy.catalog import (
     ReleaseRow,
 )
 from deploy.catalog.mig import PROFILES, rank
-from deploy.slice import ImageSlice, WeightsSlice
+from deploy.slice import WeightsSlice
+from deploy.slice_image import ImageSlice
 from deploy.spec import LLM, Checkpoint, Draft, Encoder, Host, Lookahead, Model, Release, Server, Weights
 from deploy.surroundings import LocalWeights, Surroundings
 
@@ -187,4 +188,5 @@ def image_of(host: Host, row: ReleaseRow) -> ImageSlice:
         cuda=row.cuda,
         repairs=tuple(defect.name for defect in row.defects if defect.name not in own.repairs),
         size_mib=own.size_mib or row.size_mib,
+        shared_port=host.sharing.images_port if host.sharing and (own.digest or host.image_digest) else 0,
     )

@@ -14,7 +14,8 @@ from deploy.memory import SERVER_MIB
 from deploy.paths import choose_path
 from deploy.resolve import Served, gpu_of, kv_dtype_of, precision_of, serve
 from deploy.settings import settings_of
-from deploy.slice import EngineSlice, ImageSlice, ModelSlice, ServerSlice
+from deploy.slice import EngineSlice, ModelSlice, ServerSlice
+from deploy.slice_image import ImageSlice
 from deploy.spec import LLM, Host, Model, Server
 from deploy.surroundings import Surroundings
 

@@ -1,24 +1,30 @@
 """Which files hosts of the plan give each other: those that two of them want, that both share, and that are public.
 
+A set of files is a model's, or the blobs of a pinned image.
+
 Pure: the same hosts, the same ports on both sides.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from deploy.balancing import address_of
-from deploy.slice import Slice, WeightsSlice
+from deploy.slice import Slice
 from deploy.slice_sharing import PeerSlice, SharedSlice, SharingSlice
 from deploy.spec import LLM, Host, Lookahead, Weights
+
+Files = tuple[str, str, tuple[str, ...], str]
+"""What two hosts have in common, whoever fetches it for them: name, revision, patterns, and where they come from."""
 
 
 def with_sharing(slices: Sequence[Slice], hosts: Iterable[Host]) -> tuple[Slice, ...]:
     """The slices, each with what its host shares; a host that has nothing in common with another one shares nothing."""
     declared = {host.name: host for host in hosts if host.sharing}
-    wanting = _wanting([one for one in slices if one.host in declared], private_sources(declared.values()))
-    numbers = {files: number for number, files in enumerate(sorted(wanting, key=_order))}
+    private = private_sources(declared.values())
+    wanting = _wanting([one for one in slices if one.host in declared], private)
+    numbers = {files: number for number, files in enumerate(sorted(wanting))}
     return tuple(_with(one, declared, wanting, numbers) for one in slices)
 
 
@@ -43,42 +49,38 @@ def private_sources(hosts: Iterable[Host]) -> set[tuple[str, str, str]]:
     }
 
 
-def _wanting(slices: Iterable[Slice], private: set[tuple[str, str, str]]) -> dict[WeightsSlice, list[str]]:
+def _wanting(slices: Iterable[Slice], private: set[tuple[str, str, str]]) -> dict[Files, list[str]]:
     """The hosts that want each set of files, where there are several."""
-    found: dict[WeightsSlice, list[str]] = {}
+    found: dict[Files, list[str]] = {}
     for one in slices:
-        for weights in one.weights:
-            revision = weights.revision if weights.repository else ""
-            if (weights.repository, revision, weights.directory) not in private:
-                found.setdefault(_files(weights), []).append(one.host)
+        for files in _sets(one, private):
+            found.setdefault(files, []).append(one.host)
     return {files: names for files, names in found.items() if len(names) > 1}
 
 
-def _files(weights: WeightsSlice) -> WeightsSlice:
-    """What two hosts have in common, whoever fetches it for them."""
-    return replace(weights, fetch_on="", size_mib=0)
+def _sets(mine: Slice, private: Collection[tuple[str, str, str]] = ()) -> Iterator[Files]:
+    """All that a host may share, in the order of its plan; the image last."""
+    for weights in mine.weights:
+        revision = weights.revision if weights.repository else ""
+        if (weights.repository, revision, weights.directory) not in private:
+            yield weights.model, weights.revision, weights.files, weights.repository or weights.directory
+    if mine.image.shared_port:
+        yield mine.image.files_name, mine.image.digest, (), ""
 
 
-def _order(files: WeightsSlice) -> tuple[str, str, tuple[str, ...], str]:
-    return (files.model, files.revision, files.files, files.repository or files.directory)
-
-
-def _with(
-    mine: Slice, declared: dict[str, Host], wanting: dict[WeightsSlice, list[str]], numbers: dict[WeightsSlice, int]
-) -> Slice:
+def _with(mine: Slice, declared: dict[str, Host], wanting: dict[Files, list[str]], numbers: dict[Files, int]) -> Slice:
     if mine.host not in declared:
         return mine
     shared = []
-    for weights in mine.weights:
-        files = _files(weights)
+    for files in _sets(mine):
         if files not in wanting:
             continue
         places = {name: _place(declared[name], numbers[files]) for name in wanting[files]}
         here = places.pop(mine.host)
         shared.append(
             SharedSlice(
-                model=weights.model,
-                revision=weights.revision,
+                model=files[0],
+                revision=files[1],
                 port=int(here.rpartition(":")[2]),
                 here=here,
                 peers=tuple(PeerSlice(host=name, place=place) for name, place in sorted(places.items())),

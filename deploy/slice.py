@@ -9,6 +9,7 @@ import shlex
 from dataclasses import asdict, dataclass
 
 from deploy.slice_door import DoorSlice, MutualSlice
+from deploy.slice_image import ImageSlice
 from deploy.slice_monitor import ExportersSlice
 from deploy.slice_sharing import SharingSlice
 from deploy.slice_traffic import TrafficSlice
@@ -25,25 +26,6 @@ class DriverSlice:
     version: str
     floor: str
     fabric_manager: bool
-
-
-@dataclass(frozen=True, kw_only=True)
-class ImageSlice:
-    """The container image. `reference` is name:tag; with a `digest` the pull is by digest and enforced from then on."""
-
-    reference: str
-    digest: str
-    triton_core: str
-    trtllm: str
-    cuda: str
-    repairs: tuple[str, ...]
-    """Known defects of this image that the host still has to repair (catalog `Defect.name`)."""
-    size_mib: int
-
-    @property
-    def pull_reference(self) -> str:
-        """`name@sha256:…` once pinned, `name:tag` before."""
-        return f"{self.reference.rsplit(':', 1)[0]}@{self.digest}" if self.digest else self.reference
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -277,6 +259,9 @@ class Slice:
             del plain["sharing"]
         if not self.pool:
             del plain["pool"], plain["traffic"]
+        for image in (plain["image"], *(server["image"] for server in plain["servers"])):
+            if not image["shared_port"]:
+                del image["shared_port"]
         for server in plain["servers"]:
             if not server["traces"]:
                 del server["traces"]

@@ -9,7 +9,7 @@ from deploy.budget import is_compiled
 from deploy.engine.recipe import recipes_of
 from deploy.engine.sizes import engine_mib, scratch_mib
 from deploy.errors import Refusal
-from deploy.files import HEADROOM_MIB, IMAGE_UNPACK_FACTOR, all_weights_of, disk_needed_mib, shared_directories
+from deploy.files import HEADROOM_MIB, all_weights_of, disk_needed_mib, image_copies, shared_directories
 from deploy.refuse import refuse
 from deploy.resolve import image_of, release_row, serve
 from deploy.spec import LLM, Host
@@ -41,7 +41,7 @@ def disk_problems(host: Host, surroundings: Surroundings) -> Iterator[Refusal]:
     if host.machine.disk_mib < needed:
         sizes = " · ".join(f"{checkpoint.model} {checkpoint.size_mib:,}" for checkpoint in weights)
         sizes += "".join(f" · engine {name} {size:,} (+{more:,})" for name, (size, more) in engines.items())
-        unpacked = f"image {IMAGE_UNPACK_FACTOR} x {image.size_mib:,} while it unpacks"
+        unpacked = f"image {image_copies(image)} x {image.size_mib:,} while it unpacks"
         yield refuse(
             "disk-too-small",
             f"a disk of {host.machine.disk_mib:,} MiB holds less than this host needs",

@@ -11,6 +11,7 @@ from deploy.fleet import Fleet
 from deploy.monitoring import OURS
 from deploy.mutual import reached
 from deploy.refuse import refuse
+from deploy.resolve import image_of, release_row
 from deploy.sharing import all_weights
 from deploy.spec import Host, Sharing
 
@@ -19,13 +20,19 @@ def sharing_problems(fleet: Fleet) -> list[tuple[str, Refusal]]:
     """(host, refusal) for each mistake in what hosts share with each other."""
     sharing = [host for host in fleet.hosts if host.sharing]
     asked = {other.name for host in fleet.hosts for other in reached(host, fleet.hosts)}
-    sets = len({named for host in sharing for named in all_weights(host)})
+    sets = len({named for host in sharing for named in all_weights(host)}) + len(_images(sharing))
     found = [
         (host.name, problem)
         for host in sharing
         for problem in _of_host(host, sets, host.name in asked, bool(fleet.monitors))
     ]
     return [*found, *_one_address_twice(sharing)]
+
+
+def _images(hosts: list[Host]) -> set[str]:
+    """Digests of the images that hosts share."""
+    rows = ((host, release_row(host.release)) for host in hosts)
+    return {image.digest for host, row in rows if row and (image := image_of(host, row)).shared_port}
 
 
 def _of_host(host: Host, sets: int, is_asked: bool, is_watched: bool) -> Iterator[Refusal]:
@@ -61,6 +68,16 @@ def _of_host(host: Host, sets: int, is_asked: bool, is_watched: bool) -> Iterato
             seen=f"{first} to {last}, one for each of {sets} sets of files; {wrong[0]} is also {taken[wrong[0]]}",
             wanted="ports of their own",
             attempt=f"Sharing(port={_free(taken, sets)})",
+        )
+    images = host.sharing.images_port
+    if images and (images in taken or first <= images <= last or not 1024 <= images <= 65535):
+        yield refuse(
+            "port-twice",
+            f"port {images} is not free for the images that Docker pulls from loopback",
+            where="sharing.images_port",
+            seen=f"{images}; {taken.get(images) or f'sharing has {first} to {last}'}",
+            wanted="1024 to 65535, and a port of its own",
+            attempt=f"Sharing(images_port={first - 1})",
         )
 
 

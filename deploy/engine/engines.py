@@ -13,7 +13,8 @@ from deploy.engine.recipe import DRAFT, Recipe, recipes_of
 from deploy.engine.sizes import build_gpu_mib, build_host_mib, engine_mib, scratch_mib
 from deploy.files import ENGINES
 from deploy.resolve import Served, gpu_of
-from deploy.slice import EngineSlice, ImageSlice, ReplaySlice, WeightsSlice
+from deploy.slice import EngineSlice, ReplaySlice, WeightsSlice
+from deploy.slice_image import ImageSlice
 from deploy.spec import LLM, Host, Replay, Server
 from deploy.surroundings import Surroundings
 

@@ -15,3 +15,9 @@ class Sharing:
 
     port: int = 7400
     """The first of a row: each set of files that hosts share has a port of its own, counted from here."""
+    images_port: int = 0
+    """Of loopback: from there Docker pulls the image, once its blobs are here. 0: hosts do not share their images.
+
+    An image that is pinned by its digest comes as its registry has it, byte for byte, once for all hosts, and runs
+    under the name `127.0.0.1:PORT/…@sha256:…`. Its blobs stay on the disk, to be given to hosts that come later.
+    """

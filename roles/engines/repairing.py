@@ -14,7 +14,7 @@ from pyinfra.api.command import PyinfraCommand
 
 from deploy.errors import Refusal
 from deploy.files import ROOT
-from deploy.slice import ImageSlice
+from deploy.slice_image import ImageSlice
 from roles.repairs import unpacked, wheels
 from roles.steps import Refuse
 from roles.tar import tarred

@@ -18,8 +18,7 @@ from pyinfra.api.command import PyinfraCommand, StringCommand
 
 from deploy.files import weights_path
 from deploy.slice import Slice, WeightsSlice
-from roles import apt, quiet, undo, units
-from roles.model_store import peers
+from roles import apt, peers, quiet, undo, units
 from roles.model_store.defaults import Defaults
 from roles.model_store.facts import Published, StoreState, Tools
 from roles.model_store.operations import Send, fetch_unit, start_fetch, texts
@@ -80,7 +79,7 @@ def _noted(mine: Slice) -> Decide:
     def judge(store: Store) -> Iterator[PyinfraCommand]:
         for weights in mine.weights:
             has_it = bool(store.get(weights.model, StoreState()).manifest)
-            peers.board(host.state).note(mine.host, weights, has_it)
+            peers.board(host.state).note(mine.host, peers.Files.of(weights), has_it)
         yield from ()
 
     return judge
@@ -93,7 +92,7 @@ def _note_now(mine: Slice, published: Reading[Store]) -> None:
 
 def _is_direct(mine: Slice, weights: WeightsSlice, settings: Defaults) -> bool:
     """True if this host takes the direct way before any other host is asked."""
-    shared = peers.Sharing.of(mine, weights, settings, host.state)
+    shared = peers.Sharing.of(mine, peers.Files.of(weights), settings, host.state)
     return shared is None or shared.is_first(host.state)
 
 
@@ -121,7 +120,7 @@ def _received(mine: Slice, settings: Defaults) -> Decide:
 
     def decide(store: Store) -> Iterator[PyinfraCommand]:
         lacking = [weights for weights in mine.weights if not store.get(weights.model, StoreState()).manifest]
-        shared = [peers.Sharing.of(mine, weights, settings, host.state) for weights in lacking]
+        shared = [peers.Sharing.of(mine, peers.Files.of(weights), settings, host.state) for weights in lacking]
         wanted = [one for one in shared if one and not one.is_first(host.state)]
         if run_state.is_executing:
             wanted = [one for one in wanted if one.has_a_giver(host.state)]

@@ -156,7 +156,10 @@ def _ask_network(mine: Slice, timeout_seconds: int) -> list[str]:
 
 
 def addresses(mine: Slice) -> list[tuple[str, str, str]]:
-    """Each thing that is fetched: purpose, host:port, and shell that succeeds where the host has it already."""
+    """Each thing that is fetched: purpose, host:port, and shell that succeeds where the host has it already.
+
+    What other hosts of the plan may give is not among them: one that has it is enough, and which has is not known yet.
+    """
     mirrors, sources = mine.mirrors, []
     if mine.driver.manage and mine.driver.source == "nvidia":
         url = mirrors.nvidia.url if mirrors.nvidia else "https://developer.download.nvidia.com"
@@ -167,11 +170,17 @@ def addresses(mine: Slice) -> list[tuple[str, str, str]]:
     url = mirrors.toolkit.url if mirrors.toolkit else "https://nvidia.github.io"
     sources.append(("toolkit-packages", url, "command -v nvidia-ctk >/dev/null"))
     image = f"docker image inspect {quote(mine.image.pull_reference)} >/dev/null"
-    sources.append(("image", f"https://{mine.image.reference.split('/')[0]}", image))
+    if not _is_given(mine, mine.image.files_name, mine.image.digest):
+        sources.append(("image", f"https://{mine.image.reference.split('/')[0]}", image))
     for weights in mine.weights:
-        if weights.fetch_on == "host":
+        if weights.fetch_on == "host" and not _is_given(mine, weights.model, weights.revision):
             sources.append((f"weights-of-{weights.model}", mine.hub.endpoint, f"[ -d {quote(weights_path(weights))} ]"))
     return [(what, _place(url), have) for what, url, have in sources]
+
+
+def _is_given(mine: Slice, name: str, revision: str) -> bool:
+    """True if other hosts of the plan share these files."""
+    return bool(mine.sharing and mine.sharing.of(name, revision))
 
 
 def _place(url: str) -> str:

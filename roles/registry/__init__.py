@@ -3,6 +3,10 @@
 `begin` starts the unit and returns; `finish` waits for it. Nothing happens when the image is already there. The key
 goes from the control machine to a file in memory on standard input, and the unit removes it, or the run that
 hears of its end.
+
+Hosts that share their image (`Sharing.images_port`) ask its registry once among them: the first host that wants it
+keeps its blobs. The others get those from hosts that have them, and ask the registry where nobody delivers. Docker
+pulls them from loopback, by the digest that is pinned.
 """
 
 from __future__ import annotations
@@ -10,58 +14,125 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from pyinfra import host
+from pyinfra import state as run_state
 from pyinfra.api.command import PyinfraCommand
 
+from deploy.files import blobs_path
 from deploy.slice import Slice
-from roles import undo, units
+from roles import peers, quiet, undo, units
 from roles.places import RUNTIME
 from roles.registry.defaults import Defaults
 from roles.registry.facts import Pull, PullState
 from roles.registry.operations import pull_id, start_pull, texts
 from roles.settings import overridden
-from roles.steps import Reading, step
+from roles.steps import Reading, check, step
+
+Decide = Callable[[PullState], Iterator[PyinfraCommand]]
 
 
 def begin(mine: Slice) -> None:
     """The pull runs in its unit, or the image is there already. The daemon needs no restart for a private CA."""
-    wanted = texts(mine)
+    wanted, settings = texts(mine), overridden(host, "registry", Defaults())
     prepared = step(
         undo.look("registry", wanted),
         lambda installed: undo.put_watched("registry", wanted, installed),
         name="Registry | Install the pull",
     )
-    step(
-        Reading(Pull, _arguments(mine)),
-        _start(mine),
-        after=[prepared],
-        name=f"Registry | Start the pull of {_short(mine)}",
-    )
+    pull = Reading(Pull, _arguments(mine))
+    if _is_shared(mine):
+        check(pull, _noted(mine), name="Registry | See whether the image's blobs are here")
+        quiet.once_known(_note_now, mine, pull)
+
+    def start(pull: PullState) -> Iterator[PyinfraCommand]:
+        if not pull.has_image and not pull.is_going and _is_direct(mine, settings, pull):
+            yield start_pull(mine)
+
+    step(pull, start, after=[prepared], name=f"Registry | Start the pull of {_short(mine)}")
 
 
 def finish(mine: Slice) -> None:
     """The image is there, and its digest is recorded in /var/lib/enginehouse/images."""
-    settings = overridden(host, "registry", Defaults())
+    settings, pull = overridden(host, "registry", Defaults()), Reading(Pull, _arguments(mine))
 
     def wait(pull: PullState) -> Iterator[PyinfraCommand]:
-        if not pull.has_image:
-            unit = f"enginehouse-pull@{pull_id(mine.image)}.service"
-            # systemd takes the key away when the unit ends; this is for one whose end left it all the same.
-            forget = f"rm -rf {RUNTIME}/registry/{pull_id(mine.image)} || true"
-            yield units.Follow(unit, "image", settings.pull_seconds, after=forget)
+        if not pull.has_image and (pull.is_going or _is_direct(mine, settings, pull)):
+            yield _followed(mine, settings)
 
-    step(Reading(Pull, _arguments(mine)), wait, name=f"Registry | Wait for {_short(mine)}")
+    step(pull, wait, name=f"Registry | Wait for {_short(mine)}")
+    if _is_shared(mine):
+        check(pull, _noted(mine), name="Registry | See whether the image's blobs came")
+        step(pull, _received(mine, settings), name="Registry | Get the image from other hosts")
+        step(pull, _left_over(mine, settings), name="Registry | Pull what came, or what other hosts did not deliver")
 
 
-def _start(mine: Slice) -> Callable[[PullState], Iterator[PyinfraCommand]]:
+def _is_shared(mine: Slice) -> bool:
+    """True if other hosts of the plan have the same image to give."""
+    return bool(mine.image.shared_port and mine.sharing and mine.sharing.of(*peers.Files.of(mine.image).key))
+
+
+def _noted(mine: Slice) -> Decide:
+    """What the other hosts of the run may count on is noted; nothing is refused."""
+
+    def judge(pull: PullState) -> Iterator[PyinfraCommand]:
+        peers.board(host.state).note(mine.host, peers.Files.of(mine.image), pull.has_blobs)
+        yield from ()
+
+    return judge
+
+
+def _note_now(mine: Slice, pull: Reading[PullState]) -> None:
+    """Notes it of a host that is being prepared."""
+    list(_noted(mine)(pull.now()))
+
+
+def _is_direct(mine: Slice, settings: Defaults, pull: PullState) -> bool:
+    """True if this host has the blobs, or asks the registry before any other host."""
+    shared = _sharing(mine, settings)
+    return shared is None or pull.has_blobs or shared.is_first(host.state)
+
+
+def _sharing(mine: Slice, settings: Defaults) -> peers.Sharing | None:
+    """None where no other host of the run shares the image."""
+    return peers.Sharing.of(mine, peers.Files.of(mine.image), settings, host.state) if mine.image.shared_port else None
+
+
+def _received(mine: Slice, settings: Defaults) -> Decide:
+    """The blobs, where this host lacks them and another one has them."""
+
     def decide(pull: PullState) -> Iterator[PyinfraCommand]:
-        if not pull.has_image and not pull.is_going:
-            yield start_pull(mine)
+        shared = _sharing(mine, settings)
+        is_wanted = not (pull.has_image or pull.has_blobs or pull.is_going)
+        if not is_wanted or shared is None or shared.is_first(host.state):
+            return
+        if not run_state.is_executing or shared.has_a_giver(host.state):
+            asked = peers.Ask(shared)
+            yield asked
+            yield peers.Await(asked)
 
     return decide
 
 
+def _left_over(mine: Slice, settings: Defaults) -> Decide:
+    """The pull, where it is still lacking. In prepare that is what the steps before have said."""
+
+    def decide(pull: PullState) -> Iterator[PyinfraCommand]:
+        if run_state.is_executing and not pull.has_image:
+            if not pull.is_going:
+                yield start_pull(mine)
+            yield _followed(mine, settings)
+
+    return decide
+
+
+def _followed(mine: Slice, settings: Defaults) -> PyinfraCommand:
+    # systemd takes the key away when the unit ends; this is for one whose end left it all the same.
+    forget = f"rm -rf {RUNTIME}/registry/{pull_id(mine.image)} || true"
+    return units.Follow(f"enginehouse-pull@{pull_id(mine.image)}.service", "image", settings.pull_seconds, after=forget)
+
+
 def _arguments(mine: Slice) -> dict[str, str]:
-    return {"reference": mine.image.pull_reference, "unit": f"enginehouse-pull@{pull_id(mine.image)}.service"}
+    shared = {"blobs": blobs_path(mine.image.digest)} if mine.image.shared_port else {}
+    return {"reference": mine.image.pull_reference, "unit": f"enginehouse-pull@{pull_id(mine.image)}.service"} | shared
 
 
 def _short(mine: Slice) -> str:

@@ -15,6 +15,8 @@ class PullState:
     """Whether Docker has the image, and what its unit does. A host without Docker has no image."""
 
     has_image: bool = False
+    has_blobs: bool = False
+    """True if the host has them as the registry does, for itself and for others."""
     unit: UnitState = field(default_factory=UnitState)
 
     @property
@@ -26,13 +28,15 @@ class PullState:
 class Pull(FactBase[PullState]):
     """Asks Docker for the image under the very reference it is pulled by, and systemd for the unit."""
 
-    def command(self, reference: str, unit: str) -> str:
+    def command(self, reference: str, unit: str, blobs: str = "") -> str:
+        kept = f"; test -s {shlex.quote(f'{blobs}/manifest.sha256')} && echo blobs=1; true" if blobs else ""
         image = f"docker image inspect -f 'image={{{{.Id}}}}' {shlex.quote(reference)} 2>/dev/null || true"
-        return f"{image}; {ask(unit)}"
+        return f"{image}; {ask(unit)}{kept}"
 
     @staticmethod
     def default() -> PullState:
         return PullState()
 
     def process(self, output: list[str]) -> PullState:
-        return PullState(any(line.startswith("image=sha256:") for line in output), UnitState.of(output))
+        has_image = any(line.startswith("image=sha256:") for line in output)
+        return PullState(has_image, "blobs=1" in output, UnitState.of(output))

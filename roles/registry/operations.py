@@ -9,8 +9,9 @@ from pathlib import Path
 from pyinfra.api.command import PyinfraCommand, StringCommand
 
 from deploy.errors import Refusal
-from deploy.files import ROOT
-from deploy.slice import ImageSlice, Slice
+from deploy.files import ROOT, blobs_path
+from deploy.slice import Slice
+from deploy.slice_image import ImageSlice
 from roles import secrets, units
 from roles.places import RUNTIME, SETTINGS, UNITS
 from roles.steps import Refuse
@@ -62,6 +63,11 @@ def _settings(mine: Slice) -> str:
         "key_source": secrets.described(mine.registry.key) if mine.registry.key else "",
         "record": f"{ROOT}/images/{pull_id(mine.image)}.json",
     }
+    if mine.image.shared_port:
+        origin, blobs = mine.image.origin_reference, blobs_path(mine.image.digest)
+        certificate = _certificate_path(mine) if mine.registry.ca_file else ""
+        shared = {"origin": origin, "port": mine.image.shared_port, "blobs": blobs, "ca_file": certificate}
+        return json.dumps(content | {"shared": shared}, indent=2) + "\n"
     return json.dumps(content, indent=2) + "\n"
 
 
@@ -71,5 +77,9 @@ def _certificate(mine: Slice) -> list[Text]:
     path = Path(mine.registry.ca_file).expanduser()
     if not path.is_file():
         raise Refusal(f"registry.ca_file names no file: {path}", attempt="correct the path", kind="missing-file")
-    host = registry_of(mine.image.reference)
-    return [Text(f"/etc/docker/certs.d/{host}/ca.crt", path.read_text().rstrip("\n") + "\n")]
+    return [Text(_certificate_path(mine), path.read_text().rstrip("\n") + "\n")]
+
+
+def _certificate_path(mine: Slice) -> str:
+    """Where Docker looks for it."""
+    return f"/etc/docker/certs.d/{registry_of(mine.image.reference)}/ca.crt"

@@ -13,7 +13,8 @@ from tokenizers import Tokenizer
 from deploy.budget import Share
 from deploy.engine.runtime import runtime_settings
 from deploy.resolve import serve
-from deploy.slice import EngineSlice, ImageSlice, MemorySlice, ModelSlice, ServerSlice, WeightsSlice
+from deploy.slice import EngineSlice, MemorySlice, ModelSlice, ServerSlice, WeightsSlice
+from deploy.slice_image import ImageSlice
 from deploy.spec import LLM, Draft, Weights
 from deploy.surroundings import Surroundings
 from rehearsal.tokenizers_made import harmony

@@ -1,4 +1,4 @@
-"""Two machines share models: the first has them, the second is bare and gets them from the first. Six minutes."""
+"""Two machines share models and image: the first has them, the second is bare and gets them from there. Six minutes."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import pytest
 
 from rehearsal import machines, services
+from rehearsal.faults.registries import RegistryDown
 from rehearsal.machine import Machine
 from rehearsal.places import Places, RehearsalRefused
 from rehearsal.pyinfra_run import Run, pyinfra
@@ -33,7 +34,7 @@ class Pair:
 
 @pytest.fixture(scope="module")
 def pair() -> Iterator[Pair]:
-    """The first machine was deployed to alone, then both."""
+    """The first machine was deployed to alone, then both, without the registry that has the image."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ENGINEHOUSE_REHEARSAL_NUMBER", NUMBER)
         places = Places.here()
@@ -45,6 +46,7 @@ def pair() -> Iterator[Pair]:
                 alone.setenv("SHARING_ALONE", "1")
                 _went_well(pyinfra(INVENTORY, "deploy.py", "-y", tell=False))
             (second,) = machines.up(["h2"], places=places)
+            RegistryDown().apply(second)
             yield Pair(first, second, _went_well(pyinfra(INVENTORY, "deploy.py", "-y", tell=False)))
         except RehearsalRefused as refused:
             pytest.skip(str(refused))
@@ -74,6 +76,27 @@ def test_the_second_host_got_every_public_model_from_the_first(pair: Pair) -> No
 def test_the_private_model_came_from_the_hub_itself(pair: Pair) -> None:
     assert "Finished" in _said(pair.second, f"weights@{PRIVATE}")
     assert _said(pair.first, f"share@{PRIVATE}") == _said(pair.second, f"share@{PRIVATE}") == ""
+
+
+def test_the_image_came_from_the_first_host_and_runs_by_its_digest(pair: Pair) -> None:
+    """Its registry was gone. What Docker has and what Triton runs is the pinned digest."""
+    digest = services.read_services().image_digest
+    said = _said(pair.second, f"share@image-{digest[7:19]}")
+    assert "came from peers, and is given to 1 hosts" in said and " 0.0 MiB came" not in said, said
+    for machine in (pair.first, pair.second):
+        runs = machine.run("docker inspect -f '{{.Config.Image}}' triton-main").stdout.strip()
+        assert (runs.startswith("127.0.0.1:7399/"), runs.endswith(f"@{digest}")) == (True, True), runs
+        assert runs in machine.run(f"docker image inspect -f '{{{{.RepoDigests}}}}' {runs}").stdout
+        assert machine.run("ss -Hltn 'sport = :7399'").stdout == ""
+
+
+def test_the_image_s_blobs_are_the_registry_s_byte_for_byte(pair: Pair) -> None:
+    """Each file's name is its sha256, and the one with the pinned digest names all others."""
+    digest = services.read_services().image_digest.removeprefix("sha256:")
+    blobs = f"cd /var/lib/enginehouse/blobs/{digest} && sha256sum -c --quiet manifest.sha256 && cat manifest.sha256"
+    sums = pair.second.run(blobs).stdout
+    assert sums == pair.first.run(blobs).stdout and f"{digest}  {digest}\n" in sums
+    assert all(line[:64] == line[66:] for line in sums.splitlines())
 
 
 def test_what_came_is_what_the_manifests_say(pair: Pair) -> None:

@@ -79,3 +79,34 @@ def test_the_plan_says_what_is_shared_and_where() -> None:
 
 def test_a_plan_without_sharing_does_not_say_the_word() -> None:
     assert "sharing" not in json.dumps(plan().to_json())
+
+
+def pinned(*ports: int) -> Plan:
+    """Hosts with one pinned image, and the ports of loopback from which Docker pulls it."""
+    data = {"machine": MACHINE, "servers": (MAIN,), "door": None, "image_digest": "sha256:" + "5" * 64}
+    sources = [
+        (f"h{n}", {"peer_address": f"10.0.0.{n}", "sharing": Sharing(images_port=port)})
+        for n, port in enumerate(ports, 1)
+    ]
+    return plan(*(Source(name, data | own) for name, own in sources))
+
+
+def test_a_pinned_image_is_a_set_of_files_of_its_own() -> None:
+    made = pinned(7399, 7398)
+    one = shared(made, "h1")["image-555555555555"]
+    assert (one.revision, [peer.host for peer in one.peers]) == ("sha256:" + "5" * 64, ["h2"])
+    references = [made.for_host(name).servers[0].image.pull_reference for name in ("h1", "h2")]
+    assert references == [f"127.0.0.1:{port}/nvidia/tritonserver@sha256:{'5' * 64}" for port in (7399, 7398)]
+
+
+def test_an_image_is_shared_only_where_a_port_is_given() -> None:
+    made = pinned(7399, 0)
+    assert "image-555555555555" not in shared(made, "h1")
+    assert made.for_host("h2").image.pull_reference == f"nvcr.io/nvidia/tritonserver@sha256:{'5' * 64}"
+    assert "shared_port" not in json.dumps(made.for_host("h2").to_json())
+
+
+def test_blobs_that_are_kept_take_their_room() -> None:
+    made = pinned(7399, 0)
+    more = made.for_host("h1").disk_needed_mib - made.for_host("h2").disk_needed_mib
+    assert more == made.for_host("h1").image.size_mib

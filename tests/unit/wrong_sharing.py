@@ -25,5 +25,8 @@ ALL = {
     "files are shared at ports": wrong_sharing("port-range", "sharing.port", sharing=Sharing(port=80)),
     "each set of files has a port": wrong_sharing("port-range", "sharing.port", sharing=Sharing(port=65535)),
     "files are shared at ports of their own": wrong_sharing("port-twice", "sharing.port", sharing=Sharing(port=7999)),
+    "images have a port of their own": wrong_sharing(
+        "port-twice", "sharing.images_port", sharing=Sharing(images_port=7400)
+    ),
     "a door's port is not shared": wrong_sharing("port-twice", "sharing.port", door=Door(ports=(7401,))),
 }

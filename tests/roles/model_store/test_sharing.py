@@ -13,8 +13,7 @@ import pytest
 
 from deploy.slice import Slice
 from deploy.slice_sharing import PeerSlice, SharedSlice, SharingSlice
-from roles import model_store, quiet
-from roles.model_store import peers
+from roles import model_store, peers, quiet
 from roles.model_store.operations import texts
 from tests.roles.fake import Ran, run
 from tests.roles.model_store.test_role import HUB, source

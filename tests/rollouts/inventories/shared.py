@@ -1,4 +1,4 @@
-"""The machines of a rehearsal as hosts that share files: three small models, one of which is private.
+"""The machines of a rehearsal as hosts that share files: three small models, one of which is private, and the image.
 
 One comes from the hub, one from the control machine, and the private one from the hub to each host itself. The first
 machine alone is the fleet while SHARING_ALONE is set.
@@ -26,7 +26,7 @@ def _host(name, data):
     return data | {
         "servers": (_replace(server, models=kept),),
         "door": None,
-        "sharing": _Sharing(),
+        "sharing": _Sharing(images_port=7399),
         "peer_address": _addresses[name],
     }
 

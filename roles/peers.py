@@ -1,4 +1,4 @@
-"""Weights that come from other hosts of the run: those that have them give them, for a bounded time, to those without.
+"""Files that come from other hosts of the run: those that have them give them, for a bounded time, to those without.
 
 A host that wants files starts the hosts that give, over the connections that the run has to them, because a finished
 host has no step of its own. What it needs to know of the others, each host has noted on the board of the run. The
@@ -14,7 +14,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Protocol, cast
 from weakref import WeakKeyDictionary
 
 import gevent
@@ -25,11 +25,11 @@ from pyinfra.api import Host, State
 from pyinfra.api.arguments import CONNECTOR_ARGUMENT_KEYS, ConnectorArguments, pop_global_arguments
 from pyinfra.api.command import PyinfraCommand
 
-from deploy.files import weights_path
+from deploy.files import blobs_path, weights_path
 from deploy.slice import Slice, WeightsSlice
+from deploy.slice_image import ImageSlice
 from deploy.slice_sharing import SharedSlice
 from roles import units
-from roles.model_store.defaults import Defaults
 from roles.places import RUNTIME
 from roles.steps import write
 from roles.undo import NO_LINE
@@ -44,9 +44,47 @@ Key = tuple[str, str]
 _arguments = cast(Callable[..., tuple[dict[str, Any], list[str]]], pop_global_arguments)
 
 
-def share_unit(weights: WeightsSlice) -> str:
-    """The unit that gives a model to other hosts, or gets it from them."""
-    return f"enginehouse-share@{weights.model}.service"
+class Patience(Protocol):
+    """What a role's Defaults say of its files; `roles.model_store.defaults` says what each is."""
+
+    @property
+    def fetch_seconds(self) -> int: ...
+    @property
+    def give_seconds(self) -> int: ...
+    @property
+    def patience_seconds(self) -> int: ...
+    @property
+    def offer_seconds(self) -> int: ...
+    @property
+    def bandwidth_limit(self) -> str: ...
+
+
+@dataclass(frozen=True)
+class Files:
+    """One set of files: the directory `path` on every host."""
+
+    name: str
+    revision: str
+    path: str
+    what: str
+    """As a person calls it."""
+
+    @classmethod
+    def of(cls, given: WeightsSlice | ImageSlice) -> Files:
+        """A model's, or an image's blobs."""
+        if isinstance(given, WeightsSlice):
+            return cls(given.model, given.revision, weights_path(given), f"weights of {given.model}")
+        return cls(given.files_name, given.digest, blobs_path(given.digest), f"image {given.digest[:19]}")
+
+    @property
+    def unit(self) -> str:
+        """The unit that gives them to other hosts, or gets them from there."""
+        return f"enginehouse-share@{self.name}.service"
+
+    @property
+    def key(self) -> Key:
+        """What names them on every host."""
+        return self.name, self.revision
 
 
 class Board:
@@ -57,13 +95,13 @@ class Board:
         self._offers: dict[Key, dict[str, Any] | None] = {}
         self._turns: defaultdict[Key, BoundedSemaphore] = defaultdict(BoundedSemaphore)
 
-    def note(self, name: str, weights: WeightsSlice, has_it: bool) -> None:
+    def note(self, name: str, files: Files, has_it: bool) -> None:
         """A host has the files, or it has not."""
-        (set.add if has_it else set.discard)(self.having[key_of(weights)], name)
+        (set.add if has_it else set.discard)(self.having[files.key], name)
 
     def offer(self, asked: Sharing, state: State) -> dict[str, Any] | None:
         """The offer of the hosts that give now; None where nobody does. The first that asks starts them."""
-        key = key_of(asked.weights)
+        key = asked.files.key
         with self._turns[key]:
             if key not in self._offers:
                 self._offers[key] = Giving(asked, state, self).begun()
@@ -78,36 +116,31 @@ def board(state: State) -> Board:
 _boards: WeakKeyDictionary[State, Board] = WeakKeyDictionary()
 
 
-def key_of(weights: WeightsSlice) -> Key:
-    """What names a set of files on every host."""
-    return weights.model, weights.revision
-
-
 @dataclass(frozen=True)
 class Sharing:
     """One set of files as one host of the run shares it."""
 
     name: str
-    weights: WeightsSlice
+    files: Files
     shared: SharedSlice
-    settings: Defaults
+    settings: Patience
 
     @classmethod
-    def of(cls, mine: Slice, weights: WeightsSlice, settings: Defaults, state: State) -> Sharing | None:
+    def of(cls, mine: Slice, files: Files, settings: Patience, state: State) -> Sharing | None:
         """None where no other host of the run shares the files."""
-        shared = mine.sharing.of(*key_of(weights)) if mine.sharing else None
-        found = cls(mine.host, weights, shared, settings) if shared else None
+        shared = mine.sharing.of(*files.key) if mine.sharing else None
+        found = cls(mine.host, files, shared, settings) if shared else None
         return found if found and len(found.hosts(state)) > 1 else None
 
     def hosts(self, state: State) -> list[str]:
-        """The hosts of the run that want the files or have them; their order differs from model to model."""
+        """The hosts of the run that want the files or have them; their order differs from set to set."""
         active = {peer.name for peer in state.active_hosts}
         names = {self.name, *(peer.host for peer in self.shared.peers)} & active
-        return sorted(names, key=lambda name: hashlib.sha256(f"{key_of(self.weights)} {name}".encode()).digest())
+        return sorted(names, key=lambda name: hashlib.sha256(f"{self.files.key} {name}".encode()).digest())
 
     def has_a_giver(self, state: State) -> bool:
         """True if a host of the run has the files."""
-        return bool(board(state).having[key_of(self.weights)] & set(self.hosts(state)))
+        return bool(board(state).having[self.files.key] & set(self.hosts(state)))
 
     def is_first(self, state: State) -> bool:
         """True if this host is the one that brings the files into the run the direct way, where none has them."""
@@ -121,7 +154,7 @@ class Sharing:
         """The settings of the program on one host."""
         places, most = self.places(), bytes_per_second(self.settings.bandwidth_limit)
         content = {
-            "target": weights_path(self.weights),
+            "target": self.files.path,
             "offer": offer,
             "here": places[name],
             "peers": {places[other]: other for other in sorted(others) if other != name},
@@ -134,7 +167,7 @@ class Sharing:
 
     def started(self, state: State, host: Host, arguments: ConnectorArguments, text: str) -> bool:
         """True once a host has its settings and the unit is on its way; one that runs begins again, where it was."""
-        path, unit = f"{RUNTIME}/share/{self.weights.model}.json", shlex.quote(share_unit(self.weights))
+        path, unit = f"{RUNTIME}/share/{self.files.name}.json", shlex.quote(self.files.unit)
         begin = f"{{ systemctl reset-failed {unit} 2>/dev/null || true; }} && systemctl restart --no-block {unit}"
         return bool(write(path, text, then=begin).execute(state, host, arguments))
 
@@ -144,7 +177,7 @@ class Giving:
 
     def __init__(self, asked: Sharing, state: State, known: Board) -> None:
         self.asked, self.state = asked, state
-        having = known.having[key_of(asked.weights)]
+        having = known.having[asked.files.key]
         hosts = asked.hosts(state)
         self.givers = [name for name in hosts if name in having][:MOST_GIVERS]
         self.all = [*self.givers, *(name for name in hosts if name not in having)]
@@ -173,11 +206,11 @@ class Giving:
 
     def _look(self, name: str) -> tuple[dict[str, Any] | None, bool]:
         """Its offer, and whether it is still worth waiting for."""
-        giver, target = self.state.inventory.get_host(name), weights_path(self.asked.weights)
+        giver, target = self.state.inventory.get_host(name), self.asked.files.path
         parent, _, revision = target.rpartition("/")
         question = f"echo offer=$(cat {shlex.quote(f'{parent}/.{revision}.offer.json')} 2>/dev/null)"
         try:
-            lines = units.run(giver, f"{question}; {units.ask(share_unit(self.asked.weights))}", told(giver))
+            lines = units.run(giver, f"{question}; {units.ask(self.asked.files.unit)}", told(giver))
         except NO_LINE:
             return None, False
         offer = next((line[6:] for line in lines if line.startswith("offer=")), "")
@@ -192,13 +225,13 @@ class Ask(PyinfraCommand):
         self.asked, self.is_under_way = asked, False
 
     def __repr__(self) -> str:
-        return f"ask other hosts for {self.asked.weights.model}"
+        return f"ask other hosts for {self.asked.files.name}"
 
     def execute(self, state: State, host: Host, connector_arguments: ConnectorArguments) -> bool:
         """False only where the host cannot be told."""
         offer = board(state).offer(self.asked, state)
         if offer is None:
-            host.log(f"weights of {self.asked.weights.model}: no host offers them", log_func=logger.warning)
+            host.log(f"{self.asked.files.what}: no host offers them", log_func=logger.warning)
             return True
         others = Giving(self.asked, state, board(state)).all
         text = self.asked.text(self.asked.name, others, offer)
@@ -211,15 +244,15 @@ class Await(PyinfraCommand):
 
     def __init__(self, ask: Ask) -> None:
         super().__init__()
-        self.ask, self.asked, self.unit = ask, ask.asked, share_unit(ask.asked.weights)
+        self.ask, self.asked, self.unit = ask, ask.asked, ask.asked.files.unit
 
     def __repr__(self) -> str:
-        return f"await {self.asked.weights.model} from other hosts"
+        return f"await {self.asked.files.name} from other hosts"
 
     def execute(self, state: State, host: Host, connector_arguments: ConnectorArguments) -> bool:
         """True unless no other way would help either."""
         began, said, last = time.monotonic(), "", ""
-        manifest = shlex.quote(f"{weights_path(self.asked.weights)}/manifest.sha256")
+        manifest = shlex.quote(f"{self.asked.files.path}/manifest.sha256")
         question = f"systemctl show -p ExecMainStatus {shlex.quote(self.unit)}; test -s {manifest} && echo published=1"
         while self.ask.is_under_way and (elapsed := time.monotonic() - began) < self.asked.settings.fetch_seconds:
             lines = units.run(host, f"{units.ask(self.unit)}; {question}; true", connector_arguments)
@@ -229,7 +262,7 @@ class Await(PyinfraCommand):
             if lines and not seen.is_going:
                 return self._told_why(host, connector_arguments, status)
             if seen.status not in ("", last) and elapsed - float(said or 0) > units.LONGEST_SILENCE_SECONDS:
-                host.log(f"weights of {self.asked.weights.model}: {seen.status}", log_func=logger.info)
+                host.log(f"{self.asked.files.what}: {seen.status}", log_func=logger.info)
                 said, last = str(elapsed), seen.status
             gevent.sleep(min(max(0.5, elapsed / 10), 5.0))
         return True

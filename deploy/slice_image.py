@@ -1,0 +1,38 @@
+"""What has been decided of the image a host runs: what it is, and what Docker pulls it by."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageSlice:
+    """The container image. `reference` is name:tag; with a `digest` the pull is by digest and enforced from then on."""
+
+    reference: str
+    digest: str
+    triton_core: str
+    trtllm: str
+    cuda: str
+    repairs: tuple[str, ...]
+    """Known defects of this image that the host still has to repair (catalog `Defect.name`)."""
+    size_mib: int
+    shared_port: int = 0
+    """Port of loopback where Docker finds it once its blobs are on the host; 0 where it comes from its registry."""
+
+    @property
+    def origin_reference(self) -> str:
+        """In its registry: `name@sha256:…` once pinned, `name:tag` before."""
+        return f"{self.reference.rsplit(':', 1)[0]}@{self.digest}" if self.digest else self.reference
+
+    @property
+    def files_name(self) -> str:
+        """What hosts that share its blobs call them."""
+        return f"image-{self.digest.removeprefix('sha256:')[:12]}"
+
+    @property
+    def pull_reference(self) -> str:
+        """What Docker pulls and runs: the origin's, or of a shared image the same digest on loopback."""
+        first, _, rest = self.origin_reference.partition("/")
+        path = rest if "." in first or ":" in first else self.origin_reference
+        return f"127.0.0.1:{self.shared_port}/{path}" if self.shared_port else self.origin_reference
