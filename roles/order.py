@@ -4,8 +4,8 @@ pyinfra (3.10.0) orders operations by the line numbers of the call stack, and ha
 every frame for it: 9 ms for each operation and host, two thirds of the CPU of a run on a fake host (62 operations,
 0.80 s with it and 0.24 s without; 2026-11-23, a busy machine). The line numbers alone are in the frames. After that the
 largest parts were the 33 arguments that every operation takes, each looked up in all layers of a host's data, and
-paramiko, which asks who is logged in here for each entry of ssh_config and each host. pyinfra has no hook, so `install`
-replaces the functions.
+paramiko, which asks who is logged in here for each entry of ssh_config and each host. paramiko also looks ten times a
+second after each connection that is silent. pyinfra has no hook, so `install` replaces the functions.
 """
 
 from __future__ import annotations
@@ -18,11 +18,16 @@ from functools import cache
 from importlib import import_module
 from types import FrameType, SimpleNamespace
 from typing import Any, get_type_hints
+from weakref import WeakKeyDictionary
 
 from pyinfra.api import Host, State, arguments, facts
 from pyinfra.api.host import extract_callable_datas
 from pyinfra.api.util import PYINFRA_INSTALL_DIR
+from pyinfra.context import ContextObject, ctx_config
 
+WAKE_SECONDS = 1.0
+"""After which paramiko looks whether a silent connection was closed here, or wants a sign of life. What comes in wakes
+it at once."""
 _pop_global_arguments: Any = arguments.pop_global_arguments
 
 
@@ -36,7 +41,9 @@ def install() -> None:
         setattr(module, "all_global_arguments", global_arguments)  # noqa: B010
     for module in (operation, facts):
         setattr(module, "pop_global_arguments", pop_global_arguments)  # noqa: B010
+    setattr(ContextObject, "__getattr__", attribute)  # noqa: B010
     setattr(import_module("paramiko.config"), "getpass", SimpleNamespace(getuser=cache(getpass.getuser)))  # noqa: B010
+    setattr(import_module("paramiko.transport").Transport, "_active_check_timeout", WAKE_SECONDS)  # noqa: B010
 
 
 @cache
@@ -45,7 +52,37 @@ def global_arguments() -> tuple[tuple[str, Any], ...]:
     return tuple(get_type_hints(arguments.AllArguments).items())
 
 
+def attribute(proxy: ContextObject, name: str) -> Any:
+    """What pyinfra's `host`, `state` and the like have of that name, with one look at what they stand for now."""
+    target = proxy._container.module
+    return getattr(proxy._base_cls if target is None else target, name)
+
+
 def pop_global_arguments(state: State, host: Host, given: dict[str, Any]) -> Any:
+    """What pyinfra's own returns. Of an operation that is given a name alone it is kept, until what it comes from
+    changes: pyinfra's settings, or the data of a host that the run itself sets."""
+    is_plain = _kept_names().isdisjoint(given) and isinstance(given.get("name", ""), str)
+    if not is_plain or host.current_deploy_kwargs or host.get_deploy_data():
+        return _popped(state, host, given)
+    config = ctx_config.get() or state.config
+    made_of = ({**vars(config), "ENV": dict(config.ENV)}, dict(host.data.override_datas))
+    mine = host.state.inventory.get_host(host.name)
+    if mine not in _kept or _kept[mine][0] != made_of:
+        found = _popped(state, host, {})[0]
+        plain = {key for key, value in found.items() if value is None or isinstance(value, bool | int | float | str)}
+        _kept[mine] = made_of, found, set(found) - plain
+    _, found, more = _kept[mine]
+    found = found | {key: copy(found[key]) for key in more}
+    return (found | {"name": given.pop("name")}, ["name"]) if "name" in given else (found, [])
+
+
+@cache
+def _kept_names() -> frozenset[str]:
+    """The arguments with which an operation is not as most are."""
+    return frozenset(name for name, _ in global_arguments()) - {"name"}
+
+
+def _popped(state: State, host: Host, given: dict[str, Any]) -> Any:
     """What pyinfra's own returns: it gets those of a host's data that it asks for, and no more layers of data."""
     layers = list(extract_callable_datas(host.data.datas))
     said = {
@@ -73,3 +110,6 @@ def line_numbers(state: State) -> list[int]:
     first = files.index(verb) if verb in files else (len(frames) - 1 if verb else 0)
     own = PYINFRA_INSTALL_DIR
     return [state.current_op_file_number, *(line for file, line in frames[first:] if not file.startswith(own))]
+
+
+_kept: WeakKeyDictionary[Host, tuple[Any, dict[str, Any], set[str]]] = WeakKeyDictionary()

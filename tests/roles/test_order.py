@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import copy
+import socket
 from typing import Any
 from unittest import mock
 
-from pyinfra import host
+from paramiko import Transport
+from pyinfra import config, host
 from pyinfra.api import arguments, util
 from pyinfra.operations import server
 
@@ -57,12 +59,29 @@ def test_the_arguments_are_pyinfra_s_own() -> None:
         return ours
 
     def telling() -> None:
+        server.shell("one", name="One")
+        server.shell("one", name="One")
         host.data._env = {"said": "while it was prepared"}
+        server.shell("one", name="One")
+        config.SHELL = "bash"
+        config.ENV["more"] = "while it was prepared"
+        server.shell("one")
         server.shell("one", name="One", _sudo_user="somebody")
 
     with mock.patch.object(order, "pop_global_arguments", both):
         run(telling, data={"_sudo": True, "_timeout": 7, "_env": {"said": "in the inventory"}})
-    ((theirs, ours),) = seen
-    assert ours == theirs and {"_sudo", "_parallel", "name"} <= set(ours[0])
-    assert (ours[0]["_sudo"], ours[0]["_sudo_user"], ours[0]["_timeout"]) == (True, "somebody", 7)
-    assert ours[0]["_env"] == {"said": "while it was prepared"}
+    assert len(seen) == 5 and all(theirs == ours for theirs, ours in seen)
+    found = [ours for _theirs, (ours, _keys) in seen]
+    assert all({"_sudo", "_parallel", "name"} <= set(ours) for ours in found)
+    assert [ours["_env"]["said"] for ours in found] == ["in the inventory"] * 2 + ["while it was prepared"] * 3
+    assert [ours["_shell_executable"] for ours in found] == ["sh"] * 3 + ["bash"] * 2
+    assert (found[4]["_sudo"], found[4]["_sudo_user"], found[4]["_timeout"]) == (True, "somebody", 7)
+    assert found[4]["_env"]["more"] == "while it was prepared"
+
+
+def test_a_silent_connection_is_looked_after_once_a_second_and_not_ten_times() -> None:
+    order.install()
+    here, there = socket.socketpair()
+    with there, here:
+        Transport(here)
+        assert here.gettimeout() == order.WAKE_SECONDS
