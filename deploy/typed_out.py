@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
+from functools import lru_cache
 from typing import Any
 
 from deploy.spec import Secret
@@ -36,6 +37,7 @@ _KINDS = (
 _SECRET_NAME = re.compile(rf"{_NAMES}$", re.IGNORECASE)
 
 
+@lru_cache(4096)  # hosts of a fleet say much the same
 def secret_in(text: str) -> str:
     """The kind of secret the text holds, in words; empty where it holds none."""
     if any(_is_secret_user(match) for match in _USER.finditer(text)):

@@ -23,7 +23,7 @@ from weakref import WeakKeyDictionary
 from pyinfra.api import Host, State, arguments, facts
 from pyinfra.api.host import extract_callable_datas
 from pyinfra.api.util import PYINFRA_INSTALL_DIR
-from pyinfra.context import ContextObject, ctx_config
+from pyinfra.context import ContextObject, ctx_config, ctx_host, ctx_state
 
 WAKE_SECONDS = 1.0
 """After which paramiko looks whether a silent connection was closed here, or wants a sign of life. What comes in wakes
@@ -41,6 +41,7 @@ def install() -> None:
         setattr(module, "all_global_arguments", global_arguments)  # noqa: B010
     for module in (operation, facts):
         setattr(module, "pop_global_arguments", pop_global_arguments)  # noqa: B010
+    setattr(operation, "context", Now())  # noqa: B010
     setattr(ContextObject, "__getattr__", attribute)  # noqa: B010
     setattr(import_module("paramiko.config"), "getpass", SimpleNamespace(getuser=cache(getpass.getuser)))  # noqa: B010
     setattr(import_module("paramiko.transport").Transport, "_active_check_timeout", WAKE_SECONDS)  # noqa: B010
@@ -50,6 +51,13 @@ def install() -> None:
 def global_arguments() -> tuple[tuple[str, Any], ...]:
     """Names and types of the arguments that every operation takes. pyinfra resolves them anew for each operation."""
     return tuple(get_type_hints(arguments.AllArguments).items())
+
+
+class Now:
+    """The host and the state that pyinfra's `host` and `state` stand for now, which an operation keeps."""
+
+    host = property(lambda _: ctx_host.get())
+    state = property(lambda _: ctx_state.get())
 
 
 def attribute(proxy: ContextObject, name: str) -> Any:
