@@ -180,16 +180,24 @@ def images(used: set[str], keep: int) -> Iterator[Spare]:
 
 
 def forget(record: Path, reference: str) -> Callable[[], None]:
-    """Removes an image, its record and the settings of its pull."""
+    """Removes an image, the blobs that no other record names, its record and the settings of its pull."""
 
     def remove() -> None:
         docker("image", "rm", reference)
-        if blobs := json.loads(record.read_text()).get("blobs"):
+        blobs = blobs_of(record)
+        if blobs and blobs not in map(blobs_of, set(record.parent.glob("*.json")) - {record}):
             disk.remove(Path(blobs))
+            for offered in Path(blobs).parent.glob(f".{Path(blobs).name}.*"):
+                offered.unlink() if offered.is_file() else shutil.rmtree(offered)
         (places.SETTINGS / "pull" / record.name).unlink(missing_ok=True)
         record.unlink()
 
     return remove
+
+
+def blobs_of(record: Path) -> str:
+    """The directory of an image's blobs; empty where hosts do not share it."""
+    return str(json.loads(record.read_text()).get("blobs", ""))
 
 
 def docker(*words: str) -> str:

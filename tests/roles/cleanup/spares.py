@@ -59,10 +59,10 @@ class Host:
         """`current` or `previous` names it."""
         (self.root / "servers/main" / link).symlink_to(f"../../releases/{release}")
 
-    def image(self, name: str) -> None:
-        """One this project pulled."""
+    def image(self, name: str, blobs: str = "") -> None:
+        """One this project pulled; its `blobs` are given to other hosts."""
         record = self.root / f"images/{name}.json"
-        record.write_text(json.dumps({"reference": name}))
+        record.write_text(json.dumps({"reference": name} | ({"blobs": str(self.root / blobs)} if blobs else {})))
         os.utime(record, (1_000_000_000, 1_000_000_000))
 
     def wants(self, release: str, hours_ago: float = 0) -> None:

@@ -53,6 +53,18 @@ def test_an_image_no_release_uses_goes_with_its_record(host: Host) -> None:
     assert host.has("images") == ["new.json", "old.json"]
 
 
+def test_the_blobs_of_an_image_go_with_the_last_record_that_names_them(host: Host) -> None:
+    for blobs in ("blobs/a", "blobs/b"):
+        host.make(blobs)
+        (host.root / "blobs" / f".{blobs[-1]}.offer.json").write_text("{}")
+    host.image("new", "blobs/a")
+    host.image("new-by-another-port", "blobs/a")
+    host.image("older", "blobs/b")
+    host.call()
+    assert host.has("images") == ["new.json"]
+    assert host.has("blobs") == [".a.offer.json", "a"]
+
+
 def test_an_image_some_container_uses_stays(host: Host) -> None:
     host.image("older")
     host.containers = "0123456789ab"
