@@ -10,17 +10,19 @@ import base64
 import json
 import struct
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.gateway.asking import CHAT, Conversation, Door, becomes, chat, in_loop
+from tests.gateway.asking import CHAT, Answer, Conversation, Door, becomes, chat, in_loop
 from tests.gateway.real import Scene, directly, door, running_requests, standing
 
 pytestmark = pytest.mark.rehearsal
 TEXTS = ["the cat", "a river bank", "猫 and a cat", "", "the mat"]
+ROOT = "InferRequest"
 CANARY = "Rosa's diagnosis"
 
 
@@ -135,25 +137,32 @@ def spans(scene: Scene) -> list[dict[str, Any]]:
     return [json.loads(line) for line in whole.splitlines()]
 
 
-def prompted(front: Door) -> list[Conversation]:
+def prompted(front: Door) -> list[Callable[[], Conversation]]:
     """A request to each model, with a phrase that is to be found nowhere afterwards."""
     ranked = {"model": "bge", "query": CANARY, "documents": [CANARY, f"more of {CANARY}"]}
     answers = [{"stream": True, "user": CANARY}, {"stop": CANARY}, {"n": 2, "temperature": 0, "stream": True}]
-    return [
-        front.opened("/v1/embeddings", {"model": "nomic:query", "input": [CANARY, "river " * 600 + CANARY]}),
-        front.opened("/v1/embeddings", {"model": "nomic:query", "input": [CANARY]}),
-        front.opened("/v2/rerank", ranked),
-        *(front.opened(CHAT, chat(CANARY, max_tokens=9, **more)) for more in answers),
+    asked = [
+        ("/v1/embeddings", {"model": "nomic:query", "input": [CANARY, "river " * 600 + CANARY]}),
+        ("/v1/embeddings", {"model": "nomic:query", "input": [CANARY]}),
+        ("/v2/rerank", ranked),
+        *((CHAT, chat(CANARY, max_tokens=9, **more)) for more in answers),
     ]
+    return [partial(front.opened, *each) for each in asked]
 
 
-async def are_followed(scene: Scene, requests: set[str]) -> bool:
-    """True once each of these requests has its first span; False after ten seconds."""
-    for _ in range(200):
-        if requests <= {span["request"] for span in spans(scene) if span["span"] == "InferRequest"}:
-            return True
-        await asyncio.sleep(0.05)
-    return False
+async def followed(scene: Scene, ask: Callable[[], Conversation]) -> Answer:
+    """An answer whose spans came. The exporter drops what it cannot send for 10 s, so the request is repeated then.
+
+    Every third run of these tests had such an export, and those behind it waited (OpenTelemetry C++ 1.13 in Triton
+    2.51; nothing reached the receiver meanwhile; 2026-11-24).
+    """
+    for _ in range(8):
+        answer = await ask().run()
+        for _ in range(60):
+            if answer.headers["x-request-id"] in {each["request"] for each in spans(scene) if each["span"] == ROOT}:
+                return answer
+            await asyncio.sleep(0.05)
+    raise AssertionError("no span came of eight requests")
 
 
 @in_loop
@@ -162,12 +171,7 @@ async def test_a_traced_request_is_followed_and_its_text_is_nowhere(
 ) -> None:
     """Spans, the server's verbose log, both pages of metrics, what the door prints; refused requests too."""
     async with door(scene, tmp_path, trace_one_in=1) as front:
-        for _ in range(3):  # the exporter sends nothing twice: an export that is lost is made up for by another request
-            answers = [await talk.run() for talk in prompted(front)]
-            if await are_followed(scene, {answer.headers["x-request-id"] for answer in answers}):
-                break
-        else:
-            raise AssertionError("spans are missing, three times")
+        answers = [await followed(scene, ask) for ask in prompted(front)]
         pages = front.gateway.metrics.page()
     with urllib.request.urlopen(f"http://{scene.triton.metrics}/metrics", timeout=30) as page:
         pages += page.read().decode()
@@ -185,7 +189,5 @@ async def test_what_the_door_did_not_choose_is_not_traced(scene: Scene, tmp_path
     async with door(scene, tmp_path) as front:
         untraced = (await front.ask("/v1/embeddings", {"model": "nomic:query", "input": TEXTS})).headers["x-request-id"]
     async with door(scene, tmp_path, trace_one_in=1) as front:
-        traced = (await front.chat("one two", max_tokens=2)).headers["x-request-id"]
-    while traced not in {span["request"] for span in spans(scene)}:
-        await asyncio.sleep(0.05)
+        await followed(scene, partial(front.opened, CHAT, chat("one two", max_tokens=2)))
     assert untraced not in {span["request"] for span in spans(scene)}
