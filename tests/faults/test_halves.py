@@ -27,8 +27,9 @@ GIVEN_UP = (
 
 
 @pytest.fixture(scope="module")
-def mended(serving: Scene) -> tuple[Scene, Run, Run, Polls]:
-    """A host that serves, full of what killed runs left; then a plain run, and another, while a client asks on."""
+def mended(serving: Scene) -> tuple[Scene, Run, Run, Polls, set[str]]:
+    """A host that serves, full of what killed runs left; a plain run, and another, while a client asks on; and what the
+    doctor said before them."""
     scene = serving
     for made in (left.UNCONFIRMED, left.ORPHANS, left.TRANSFERS, left.OTHER_SERVER, left.UNREAD_UNIT):
         scene.one.run(f"{{ {made} }} >/dev/null 2>&1", check=False)
@@ -36,17 +37,22 @@ def mended(serving: Scene) -> tuple[Scene, Run, Run, Polls]:
         f"{UNREAD}; {CONTAINERS}; {PARTIAL} | wc -l; {{ {WAITING}; }} | grep -c -e docker -e units-triton"
     )
     assert found.split() == ["yes", *sorted(["triton-main", *LEFT]), "2", "4"], found
+    told = scene.diagnosed()
     with scene.polled() as polls:
-        return scene, scene.deploy(), scene.deploy(), polls
+        return scene, scene.deploy(), scene.deploy(), polls, told
 
 
 LEFT = ("triton-old", "enginehouse-probe-main", "enginehouse-gpu-probe")
-Mended = tuple[Scene, Run, Run, Polls]
+Mended = tuple[Scene, Run, Run, Polls, set[str]]
 
 
 def test_a_plain_run_mends_it_all_and_the_next_is_silent(mended: Mended) -> None:
-    _, first, second, _ = mended
+    _, first, second, *_ = mended
     assert (first.code, second.is_silent) == (0, True), (first.output + second.output)[-6000:]
+
+
+def test_the_doctor_names_what_was_left_and_then_has_nothing_to_say(mended: Mended) -> None:
+    assert (mended[4] >= {"undo-waiting", "server-left"}, mended[0].diagnosed()) == (True, set())
 
 
 def test_what_serves_goes_on_meanwhile(mended: Mended) -> None:
@@ -78,11 +84,13 @@ def test_a_server_of_an_earlier_inventory_is_gone_with_its_units(mended: Mended)
 def test_a_unit_that_was_given_up_and_a_container_that_outlived_it_are_no_obstacle(scene: Scene) -> None:
     scene.one.run(f"{{ {left.GIVEN_UP} {left.OUTLIVED} }} >/dev/null 2>&1", check=False)
     assert scene.says(f"{GIVEN_UP}; {CONTAINERS}").splitlines() == ["failed", "repeated too quickly", "triton-main"]
+    assert scene.diagnosed() >= {"unit-failed", "port-taken"}
     assert scene.ends_well() == WELL
 
 
 def test_a_server_may_be_renamed_and_renamed_back(scene: Scene) -> None:
     assert scene.deploy(inventory=RENAMED).code == 0
+    assert scene.diagnosed() >= {"server-missing", "server-left"}, "from the plan of before"
     assert (scene.says(CONTAINERS), scene.deploy(inventory=RENAMED).is_silent) == ("triton-other", True)
     assert scene.ends_well() == WELL
     assert (scene.says(CONTAINERS), answers(scene.one)) == ("triton-main", True)
