@@ -33,6 +33,8 @@ class Killed:
     """Both killed runs, what there was of each download then (bytes, and files begun), and the run after them."""
 
     on_host: Run
+    told: set[str]
+    """By the doctor, after the first of them."""
     host_bytes: int
     in_memory: str
     """What was left of the killed fetch where its token had been."""
@@ -59,6 +61,7 @@ def killed(serving: Scene, home: Path) -> Killed:
     """One kill on each side, then a plain run an hour later."""
     with hub_cuts():
         on_host = struck(serving, "Model store | Wait for by-host", lambda: kill_fetch(serving))
+    told = serving.diagnosed()
     host_bytes = int(serving.says(f"cat {WEIGHTS}/.*.partial/model.safetensors | wc -c"))
     in_memory = serving.says("ls -A /run/enginehouse/weights")
     before = from_the_middle()
@@ -67,7 +70,7 @@ def killed(serving: Scene, home: Path) -> Killed:
     for path in begun:
         os.utime(path, (time.time() - 3600,) * 2)
     after = serving.deploy(inventory=MORE)
-    return Killed(on_host, host_bytes, in_memory, on_control, len(begun), after, from_the_middle() - before)
+    return Killed(on_host, told, host_bytes, in_memory, on_control, len(begun), after, from_the_middle() - before)
 
 
 def from_the_middle() -> int:
@@ -116,6 +119,7 @@ def test_a_fetch_killed_on_the_host_is_told(killed: Killed) -> None:
     assert (killed.on_host.code, killed.host_bytes >= CUT) == (1, True)
     assert f"weights of by-host: {UNIT} was ended from outside (signal)" in killed.on_host.output
     assert NOTHING_SERVING in killed.on_host.output
+    assert killed.told == {"job-failed"}
 
 
 def test_it_leaves_no_token(killed: Killed) -> None:
