@@ -46,8 +46,8 @@ class TextsSeen(FactBase[dict[str, str]]):
 
     def command(self, paths: tuple[str, ...]) -> str:
         listed = " ".join(shlex.quote(path) for path in paths)
-        print_state = 'printf "%s %s %s\\n" "$(sha256sum < "$f" | cut -d" " -f1)" "$(stat -c "%a %U" "$f")" "$f"'
-        files = f'for f in {listed}; do if [ -f "$f" ]; then {print_state}; fi; done'
+        print_state = 'printf "%s %s %s\\n" "${h%% *}" "$(stat -c "%a %U" "$f")" "$f"'
+        files = f'for f in {listed}; do if [ -f "$f" ]; then h=$(sha256sum < "$f"); {print_state}; fi; done'
         units = " ".join(shlex.quote(name) for name in dict.fromkeys(map(loaded_as, filter(is_unit, paths))))
         if not units:
             return files

@@ -47,16 +47,21 @@ class Question:
 
 
 class Script(StringCommand):
-    """One command that asks `questions` one after the other, all but the first after the words `prefix`."""
+    """One command of bash that asks `questions` side by side and prints the answers in their order.
+
+    All questions but the first come after the words `prefix`.
+    """
 
     def __init__(self, questions: Sequence[Question], prefix: str = "") -> None:
         self.questions, self.prefix = questions, prefix
         asked = (
             # The line end before the mark: some answers have none of their own.
-            f"{prefix if number else ''}{question.command} </dev/null; printf '\\n{END} %s %s\\n' {number} $?"
+            f"exec {{a{number}}}< <({prefix if number else ''}{question.command} </dev/null;"
+            f" printf '\\n{END} %s %s\\n' {number} $?)"
             for number, question in enumerate(questions)
         )
-        super().__init__("; ".join([*asked, "true"]))
+        answers = (f"/dev/fd/$a{number}" for number in range(len(questions)))
+        super().__init__("; ".join([*asked, f"exec cat {' '.join(answers)}"]))
 
 
 @dataclass(frozen=True)
@@ -74,6 +79,7 @@ class Together(FactBase[dict[int, list[str]]]):
     """The lines that each of these questions printed, by its number; those that ended badly are left out."""
 
     default = dict
+    shell_executable = "bash"  # the lock wants it too, and every Debian and Ubuntu has it
 
     def command(self, batch: Batch) -> Script:
         """All of them, each in a shell of its own."""

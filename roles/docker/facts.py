@@ -52,9 +52,9 @@ def _started_before(unit: str, path: str) -> str:
     Its process, not the unit: settings are read at the beginning, and on a slow host a daemon is "active" seconds
     later. A server's own restart may have begun it, between the look at the file and its writing.
     """
-    shown = f"systemctl show --timestamp=us --value {unit} --property"
-    began = f'"$(date -d "$({shown}=ExecMainStartTimestamp)" +%s%6N)"'
+    shown = f"systemctl show --timestamp=us --property=MainPID,ExecMainStartTimestamp {unit}"
+    began = """$(echo "$shown" | sed -n 's/^ExecMainStartTimestamp=//p')"""
     return (
-        f'[ "$({shown}=MainPID)" -gt 0 ] && [ -f {path} ] &&'
-        f' [ "$(stat -c %.6Y {path} | tr -d .)" -gt {began} ] && echo stale'
+        f"""[ -f {path} ] && shown=$({shown}) && echo "$shown" | grep -q '^MainPID=[1-9]' &&"""
+        f""" [ "$(stat -c %.6Y {path} | tr -d .)" -gt "$(date -d "{began}" +%s%6N)" ] && echo stale"""
     )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -128,8 +130,8 @@ def test_answers_that_are_old_are_asked_again(monkeypatch: pytest.MonkeyPatch) -
 
 def shelled(questions: list[together.Question]) -> dict[int, list[str]]:
     """What a real shell answers."""
-    script = together.Script(questions)
-    ran = subprocess.run(["sh", "-c", str(script)], capture_output=True, text=True, check=True)
+    shell = [str(together.Together.shell_executable), "-c", str(together.Script(questions))]
+    ran = subprocess.run(shell, capture_output=True, text=True, check=True, timeout=60)
     return together.Together().process(ran.stdout.split("\n")[:-1])
 
 
@@ -150,6 +152,14 @@ def test_questions_in_one_command_are_answered_as_if_alone() -> None:
     asked = ["printf 'no line end'", "echo 'a  b'; echo; echo \"it's\"", "true", "exit 3", "cat", "echo a; echo"]
     answers = shelled([together.Question(Shell, {"shell": each}) for each in asked])
     assert answers == {0: ["no line end"], 1: ["a  b", "", "it's"], 2: [], 4: [], 5: ["a", ""]}
+
+
+def test_questions_in_one_command_are_asked_side_by_side_and_answered_in_order(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    asked = [f"cat {pipe}", f"echo from the second >{pipe}; seq 20000"]  # the first ends only beside the second
+    first, second = shelled([together.Question(Shell, {"shell": each}) for each in asked]).values()
+    assert (first, second[-1], len(second)) == (["from the second"], "20000", 20000)
 
 
 def test_each_question_has_the_shell_it_wants() -> None:

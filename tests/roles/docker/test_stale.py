@@ -11,11 +11,9 @@ import pytest
 from roles.docker.facts import _started_before
 
 SYSTEMCTL = """#!/bin/sh
-case "$*" in
-  *MainPID*) echo {pid} ;;
-  *ExecMainStartTimestamp*) echo 'Sun 2026-11-22 12:00:{began} UTC' ;;
-  *ActiveEnterTimestamp*) echo 'Sun 2026-11-22 12:00:30.000000 UTC' ;;
-esac
+case "$*" in *MainPID*) echo MainPID={pid} ;; esac
+case "$*" in *ExecMainStartTimestamp*) echo 'ExecMainStartTimestamp=Sun 2026-11-22 12:00:{began} UTC' ;; esac
+case "$*" in *ActiveEnterTimestamp*) echo 'ActiveEnterTimestamp=Sun 2026-11-22 12:00:30.000000 UTC' ;; esac
 """
 
 
