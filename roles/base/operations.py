@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 
 from deploy.errors import Refusal
@@ -29,8 +30,9 @@ _END = "nofail,x-systemd.device-timeout=30s 0 2"
 """Options of the line that adopt-disk writes."""
 
 
-def programs() -> dict[str, str]:
-    """The helper programs of this role: path on the host, content."""
+@cache
+def programs() -> Mapping[str, str]:
+    """The helper programs of this role: path on the host, content. Read once in a run."""
     return {f"{PROGRAMS}/{name}": (FILES / name).read_text() for name in HELPERS}
 
 

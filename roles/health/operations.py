@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from functools import cache
 
 from pyinfra.api.command import StringCommand
 
@@ -33,7 +34,10 @@ def texts(mine: Slice, chosen: Defaults) -> list[Text]:
         Text(f"{UNITS}/enginehouse-watch@.timer", _timer("ask Triton server %i", chosen.watch_seconds)),
         Text(f"{UNITS}/{GPU_TIMER}", _timer("read the GPUs' state", chosen.gpu_state_seconds)),
         Text(f"{SETTINGS}/watch.json", _json({name: getattr(chosen, name) for name in _WATCH})),
-        Text(f"{SETTINGS}/gpu_state.json", _json(_gpu_state(mine))),
+        Text(
+            f"{SETTINGS}/gpu_state.json",
+            _gpu_state(tuple((server.name, tuple(server.gpus)) for server in mine.servers), mine.machine.gpus),
+        ),
     ]
 
 
@@ -46,12 +50,12 @@ def _timer(what: str, seconds: int) -> str:
     )
 
 
-def _gpu_state(mine: Slice) -> dict[str, object]:
+@cache  # hosts of a kind are told the same
+def _gpu_state(servers: tuple[tuple[str, tuple[int, ...]], ...], gpus: int) -> str:
     rows = {
-        str(row.number): {"means": row.means, "remedy": row.remedy, "stops": row.stops(mine.machine.gpus)}
-        for row in XIDS.values()
+        str(row.number): {"means": row.means, "remedy": row.remedy, "stops": row.stops(gpus)} for row in XIDS.values()
     }
-    return {"servers": {server.name: list(server.gpus) for server in mine.servers}, "xids": rows}
+    return _json({"servers": {name: list(indices) for name, indices in servers}, "xids": rows})
 
 
 def _json(content: object) -> str:
