@@ -77,9 +77,11 @@ def bring_up(places: Places) -> Network:
 def take_down(places: Places) -> None:
     """Bridge and rules of this rehearsal are gone; with the last one, the kernel's settings are as they were found."""
     network = Network(places.number)
-    _remove_rules(network)
-    if _exists(network.bridge) and _owner(network.bridge) in ("", str(places.root)):
-        _command("ip", "link", "delete", network.bridge)
+    is_there = _exists(network.bridge)
+    if not is_there or _owner(network.bridge) in ("", str(places.root)):  # another clone's stay, with its rules
+        _remove_rules(network)
+        if is_there:
+            _command("ip", "link", "delete", network.bridge)
     if not any(_exists(Network(other).bridge) for other in NUMBERS):
         kernel_settings.put_back()
 

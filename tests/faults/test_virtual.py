@@ -7,11 +7,23 @@ from collections.abc import Iterator
 import pytest
 
 from rehearsal import machines, requirements, services
-from tests.faults.scene import PLACES, Scene, named
+from tests.faults.scene import PLACES, Scene, named, until
 
 pytestmark = [pytest.mark.faults, pytest.mark.xdist_group("number-7")]
 
 NAME = "vclock"
+LOGGED = {
+    "31, pid=1, name=python3": "xid-application",
+    "43, pid=1, Ch 00000008": "xid-watch",
+    "48, pid=1, An uncorrectable double bit error (DBE) has been detected": "xid-reset",
+    "54, Insufficient auxiliary power": "xid-vendor",
+    "78, rehearsed": "xid-ask",
+    "79, pid=1, GPU has fallen off the bus.": "off-the-bus",
+    "151, rehearsed": "xid-boot",
+    "154, GPU recovery action changed from 0x0 (None) to 0x4 (Drain and Reset)": "recovery-drain",
+    "999, rehearsed": "xid-unknown",
+}
+"""Messages of the driver after its GPU's place, by what they mean."""
 
 
 @pytest.fixture(scope="module")
@@ -31,8 +43,8 @@ def virtual(rehearsal: None) -> Iterator[Scene]:
 def test_a_clock_an_hour_ahead_is_refused_before_the_first_change(virtual: Scene) -> None:
     with (fault := named("clock-wrong")).on(virtual.one):
         virtual.mark()
-        run, written = virtual.deploy("--limit", NAME), virtual.written()
-    assert (run.code, written) == (1, [])
+        run, told, written = virtual.deploy("--limit", NAME), virtual.diagnosed(), virtual.written()
+    assert (run.code, told >= {*fault.finds}, written) == (1, True, [])
     assert f"{NAME}: {fault.says}" in run.output
     assert "wanted  at most 60 seconds" in run.output
     assert "state   preflight; no host was changed" in run.output
@@ -41,3 +53,11 @@ def test_a_clock_an_hour_ahead_is_refused_before_the_first_change(virtual: Scene
 def test_once_it_is_right_preflight_says_nothing_of_it(virtual: Scene) -> None:
     run = virtual.deploy("--dry", "--limit", NAME)
     assert named("clock-wrong").says not in run.output
+
+
+def test_what_stands_in_a_kernels_own_log_about_gpus_is_found(virtual: Scene) -> None:
+    """The lines go through the kernel's buffer and its journal, as a driver's do."""
+    lines = "; ".join(f"echo 'kernel: NVRM: Xid (PCI:0000:01:00): {line}' >/dev/kmsg" for line in LOGGED)
+    before = virtual.diagnosed()
+    virtual.says(lines)
+    assert until(lambda: virtual.diagnosed() - before == {*LOGGED.values()}, 10), virtual.diagnosed()
