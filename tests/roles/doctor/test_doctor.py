@@ -172,11 +172,12 @@ def test_answers_come_back_whole_with_the_status_of_each() -> None:
 
 
 def test_what_outlives_its_time_is_late_and_what_has_no_end_is_cut() -> None:
-    """And the others are answered. A process in the driver keeps its pipe open in the same way."""
-    stuck = "echo begun; trap '' TERM; tail -f /dev/null & wait"
-    read = bash(asking({"stuck": stuck, "endless": "yes", "well": "echo yes"}, 1, 0))
+    """And the others are answered, and nothing of it is left. A process in the driver keeps its pipe open like this."""
+    stuck = "echo begun; trap '' TERM; (sleep 4321.5; true) & wait"
+    read = bash(asking({"stuck": stuck, "endless": "yes", "well": "echo yes"}, 1))
     assert (read.ended, read.text("stuck")) == ({"stuck": "late", "endless": "cut", "well": "0"}, "begun")
     assert 0 < len(read.text("endless")) <= MOST_BYTES
+    assert "4321.5" not in subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
 
 
 def test_the_whole_script_runs_on_a_machine_that_has_nothing_of_ours() -> None:
