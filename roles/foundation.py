@@ -1,4 +1,4 @@
-"""What a host needs before it can serve: tools, driver, MIG, Docker, toolkit. In this order, told apart by who serves.
+"""What a host needs before it can serve: tools, Docker, driver, MIG, toolkit; told apart by who serves.
 
 Everything in here may interrupt a container: a driver is reloaded, Docker restarted, the host rebooted. So
 `deploy.py` calls it twice. Before the waves it acts on hosts where nothing serves; inside a wave, after the drain, on
@@ -49,14 +49,21 @@ def apply(mine: Slice, drained: bool = False) -> list[OperationMeta]:
     if bool(ask(host, Serving)) != drained:
         return []
     steps = base.apply(mine)
-    if not drained:
-        model_store.begin(mine)  # beside the driver's installation; what serves has fetched before it was drained
-    driver = nvidia_driver.apply(mine)
-    # A reload of the driver loses the cut; CDI describes it later. A new list: MIG's step reads its own when it runs.
-    driver = [*driver, *mig.apply(mine, below=driver)]
-    if not drained:
-        model_store.begin(mine)  # a reboot ended the fetch: it goes on where it was; without one this does nothing
-    daemon = docker.apply(mine)
-    if not drained:
+    if drained:
+        driver = _driver(mine)
+        daemon = docker.apply(mine)
+    else:
+        model_store.begin(mine)  # beside all that follows; what serves has fetched before it was drained
+        daemon = docker.apply(mine)
+        registry.begin(mine)  # the longest: it runs beside the driver's installation
+        driver = _driver(mine)
+        model_store.begin(mine)  # a reboot ended both: they go on where they were; without one this does nothing
         registry.begin(mine)
     return [*steps, *driver, *daemon, *container_toolkit.apply(mine, below=[*driver, *daemon])]
+
+
+def _driver(mine: Slice) -> list[OperationMeta]:
+    """The driver runs, and its GPUs are cut as declared."""
+    driver = nvidia_driver.apply(mine)
+    # A reload of the driver loses the cut; CDI describes it later. A new list: MIG's step reads its own when it runs.
+    return [*driver, *mig.apply(mine, below=driver)]
