@@ -24,6 +24,8 @@ MAY_BE_DONE_BY_THEN = {
     "Model store | Install the fetch": "asked again after the reboot",
     "Model store | Start fetching weights": "asked again after the reboot",
     "Model store | Wait for": "the fetch has ended by itself",
+    "Registry | Install the pull": "asked again after the reboot",
+    "Registry | Start the pull": "asked again after the reboot",
     "Registry | Wait for": "the pull has ended by itself",
 }
 UNIT_WORDS = "journalctl --quiet --boot=all --unit='enginehouse-pull@*' --unit='enginehouse-weights@*'; true"
