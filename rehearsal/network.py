@@ -116,6 +116,8 @@ def _refuse_a_foreign_bridge(network: Network, places: Places) -> None:
         return
     # A rehearsal whose processes ended without `down` leaves the bridge: nobody's any more, and ours to take.
     if not _cables(network.bridge) and not _listens(network.bridge_address):
+        for tap in _ports(network.bridge):
+            remove_link(tap.name)
         return
     holders = {process.pid: process for process in (*running.naming(owner), *running.listening(network.bridge_address))}
     # Its programs may see directories that this one does not.
@@ -132,9 +134,28 @@ def _refuse_a_foreign_bridge(network: Network, places: Places) -> None:
     )
 
 
+def _ports(bridge: str) -> list[Path]:
+    """The interfaces of the bridge, as directories of /sys."""
+    return sorted(Path(f"/sys/class/net/{bridge}/brif").glob("*"))
+
+
 def _cables(bridge: str) -> list[str]:
-    """Interfaces of running machines: the kernel removes them with the machine."""
-    return sorted(path.name for path in Path(f"/sys/class/net/{bridge}/brif").glob("*"))
+    """Interfaces of running machines.
+
+    The kernel removes a container's with the machine. QEMU's are taps, which outlive it and have no carrier then.
+    """
+    return [port.name for port in _ports(bridge) if not _is_a_tap(port.name) or _has_carrier(port.name)]
+
+
+def _is_a_tap(interface: str) -> bool:
+    return Path(f"/sys/class/net/{interface}/tun_flags").exists()
+
+
+def _has_carrier(interface: str) -> bool:
+    try:
+        return Path(f"/sys/class/net/{interface}/carrier").read_text().strip() == "1"
+    except OSError:  # the kernel says EINVAL of an interface that is down
+        return False
 
 
 def _listens(address: str) -> bool:

@@ -1,6 +1,7 @@
 """A host that the version before this one deployed is brought over by a plain run, and can go back.
 
-The version before is this repository's own history: its code is unpacked beside, and deploys to the same machine.
+The version before is this repository's own history: its code is unpacked beside, and deploys to the same machine. It
+has one line more: its gate before a swap could not open a real card (50b94d8), nor the stand-in, which refuses too.
 """
 
 from __future__ import annotations
@@ -55,6 +56,8 @@ def unpacked(commit: str, directory: Path) -> Path:
 def brought(rehearsal: None, tmp_path_factory: pytest.TempPathFactory) -> Brought:
     """A bare machine, deployed by the version before, then by this one."""
     checkout = unpacked(BEFORE, tmp_path_factory.mktemp("before"))
+    gate = checkout / "files/health/swap-gate.conf"
+    gate.write_text(f"{gate.read_text('utf-8')}DeviceAllow=char-nvidia* rw\n", "utf-8")  # without it no card lets it in
     scene = Scene(fresh())
     first = pyinfra(INVENTORY, "deploy.py", "-y", tell=False, checkout=checkout)
     (PLACES.root / "before.log").write_text(first.output)

@@ -263,12 +263,14 @@ def test_a_bridge_of_another_rehearsal_is_left_alone(d13: Machine, tmp_path: Pat
 
 
 def test_a_bridge_whose_rehearsal_has_ended_without_down_is_taken_over(tmp_path: Path) -> None:
-    killed, mine = Places(tmp_path / "killed", 8), Places(tmp_path / "mine", 8)
+    killed, mine, tap = Places(tmp_path / "killed", 8), Places(tmp_path / "mine", 8), network.Network(8).link("power")
     network.bring_up(killed)
+    for words in (("tuntap", "add", "dev", tap, "mode", "tap"), ("link", "set", tap, "master", "rehearsal8", "up")):
+        subprocess.run(["ip", *words], check=True)  # outlives a QEMU that was killed
     network.bring_up(mine)
-    shown = subprocess.run(["ip", "link", "show", "rehearsal8"], capture_output=True, text=True, check=True).stdout
+    shown = subprocess.run(["ip", "link"], capture_output=True, text=True, check=True).stdout
     network.take_down(mine)
-    assert f"alias {mine.root}" in shown
+    assert f"alias {mine.root}" in shown and tap not in shown
     assert not Path("/sys/class/net/rehearsal8").exists()
 
 
