@@ -19,6 +19,11 @@ from roles.places import UNITS
 from roles.steps import write
 
 HERE = Path(__file__).resolve().parents[1]
+_FILES = (
+    "n='\n'; s=$n$(stat -c '%n %a %U' @ 2>/dev/null); sha256sum @ 2>/dev/null | while read -r h f;"
+    """ do t=${s#*"$n$f "}; printf '%s %s %s\\n' "$h" "${t%%"$n"*}" "$f"; done"""
+)
+"""Two processes however many files there are, and not two for each."""
 UNREAD = "daemon-reload"
 """In the answer of `TextsSeen`: systemd holds one of these units as it was before its file changed."""
 
@@ -46,8 +51,7 @@ class TextsSeen(FactBase[dict[str, str]]):
 
     def command(self, paths: tuple[str, ...]) -> str:
         listed = " ".join(shlex.quote(path) for path in paths)
-        print_state = 'printf "%s %s %s\\n" "${h%% *}" "$(stat -c "%a %U" "$f")" "$f"'
-        files = f'for f in {listed}; do if [ -f "$f" ]; then h=$(sha256sum < "$f"); {print_state}; fi; done'
+        files = _FILES.replace("@", listed)
         units = " ".join(shlex.quote(name) for name in dict.fromkeys(map(loaded_as, filter(is_unit, paths))))
         if not units:
             return files

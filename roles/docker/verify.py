@@ -8,14 +8,16 @@ from collections.abc import Iterator
 from deploy.errors import Refusal
 from deploy.versions import at_least
 from roles.docker.defaults import Defaults
+from roles.docker.facts import ENGINES
 from roles.seen import Seen
 from roles.steps import Command, Refuse
 
 
 def docker_version(seen: Seen) -> str:
-    """26.1.5 of `Docker version 26.1.5, build …`; empty when there is no Docker."""
-    match = re.search(r"version (\d+(?:\.\d+)*)", seen.value("docker"))
-    return match.group(1) if match else ""
+    """26.1.5 of `5:26.1.5-1~debian.12` or of `Docker version 26.1.5, build …`; empty when there is no Docker."""
+    packaged = next((seen.packages[name].version for name in ENGINES if name in seen.packages), "")
+    match = re.search(r"(?:^|:|version )(\d+(?:\.\d+)+)", packaged or seen.value("docker"))
+    return match[1] if match else ""
 
 
 def judge(seen: Seen, chosen: Defaults) -> Iterator[Command]:

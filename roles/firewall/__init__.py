@@ -18,8 +18,9 @@ from roles.steps import Reading, step
 
 def apply(mine: Guarded) -> list[OperationMeta]:
     """Exactly what is declared answers, also after a reboot. Returns the steps."""
-    look = Reading(FirewallHost)
-    if firewall_of(mine) is None:
+    is_wanted = firewall_of(mine) is not None
+    look = Reading(FirewallHost, {"is_wanted": is_wanted})
+    if not is_wanted:
         return [step(look, operations.taken_away, name="Firewall | Take away what is no longer declared")]
     installed = step(look, operations.packages, name="Firewall | Install nftables")
     placed = step(look, operations.programs, name="Firewall | Place program and unit")

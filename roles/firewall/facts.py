@@ -23,15 +23,15 @@ class FirewallHost(FactBase[Seen]):
 
     default = Seen
 
-    def command(self) -> str:
-        """Everything at once."""
+    def command(self, is_wanted: bool) -> str:
+        """Everything at once; the last only where a firewall is wanted."""
         return script(
             ask_packages("nftables"),
             ask_files(paths.RULES, paths.PROGRAM, paths.UNIT),
             ask_units(paths.UNIT_NAME),
             ask_value("loaded", f"bash {paths.PROGRAM} seen"),
             ask_value("unconfirmed", f"ls {KEPT}/firewall"),
-            ask_value("ssh-ports", SSH_PORTS),
+            *((ask_value("ssh-ports", SSH_PORTS),) if is_wanted else ()),
         )
 
     def process(self, output: list[str]) -> Seen:

@@ -113,7 +113,7 @@ class Probed(FactBase[Proof]):
         parts = [
             f"docker image inspect -f '{{{{.Id}}}}' {shlex.quote(image)}",
             "cat /sys/module/nvidia/version",
-            "nvidia-ctk --version",
+            'stat -Lc "%s %Y" "$(command -v nvidia-ctk)"',  # `--version` takes 20 times as long
             f"echo gpus {' '.join(map(str, gpus))}",
         ]
         key = f"k=$( {{ {'; '.join(parts)}; }} 2>/dev/null | sha256sum | cut -c1-16)"

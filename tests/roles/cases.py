@@ -64,7 +64,7 @@ def _with_digests(lines: list[str]) -> list[str]:
     return [f"{head}\t{sha256((root / path).read_bytes()).hexdigest()}" if at else path for head, at, path in named]
 
 
-FACT = re.compile(r"^(answer\(\) \{.*?\n\}\n)?(dpkg-query -W|for f in )", re.DOTALL)
+FACT = re.compile(r"^(answer\(\) \{.*?\n\}\n)?(dpkg-query -W|sha256sum )", re.DOTALL)
 """The one fact of each foundation role begins with its question about packages, or files where it has none."""
 
 

@@ -30,6 +30,19 @@ def test_a_host_without_units_is_asked_nothing_of_systemd() -> None:
     assert "systemctl" not in TextsSeen().command(("/etc/enginehouse/watch.json",))
 
 
+def test_two_processes_tell_of_all_files_and_of_nothing_else(tmp_path: Path) -> None:
+    paths = [tmp_path / name for name in ("a b", "deep" + str(tmp_path) + "/x", "x", "a directory", "not there")]
+    for path, content in zip(paths, ("1", "2", "3"), strict=False):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content)
+    paths[2].chmod(0o600)
+    paths[3].mkdir()
+    ran = subprocess.run(["sh", "-c", TextsSeen().command(tuple(map(str, paths)))], capture_output=True, text=True)
+    wanted = [Text(str(path), path.read_text(), mode) for path, mode in zip(paths, ("644", "644", "600"), strict=False)]
+    seen = TextsSeen().process(ran.stdout.splitlines())
+    assert (ran.returncode, seen) == (0, {text.path: text.seen_when_right for text in wanted})
+
+
 @pytest.mark.parametrize(("needs", "seen"), [("yes", {UNREAD: "due - -"}), ("no", {})])
 def test_systemd_is_asked_whether_it_has_read_them(tmp_path: Path, needs: str, seen: dict[str, str]) -> None:
     (tmp_path / "systemctl").write_text(f"#!/bin/sh\necho NeedDaemonReload=no\necho NeedDaemonReload={needs}\n")

@@ -146,4 +146,4 @@ def keeps(folder: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> Path:
 def send(*there: str) -> Ran:
     """A run for doors alone, on a balancer with these maps; where one is new, the process has others."""
     seen = [] if there else ["value\tdiffers\tother keys: keys-chat.map"]
-    return run(lambda: balancer.send_keys(ASKS), answers={"dpkg-query": seen, "sha256sum < ": "\n".join(there)})
+    return run(lambda: balancer.send_keys(ASKS), answers={"dpkg-query": seen, "%n %a %U": "\n".join(there)})

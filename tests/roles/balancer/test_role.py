@@ -50,7 +50,7 @@ def play(*seen: str, mine: BalancerSlice = MINE, texts: str | None = None, **how
         balancer.apply(mine)
         balancer.settle(mine)
 
-    answers = {"dpkg-query": list(seen), "sha256sum < ": placed(mine) if texts is None else texts}
+    answers = {"dpkg-query": list(seen), "%n %a %U": placed(mine) if texts is None else texts}
     return run(story, answers=answers, **how)
 
 

@@ -56,7 +56,7 @@ def play(planned: tuple[Slice, ...], states: dict[str, Any], act: Any = engines.
     """The role on one host for each slice; `states` is what each says of its engine, `files` what it has installed."""
     trust = planned[0].engine_trust
     assert trust
-    common = {'sha256sum < "$f"': options.pop("files", placed(trust)), "systemctl show": "ActiveState=inactive"}
+    common = {"%n %a %U": options.pop("files", placed(trust)), "systemctl show": "ActiveState=inactive"}
     mine = {f"@fake/{name}": next(one for one in planned if one.host == f"@fake/{name}") for name in states}
     answers = {name: {HAVING: state, **options.get("answers", {}), **common} for name, state in states.items()}
     options.pop("answers", None)

@@ -57,7 +57,7 @@ def play(*seen: str, texts: str | None = None, differs: str = "", door: Door = W
     mine, _ = h100(door)
     answers = {
         "dpkg-query": list(seen),
-        "sha256sum < ": placed(door) if texts is None else texts,
+        "%n %a %U": placed(door) if texts is None else texts,
         DIFFERS: [differs] if differs else [],
     }
     return run(lambda: gateway.apply(mine), answers=answers, **how)

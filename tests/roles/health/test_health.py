@@ -22,7 +22,7 @@ def placed(chosen: Defaults | None = None) -> str:
 
 def play(seen: str = "", going: str = "", **options: Any) -> Ran:
     """The role on one host with these answers."""
-    answers = {'sha256sum < "$f"': seen, "timers.target.wants": going}
+    answers = {"%n %a %U": seen, "timers.target.wants": going}
     return run(lambda: health.apply(MINE), answers=answers, **options)
 
 

@@ -47,7 +47,7 @@ def play(mine: Slice, store: str, seen: str = "", **options: Any) -> Ran:
         model_store.begin(mine)
         model_store.finish(mine)
 
-    answers = {'sha256sum < "$f"': seen, "echo model=": store, "systemctl show": "ActiveState=inactive\nResult=success"}
+    answers = {"%n %a %U": seen, "echo model=": store, "systemctl show": "ActiveState=inactive\nResult=success"}
     return run(story, answers=answers, **options)
 
 

@@ -67,7 +67,7 @@ def host_that(store: Any, awaited: Any = CAME, gives: Any = GIVES, mine: Slice |
     """A host's answers: of what is published, of its unit while it gets the model, and while it gives it."""
     placed = "\n".join(f"{text.seen_when_right} {text.path}" for text in texts(mine or mine_of("a")))
     return {
-        'sha256sum < "$f"': placed,
+        "%n %a %U": placed,
         "dpkg-query": TOOL,
         "echo model=": store,
         "echo offer=": gives,

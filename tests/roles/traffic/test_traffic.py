@@ -39,7 +39,7 @@ TRIED = "systemctl try-restart enginehouse-traffic.service"
 
 def play(seen: str = "", runs: list[str] | None = None, mine: Slice = MINE, **options: Any) -> Ran:
     """The role on one host with these answers."""
-    answers = {'sha256sum < "$f"': seen, "systemctl show --property=Id": runs or []}
+    answers = {"%n %a %U": seen, "systemctl show --property=Id": runs or []}
     return run(lambda: traffic.apply(mine), answers=answers, **options)
 
 

@@ -43,5 +43,5 @@ def serving(current: str = RELEASE, active: str = "active", enabled: str = "enab
 
 def told(seen: str = "", probed: str = "key=abc", served: str = "") -> dict[str, Any]:
     """A host's answers, by a piece of each question."""
-    answers = {'sha256sum < "$f"': seen, "nvidia-ctk --version": probed, 'echo "server=$s"': served}
+    answers = {"%n %a %U": seen, "command -v nvidia-ctk": probed, 'echo "server=$s"': served}
     return answers | {"/verdict.json": json.dumps({"release": RELEASE, "asked": "another's", "sentence": "it serves"})}

@@ -10,7 +10,6 @@ from pyinfra import host
 
 from roles import rollout, triton
 from roles.runs import Run
-from roles.texts import TextsSeen
 from roles.triton import swapping
 from roles.triton.operations import texts
 from roles.triton.publishing import publishing
@@ -46,10 +45,6 @@ def someone(monkeypatch: pytest.MonkeyPatch) -> None:
 def play(answers: dict[str, Any], **options: Any) -> Ran:
     """The role on one host with these answers."""
     return run(lambda: triton.apply(MINE, "plan-1", 2), answers=answers, **options)
-
-
-def test_the_fact_command_is_plain_shell() -> None:
-    assert 'if [ -f "$f" ]' in TextsSeen().command(("/a b",)) and "'/a b'" in TextsSeen().command(("/a b",))
 
 
 def test_a_bare_host_is_published_proven_and_swapped() -> None:

@@ -19,7 +19,7 @@ def commands(*there: tuple[str, str, str]) -> list[str]:
         f"{sha256(next(FILES.glob(f'*/{name}')).read_bytes()).hexdigest()} {mode} root {path}"
         for path, name, mode in there
     ]
-    ran = run(lambda: undo.installed(), answers={"for f in": seen}).commands
+    ran = run(lambda: undo.installed(), answers={"%n %a %U": seen}).commands
     return [line.split("\n")[0].split()[-1] if line.startswith("mkdir") else line for line in ran]
 
 
