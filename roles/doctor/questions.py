@@ -48,7 +48,7 @@ _USERS = (
     ' grep -q docker /proc/$p/cgroup || echo "$p $(cat /proc/$p/comm)"; done'
 )
 _RECORDS = (
-    f"for d in {SERVERS}/*/; do [ -d $d ] || continue; s=$(basename $d);"
+    f"for d in {SERVERS}/*/; do [ -d $d ] || continue; s=${{d%/}} s=${{s##*/}};"
     ' c=$(readlink $d/current) && echo "$s current ${c##*/}"; [ -e $d/swap.json ] && echo "$s cut yes";'
     " for r in verdict watch; do [ -f $d/$r.json ] && echo \"$s $r $(tr '\\n' ' ' <$d/$r.json)\"; done; done"
 )
@@ -87,7 +87,7 @@ _METRICS = """metrics() {
 _COLLECT = """
 declare -A at of; order=() line=$'\\n'
 begin() {
-  exec {fd}< <(exec 2>&1 </dev/null; (eval "$2"); printf '\\n\\001%s' $?)
+  exec {fd}< <(exec 2>&1 </dev/null; trap 'printf "\\n\\001%s" $?' EXIT; eval "$2")
   at[$1]=$fd of[$1]=$! order+=("$1")
 }
 fell() {
@@ -161,31 +161,31 @@ def _of_gpus() -> dict[str, str]:
         "smi": "nvidia-smi -q",
         "gpu-users": f"command -v nvidia-smi >/dev/null || exit 0; {{ {_USERS}; }} 2>/dev/null",
         "pci": _PCI,
-        "loaded": "cat /sys/module/nvidia/version 2>/dev/null || cat /sys/module/nvidia_current/version 2>/dev/null",
-        "library": f"[ -e {_LIBRARY} ] && readlink -f {_LIBRARY} | sed -n 's/.*libcuda[.]so[.]//p'",
+        "loaded": "for f in /sys/module/nvidia{,_current}/version; do [ -e $f ] && read -r v <$f && echo $v; done; true",
+        "library": f"[ -e {_LIBRARY} ] && l=$(readlink -f {_LIBRARY}) && echo ${{l##*libcuda.so.}}",
         "nouveau": "[ ! -d /sys/module/nouveau ] || echo loaded",
         "kernel": f"{_JOURNAL} -b 0 -o short-unix {_KERNEL} | {_MESSAGES}; exit ${{PIPESTATUS[0]}}",
         "kernel-before": f"{_JOURNAL} -b -1 -o short-unix {_KERNEL} 2>/dev/null | {_MESSAGES}",
         "mended": f"cat {ROOT}/xids-mended 2>/dev/null",
-        "cdi": f"grep -ohE 'libcuda[.]so[.][0-9]+[.][0-9.]+' {_SPECIFICATIONS} 2>/dev/null | sort -u | head -n 3",
+        "cdi": f"grep -ohE 'libcuda[.]so[.][0-9]+[.][0-9.]+' {_SPECIFICATIONS} 2>/dev/null | sort -u",
         "toolkit": "dpkg-query -W -f='${Version}' nvidia-container-toolkit 2>/dev/null",
     }
 
 
 def _of_machine() -> dict[str, str]:
     kept = (
-        "systemd-detect-virt -cq"  # a container has its host's clock
-        " || [ -e /run/systemd/timesync/synchronized ] || systemctl -q is-active chrony ntpsec ntp openntpd"
+        "[ -e /run/systemd/timesync/synchronized ] || systemd-detect-virt -cq"  # a container has its host's clock
+        " || systemctl -q is-active chrony ntpsec ntp openntpd"
     )
     # Root may write anywhere but where the file system itself takes nothing.
-    unwritable = f"[ $(id -u) = 0 ] || exit 0; for d in {_WRITTEN}; do [ ! -d $d ] || [ -w $d ] || echo $d; done"
+    unwritable = f"[ $EUID = 0 ] || exit 0; for d in {_WRITTEN}; do [ ! -d $d ] || [ -w $d ] || echo $d; done"
     errors = f"{_JOURNAL} -b -p 0..3 -o json --output-fields=_SYSTEMD_UNIT -n 500 -u 'triton@*' -u 'enginehouse-*'"
     return {
-        "user": "id -u",
-        "clock": "date +%s",
+        "user": "echo $EUID",
+        "clock": "printf '%(%s)T' -1",
         "clock-kept": f"{{ {kept}; }} && echo yes || echo no",
-        "room": f"df -Pk {_PLACES} 2>/dev/null | tail -n +2 | sort -u",
-        "inodes": f"df -Pi {_PLACES} 2>/dev/null | tail -n +2 | sort -u",
+        "room": f"df -Pk {_PLACES} 2>/dev/null | {{ read -r _; sort -u; }}",
+        "inodes": f"df -Pi {_PLACES} 2>/dev/null | {{ read -r _; sort -u; }}",
         "unwritable": unwritable,
         "boot-wanted": "[ ! -e /run/reboot-required ] || head -n 3 /run/reboot-required.pkgs",
         "units": "systemctl show --property=Id,LoadState,ActiveState,Result,NRestarts " + " ".join(_UNITS),

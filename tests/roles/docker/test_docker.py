@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from roles import docker
+from roles.docker.verify import docker_version
+from roles.seen import Installed, Seen
 from tests.roles.cases import Case, cases, play
 
 CASES = cases(Path(__file__).parent)
@@ -52,3 +54,17 @@ def test_a_refusal_fails_the_host_with_this_message(case: Case) -> None:
 @every_case
 def test_what_is_not_refused_ends_well(case: Case) -> None:
     assert play(case, docker.apply).failed_hosts == (("host",) if "told" in case.told else ())
+
+
+@pytest.mark.parametrize(
+    ("packages", "said", "version"),
+    [
+        ({"docker-ce": "5:28.3.2-1~debian.12~bookworm"}, "", "28.3.2"),
+        ({"docker.io": "26.1.5+dfsg1-9+b7"}, "", "26.1.5"),
+        ({}, "Docker version 25.0.3, build 4debf41", "25.0.3"),
+        ({}, "", ""),
+    ],
+)
+def test_the_version_is_the_packages_or_what_the_daemon_says(packages: dict[str, str], said: str, version: str) -> None:
+    seen = Seen(packages={name: Installed(each) for name, each in packages.items()}, values={"docker": said})
+    assert docker_version(seen) == version
