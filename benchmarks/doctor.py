@@ -180,6 +180,9 @@ def summary(runs: Sequence[dict[str, Any]], idle: float, count: int, asked: int)
         "runs": list(runs),
         "questions_a_host": asked,
         "host_cpu_milliseconds_a_question": round(once["host_cpu_milliseconds"] / asked, 1),
+        "host_cpu_milliseconds_a_question_without_login": round(
+            (once["host_cpu_milliseconds"] - once["ssh_true_host_cpu_milliseconds"]) / asked, 1
+        ),
         "limit_milliseconds_a_question": LIMIT_MILLISECONDS,
         "idle_cpu_percent": round(100 * idle, 1),
         "ratio": round(most["seconds"] / most["ssh_true_seconds"], 1),

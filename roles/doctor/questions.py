@@ -161,7 +161,7 @@ def _of_gpus() -> dict[str, str]:
         "smi": "nvidia-smi -q",
         "gpu-users": f"command -v nvidia-smi >/dev/null || exit 0; {{ {_USERS}; }} 2>/dev/null",
         "pci": _PCI,
-        "loaded": "for f in /sys/module/nvidia{,_current}/version; do [ -e $f ] && read -r v <$f && echo $v; done; true",
+        "loaded": "for f in /sys/module/nvidia{,_current}/version; do [ -e $f ] && read -r v <$f && echo $v; done",
         "library": f"[ -e {_LIBRARY} ] && l=$(readlink -f {_LIBRARY}) && echo ${{l##*libcuda.so.}}",
         "nouveau": "[ ! -d /sys/module/nouveau ] || echo loaded",
         "kernel": f"{_JOURNAL} -b 0 -o short-unix {_KERNEL} | {_MESSAGES}; exit ${{PIPESTATUS[0]}}",

@@ -29,5 +29,8 @@ def test_a_question_costs_what_the_one_host_used_for_all_of_them() -> None:
         {"names": 32, "seconds": 12.0, "ssh_true_seconds": 3.0, "host_cpu_milliseconds": 900},
         {"names": 1, "seconds": 3.0, "ssh_true_seconds": 0.3, "host_cpu_milliseconds": 310},
     ]
+    for run in runs:
+        run["ssh_true_host_cpu_milliseconds"] = 62
     found = summary(runs, 0.02, 8, 31)
     assert (found["host_cpu_milliseconds_a_question"], found["ratio"], found["idle_cpu_percent"]) == (10.0, 4.0, 2.0)
+    assert found["host_cpu_milliseconds_a_question_without_login"] == 8.0
