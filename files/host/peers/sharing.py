@@ -146,7 +146,8 @@ class Pace:
 def report(caught: list[str], settings: Settings) -> None:
     """The journal names who sent what does not verify."""
     for name in caught:
-        print(f"{settings.target.name}: {name} sent a piece that does not verify; no more is taken from it", flush=True)
+        what = "sent a piece that does not verify, or a part of it; no more is taken from it"
+        print(f"{settings.target.name}: {name} {what}", flush=True)
 
 
 def seed(swarm: Swarm, settings: Settings) -> None:

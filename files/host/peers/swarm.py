@@ -16,8 +16,11 @@ from pathlib import Path
 
 import libtorrent as lt
 
-LEAST_PIECE, MOST_PIECE, PIECES = 1 << 16, 1 << 24, 8192
-"""Bytes of a piece, and about how many there are: a host passes on what it has whole pieces of."""
+LEAST_PIECE, MOST_PIECE, PIECES = 1 << 14, 1 << 24, 8192
+"""Bytes of a piece, and about how many there are: a host passes on what it has whole pieces of. The least is one block,
+which has one sender: who sent a wrong one is certain."""
+BANNED = "peer banned"
+"""How libtorrent's smart_ban says that a peer's block was found to be the wrong one of a piece; it posts no alert."""
 SETTINGS = {
     "user_agent": "enginehouse",
     # The port is the one that the others were told and the firewall lets through.
@@ -48,7 +51,8 @@ SETTINGS = {
     "alert_mask": lt.alert.category_t.error_notification
     | lt.alert.category_t.status_notification
     | lt.alert.category_t.storage_notification
-    | lt.alert.category_t.peer_notification,
+    | lt.alert.category_t.peer_notification
+    | lt.alert.category_t.connect_notification,
 }
 FATAL = (lt.torrent_error_alert, lt.listen_failed_alert, lt.metadata_failed_alert)
 BLOCKED = 1
@@ -88,8 +92,8 @@ class Swarm:
         self.session.set_ip_filter(only(set(self.names)))
         # Otherwise every address of a private network is "local" as well, and no limit holds for it.
         self.session.set_peer_class_filter(everywhere(1 << self.session.global_peer_class_id))
-        self.wrong: dict[str, int] = {}
-        """Hosts that sent what does not verify, with how often."""
+        self.wrong: set[str] = set()
+        """Hosts that nothing more is taken from."""
         self.senders: set[str] = set()
         self.whole: set[str] = set()
         """Hosts that were seen to have everything."""
@@ -146,20 +150,30 @@ class Swarm:
         return sizes_of(told) if told else {}
 
     def heed(self, seconds: float) -> list[str]:
-        """Who was caught sending what does not verify, waiting at most `seconds` for news. Raises `SwarmBroke`."""
+        """Hosts that nothing more is taken from since the last call. Waits at most `seconds`. Raises `SwarmBroke`.
+
+        Each sent a piece that does not verify, or a part of one. libtorrent gives up a host at once when it knows that
+        its block is the wrong one, and also when four pieces failed that it had a part in.
+        """
         self.session.wait_for_alert(int(seconds * 1000))
-        caught = []
+        caught = set()
         for alert in self.session.pop_alerts():
             if isinstance(alert, lt.file_error_alert):
                 raise DiskBroke(alert.message())
             if isinstance(alert, FATAL):
                 raise SwarmBroke(alert.message())
             self.is_flushed = self.is_flushed or isinstance(alert, lt.cache_flushed_alert)
-            if isinstance(alert, lt.peer_ban_alert):
-                name = self.names.get(alert.ip[0], alert.ip[0])
-                self.wrong[name] = self.wrong.get(name, 0) + 1
-                caught.append(name)
-        return caught
+            if is_ban(alert):
+                caught.add(self.names.get(alert.ip[0], alert.ip[0]))
+        new = sorted(caught - self.wrong)
+        self.wrong |= caught
+        return new
+
+
+def is_ban(alert: lt.alert) -> bool:
+    """True if it tells that a host sent what does not verify."""
+    was_left = isinstance(alert, lt.peer_disconnected_alert) and alert.error.message() == BANNED
+    return was_left or isinstance(alert, lt.peer_ban_alert)
 
 
 def describe(directory: Path, names: list[str]) -> tuple[str, bytes]:

@@ -72,13 +72,14 @@ def test_every_host_ends_with_the_right_bytes(trouble: Trouble) -> None:
 
 
 def test_the_sender_of_wrong_pieces_is_named(trouble: Trouble) -> None:
-    said = f"rev: {trouble.poisoner.name} sent a piece that does not verify; no more is taken from it\n"
+    said = f"rev: {trouble.poisoner.name} sent a piece that does not verify, or a part of it; no more is taken"
     assert [said in host.words() for host in trouble.wanting] == [True, True]
 
 
 def test_nobody_else_is_blamed(trouble: Trouble) -> None:
-    words = "".join(host.words() for host in trouble.wanting)
-    assert not any(f"{host.name} sent" in words for host in (trouble.source, trouble.slow, trouble.vanished))
+    innocent = (trouble.source, trouble.slow, trouble.vanished, *trouble.wanting)
+    said = "".join(host.words() for host in trouble.wanting)
+    assert [line for line in said.splitlines() if any(f"{host.name} sent" in line for host in innocent)] == []
 
 
 def test_what_a_killed_run_received_is_not_asked_for_again(two: list[Peer]) -> None:
