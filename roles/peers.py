@@ -214,7 +214,15 @@ class Giving:
         except NO_LINE:
             return None, False
         offer = next((line[6:] for line in lines if line.startswith("offer=")), "")
-        return (json.loads(offer) if offer else None), units.UnitState.of(lines).is_going
+        return _read(offer), units.UnitState.of(lines).is_going
+
+
+def _read(offer: str) -> dict[str, Any] | None:
+    """None where there is no offer, or one that a power cut left half; its host writes it anew."""
+    try:
+        return dict(json.loads(offer))
+    except ValueError:
+        return None
 
 
 class Ask(PyinfraCommand):

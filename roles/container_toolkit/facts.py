@@ -28,9 +28,7 @@ class ToolkitHost(FactBase[Seen]):
             ask_value("instances", """echo "$cdi" | grep -xE 'nvidia.com/gpu=[0-9]+:[0-9]+'"""),
             ask_value("described", f"grep -ohE 'libcuda[.]so[.][0-9]+[.][0-9.]+' {paths.SPECIFICATIONS} | head -n 1"),
             ask_value("driver", "cat /sys/module/nvidia/version || cat /sys/module/nvidia_current/version"),
-            ask_value(
-                "engine", 'stat -Lc "%s bytes of %y" "$(command -v dockerd)"'
-            ),  # `--version` takes 20 times as long
+            ask_value("engine", 'stat -Lc "%s %Y" "$(command -v dockerd)"'),  # `--version` takes 20 times as long
             ask_value("daemon", "sha256sum < /etc/docker/daemon.json"),
             ask_value("kernel", "uname -r"),
             ask_value("proven", f"cat {paths.PROVEN}"),

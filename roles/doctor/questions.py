@@ -66,14 +66,11 @@ _PACKAGES = (
     r"dpkg-query -W -f='${db:Status-Abbrev} ${Package}\n' | grep -E '^.([HUF]|.R)' | head -n 20;"
     " for f in /var/lib/dpkg/updates/*; do [ ! -e $f ] || { echo journal; break; }; done"
 )
-# Shared, so that two who look do not take each other for a run.
-_LOCK = "f=/run/enginehouse.lock; if [ -e $f ] && ! flock -ns $f true; then grep . $f || echo '{}'; fi"
+# Shared, so that two who look do not take each other for a run. Who may not read it does not know.
+_LOCK = "f=/run/enginehouse.lock; if [ -r $f ] && ! flock -ns $f true; then grep . $f || echo '{}'; fi"
 _LISTENING = "grep -h ' 0A ' /proc/net/tcp /proc/net/tcp6 | while read -r n a r s x; do echo $a $s; done"
-_CERTIFICATES = (
-    f"for f in $(grep -ohE '{SETTINGS}/[^ ]*[.]pem' {SETTINGS}/balancer/haproxy.cfg | sort -u)"
-    f" {SETTINGS}/mutual/host.pem {SETTINGS}/gateway/mutual.pem; do"
-    ' [ ! -e $f ] || echo "$f $(openssl x509 -noout -enddate -in $f)"; done'
-)
+_NO_SMI = "nvidia-smi: command not found"
+"""Our words: a shell's own say a name and a line that depend on who called it."""
 _READY = """ready() {
   exec 3<>/dev/tcp/$2/$3 && printf 'GET %s HTTP/1.1\\r\\nHost: h\\r\\nConnection: close\\r\\n\\r\\n' "$5" >&3 &&
     read -r -t 5 _ code _ <&3; echo "$1 $4 ${code:-}"; code=; exec 3>&-
@@ -150,15 +147,24 @@ def asking(asked: Mapping[str, str], seconds: int = SECONDS) -> str:
 
 def questions(mine: Slice | BalancerSlice | MonitorSlice) -> dict[str, str]:
     """Each question's shell, by its name; a balancer is asked for no GPU and no server."""
-    asked = _of_machine()
+    asked = _of_machine() | {"certificates": _certificates(mine)}
     if isinstance(mine, (BalancerSlice, MonitorSlice)):
         return asked
     return {**_of_gpus(), **asked, **_of_servers(mine)}
 
 
+def _certificates(mine: Slice | BalancerSlice | MonitorSlice) -> str:
+    """The end of each that is in use; a door that asks no other host any more leaves its own behind."""
+    door = mine.door if isinstance(mine, Slice) else None
+    used = [f"{SETTINGS}/mutual/host.pem", *([f"{SETTINGS}/gateway/mutual.pem"] if door and door.others else [])]
+    named = f"$(grep -ohE '{SETTINGS}/[^ ]*[.]pem' {SETTINGS}/balancer/haproxy.cfg | sort -u)"
+    told = 'echo "$f $(openssl x509 -noout -enddate -in $f)"'
+    return f"{{ for f in {named} {' '.join(used)}; do [ ! -e $f ] || {told}; done; }} 2>/dev/null"
+
+
 def _of_gpus() -> dict[str, str]:
     return {
-        "smi": "nvidia-smi -q",
+        "smi": f"command -v nvidia-smi >/dev/null || {{ echo {_NO_SMI}; exit 127; }}; nvidia-smi -q",
         "gpu-users": f"command -v nvidia-smi >/dev/null || exit 0; {{ {_USERS}; }} 2>/dev/null",
         "pci": _PCI,
         "loaded": "for f in /sys/module/nvidia{,_current}/version; do [ -e $f ] && read -r v <$f && echo $v; done",
@@ -195,7 +201,6 @@ def _of_machine() -> dict[str, str]:
         "lock": _LOCK,
         "undo": f"{{ {_UNDO}; }} 2>/dev/null",
         "listening": f"{{ {_LISTENING}; }} 2>/dev/null",
-        "certificates": f"{{ {_CERTIFICATES}; }} 2>/dev/null",
     }
 
 

@@ -94,7 +94,7 @@ HEALTHY: Mapping[str, str] = {
 }
 BARE: Mapping[str, str] = {
     **HEALTHY,
-    "smi": "bash: line 1: nvidia-smi: command not found",
+    "smi": "nvidia-smi: command not found",
     **dict.fromkeys(("loaded", "library", "cdi", "toolkit", "servers", "ready"), ""),
     "units": "Id=docker.service\nLoadState=not-found\nActiveState=inactive\nResult=success\nNRestarts=0",
     "listening": "00000000:0016 0A",

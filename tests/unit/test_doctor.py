@@ -72,7 +72,7 @@ FIRES = {
     },
     "gpu-count": {"pci": ""},
     "gpus-unseen": {"smi": "No devices were found"},
-    "driver-missing": {"smi": "bash: line 1: nvidia-smi: command not found", "loaded": ""},
+    "driver-missing": {"smi": "nvidia-smi: command not found", "loaded": ""},
     "driver-not-loaded": {"smi": "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver."},
     "driver-mismatch": {"library": "580.178.04", "smi": "Failed to initialize NVML: Driver/library version mismatch"},
     "smi-refuses": {"smi": "Failed to initialize NVML: Unknown Error"},

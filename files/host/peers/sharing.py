@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import time
+from pathlib import Path
 
 from host import disk, publish
 from host.peers.settings import Offer, Settings
@@ -53,7 +55,8 @@ def offer_published(swarm: Swarm, settings: Settings) -> None:
     forget(settings)
     torrent_file, offer_file = settings.beside("torrent"), settings.beside("offer.json")
     sums = publish.manifest(settings.target)
-    if not offer_file.exists():
+    if offered(offer_file) != sums or not torrent_file.exists():
+        offer_file.unlink(missing_ok=True)  # nobody is told of it while the files are read
         say(f"reading {settings.target.name} for the others")
         digest, torrent = describe(settings.target, list(sums))
         sizes = {name: (settings.target / name).stat().st_size for name in sums}
@@ -62,10 +65,20 @@ def offer_published(swarm: Swarm, settings: Settings) -> None:
     swarm.offer(torrent_file.read_bytes(), settings.target.parent)
 
 
+def offered(offer_file: Path) -> dict[str, str]:
+    """The sha256 of every file by name, as a written offer has them; empty where there is none that can be read."""
+    try:
+        return {name: sha256 for name, (_, sha256) in Offer.of(json.loads(offer_file.read_text())).files.items()}
+    except (OSError, ValueError, KeyError, TypeError):  # a power cut leaves zeros
+        return {}
+
+
 def receive(swarm: Swarm, settings: Settings) -> None:
     """The directory is published: every file has the offer's sha256."""
     if not settings.offer:
         raise Refused("it is not here, and no other host has it yet")
+    if settings.staging.is_symlink():  # of a program that was ended while it gave: it may lead nowhere by now
+        forget(settings)
     drop_halves(settings, settings.offer)
     need_space(settings)
     settings.staging.parent.mkdir(parents=True, exist_ok=True)
@@ -76,7 +89,11 @@ def receive(swarm: Swarm, settings: Settings) -> None:
     if wrong:
         senders = ", ".join(sorted(swarm.senders)) or "nobody of this session"
         raise NotDelivered(f"{', '.join(wrong[:5])}: not the offer's sha256; sent by {senders}")
-    publish.settle(settings.staging, settings.target)
+    if is_published(settings):  # the direct way was there first, and something may use it by now
+        shutil.rmtree(settings.staging)
+    else:
+        publish.tidy(settings.staging, {*settings.offer.files, publish.MANIFEST})  # another offer may have begun more
+        publish.settle(settings.staging, settings.target)
     # The session goes on reading where it wrote, and connections stay: others are in the middle of a piece.
     settings.staging.symlink_to(settings.target)
 
@@ -108,6 +125,8 @@ def until_whole(swarm: Swarm, settings: Settings, offer: Offer) -> None:
         if now.has_torrent and not is_judged:
             judge(swarm.files(), offer)
             is_judged = True
+        if now.is_checking:
+            pace = Pace(settings)
         pace.judge(now.received)
         if time.monotonic() - reached >= REACH_SECONDS:
             reached = time.monotonic()

@@ -75,6 +75,8 @@ class Progress:
     received: int
     is_whole: bool
     has_torrent: bool
+    is_checking: bool
+    """What an earlier session left is being read; nothing is asked for meanwhile."""
 
 
 class Swarm:
@@ -137,7 +139,13 @@ class Swarm:
     def progress(self) -> Progress:
         """How far this host is."""
         told = self.torrent.status()
-        return Progress(told.total_wanted_done, told.total_payload_download, told.is_seeding, told.has_metadata)
+        return Progress(
+            told.total_wanted_done,
+            told.total_payload_download,
+            told.is_seeding,
+            told.has_metadata,
+            told.state in (lt.torrent_status.states.checking_files, lt.torrent_status.states.checking_resume_data),
+        )
 
     def flush(self) -> None:
         """Begins to put all that was received into the files; a piece counts as here before that (2.0.8)."""

@@ -113,7 +113,7 @@ class Peer:
 
     def words(self) -> str:
         """What the program has printed."""
-        return self.said.read_text()
+        return self.said.read_text() if self.said.exists() else ""
 
     def staged(self) -> int:
         """Bytes of the staging directory that are not zero, in files of more than 4 KiB."""

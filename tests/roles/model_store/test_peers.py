@@ -131,6 +131,40 @@ def test_a_torrent_of_other_files_is_not_taken(two: list[Peer]) -> None:
     assert (wanting.is_published(), "other files than the offer" in wanting.words()) == (False, True)
 
 
+def test_an_offer_that_a_power_cut_left_half_is_made_anew(two: list[Peer]) -> None:
+    source, _ = two
+    right, path = source.offer(), source.target.with_name(".rev.offer.json")
+    path.write_bytes(bytes(4096))
+    source.start(two)
+    until(lambda: path.exists() and path.read_bytes()[:1] == b"{", "the offer is written")
+    assert source.offer() == right
+
+
+def test_a_giver_that_was_ended_can_receive_again(two: list[Peer]) -> None:
+    """What it left leads to a directory that is gone by now."""
+    source, wanting = two
+    staging = wanting.target.with_name(".rev.peers") / "rev"
+    staging.parent.mkdir()
+    staging.symlink_to(wanting.target)
+    source.start(two)
+    wanting.start(two, source.offer())
+    until(wanting.is_published, "the model has come")
+    assert files_in(wanting.target) == FILES
+
+
+def test_a_directory_that_the_direct_way_published_stays(two: list[Peer]) -> None:
+    """It may be in use: nothing of it is replaced by the same bytes from peers."""
+    source, wanting = two
+    source.start(two, bytes_per_second=1_000_000)
+    wanting.start(two, source.offer())
+    until(lambda: wanting.staged() > 300_000, "a part is there")
+    publish(wanting.target, FILES)
+    mark = wanting.target / "config.json"
+    number = mark.stat().st_ino
+    until(lambda: "is here" in wanting.words(), "it says so")
+    assert mark.stat().st_ino == number
+
+
 def test_a_host_that_is_not_of_the_plan_gets_nothing(two: list[Peer]) -> None:
     source, stranger = two
     source.start([])
