@@ -44,6 +44,8 @@ from tests.smoke import ask
 pytestmark = [pytest.mark.rehearsal, pytest.mark.faults, pytest.mark.xdist_group("number-2")]
 
 SERVED = [8000, 8001, 8002]
+TRAFFIC = [8003, 8004]
+"""Who sends requests asks there whether to send more."""
 FOUNDATION, FIREWALL = "tests/rehearsal/verbs/foundation.py", "tests/rehearsal/verbs/firewall.py"
 CANARY = "xylophone-canary-prompt"
 SEED = 20261121
@@ -71,12 +73,12 @@ def test_from_a_declared_network_only_the_declared_ports_answer(served: Surface)
     """Every port up to 2,048, those around ours, and those something listens on."""
     listening = [int(line) for line in served.says("ss -Htln | awk '{ sub(/.*:/, \"\", $4); print $4 }'")]
     ports = sorted({*range(1, 2_049), *range(7_900, 8_100), *listening})
-    assert (OWN_PORT in listening, answering(served.machine.address, ports, INSIDE)) == (True, [22, *SERVED])
+    assert (OWN_PORT in listening, answering(served.machine.address, ports, INSIDE)) == (True, [22, *SERVED, *TRAFFIC])
 
 
 def test_from_any_other_network_only_ssh_answers(served: Surface) -> None:
     """Docker's published ports too, which never pass the input chain."""
-    assert answering(served.machine.address, [22, *SERVED, OWN_PORT], OUTSIDE) == [22]
+    assert answering(served.machine.address, [22, *SERVED, *TRAFFIC, OWN_PORT], OUTSIDE) == [22]
 
 
 def test_over_ipv6_it_is_the_same(served: Surface) -> None:
@@ -97,7 +99,7 @@ def test_rules_that_somebody_flushed_come_back_with_the_next_run(served: Surface
     """The table was deleted just now; the services' own rules are none of ours."""
     run = served.run(verb=FIREWALL)
     assert (run.code, sorted(run.changed.values())) == (0, ["Firewall | Load the rules, confirmed"])
-    assert answering(served.machine.address, [22, *SERVED, OWN_PORT], OUTSIDE) == [22]
+    assert answering(served.machine.address, [22, *SERVED, *TRAFFIC, OWN_PORT], OUTSIDE) == [22]
 
 
 def test_tables_of_others_stay(served: Surface) -> None:
