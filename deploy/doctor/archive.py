@@ -33,7 +33,7 @@ FORMS: Mapping[str, str] = {
             rf"(?:Timestamp|Driver Version|CUDA Version|Attached GPUs) +: {_VALUE}",
             rf" {{4,40}}[A-Za-z][\w /.()-]{{0,60}}?(?: +: {_VALUE})?",
             r"(?:NVIDIA-SMI has failed|Failed to initialize NVML|Unable to determine the device handle|No devices were"
-            r" found|nvidia-smi)[\w .:,'/-]{0,160}",
+            r" found|nvidia-smi: command not found)[\w .:,'/-]{0,160}",
         ]
     ),
     "gpu-users": r"\d{1,9} [\w.:-]{1,15}",

@@ -70,7 +70,7 @@ _PACKAGES = (
 _LOCK = "f=/run/enginehouse.lock; if [ -r $f ] && ! flock -ns $f true; then grep . $f || echo '{}'; fi"
 _LISTENING = "grep -h ' 0A ' /proc/net/tcp /proc/net/tcp6 | while read -r n a r s x; do echo $a $s; done"
 _NO_SMI = "nvidia-smi: command not found"
-"""Our words: a shell's own say a name and a line that depend on who called it."""
+"""deploy/doctor/archive.py knows these words; a shell's own name the shell and a line of its script before them."""
 _READY = """ready() {
   exec 3<>/dev/tcp/$2/$3 && printf 'GET %s HTTP/1.1\\r\\nHost: h\\r\\nConnection: close\\r\\n\\r\\n' "$5" >&3 &&
     read -r -t 5 _ code _ <&3; echo "$1 $4 ${code:-}"; code=; exec 3>&-

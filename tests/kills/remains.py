@@ -35,8 +35,8 @@ VARIES = re.compile(
     r"path /var/lib/enginehouse/(metrics(/.*)?|servers/main/\.?watch\.json(\.new)?)$"
     # Timers of ours that look every minute, while they look.
     r"|path (/var)?/tmp/systemd-private-enginehouse-(watch@\S+|gpu-state)\.service(/tmp)?$"
-    # Empty, until the next boot: systemd removes a unit's own directory alone, and which run boots the machine differs.
-    r"|path /run/enginehouse/(registry|share)$"
+    # There, and empty, where a pull began after the last boot: it runs beside the driver's installation, which boots.
+    r"|path /run/enginehouse/registry$"
     r"|content /(etc/(machine-id|hostname|hosts|mtab|shadow|ssh/.*|resolv\.conf|.*-|ld\.so\.cache|docker/key\.json)"
     r"|run/enginehouse/triton-main/key"
     r"|var/lib/enginehouse/(history\.jsonl|probes/.*|servers/main/.*\.json|metrics/.*|cache/.*))$"

@@ -160,8 +160,8 @@ class Swarm:
     def heed(self, seconds: float) -> list[str]:
         """Hosts that nothing more is taken from since the last call. Waits at most `seconds`. Raises `SwarmBroke`.
 
-        Each sent a piece that does not verify, or a part of one. libtorrent gives up a host at once when it knows that
-        its block is the wrong one, and also when four pieces failed that it had a part in.
+        Each sent a piece that does not verify, or a part of one. libtorrent 2.0 gives up a host at once when it knows
+        that its block is the wrong one, and also when several pieces failed that it had a part in.
         """
         self.session.wait_for_alert(int(seconds * 1000))
         caught = set()

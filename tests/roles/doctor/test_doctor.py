@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from deploy.doctor.archive import let_in
 from deploy.doctor.readings import Readings
 from deploy.doctor.report import Report
 from deploy.edge.doctor import examined
@@ -169,6 +170,11 @@ def test_answers_come_back_whole_with_the_status_of_each() -> None:
     assert (read.text("one"), read.text("two")) == ("a\n  b | c#1", "")
     assert read.ended == {"one": "3", "two": "0", "three": "127"}
     assert "not found" in read.text("three")
+
+
+def test_a_machine_without_a_driver_says_what_the_archive_takes_in() -> None:
+    read = bash(asking({"smi": f"PATH=/nowhere; {questions(a_slice())['smi']}"}))
+    assert (read.ended, let_in(read).text("smi")) == ({"smi": "127"}, "nvidia-smi: command not found")
 
 
 def test_what_outlives_its_time_is_late_and_what_has_no_end_is_cut() -> None:

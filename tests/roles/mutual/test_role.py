@@ -16,6 +16,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from deploy.edge.authority import KEY, made, now
 from gateway.settings import settings_of
 from roles import certificates, firewall, gateway, mutual
+from roles.doctor.questions import questions
 from roles.firewall.rules import rules
 from roles.gateway import paths as door_paths
 from roles.gateway.settings import settings
@@ -183,3 +184,10 @@ def test_a_door_s_settings_name_what_others_are_asked_with() -> None:
     assert told["mutual"] == {"certificate": door_paths.CERTIFICATE, "authority": door_paths.AUTHORITY}
     assert told["models"]["nomic"]["servers"] == ["back/main"]
     assert settings_of(told).servers["back/main"].mutual == "main"
+
+
+def test_the_doctor_asks_for_the_certificate_of_a_door_that_asks_others_alone() -> None:
+    """Nobody renews one that such a door has left behind: it would be called broken for ever."""
+    asked = [questions(mine)["certificates"] for mine in (FRONT, BACK, a_slice())]
+    assert ["gateway/mutual.pem" in shell for shell in asked] == [True, False, False]
+    assert all("mutual/host.pem" in shell for shell in asked)
