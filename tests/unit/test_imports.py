@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-EDGE = ("deploy/__main__.py", "deploy/edge/")
+EDGE = ("deploy/__main__.py", "deploy/io/", "deploy/cli/")
 ACTS = ("subprocess", "socket", "urllib", "requests", "paramiko", "shutil", "tempfile", "huggingface_hub")
 LONGEST = 300
 
@@ -86,12 +86,12 @@ def crossings(pattern: str, forbidden: str, *except_in: str) -> list[str]:
 def test_deploy_imports_nothing_that_acts() -> None:
     """No role, no rehearsal, no test; the command line alone hands the roles' knobs in, as deploy.py does."""
     assert crossings(r"deploy/", r"(roles|rehearsal|tests|inventories)\b", "deploy/__main__.py") == []
-    assert crossings(r"deploy/__main__\.py", r"(roles\.(?!settings)|rehearsal|tests|inventories)") == []
+    assert crossings(r"deploy/__main__\.py", r"(roles\.(?!_pyinfra\.settings)|rehearsal|tests|inventories)") == []
 
 
 def test_only_errors_and_the_edge_import_pyinfra() -> None:
     """The rest of deploy/, the command `enginehouse` included, runs on a laptop without it."""
-    files = ("deploy/errors.py", "deploy/edge/inventory.py", "deploy/edge/looking.py")
+    files = ("deploy/refusals/errors.py", "deploy/io/inventory.py", "deploy/io/looking.py")
     assert crossings(r"deploy/", r"pyinfra", *files) == []
 
 
@@ -107,12 +107,12 @@ def test_only_the_edge_opens_files_or_talks_to_anybody() -> None:
 
 def test_only_the_edge_is_imported_by_the_edge() -> None:
     """Nothing pure reaches for what acts."""
-    assert crossings(r"deploy/", r"deploy\.(edge|__main__)", *EDGE) == []
+    assert crossings(r"deploy/", r"deploy\.(io|cli|__main__)", *EDGE) == []
 
 
 def test_the_judge_of_pasted_text_and_the_checks_of_a_fleet_know_nothing_of_each_other() -> None:
     """What both need is a fact of the catalog."""
-    assert crossings(r"deploy/paste/", r"deploy\.checks") + crossings(r"deploy/checks/", r"deploy\.paste") == []
+    assert crossings(r"deploy/linter/", r"deploy\.checks") + crossings(r"deploy/validation/", r"deploy\.paste") == []
 
 
 @pytest.mark.parametrize("call", [r"\bopen\(", r"\.read_text\(", r"\.write_text\(", r"date\.today\(", r"\.now\("])
@@ -124,12 +124,13 @@ def test_decisions_open_no_file_and_read_no_clock(call: str) -> None:
 
 def test_inventories_import_the_spec_and_the_hosts_of_other_tools_only() -> None:
     """An inventory declares; the rehearsal's reads its own services."""
-    assert crossings(r"inventories/(?!rehearsal)", r"(roles|rehearsal|tests|deploy\.(?!spec|edge\.hosts))") == []
+    assert crossings(r"inventories/(?!rehearsal)", r"(roles|rehearsal|tests|deploy\.(?!spec|io\.hosts))") == []
 
 
 def test_roles_do_not_import_each_other() -> None:
-    """A role is a package under roles/; the modules beside them (stories, shared helpers) are nobody's role."""
-    roles = sorted({file.parts[1] for file in python_files() if file.parts[0] == "roles" and len(file.parts) > 2})
+    """A role is a package under roles/; `_pyinfra`, `_shipping` and the modules beside the packages are shared."""
+    folders = {file.parts[1] for file in python_files() if file.parts[0] == "roles" and len(file.parts) > 2}
+    roles = sorted(folder for folder in folders if not folder.startswith("_"))
     found = [
         crossing
         for role in roles
@@ -210,7 +211,7 @@ def test_deploy_py_is_under_forty_lines() -> None:
     assert len((ROOT / "deploy.py").read_text("utf-8").splitlines()) < 40
 
 
-@pytest.mark.parametrize("module", ["deploy.spec", "deploy.catalog", "deploy.paste", "deploy.spec.server"])
+@pytest.mark.parametrize("module", ["deploy.spec", "deploy.catalog", "deploy.linter", "deploy.spec.server"])
 def test_a_module_can_be_the_first_that_is_imported(module: str) -> None:
     """The spec takes its default release from the catalog, whose checkpoints are of the spec's type."""
     subprocess.run([sys.executable, "-c", f"import {module}"], cwd=ROOT, check=True)

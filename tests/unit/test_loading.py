@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from deploy.edge.inventory import load_inventory, load_plan, names_in
-from deploy.errors import Refusal
+from deploy.io.inventory import load_inventory, load_plan, names_in
+from deploy.refusals.errors import Refusal
 
 ROOT = Path(__file__).parents[2]
 STATE = "  state   planning; no host was changed"
@@ -24,6 +24,18 @@ def refused(directory: Path, text: str, name: str = "fleet.py") -> str:
     with pytest.raises(Refusal) as refusal:
         load_inventory(str(file), {})
     return str(refusal.value).replace(f"{directory}/", "")
+
+
+def test_an_import_by_a_former_name_is_refused_with_the_new_name(tmp_path: Path) -> None:
+    """`deploy.edge` became `deploy.io`; the command of the message changes the file."""
+    message = refused(tmp_path, "from deploy.edge.hosts import terraform_hosts\n")
+    assert message == (
+        "`deploy.edge` is now `deploy.io`\n"
+        "  where   the imports of the inventory\n"
+        "  seen    from deploy.edge.hosts import …\n"
+        "  wanted  from deploy.io.hosts import …\n"
+        "  try     sed -i 's/deploy\\.edge\\.hosts/deploy.io.hosts/' INVENTORY\n" + STATE
+    )
 
 
 def test_an_unclosed_bracket_is_named_by_line_and_column(tmp_path: Path) -> None:
