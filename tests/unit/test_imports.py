@@ -122,6 +122,41 @@ def test_decisions_open_no_file_and_read_no_clock(call: str) -> None:
     assert [str(file) for file in files if re.search(call, (ROOT / file).read_text("utf-8"))] == []
 
 
+FLOORS = (
+    ("catalog", "spec"),  # a checkpoint of the catalog is of the spec's type; the spec's default release is a row
+    ("refusals",),
+    ("slices",),
+    ("models",),
+    ("engine",),
+    ("inventory",),
+    ("topology",),
+    ("validation",),
+    ("planning",),
+    ("rollout",),
+    ("doctor", "monitoring"),  # a finding of the doctor is the remedy of an alert
+    ("linter", "reports"),
+    ("migrate", "cost", "bench"),
+    ("io",),
+    ("cli",),
+)
+"""The folders of deploy/, the lowest first: a folder imports from its own floor and from those below."""
+
+
+def test_no_folder_of_deploy_imports_from_a_floor_above() -> None:
+    """And no module of deploy/ stands outside the folders, but the command itself."""
+    floor = {folder: number for number, folders in enumerate(FLOORS) for folder in folders}
+    files = [file for file in python_files() if file.parts[0] == "deploy" and file.parts[1] != "edge"]
+    assert [str(file) for file in files if len(file.parts) == 2] == ["deploy/__init__.py", "deploy/__main__.py"]
+    climbing = [
+        f"{file} imports {module}"
+        for file in files
+        if len(file.parts) > 2
+        for module in imported_modules(file)
+        if module.startswith("deploy.") and floor[module.split(".")[1]] > floor[file.parts[1]]
+    ]
+    assert climbing == []
+
+
 def test_inventories_import_the_spec_and_the_hosts_of_other_tools_only() -> None:
     """An inventory declares; the rehearsal's reads its own services."""
     assert crossings(r"inventories/(?!rehearsal)", r"(roles|rehearsal|tests|deploy\.(?!spec|io\.hosts))") == []
