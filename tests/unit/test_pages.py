@@ -215,7 +215,7 @@ def test_every_shipped_inventory_stands_in_the_table_of_what_to_copy() -> None:
 
 def test_every_role_stands_in_the_table_of_roles() -> None:
     """By the name of its folder."""
-    table = (ROOT / "roles/README.md").read_text("utf-8").split("## Knobs")[0]
+    table = (ROOT / "roles/README.md").read_text("utf-8").split("## pyinfra underneath")[0]
     named = set(re.findall(r"^\| (\w+) \|", table, flags=re.M)) - {"role"}
     assert named == {folder.parent.name for folder in (ROOT / "roles").glob("[!_]*/__init__.py")}
 
