@@ -43,7 +43,8 @@ for name in order.REPLACED:
     value = getattr(holder, attribute)
     home = getattr(value, "__module__", None) or getattr(value, "__name__", repr(value))
     is_theirs = inspect.isfunction(value) and home.startswith(("pyinfra", "paramiko"))
-    seen[name] = hashlib.sha256(inspect.getsource(value).encode()).hexdigest()[:16] if is_theirs else f"{type(value).__name__} {home}"
+    kind = type(value).__name__
+    seen[name] = hashlib.sha256(inspect.getsource(value).encode()).hexdigest()[:16] if is_theirs else f"{kind} {home}"
 print(json.dumps(seen))
 """
 
