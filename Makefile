@@ -143,7 +143,7 @@ measure: ## the tables of benchmarks/README.md: encoders, the same beside a neig
 	$(PYTHON) -m benchmarks.encoders --seconds 1 --without-naive --without-http --neighbour
 	$(PYTHON) -m benchmarks.soak
 
-lock: ## write requirements*.lock anew from pyproject.toml (hashes, no URLs, torch left out)
+lock: ## write locks/ anew from pyproject.toml (hashes, no URLs, torch left out)
 	$(PYTHON) -m venv .cache/lock && .cache/lock/bin/pip install --quiet pip-tools uv
 	.cache/lock/bin/pip-compile $(LOCK_OPTIONS) --output-file locks/requirements.lock pyproject.toml
 	.cache/lock/bin/pip-compile $(LOCK_OPTIONS) --extra test --constraint locks/requirements.lock --output-file locks/requirements-test.lock pyproject.toml

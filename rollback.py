@@ -5,24 +5,22 @@
 
 from pyinfra import host, inventory
 
-import roles._pyinfra.connections
-import roles._pyinfra.lock
-import roles.support
 from deploy.io.inventory import planned
-from roles import rollout, traffic, triton
+from roles import rollout, support, traffic, triton
+from roles._pyinfra import connections, lock
 from roles._pyinfra.settings import known_settings
 
-roles._pyinfra.connections.install(host)
+connections.install(host)
 whole = planned(inventory, host, known_settings())
 back = triton.taken_back(whole.slices, str(host.data.get("run") or ""))  # every host is asked what it remembers
 plan = back.within(whole)  # what the run changed; canaries come last
 mine, edge = plan.parts(host.name)
 
-roles._pyinfra.lock.take(plan.digest)
+lock.take(plan.digest)
 rollout.gate(plan.hosts, rollout.UNTOUCHED, name="Gate | Every host answers")
 
 if edge and plan.waves:
-    roles.support.relax(edge)  # the release of before may have had other models
+    support.relax(edge)  # the release of before may have had other models
 rollout.all_staged(mine, plan, name="Gate | Every host has what it goes back to")
 
 for number, wave in enumerate(host.loop(plan.waves), start=1):

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import click
 
-from deploy.inventory.knobs import Table
+from deploy.cli.knobs import knobs
 from deploy.io.inventory import load_plan
 from deploy.io.shown import refusals_shown, show
 
@@ -69,8 +68,7 @@ def bench() -> None:
 @click.option("--from-prometheus", default="", metavar="URL", help="Knows the watts.")
 @click.option("--to", type=FILE, default="bench.json", show_default=True, help="The result; a picture lies beside it.")
 @click.option("--data", multiple=True, help="KEY=VALUE above what the inventory says.")
-@click.pass_obj
-def run(knobs: Callable[[], Table], /, inventory: str, to: Path, data: tuple[str, ...], **told: Any) -> None:
+def run(inventory: str, to: Path, data: tuple[str, ...], **told: Any) -> None:
     """Put load on the front door of INVENTORY with aiperf, and write what it answered.
 
     aiperf is installed in .cache/bench the first time (1.2 GB, versions pinned by hash). Its tokenizer makes the

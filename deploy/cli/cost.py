@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
 
-from deploy.inventory.knobs import Table
+from deploy.cli.knobs import knobs
 from deploy.io.inventory import load_plan
 from deploy.io.shown import refusals_shown, show
 
@@ -38,8 +37,7 @@ FILE = click.Path(path_type=Path)
 @click.option("--build-minutes", default=0.0, help="Of one engine: built once against by every host.")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 @click.option("--data", multiple=True, help="KEY=VALUE above what the inventory says.")
-@click.pass_obj
-def cost(knobs: Callable[[], Table], /, inventory: str, as_json: bool, data: tuple[str, ...], **told: Any) -> None:
+def cost(inventory: str, as_json: bool, data: tuple[str, ...], **told: Any) -> None:
     """Say what INVENTORY costs a month, and what a million tokens or a thousand documents of it cost.
 
     No price is built in: type yours, or keep them in a file with a date. Asks no host.

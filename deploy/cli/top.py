@@ -7,6 +7,7 @@ import time
 
 import click
 
+from deploy.cli.knobs import knobs
 from deploy.io.inventory import host_data, load_plan
 from deploy.io.shown import refusals_shown, show
 
@@ -28,7 +29,6 @@ def top(inventory: str, once: bool, as_json: bool, every: float, limit: tuple[st
     """
     from dataclasses import replace
 
-    from deploy.__main__ import knobs
     from deploy.io.top import source_of
     from deploy.monitoring.top import table
 

@@ -7,18 +7,17 @@ the hosts that can, so that the plan reports everything together.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import MISSING, dataclass, fields, replace
+from dataclasses import MISSING, dataclass, fields
 from typing import Any
 
 from deploy.catalog.names import offer
 from deploy.inventory.guides import translate
 from deploy.inventory.knobs import SUFFIX, Table, settings_problems
+from deploy.inventory.secrets import typed_out_problems
 from deploy.inventory.types import hints_of, mistyped
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import refuse
-from deploy.spec import Balancer, BalancerHost, Door, Firewall, Host, Monitor, MonitorHost, Rollout
-from deploy.validation.door import door_problems
-from deploy.validation.secrets import typed_out_problems
+from deploy.spec import Balancer, BalancerHost, Firewall, Host, Monitor, MonitorHost, Rollout
 
 SPEC_KEYS = tuple(field.name for field in fields(Host) if field.name not in ("name", "groups"))
 FLEET_KEYS = ("rollout", "expect", "remove", "run", "events", "json", "report", "balancer", "monitor", "only")
@@ -44,6 +43,8 @@ class Fleet:
     monitors: tuple[MonitorHost, ...] = ()
     remarks: tuple[str, ...] = ()
     """What was left out of the hosts without being asked for, a sentence each."""
+    gets_door: bool = False
+    """True if the only serving host says nothing of a door: the plan gives it one."""
 
     @classmethod
     def of(cls, inventory: Iterable[Any], knobs: Table | None = None) -> Fleet:
@@ -78,25 +79,9 @@ class Fleet:
         unread += [("", problem) for problem in one_machine_twice(places)]
         expect = next(filter(None, expected), "")
         only = next(filter(None, parts), "")
-        remarks: tuple[str, ...] = ()
-        if hosts and len(places) == 1 + len(monitors) and not says_door:
-            hosts[0], remarks = with_door(hosts[0])
+        gets_door = bool(hosts) and len(places) == 1 + len(monitors) and not says_door
         unread += [("", problem) for problem in _part_problems(only)]
-        return cls(tuple(hosts), rollout, tuple(unread), expect, tuple(balancers), only, tuple(monitors), remarks)
-
-
-def with_door(host: Host) -> tuple[Host, tuple[str, ...]]:
-    """The only host of an inventory that says nothing of a door, with one; and why it has none after all.
-
-    What nobody asked for refuses nobody's inventory. Several hosts are a fleet: which of them clients come to is said.
-    """
-    if host.farm or not any(server.models for server in host.servers):
-        return host, ()
-    doored = replace(host, door=Door())
-    problem = next(door_problems(doored), None)
-    if problem is None:
-        return doored, ()
-    return host, (f"no front door: {problem.problem}; with `door=None` nothing is said of it",)
+        return cls(tuple(hosts), rollout, tuple(unread), expect, tuple(balancers), only, tuple(monitors), (), gets_door)
 
 
 def read_host(

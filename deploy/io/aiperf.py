@@ -1,4 +1,4 @@
-"""aiperf in an environment of its own: made when it is first wanted, with what locks/requirements-bench.lock pins by hash."""
+"""aiperf in an environment of its own, made on first use from the hashes in locks/requirements-bench.lock."""
 
 from __future__ import annotations
 

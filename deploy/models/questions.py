@@ -1,6 +1,6 @@
 """What to ask a served model over HTTP, and the same as one line to paste into a shell.
 
-A question is decided from the plan alone. `deploy/io/ask_models.py` sends it, `deploy/models/answers.py` reads the reply.
+A question is decided from the plan alone. `deploy/io/ask_models.py` sends it, `answers.py` reads the reply.
 Triton applies no chat template: an LLM completes the text it is given. gpt-oss wants its own format around the text.
 A front door does, and is asked as clients of OpenAI and Cohere ask. Its key comes from standard input: what stands in
 arguments, every user of a machine can read.

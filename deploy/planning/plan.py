@@ -29,6 +29,7 @@ from deploy.topology.monitors import exporters_of, monitor_slices, watched_balan
 from deploy.topology.mutual import two_contracts, with_others
 from deploy.topology.sharing import with_sharing
 from deploy.topology.waves import Pool, pools_of, waves
+from deploy.validation.door import with_default_door
 from deploy.validation.every import judge, notices
 from deploy.validation.replay import undeclared
 
@@ -120,6 +121,7 @@ def make_plan(fleet: Fleet, surroundings: Surroundings) -> Plan:
 
     Refuses: everything `deploy.validation` finds, all of it in one report; then a plan that is not the expected one.
     """
+    fleet = with_default_door(fleet)
     refuse_all(judge(fleet, surroundings))
     watched = tuple(host_slice(host, surroundings, fleet.balancers, fleet.monitors) for host in fleet.hosts)
     slices = with_sharing(with_others(sharing(farmed(watched)), fleet.hosts), fleet.hosts)

@@ -15,7 +15,7 @@ from deploy.validation.balancers import balancer_problems
 from deploy.validation.building import building_problems
 from deploy.validation.certificates import certificate_notice
 from deploy.validation.disk import disk_problems
-from deploy.validation.door import door_notice, door_problems
+from deploy.validation.door import door_notice, door_problems, with_default_door
 from deploy.validation.door_others import door_others_problems
 from deploy.validation.engine_hosts import engine_host_problems
 from deploy.validation.firewall import firewall_problems
@@ -41,6 +41,7 @@ from deploy.validation.weights import weights_problems
 
 def judge(fleet: Fleet, surroundings: Surroundings) -> list[Refusal]:
     """Every refusal of every host, each one once."""
+    fleet = with_default_door(fleet)
     refusals = [*fleet.unread, *(("", problem) for problem in rollout_problems(fleet.rollout, fleet.hosts))]
     if not fleet.hosts and not fleet.unread:
         refusals.append(("", no_hosts()))

@@ -1,8 +1,8 @@
 """Streams of the deployed LLM, event by event: what each answer brought, and that a client which leaves ends its own.
 
 An answer is right when its events together bring the ids, counts and reasons that the contract promises
-(deploy/models/llm_contract.py). Its text is held against the same request in one piece; a network in 16 bit may choose another
-token in other company, so that share is told and not judged.
+(deploy/models/llm_contract.py). Its text is held against the same request in one piece; a network in 16 bit may
+choose another token in other company, so that share is told and not judged.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from pyinfra import logger
 from deploy.refusals.errors import Refusal
 
 told = logging.getLogger(f"{logger.name}.enginehouse")
-"""Below pyinfra's own, whose handlers hear it. Its records are for a View (roles/_pyinfra/view.py); nobody else sees them."""
+"""Below pyinfra's own, whose handlers hear it. Its records are for a View (view.py); nobody else sees them."""
 
 
 def tell(host: str = "", **fields: Any) -> None:

@@ -1,6 +1,6 @@
 """The run's lock on all its hosts: no second run changes what this one is changing.
 
-A dead run needs no hand (roles/_pyinfra/hold.py). Who comes second is refused before his first change, on all his hosts.
+A dead run needs no hand (hold.py). Who comes second is refused before his first change, on all his hosts.
 """
 
 from __future__ import annotations

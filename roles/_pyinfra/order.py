@@ -5,13 +5,15 @@ every frame for it: 9 ms for each operation and host, two thirds of the CPU of a
 0.80 s with it and 0.24 s without; 2026-11-23, a busy machine). The line numbers alone are in the frames. After that the
 largest parts were the 33 arguments that every operation takes, each looked up in all layers of a host's data, and
 paramiko, which asks who is logged in here for each entry of ssh_config and each host. paramiko also looks ten times a
-second after each connection that is silent. pyinfra has no hook, so `install` replaces the functions.
+second after each connection that is silent. pyinfra has no hook, so `install` replaces the functions. REPLACED lists
+them for roles/README.md; a test holds their source to the one that was read.
 """
 
 from __future__ import annotations
 
 import getpass
 import inspect
+import os
 import sys
 from copy import copy
 from functools import cache
@@ -30,9 +32,30 @@ WAKE_SECONDS = 1.0
 it at once."""
 _pop_global_arguments: Any = arguments.pop_global_arguments
 
+UNCHANGED = "ENGINEHOUSE_PYINFRA_UNCHANGED"
+"""Environment variable: if it is set, pyinfra and paramiko stay as they are; runs are slower, and the same."""
+
+REPLACED = {
+    "pyinfra.api.operation.get_operation_order_from_stack": "reads source files for line numbers that the frames have",
+    "pyinfra.api.operation.signature": "inspects the same functions for each host",
+    "pyinfra.api.operation.context": "looks up the current host through two proxies for each attribute",
+    "pyinfra.api.arguments.all_global_arguments": "resolves the same type hints for each operation",
+    "pyinfra.api.facts.all_global_arguments": "the same function under the name that facts call",
+    "pyinfra.api.operation.pop_global_arguments": "looks up 33 arguments in every layer of a host's data",
+    "pyinfra.api.facts.pop_global_arguments": "the same function under the name that facts call",
+    "pyinfra.context.ContextObject.__getattr__": "asks twice for what the proxy stands for",
+    "paramiko.config.getpass": "asks who is logged in for each entry of ssh_config and each host",
+    "paramiko.transport.Transport._active_check_timeout": "wakes ten times a second for each silent connection",
+    "pyinfra.connectors.ssh.SSHConnector.run_shell_command": "ends the run if one connection breaks (`connections.py`)",
+    "pyinfra.connectors.ssh.SSHConnector.connect": "keeps no connection alive (`connections.py`)",
+}
+"""The attributes that this folder replaces, and what upstream's own does."""
+
 
 def install() -> None:
-    """Every operation that is added from now on is placed by `line_numbers`."""
+    """Every operation that is added from now on is placed by `line_numbers`, unless UNCHANGED is set."""
+    if os.environ.get(UNCHANGED):
+        return
     # pyinfra.api.operation is a function to whoever asks for the attribute.
     operation = import_module("pyinfra.api.operation")
     setattr(operation, "get_operation_order_from_stack", line_numbers)  # noqa: B010

@@ -2,7 +2,7 @@
 
     /usr/local/lib/enginehouse/host -> versions/DIGEST/host
 
-Every unit and command names the link (`roles._shipping.places.command`). So a unit that starts finds one whole version at any
+Every unit and command names the link (`places.command`). So a unit that starts finds one whole version at any
 moment, a power cut included, and a program that runs keeps the version it began with. The version before stays until
 the next publication, for whoever was just starting; one that something runs stays longer.
 """

@@ -1,7 +1,8 @@
 """What is wrong on a host, and what to type: each host is asked one command, and nothing on it is changed.
 
 There is no operation: the questions are asked while pyinfra prepares, so `--dry` says as much. The last host that has
-answered tells the findings of all of them (deploy/doctor judges), and a listener gets those of each (roles/_pyinfra/events.py).
+answered tells the findings of all of them (deploy/doctor judges), and a listener gets those of each
+(roles/_pyinfra/events.py).
 """
 
 from __future__ import annotations

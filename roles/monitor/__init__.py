@@ -1,8 +1,8 @@
 """Prometheus, Alertmanager and blackbox-exporter of the distribution, on a host that serves nothing.
 
-Targets are the plan's, rules those of `deploy.monitoring`. A file is read by promtool or amtool before it replaces the one in
-force, and programs that run read it again: they are restarted only for a unit that changed. Each unit writes down what
-it was started with and what it has read, so a run that is killed anywhere is finished by the next.
+Targets are the plan's, rules those of `deploy.monitoring`. promtool or amtool reads a file before it replaces the one
+in force. Programs that run read it again: they are restarted only for a unit that changed. Each unit records what it
+was started with and what it has read, so a run that is killed anywhere is finished by the next.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ on every host. While all is well it does nothing; else it stops everyone who is 
     end_of_wave    the hosts of the wave serve, answer, and are no slower than before; or what `on_failure` says goes
                    back through the host's own swap, and the run stops
 
-What may be drained when is decided by the machine of `deploy.rollout.run`. It is asked at the moment a host is about to act
+What may be drained when is decided by the machine of `deploy.rollout.run`. It is asked when a host is about to act
 (`steps.before_acting`), so a host with nothing to do is never drained and needs no room.
 """
 

@@ -1,4 +1,4 @@
-"""The run that pyinfra is on, as the state machine of `deploy.rollout.run` sees it: what hosts are told to it, and it decides.
+"""The run that pyinfra is on, as the state machine of `deploy.rollout.run` sees it.
 
 Kept beside pyinfra's state for as long as the run lasts. Hosts work in greenlets of one process: between two waits a
 host reads and writes it alone.

@@ -1,4 +1,4 @@
-"""A model that keeps the contract of deploy/models/llm_contract.py: its configuration, its program, the modules beside it.
+"""A model that keeps the contract of deploy/models/llm_contract.py: configuration, program, the modules beside it.
 
 The server runs with auto-completion off, so what is not named in config.pbtxt does not exist for a client.
 """

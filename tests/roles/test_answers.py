@@ -119,7 +119,7 @@ def test_what_fails_at_once_is_not_told_as_a_question_that_took_too_long(monkeyp
 
 def test_no_role_asks_without_a_limit() -> None:
     asking = [path for path in ROLES.rglob("*.py") if re.search(r"\bget_facts?\(", path.read_text())]
-    assert asking == [ROLES / "steps.py"]
+    assert asking == [ROLES / "_pyinfra/steps.py"]
 
 
 def test_what_a_host_does_not_answer_is_no_finding_of_preflight() -> None:

@@ -134,4 +134,4 @@ def test_every_verb_installs_it_before_it_asks_a_host(verb: str) -> None:
     """It stands before the first call of a role."""
     lines = (ROOT / verb).read_text("utf-8").splitlines()
     calls = [line.partition("(")[0] for line in lines if re.match(r"[a-z]+\.[a-z.]+\(", line)]
-    assert calls[0] == "roles._pyinfra.connections.install"
+    assert calls[0] == "connections.install"

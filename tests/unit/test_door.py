@@ -15,6 +15,7 @@ from deploy.planning.plan import Plan
 from deploy.reports.plan import plan_report
 from deploy.slices.door import DoorSlice
 from deploy.spec import Adapter, Door, EngineTrust, KVCache, LoRA, Machine
+from deploy.validation.door import with_default_door
 from tests.unit.given import (
     EMBEDDER,
     GPT_OSS,
@@ -62,7 +63,7 @@ def test_of_several_hosts_none_has_a_door_that_nobody_declared() -> None:
 
 
 def test_a_host_that_builds_and_serves_nothing_has_no_door() -> None:
-    fleet = Fleet.of(undeclared("a", farm=True))
+    fleet = with_default_door(Fleet.of(undeclared("a", farm=True)))
     assert [host.door for host in fleet.hosts] == [None]
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-EDGE = ("deploy/__main__.py", "deploy/io/")
+EDGE = ("deploy/__main__.py", "deploy/io/", "deploy/cli/")
 ACTS = ("subprocess", "socket", "urllib", "requests", "paramiko", "shutil", "tempfile", "huggingface_hub")
 LONGEST = 300
 
@@ -85,8 +85,8 @@ def crossings(pattern: str, forbidden: str, *except_in: str) -> list[str]:
 
 def test_deploy_imports_nothing_that_acts() -> None:
     """No role, no rehearsal, no test; the command line alone hands the roles' knobs in, as deploy.py does."""
-    assert crossings(r"deploy/", r"(roles|rehearsal|tests|inventories)\b", "deploy/__main__.py") == []
-    assert crossings(r"deploy/__main__\.py", r"(roles\.(?!settings)|rehearsal|tests|inventories)") == []
+    assert crossings(r"deploy/", r"(roles|rehearsal|tests|inventories)\b", "deploy/cli/knobs.py") == []
+    assert crossings(r"deploy/cli/knobs\.py", r"(roles\.(?!_pyinfra\.settings)|rehearsal|tests|inventories)") == []
 
 
 def test_only_errors_and_the_edge_import_pyinfra() -> None:
@@ -107,7 +107,7 @@ def test_only_the_edge_opens_files_or_talks_to_anybody() -> None:
 
 def test_only_the_edge_is_imported_by_the_edge() -> None:
     """Nothing pure reaches for what acts."""
-    assert crossings(r"deploy/", r"deploy\.(edge|__main__)", *EDGE) == []
+    assert crossings(r"deploy/", r"deploy\.(io|cli|__main__)", *EDGE) == []
 
 
 def test_the_judge_of_pasted_text_and_the_checks_of_a_fleet_know_nothing_of_each_other() -> None:
@@ -122,14 +122,50 @@ def test_decisions_open_no_file_and_read_no_clock(call: str) -> None:
     assert [str(file) for file in files if re.search(call, (ROOT / file).read_text("utf-8"))] == []
 
 
+FLOORS = (
+    ("catalog", "spec"),  # a checkpoint of the catalog is of the spec's type; the spec's default release is a row
+    ("refusals",),
+    ("slices",),
+    ("models",),
+    ("engine",),
+    ("inventory",),
+    ("topology",),
+    ("validation",),
+    ("planning",),
+    ("rollout",),
+    ("doctor", "monitoring"),  # a finding of the doctor is the remedy of an alert
+    ("linter", "reports"),
+    ("migrate", "cost", "bench"),
+    ("io",),
+    ("cli",),
+)
+"""The folders of deploy/, the lowest first: a folder imports from its own floor and from those below."""
+
+
+def test_no_folder_of_deploy_imports_from_a_floor_above() -> None:
+    """And no module of deploy/ stands outside the folders, but the command itself."""
+    floor = {folder: number for number, folders in enumerate(FLOORS) for folder in folders}
+    files = [file for file in python_files() if file.parts[0] == "deploy" and file.parts[1] != "edge"]
+    assert [str(file) for file in files if len(file.parts) == 2] == ["deploy/__init__.py", "deploy/__main__.py"]
+    climbing = [
+        f"{file} imports {module}"
+        for file in files
+        if len(file.parts) > 2
+        for module in imported_modules(file)
+        if module.startswith("deploy.") and floor[module.split(".")[1]] > floor[file.parts[1]]
+    ]
+    assert climbing == []
+
+
 def test_inventories_import_the_spec_and_the_hosts_of_other_tools_only() -> None:
     """An inventory declares; the rehearsal's reads its own services."""
-    assert crossings(r"inventories/(?!rehearsal)", r"(roles|rehearsal|tests|deploy\.(?!spec|edge\.hosts))") == []
+    assert crossings(r"inventories/(?!rehearsal)", r"(roles|rehearsal|tests|deploy\.(?!spec|io\.hosts))") == []
 
 
 def test_roles_do_not_import_each_other() -> None:
-    """A role is a package under roles/; the modules beside them (stories, shared helpers) are nobody's role."""
-    roles = sorted({file.parts[1] for file in python_files() if file.parts[0] == "roles" and len(file.parts) > 2})
+    """A role is a package under roles/; `_pyinfra`, `_shipping` and the modules beside the packages are shared."""
+    folders = {file.parts[1] for file in python_files() if file.parts[0] == "roles" and len(file.parts) > 2}
+    roles = sorted(folder for folder in folders if not folder.startswith("_"))
     found = [
         crossing
         for role in roles

@@ -26,6 +26,18 @@ def refused(directory: Path, text: str, name: str = "fleet.py") -> str:
     return str(refusal.value).replace(f"{directory}/", "")
 
 
+def test_an_import_by_a_former_name_is_refused_with_the_new_name(tmp_path: Path) -> None:
+    """`deploy.edge` became `deploy.io`; the command of the message changes the file."""
+    message = refused(tmp_path, "from deploy.edge.hosts import terraform_hosts\n")
+    assert message == (
+        "`deploy.edge` is now `deploy.io`\n"
+        "  where   the imports of the inventory\n"
+        "  seen    from deploy.edge.hosts import …\n"
+        "  wanted  from deploy.io.hosts import …\n"
+        "  try     sed -i 's/deploy\\.edge\\.hosts/deploy.io.hosts/' INVENTORY\n" + STATE
+    )
+
+
 def test_an_unclosed_bracket_is_named_by_line_and_column(tmp_path: Path) -> None:
     """Python knows where it was opened."""
     assert refused(tmp_path, 'x = 1\nhosts = (["a"], {\n') == (

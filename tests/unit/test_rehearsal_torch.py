@@ -185,12 +185,12 @@ def test_a_machine_without_torch_anywhere_is_told_what_pip_said() -> None:
 def test_the_makefile_names_pytorchs_index_once() -> None:
     """And nobody else does: who has another one sets TORCH_INDEX."""
     root = Path(__file__).parents[2]
-    files = [root / "Makefile", *(root / "rehearsal").rglob("*.py"), *root.glob("requirements*.lock")]
+    files = [root / "Makefile", *(root / "rehearsal").rglob("*.py"), *root.glob("locks/*.lock")]
     assert [path.name for path in files if "download.pytorch.org" in path.read_text("utf-8")] == ["Makefile"]
     assert (root / "Makefile").read_text("utf-8").count("download.pytorch.org") == 1
 
 
 def test_no_lock_brings_torch_from_elsewhere() -> None:
     """torch is installed by rehearsal/torch_wheel.py alone."""
-    locks = [path.read_text("utf-8") for path in Path(__file__).parents[2].glob("requirements*.lock")]
+    locks = [path.read_text("utf-8") for path in Path(__file__).parents[2].glob("locks/*.lock")]
     assert locks and not any("\ntorch==" in text or text.startswith("torch==") for text in locks)

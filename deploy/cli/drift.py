@@ -1,0 +1,34 @@
+"""The verb `enginehouse drift`: which hosts are not as the inventory says."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import click
+
+from deploy.cli.knobs import knobs
+from deploy.io.inventory import load_plan
+from deploy.io.shown import refusals_shown
+
+
+@click.command(
+    short_help="Say which hosts are not as the inventory says.",
+    epilog="Example: enginehouse drift inventories/h100.py && echo nothing to do",
+)
+@click.argument("inventory")
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@click.option("--limit", multiple=True, help="Hosts, groups or patterns to look at.")
+@click.option("--data", multiple=True, help="KEY=VALUE above what the inventory says.")
+def drift(inventory: str, as_json: bool, limit: tuple[str, ...], data: tuple[str, ...]) -> None:
+    """Look at the hosts of INVENTORY, and only look: what would deploy.py change?
+
+    Ends with 0 where nothing differs, with 2 where something does, and with 1 where a host could not be asked.
+    """
+    from deploy.io.drift import drift_of
+
+    with refusals_shown(inventory, as_json):
+        load_plan(inventory, data, limit, knobs())  # what is refused, is refused before any host is asked
+        found = drift_of(inventory, data, limit)
+        click.echo(json.dumps(found.to_json(), indent=2, ensure_ascii=False) if as_json else str(found))
+        sys.exit(found.exit_code)

@@ -1,0 +1,58 @@
+"""The verb `enginehouse fit`: how many tokens and users fit on a GPU beside models."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from deploy.catalog import DEFAULT_RELEASE, PRECISIONS
+from deploy.inventory.fleet import Fleet
+from deploy.io.local_weights import look_around
+from deploy.io.shown import refusals_shown, show
+
+
+@click.command(
+    short_help="Say how many tokens and users fit on a GPU beside models.",
+    epilog="Example: enginehouse fit h100 gpt-oss-20b bge-reranker-large",
+)
+@click.argument("gpu")
+@click.argument("models", nargs=-1, required=True)
+@click.option("--release", default=DEFAULT_RELEASE, show_default=True)
+@click.option("--tp", default=1, show_default=True, help="GPUs the LLM is split over (tensor parallelism).")
+@click.option("--path", type=click.Choice(["pytorch", "engine"]), default=None, help="How the LLM is served.")
+@click.option("--precision", type=click.Choice(sorted(PRECISIONS)), default=None, help="Of the LLM's weights.")
+@click.option("--max-seq-len", default=0, help="Tokens of the LLM's longest sequence, prompt and answer.")
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+def fit(
+    gpu: str,
+    models: tuple[str, ...],
+    release: str,
+    tp: int,
+    path: str | None,
+    precision: str | None,
+    max_seq_len: int,
+    as_json: bool,
+) -> None:
+    """Say what is left on GPU beside MODELS, in tokens and in simultaneous users.
+
+    GPU is a row of the catalog, or the beginning of one. A model is a name of the catalog, a hub id, or a directory
+    with config.json and safetensors files.
+    """
+    from deploy.io.fit_models import models_of
+    from deploy.planning.fit import Wish, fit_of, near_card
+
+    with refusals_shown("", as_json):
+        card, choice = near_card(gpu)
+        if choice:
+            click.echo(choice, err=True)
+        wanted, around = models_of(models, look_around(Fleet(()), Path.cwd()), Path.cwd())
+        wish = Wish(gpus=max(tp, 1), path=path or "", precision=precision or "", max_seq_len=max_seq_len)
+        fitted = fit_of(card, wanted, release, around, wish)
+        if as_json:
+            click.echo(json.dumps(fitted.to_json(), indent=2, ensure_ascii=False))
+        else:
+            from deploy.reports.plan import fit_report
+
+            show(fit_report(fitted))

@@ -1,0 +1,29 @@
+"""The verb `enginehouse init`: an inventory from what machines answer about themselves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from deploy.io.shown import refusals_shown
+
+
+@click.command(
+    short_help="Write an inventory for machines, from their own answers.",
+    epilog="Example: enginehouse init ubuntu@203.0.113.7:2222",
+)
+@click.argument("targets", metavar="USER@HOST[:PORT]...", nargs=-1, required=True)
+@click.option("--balancer", multiple=True, metavar="USER@HOST", help="A machine without GPU that is to run HAProxy.")
+@click.option("--monitor", multiple=True, metavar="USER@HOST", help="A machine without GPU that is to run Prometheus.")
+def init(targets: tuple[str, ...], balancer: tuple[str, ...], monitor: tuple[str, ...]) -> None:
+    """Ask machines over ssh what they are, and write an inventory for them. Equal machines become a group."""
+    from deploy.inventory.first_inventory import Target, inventory_text
+    from deploy.io.ask import asked, write_inventory
+
+    with refusals_shown("", False):
+        serving, *apart = ([Target.of(text) for text in dict.fromkeys(texts)] for texts in (targets, balancer, monitor))
+        machines, outside = asked(serving, [*apart[0], *apart[1]])
+        text = inventory_text(machines, outside[: len(apart[0])], outside[len(apart[0]) :])
+        file = write_inventory(Path("inventories"), [*serving, *apart[0], *apart[1]], text)
+        click.echo(f"wrote {file}; read it, then: enginehouse plan {file}")

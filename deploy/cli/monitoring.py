@@ -1,0 +1,31 @@
+"""The verb `enginehouse monitoring`: alert rules and dashboards of a fleet."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from deploy.cli.knobs import knobs
+from deploy.io.inventory import load_plan
+from deploy.io.shown import refusals_shown
+
+
+@click.command(
+    short_help="Write alert rules and dashboards of a fleet.",
+    epilog="Example: enginehouse monitoring inventories/h100.py /tmp/monitoring",
+)
+@click.argument("inventory")
+@click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
+@click.option("--data", multiple=True, help="KEY=VALUE above what the inventory says.")
+def monitoring(inventory: str, folder: Path, data: tuple[str, ...]) -> None:
+    """Write to FOLDER: alert rules for Prometheus 2.42 and later, and dashboards for Grafana.
+
+    Touches no host. Prints the files, and which targets your Prometheus has to scrape under which job.
+    """
+    from deploy.io.monitoring import jobs, written
+
+    with refusals_shown(inventory, False):
+        for path in written(load_plan(inventory, data, (), knobs()), inventory, folder):
+            click.echo(f"wrote {path}")
+        click.echo("\n".join(["jobs of the scrape configuration:", *jobs()]))

@@ -1,0 +1,31 @@
+"""The verb `enginehouse plan`: what every host is to become, and a digest of it."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from deploy.cli.knobs import knobs
+from deploy.io.inventory import load_plan
+from deploy.io.shown import refusals_shown, show
+
+
+@click.command(
+    short_help="Print what every host is to become, and a digest of it.",
+    epilog="Example: enginehouse plan inventories/h100.py",
+)
+@click.argument("inventory")
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@click.option("--limit", multiple=True, help="Hosts, groups or patterns to show; the digest stays that of the whole.")
+@click.option("--data", multiple=True, help="KEY=VALUE above what the inventory says.")
+def plan(inventory: str, as_json: bool, limit: tuple[str, ...], data: tuple[str, ...]) -> None:
+    """Print the plan of INVENTORY and its digest, or every reason why there is none."""
+    with refusals_shown(inventory, as_json):
+        loaded_plan = load_plan(inventory, data, limit, knobs())
+        if as_json:
+            click.echo(json.dumps(loaded_plan.to_json(), indent=2, ensure_ascii=False))
+        else:
+            from deploy.reports.plan import plan_report
+
+            show(plan_report(loaded_plan))
