@@ -21,7 +21,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PATIENCE_SECONDS = 120
+PATIENCE_SECONDS = 600
 
 if importlib.util.find_spec("prefect") is None:  # the project's own environment has no Prefect
     collect_ignore_glob = ["test_*.py"]

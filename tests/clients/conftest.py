@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 
 FILES = Path(__file__).parents[2] / "files"
-START_SECONDS = 60
+START_SECONDS = 600
 
 if importlib.util.find_spec("openai") is None:  # the project's own environment has no clients
     collect_ignore_glob = ["test_*.py"]

@@ -35,7 +35,9 @@ ROOT = Path(__file__).parents[2]
 WHEEL = "nvidia-pytriton==0.7.0"
 NUMPY = "numpy==1.26.4"
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
-START_SECONDS = 60
+START_SECONDS = 600
+STUB_PATIENCE = f"--backend-config=python,stub-timeout-seconds={START_SECONDS}"
+"""As the product sets it. By default Triton gives up a stub after 30 s, and one imports torch in that time."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +111,7 @@ def serving(repository: Path, work: Path, flags: Iterable[str] = ()) -> Iterator
     triton, log = home / "pytriton" / "tritonserver", work / "triton.log"
     http, grpc, metrics = free_ports(3)
     command = [str(triton / "bin" / "tritonserver"), f"--model-repository={repository}"]
-    command += [f"--backend-directory={triton / 'backends'}", "--log-verbose=1", *flags]
+    command += [f"--backend-directory={triton / 'backends'}", "--log-verbose=1", STUB_PATIENCE, *flags]
     for kind, port in (("http", http), ("grpc", grpc), ("metrics", metrics)):
         command += [f"--{kind}-address=127.0.0.1", f"--{kind}-port={port}"]
     packages = link_packages(work / "packages", home)
@@ -120,7 +122,7 @@ def serving(repository: Path, work: Path, flags: Iterable[str] = ()) -> Iterator
             yield Server(f"127.0.0.1:{http}", f"127.0.0.1:{grpc}", log, f"127.0.0.1:{metrics}")
         finally:
             process.terminate()
-            process.wait(60)
+            process.wait(300)
 
 
 def _await(process: subprocess.Popen[bytes], port: int, log: Path) -> None:

@@ -39,7 +39,7 @@ def running(work: Path, trtllm: str, ranks: ServerSlice | None = None) -> Iterat
     command += ["--model-control-mode=explicit", "--disable-auto-complete-config", "--log-verbose=0"]
     # Triton 2.51 counts a cancelled stream through an ensemble as in work for ever, and would wait for it.
     command += ["--exit-timeout-secs=2"]
-    command += [f"--backend-directory={_backends(work, triton)}", "--backend-config=python,stub-timeout-seconds=60"]
+    command += [f"--backend-directory={_backends(work, triton)}", real_triton.STUB_PATIENCE]
     for kind, port in (("http", http), ("grpc", grpc), ("metrics", metrics)):
         command += [f"--{kind}-address=127.0.0.1", f"--{kind}-port={port}"]
     environment = os.environ | {
@@ -66,7 +66,7 @@ def running(work: Path, trtllm: str, ranks: ServerSlice | None = None) -> Iterat
             yield started
         finally:
             process.terminate()
-            process.wait(60)
+            process.wait(300)
 
 
 class Running:
@@ -93,7 +93,7 @@ class Running:
             f"http://{self.http}{path}", json.dumps(body).encode(), {"Content-Type": "application/json"}
         )
         try:
-            with urllib.request.urlopen(request, timeout=60) as answer:
+            with urllib.request.urlopen(request, timeout=300) as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             return error.code, error.read().decode()

@@ -78,7 +78,7 @@ def receiving(spans: Path) -> Iterator[list[str]]:
             yield [*(flag.replace(":4318/", f":{port}/") for flag in TRACES), SOON]
         finally:
             receiver.terminate()
-            receiver.wait(60)
+            receiver.wait(300)
 
 
 def image(work: Path) -> Path:
@@ -118,13 +118,13 @@ def directly(scene: Scene, model: str, parameters: dict[str, Any], **inputs: lis
         for name, rows in inputs.items()
     ]
     body = json.dumps({"inputs": tensors, "parameters": parameters}).encode()
-    with urllib.request.urlopen(f"http://{scene.triton.http}/v2/models/{model}/infer", body, timeout=30) as reply:
+    with urllib.request.urlopen(f"http://{scene.triton.http}/v2/models/{model}/infer", body, timeout=300) as reply:
         return next(each["data"] for each in json.load(reply)["outputs"] if each["name"] != "token_counts")
 
 
 def running_requests(scene: Scene) -> float:
     """What the slot says of the requests that it has taken in and not answered to the end."""
-    with urllib.request.urlopen(f"http://{scene.triton.metrics}/metrics", timeout=30) as page:
+    with urllib.request.urlopen(f"http://{scene.triton.metrics}/metrics", timeout=300) as page:
         lines = page.read().decode().splitlines()
     (line,) = [line for line in lines if line.startswith("enginehouse_llm_running_requests{")]
     return float(line.rpartition(" ")[2])

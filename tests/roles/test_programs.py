@@ -218,7 +218,7 @@ def test_a_line_that_breaks_while_the_tar_is_sent_holds_nobody_up(host: Host, mo
     command = programs.publishing(programs.digest(TWO)).replace(PROGRAMS, str(host.root))
     with subprocess.Popen(["sh", "-c", command], stdin=subprocess.PIPE, stderr=subprocess.DEVNULL) as broken:
         try:
-            assert broken.wait(30) != 0
+            assert broken.wait(300) != 0
         finally:
             broken.kill()
     assert (host.starts(), host.publish(TWO), host.starts()) == ("one", 0, "two")

@@ -71,7 +71,7 @@ def port() -> int:
 def sent(port: int, body: bytes) -> int:
     """The status of an export."""
     try:
-        return int(urllib.request.urlopen(f"http://127.0.0.1:{port}/v1/traces", body, timeout=30).status)
+        return int(urllib.request.urlopen(f"http://127.0.0.1:{port}/v1/traces", body, timeout=300).status)
     except urllib.error.HTTPError as error:
         return error.code
 

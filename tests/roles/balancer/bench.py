@@ -28,7 +28,7 @@ from tests.roles.balancer.standins import SERVICE, Host
 sys.path.insert(0, str(HERE / "files"))
 from host import balancer, places
 
-PATIENCE_SECONDS = 20
+PATIENCE_SECONDS = 300
 HAPROXY = os.environ.get("ENGINEHOUSE_HAPROXY", "haproxy")
 
 
