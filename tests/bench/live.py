@@ -23,11 +23,11 @@ from deploy.bench.compare import compared
 from deploy.bench.load import Load
 from deploy.edge.bench import bench_of
 from tests.clients.conftest import gateway, loop_in_a_thread
-from tests.clients.ports import free_port
 from tests.gateway.asking import KEY, key_line, settings
 from tests.gateway.real import CONTEXT_TOKENS, standing
 from tests.gateway.triton import Triton, serving
 from tests.gateway.weights import written
+from tests.ports import free_port
 from tests.unit.given import EMBEDDER, LLAMA, RERANKER, main, plan
 
 SLOWER_SECONDS = 0.1

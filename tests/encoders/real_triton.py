@@ -13,7 +13,6 @@ import ctypes
 import fcntl
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -22,7 +21,7 @@ import urllib.error
 import urllib.request
 import zipfile
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,6 +29,8 @@ from typing import Any
 import numpy as np
 import pytest
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from tests.ports import free_ports
 
 ROOT = Path(__file__).parents[2]
 WHEEL = "nvidia-pytriton==0.7.0"
@@ -135,12 +136,3 @@ def _await(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
         except (urllib.error.URLError, ConnectionError):
             time.sleep(0.2)
     raise AssertionError(f"tritonserver is not ready after {START_SECONDS} s:\n{log.read_text()[-9000:]}")
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports of the loopback that nobody listens on."""
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for bound in sockets:
-            bound.bind(("127.0.0.1", 0))
-        return [bound.getsockname()[1] for bound in sockets]

@@ -18,6 +18,7 @@ from roles.triton.engine import engine_names
 from roles.triton.flags import rank_flags
 from roles.triton.render import render
 from tests.encoders import real_triton
+from tests.ports import free_ports
 
 ROOT = Path(__file__).parents[2]
 STAND_INS = ROOT / "rehearsal" / "inflight"
@@ -34,7 +35,7 @@ def running(work: Path, trtllm: str, ranks: ServerSlice | None = None) -> Iterat
     home = real_triton.installation()
     triton, repository, log = home / "pytriton" / "tritonserver", work / "models", work / "triton.log"
     repository.mkdir()
-    http, grpc, metrics = real_triton.free_ports(3)
+    http, grpc, metrics = free_ports(3)
     command = [str(triton / "bin" / "tritonserver"), f"--model-repository={repository}"]
     command += ["--model-control-mode=explicit", "--disable-auto-complete-config", "--log-verbose=0"]
     # Triton 2.51 counts a cancelled stream through an ensemble as in work for ever, and would wait for it.

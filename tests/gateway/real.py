@@ -23,6 +23,7 @@ from roles.triton.flags import TRACES
 from roles.triton.render import render
 from tests.encoders import checkpoints, real_triton
 from tests.gateway.asking import Door, opened, settings
+from tests.ports import free_ports
 from tests.unit.given import main, plan
 
 LIMITS = {
@@ -71,7 +72,7 @@ def standing(work: Path) -> Iterator[Scene]:
 @contextlib.contextmanager
 def receiving(spans: Path) -> Iterator[list[str]]:
     """The flags of a server that traces as one behind a door does, into this file; in a container the port is fixed."""
-    (port,) = real_triton.free_ports(1)
+    (port,) = free_ports(1)
     with spans.open("wb") as output:
         receiver = subprocess.Popen([sys.executable, "-I", str(RECEIVER), str(port)], stdout=output)
         try:

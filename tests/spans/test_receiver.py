@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from spans.receiver import lines
-from tests.encoders.real_triton import free_ports
+from tests.ports import free_ports
 
 EXPORTED = (Path(__file__).parent / "exported.json").read_bytes()
 RECEIVER = Path(__file__).parents[2] / "files" / "spans" / "receiver.py"

@@ -17,6 +17,7 @@ from click.testing import CliRunner
 from rehearsal import __main__, machines, network, running, services
 from rehearsal.places import REPOSITORY, Places, RehearsalRefused
 from rehearsal.processes import Process
+from tests.ports import free_port
 
 pytestmark = [
     pytest.mark.skipif(shutil.which("ss") is None, reason="no ss here (package iproute2)"),
@@ -30,9 +31,7 @@ Start = Callable[[Path], subprocess.Popen[bytes]]
 @pytest.fixture
 def port() -> int:
     """A port that is free on ADDRESS."""
-    with socket.socket() as trial:
-        trial.bind((ADDRESS, 0))
-        return int(trial.getsockname()[1])
+    return free_port()
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import os
 import signal
-import socket
 import ssl
 import subprocess
 import sys
@@ -23,6 +22,7 @@ from roles.balancer.config import config, everything
 from roles.balancer.keys import maps
 from roles.balancer.paths import Places
 from roles.texts import HERE
+from tests.ports import free_ports
 from tests.roles.balancer.standins import SERVICE, Host
 
 sys.path.insert(0, str(HERE / "files"))
@@ -200,15 +200,6 @@ def version() -> str:
 def unary(channel: Any) -> Any:
     """ModelInfer; awaited, the name of the host that answered."""
     return channel.unary_unary(f"{SERVICE}ModelInfer")(b"x", wait_for_ready=True)
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on."""
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
 
 
 async def until(holds: Callable[[], bool]) -> None:

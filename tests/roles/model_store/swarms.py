@@ -7,12 +7,13 @@ import json
 import os
 import random
 import resource
-import socket
 import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from tests.ports import free_port
 
 PROGRAMS = Path(__file__).parents[3] / "files"
 PYTHON = "/usr/bin/python3"
@@ -62,9 +63,7 @@ class Peer:
         self.target.parent.mkdir(parents=True)
         lane = os.getpid()  # two runs of these tests on one machine are two networks
         address = f"127.{1 + lane // 256 % 254}.{lane % 256}.{1 + number}"
-        with socket.socket() as probe:
-            probe.bind((address, 0))
-            self.here = f"{address}:{probe.getsockname()[1]}"
+        self.here = f"{address}:{free_port()}"
         self.said = self.folder / "said"
         self.process: subprocess.Popen[bytes] | None = None
 

@@ -25,7 +25,8 @@ from gateway.triton import Triton as Channel
 from roles.mutual.config import Places, config
 from tests.gateway.asking import becomes, in_loop
 from tests.gateway.triton import Script, Triton, serving
-from tests.roles.balancer.bench import HAPROXY, free_ports
+from tests.ports import free_ports
+from tests.roles.balancer.bench import HAPROXY
 from tests.roles.mutual.hosts import front_and_back, pem_of
 
 ADDRESS = "127.0.0.1"

@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 from roles.texts import HERE
+from tests.ports import free_port
 
 LINES = ["chat_http/h1.main", "chat_grpc/h1.main"]
 SYSTEMCTL = """#!/bin/sh
@@ -112,13 +113,6 @@ class Host:
         except urllib.error.HTTPError as refused:
             with refused:
                 return refused.code, json.load(refused)
-
-
-def free_port() -> int:
-    """A port that nobody has now."""
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return int(taken.getsockname()[1])
 
 
 def until(holds: Callable[[], bool]) -> bool:
