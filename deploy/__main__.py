@@ -25,6 +25,8 @@ from deploy.edge.top_command import top
 from deploy.fleet import Fleet
 from deploy.knobs import Table
 
+CACHES = ["auto", "bfloat16", "float16", "fp8", "int8"]
+
 
 @click.group(
     context_settings={"help_option_names": ["-h", "--help"], "obj": lambda: knobs()},
@@ -64,6 +66,7 @@ def plan(inventory: str, as_json: bool, limit: tuple[str, ...], data: tuple[str,
 @click.option("--tp", default=1, show_default=True, help="GPUs the LLM is split over (tensor parallelism).")
 @click.option("--path", type=click.Choice(["pytorch", "engine"]), default=None, help="How the LLM is served.")
 @click.option("--precision", type=click.Choice(sorted(PRECISIONS)), default=None, help="Of the LLM's weights.")
+@click.option("--cache", type=click.Choice(CACHES), default=None, help="Precision of the LLM's key/value cache.")
 @click.option("--max-seq-len", default=0, help="Tokens of the LLM's longest sequence, prompt and answer.")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def fit(
@@ -73,6 +76,7 @@ def fit(
     tp: int,
     path: str | None,
     precision: str | None,
+    cache: str | None,
     max_seq_len: int,
     as_json: bool,
 ) -> None:
@@ -89,7 +93,13 @@ def fit(
         if choice:
             click.echo(choice, err=True)
         wanted, around = models_of(models, look_around(Fleet(()), Path.cwd()), Path.cwd())
-        wish = Wish(gpus=max(tp, 1), path=path or "", precision=precision or "", max_seq_len=max_seq_len)
+        wish = Wish(
+            gpus=max(tp, 1),
+            path=path or "",
+            precision=precision or "",
+            cache=cache or "",
+            max_seq_len=max_seq_len,
+        )
         fitted = fit_of(card, wanted, release, around, wish)
         if as_json:
             click.echo(json.dumps(fitted.to_json(), indent=2, ensure_ascii=False))

@@ -60,6 +60,8 @@ class Wish:
     gpus: int = 1
     path: str = ""
     precision: str = ""
+    cache: str = ""
+    """A dtype of `KVCache`."""
     max_seq_len: int = 0
 
 
@@ -85,6 +87,8 @@ def wished(model: Model, wish: Wish) -> Model:
         changes["path"] = wish.path
     if wish.precision:
         changes["precision"] = wish.precision
+    if wish.cache:
+        changes["kv_cache"] = replace(model.kv_cache, dtype=wish.cache)
     if wish.path == "engine" and wish.precision in PRECISIONS and PRECISIONS[wish.precision].calibrated:
         changes["calibration"] = Calibration(directory="calibration")
     return replace(model, **changes)
