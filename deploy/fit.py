@@ -88,7 +88,8 @@ def wished(model: Model, wish: Wish) -> Model:
     if wish.precision:
         changes["precision"] = wish.precision
     if wish.cache:
-        changes["kv_cache"] = replace(model.kv_cache, dtype=wish.cache)
+        cache: dict[str, Any] = {"dtype": wish.cache}
+        changes["kv_cache"] = replace(model.kv_cache, **cache)
     if wish.path == "engine" and wish.precision in PRECISIONS and PRECISIONS[wish.precision].calibrated:
         changes["calibration"] = Calibration(directory="calibration")
     return replace(model, **changes)
