@@ -1,4 +1,4 @@
-"""aiperf asks a gateway before a Triton three times: as it is, again, and slowed. `make told-apart`.
+"""aiperf asks a gateway before a Triton three times: as it is, again, and slowed. `make test-bench-compare`.
 
 Two results of the same server are not to be told apart, the slowed one is: its answers come later over the line. The
 Triton is the tests' small one, or with `--real` Triton 2.51 with small models on this CPU. The results may be kept:
