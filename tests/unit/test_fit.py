@@ -9,10 +9,10 @@ from typing import Any, get_args, get_type_hints
 import pytest
 
 from deploy.__main__ import CACHES
-from deploy.config_json import checkpoint_of
-from deploy.edge.fit_models import models_of
-from deploy.errors import Refusal
-from deploy.fit import Fit, Wish, fit_of, near_card
+from deploy.io.fit_models import models_of
+from deploy.models.config_json import checkpoint_of
+from deploy.planning.fit import Fit, Wish, fit_of, near_card
+from deploy.refusals.errors import Refusal
 from deploy.spec import LLM, Checkpoint, Embedder, KVCache, Weights
 from tests.unit.given import AROUND, ONE_B
 from tests.unit.test_local_weights import safetensors
