@@ -17,16 +17,16 @@ export TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 # as collected, so that the longest numbers begin first and none is left for the end. LANES=: one after the other.
 GROUPS    := --dist loadgroup --no-loadscope-reorder
 test: LANES = -n 3 $(GROUPS)
-faults faults-share: LANES = -n 4 $(GROUPS)
+faults test-faults-share: LANES = -n 4 $(GROUPS)
 
 # A test starts hundreds of Pythons: each would compile this repository anew where a machine's settings forbid to keep it.
-test unit faults faults-share: export PYTHONDONTWRITEBYTECODE :=
+test unit faults test-faults-share: export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: eyes help plan deploy rehearse rehearse-qemu rehearse-down real-h100 test faults faults-share rollouts demo clients cells prefect told-apart gpu measure unit unit-python lint lock clean rehearsal-packages
+.PHONY: eyes help plan deploy rehearse rehearse-qemu rehearse-down real-h100 test faults faults-share rollouts demo clients cells prefect told-apart gpu measure unit unit-python lint lock clean rehearsal-packages test-monitoring test-faults-share test-bench-compare
 
 help: ## what can be typed here
-	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 18
+	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 20
 
 $(READY): locks/requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
@@ -93,7 +93,7 @@ faults: $(TESTREADY) ## everything that goes wrong on a host, on rehearsal machi
 	$(RUN)/pytest -m faults $(LANES) $(PYTEST_ARGS)
 
 # A quarter of them by the commit's hash: ENGINEHOUSE_FAULTS_DRAW=hash tries another commit's share again (tests/draw.py).
-faults-share: $(TESTREADY) ## the share of the faults that this commit's hash draws: what CI runs
+test-faults-share: $(TESTREADY) ## the share of the faults that this commit's hash draws: what CI runs
 	$(RUN)/python -m rehearsal requirements --install --tests --faults
 	ENGINEHOUSE_FAULTS_DRAW=$${ENGINEHOUSE_FAULTS_DRAW:-HEAD} $(RUN)/pytest -m faults $(LANES) $(PYTEST_ARGS)
 
@@ -102,7 +102,7 @@ rollouts: $(TESTREADY) ## what goes wrong in a rollout: three hosts behind HAPro
 	$(RUN)/python -m rehearsal requirements --install --tests --faults
 	$(RUN)/pytest tests/rollouts $(PYTEST_ARGS)
 
-eyes: $(TESTREADY) ## a monitor beside a serving machine and a balancer: six faults raise their alerts; pictures; 9 minutes
+test-monitoring: $(TESTREADY) ## a monitor beside a serving machine and a balancer: six faults raise their alerts; pictures; 9 minutes
 	$(RUN)/python -m rehearsal requirements --install --tests --pictures
 	$(RUN)/pytest tests/watched $(PYTEST_ARGS)
 
@@ -128,7 +128,7 @@ prefect: $(CELLS)/.ready ## install Prefect for cells.py, in an environment of i
 cells: $(CELLS)/.ready ## two cells of fake hosts through a local Prefect: a failure, a killed driver, an approval; two minutes
 	$(CELLS)/bin/python -m pytest -p no:cacheprovider tests/cells $(PYTEST_ARGS)
 
-told-apart: $(TESTREADY) ## aiperf (1.2 GB, installed once) asks a gateway twice and a slowed one once: are they told apart? 10 minutes
+test-bench-compare: $(TESTREADY) ## aiperf (1.2 GB, installed once) asks a gateway twice and a slowed one once: are they told apart? 10 minutes
 	PYTHONPATH=files $(RUN)/python -m tests.bench.live
 
 # The virtual environment above has torch for a CPU; a machine with a GPU has its own, so these two run PYTHON.
@@ -142,6 +142,11 @@ measure: ## the tables of benchmarks/README.md: encoders, the same beside a neig
 	$(PYTHON) -m benchmarks.encoders --seconds 1 --fp8
 	$(PYTHON) -m benchmarks.encoders --seconds 1 --without-naive --without-http --neighbour
 	$(PYTHON) -m benchmarks.soak
+
+# Names these had before 0.1.0; they go with the release after it.
+told-apart: test-bench-compare
+eyes: test-monitoring
+faults-share: test-faults-share
 
 lock: ## write locks/ anew from pyproject.toml (hashes, no URLs, torch left out)
 	$(PYTHON) -m venv .cache/lock && .cache/lock/bin/pip install --quiet pip-tools uv

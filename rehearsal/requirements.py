@@ -64,7 +64,7 @@ TEST_FILES = {
     "/var/lib/dpkg/info/python3-libtorrent.list": "python3-libtorrent",
 }
 PICTURE_PROGRAMS = {"chromium": "chromium"}
-"""Draws Prometheus' own pages, in `make eyes`."""
+"""Draws Prometheus' own pages, in `make test-monitoring`."""
 UNITS = Path("/etc/systemd/system")
 DISK_MIB = 6_000
 

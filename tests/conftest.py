@@ -10,6 +10,7 @@ import contextlib
 import functools
 import os
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -76,11 +77,36 @@ def _drawn() -> str:
         raise pytest.UsageError(str(problem)) from None
 
 
+WITHOUT_SERVER = pytest.StashKey[bool]()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """A real Triton that died fails one test, with its last words; tests that would have asked it are skipped."""
+    for life in _servers():
+        if life.reported:
+            item.stash[WITHOUT_SERVER] = True
+            pytest.skip(f"tritonserver died in {life.reported}, which has failed")
+        if death := life.death():
+            life.reported = f"or before {item.nodeid}"
+            pytest.fail(death, pytrace=False)
+
+
+def _servers() -> list[Any]:
+    """Servers that run for tests of this process."""
+    module = sys.modules.get("tests.encoders.real_triton")
+    return list(module.RUNNING) if module else []
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[Any]:
     """In CI a skipped test has failed, unless it wants a GPU or asks a service: what cannot run there must be seen."""
     report = yield
-    may_skip = item.get_closest_marker("gpu") or "smoke" in item.path.parts
+    for life in _servers() if report.failed and report.when == "call" else []:
+        if not life.reported and (death := life.death()):
+            life.reported = item.nodeid
+            report.longrepr = f"{death}\n\nso this test ended with:\n{report.longreprtext}"
+    may_skip = item.get_closest_marker("gpu") or "smoke" in item.path.parts or item.stash.get(WITHOUT_SERVER, False)
     if report.skipped and os.environ.get("CI") and not may_skip:
         report.outcome = "failed"
         report.longrepr = f"skipped in CI: {report.longrepr}"

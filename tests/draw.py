@@ -3,8 +3,8 @@
 All faults take longer than a CI run may. They are dealt into SHARES hands of nearly equal length, each with a part of
 every long lane, so that what is dear to set up (a host deployed, a machine with a kernel of its own) is set up once.
 
-    make faults-share                                  the share of the commit that is checked out
-    ENGINEHOUSE_FAULTS_DRAW=abc1234 make faults-share  the share that a run of that commit tried
+    make test-faults-share                                  the share of the commit that is checked out
+    ENGINEHOUSE_FAULTS_DRAW=abc1234 make test-faults-share  the share that a run of that commit tried
     make faults                                        all of them
     python -m tests.draw REPORT.xml                    minutes of each module in a run's --junitxml, for the table here
 """
@@ -89,7 +89,7 @@ def commit() -> str:
     if answer.returncode:
         raise ValueError(
             f"{VARIABLE}={named} is neither a hash of {DIGITS} digits or more nor a commit git knows here\n"
-            f"  try     {VARIABLE}=0000000 make faults-share, or make faults for all of them"
+            f"  try     {VARIABLE}=0000000 make test-faults-share, or make faults for all of them"
         )
     return answer.stdout.strip()
 
@@ -136,7 +136,7 @@ def words(commit: str) -> str:
     origin = f"commit {commit[:DIGITS]}" if commit != NO_COMMIT else f"{NO_COMMIT}, as no commit is known here"
     return (
         f"faults drawn from {origin}: share {share + 1} of {SHARES}, {', '.join(names)}\n"
-        f"again: {VARIABLE}={commit[:DIGITS]} make faults-share; all: make faults"
+        f"again: {VARIABLE}={commit[:DIGITS]} make test-faults-share; all: make faults"
     )
 
 

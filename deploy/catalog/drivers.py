@@ -1,8 +1,7 @@
 """NVIDIA driver branches and when each one ends.
 
 Source: NVIDIA "Supported Drivers and CUDA Toolkit Versions" and the GPU Operator life-cycle policy, read 2026-11-20;
-        months
-are taken at their last day. A branch within `BRANCH_WARNING_DAYS` of its end warns, one after its end is refused.
+months are taken at their last day. A branch within `BRANCH_WARNING_DAYS` of its end warns; after its end it is refused.
 """
 
 from __future__ import annotations

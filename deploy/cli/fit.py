@@ -13,6 +13,9 @@ from deploy.io.local_weights import look_around
 from deploy.io.shown import refusals_shown, show
 
 
+CACHES = ["auto", "bfloat16", "float16", "fp8", "int8"]
+
+
 @click.command(
     short_help="Say how many tokens and users fit on a GPU beside models.",
     epilog="Example: enginehouse fit h100 gpt-oss-20b bge-reranker-large",
@@ -23,6 +26,7 @@ from deploy.io.shown import refusals_shown, show
 @click.option("--tp", default=1, show_default=True, help="GPUs the LLM is split over (tensor parallelism).")
 @click.option("--path", type=click.Choice(["pytorch", "engine"]), default=None, help="How the LLM is served.")
 @click.option("--precision", type=click.Choice(sorted(PRECISIONS)), default=None, help="Of the LLM's weights.")
+@click.option("--cache", type=click.Choice(CACHES), default=None, help="Precision of the LLM's key/value cache.")
 @click.option("--max-seq-len", default=0, help="Tokens of the LLM's longest sequence, prompt and answer.")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def fit(
@@ -32,6 +36,7 @@ def fit(
     tp: int,
     path: str | None,
     precision: str | None,
+    cache: str | None,
     max_seq_len: int,
     as_json: bool,
 ) -> None:
@@ -48,7 +53,13 @@ def fit(
         if choice:
             click.echo(choice, err=True)
         wanted, around = models_of(models, look_around(Fleet(()), Path.cwd()), Path.cwd())
-        wish = Wish(gpus=max(tp, 1), path=path or "", precision=precision or "", max_seq_len=max_seq_len)
+        wish = Wish(
+            gpus=max(tp, 1),
+            path=path or "",
+            precision=precision or "",
+            cache=cache or "",
+            max_seq_len=max_seq_len,
+        )
         fitted = fit_of(card, wanted, release, around, wish)
         if as_json:
             click.echo(json.dumps(fitted.to_json(), indent=2, ensure_ascii=False))

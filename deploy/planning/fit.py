@@ -60,6 +60,8 @@ class Wish:
     gpus: int = 1
     path: str = ""
     precision: str = ""
+    cache: str = ""
+    """A dtype of `KVCache`."""
     max_seq_len: int = 0
 
 
@@ -85,6 +87,9 @@ def wished(model: Model, wish: Wish) -> Model:
         changes["path"] = wish.path
     if wish.precision:
         changes["precision"] = wish.precision
+    if wish.cache:
+        cache: dict[str, Any] = {"dtype": wish.cache}
+        changes["kv_cache"] = replace(model.kv_cache, **cache)
     if wish.path == "engine" and wish.precision in PRECISIONS and PRECISIONS[wish.precision].calibrated:
         changes["calibration"] = Calibration(directory="calibration")
     return replace(model, **changes)

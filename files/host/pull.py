@@ -9,7 +9,8 @@ engine's byte counts become the unit's status line. The unit removes the key's d
 Of an image that hosts share, the settings say `shared` too ({"origin": …, "port": …, "blobs": …, "ca_file": …}): its
 blobs are kept as the registry has them, unless other hosts have given them, and the engine pulls them from loopback.
 
-Exit 0: the image is there and its digest recorded. Exit 1: the last lines say why, and what to do.
+Exit 0: the image is there and its digest recorded. Exit 1: the last lines say why, and what to do. While it runs,
+RECORD.begun lies beside the record; a kill leaves it there, and the next run pulls again.
 """
 
 from __future__ import annotations
@@ -68,7 +69,28 @@ class Engine(http.client.HTTPConnection):
 def main(arguments: list[str]) -> int:
     """0 once the image is there and recorded; 1 after saying why it is not."""
     settings = json.loads(Path(arguments[0]).read_text())
-    key = take_key(Path(settings["key_file"]))
+    with begun(Path(settings["record"])):
+        return patiently(settings, take_key(Path(settings["key_file"])))
+
+
+@contextlib.contextmanager
+def begun(record: Path) -> Iterator[None]:
+    """A mark beside the record as long as the pull runs.
+
+    The engine has an image seconds before this program has written it down: a reboot in between would leave an image
+    that no record names, so that nothing would ever remove it.
+    """
+    mark = record.with_suffix(".begun")
+    mark.parent.mkdir(parents=True, exist_ok=True)
+    mark.touch()
+    try:
+        yield
+    finally:
+        mark.unlink(missing_ok=True)
+
+
+def patiently(settings: dict[str, Any], key: str) -> int:
+    """Exit status: the image has been pulled and recorded, or why it was not has been printed."""
     for pause in (*PAUSES_SECONDS, 0):
         try:
             pull(settings, key)

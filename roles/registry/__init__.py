@@ -26,7 +26,7 @@ from roles._shipping import peers, units
 from roles._shipping.places import RUNTIME
 from roles.registry.defaults import Defaults
 from roles.registry.facts import Pull, PullState
-from roles.registry.operations import pull_id, start_pull, texts
+from roles.registry.operations import mark_path, pull_id, start_pull, texts
 
 Decide = Callable[[PullState], Iterator[PyinfraCommand]]
 
@@ -133,7 +133,8 @@ def _followed(mine: Slice, settings: Defaults) -> PyinfraCommand:
 
 def _arguments(mine: Slice) -> dict[str, str]:
     shared = {"blobs": blobs_path(mine.image.digest)} if mine.image.shared_port else {}
-    return {"reference": mine.image.pull_reference, "unit": f"enginehouse-pull@{pull_id(mine.image)}.service"} | shared
+    unit = f"enginehouse-pull@{pull_id(mine.image)}.service"
+    return {"reference": mine.image.pull_reference, "unit": unit, "mark": mark_path(mine.image)} | shared
 
 
 def _short(mine: Slice) -> str:

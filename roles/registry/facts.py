@@ -15,6 +15,7 @@ class PullState:
     """Whether Docker has the image, and what its unit does. A host without Docker has no image."""
 
     has_image: bool = False
+    """True if Docker has it and no pull of it is unfinished: one that was cut may lack its record."""
     has_blobs: bool = False
     """True if the host has them as the registry does, for itself and for others."""
     unit: UnitState = field(default_factory=UnitState)
@@ -28,15 +29,16 @@ class PullState:
 class Pull(FactBase[PullState]):
     """Asks Docker for the image under the very reference it is pulled by, and systemd for the unit."""
 
-    def command(self, reference: str, unit: str, blobs: str = "") -> str:
+    def command(self, reference: str, unit: str, mark: str, blobs: str = "") -> str:
         kept = f"; test -s {shlex.quote(f'{blobs}/manifest.sha256')} && echo blobs=1; true" if blobs else ""
         image = f"docker image inspect -f 'image={{{{.Id}}}}' {shlex.quote(reference)} 2>/dev/null || true"
-        return f"{image}; {ask(unit)}{kept}"
+        cut = f"test -e {shlex.quote(mark)} && echo begun=1"
+        return f"{image}; {cut}; {ask(unit)}{kept}"
 
     @staticmethod
     def default() -> PullState:
         return PullState()
 
     def process(self, output: list[str]) -> PullState:
-        has_image = any(line.startswith("image=sha256:") for line in output)
+        has_image = any(line.startswith("image=sha256:") for line in output) and "begun=1" not in output
         return PullState(has_image, "blobs=1" in output, UnitState.of(output))

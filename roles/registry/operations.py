@@ -29,6 +29,16 @@ def registry_of(reference: str) -> str:
     return first if "/" in reference and ("." in first or ":" in first or first == "localhost") else "docker.io"
 
 
+def record_path(image: ImageSlice) -> str:
+    """Where the host keeps what was pulled."""
+    return f"{ROOT}/images/{pull_id(image)}.json"
+
+
+def mark_path(image: ImageSlice) -> str:
+    """The file that is there from the beginning of a pull to its end, and stays if the pull is killed."""
+    return f"{ROOT}/images/{pull_id(image)}.begun"
+
+
 def texts(mine: Slice) -> list[Text]:
     """The pull's unit and settings, and the certificate of a private registry where Docker looks for it."""
     return [
@@ -61,7 +71,7 @@ def _settings(mine: Slice) -> str:
         "username": mine.registry.username,
         "key_file": f"{RUNTIME}/registry/{pull_id(mine.image)}/key",
         "key_source": secrets.described(mine.registry.key) if mine.registry.key else "",
-        "record": f"{ROOT}/images/{pull_id(mine.image)}.json",
+        "record": record_path(mine.image),
     }
     if mine.image.shared_port:
         origin, blobs = mine.image.origin_reference, blobs_path(mine.image.digest)

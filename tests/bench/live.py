@@ -1,4 +1,4 @@
-"""aiperf asks a gateway before a Triton three times: as it is, again, and slowed. `make told-apart`.
+"""aiperf asks a gateway before a Triton three times: as it is, again, and slowed. `make test-bench-compare`.
 
 Two results of the same server are not to be told apart, the slowed one is: its answers come later over the line. The
 Triton is the tests' small one, or with `--real` Triton 2.51 with small models on this CPU. The results may be kept:
@@ -23,11 +23,11 @@ from deploy.bench.compare import compared
 from deploy.bench.load import Load
 from deploy.io.bench import bench_of
 from tests.clients.conftest import gateway, loop_in_a_thread
-from tests.clients.ports import free_port
 from tests.gateway.asking import KEY, key_line, settings
 from tests.gateway.real import CONTEXT_TOKENS, standing
 from tests.gateway.triton import Triton, serving
 from tests.gateway.weights import written
+from tests.ports import free_port
 from tests.unit.given import EMBEDDER, LLAMA, RERANKER, main, plan
 
 SLOWER_SECONDS = 0.1

@@ -121,7 +121,7 @@ def serving(script: Mapping[tuple[str, int], str] | None = None, crowd: int = 0)
     thread = threading.Thread(target=loop.run_until_complete, args=(serve(),))
     thread.start()
     try:
-        assert ready.wait(10)
+        assert ready.wait(300)
         yield server
     finally:
         loop.call_soon_threadsafe(server.over.set)

@@ -108,8 +108,8 @@ def test_a_lost_request_says_why(way: str, what: str, reason: str) -> None:
 @pytest.mark.parametrize("way", ["http", "grpc", "stream"])
 def test_a_request_nobody_answers_is_lost_once_patience_ends(way: str) -> None:
     with serving({nth(LLM if way == "stream" else EMBEDDER, 1): SILENT}) as server:
-        outcomes = asked(server, 3, way, patience_seconds=0.1)
-    assert reasons(outcomes) == ["no answer in 0.1 s"]
+        outcomes = asked(server, 3, way, patience_seconds=5)
+    assert reasons(outcomes) == ["no answer in 5 s"]
 
 
 @pytest.mark.parametrize(

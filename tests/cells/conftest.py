@@ -9,7 +9,6 @@ from __future__ import annotations
 import importlib.util
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -20,8 +19,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.ports import free_port
+
 ROOT = Path(__file__).parents[2]
-PATIENCE_SECONDS = 120
+PATIENCE_SECONDS = 600
 
 if importlib.util.find_spec("prefect") is None:  # the project's own environment has no Prefect
     collect_ignore_glob = ["test_*.py"]
@@ -160,9 +161,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     (folder / "fleet.py").write_text(INVENTORY)
     (folder / "deploy.py").write_text(DEPLOY)
     (folder / "deploy").symlink_to(ROOT / "deploy")  # deploy.py beside it is no module while there is a package
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     made = Scene(folder, port)
     prefect = str(Path(sys.executable).with_name("prefect"))
     try:

@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 
 FILES = Path(__file__).parents[2] / "files"
-START_SECONDS = 60
+START_SECONDS = 600
 
 if importlib.util.find_spec("openai") is None:  # the project's own environment has no clients
     collect_ignore_glob = ["test_*.py"]
@@ -91,10 +91,10 @@ def _await(url: str, process: subprocess.Popen[bytes]) -> None:
 @pytest.fixture(scope="session")
 def session_house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     """The house of all tests here."""
-    from tests.clients.ports import free_port
     from tests.gateway.asking import KEY, key_line, settings
     from tests.gateway.triton import Triton, serving
     from tests.gateway.weights import written
+    from tests.ports import free_port
 
     folder = tmp_path_factory.mktemp("house")
     keys, weights, triton = folder / "keys.json", written(folder / "weights"), Triton()

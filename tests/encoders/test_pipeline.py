@@ -19,7 +19,7 @@ from tests.encoders import fake_triton as triton
 from tests.encoders.fake_triton import InferenceResponse, Request, TritonError, strings
 from tests.encoders.test_contract import service, texts
 
-PATIENCE_SECONDS = 20
+PATIENCE_SECONDS = 300
 
 
 class Sender:

@@ -2,6 +2,7 @@
 
 import gc
 import threading
+import time
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -28,6 +29,14 @@ def embed(nomic: Path) -> Iterator[Service]:
     """An embedder of this test's own, with passes of a few texts."""
     with closing(service(nomic, Embedder, max_batch_tokens="64")) as embed:
         yield embed
+
+
+def until(holds: Callable[[], bool]) -> None:
+    """Returns once it holds."""
+    end = time.monotonic() + PATIENCE_SECONDS
+    while not holds():
+        assert time.monotonic() < end
+        threading.Event().wait(0.01)
 
 
 def die(*_: Any) -> Any:
@@ -164,13 +173,9 @@ def test_threads_that_wait_keep_nothing_of_what_was_answered() -> None:
     kept = [weakref.ref(job) for job in jobs]
     pipeline.submit(jobs[:4])
     pipeline.submit(jobs[4:])
-    for _ in range(PATIENCE_SECONDS * 100):
-        if len(replied) == 8:
-            break
-        threading.Event().wait(0.01)
-    threading.Event().wait(0.1)
+    until(lambda: len(replied) == 8)
     replied.clear(), jobs.clear()
-    gc.collect()
+    until(lambda: gc.collect() >= 0 and not any(ref() for ref in kept))  # a thread lets go as it begins to wait
     assert [ref() for ref in kept] == [None] * 8
     pipeline.close()
 

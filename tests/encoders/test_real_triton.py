@@ -150,7 +150,7 @@ def test_emoji_cjk_and_long_texts_are_served(infer: Infer) -> None:
 def test_plain_json_without_a_client_library_is_enough(server: real_triton.Server) -> None:
     tensor = {"name": "texts", "datatype": "BYTES", "shape": [1, 2], "data": ["the cat", "paris"]}
     body = json.dumps({"inputs": [tensor], "parameters": {"dimensions": 4}}).encode()
-    with urllib.request.urlopen(f"http://{server.http}/v2/models/embed/infer", body, timeout=30) as reply:
+    with urllib.request.urlopen(f"http://{server.http}/v2/models/embed/infer", body, timeout=300) as reply:
         outputs = {output["name"]: output for output in json.load(reply)["outputs"]}
     assert outputs["embeddings"]["shape"] == [1, 2, 4]
     assert len(outputs["embeddings"]["data"]) == 8
@@ -220,7 +220,7 @@ def test_requests_beyond_a_full_queue_are_told_to_come_back_and_the_others_answe
 
 def published(server: real_triton.Server, name: str, model: str) -> float:
     """A metric's value as Prometheus would read it; -1 where it is not there."""
-    with urllib.request.urlopen(f"http://{server.metrics}/metrics", timeout=30) as reply:
+    with urllib.request.urlopen(f"http://{server.metrics}/metrics", timeout=300) as reply:
         lines = reply.read().decode().splitlines()
     return next((float(line.split()[-1]) for line in lines if line.startswith(f'{name}{{model="{model}"}}')), -1.0)
 

@@ -8,7 +8,7 @@ import subprocess
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from roles.triton.engine import engine_names
 from roles.triton.flags import rank_flags
 from roles.triton.render import render
 from tests.encoders import real_triton
+from tests.ports import free_ports
 
 ROOT = Path(__file__).parents[2]
 STAND_INS = ROOT / "rehearsal" / "inflight"
@@ -34,12 +35,12 @@ def running(work: Path, trtllm: str, ranks: ServerSlice | None = None) -> Iterat
     home = real_triton.installation()
     triton, repository, log = home / "pytriton" / "tritonserver", work / "models", work / "triton.log"
     repository.mkdir()
-    http, grpc, metrics = real_triton.free_ports(3)
+    http, grpc, metrics = free_ports(3)
     command = [str(triton / "bin" / "tritonserver"), f"--model-repository={repository}"]
     command += ["--model-control-mode=explicit", "--disable-auto-complete-config", "--log-verbose=0"]
     # Triton 2.51 counts a cancelled stream through an ensemble as in work for ever, and would wait for it.
     command += ["--exit-timeout-secs=2"]
-    command += [f"--backend-directory={_backends(work, triton)}", "--backend-config=python,stub-timeout-seconds=60"]
+    command += [f"--backend-directory={_backends(work, triton)}", real_triton.STUB_PATIENCE]
     for kind, port in (("http", http), ("grpc", grpc), ("metrics", metrics)):
         command += [f"--{kind}-address=127.0.0.1", f"--{kind}-port={port}"]
     environment = os.environ | {
@@ -63,10 +64,12 @@ def running(work: Path, trtllm: str, ranks: ServerSlice | None = None) -> Iterat
             real_triton._await(process, http, log)
             started = Running(f"127.0.0.1:{http}", f"127.0.0.1:{grpc}", log, repository, process)
             started.metrics = f"127.0.0.1:{metrics}"
-            yield started
+            # Stubs come and go with its models; and one of several ranks is killed by a test.
+            with nullcontext() if ranks else real_triton.watched(real_triton.Life(process, log)):
+                yield started
         finally:
             process.terminate()
-            process.wait(60)
+            process.wait(300)
 
 
 class Running:
@@ -93,7 +96,7 @@ class Running:
             f"http://{self.http}{path}", json.dumps(body).encode(), {"Content-Type": "application/json"}
         )
         try:
-            with urllib.request.urlopen(request, timeout=60) as answer:
+            with urllib.request.urlopen(request, timeout=300) as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             return error.code, error.read().decode()

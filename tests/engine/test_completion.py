@@ -150,6 +150,6 @@ def asked_of_the_engine(triton: Running) -> float:
 
 def metric(triton: Running, name: str, model: str) -> float:
     """A metric's value for one model."""
-    with urllib.request.urlopen(f"http://{triton.metrics}/metrics", timeout=10) as answer:
+    with urllib.request.urlopen(f"http://{triton.metrics}/metrics", timeout=300) as answer:
         lines = answer.read().decode().splitlines()
     return sum(float(line.split()[-1]) for line in lines if line.startswith(f"{name}{{") and f'"{model}"' in line)

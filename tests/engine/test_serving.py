@@ -76,7 +76,7 @@ class Stream:
         """Everything up to the end of the request."""
         found = []
         while True:
-            result = self.came.get(timeout=30)
+            result = self.came.get(timeout=300)
             if isinstance(result, Exception):
                 return [*found, result]
             if result.get_output("text_output") or result.get_output("output_ids"):
@@ -137,7 +137,7 @@ def test_a_bad_word_is_never_said(triton: Running) -> None:
 
 def test_a_cancelled_stream_stops_the_engine(triton: Running, grpc: over_grpc.InferenceServerClient) -> None:
     stream = Stream(grpc, "llama", text_input=[["boiler"]], max_tokens=[[110]], stream=[[True]])
-    stream.came.get(timeout=30)
+    stream.came.get(timeout=300)
     grpc.stop_stream(cancel_requests=True)
     left = [one for one in iter(partial(_next, stream.came), None) if not isinstance(one, Exception)]
     assert len(left) < 109
@@ -153,7 +153,7 @@ def _next(came: queue.Queue[Any]) -> Any:
 def test_a_request_is_stopped_by_its_id(triton: Running, grpc: over_grpc.InferenceServerClient) -> None:
     ids = {"input_ids": [[104, 101]], "input_lengths": [[2]]}
     stream = Stream(grpc, "llama_tensorrt_llm", "one", **ids, request_output_len=[[110]], streaming=[[True]])
-    stream.came.get(timeout=30)
+    stream.came.get(timeout=300)
     with over_grpc.InferenceServerClient(triton.grpc) as other:
         done = threading.Event()
         other.start_stream(lambda result, error: done.set())
@@ -161,7 +161,7 @@ def test_a_request_is_stopped_by_its_id(triton: Running, grpc: over_grpc.Inferen
             "llama_tensorrt_llm", tensors(**ids, request_output_len=[[1]], stop=[[True]]), request_id="one",
             enable_empty_final_response=True,
         )  # fmt: skip
-        assert done.wait(30)
+        assert done.wait(300)
         other.stop_stream()
     assert len(stream.results()) < 109
 

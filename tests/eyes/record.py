@@ -27,7 +27,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.encoders.real_triton import free_ports
+from tests.ports import free_ports
 from tests.unit.certificates import write_certificate
 
 SCRAPES = Path(__file__).parent / "scrapes"

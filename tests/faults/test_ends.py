@@ -11,7 +11,7 @@ from tests.faults.scene import WELL, Scene, answers, named, until
 pytestmark = [pytest.mark.faults, pytest.mark.xdist_group("number-7")]
 
 OTHER = "tests/faults/inventories/other_release.py"
-BACK_SECONDS = 90
+BACK_SECONDS = 600
 
 
 def swapped(scene: Scene, name: str, monkeypatch: pytest.MonkeyPatch, batch: int) -> Run:

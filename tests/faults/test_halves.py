@@ -20,7 +20,7 @@ UNREAD = "systemctl show -p NeedDaemonReload --value triton@main.service"
 WAITING = "ls /etc/enginehouse/undo; systemctl list-timers --all --plain --no-legend 'enginehouse-undo-*'"
 CONTAINERS = "docker ps --all --format '{{.Names}}' | sort"
 PARTIAL = "ls -d /var/lib/enginehouse/releases/.*.partial /var/lib/enginehouse/weights/*/.*.partial"
-BACK_SECONDS = 90
+BACK_SECONDS = 600
 GIVEN_UP = (
     "systemctl is-active triton@main; journalctl -q -u triton@main -n 9 -o cat | grep -m 1 -o 'repeated too quickly'"
 )

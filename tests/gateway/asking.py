@@ -21,7 +21,7 @@ from tests.gateway.weights import TEMPLATE, written
 
 KEY = "eh-test-0123456789abcdef0123456789abcdef"
 OTHER_KEY = "eh-other-0123456789abcdef0123456789abcdef"
-SECONDS = 60
+SECONDS = 600
 CHAT = "/v1/chat/completions"
 
 

@@ -23,6 +23,7 @@ from roles.triton.flags import TRACES
 from roles.triton.render import render
 from tests.encoders import checkpoints, real_triton
 from tests.gateway.asking import Door, opened, settings
+from tests.ports import free_ports
 from tests.unit.given import main, plan
 
 LIMITS = {
@@ -71,14 +72,14 @@ def standing(work: Path) -> Iterator[Scene]:
 @contextlib.contextmanager
 def receiving(spans: Path) -> Iterator[list[str]]:
     """The flags of a server that traces as one behind a door does, into this file; in a container the port is fixed."""
-    (port,) = real_triton.free_ports(1)
+    (port,) = free_ports(1)
     with spans.open("wb") as output:
         receiver = subprocess.Popen([sys.executable, "-I", str(RECEIVER), str(port)], stdout=output)
         try:
             yield [*(flag.replace(":4318/", f":{port}/") for flag in TRACES), SOON]
         finally:
             receiver.terminate()
-            receiver.wait(60)
+            receiver.wait(300)
 
 
 def image(work: Path) -> Path:
@@ -118,13 +119,13 @@ def directly(scene: Scene, model: str, parameters: dict[str, Any], **inputs: lis
         for name, rows in inputs.items()
     ]
     body = json.dumps({"inputs": tensors, "parameters": parameters}).encode()
-    with urllib.request.urlopen(f"http://{scene.triton.http}/v2/models/{model}/infer", body, timeout=30) as reply:
+    with urllib.request.urlopen(f"http://{scene.triton.http}/v2/models/{model}/infer", body, timeout=300) as reply:
         return next(each["data"] for each in json.load(reply)["outputs"] if each["name"] != "token_counts")
 
 
 def running_requests(scene: Scene) -> float:
     """What the slot says of the requests that it has taken in and not answered to the end."""
-    with urllib.request.urlopen(f"http://{scene.triton.metrics}/metrics", timeout=30) as page:
+    with urllib.request.urlopen(f"http://{scene.triton.metrics}/metrics", timeout=300) as page:
         lines = page.read().decode().splitlines()
     (line,) = [line for line in lines if line.startswith("enginehouse_llm_running_requests{")]
     return float(line.rpartition(" ")[2])

@@ -173,7 +173,7 @@ async def test_a_traced_request_is_followed_and_its_text_is_nowhere(
     async with door(scene, tmp_path, trace_one_in=1) as front:
         answers = [await followed(scene, ask) for ask in prompted(front)]
         pages = front.gateway.metrics.page()
-    with urllib.request.urlopen(f"http://{scene.triton.metrics}/metrics", timeout=30) as page:
+    with urllib.request.urlopen(f"http://{scene.triton.metrics}/metrics", timeout=300) as page:
         pages += page.read().decode()
     assert [answer.status for answer in answers] == [400, 200, 200, 200, 200, 400]
     assert {"nomic", "bge_v2", "llama"} <= {span["span"] for span in spans(scene)}

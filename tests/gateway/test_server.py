@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.encoders.real_triton import free_ports
 from tests.gateway.asking import KEY, becomes, chat, in_loop, key_line, settings
 from tests.gateway.triton import Script, Triton, serving
 from tests.gateway.weights import written
+from tests.ports import free_ports
 
 pytest.importorskip("uvicorn", reason="uvicorn is missing: make .venv/.ready-test")
 

@@ -29,6 +29,7 @@ from roles.triton.defaults import Defaults
 from roles.triton.flags import HEADER, RESTRICTED, flags
 from roles.triton.render import render
 from tests.encoders import real_triton
+from tests.ports import free_ports
 from tests.unit.given import main, plan
 
 ROOT = Path(__file__).parents[2]
@@ -86,7 +87,7 @@ MODELS = (
 
 def planned() -> ServerSlice:
     """What the plan of an H100 makes of the models, on three free ports, for the Triton that runs here."""
-    http, grpc, metrics = real_triton.free_ports(3)
+    http, grpc, metrics = free_ports(3)
     ports = {"http_port": http, "grpc_port": grpc, "metrics_port": metrics, "address": "127.0.0.1"}
     server = plan(**main(*MODELS, **ports), own_random_weights=("bge", "nomic", "llama")).slices[0].servers[0]
     return replace(server, image=replace(server.image, triton_core="2.51.0"))

@@ -33,7 +33,7 @@ INVENTORY = "tests/rehearsal/inventories/engine.py"
 ENGINES = "/var/lib/enginehouse/engines/llama-tiny"
 UNIT = "enginehouse-build@llama-tiny.service"
 MODEL = "llama-tiny"
-WAIT_SECONDS = 120
+WAIT_SECONDS = 600
 
 
 @dataclass
@@ -184,5 +184,5 @@ def answers(one: Machine, prompt: str = "harbour lights ") -> bool:
 
 def restarted(one: Machine) -> str:
     """What the server's unit says after a restart that was tried."""
-    one.run("systemctl restart triton@main.service", check=False, timeout=120)
+    one.run("systemctl restart triton@main.service", check=False, timeout=300)
     return one.run("journalctl --sync; journalctl -q -o cat -n 40 -u triton@main.service").stdout

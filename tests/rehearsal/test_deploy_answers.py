@@ -71,7 +71,7 @@ def curl_embeddings(address: str, texts: list[str]) -> np.ndarray:
     tensor = {"name": "texts", "shape": [1, len(texts)], "datatype": "BYTES", "data": texts}
     url = f"http://{address}:8000/v2/models/minilm/infer"
     command = ["curl", "--silent", "--show-error", "--fail", "--json", json.dumps({"inputs": [tensor]}), url]
-    answer = json.loads(subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout)
+    answer = json.loads(subprocess.run(command, check=True, capture_output=True, text=True, timeout=300).stdout)
     outputs = {each["name"]: each for each in answer["outputs"]}
     return np.array(outputs["embeddings"]["data"]).reshape(len(texts), 384)
 

@@ -18,7 +18,7 @@ from tests.smoke import ask
 pytestmark = [pytest.mark.rehearsal, pytest.mark.xdist_group("number-4")]
 
 SERVER = "/var/lib/enginehouse/servers/main"
-READY_SECONDS = 120
+READY_SECONDS = 600
 
 
 def current(one: Machine) -> str:

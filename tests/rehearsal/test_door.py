@@ -103,7 +103,7 @@ def test_the_processes_are_nobody_s_who_could_do_more(opened: Run, deployed: Pai
 def test_a_process_that_was_killed_comes_back_by_itself(opened: Run, deployed: Pair) -> None:
     machine = deployed.d13
     machine.run("systemctl kill -s KILL enginehouse-gateway@0")
-    machine.run("until curl -sf -m 5 http://127.0.0.1:8080/health; do :; done", timeout=60)
+    machine.run("until curl -sf -m 5 http://127.0.0.1:8080/health; do :; done", timeout=300)
 
 
 def test_a_door_that_leaves_the_inventory_leaves_nothing_behind(

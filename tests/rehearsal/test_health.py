@@ -41,7 +41,7 @@ HANG = "kill -STOP $(pgrep -f 'python_backend_stu[b].*minilm')"
 XID = "NVRM: Xid (PCI:0000:01:00): 79, pid=1, name=tritonserver, GPU has fallen off the bus."
 ACTIVE = "systemctl show -p ActiveState --value triton@main"
 RELEASE = "basename $(readlink /var/lib/enginehouse/servers/main/current)"
-WAIT_SECONDS = 90
+WAIT_SECONDS = 600
 GPU_METRICS = "systemctl start enginehouse-gpu-state.service; cat /var/lib/enginehouse/metrics/gpu.prom"
 UNFIT = "0 remapped_rows.pending Yes\n0 ecc.errors.uncorrected.volatile.total 2\n"
 OURS = (

@@ -74,7 +74,7 @@ def d12(rehearsal: None) -> Machine:
 def ssh(one: Machine, command: str, user: str = "operator") -> subprocess.CompletedProcess[str]:
     """As an operator's ssh would, host key checked."""
     words = ["ssh", "-F", str(PLACES.ssh_config), "-o", "ControlPath=none", "-l", user, one.name, command]
-    return subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
+    return subprocess.run(words, capture_output=True, text=True, check=False, timeout=300)
 
 
 def test_debian_13_answers_over_ssh_with_sudo(d13: Machine) -> None:

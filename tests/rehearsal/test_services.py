@@ -121,7 +121,7 @@ def ask_registry(served: Services, key: str | None, path: str) -> tuple[int, dic
         request.add_header("Authorization", f"Basic {login}")
     context = ssl.create_default_context(cafile=str(served.registry_ca_file))
     try:
-        with urllib.request.urlopen(request, context=context, timeout=10) as answer:
+        with urllib.request.urlopen(request, context=context, timeout=300) as answer:
             return answer.status, dict(answer.headers)
     except urllib.error.HTTPError as error:
         with error:

@@ -167,7 +167,7 @@ def generate(made: Journey, **inputs: object) -> tuple[int, dict[str, object]]:
     url = f"http://{made.machine.address}:8000/v2/models/llm/generate"
     request = urllib.request.Request(url, json.dumps(inputs).encode())
     try:
-        with urllib.request.urlopen(request, timeout=10) as answer:
+        with urllib.request.urlopen(request, timeout=300) as answer:
             return answer.status, json.load(answer)
     except urllib.error.HTTPError as error:
         with error:
@@ -181,7 +181,7 @@ def stream(made: Journey) -> list[str]:
         client.start_stream(lambda result, error: answers.put(result if error is None else None))
         client.async_stream_infer("llm", _inputs(streaming=True, length=8), enable_empty_final_response=True)
         texts: list[str] = []
-        while result := answers.get(timeout=10):
+        while result := answers.get(timeout=300):
             if result.get_response().outputs:
                 texts.append(result.as_numpy("text_output")[0].decode())
             if result.get_response().parameters["triton_final_response"].bool_param:

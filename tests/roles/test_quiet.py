@@ -131,7 +131,7 @@ def test_answers_that_are_old_are_asked_again(monkeypatch: pytest.MonkeyPatch) -
 def shelled(questions: list[together.Question]) -> dict[int, list[str]]:
     """What a real shell answers."""
     shell = [str(together.Together.shell_executable), "-c", str(together.Script(questions))]
-    ran = subprocess.run(shell, capture_output=True, text=True, check=True, timeout=60)
+    ran = subprocess.run(shell, capture_output=True, text=True, check=True, timeout=300)
     return together.Together().process(ran.stdout.split("\n")[:-1])
 
 

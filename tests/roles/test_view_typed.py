@@ -95,7 +95,7 @@ def typed(tmp_path_factory: pytest.TempPathFactory) -> Typed:
         stderr=subprocess.STDOUT,
         text=True,
         check=False,
-        timeout=120,
+        timeout=300,
     )
     lines = (place / "events.jsonl").read_text().splitlines()
     return Typed(done.stdout, [json.loads(line) for line in lines], place / "events.jsonl")

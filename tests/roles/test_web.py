@@ -14,7 +14,7 @@ def test_a_client_that_gave_up_prints_no_traceback(capsys: pytest.CaptureFixture
     gone = threading.Event()
 
     def answer(_: Asked) -> Answer:
-        gone.wait(5)
+        gone.wait(300)
         return 200, {}, bytes(8 << 20)
 
     with serving(answer) as web:

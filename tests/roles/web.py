@@ -82,4 +82,4 @@ def serving(answer: Callable[[Asked], Answer], socket: Path | None = None) -> It
     finally:
         server.shutdown()
         server.server_close()
-        thread.join(timeout=5)
+        thread.join(timeout=300)

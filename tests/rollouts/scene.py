@@ -27,7 +27,7 @@ INVENTORY = "tests/rollouts/inventories/fleet.py"
 HOSTS, POOL, ALLOWED = ("h1", "h2", "h3"), "pool0", 1
 RATE = float(os.environ.get("ROLLOUT_RATE", "10"))
 FRAME, COLOUR = re.compile(r"\s*\[([a-z0-9]+)\] ?(.*)"), re.compile(r"\x1b\[[0-9;]*m")
-BACK_SECONDS, MOMENT_SECONDS = 120, 300
+BACK_SECONDS, MOMENT_SECONDS = 600, 600
 SERVED = "basename $(readlink /var/lib/enginehouse/servers/main/current); systemctl show -P InvocationID triton@main"
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from spans.receiver import lines
-from tests.encoders.real_triton import free_ports
+from tests.ports import free_ports
 
 EXPORTED = (Path(__file__).parent / "exported.json").read_bytes()
 RECEIVER = Path(__file__).parents[2] / "files" / "spans" / "receiver.py"
@@ -71,7 +71,7 @@ def port() -> int:
 def sent(port: int, body: bytes) -> int:
     """The status of an export."""
     try:
-        return int(urllib.request.urlopen(f"http://127.0.0.1:{port}/v1/traces", body, timeout=30).status)
+        return int(urllib.request.urlopen(f"http://127.0.0.1:{port}/v1/traces", body, timeout=300).status)
     except urllib.error.HTTPError as error:
         return error.code
 

@@ -112,7 +112,7 @@ def test_a_verb_that_breaks_is_no_sign_that_nothing_differs(files: tuple[Path, s
 def typed(*words: str) -> subprocess.CompletedProcess[str]:
     """`enginehouse drift …` in the repository."""
     command = [sys.executable, "-m", "deploy", "drift", *words]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
 
 
 def test_a_host_nobody_can_reach_ends_the_command_with_1(tmp_path: Path) -> None:

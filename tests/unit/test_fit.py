@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import pytest
 
+from deploy.__main__ import CACHES
 from deploy.io.fit_models import models_of
 from deploy.models.config_json import checkpoint_of
 from deploy.planning.fit import Fit, Wish, fit_of, near_card
 from deploy.refusals.errors import Refusal
-from deploy.spec import LLM, Checkpoint, Embedder, Weights
+from deploy.spec import LLM, Checkpoint, Embedder, KVCache, Weights
 from tests.unit.given import AROUND, ONE_B
 from tests.unit.test_local_weights import safetensors
 
@@ -185,6 +186,16 @@ def test_an_engine_s_texts_are_taken_for_granted() -> None:
     """A fit asks what there is room for."""
     (model,) = fitted("llama-3.1-8b-instruct", path="engine", precision="fp8").plan.slices[0].servers[0].models
     assert (model.path, model.memory.weights_mib) == ("engine", 8661)
+
+
+def test_a_cache_of_eight_bits_holds_twice_the_tokens() -> None:
+    plain, small = fitted("qwen3-8b"), fitted("qwen3-8b", cache="fp8")
+    assert small.plan.slices[0].servers[0].models[0].kv_dtype == "fp8"
+    assert small.cache_tokens == pytest.approx(2 * plain.cache_tokens, rel=0.001)
+
+
+def test_every_type_of_a_cache_can_be_asked_for() -> None:
+    assert tuple(CACHES) == get_args(get_type_hints(KVCache)["dtype"])
 
 
 def test_an_encoder_is_as_it_comes() -> None:

@@ -181,7 +181,7 @@ def named_rightly(span: str, page: Path) -> bool:
             re.search(rf"^{re.escape(rest.split()[0])}:.*## ", (ROOT / "Makefile").read_text("utf-8"), re.M) is not None
         )
     if first == "enginehouse" and rest:
-        return rest.split()[0] in enginehouse.commands
+        return rest.split()[0] in {*enginehouse.commands, "--help"}
     if span.startswith(ROOMS) and re.fullmatch(r"[\w./*-]+", span):
         return any(ROOT.glob(span.rstrip("/"))) or any(page.parent.glob(span.rstrip("/")))
     return True

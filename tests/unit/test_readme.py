@@ -5,13 +5,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from deploy.__main__ import main
 from deploy.planning.fit import Fit, fit_of
 from deploy.refusals.errors import Refusal
 from deploy.reports.plan import memory_parts
@@ -95,6 +98,22 @@ def test_the_table_of_what_fits_is_the_planners() -> None:
     written = BLOCK.search(README.read_text("utf-8"))
     assert written
     assert written.group(1) == f"\n{table()}\n"
+
+
+@pytest.mark.parametrize("models", ROWS, ids=lambda models: " + ".join(model.name for model in models))
+def test_each_row_is_what_fit_answers_to_its_words(models: tuple[LLM, ...]) -> None:
+    """The command line has the model's name, and path, weights and cache where the row names them."""
+    model = models[-1]
+    words = [str(each.checkpoint) for each in models]
+    for option, value in {"path": model.path, "precision": model.precision, "cache": model.kv_cache.dtype}.items():
+        words += [f"--{option}", value] if value != "auto" else []
+    answer = CliRunner().invoke(main, ["fit", "h100-80", *words, "--json"])
+    line = next(line for line in table().splitlines() if line == row(models).strip())
+    if answer.exit_code:
+        assert "does not fit" in line
+        return
+    users = json.loads(answer.stdout)["users"]
+    assert f"| {users['8192']:,} | {users['32768']:,} |" in line
 
 
 @pytest.mark.parametrize("word", ["engine", "PyTorch", "vLLM"])

@@ -96,7 +96,7 @@ def test_a_look_that_raises_ends_the_block_with_its_error() -> None:
         raise OSError("no card")
 
     with pytest.raises(OSError, match="no card"), card.watched(look, 0.001):
-        assert raised.wait(10)
+        assert raised.wait(300)
 
 
 @given(

@@ -29,7 +29,7 @@ class Client:
     body: bytes = b""
 
     def ask(self, path: str, method: str = "GET", **headers: str) -> HTTPResponse:
-        with closing(HTTPConnection("127.0.0.1", self.port, timeout=5)) as connection:
+        with closing(HTTPConnection("127.0.0.1", self.port, timeout=300)) as connection:
             connection.request(method, path, headers=headers)
             with connection.getresponse() as answer:
                 self.body = answer.read()

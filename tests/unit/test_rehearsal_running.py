@@ -17,6 +17,7 @@ from click.testing import CliRunner
 from rehearsal import __main__, machines, network, running, services
 from rehearsal.places import REPOSITORY, Places, RehearsalRefused
 from rehearsal.processes import Process
+from tests.ports import free_port
 
 pytestmark = [
     pytest.mark.skipif(shutil.which("ss") is None, reason="no ss here (package iproute2)"),
@@ -30,9 +31,7 @@ Start = Callable[[Path], subprocess.Popen[bytes]]
 @pytest.fixture
 def port() -> int:
     """A port that is free on ADDRESS."""
-    with socket.socket() as trial:
-        trial.bind((ADDRESS, 0))
-        return int(trial.getsockname()[1])
+    return free_port()
 
 
 @pytest.fixture
@@ -44,7 +43,7 @@ def serving(port: int) -> Iterator[Start]:
         checkout.mkdir()
         command = [sys.executable, "-m", "rehearsal.web", "--address", ADDRESS, "--port", str(port), "/nowhere"]
         begun.append(subprocess.Popen(command, cwd=checkout, env={**os.environ, "PYTHONPATH": str(REPOSITORY)}))
-        until = time.monotonic() + 60
+        until = time.monotonic() + 600
         while not running.listening(ADDRESS, port) and time.monotonic() < until:
             time.sleep(0.05)
         return begun[-1]
@@ -67,7 +66,7 @@ def test_a_service_whose_checkout_was_removed_makes_room(serving: Start, port: i
     shutil.rmtree(tmp_path / "gone")
     try:
         assert mine.start()
-        assert left.wait(60) != 0
+        assert left.wait(300) != 0
         assert [process.directory for process in running.listening(ADDRESS)] == [str(REPOSITORY)]
     finally:
         mine.stop()

@@ -126,7 +126,7 @@ def test_enginehouse_plan_refuses_a_misspelt_setting(tmp_path: Path) -> None:
     text = (ROOT / "inventories" / "h100.py").read_text().replace('"_sudo": True,', SETTINGS)
     (tmp_path / "fleet.py").write_text(text)
     argv = [sys.executable, "-m", "deploy", "plan", str(tmp_path / "fleet.py")]
-    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
     assert (done.returncode, "did you mean `keep_releases`?" in done.stderr) == (1, True)
     with pytest.raises(Refusal):
         load_plan(str(tmp_path / "fleet.py"), knobs=TABLE)

@@ -15,8 +15,9 @@ from host.systemd import say
 MIB = 1 << 20
 TICK_SECONDS = 0.2
 REACH_SECONDS = 1
-LINGER_SECONDS = 1
-"""Who leaves first is seen by the others before, so that they can leave as well."""
+LINGER_SECONDS = 5
+"""A host that leaves first stays this long, so that the others, which look five times a second, see that it has
+everything and can leave as well. Nobody waits for it; with 1 s a busy machine missed it, and gave for an hour."""
 
 
 class NotDelivered(Exception):

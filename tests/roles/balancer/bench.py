@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import os
 import signal
-import socket
 import ssl
 import subprocess
 import sys
@@ -23,12 +22,13 @@ from roles._shipping.texts import HERE
 from roles.balancer.config import config, everything
 from roles.balancer.keys import maps
 from roles.balancer.paths import Places
+from tests.ports import free_ports
 from tests.roles.balancer.standins import SERVICE, Host
 
 sys.path.insert(0, str(HERE / "files"))
 from host import balancer, places
 
-PATIENCE_SECONDS = 20
+PATIENCE_SECONDS = 300
 HAPROXY = os.environ.get("ENGINEHOUSE_HAPROXY", "haproxy")
 
 
@@ -200,15 +200,6 @@ def version() -> str:
 def unary(channel: Any) -> Any:
     """ModelInfer; awaited, the name of the host that answered."""
     return channel.unary_unary(f"{SERVICE}ModelInfer")(b"x", wait_for_ready=True)
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on."""
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
 
 
 async def until(holds: Callable[[], bool]) -> None:

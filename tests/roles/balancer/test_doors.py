@@ -40,7 +40,7 @@ def story() -> Iterator[Callable[[str], dict[str, Any]]]:
 
     def story_of(name: str) -> dict[str, Any]:
         for process in running.values() if not told else ():
-            output, said = process.communicate(timeout=120)
+            output, said = process.communicate(timeout=300)
             assert process.returncode == 0, output[-2000:] + said[-2000:]
             told.update(json.loads(output.splitlines()[-1]))
         return told[name]

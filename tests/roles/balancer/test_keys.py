@@ -36,7 +36,7 @@ def told() -> dict[str, Any]:
         pytest.skip("no haproxy here: python -m rehearsal requirements --install --tests")
     argv = [sys.executable, "-m", "tests.roles.balancer.key_stories"]
     environment = {**os.environ, "PYTHONPATH": str(HERE)}
-    done = subprocess.run(argv, cwd=HERE, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(argv, cwd=HERE, env=environment, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     return dict(json.loads(done.stdout.splitlines()[-1]))
 

@@ -22,7 +22,7 @@ def story(name: str) -> dict[str, Any]:
     """What a story of tests.roles.balancer.stories told."""
     argv = [sys.executable, "-m", "tests.roles.balancer.stories", name]
     environment = {**os.environ, "PYTHONPATH": str(HERE)}
-    done = subprocess.run(argv, cwd=HERE, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(argv, cwd=HERE, env=environment, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     return dict(json.loads(done.stdout.splitlines()[-1]))
 

@@ -161,7 +161,7 @@ def test_no_question_writes() -> None:
 
 def bash(command: str) -> Readings:
     """The answers of this machine."""
-    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=True, timeout=300)
     return Readings.parse(done.stdout.splitlines())
 
 

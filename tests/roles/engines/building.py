@@ -167,7 +167,7 @@ class Host:
 
     def build(self, **changes: object) -> subprocess.CompletedProcess[str]:
         """The build, run to its end."""
-        return subprocess.run(self._argv(changes), env=self._environment(), capture_output=True, text=True, timeout=120)
+        return subprocess.run(self._argv(changes), env=self._environment(), capture_output=True, text=True, timeout=300)
 
     def start(self, **changes: object) -> subprocess.Popen[bytes]:
         """The build, going on."""

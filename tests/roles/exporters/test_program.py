@@ -55,7 +55,7 @@ def relay(*monitors: str) -> Iterator[int]:
 
 def get(port: int, path: str, method: str = "GET") -> tuple[int, str]:
     """Status and body."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=300)
     connection.request(method, path, headers={"Accept": "application/openmetrics-text"})
     answer = connection.getresponse()
     return answer.status, answer.read().decode()

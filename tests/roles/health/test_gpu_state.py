@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import stat
 from pathlib import Path
 
@@ -162,7 +164,7 @@ UNKNOWN = """for field in {unknown}; do case "$*" in *$field*)
 
 def test_a_tool_that_sleeps_in_the_driver_is_not_awaited(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing can kill it there; what waits for its end would hold the swap for hours."""
-    host.program("nvidia-smi", "exec sleep 5")
+    host.program("nvidia-smi", "exec sleep 600")
     monkeypatch.setattr(nvidia_smi, "ANSWER_SECONDS", 0.2)
     waited: list[object] = []
     monkeypatch.setattr(nvidia_smi.subprocess.Popen, "kill", lambda process: waited.append(process))
@@ -170,6 +172,7 @@ def test_a_tool_that_sleeps_in_the_driver_is_not_awaited(host: Host, monkeypatch
     assert "nothing within 0.2 s" in json.dumps(host.verdict)
     (sleeping,) = waited
     assert sleeping.poll() is None
+    os.kill(sleeping.pid, signal.SIGKILL)
     sleeping.communicate()
 
 

@@ -50,8 +50,8 @@ Batcher.step = step
 
 
 def eventually(is_so: Callable[[], bool]) -> bool:
-    """Whether it is so within half a minute."""
-    until = time.monotonic() + 30
+    """Whether it is so within five minutes."""
+    until = time.monotonic() + 300
     while not (found := is_so()) and time.monotonic() < until:
         time.sleep(0.2)
     return found

@@ -7,12 +7,13 @@ import json
 import os
 import random
 import resource
-import socket
 import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from tests.ports import free_port
 
 PROGRAMS = Path(__file__).parents[3] / "files"
 PYTHON = "/usr/bin/python3"
@@ -28,6 +29,8 @@ from host.peers.main import main
 sys.exit(main([{settings!r}]))
 """
 """The program of a host whose disk has other bytes than it believes, and which never looks."""
+FOREVER_SECONDS = 600
+"""Longer than any machine needs: a busy one starts a program, or lets two hosts meet, after half a minute."""
 
 
 def content(size: int = 1 << 20) -> dict[str, bytes]:
@@ -60,9 +63,7 @@ class Peer:
         self.target.parent.mkdir(parents=True)
         lane = os.getpid()  # two runs of these tests on one machine are two networks
         address = f"127.{1 + lane // 256 % 254}.{lane % 256}.{1 + number}"
-        with socket.socket() as probe:
-            probe.bind((address, 0))
-            self.here = f"{address}:{probe.getsockname()[1]}"
+        self.here = f"{address}:{free_port()}"
         self.said = self.folder / "said"
         self.process: subprocess.Popen[bytes] | None = None
 
@@ -78,7 +79,8 @@ class Peer:
         named = {peer.here: peer.name for peer in peers if peer is not self}
         written = {"target": str(self.target), "offer": offer, "here": self.here, "peers": named}
         settings = self.folder / "settings.json"
-        settings.write_text(json.dumps(written | {"patience_seconds": 30, "seed_seconds": 60} | more))
+        patient = {"patience_seconds": FOREVER_SECONDS, "seed_seconds": FOREVER_SECONDS}
+        settings.write_text(json.dumps(written | patient | more))
         program = POISONER.format(programs=str(PROGRAMS), settings=str(settings))
         command = ["-c", program] if poisons else [str(PROGRAMS / "host"), "peers", str(settings)]
         with self.said.open("ab") as said:
@@ -99,7 +101,7 @@ class Peer:
     def ended(self) -> int:
         """Exit status, once the program has ended."""
         assert self.process
-        return self.process.wait(60)
+        return self.process.wait(FOREVER_SECONDS)
 
     def received_mib(self) -> float:
         """MiB that came from peers, as the program said last."""
@@ -125,7 +127,7 @@ class Peer:
         return (self.target / "manifest.sha256").exists()
 
 
-def until(holds: Callable[[], bool], what: str, seconds: float = 60) -> None:
+def until(holds: Callable[[], bool], what: str, seconds: float = FOREVER_SECONDS) -> None:
     """Returns once it holds. Raises AssertionError after `seconds`."""
     end = time.monotonic() + seconds
     while not holds():

@@ -25,7 +25,8 @@ from gateway.triton import Triton as Channel
 from roles.mutual.config import Places, config
 from tests.gateway.asking import becomes, in_loop
 from tests.gateway.triton import Script, Triton, serving
-from tests.roles.balancer.bench import HAPROXY, free_ports
+from tests.ports import free_ports
+from tests.roles.balancer.bench import HAPROXY
 from tests.roles.mutual.hosts import front_and_back, pem_of
 
 ADDRESS = "127.0.0.1"
@@ -168,7 +169,7 @@ async def test_a_stream_outlives_a_renewed_certificate(tmp_path: Path) -> None:
 def shown(back: Back) -> str:
     """The certificate that HAProxy shows now."""
     asked = ["openssl", "s_client", "-connect", f"{ADDRESS}:{back.port}", "-cert", str(back.certificate())]
-    told = subprocess.run(asked, input="", capture_output=True, text=True, check=False, timeout=10).stdout
+    told = subprocess.run(asked, input="", capture_output=True, text=True, check=False, timeout=300).stdout
     return told[told.find("-----BEGIN CERT") : told.find("-----END CERT")]
 
 

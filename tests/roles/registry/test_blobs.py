@@ -181,7 +181,7 @@ def port(tmp_path: Path) -> Iterator[int]:
 
 def got(port: int, path: str, method: str = "GET") -> Any:
     """An answer of loopback."""
-    return urllib.request.urlopen(urllib.request.Request(f"http://127.0.0.1:{port}{path}", method=method), timeout=5)
+    return urllib.request.urlopen(urllib.request.Request(f"http://127.0.0.1:{port}{path}", method=method), timeout=300)
 
 
 @pytest.mark.parametrize("content", [INDEX, MANIFEST])
@@ -211,6 +211,6 @@ def test_loopback_gives_nothing_else(path: str, port: int) -> None:
 
 def test_who_begins_with_tls_is_answered_in_http(port: int) -> None:
     """Docker's client goes on without TLS where the answer begins so (Go: tls.RecordHeaderError)."""
-    with socket.create_connection(("127.0.0.1", port), timeout=5) as line:
+    with socket.create_connection(("127.0.0.1", port), timeout=300) as line:
         line.sendall(b"\x16\x03\x01\x00\xa5\x01\x00\x00\xa1\x03\x03\x00\x0a\x00\x01")
         assert line.recv(5) == b"HTTP/"

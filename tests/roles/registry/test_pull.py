@@ -57,6 +57,19 @@ def test_the_image_is_on_the_disk_before_it_is_recorded(tmp_path: Path, monkeypa
     assert recorded == [False, False]  # its one layer, and the image
 
 
+def test_a_pull_that_is_killed_leaves_its_mark_until_one_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[bool] = []
+    monkeypatch.setattr(pull, "record", lambda settings: seen.append((tmp_path / "record.begun").exists()) or 0)
+    assert call([(200, {}, DONE)], tmp_path, monkeypatch)[0] == 0
+    assert (seen, (tmp_path / "record.begun").exists()) == ([True], False)
+
+
+def test_a_pull_that_was_refused_leaves_no_mark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What an operator loads by hand after it is no half of ours."""
+    assert call([refusal("denied: requested access is denied")], tmp_path, monkeypatch)[0] == 1
+    assert not (tmp_path / "record.begun").exists()
+
+
 def test_name_and_tag_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _, engine = call([(200, {}, DONE)], tmp_path, monkeypatch)
     asked = parse_qs(urlsplit(engine.asked[0].path).query)
@@ -137,6 +150,7 @@ def test_an_engine_that_does_not_answer_is_said_in_words(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     settings = {"reference": "a/b:1", "registry": "a", "key_file": str(tmp_path / "none")}
+    settings["record"] = str(tmp_path / "record.json")
     (tmp_path / "settings.json").write_text(json.dumps(settings))
     monkeypatch.setattr(pull, "SOCKET", str(tmp_path / "nobody.sock"))
     assert pull.main([str(tmp_path / "settings.json")]) == 1

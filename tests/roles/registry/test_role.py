@@ -12,8 +12,10 @@ import pytest
 from deploy.refusals.errors import Refusal
 from deploy.slices.host import Slice
 from deploy.spec import Registry, Secret
+from host import pull as program
 from roles import registry
-from roles.registry.operations import pull_id, registry_of, texts
+from roles.registry.facts import Pull
+from roles.registry.operations import mark_path, pull_id, registry_of, texts
 from tests.roles.fake import Ran, run
 from tests.roles.slices import IMAGE, a_slice
 
@@ -57,6 +59,26 @@ def test_a_host_that_has_the_image_changes_nothing() -> None:
 
 def test_a_pull_under_way_is_attached_to() -> None:
     assert essential(play(ANONYMOUS, GOING, placed(ANONYMOUS))) == [f"follow {UNIT}"]
+
+
+def test_an_image_whose_pull_was_cut_before_its_record_is_pulled_again() -> None:
+    """Docker had it, and the reboot came before the record: without one nothing would ever remove the image."""
+    cut = "image=sha256:1\nbegun=1\nActiveState=inactive"
+    assert essential(play(ANONYMOUS, cut, placed(ANONYMOUS))) == [START, f"follow {UNIT}"]
+
+
+def test_a_pull_under_way_is_waited_for_though_docker_has_the_image() -> None:
+    recording = "image=sha256:1\nbegun=1\nActiveState=activating"
+    assert essential(play(ANONYMOUS, recording, placed(ANONYMOUS))) == [f"follow {UNIT}"]
+
+
+def test_the_host_is_asked_for_the_mark_that_the_program_leaves(tmp_path: Path) -> None:
+    """The role and the program agree on its name."""
+    record = json.loads(next(text.content for text in texts(ANONYMOUS) if "/pull/" in text.path))["record"]
+    beside = record.replace(str(Path(record).parent), str(tmp_path))
+    with program.begun(Path(beside)):
+        (name,) = [path.name for path in tmp_path.iterdir()]
+    assert f"/var/lib/enginehouse/images/{name}" in Pull().command("a", UNIT, mark_path(IMAGE))
 
 
 def test_dry_says_that_a_bare_host_pulls() -> None:

@@ -11,7 +11,7 @@ import tritonclient.grpc as grpc
 from deploy.models import llm_contract
 from tests.roles.triton.llm_slot import tensor
 
-WAIT_SECONDS = 60
+WAIT_SECONDS = 300
 TYPES = {each.name: each.type.replace("STRING", "BYTES") for each in llm_contract.INPUTS} | {"stop": "BOOL"}
 EVERYTHING = {each.asked_by: True for each in llm_contract.OUTPUTS if each.asked_by.startswith("return_")}
 """Every output that a BOOL input asks for."""

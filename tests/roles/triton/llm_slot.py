@@ -17,7 +17,7 @@ from tests.encoders import fake_triton
 from tests.roles.triton.llm_image import MODEL, PACKAGE
 
 SLOT = Path(__file__).resolve().parents[3] / "files" / "llm" / "llmapi.py"
-PATIENCE_SECONDS = 20
+PATIENCE_SECONDS = 300
 TYPES = {str: object, bool: bool, int: np.int32, float: np.float32}
 
 

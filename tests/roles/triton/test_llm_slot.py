@@ -114,7 +114,7 @@ def serving(server: ServerSlice, work: Path) -> Iterator[Callable[..., tuple[int
                 f"http://{triton.http}/v2/models/gpt-oss-20b/{path}", json.dumps(body).encode()
             )
             try:
-                with urllib.request.urlopen(request, timeout=30) as answer:
+                with urllib.request.urlopen(request, timeout=300) as answer:
                     return answer.status, answer.read().decode()
             except urllib.error.HTTPError as error:
                 return error.code, error.read().decode()

@@ -25,7 +25,7 @@ def test_a_reader_that_is_behind_gets_every_token() -> None:
     def tokens() -> Iterator[int]:
         yield 0
         yield 1
-        assert goes_on.wait(10)
+        assert goes_on.wait(300)
         yield 2
 
     def sequences(stopped: Callable[[], bool]) -> list[Iterator[int]]:

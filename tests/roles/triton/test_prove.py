@@ -160,11 +160,11 @@ def test_a_queue_that_stays_full_ends_at_the_time_allowed(place: Path) -> None:
 
 
 def test_a_first_question_that_is_not_answered_in_time_is_told(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prove, "LATE_SECONDS", 0.2)
+    monkeypatch.setattr(prove, "LATE_SECONDS", 5)  # what is asked before has an answer by then
     over = threading.Event()
 
     def hangs() -> Answer:
-        over.wait(20)
+        over.wait(300)
         return RIGHT["/v2/models/embed/infer"]
 
     try:
