@@ -12,7 +12,6 @@ from deploy.inventory.fleet import Fleet
 from deploy.io.local_weights import look_around
 from deploy.io.shown import refusals_shown, show
 
-
 CACHES = ["auto", "bfloat16", "float16", "fp8", "int8"]
 
 
