@@ -5,8 +5,8 @@
     host balancer keys        lets keys in and out, and does nothing else
     host balancer remember    writes down which servers are ready or drained, for the process after a reload
 
-Servers and keys come and go over the runtime API. Everything else wants a reload, which costs some clients a
-connection. What a process was loaded with it says itself (`description` of its configuration), so a run that was cut
+Servers and keys come and go over the runtime API; what a revoked key has under way is ended. Everything else wants a
+reload, which costs some clients a connection. What a process was loaded with it says itself (`description` of its configuration), so a run that was cut
 off leaves nothing unknown. A server that leaves is drained first.
 """
 
@@ -94,6 +94,7 @@ def differs() -> Iterator[str]:
     yield from (f"leaves: {line.place}" for line in leaving)
     yield from (f"joins: {line.place}" for line in joining)
     yield from (f"other keys: {path.name}" for path in maps_of(text) if entries(path) != entries_running(path))
+    yield from (f"under way without a right: {path.name}" for path in maps_of(text) if without_right(path))
     yield from (f"goes: {path.name}" for path in spare(text))
 
 
@@ -151,11 +152,18 @@ def lined_up(text: str) -> Iterator[str]:
 
 
 def keys() -> Iterator[str]:
-    """A sentence for each file of keys that the process has read anew; one it does not know comes with a reload."""
+    """A sentence for each file of keys that the process has read anew, and for what it ended of keys that may no more;
+    a file it does not know comes with a reload."""
     for path in maps_of(file().read_text()) if active_states(UNIT)[0] in RUNS else ():
-        wanted, running = entries(path), entries_running(path)
-        if running is None or wanted == running:
-            continue
+        yield from read_anew(path)
+        if numbers := without_right(path):
+            yield f"ended: {end(numbers)} requests of keys that may no more"
+
+
+def read_anew(path: Path) -> Iterator[str]:
+    """A sentence if the process had other keys than the file; now it has the same."""
+    wanted, running = entries(path), entries_running(path)
+    if running is not None and wanted != running:
         version = asked(f"prepare map {path}").rpartition(":")[2].strip()
         for begin in range(0, len(wanted), ENTRIES):
             rows = [f"{key} {value}" for key, value in list(wanted.items())[begin : begin + ENTRIES]]
@@ -164,6 +172,29 @@ def keys() -> Iterator[str]:
         if entries_running(path) != wanted:
             raise HaproxyError(f"it has other keys than {path}")
         yield f"other keys: {path.name}"
+
+
+def without_right(path: Path) -> set[str]:
+    """HAProxy's numbers of requests under way, of the pool of this file, that no key of the file has a right to."""
+    table = path.stem.removeprefix("keys-") + "_h2"
+    under_way = re.findall(r"key=([0-9a-f]{64})\.(\d+)(\.stream)? use=[1-9]", asked(f"show table {table}"))
+    rights = entries(path) if under_way else {}
+    return {number for key, number, streams in under_way if not covers(rights.get(key, ""), bool(streams))}
+
+
+def covers(rights: str, streams: bool) -> bool:
+    """True if a key with these rights may have a request; a stream, only without limits and an end."""
+    *limits, may = rights.split(":")
+    return may == "yes" and not (streams and any(limit != "0" for limit in limits))
+
+
+def end(numbers: set[str]) -> int:
+    """How many of the requests with these numbers were still under way, and are ended."""
+    known = re.findall(r"(?m)^(0x[0-9a-f]+): \[.*\] id=(\d+) ", asked("show sess all"))
+    pointers = [pointer for pointer, number in known if number in numbers]
+    for pointer in pointers:
+        asked(f"shutdown session {pointer}")  # one that has just ended by itself is no error
+    return len(pointers)
 
 
 def maps_of(text: str) -> list[Path]:

@@ -59,7 +59,7 @@ def written(mine: BalancerSlice, seen: Mapping[str, str]) -> Iterator[Command]:
 
 def sent(seen: Seen) -> Iterator[Command]:
     """The command after which a HAProxy that runs has the keys of its files, without a reload."""
-    if any(line.startswith(("other keys", "reload")) for line in seen.value("differs").splitlines()):
+    if any(line.startswith(("other keys", "under way", "reload")) for line in seen.value("differs").splitlines()):
         yield f"{command('balancer')} keys"
 
 

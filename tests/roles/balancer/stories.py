@@ -17,7 +17,7 @@ from typing import Any
 
 import grpc
 
-from tests.roles.balancer.bench import PATIENCE_SECONDS, balancer, bench, exchange, unary, until
+from tests.roles.balancer.bench import PATIENCE_SECONDS, Bench, balancer, bench, exchange, unary, until
 from tests.roles.balancer.standins import SERVICE, Host
 from tests.unit.certificates import write_certificate
 
@@ -244,6 +244,32 @@ async def spared() -> dict[str, Any]:
         return {"answers": sorted(got)}
 
 
+async def crowded() -> dict[str, Any]:
+    """One address sends all it may, a second one fills the ports, and a third comes meanwhile."""
+    async with bench(1, bounds=(8, 6)) as edge, edge.channel() as channel:
+        answers = [await _or_closed(edge, "127.0.0.1") for _ in range(7)]
+        try:
+            over_grpc = (await unary(channel)).decode()
+        except grpc.aio.AioRpcError as error:
+            over_grpc = f"{error.code().name}: {error.details()}"
+        place = {"host": "127.0.0.1", "port": edge.http_port, "local_addr": ("127.0.0.2", 0)}
+        opened = [await asyncio.open_connection(**place) for _ in range(8)]
+        await until(lambda: "conn_cur=8 " in balancer.asked("show table chat"))
+        closed, other = await _or_closed(edge, "127.0.0.2"), await _or_closed(edge, "127.0.0.3")
+        for _reader, writer in opened:
+            writer.close()
+        return {"requests": answers, "over gRPC": over_grpc, "a ninth connection": closed, "of another": other}
+
+
+async def _or_closed(edge: Bench, address: str) -> str:
+    """The answer to a client of this address, or that its connection was closed."""
+    try:
+        reader, writer = await asyncio.open_connection("127.0.0.1", edge.http_port, local_addr=(address, 0))
+        return (await exchange(reader, writer, "/v2/models/llm/infer"))[0]
+    except (ConnectionError, IndexError):
+        return "closed"
+
+
 async def abandoned() -> dict[str, Any]:
     """Clients that leave: while an answer is awaited, while their request is held, and while it is in the queue."""
     async with bench(1, hold_seconds=PATIENCE_SECONDS, held_in_flight=1) as edge:
@@ -269,7 +295,7 @@ async def abandoned() -> dict[str, Any]:
 
 STORIES = {
     story.__name__: story
-    for story in (silent, drained, held, paced, forsaken, encrypted, moving, reloaded, spared, abandoned)
+    for story in (silent, drained, held, paced, forsaken, encrypted, moving, reloaded, spared, crowded, abandoned)
 }
 
 if __name__ == "__main__":

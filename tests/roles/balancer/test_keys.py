@@ -62,6 +62,24 @@ def test_a_key_has_its_requests_a_minute_and_at_once_over_both_ports_together(to
     assert told["at once"] == [429, "RESOURCE_EXHAUSTED: this key has"]
 
 
+def test_a_stream_that_would_pass_by_a_keys_limits_or_its_end_never_reaches_triton(told: dict[str, Any]) -> None:
+    """Three streams were begun, by keys that may. HAProxy 2.6 resets a stream that it refuses, so its words are lost."""
+    running = told["running"]
+    assert {*running["refused"]} <= {"CANCELLED", "PERMISSION_DENIED"}
+    assert running["words"] in ([], [" use ModelInfer, HTTP, or the front door"])
+    assert running["streams at Triton"] == len(running["begun"]) == 3
+
+
+def test_what_a_key_has_under_way_ends_when_it_is_revoked_and_its_streams_when_it_gets_limits(
+    told: dict[str, Any],
+) -> None:
+    """A stream and a request over HTTP of a key that is gone, a stream of one with a limit now; not those of others."""
+    running = told["running"]
+    assert running["done"] == [f"other keys: {Path(CHAT_MAP).name}", "ended: 3 requests of keys that may no more"]
+    assert running["after"] == {"everything": "CANCELLED", "both-models": "h1", "later-limited": "CANCELLED"}
+    assert (running["cut"], running["goes on"]) == (True, True)
+
+
 def test_keys_come_and_go_without_a_reload(told: dict[str, Any]) -> None:
     """500 at once; a second time there is nothing to do."""
     assert (told["differs"], told["done"]) == ([f"other keys: {Path(CHAT_MAP).name}"],) * 2
