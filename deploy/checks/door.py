@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from typing import Any
 
+from deploy.balancing import is_loopback
 from deploy.catalog.names import offer
 from deploy.checks.servers import PORTS
 from deploy.door import TASK_NAMES, adapter_names
@@ -60,6 +61,19 @@ def door_notice(host: Host) -> str:
         return ""
     who = "whoever reaches its balancer" if host.door.protection else "every user and program of its host"
     return f"the door asks nobody for a key (keys=None): {who} may use every model"
+
+
+def past_the_door(host: Host) -> str:
+    """A sentence where clients may go past a door that asks for keys, to Triton itself; empty where they cannot."""
+    if host.door is None or host.door.keys is None or host.firewall is None:
+        return ""
+    passed = [one.name for one in host.servers if one.protection == "firewall" and not is_loopback(one.address)]
+    if not passed:
+        return ""
+    return (
+        f"the door asks for keys, and {', '.join(host.firewall.allow)} of the firewall reach server "
+        f"{', '.join(passed)} past it, without a key and without limits"
+    )
 
 
 def _address(door: Door) -> Iterator[Refusal]:

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from deploy.checks.balancers import balancer_problems
 from deploy.checks.building import building_problems
-from deploy.checks.certificates import certificate_notice
+from deploy.checks.certificates import certificate_notice, open_notice
 from deploy.checks.disk import disk_problems
-from deploy.checks.door import door_notice, door_problems
+from deploy.checks.door import door_notice, door_problems, past_the_door
 from deploy.checks.door_others import door_others_problems
 from deploy.checks.engine_hosts import engine_host_problems
 from deploy.checks.firewall import firewall_problems
@@ -77,7 +77,8 @@ def notices(fleet: Fleet, surroundings: Surroundings) -> Iterator[str]:
     """The sentences an operator should read although nothing is wrong, each once."""
     sentences = [sentence for host in fleet.hosts for sentence in _host_notices(host, surroundings)]
     ending = filter(None, (certificate_notice(balancer.balancer, surroundings) for balancer in fleet.balancers))
-    yield from dict.fromkeys([*sentences, *fleet.remarks, *ending, *surroundings.missing])
+    opened = filter(None, map(open_notice, fleet.balancers))
+    yield from dict.fromkeys([*sentences, *fleet.remarks, *opened, *ending, *surroundings.missing])
 
 
 def _host_notices(host: Host, surroundings: Surroundings) -> Iterator[str]:
@@ -92,8 +93,7 @@ def _host_notices(host: Host, surroundings: Surroundings) -> Iterator[str]:
     if row and not image_of(host, row).digest:
         yield "the image is not pinned: `enginehouse pin INVENTORY` asks the registry and writes its digest"
     yield from repository_notices(host, surroundings)
-    if notice := door_notice(host):
-        yield notice
+    yield from filter(None, (door_notice(host), past_the_door(host)))
     for server in host.servers:
         for model in server.models:
             served = serve(model, surroundings)

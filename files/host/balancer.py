@@ -6,15 +6,14 @@
     host balancer remember    writes down which servers are ready or drained, for the process after a reload
 
 Servers and keys come and go over the runtime API; what a revoked key has under way is ended. Everything else wants a
-reload, which costs some clients a connection. What a process was loaded with it says itself (`description` of its configuration), so a run that was cut
-off leaves nothing unknown. A server that leaves is drained first.
+reload, which costs some clients a connection. What a process was loaded with it says itself (`description` of its
+configuration), so a run that was cut off leaves nothing unknown. A server that leaves is drained first.
 """
 
 from __future__ import annotations
 
 import re
 import shlex
-import socket
 import subprocess
 import sys
 import time
@@ -24,6 +23,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from host import disk, places
+from host.haproxy import ANSWER_SECONDS, HaproxyError, asked, told
 from host.systemd import active_states, say, systemctl
 
 UNIT = "enginehouse-balancer.service"
@@ -32,7 +32,6 @@ RUNS = ("active", "activating", "reloading")
 LEAVE_SECONDS = 60
 """What a server that leaves still answers has this long."""
 RELOAD_SECONDS = 30
-ANSWER_SECONDS = 10
 STEP_SECONDS = 0.2
 ENTRIES = 100
 """Keys that one command tells: 16 KiB is all that HAProxy takes of it."""
@@ -45,10 +44,6 @@ class Line(NamedTuple):
     reached: tuple[str, ...]
     """Address, port, port of its checks, address and port of its agent."""
     words: tuple[str, ...] = ()
-
-
-class HaproxyError(Exception):
-    """What HAProxy said instead of doing it."""
 
 
 def main(arguments: list[str]) -> int:
@@ -74,11 +69,6 @@ def main(arguments: list[str]) -> int:
 def file() -> Path:
     """The configuration."""
     return places.SETTINGS / "balancer" / "haproxy.cfg"
-
-
-def socket_file() -> Path:
-    """The runtime API."""
-    return places.RUNTIME / "balancer" / "admin.sock"
 
 
 def differs() -> Iterator[str]:
@@ -288,24 +278,6 @@ def spare(text: str) -> list[Path]:
     """Certificates and keys of before, which the file no longer names."""
     found = (path for pattern in ("tls-*", "keys-*.map") for path in file().parent.glob(pattern))
     return [path for path in sorted(found) if path.name.removesuffix(".key") not in text]
-
-
-def told(command: str) -> None:
-    """Nothing is returned. Raises: HaproxyError with what HAProxy says against it."""
-    if said := asked(command).strip():
-        raise HaproxyError(f"{command}: {said}")
-
-
-def asked(command: str) -> str:
-    """The answer of the runtime API."""
-    with socket.socket(socket.AF_UNIX) as channel:
-        channel.settimeout(ANSWER_SECONDS)
-        channel.connect(str(socket_file()))
-        channel.sendall(f"{command}\n".encode())
-        answer = b""
-        while part := channel.recv(65536):
-            answer += part
-    return answer.decode()
 
 
 def run(*words: str) -> str:

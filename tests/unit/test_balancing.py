@@ -27,7 +27,7 @@ SERVER = Server(
 OPEN = replace(SERVER, protection="firewall")
 """Whoever its host's firewall names reaches it."""
 CHAT = Route(pool="chat", http_port=8080, grpc_port=8081, hold_seconds=60)
-EDGE = Balancer(os="debian-12", address="10.0.0.5", routes=(CHAT,))
+EDGE = Balancer(os="debian-12", address="10.0.0.5", routes=(CHAT,), open_to_all=True)
 
 
 def test_a_host_waits_for_the_lines_that_its_balancer_has() -> None:
@@ -142,7 +142,7 @@ def test_a_door_that_nobody_leads_to_changes_nothing_of_a_balancer() -> None:
 
 def test_balancers_that_ask_for_keys_share_their_limits() -> None:
     key = Secret.command("cat", "keys/edge.key")
-    asks = replace(EDGE, keys="file", certificate="keys/edge.pem", certificate_key=key)
+    asks = replace(EDGE, keys="file", open_to_all=False, certificate="keys/edge.pem", certificate_key=key)
     hosts = {"a": serving("10.0.0.11"), "edge": {"balancer": asks}}
     one = planned(**hosts, open={"balancer": replace(EDGE, address="10.0.0.6")}).balancers
     two = planned(**hosts, other={"balancer": replace(asks, address="10.0.0.6")}).balancers

@@ -149,7 +149,10 @@ async def forsaken() -> dict[str, Any]:
 
 
 async def _awaited(call: Any) -> str:
-    return (await call).decode()
+    try:
+        return str((await call).decode())
+    except grpc.aio.AioRpcError as error:
+        return f"{error.code().name}: {error.details()}"
 
 
 async def encrypted() -> dict[str, Any]:
@@ -248,10 +251,7 @@ async def crowded() -> dict[str, Any]:
     """One address sends all it may, a second one fills the ports, and a third comes meanwhile."""
     async with bench(1, bounds=(8, 6)) as edge, edge.channel() as channel:
         answers = [await _or_closed(edge, "127.0.0.1") for _ in range(7)]
-        try:
-            over_grpc = (await unary(channel)).decode()
-        except grpc.aio.AioRpcError as error:
-            over_grpc = f"{error.code().name}: {error.details()}"
+        over_grpc = await _awaited(unary(channel))
         place = {"host": "127.0.0.1", "port": edge.http_port, "local_addr": ("127.0.0.2", 0)}
         opened = [await asyncio.open_connection(**place) for _ in range(8)]
         await until(lambda: "conn_cur=8 " in balancer.asked("show table chat"))
