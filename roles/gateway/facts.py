@@ -6,7 +6,7 @@ from pyinfra.api import FactBase
 
 from roles import programs, together
 from roles.certificates import ask_certificate
-from roles.gateway.paths import AUTHORITY, CERTIFICATE, FOLDER, KEYS, UNIT_PATH, USER
+from roles.gateway.paths import AUTHORITY, CERTIFICATE, FOLDER, KEYS, SALT, UNIT_PATH, USER
 from roles.places import PROGRAMS, command
 from roles.seen import Seen, ask_packages, ask_value, script
 
@@ -26,6 +26,7 @@ class DoorHost(FactBase[Seen]):
             ask_value("user", f"id -u {USER}"),
             ask_value("folder", f"stat -c '%a %U %G' {FOLDER}"),
             ask_value("keys", f"[ ! -e {KEYS} ] || echo there"),
+            ask_value("salt", f"[ ! -s {SALT} ] || stat -c '%a %U %G' {SALT}"),
             ask_value("environment", f"[ ! -e {environment}/{COMPLETE} ] || echo complete"),
             ask_value("version", programs.asked(f"{version}/gateway")),
         )

@@ -252,12 +252,10 @@ async def crowded() -> dict[str, Any]:
     async with bench(1, bounds=(8, 6)) as edge, edge.channel() as channel:
         answers = [await _or_closed(edge, "127.0.0.1") for _ in range(7)]
         over_grpc = await _awaited(unary(channel))
-        place = {"host": "127.0.0.1", "port": edge.http_port, "local_addr": ("127.0.0.2", 0)}
-        opened = [await asyncio.open_connection(**place) for _ in range(8)]
+        where = {"port": edge.http_port, "local_addr": ("127.0.0.2", 0)}
+        _open = [await asyncio.open_connection("127.0.0.1", **where) for _ in range(8)]
         await until(lambda: "conn_cur=8 " in balancer.asked("show table chat"))
         closed, other = await _or_closed(edge, "127.0.0.2"), await _or_closed(edge, "127.0.0.3")
-        for _reader, writer in opened:
-            writer.close()
         return {"requests": answers, "over gRPC": over_grpc, "a ninth connection": closed, "of another": other}
 
 
