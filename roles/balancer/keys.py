@@ -2,7 +2,8 @@
 
 A line is `HASH UNTIL:REQUESTS:CONCURRENT:MAY`. UNTIL is seconds of the epoch; 0 is never, and no limit. MAY is `yes`,
 or `no` for keys that are real and not for these ports: HAProxy reads no body, so it knows neither which model of the
-pool a gRPC request is for, nor how many tokens it takes. Such keys have the front door.
+pool a gRPC request is for, nor how many tokens it takes. Such keys have the front door. A key with limits or an end has
+no streams either (haproxy.cfg.j2), and what a key has under way ends with its line (files/host/balancer.py).
 
 No key reaches a host, only hashes: 200 random bits cannot be found from one.
 """

@@ -250,13 +250,12 @@ async def spared() -> dict[str, Any]:
 async def crowded() -> dict[str, Any]:
     """One address sends all it may, a second one fills the ports, and a third comes meanwhile."""
     async with bench(1, bounds=(8, 6)) as edge, edge.channel() as channel:
-        answers = [await _or_closed(edge, "127.0.0.1") for _ in range(7)]
-        over_grpc = await _awaited(unary(channel))
+        answers, over_grpc = [await _or_closed(edge, "127.0.0.1") for _ in range(7)], await _awaited(unary(channel))
         where = {"port": edge.http_port, "local_addr": ("127.0.0.2", 0)}
         _open = [await asyncio.open_connection("127.0.0.1", **where) for _ in range(8)]
         await until(lambda: "conn_cur=8 " in balancer.asked("show table chat"))
-        closed, other = await _or_closed(edge, "127.0.0.2"), await _or_closed(edge, "127.0.0.3")
-        return {"requests": answers, "over gRPC": over_grpc, "a ninth connection": closed, "of another": other}
+        ninth, other = await _or_closed(edge, "127.0.0.2"), await _or_closed(edge, "127.0.0.3")
+        return {"requests": answers, "over gRPC": over_grpc, "a ninth connection": ninth, "of another": other}
 
 
 async def _or_closed(edge: Bench, address: str) -> str:
