@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from host import disk, places
-from host.haproxy import ANSWER_SECONDS, HaproxyError, asked, told
+from host.haproxy import ANSWER_SECONDS, HaproxyError, asked, end, of_every_worker, told
 from host.systemd import active_states, say, systemctl
 
 UNIT = "enginehouse-balancer.service"
@@ -84,7 +84,12 @@ def differs() -> Iterator[str]:
     yield from (f"leaves: {line.place}" for line in leaving)
     yield from (f"joins: {line.place}" for line in joining)
     yield from (f"other keys: {path.name}" for path in maps_of(text) if entries(path) != entries_running(path))
-    yield from (f"under way without a right: {path.name}" for path in maps_of(text) if without_right(path))
+    workers = of_every_worker()
+    yield from (
+        f"under way without a right: {path.name}"
+        for path in maps_of(text)
+        if any(without_right(path, worker) for worker in workers)
+    )
     yield from (f"goes: {path.name}" for path in spare(text))
 
 
@@ -146,8 +151,8 @@ def keys() -> Iterator[str]:
     a file it does not know comes with a reload."""
     for path in maps_of(file().read_text()) if active_states(UNIT)[0] in RUNS else ():
         yield from read_anew(path)
-        if numbers := without_right(path):
-            yield f"ended: {end(numbers)} requests of keys that may no more"
+        if ended := sum(end(worker, without_right(path, worker)) for worker in of_every_worker()):
+            yield f"ended, of keys that may no more: {ended}"
 
 
 def read_anew(path: Path) -> Iterator[str]:
@@ -164,10 +169,10 @@ def read_anew(path: Path) -> Iterator[str]:
         yield f"other keys: {path.name}"
 
 
-def without_right(path: Path) -> set[str]:
-    """HAProxy's numbers of requests under way, of the pool of this file, that no key of the file has a right to."""
+def without_right(path: Path, worker: Callable[[str], str]) -> set[str]:
+    """A process's numbers of its requests under way, of this file's pool, that no key of the file has a right to."""
     table = path.stem.removeprefix("keys-") + "_h2"
-    under_way = re.findall(r"key=([0-9a-f]{64})\.(\d+)(\.stream)? use=[1-9]", asked(f"show table {table}"))
+    under_way = re.findall(r"key=([0-9a-f]{64})\.(\d+)(\.stream)? use=[1-9]", worker(f"show table {table}"))
     rights = entries(path) if under_way else {}
     return {number for key, number, streams in under_way if not covers(rights.get(key, ""), bool(streams))}
 
@@ -176,15 +181,6 @@ def covers(rights: str, streams: bool) -> bool:
     """True if a key with these rights may have a request; a stream, only without limits and an end."""
     *limits, may = rights.split(":")
     return may == "yes" and not (streams and any(limit != "0" for limit in limits))
-
-
-def end(numbers: set[str]) -> int:
-    """How many of the requests with these numbers were still under way, and are ended."""
-    known = re.findall(r"(?m)^(0x[0-9a-f]+): \[.*\] id=(\d+) ", asked("show sess all"))
-    pointers = [pointer for pointer, number in known if number in numbers]
-    for pointer in pointers:
-        asked(f"shutdown session {pointer}")  # one that has just ended by itself is no error
-    return len(pointers)
 
 
 def maps_of(text: str) -> list[Path]:

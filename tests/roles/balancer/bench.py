@@ -121,7 +121,8 @@ class Bench:
     def start(self) -> None:
         """HAProxy runs, and knows nothing of its hosts yet."""
         (self.folder / "balancer" / "state").write_text("1\n")
-        self.process = subprocess.Popen([HAPROXY, "-W", "-f", balancer.file()], stderr=subprocess.DEVNULL)
+        master = f"{self.folder}/balancer/master.sock,mode,600"
+        self.process = subprocess.Popen([HAPROXY, "-W", "-S", master, "-f", balancer.file()], stderr=subprocess.DEVNULL)
 
     def systemctl(self, verb: str, _unit: str) -> int:
         """What the unit does at a reload."""

@@ -108,6 +108,22 @@ async def running() -> dict[str, Any]:
         }
 
 
+async def reloaded() -> dict[str, Any]:
+    """A key is revoked whose stream goes on in the process before a reload, beside another key's."""
+    async with bench(1, keys=KEYS) as edge, edge.channel() as channel:
+        streams = {name: stream(channel, name) for name in ("everything", "both-models")}
+        begun = [await heard(call) for call in streams.values()]
+        edge.bounds = (4096, 0)
+        edge.write()
+        done = await asyncio.to_thread(lambda: list(balancer.follow()))
+        still = [await heard(call) for call in streams.values()]
+        edge.keys = KEYS[1:]
+        edge.write()
+        done += await asyncio.to_thread(lambda: [*balancer.keys(), *balancer.differs()])
+        after = [(await heard(call)).partition(":")[0] for call in streams.values()]
+        return {"begun": begun, "done": done, "still": still, "after": after}
+
+
 async def told() -> dict[str, Any]:
     """All of it, before one balancer."""
     async with bench(1, keys=KEYS) as edge, edge.channel() as channel:
@@ -145,7 +161,7 @@ async def told() -> dict[str, Any]:
             "done": done,
             "revoked": revoked,
             "new": new,
-            "reloaded": _pid(before) != _pid(balancer.asked("show info")),
+            "other process": _pid(before) != _pid(balancer.asked("show info")),
         }
 
 
@@ -155,4 +171,4 @@ def _pid(info: str) -> str:
 
 if __name__ == "__main__":
     os.environ.pop("NOTIFY_SOCKET", None)
-    print(json.dumps(asyncio.run(told()) | {"running": asyncio.run(running())}))
+    print(json.dumps(asyncio.run(told()) | {"running": asyncio.run(running()), "reloaded": asyncio.run(reloaded())}))

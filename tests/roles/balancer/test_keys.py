@@ -75,15 +75,26 @@ def test_what_a_key_has_under_way_ends_when_it_is_revoked_and_its_streams_when_i
 ) -> None:
     """A stream and a request over HTTP of a key that is gone, a stream of one with a limit now; not those of others."""
     running = told["running"]
-    assert running["done"] == [f"other keys: {Path(CHAT_MAP).name}", "ended: 3 requests of keys that may no more"]
+    assert running["done"] == [f"other keys: {Path(CHAT_MAP).name}", "ended, of keys that may no more: 3"]
     assert running["after"] == {"everything": "CANCELLED", "both-models": "h1", "later-limited": "CANCELLED"}
     assert (running["cut"], running["goes on"]) == (True, True)
+
+
+def test_a_stream_of_a_revoked_key_ends_in_the_process_before_a_reload_too(told: dict[str, Any]) -> None:
+    """Another key's stream there goes on."""
+    after = told["reloaded"]
+    assert after["done"] == [
+        "reloaded: another configuration",
+        f"other keys: {Path(CHAT_MAP).name}",
+        "ended, of keys that may no more: 1",
+    ]
+    assert (after["begun"], after["still"], after["after"]) == (["h1", "h1"], ["h1", "h1"], ["CANCELLED", "h1"])
 
 
 def test_keys_come_and_go_without_a_reload(told: dict[str, Any]) -> None:
     """500 at once; a second time there is nothing to do."""
     assert (told["differs"], told["done"]) == ([f"other keys: {Path(CHAT_MAP).name}"],) * 2
-    assert (told["revoked"], told["new"], told["reloaded"]) == ([401, "UNAUTHENTICATED"], [200, "h1"], False)
+    assert (told["revoked"], told["new"], told["other process"]) == ([401, "UNAUTHENTICATED"], [200, "h1"], False)
 
 
 def test_balancers_share_a_limit_and_only_hashes_are_written() -> None:
