@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from deploy.door_keys import text_of
 from roles import balancer
@@ -102,6 +104,23 @@ def test_balancers_share_a_limit_and_only_hashes_are_written() -> None:
     (text,) = maps(replace(ASKS, sharing=2), [key("three-a-minute", requests_per_minute=3, expires=9)])
     assert text.content.splitlines()[1:] == [f"{key('three-a-minute').sha256} 9:2:0:yes"]
     assert "three" not in text.content
+
+
+LIMIT = st.sampled_from([0, 1, 600])
+
+
+@given(LIMIT, LIMIT, LIMIT, LIMIT, st.sampled_from([("*",), ("llama",), ("bge", "llama")]))
+def test_a_stream_goes_on_only_under_a_key_without_limits_and_an_end(
+    requests: int, tokens: int, concurrent: int, expires: int, models: tuple[str, ...]
+) -> None:
+    """Whatever the file says of a key, the host's program reads it as it was written; no line has no right."""
+    limits = {"requests_per_minute": requests, "tokens_per_minute": tokens, "concurrent": concurrent}
+    (text,) = maps(ASKS, [key("k", models, expires=expires, **limits)])
+    rights = text.content.split()[-1]
+    may = models != ("llama",) and not tokens
+    assert host_balancer.covers(rights, streams=False) == may
+    assert host_balancer.covers(rights, streams=True) == (may and not (requests or concurrent or expires))
+    assert not host_balancer.covers("", streams=False)
 
 
 def test_each_pool_has_its_own_keys() -> None:
