@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from deploy.slice_door import DoorSlice
+from deploy.slices.door import DoorSlice
 from deploy.spec import Door
 from roles import closing, gateway
+from roles._pyinfra.facts import Seen
+from roles._shipping.places import command
 from roles.gateway import operations, wheels
 from roles.gateway.programs import environment_path, publication, version
 from roles.gateway.wheels import SendWheels
-from roles.places import command
-from roles.seen import Seen
 from tests.roles.fake import Ran, run
 from tests.roles.gateway.doors import h100
 from tests.roles.plans import a_plan
