@@ -1,8 +1,9 @@
 """Twelve hosts in three pools behind two balancers: a chat model, the encoders, and a second LLM that is being tried.
 
-Clients know the balancers' names alone. Hosts let in their balancers and nobody else, without a Firewall of their own.
-The two hosts of `trial` are one canary and one host: while either is out, the other serves. Put DNS, a cloud's balancer
-or keepalived in front of the two balancers. The certificate and its key are files of the machine that runs pyinfra.
+Clients know the balancers' names alone, and show a key of `enginehouse key`. Hosts let in their balancers and nobody
+else, without a Firewall of their own. The two hosts of `trial` are one canary and one host: while either is out, the
+other serves. Put DNS, a cloud's balancer or keepalived in front of the two balancers. The certificate and its key are
+files of the machine that runs pyinfra.
 """
 
 from dataclasses import replace
@@ -72,17 +73,17 @@ _routes = (
     Route(pool="search", http_port=8453, grpc_port=8454, hold_seconds=60),
     Route(pool="trial", http_port=8463, grpc_port=8464, hold_seconds=300),
 )
-_signed = {"certificate": "keys/edge.pem", "certificate_key": Secret.command("cat", "keys/edge.key")}
+_asks = {"keys": "file", "certificate": "keys/edge.pem", "certificate_key": Secret.command("cat", "keys/edge.key")}
 
 balancers = (
     [
         (
             "edge-1.example.internal",
-            {"balancer": Balancer(os="debian-12", address="10.0.0.5", routes=_routes, **_signed)},
+            {"balancer": Balancer(os="debian-12", address="10.0.0.5", routes=_routes, **_asks)},
         ),
         (
             "edge-2.example.internal",
-            {"balancer": Balancer(os="debian-13", address="10.0.0.6", routes=_routes, **_signed)},
+            {"balancer": Balancer(os="debian-13", address="10.0.0.6", routes=_routes, **_asks)},
         ),
     ],
     _every | {"ssh_user": "debian", "firewall": Firewall(allow=("10.0.0.0/8",), rest="closed")},

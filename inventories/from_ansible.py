@@ -37,6 +37,7 @@ balancers = (
             routes=(Route(pool="chat", http_port=8443, grpc_port=8444, hold_seconds=60),),
             certificate="keys/edge.pem",
             certificate_key=Secret.command("cat", "keys/edge.key"),
+            keys="file",
         ),
         "firewall": Firewall(allow=("10.0.0.0/8",), rest="closed"),
     },

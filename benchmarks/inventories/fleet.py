@@ -74,7 +74,13 @@ def _balancer(name: str, data: dict[str, _Any]) -> dict[str, _Any]:
     )
     record = _records[name]
     return {key: data[key] for key in ("ssh_config_file", "_sudo")} | {
-        "balancer": _Balancer(os=f"debian-{record['debian']}", address=str(record["address"]), routes=routes),
+        "balancer": _Balancer(
+            os=f"debian-{record['debian']}",
+            address=str(record["address"]),
+            routes=routes,
+            open_to_all=True,
+            address_requests=0,
+        ),
         "rollout": _rollout,
     }
 

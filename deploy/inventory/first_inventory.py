@@ -125,14 +125,15 @@ def inventory_text(
     """An inventory in Python: a group for each kind of serving machine, and one each for balancers and monitors."""
     is_fleet, groups = bool(balancers or monitors), _groups(serving)
     words = ["Embedder", "Machine", "Reranker", "Server", "Weights"]
-    words += [*(["Balancer", "Route"] if balancers else []), *(["Monitor"] if monitors else [])]
+    words += [*(["Balancer", "Route", "Secret"] if balancers else []), *(["Monitor"] if monitors else [])]
     first, *more = [machine.target.host for machine in (*serving, *balancers, *monitors)]
     title = (
         f"{first} and {len(more)} more, as they described themselves" if more else f"{first}, as it described itself"
     )
     parts = [HEAD.format(title=title, words=", ".join(["LLM", *sorted(words)]))]
     parts += [_serving(name, machines, is_fleet, bool(balancers)) for name, machines in groups.items()]
-    parts += [_routes(groups), _outside("balancers", balancers, "Balancer", ", routes=_routes")] if balancers else []
+    if balancers:
+        parts += [_routes(groups), _outside("balancers", balancers, "Balancer", ", routes=_routes, **_asks")]
     parts += [_outside("monitors", monitors, "Monitor")] if monitors else []
     return "\n".join(parts)
 
@@ -177,7 +178,7 @@ def _routes(groups: Iterable[str]) -> str:
         f'    Route(pool="{pool}", http_port={port}, grpc_port={port + 1}, hold_seconds=60),\n'
         for pool, port in zip(groups, ports, strict=False)
     )
-    return f"_routes = (\n{''.join(routes)})\n"
+    return f"_routes = (\n{''.join(routes)})\n{ASKS}"
 
 
 def _outside(name: str, machines: Iterable[Answered], declared: str, more: str = "") -> str:
@@ -225,6 +226,9 @@ embedder = Embedder(
 '''
 
 ALONE = 'Server(name="main", models=(reranker, embedder, gpt_oss)),'
+ASKS = """# Each client shows a key of `enginehouse key new`, over TLS. Or open_to_all=True, and none of these.
+_asks = {"keys": "file", "certificate": "keys/edge.pem", "certificate_key": Secret.command("cat", "keys/edge.key")}
+"""
 BALANCED = """
             Server(name="main", address="0.0.0.0", protection="balancer", models=(reranker, embedder, gpt_oss)),
         """

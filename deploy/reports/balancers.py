@@ -29,6 +29,7 @@ def balancers_report(balancers: Iterable[BalancerSlice]) -> Iterator[RenderableT
                 yield Text(f"front doors of {route.pool}, TLS at port {route.door.port}: {addresses}")
         certificate = f"certificate {balancer.certificate}" if balancer.certificate else "plain text, no certificate"
         certificate += f", clients show one signed by {balancer.clients}" if balancer.clients else ""
+        certificate += ", a key of each client" if balancer.keys else ""
         yield Text(f"{certificate}; metrics at port {balancer.metrics_port}")
         yield Text("")
 

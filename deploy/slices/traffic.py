@@ -108,6 +108,9 @@ class BalancerSlice:
     """Balancers that ask for keys: each takes on its part of a key's limits."""
     clients: str = ""
     """File of the authorities that sign clients' certificates; empty where nobody is asked for one."""
+    address_connections: int = 0
+    """Of one address to the ports of a pool at once; 0 is no limit. Likewise its requests a minute."""
+    address_requests: int = 0
 
     def data_disk(self) -> None:
         """None: a balancer keeps no data."""

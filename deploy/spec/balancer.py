@@ -51,7 +51,8 @@ class Balancer:
     machine with the chain; `certificate_key` its private key. Without both the ports speak plain text. `keys`: "file"
     asks every client of KServe's ports, HTTP and gRPC, for a key of `enginehouse key`; None asks nobody. Front doors
     behind `door_port` ask themselves. `clients` is a PEM file of authorities: whoever shows no certificate that one of
-    them signed is refused at every port of the routes.
+    them signed is refused at every port of the routes. Without both, `open_to_all` has to say so: whoever reaches
+    KServe's ports may use every model, without limits, and past the front door's keys.
     """
 
     os: str
@@ -61,6 +62,12 @@ class Balancer:
     certificate_key: Secret | None = None
     keys: Literal["file"] | None = None
     clients: str = ""
+    open_to_all: bool = False
+    address_connections: int = 4096
+    """Connections that one address, of IPv6 a /64, may have to the ports of a pool; more are closed before TLS. 0 is no
+    limit, for a balancer behind one that hides its clients' addresses. HAProxy has 32,000 for all."""
+    address_requests: int = 120_000
+    """Requests a minute of one address, answered or refused, over the ports of a pool; 0 is no limit."""
     metrics_port: int = 8405
     """HAProxy's own Prometheus exporter, which the hosts ask for their requests in flight."""
 

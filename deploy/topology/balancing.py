@@ -70,6 +70,8 @@ def balancer_slice(balancer: BalancerHost, hosts: Iterable[Host], balancers: Ite
         firewall=firewall_of_balancer(balancer, known),
         keys=declared.keys or "",
         clients=declared.clients,
+        address_connections=declared.address_connections,
+        address_requests=declared.address_requests,
         sharing=sum(other.balancer.keys is not None for other in balancers) or 1,
     )
 

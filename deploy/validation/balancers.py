@@ -21,6 +21,7 @@ from deploy.validation.firewall import declared_problems
 from deploy.validation.secrets import named_secret
 
 LONGEST_HOLD_SECONDS = 3600
+OF_AN_ADDRESS = {"address_connections": (0, 1_000_000), "address_requests": (0, 1_000_000_000)}
 
 
 def balancer_problems(fleet: Fleet, surroundings: Surroundings) -> Iterator[tuple[str, Refusal]]:
@@ -45,6 +46,7 @@ def _of_balancer(balancer: BalancerHost, fleet: Fleet, surroundings: Surrounding
     pools = {pool.name: pool for pool in pools_of(((host.name, host.pool) for host in fleet.hosts), fleet.rollout)}
     for route in declared.routes:
         yield from _route(route, declared, pools.get(route.pool), fleet)
+    yield from _of_an_address(declared)
     yield from certificate_problems(declared, surroundings)
     if declared.certificate_key is not None:
         yield from named_secret("balancer.certificate_key", declared.certificate_key, "EDGE_KEY")
@@ -84,6 +86,20 @@ def _address(declared: Balancer) -> Iterator[Refusal]:
             wanted="the balancer's own IP address in the network of the hosts",
             attempt='Balancer(address="10.0.0.5", …)',
         )
+
+
+def _of_an_address(declared: Balancer) -> Iterator[Refusal]:
+    for field, (low, high) in OF_AN_ADDRESS.items():
+        value = getattr(declared, field)
+        if not low <= value <= high:
+            yield refuse(
+                "out-of-range",
+                f"{field} of {value} cannot work",
+                where=f"balancer.{field}",
+                seen=str(value),
+                wanted=f"{low} to {high}; 0 is no limit",
+                attempt=f"{field}={getattr(Balancer(os='', address='', routes=()), field)}, the default",
+            )
 
 
 def _places(declared: Balancer) -> list[tuple[str, int]]:

@@ -1,5 +1,5 @@
-"""Certificates of balancers: a file that is one, in its time, with the key that belongs to it. Files are read at the
-edge (deploy/io/certificates.py)."""
+"""Whom a balancer asks who they are, and certificates: a file that is one, in its time, with the key that belongs to
+it. Files are read at the edge (deploy/io/certificates.py)."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from datetime import date
 
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import refuse
-from deploy.spec import Balancer
+from deploy.spec import Balancer, BalancerHost
 from deploy.spec.surroundings import CertificateFile, Surroundings
 
 NOTICE_DAYS = 21
+SIGNED = 'certificate="keys/edge.pem", certificate_key=Secret.command("cat", "keys/edge.key")'
 
 
 def certificate_problems(declared: Balancer, surroundings: Surroundings) -> Iterator[Refusal]:
-    """A refusal for a certificate without a key, or the other way round, and for one that no client would accept."""
+    """A refusal for each certificate, or lack of one, with which clients or Triton would be worse off."""
     if bool(declared.certificate) != (declared.certificate_key is not None):
         has, lacks = ("certificate", "certificate_key") if declared.certificate else ("certificate_key", "certificate")
         yield refuse(
@@ -24,7 +25,7 @@ def certificate_problems(declared: Balancer, surroundings: Surroundings) -> Iter
             where=f"balancer.{lacks}",
             seen=f"{has} alone",
             wanted="both, or neither for ports that speak plain text",
-            attempt='certificate="keys/edge.pem", certificate_key=Secret.command("cat", "keys/edge.key")',
+            attempt=SIGNED,
         )
     if declared.keys and not declared.certificate:
         yield refuse(
@@ -33,7 +34,7 @@ def certificate_problems(declared: Balancer, surroundings: Surroundings) -> Iter
             where="balancer.keys",
             seen=f"{declared.keys!r}, and no certificate",
             wanted="a certificate, or ports that ask nobody",
-            attempt='certificate="keys/edge.pem", certificate_key=Secret.command("cat", "keys/edge.key")',
+            attempt=SIGNED,
         )
     if declared.clients and not declared.certificate:
         yield refuse(
@@ -42,8 +43,9 @@ def certificate_problems(declared: Balancer, surroundings: Surroundings) -> Iter
             where="balancer.clients",
             seen=f"{declared.clients!r}, and no certificate",
             wanted="a certificate, or ports that ask nobody",
-            attempt='certificate="keys/edge.pem", certificate_key=Secret.command("cat", "keys/edge.key")',
+            attempt=SIGNED,
         )
+    yield from _who_is_asked(declared)
     for field in ("certificate", "clients"):
         if found := surroundings.certificates.get(getattr(declared, field)):
             yield from _judged(getattr(declared, field), found, surroundings.today, field)
@@ -56,6 +58,42 @@ def certificate_notice(declared: Balancer, surroundings: Surroundings) -> str:
         return ""
     days = (found.ends - surroundings.today).days
     return f"certificate {declared.certificate} ends on {found.ends}" if 0 <= days < NOTICE_DAYS else ""
+
+
+def _who_is_asked(declared: Balancer) -> Iterator[Refusal]:
+    """A refusal where Triton would answer everybody and the inventory does not say so, and where it says both."""
+    is_asked = bool(declared.keys or declared.clients)
+    seen = f"keys={declared.keys!r}, clients={declared.clients!r}, open_to_all={declared.open_to_all}"
+    if not is_asked and not declared.open_to_all:
+        signed = "" if declared.certificate else f", {SIGNED}"
+        yield refuse(
+            "open-balancer",
+            f"KServe's ports would answer anyone who reaches {declared.address}: Triton asks nobody for a password",
+            where="balancer.keys",
+            seen=seen,
+            wanted="keys of `enginehouse key`, certificates of clients, or a word that everybody may use every model",
+            attempt=f'keys="file"{signed}; or open_to_all=True',
+        )
+    elif is_asked and declared.open_to_all:
+        yield refuse(
+            "open-and-asked",
+            "the balancer is open to all, and asks its clients who they are",
+            where="balancer.open_to_all",
+            seen=seen,
+            wanted="either of the two",
+            attempt="open_to_all=False, the default",
+        )
+
+
+def open_notice(balancer: BalancerHost) -> str:
+    """A sentence where a balancer lets everybody in; empty where it asks who they are."""
+    declared = balancer.balancer
+    if not declared.open_to_all:
+        return ""
+    return (
+        f"{balancer.name} asks nobody (open_to_all=True): whoever reaches {declared.address} may use every model "
+        "of its pools by KServe, without a key and without limits"
+    )
 
 
 def missing_certificate(path: str, field: str = "certificate") -> Refusal:

@@ -14,6 +14,7 @@ from deploy.inventory.fleet import Fleet
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import at, model_at, refuse, server_at
 from deploy.spec import LLM, Door, DoorLimits, Host, Model
+from deploy.topology.balancing import is_loopback
 from deploy.topology.door import TASK_NAMES, adapter_names
 from deploy.validation.servers import PORTS
 
@@ -80,6 +81,19 @@ def door_notice(host: Host) -> str:
         return ""
     who = "whoever reaches its balancer" if host.door.protection else "every user and program of its host"
     return f"the door asks nobody for a key (keys=None): {who} may use every model"
+
+
+def past_the_door(host: Host) -> str:
+    """A sentence where clients may go past a door that asks for keys, to Triton itself; empty where they cannot."""
+    if host.door is None or host.door.keys is None or host.firewall is None:
+        return ""
+    passed = [one.name for one in host.servers if one.protection == "firewall" and not is_loopback(one.address)]
+    if not passed:
+        return ""
+    return (
+        f"the door asks for keys, and {', '.join(host.firewall.allow)} of the firewall reach server "
+        f"{', '.join(passed)} past it, without a key and without limits"
+    )
 
 
 def _address(door: Door) -> Iterator[Refusal]:

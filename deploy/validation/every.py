@@ -13,9 +13,9 @@ from deploy.spec import LLM, Host
 from deploy.spec.surroundings import Surroundings
 from deploy.validation.balancers import balancer_problems
 from deploy.validation.building import building_problems
-from deploy.validation.certificates import certificate_notice
+from deploy.validation.certificates import certificate_notice, open_notice
 from deploy.validation.disk import disk_problems
-from deploy.validation.door import door_notice, door_problems, with_default_door
+from deploy.validation.door import door_notice, door_problems, past_the_door, with_default_door
 from deploy.validation.door_others import door_others_problems
 from deploy.validation.engine_hosts import engine_host_problems
 from deploy.validation.firewall import firewall_problems
@@ -78,7 +78,8 @@ def notices(fleet: Fleet, surroundings: Surroundings) -> Iterator[str]:
     """The sentences an operator should read although nothing is wrong, each once."""
     sentences = [sentence for host in fleet.hosts for sentence in _host_notices(host, surroundings)]
     ending = filter(None, (certificate_notice(balancer.balancer, surroundings) for balancer in fleet.balancers))
-    yield from dict.fromkeys([*sentences, *fleet.remarks, *ending, *surroundings.missing])
+    opened = filter(None, map(open_notice, fleet.balancers))
+    yield from dict.fromkeys([*sentences, *fleet.remarks, *opened, *ending, *surroundings.missing])
 
 
 def _host_notices(host: Host, surroundings: Surroundings) -> Iterator[str]:
@@ -93,8 +94,7 @@ def _host_notices(host: Host, surroundings: Surroundings) -> Iterator[str]:
     if row and not image_of(host, row).digest:
         yield "the image is not pinned: `enginehouse pin INVENTORY` asks the registry and writes its digest"
     yield from repository_notices(host, surroundings)
-    if notice := door_notice(host):
-        yield notice
+    yield from filter(None, (door_notice(host), past_the_door(host)))
     for server in host.servers:
         for model in server.models:
             served = serve(model, surroundings)

@@ -160,7 +160,7 @@ def _nearest(written: str) -> str:
 
 def _everybody(networks: tuple[str, ...], where: str, who: str) -> Iterator[Refusal]:
     for written in networks:
-        if written in ("0.0.0.0/0", "::/0"):
+        if _is_everybody(written):
             yield refuse(
                 "firewall-allows-everybody",
                 f"{written} is everybody, and {who} asks nobody for a password",
@@ -169,6 +169,15 @@ def _everybody(networks: tuple[str, ...], where: str, who: str) -> Iterator[Refu
                 wanted="the networks of the clients or the balancer",
                 attempt='"10.0.0.0/8"',
             )
+
+
+def _is_everybody(written: str) -> bool:
+    """True for more than any organisation has: 10.0.0.0/8 and fc00::/7 are the widest private networks."""
+    try:
+        network = ipaddress.ip_network(written)
+    except ValueError:
+        return False  # told elsewhere
+    return network.prefixlen < (8 if network.version == 4 else 7)
 
 
 def _openings(firewall: Firewall, served: Mapping[int, str]) -> Iterator[Refusal]:

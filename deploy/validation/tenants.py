@@ -41,6 +41,7 @@ def shared_prefixes(host: Host, served: Served, trtllm: str) -> Iterator[str]:
             "an engine takes no cache_salt" if path == "engine" else f"cache_salt came with TensorRT-LLM {SALTS_SINCE}"
         )
         yield (
-            f"tenants of the door share cached prefixes of {served.model.name} ({why}): by an answer's speed one can "
-            "tell how another's prompt began; KVCache(per_tenant=True) or a server for each tenant keeps them apart"
+            f"tenants of the door share cached prefixes of {served.model.name} ({why}), which leaks: a faster answer "
+            "confirms a guess of how another tenant's prompt begins. The door tells them no cached_tokens; "
+            "KVCache(per_tenant=True) or a server for each tenant keeps them apart"
         )

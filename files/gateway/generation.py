@@ -66,7 +66,10 @@ class Generation:
         thought = sum(count for count in thoughts if count is not None)
         told = {"completion_tokens_details": {"reasoning_tokens": min(thought, completion)}}
         is_told = bool(thoughts) and None not in thoughts
-        return {**counts, "prompt_tokens_details": {"cached_tokens": record.cached_tokens}, **(told if is_told else {})}
+        # Where tenants share cached prefixes, this would tell one of them how another's prompt began.
+        is_own = self.model.salts or not self.request.gateway.settings.keys_file
+        details = {"prompt_tokens_details": {"cached_tokens": record.cached_tokens if is_own else 0}}
+        return {**counts, **details, **(told if is_told else {})}
 
     def head(self, kind: str, prefix: str) -> dict[str, Any]:
         """The fields that an answer and its events share."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import hmac
 from dataclasses import dataclass, field
-from hashlib import sha256
 from typing import Any
 
 from gateway.exchange import Exchange
@@ -45,8 +45,14 @@ class Request:
         return Work(model, weight, self._served_by, self._queued, beginning, self.key.tenant, trace)
 
     def salt(self, model: ModelSettings) -> str:
-        """What keeps this tenant's cached prefixes apart from others', where the model's slot can; no tenant's name."""
-        return sha256(self.key.tenant.encode()).hexdigest()[:32] if model.salts else ""
+        """What keeps this tenant's cached prefixes apart from others', where the model's slot can; no tenant's name.
+
+        Nobody computes it without the host's secret: whoever reaches Triton beside the gateway could else send it, and
+        learn from `cached_tokens` how a tenant's prompts begin.
+        """
+        if not model.salts:
+            return ""
+        return hmac.new(self.gateway.settings.salt, self.key.tenant.encode(), "sha256").hexdigest()[:32]
 
     def reserve(self, tokens: int) -> None:
         """The request may use so many tokens of its key's.

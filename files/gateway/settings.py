@@ -3,6 +3,7 @@
     {"fingerprint": "plan-c0561c73b5631697",            answers name it as system_fingerprint
      "url": "https://llm.example.com",                   of the door, for the page at /; absent: where it listens
      "keys_file": "/etc/enginehouse/gateway/keys.json",  absent: no key is asked for
+     "salt_file": "/etc/enginehouse/gateway/salt",        a secret of the host, where a model has `salts`
      "hosts": 1,                                         hosts with a door; each takes on its part of a limit
      "listen": {"address": "127.0.0.1", "ports": [8080]},  fields of Listen; a process for each port
      "trace_one_in": 100,                                requests of which one is traced (traces.py); absent: none is
@@ -36,7 +37,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -49,6 +50,7 @@ TOOL_PARSERS = ("hermes", "llama3_json", "mistral", "harmony")
 REASONING_PARSERS = ("qwen3", "deepseek_r1")
 TASKS = ("search_query", "search_document", "classification", "clustering")
 MOST = 2**31 - 1
+SALT_DIGITS = 64
 LISTEN_NUMBERS = ("connections", "header_bytes", "header_seconds", "drain_seconds")
 
 
@@ -158,15 +160,18 @@ class Settings:
     aliases: Mapping[str, Alias]
     mutual: Mutual | None = None
     trace_one_in: int = 0
+    salt_file: str = ""
+    salt: bytes = field(default=b"", repr=False)
+    """What is in that file: the same for the processes of a host, and known to nobody else."""
 
 
 def read(path: Path) -> Settings:
-    """The settings in the file, and the identity in the files that it names.
+    """The settings in the file, and the identity and the secret in the files that it names.
 
     Raises: OSError, or ValueError where a file does not say what this version reads.
     """
     found = settings_of(json.loads(path.read_text("utf-8")))
-    return replace(found, servers=identified(found.servers, found.mutual))
+    return replace(found, servers=identified(found.servers, found.mutual), salt=_salt(found.salt_file))
 
 
 def settings_of(given: object) -> Settings:
@@ -192,9 +197,19 @@ def settings_of(given: object) -> Settings:
         aliases=aliases,
         mutual=mutual,
         trace_one_in=top.whole("trace_one_in", 0, MOST, 0),
+        salt_file=top.text("salt_file", ""),
     )
+    if not found.salt_file and any(model.salts for model in models.values()):
+        raise top.wrong("salt_file", "the file of a secret: a model has `salts`")
     top.close()
     return found
+
+
+def _salt(path: str) -> bytes:
+    salt = Path(path).read_bytes().strip() if path else b""
+    if path and len(salt) < SALT_DIGITS:
+        raise ValueError(f"{path} is no secret of {SALT_DIGITS} characters or more")
+    return salt
 
 
 def _named(top: Fields, name: str) -> list[tuple[str, Fields]]:

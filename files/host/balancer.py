@@ -5,16 +5,15 @@
     host balancer keys        lets keys in and out, and does nothing else
     host balancer remember    writes down which servers are ready or drained, for the process after a reload
 
-Servers and keys come and go over the runtime API. Everything else wants a reload, which costs some clients a
-connection. What a process was loaded with it says itself (`description` of its configuration), so a run that was cut
-off leaves nothing unknown. A server that leaves is drained first.
+Servers and keys come and go over the runtime API; what a revoked key has under way is ended. Everything else wants a
+reload, which costs some clients a connection. What a process was loaded with it says itself (`description` of its
+configuration), so a run that was cut off leaves nothing unknown. A server that leaves is drained first.
 """
 
 from __future__ import annotations
 
 import re
 import shlex
-import socket
 import subprocess
 import sys
 import time
@@ -24,6 +23,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from host import disk, places
+from host.haproxy import ANSWER_SECONDS, HaproxyError, asked, end, of_every_worker, told
 from host.systemd import active_states, say, systemctl
 
 UNIT = "enginehouse-balancer.service"
@@ -32,7 +32,6 @@ RUNS = ("active", "activating", "reloading")
 LEAVE_SECONDS = 60
 """What a server that leaves still answers has this long."""
 RELOAD_SECONDS = 30
-ANSWER_SECONDS = 10
 STEP_SECONDS = 0.2
 ENTRIES = 100
 """Keys that one command tells: 16 KiB is all that HAProxy takes of it."""
@@ -45,10 +44,6 @@ class Line(NamedTuple):
     reached: tuple[str, ...]
     """Address, port, port of its checks, address and port of its agent."""
     words: tuple[str, ...] = ()
-
-
-class HaproxyError(Exception):
-    """What HAProxy said instead of doing it."""
 
 
 def main(arguments: list[str]) -> int:
@@ -76,11 +71,6 @@ def file() -> Path:
     return places.SETTINGS / "balancer" / "haproxy.cfg"
 
 
-def socket_file() -> Path:
-    """The runtime API."""
-    return places.RUNTIME / "balancer" / "admin.sock"
-
-
 def differs() -> Iterator[str]:
     """A sentence for each thing that is not as the file says."""
     if active_states(UNIT)[0] not in RUNS:
@@ -94,6 +84,12 @@ def differs() -> Iterator[str]:
     yield from (f"leaves: {line.place}" for line in leaving)
     yield from (f"joins: {line.place}" for line in joining)
     yield from (f"other keys: {path.name}" for path in maps_of(text) if entries(path) != entries_running(path))
+    workers = of_every_worker()
+    yield from (
+        f"under way without a right: {path.name}"
+        for path in maps_of(text)
+        if any(without_right(path, worker) for worker in workers)
+    )
     yield from (f"goes: {path.name}" for path in spare(text))
 
 
@@ -151,11 +147,18 @@ def lined_up(text: str) -> Iterator[str]:
 
 
 def keys() -> Iterator[str]:
-    """A sentence for each file of keys that the process has read anew; one it does not know comes with a reload."""
+    """A sentence for each file of keys that the process has read anew, and for what it ended of keys that may no more;
+    a file it does not know comes with a reload."""
     for path in maps_of(file().read_text()) if active_states(UNIT)[0] in RUNS else ():
-        wanted, running = entries(path), entries_running(path)
-        if running is None or wanted == running:
-            continue
+        yield from read_anew(path)
+        if ended := sum(end(worker, without_right(path, worker)) for worker in of_every_worker()):
+            yield f"ended, of keys that may no more: {ended}"
+
+
+def read_anew(path: Path) -> Iterator[str]:
+    """A sentence if the process had other keys than the file; now it has the same."""
+    wanted, running = entries(path), entries_running(path)
+    if running is not None and wanted != running:
         version = asked(f"prepare map {path}").rpartition(":")[2].strip()
         for begin in range(0, len(wanted), ENTRIES):
             rows = [f"{key} {value}" for key, value in list(wanted.items())[begin : begin + ENTRIES]]
@@ -164,6 +167,20 @@ def keys() -> Iterator[str]:
         if entries_running(path) != wanted:
             raise HaproxyError(f"it has other keys than {path}")
         yield f"other keys: {path.name}"
+
+
+def without_right(path: Path, worker: Callable[[str], str]) -> set[str]:
+    """A process's numbers of its requests under way, of this file's pool, that no key of the file has a right to."""
+    table = path.stem.removeprefix("keys-") + "_h2"
+    under_way = re.findall(r"key=([0-9a-f]{64})\.(\d+)(\.stream)? use=[1-9]", worker(f"show table {table}"))
+    rights = entries(path) if under_way else {}
+    return {number for key, number, streams in under_way if not covers(rights.get(key, ""), bool(streams))}
+
+
+def covers(rights: str, streams: bool) -> bool:
+    """True if a key with these rights may have a request; a stream, only without limits and an end."""
+    *limits, may = rights.split(":")
+    return may == "yes" and not (streams and any(limit != "0" for limit in limits))
 
 
 def maps_of(text: str) -> list[Path]:
@@ -257,24 +274,6 @@ def spare(text: str) -> list[Path]:
     """Certificates and keys of before, which the file no longer names."""
     found = (path for pattern in ("tls-*", "keys-*.map") for path in file().parent.glob(pattern))
     return [path for path in sorted(found) if path.name.removesuffix(".key") not in text]
-
-
-def told(command: str) -> None:
-    """Nothing is returned. Raises: HaproxyError with what HAProxy says against it."""
-    if said := asked(command).strip():
-        raise HaproxyError(f"{command}: {said}")
-
-
-def asked(command: str) -> str:
-    """The answer of the runtime API."""
-    with socket.socket(socket.AF_UNIX) as channel:
-        channel.settimeout(ANSWER_SECONDS)
-        channel.connect(str(socket_file()))
-        channel.sendall(f"{command}\n".encode())
-        answer = b""
-        while part := channel.recv(65536):
-            answer += part
-    return answer.decode()
 
 
 def run(*words: str) -> str:

@@ -63,6 +63,8 @@ def config(
         "patience_seconds": _patience_seconds(mine),
         "dropped": NAMED_BY_CLIENTS,
         "keys": mine.keys,
+        "most_connections": mine.address_connections,
+        "most_requests": mine.address_requests,
         "routes": [_route(route, checked[route.pool], places) for route in mine.routes],
     }
     filled = template("balancer", "haproxy.cfg.j2").render

@@ -2,7 +2,8 @@
 
 A line is `HASH UNTIL:REQUESTS:CONCURRENT:MAY`. UNTIL is seconds of the epoch; 0 is never, and no limit. MAY is `yes`,
 or `no` for keys that are real and not for these ports: HAProxy reads no body, so it knows neither which model of the
-pool a gRPC request is for, nor how many tokens it takes. Such keys have the front door.
+pool a gRPC request is for, nor how many tokens it takes. Such keys have the front door. A key with limits or an end has
+no streams either (haproxy.cfg.j2), and what a key has under way ends with its line (files/host/balancer.py).
 
 No key reaches a host, only hashes: 200 random bits cannot be found from one.
 """
@@ -59,7 +60,7 @@ def written(mine: BalancerSlice, seen: Mapping[str, str]) -> Iterator[Command]:
 
 def sent(seen: Seen) -> Iterator[Command]:
     """The command after which a HAProxy that runs has the keys of its files, without a reload."""
-    if any(line.startswith(("other keys", "reload")) for line in seen.value("differs").splitlines()):
+    if any(line.startswith(("other keys", "under way", "reload")) for line in seen.value("differs").splitlines()):
         yield f"{command('balancer')} keys"
 
 

@@ -44,12 +44,15 @@ def _apply(mine: Slice, door: DoorSlice) -> None:
     keyed = step(
         look, lambda seen: operations.first_keys(seen, door), after=[known], name="Door | Begin a file of keys"
     )
+    salted = step(
+        look, lambda seen: operations.salt(seen, door), after=[known], name="Door | Make the secret of cached prefixes"
+    )
     certified = _certified(mine, known) if door.others else []
     wanted = operations.texts(mine, door)
     written = step(
         undo.look("gateway", wanted),
         lambda seen: undo.put_watched("gateway", wanted, seen),
-        after=[known, keyed, *certified],
+        after=[known, keyed, salted, *certified],
         name="Door | Write unit, settings and keys",
     )
     step(

@@ -9,7 +9,7 @@ from roles._pyinfra.facts import Seen, ask_packages, ask_value, script
 from roles._shipping import programs
 from roles._shipping.certificates import ask_certificate
 from roles._shipping.places import PROGRAMS, command
-from roles.gateway.paths import AUTHORITY, CERTIFICATE, FOLDER, KEYS, UNIT_PATH, USER
+from roles.gateway.paths import AUTHORITY, CERTIFICATE, FOLDER, KEYS, SALT, UNIT_PATH, USER
 
 COMPLETE = "complete"
 """A file that an environment has once every package is in it."""
@@ -27,6 +27,7 @@ class DoorHost(FactBase[Seen]):
             ask_value("user", f"id -u {USER}"),
             ask_value("folder", f"stat -c '%a %U %G' {FOLDER}"),
             ask_value("keys", f"[ ! -e {KEYS} ] || echo there"),
+            ask_value("salt", f"[ ! -s {SALT} ] || stat -c '%a %U %G' {SALT}"),
             ask_value("environment", f"[ ! -e {environment}/{COMPLETE} ] || echo complete"),
             ask_value("version", programs.asked(f"{version}/gateway")),
         )

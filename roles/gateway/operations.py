@@ -24,6 +24,7 @@ from roles.gateway.paths import (
     FOLDER,
     HOME,
     KEYS,
+    SALT,
     SHARED,
     UNIT_PATH,
     USER,
@@ -37,6 +38,7 @@ KEYS_HERE = Path(FILE)
 """Where `enginehouse key` keeps hashes of keys on the control machine."""
 NO_KEYS = '{"keys": []}\n'
 FOLDER_SEEN = f"2750 root {USER}"
+SALT_SEEN = f"640 root {USER}"
 WHEELS = f"{HOME}/wheels"
 
 
@@ -79,6 +81,19 @@ def first_keys(seen: Seen, door: DoorSlice) -> Iterator[Command]:
     """The command that writes a file of no keys where the host has none and nobody here keeps any."""
     if door.keys and not seen.value("keys") and not KEYS_HERE.exists():
         yield write(KEYS, NO_KEYS, "0640")
+
+
+def salt(seen: Seen, door: DoorSlice) -> Iterator[Command]:
+    """The command after which the host has a secret that only root and the door read, made there and shown nowhere.
+
+    Whoever removes the file has another one made by the next run, and every tenant's cached prefixes begin anew.
+    """
+    if any(model.salts for model in door.models) and seen.value("salt") != SALT_SEEN:
+        yield (
+            f"set -e; umask 077; [ -s {SALT} ] || {{ od -An -vtx1 -N32 /dev/urandom | tr -d ' \\n' > {SALT}.new;"
+            f' test "$(wc -c < {SALT}.new)" -eq 64; sync {SALT}.new; mv -T {SALT}.new {SALT}; }};'
+            f" chown root:{USER} {SALT}; chmod 0640 {SALT}; touch -c {WANTED}"
+        )
 
 
 def texts(mine: Slice, door: DoorSlice) -> list[Text]:

@@ -11,7 +11,7 @@ from deploy.slices.door import DoorAliasSlice, DoorModelSlice, DoorOtherSlice, D
 from deploy.slices.host import ServerSlice, Slice
 from deploy.slices.traffic import TrafficSlice
 from deploy.topology.balancing import LOOPBACK
-from roles.gateway.paths import AUTHORITY, CERTIFICATE, KEYS
+from roles.gateway.paths import AUTHORITY, CERTIFICATE, KEYS, SALT
 
 MIB = 2**20
 
@@ -28,6 +28,7 @@ def settings(mine: Slice, door: DoorSlice) -> dict[str, Any]:
         "fingerprint": door.fingerprint,
         **({"url": door.url} if door.url else {}),
         **({"keys_file": KEYS} if door.keys else {}),
+        **({"salt_file": SALT} if any(model.salts for model in door.models) else {}),
         **({"hosts": door.hosts} if door.hosts > 1 else {}),
         "listen": listen(door),
         "hold_seconds": door.hold_seconds,

@@ -47,7 +47,7 @@ _serving = {
 
 def _cell(name, number):
     route = Route(pool=name, http_port=8443, grpc_port=8444)
-    balancer = Balancer(os="debian-12", address=f"10.0.{number}.5", routes=(route,))
+    balancer = Balancer(os="debian-12", address=f"10.0.{number}.5", routes=(route,), open_to_all=True)
     serving = _serving | {"pool": name}
     hosts = [(f"@fake/{name}-{n}", serving | {"peer_address": f"10.0.{number}.1{n}"}) for n in (1, 2)]
     return ([*hosts, (f"@fake/{name}-edge", {"balancer": balancer})], _fake)

@@ -43,7 +43,7 @@ def test_a_chat_has_the_models_text_and_the_tokenizers_counts(house: House, clie
     assert answer.usage is not None
     assert (answer.usage.prompt_tokens, answer.usage.completion_tokens) == (house.tokens(PROMPT), house.tokens(TEXT))
     assert answer.usage.total_tokens == house.tokens(PROMPT) + house.tokens(TEXT)
-    assert answer.usage.prompt_tokens_details is not None and answer.usage.prompt_tokens_details.cached_tokens == 2
+    assert answer.usage.prompt_tokens_details is not None and answer.usage.prompt_tokens_details.cached_tokens == 0
 
 
 def test_a_chat_streams_every_piece_as_it_is_written(house: House, client: openai.OpenAI) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import hmac
 import json
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -116,19 +118,47 @@ async def test_an_adapter_is_a_model_of_its_own_name(tmp_path: Path) -> None:
 
 
 @in_loop
-async def test_tenants_share_no_cached_prefix_where_the_slot_takes_a_salt(tmp_path: Path) -> None:
+async def test_tenants_share_no_cached_prefix_where_the_slot_takes_a_salt_that_nobody_computes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The tenant's name gives no salt without the host's secret, which no log has; another secret is another salt."""
     async with door(tmp_path) as front:
         front.keys_file.write_text(json.dumps({"keys": [key_line(OTHER_KEY, "umbrella"), *keys_of(front)]}))
         told = json.loads(front.settings_file.read_text())
         told["models"]["llama"]["salts"] = True
+        told["salt_file"] = str(tmp_path / "salt")
+        (tmp_path / "salt").write_text("5a17" * 16)
         front.settings_file.write_text(json.dumps(told))
         await front.gateway.refresh()
-        await front.chat()
+        answer = await front.chat()
         await front.chat()
         await front.ask(CHAT, chat(), key=OTHER_KEY)
-    (one,), (same,), (other,) = [each.tensors["cache_salt"] for each in front.triton.asked]
-    assert one == same != other
-    assert "acme" not in one
+        (tmp_path / "salt").write_text("07e4" * 16)
+        front.settings_file.write_text(json.dumps(told | {"fingerprint": "plan-2"}))
+        await front.gateway.refresh()
+        await front.chat()
+    salts = [salt for each in front.triton.asked for salt in each.tensors["cache_salt"]]
+    acme, same, umbrella, rotated = salts
+    assert acme == same
+    assert len({acme, umbrella, rotated, sha256(b"acme").hexdigest()[:32]}) == 4
+    assert acme == hmac.new(b"5a17" * 16, b"acme", sha256).hexdigest()[:32]
+    assert answer.json()["usage"]["prompt_tokens_details"] == {"cached_tokens": 2}
+    logged = "".join(capsys.readouterr())
+    assert logged.count('"tenant":"acme"') == 3
+    assert not [text for text in (*salts, "5a17" * 16, "07e4" * 16) if text in logged]
+
+
+@in_loop
+async def test_where_tenants_share_prefixes_no_client_is_told_how_many_tokens_were_cached(tmp_path: Path) -> None:
+    """Whole and streamed; the audit has the number. Where nobody shows a key, nobody is told apart."""
+
+    async def told(has_keys: bool) -> list[int]:
+        async with door(tmp_path, has_keys=has_keys) as front:
+            whole = (await front.chat()).json()
+            *_, last, _end = (await front.chat(stream=True, stream_options={"include_usage": True})).events
+        return [each["usage"]["prompt_tokens_details"]["cached_tokens"] for each in (whole, last)]
+
+    assert (await told(has_keys=True), await told(has_keys=False)) == ([0, 0], [2, 2])
 
 
 def keys_of(front: Door) -> list[Any]:

@@ -17,6 +17,8 @@ from gateway.sampling import sampling_of
 from gateway.settings import REASONING_PARSERS, TOOL_PARSERS, Limits, read, settings_of
 from tests.gateway.asking import settings
 
+SALTED = {"kind": "llm", "servers": ["host-0/main"], "context_tokens": 1, "files": "/", "salts": True}
+
 
 @pytest.fixture
 def given(tmp_path: Path) -> dict[str, Any]:
@@ -33,6 +35,19 @@ def test_settings_are_read_from_their_file(tmp_path: Path, given: dict[str, Any]
     assert (found.keys_file, found.limits) == ("", Limits())
 
 
+@pytest.mark.parametrize("content", ["", "short\n"])
+def test_a_secret_that_is_none_is_refused_and_a_secret_is_never_shown(
+    tmp_path: Path, given: dict[str, Any], content: str
+) -> None:
+    (tmp_path / "salt").write_text(content)
+    file = tmp_path / "settings.json"
+    file.write_text(json.dumps(given | {"salt_file": str(tmp_path / "salt")}))
+    with pytest.raises(ValueError, match="is no secret of 64 characters"):
+        read(file)
+    (tmp_path / "salt").write_text("5a17" * 16)
+    assert (read(file).salt, "5a17" in repr(read(file))) == (b"5a17" * 16, False)
+
+
 @pytest.mark.parametrize(
     ("change", "param"),
     [
@@ -47,6 +62,7 @@ def test_settings_are_read_from_their_file(tmp_path: Path, given: dict[str, Any]
         ({"aliases": {"a": {"model": "bge", "task": "search_query"}}}, "aliases.a.task"),
         ({"aliases": {"bge": {"model": "bge"}}}, "bge"),
         ({"models": {"m": {"kind": "llm", "servers": ["nowhere"]}}}, "models.m.servers"),
+        ({"models": {"m": SALTED}, "aliases": {}}, "salt_file"),
         ({"models": {"m": {"kind": "llm", "servers": ["host-0/main"], "files": "/"}}}, "models.m.context_tokens"),
     ],
 )

@@ -84,6 +84,21 @@ def test_an_authority_whose_key_was_moved_away_is_followed_by_another_and_stays_
     assert why_anew(pem, new.trusted, *HOST, NOW) == "another authority signs now"
 
 
+def test_whoever_keeps_the_first_certificate_alone_trusts_nothing_that_was_signed_before(
+    tmp_path: Path, authority: Authority
+) -> None:
+    """The page's way to end a stolen certificate: hosts are then sent the new authority and no other."""
+    stolen, folder = signed(authority, request(), *HOST, NOW), tmp_path / "authority"
+    (folder / KEY).rename(tmp_path / "old.key")
+    new = made(folder, NOW)
+    first, end, _rest = (folder / CERTIFICATES).read_text().partition("-----END CERTIFICATE-----\n")
+    (folder / CERTIFICATES).write_text(first + end)
+    kept = known(folder)
+    assert kept and kept.trusted == new.trusted[:1]
+    with pytest.raises(LookupError):
+        why_anew(stolen, kept.trusted, *HOST, NOW)
+
+
 def test_files_that_do_not_belong_together_sign_nothing(tmp_path: Path, authority: Authority) -> None:
     stranger = made(tmp_path / "stranger", NOW)
     (tmp_path / "authority" / CERTIFICATES).write_text(stranger.pem)

@@ -27,7 +27,7 @@ SERVER = Server(
 OPEN = replace(SERVER, protection="firewall")
 """Whoever its host's firewall names reaches it."""
 CHAT = Route(pool="chat", http_port=8080, grpc_port=8081, hold_seconds=60)
-EDGE = Balancer(os="debian-12", address="10.0.0.5", routes=(CHAT,))
+EDGE = Balancer(os="debian-12", address="10.0.0.5", routes=(CHAT,), open_to_all=True)
 
 
 def test_a_host_waits_for_the_lines_that_its_balancer_has() -> None:
@@ -142,13 +142,43 @@ def test_a_door_that_nobody_leads_to_changes_nothing_of_a_balancer() -> None:
 
 def test_balancers_that_ask_for_keys_share_their_limits() -> None:
     key = Secret.command("cat", "keys/edge.key")
-    asks = replace(EDGE, keys="file", certificate="keys/edge.pem", certificate_key=key)
+    asks = replace(EDGE, keys="file", open_to_all=False, certificate="keys/edge.pem", certificate_key=key)
     hosts = {"a": serving("10.0.0.11"), "edge": {"balancer": asks}}
     one = planned(**hosts, open={"balancer": replace(EDGE, address="10.0.0.6")}).balancers
     two = planned(**hosts, other={"balancer": replace(asks, address="10.0.0.6")}).balancers
     assert [(slice_.keys, slice_.sharing) for slice_ in one] == [("file", 1), ("", 1)]
     assert [(slice_.keys, slice_.sharing) for slice_ in two] == [("file", 2), ("file", 2)]
     assert ["keys" in slice_.to_json() for slice_ in one] == [True, False]
+
+
+def test_the_plan_says_aloud_which_balancer_asks_nobody() -> None:
+    key = Secret.command("cat", "keys/edge.key")
+    asks = replace(EDGE, keys="file", open_to_all=False, certificate="keys/edge.pem", certificate_key=key)
+
+    def said(balancer: Balancer) -> list[str]:
+        plan = planned(a=serving("10.0.0.11"), b=serving("10.0.0.12"), edge={"balancer": balancer})
+        return [note for note in plan.warnings if "asks nobody" in note]
+
+    assert (said(EDGE), said(asks)) == (
+        [
+            "edge asks nobody (open_to_all=True): whoever reaches 10.0.0.5 may use every model of its pools by KServe, "
+            "without a key and without limits"
+        ],
+        [],
+    )
+
+
+def test_the_plan_says_who_passes_a_door_that_asks_for_keys() -> None:
+    """Networks that a firewall lets go to Triton itself; not where a balancer alone gets there, or no key is asked."""
+
+    def said(server: Server, door: Door) -> list[str]:
+        host = serving("10.0.0.11", server) | {"door": door, "firewall": Firewall(allow=("10.0.0.5/32",))}
+        plan = planned(a=host, b=serving("10.0.0.12"), edge={"balancer": EDGE})
+        return [note for note in plan.warnings if "past it" in note]
+
+    passed = "the door asks for keys, and 10.0.0.5/32 of the firewall reach server main past it, without a key and "
+    assert said(OPEN, Door()) == [passed + "without limits"]
+    assert (said(SERVER, Door()), said(OPEN, Door(keys=None))) == ([], [])
 
 
 DOOR = Door(address="0.0.0.0", protection="balancer", ports=(8080, 8081))

@@ -99,7 +99,7 @@ def site(cell: str, number: int) -> list[Source]:
     data = {"machine": MACHINE, "servers": (BEHIND,), "pool": cell}
     hosts = [Source(f"{cell}-{n}", data | {"peer_address": f"10.0.{number}.{n}"}) for n in (1, 2)]
     routes = (Route(pool=cell, http_port=8080, grpc_port=8081),)
-    balancer = Balancer(os="debian-12", address=f"10.0.{number}.5", routes=routes)
+    balancer = Balancer(os="debian-12", address=f"10.0.{number}.5", routes=routes, open_to_all=True)
     return [*hosts, Source(f"{cell}-edge", {"balancer": balancer})]
 
 

@@ -29,7 +29,7 @@ def test_a_monitor_reads_every_page_of_every_host_and_no_other() -> None:
 
 def test_a_port_that_asks_for_keys_is_asked_whether_it_answers_and_not_for_models() -> None:
     key = Secret.command("cat", "keys/edge.key")
-    asks = replace(EDGE, certificate="keys/edge.pem", certificate_key=key, keys="file")
+    asks = replace(EDGE, certificate="keys/edge.pem", certificate_key=key, keys="file", open_to_all=False)
     (mine,) = planned(a=serving("10.0.0.11"), edge={"balancer": asks}, eyes={"monitor": EYES}).monitors
     probed = {target.instance: target.probe for target in mine.targets if target.probe and target.host == "edge"}
     assert probed == {"edge/chat/edge": "https://10.0.0.5:8080/v2/health/ready"}

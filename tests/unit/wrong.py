@@ -421,6 +421,12 @@ FIREWALL = {
         "firewall-allows-everybody",
         "firewall.metrics",
     ),
+    "half of all addresses are everybody": Wrong(
+        {"firewall": Firewall(allow=("128.0.0.0/1",))}, "firewall-allows-everybody", "firewall.allow"
+    ),
+    "all that IPv6 has given out is everybody": Wrong(
+        {"firewall": Firewall(allow=("2000::/3",))}, "firewall-allows-everybody", "firewall.allow"
+    ),
     "a server's port is opened by the server's own list": Wrong(
         {"firewall": Firewall(allow=("10.0.0.0/8",), open=(Opening(port=8000),), rest="closed")},
         "port-of-a-server",

@@ -12,7 +12,7 @@ from tests.unit.given import AROUND, EMBEDDER, MACHINE, MAIN, RERANKER, Source
 from tests.unit.wrong import Wrong
 
 CHAT = Route(pool="chat", http_port=8080, grpc_port=8081)
-EDGE = Balancer(os="debian-12", address="10.0.0.5", routes=(CHAT,))
+EDGE = Balancer(os="debian-12", address="10.0.0.5", routes=(CHAT,), open_to_all=True)
 BEHIND = replace(MAIN, address="0.0.0.0", protection="balancer")
 KEY = Secret.command("cat", "keys/edge.key")
 SIGNED = {"certificate": "keys/edge.pem", "certificate_key": KEY}
@@ -38,6 +38,11 @@ def wrong_edge(kind: str, where: str, file: CertificateFile | None = None, **cha
     """A balancer with one mistake, before a pool of two good hosts; `file` is what its certificate says."""
     around = replace(AROUND, certificates={"keys/edge.pem": file} if file else {})
     return Wrong(pool(), kind, where, (second(), edge(**changes)), around)
+
+
+def wrong_asking(kind: str, field: str, value: str) -> Wrong:
+    """A balancer that asks its clients, with the mistake in this field."""
+    return wrong_edge(kind, f"balancer.{field}", **{field: value, "open_to_all": False})
 
 
 def wrong_pool(kind: str, where: str, *others: Source, **changes: Any) -> Wrong:
@@ -78,8 +83,13 @@ BALANCERS = {
         "half-a-certificate", "balancer.certificate_key", certificate="keys/edge.pem"
     ),
     "a key has a certificate": wrong_edge("half-a-certificate", "balancer.certificate", certificate_key=KEY),
-    "a balancer asks for no keys without TLS": wrong_edge("keys-in-plain-text", "balancer.keys", keys="file"),
-    "clients show certificates over TLS": wrong_edge("clients-in-plain-text", "balancer.clients", clients="keys/c.pem"),
+    "a balancer asks for no keys without TLS": wrong_asking("keys-in-plain-text", "keys", "file"),
+    "clients show certificates over TLS": wrong_asking("clients-in-plain-text", "clients", "c.pem"),
+    "a balancer asks clients who they are": wrong_edge("open-balancer", "balancer.keys", open_to_all=False),
+    "TLS alone asks nobody": wrong_edge("open-balancer", "balancer.keys", open_to_all=False, **SIGNED),
+    "open to all asks nobody": wrong_edge("open-and-asked", "balancer.open_to_all", keys="file", **SIGNED),
+    "an address has connections": wrong_edge("out-of-range", "balancer.address_connections", address_connections=-1),
+    "an address sends requests": wrong_edge("out-of-range", "balancer.address_requests", address_requests=-1),
     "a certificate has not expired": wrong_edge(
         "certificate-out-of-time",
         "balancer.certificate",

@@ -44,9 +44,10 @@ class Bench:
         certificate: str = "",
         keys: tuple[DoorKey, ...] | None = None,
         clients: str = "",
+        bounds: tuple[int, int] = (0, 0),
     ) -> None:
         self.folder, self.hosts, self.certificate, self.keys = folder, hosts, certificate, keys
-        self.clients = clients
+        self.clients, self.bounds = clients, bounds
         self.hold_seconds, self.held_in_flight = hold_seconds, held_in_flight
         self.http_port, self.grpc_port, self.metrics_port, self.door_port = free_ports(4)
         self.process: subprocess.Popen[bytes] | None = None
@@ -91,6 +92,8 @@ class Bench:
             certificate_key=None,
             routes=(route,),
             keys="" if self.keys is None else "file",
+            address_connections=self.bounds[0],
+            address_requests=self.bounds[1],
         )
         where = str(self.folder / "balancer")
         places = Places(settings=where, run=where, user="")
@@ -118,7 +121,8 @@ class Bench:
     def start(self) -> None:
         """HAProxy runs, and knows nothing of its hosts yet."""
         (self.folder / "balancer" / "state").write_text("1\n")
-        self.process = subprocess.Popen([HAPROXY, "-W", "-f", balancer.file()], stderr=subprocess.DEVNULL)
+        master = f"{self.folder}/balancer/master.sock,mode,600"
+        self.process = subprocess.Popen([HAPROXY, "-W", "-S", master, "-f", balancer.file()], stderr=subprocess.DEVNULL)
 
     def systemctl(self, verb: str, _unit: str) -> int:
         """What the unit does at a reload."""

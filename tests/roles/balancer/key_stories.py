@@ -6,12 +6,13 @@ import asyncio
 import hashlib
 import json
 import os
+from dataclasses import replace
 from typing import Any
 
 import grpc
 
 from deploy.inventory.door_keys import DoorKey
-from tests.roles.balancer.bench import Bench, balancer, bench
+from tests.roles.balancer.bench import Bench, balancer, bench, until
 from tests.roles.balancer.standins import SERVICE
 
 BOTH = ("llm", "reranker")
@@ -33,6 +34,7 @@ KEYS = (
     key("later", expires=4102444800),
     key("three-a-minute", requests_per_minute=3),
     key("one-at-once", concurrent=1),
+    key("later-limited"),
 )
 MANY = tuple(key(f"key-{number}") for number in range(500))
 """More than one command tells HAProxy."""
@@ -58,6 +60,68 @@ async def over_grpc(channel: Any, text: str | None) -> str:
         return answer.decode()
     except grpc.aio.AioRpcError as error:
         return f"{error.code().name}: {' '.join(str(error.details()).split()[:3])}"
+
+
+def stream(channel: Any, text: str) -> Any:
+    """ModelStreamInfer under a key."""
+    return channel.stream_stream(f"{SERVICE}ModelStreamInfer")(metadata=(("authorization", f"Bearer {text}"),))
+
+
+async def heard(call: Any) -> str:
+    """The next answer of a stream, or the error that ended it and the last words of its details."""
+    try:
+        await call.write(b"x")
+        return str((await call.read()).decode())
+    except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
+        return f"{(await call.code()).name}: {' '.join(str(await call.details()).split()[-7:])}"
+
+
+async def running() -> dict[str, Any]:
+    """Keys lose their rights, one after the other, while requests of theirs are under way."""
+    async with bench(1, keys=KEYS) as edge, edge.channel() as channel:
+        refused = {name: await heard(stream(channel, name)) for name in ("three-a-minute", "one-at-once", "later")}
+        names = ("everything", "both-models", "later-limited")
+        streams = {name: stream(channel, name) for name in names}
+        begun = {name: await heard(call) for name, call in streams.items()}
+        waiting = asyncio.create_task(http(edge, "everything", "/never"))
+        kept = asyncio.create_task(http(edge, "both-models", "/never"))
+        await until(lambda: edge.hosts[0].asked["http"] == 2)
+        limited = replace(KEYS[-1], concurrent=1)
+        edge.keys = (*KEYS[1:-1], limited)
+        edge.write()
+        done = await asyncio.to_thread(lambda: [*balancer.keys(), *balancer.differs()])
+        after = {name: await heard(call) for name, call in streams.items()}
+        again = await heard(stream(channel, "everything"))
+        (cut,) = await asyncio.gather(waiting, return_exceptions=True)  # HAProxy 2.6 says 502, 3.0 closes
+        is_cut, goes_on = isinstance(cut, asyncio.IncompleteReadError) or cut[0] == 502, not kept.done()
+        kept.cancel()
+        return {
+            "refused": [words.partition(":")[0] for words in refused.values()],
+            "words": sorted({words.partition(":")[2] for words in refused.values() if words.startswith("PERM")}),
+            "begun": begun,
+            "done": done,
+            "after": {name: words.partition(":")[0] for name, words in after.items()},
+            "again": again.partition(":")[0],
+            "cut": is_cut,
+            "goes on": goes_on,
+            "streams at Triton": edge.hosts[0].asked["stream"],
+        }
+
+
+async def reloaded() -> dict[str, Any]:
+    """A key is revoked whose stream goes on in the process before a reload, beside another key's."""
+    async with bench(1, keys=KEYS) as edge, edge.channel() as channel:
+        streams = {name: stream(channel, name) for name in ("everything", "both-models")}
+        begun = [await heard(call) for call in streams.values()]
+        edge.bounds = (4096, 0)
+        edge.write()
+        done = await asyncio.to_thread(lambda: list(balancer.follow()))
+        still = [await heard(call) for call in streams.values()]
+        edge.keys = KEYS[1:]
+        edge.write()
+        done += await asyncio.to_thread(lambda: [*balancer.keys(), *balancer.differs()])
+        after = [(await heard(call)).partition(":")[0] for call in streams.values()]
+        return {"begun": begun, "done": done, "still": still, "after": after}
 
 
 async def told() -> dict[str, Any]:
@@ -97,7 +161,7 @@ async def told() -> dict[str, Any]:
             "done": done,
             "revoked": revoked,
             "new": new,
-            "reloaded": _pid(before) != _pid(balancer.asked("show info")),
+            "other process": _pid(before) != _pid(balancer.asked("show info")),
         }
 
 
@@ -107,4 +171,4 @@ def _pid(info: str) -> str:
 
 if __name__ == "__main__":
     os.environ.pop("NOTIFY_SOCKET", None)
-    print(json.dumps(asyncio.run(told())))
+    print(json.dumps(asyncio.run(told()) | {"running": asyncio.run(running()), "reloaded": asyncio.run(reloaded())}))

@@ -55,5 +55,7 @@ def a_balancer(*routes: RouteSlice, **changes: Any) -> BalancerSlice:
         certificate="",
         certificate_key=None,
         routes=routes or (CHAT,),
+        address_connections=4096,
+        address_requests=120_000,
     )
     return replace(whole, **changes)

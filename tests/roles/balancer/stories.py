@@ -17,7 +17,7 @@ from typing import Any
 
 import grpc
 
-from tests.roles.balancer.bench import PATIENCE_SECONDS, balancer, bench, exchange, unary, until
+from tests.roles.balancer.bench import PATIENCE_SECONDS, Bench, balancer, bench, exchange, unary, until
 from tests.roles.balancer.standins import SERVICE, Host
 from tests.unit.certificates import write_certificate
 
@@ -149,7 +149,10 @@ async def forsaken() -> dict[str, Any]:
 
 
 async def _awaited(call: Any) -> str:
-    return (await call).decode()
+    try:
+        return str((await call).decode())
+    except grpc.aio.AioRpcError as error:
+        return f"{error.code().name}: {error.details()}"
 
 
 async def encrypted() -> dict[str, Any]:
@@ -244,6 +247,26 @@ async def spared() -> dict[str, Any]:
         return {"answers": sorted(got)}
 
 
+async def crowded() -> dict[str, Any]:
+    """One address sends all it may, a second one fills the ports, and a third comes meanwhile."""
+    async with bench(1, bounds=(8, 6)) as edge, edge.channel() as channel:
+        answers, over_grpc = [await _or_closed(edge, "127.0.0.1") for _ in range(7)], await _awaited(unary(channel))
+        where = {"port": edge.http_port, "local_addr": ("127.0.0.2", 0)}
+        _open = [await asyncio.open_connection("127.0.0.1", **where) for _ in range(8)]
+        await until(lambda: "conn_cur=8 " in balancer.asked("show table chat"))
+        ninth, other = await _or_closed(edge, "127.0.0.2"), await _or_closed(edge, "127.0.0.3")
+        return {"requests": answers, "over gRPC": over_grpc, "a ninth connection": ninth, "of another": other}
+
+
+async def _or_closed(edge: Bench, address: str) -> str:
+    """The answer to a client of this address, or that its connection was closed."""
+    try:
+        reader, writer = await asyncio.open_connection("127.0.0.1", edge.http_port, local_addr=(address, 0))
+        return (await exchange(reader, writer, "/v2/models/llm/infer"))[0]
+    except (ConnectionError, IndexError):
+        return "closed"
+
+
 async def abandoned() -> dict[str, Any]:
     """Clients that leave: while an answer is awaited, while their request is held, and while it is in the queue."""
     async with bench(1, hold_seconds=PATIENCE_SECONDS, held_in_flight=1) as edge:
@@ -269,7 +292,7 @@ async def abandoned() -> dict[str, Any]:
 
 STORIES = {
     story.__name__: story
-    for story in (silent, drained, held, paced, forsaken, encrypted, moving, reloaded, spared, abandoned)
+    for story in (silent, drained, held, paced, forsaken, encrypted, moving, reloaded, spared, crowded, abandoned)
 }
 
 if __name__ == "__main__":

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from deploy.inventory.door_keys import text_of
 from roles import balancer
@@ -62,10 +64,39 @@ def test_a_key_has_its_requests_a_minute_and_at_once_over_both_ports_together(to
     assert told["at once"] == [429, "RESOURCE_EXHAUSTED: this key has"]
 
 
+def test_a_stream_that_would_pass_by_a_keys_limits_or_its_end_never_reaches_triton(told: dict[str, Any]) -> None:
+    """Three were begun, by keys that may. HAProxy 2.6 resets a stream that it refuses, so its words are lost."""
+    running = told["running"]
+    assert {*running["refused"]} <= {"CANCELLED", "PERMISSION_DENIED"}
+    assert running["words"] in ([], [" use ModelInfer, HTTP, or the front door"])
+    assert running["streams at Triton"] == len(running["begun"]) == 3
+
+
+def test_what_a_key_has_under_way_ends_when_it_is_revoked_and_its_streams_when_it_gets_limits(
+    told: dict[str, Any],
+) -> None:
+    """A stream and a request over HTTP of a key that is gone, a stream of one with a limit now; not those of others."""
+    running = told["running"]
+    assert running["done"] == [f"other keys: {Path(CHAT_MAP).name}", "ended, of keys that may no more: 3"]
+    assert running["after"] == {"everything": "CANCELLED", "both-models": "h1", "later-limited": "CANCELLED"}
+    assert (running["cut"], running["goes on"]) == (True, True)
+
+
+def test_a_stream_of_a_revoked_key_ends_in_the_process_before_a_reload_too(told: dict[str, Any]) -> None:
+    """Another key's stream there goes on."""
+    after = told["reloaded"]
+    assert after["done"] == [
+        "reloaded: another configuration",
+        f"other keys: {Path(CHAT_MAP).name}",
+        "ended, of keys that may no more: 1",
+    ]
+    assert (after["begun"], after["still"], after["after"]) == (["h1", "h1"], ["h1", "h1"], ["CANCELLED", "h1"])
+
+
 def test_keys_come_and_go_without_a_reload(told: dict[str, Any]) -> None:
     """500 at once; a second time there is nothing to do."""
     assert (told["differs"], told["done"]) == ([f"other keys: {Path(CHAT_MAP).name}"],) * 2
-    assert (told["revoked"], told["new"], told["reloaded"]) == ([401, "UNAUTHENTICATED"], [200, "h1"], False)
+    assert (told["revoked"], told["new"], told["other process"]) == ([401, "UNAUTHENTICATED"], [200, "h1"], False)
 
 
 def test_balancers_share_a_limit_and_only_hashes_are_written() -> None:
@@ -73,6 +104,23 @@ def test_balancers_share_a_limit_and_only_hashes_are_written() -> None:
     (text,) = maps(replace(ASKS, sharing=2), [key("three-a-minute", requests_per_minute=3, expires=9)])
     assert text.content.splitlines()[1:] == [f"{key('three-a-minute').sha256} 9:2:0:yes"]
     assert "three" not in text.content
+
+
+LIMIT = st.sampled_from([0, 1, 600])
+
+
+@given(LIMIT, LIMIT, LIMIT, LIMIT, st.sampled_from([("*",), ("llama",), ("bge", "llama")]))
+def test_a_stream_goes_on_only_under_a_key_without_limits_and_an_end(
+    requests: int, tokens: int, concurrent: int, expires: int, models: tuple[str, ...]
+) -> None:
+    """Whatever the file says of a key, the host's program reads it as it was written; no line has no right."""
+    limits = {"requests_per_minute": requests, "tokens_per_minute": tokens, "concurrent": concurrent}
+    (text,) = maps(ASKS, [key("k", models, expires=expires, **limits)])
+    rights = text.content.split()[-1]
+    may = models != ("llama",) and not tokens
+    assert host_balancer.covers(rights, streams=False) == may
+    assert host_balancer.covers(rights, streams=True) == (may and not (requests or concurrent or expires))
+    assert not host_balancer.covers("", streams=False)
 
 
 def test_each_pool_has_its_own_keys() -> None:

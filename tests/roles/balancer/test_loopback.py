@@ -93,6 +93,16 @@ def test_a_reload_closes_no_connection_under_a_request() -> None:
     assert story("spared") == {"answers": ["h1", "h2"]}
 
 
+def test_one_address_that_floods_the_ports_keeps_no_other_out() -> None:
+    """Eight connections at once and six requests a minute, over both ports together."""
+    assert story("crowded") == {
+        "requests": ["h1"] * 6 + ["429"],
+        "over gRPC": "RESOURCE_EXHAUSTED: your address has as many requests as it may have",
+        "a ninth connection": "closed",
+        "of another": "h1",
+    }
+
+
 def test_a_client_that_leaves_is_noticed_at_once() -> None:
     """By Triton while it answers; by HAProxy while the request is held, so that Triton never sees it."""
     assert story("abandoned") == {"answer": "h1", "sent when ready": 1}

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import re
+import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from deploy.slices.door import DoorSlice
 from deploy.spec import Door
 from roles import closing, gateway
+from roles._pyinfra.facts import Seen
 from roles._shipping.places import command
 from roles.gateway import operations, wheels
 from roles.gateway.programs import environment_path, publication, version
@@ -136,6 +142,37 @@ def test_keys_of_a_host_stay_where_this_machine_keeps_none() -> None:
 def test_a_door_without_keys_has_no_file_of_them() -> None:
     seen = [line for line in DONE if "keys" not in line]
     assert play(*seen, door=Door(keys=None)).commands == ()
+
+
+def salted() -> DoorSlice:
+    """A door whose LLM keeps cached prefixes apart."""
+    _mine, door = h100(WITH_KEYS)
+    return replace(door, models=tuple(replace(model, salts=model.kind == "llm") for model in door.models))
+
+
+def test_a_host_makes_the_secret_of_cached_prefixes_itself_and_shows_it_to_nobody(tmp_path: Path) -> None:
+    """Run for real: kept by a second run, another one after it was removed, readable by root and the door's group."""
+    (command_,) = operations.salt(Seen.parse([]), salted())
+    said = command_.replace("/etc/enginehouse/gateway", str(tmp_path))
+    said = said.replace("root:enginehouse-gateway", f"{os.getuid()}:{os.getgid()}")
+
+    def made() -> str:
+        ran = subprocess.run(["sh", "-c", said], capture_output=True, text=True, check=True)
+        assert (ran.stdout + ran.stderr, (tmp_path / "salt").stat().st_mode & 0o777) == ("", 0o640)
+        return (tmp_path / "salt").read_text()
+
+    first, second = made(), made()
+    (tmp_path / "salt").unlink()
+    assert re.fullmatch("[0-9a-f]{64}", first)
+    assert first == second != made()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["salt"]
+
+
+def test_a_secret_that_others_may_read_is_closed_and_one_that_is_right_is_left() -> None:
+    right = Seen.parse(["value\tsalt\t640 root enginehouse-gateway"])
+    wrong = Seen.parse(["value\tsalt\t644 root root"])
+    assert [len(list(operations.salt(seen, salted()))) for seen in (right, wrong)] == [0, 1]
+    assert list(operations.salt(Seen.parse([]), h100(WITH_KEYS)[1])) == []
 
 
 def test_a_host_without_a_door_has_no_step_of_it() -> None:

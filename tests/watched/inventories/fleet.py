@@ -50,7 +50,9 @@ def _without_card(name: str) -> dict[str, object]:
     if name != _MONITOR:
         return kept | {
             "balancer": _Balancer(
-                **place, routes=(_Route(pool="pool0", http_port=9000, grpc_port=9001, hold_seconds=300),)
+                **place,
+                routes=(_Route(pool="pool0", http_port=9000, grpc_port=9001, hold_seconds=300),),
+                open_to_all=True,
             )
         }
     readers = data["firewall"].allow

@@ -1,0 +1,65 @@
+"""The runtime API of the balancer's HAProxy, over its socket."""
+
+from __future__ import annotations
+
+import re
+import socket
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from host import places
+
+ANSWER_SECONDS = 10
+
+
+class HaproxyError(Exception):
+    """What HAProxy said instead of doing it."""
+
+
+def socket_file() -> Path:
+    """The runtime API."""
+    return places.RUNTIME / "balancer" / "admin.sock"
+
+
+def told(command: str) -> None:
+    """Nothing is returned. Raises: HaproxyError with what HAProxy says against it."""
+    if said := asked(command).strip():
+        raise HaproxyError(f"{command}: {said}")
+
+
+def asked(command: str, master: bool = False) -> str:
+    """The answer of the runtime API; with `master` that of the process which leads the workers."""
+    with socket.socket(socket.AF_UNIX) as channel:
+        channel.settimeout(ANSWER_SECONDS)
+        channel.connect(str(socket_file().with_name("master.sock") if master else socket_file()))
+        channel.sendall(f"{command}\n".encode())
+        if master:  # it waits for more commands else
+            channel.shutdown(socket.SHUT_WR)
+        answer = b""
+        while part := channel.recv(65536):
+            answer += part
+    return answer.decode()
+
+
+def of_every_worker() -> list[Callable[[str], str]]:
+    """How to ask the process that takes requests, and those of before a reload that still carry some."""
+    try:
+        rows = asked("show proc", master=True).partition("# old workers")[2].splitlines()
+    except FileNotFoundError:  # begun by a unit of before, without this socket
+        rows = []
+    numbers = [row.split()[0] for row in rows if row[:1].isdigit()]
+    return [asked, *(partial(_of_worker, number) for number in numbers)]
+
+
+def _of_worker(number: str, command: str) -> str:
+    return asked(f"@!{number} {command}", master=True)
+
+
+def end(worker: Callable[[str], str], numbers: set[str]) -> int:
+    """How many of a process's requests with these numbers were still under way, and are ended."""
+    known = re.findall(r"(?m)^(0x[0-9a-f]+): \[.*\] id=(\d+) ", worker("show sess all") if numbers else "")
+    pointers = [pointer for pointer, number in known if number in numbers]
+    for pointer in pointers:
+        worker(f"shutdown session {pointer}")  # one that has just ended by itself is no error
+    return len(pointers)
