@@ -35,7 +35,7 @@ FORBIDDEN_CALLS = {
     "register CUDA": lambda client: client.register_cuda_shared_memory("x", b"x" * 64, 0, 64),
 }
 INSPECTED = {
-    "User": "1000:1000",
+    "User": "61140:61140",
     "ReadonlyRootfs": True,
     "Privileged": False,
     "CapAdd": None,
