@@ -1,9 +1,10 @@
-"""Becomes a program one of whose arguments holds a secret, which no list of processes shows: hidden.py FILE PROGRAM WORD…
+"""Becomes a program with a secret in an argument, which no list of processes shows: hidden.py FILE PROGRAM WORD…
 
 Triton takes the key of its restricted APIs on its command line only, and every user of a host may read that in
 /proc/PID/cmdline. So each WORD that names `@KEY@` is handed to the kernel as it is written, and the word with FILE's
-content in its place as a variable of the environment, which only root and the program's own user may read. A short-lived
-child traces the exec: before the program's first instruction it points that argument to the variable's text.
+content in its place as a variable of the environment, which only root and the program's own user may read.
+A short-lived child traces the exec: before the program's first instruction it points that argument to the variable's
+text.
 
 The process keeps its number. If it cannot be traced, the program is not started.
 """
