@@ -30,6 +30,7 @@ WORD = 8
 libc = ctypes.CDLL(None, use_errno=True)
 libc.ptrace.argtypes = (ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p)
 libc.ptrace.restype = ctypes.c_long
+libc.prctl.argtypes = (ctypes.c_int, *[ctypes.c_ulong] * 4)
 
 
 def main(words: list[str]) -> int:
