@@ -2,8 +2,9 @@
 
 A template comes with the weights and is a stranger's program. Jinja's sandbox keeps it from Python's attributes, but
 not from work: a filter can pad a text to gigabytes, and a loop that writes nothing can run for ever. So each template
-has a process without rights, whose memory ends at `MOST_BYTES` and whose CPU time ends at `MOST_SECONDS` a message.
-A process that the kernel ended is replaced. Long and short messages have a process each: nobody waits for a long one.
+has a process without rights (see `confinement`). Its memory ends at `MOST_BYTES`, its CPU time at `MOST_SECONDS` a
+message. A process that the kernel ended is replaced. Long and short messages have a process each: nobody waits for
+a long one.
 
 A template that `harmless` has no doubt about is rendered here, where messages are few: the way to the process and back
 takes longer than the work. The process itself says that, before it executes anything of the template.
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib
 import json
 import os
 import resource
@@ -29,6 +31,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from gateway.confinement import confine
 from gateway.templates import Template, TemplateError, TooManyTurns
 
 MOST_BYTES = 2**30
@@ -44,6 +47,15 @@ SAID = 500
 MOST_ANSWER_BYTES = 2**28
 LENGTH = struct.Struct("!I")
 TOO_MUCH = "the template makes too much of these messages"
+UNCONFINED = (
+    "chat templates are rendered without rights alone, and this host cannot take them away from a process"
+    " (wanted: libseccomp2 and a kernel with CONFIG_SECCOMP_FILTER; try: apt-get install libseccomp2)"
+)
+LATE_IMPORTS = (
+    *("html", "jinja2.constants", "jinja2.debug", "pprint", "textwrap", "unicodedata"),
+    *("encodings.ascii", "encodings.latin_1", "encodings.unicode_escape"),
+)
+"""Modules that Jinja, or Python for Jinja, imports when a template first needs them."""
 
 
 class Renderer:
@@ -195,15 +207,18 @@ def received(channel: socket.socket) -> bytes | None:
 
 
 def bounded() -> None:
-    """This process has little memory, writes no file, opens nothing and leaves no core."""
-    bounds = {
-        resource.RLIMIT_AS: MOST_BYTES,
-        resource.RLIMIT_FSIZE: 0,
-        resource.RLIMIT_NOFILE: 16,
-        resource.RLIMIT_CORE: 0,
-    }
-    for what, most in bounds.items():
-        resource.setrlimit(what, (most, most))
+    """This process has little memory, leaves no core, and can only compute and answer on its socket: see `confine`.
+
+    Raises: OSError where the kernel or its library cannot take the other rights away.
+    """
+    for name in LATE_IMPORTS:
+        importlib.import_module(name)
+    os.environ.setdefault("TZ", ":/etc/localtime")  # without a name libc reads the file again for every date
+    time.tzset()
+    bounds = {resource.RLIMIT_AS: MOST_BYTES, resource.RLIMIT_FSIZE: 0, resource.RLIMIT_CORE: 0}
+    for limit, most in bounds.items():
+        resource.setrlimit(limit, (most, most))
+    confine()
 
 
 def main() -> None:
@@ -211,7 +226,11 @@ def main() -> None:
     channel = socket.socket(fileno=0)
     for each in (signal.SIGINT, signal.SIGTERM):  # meant for the gateway, which ends this process last
         signal.signal(each, signal.SIG_IGN)
-    bounded()
+    try:
+        bounded()
+    except OSError as error:  # a stranger's program is not even compiled by a process that has rights
+        received(channel)
+        return send(channel, json.dumps({"error": f"{UNCONFINED}: {error}"}).encode())
     template: Template | None = None
     seconds = MOST_SECONDS
     while (asked := received(channel)) is not None:

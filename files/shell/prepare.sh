@@ -7,13 +7,13 @@
 #   no ghost        power that goes while a container stops can leave Docker, from its next start on, holding the ports for
 #                   nobody (seen with 26.1). Only another start of Docker frees them; it gets one if that stops nothing.
 #   a key           random per start, readable by the container's user only; see `launch` in the release
+#   no way in       of this host's users only root and our services may connect to the server and to its container
 #   no way out      its own bridge; new connections that begin in it are dropped, whether outward or to this host.
 #                   Published ports still work: their connections begin outside.
 set -euo pipefail
 server=$1
 network=enginehouse
 bridge=enginehouse0
-uid=1000
 
 programs=${ENGINEHOUSE_PROGRAMS:-/usr/local/lib/enginehouse}
 servers=${ENGINEHOUSE_SERVERS:-/var/lib/enginehouse/servers}
@@ -63,6 +63,9 @@ if ghost; then
   systemctl restart --job-mode=ignore-dependencies docker.service
 fi
 
+# A release of before 2026-11-25 runs as 1000, and says nothing about it.
+uid=$(python3 -c 'import json, sys; print(json.load(open(sys.argv[1])).get("uid", 1000))' "$servers/$server/current/server.json")
+
 umask 077
 head -c 32 /dev/urandom | sha256sum | cut -d' ' -f1 >"$RUNTIME_DIRECTORY/key"
 chown "$uid:$uid" "$RUNTIME_DIRECTORY/key"
@@ -79,5 +82,43 @@ drop() {
   local rule=(-i "$bridge" -m conntrack --ctstate NEW -j DROP -m comment --comment "enginehouse: no way out")
   iptables -w -C "$1" "${rule[@]}" 2>/dev/null || iptables -w -I "$1" 1 "${rule[@]}"
 }
+# allowed: the users that may connect, one uid or range a line. Who may become root anyway is no stranger: members of sudo,
+# and who deploys here. systemd's dynamic users (61184 to 65519) are services, enginehouse-metrics among them.
+allowed() {
+  local name
+  echo 0
+  echo 61184-65519
+  for name in enginehouse-gateway enginehouse-traffic haproxy $(cat /etc/enginehouse/operators 2>/dev/null) \
+    $(getent group sudo admin wheel | cut -d: -f4 | tr ',' ' '); do
+    id -u "$name" 2>/dev/null || true
+  done
+}
+
+# guard: the chain of one family, replaced whole: published ports of every server here, and the bridge behind them, to which
+# Docker rewrites a port that it publishes on another address of this host. Only the packet that begins a connection is
+# judged: it alone surely has a process that sends it.
+guard() {
+  local chain=ENGINEHOUSE-LOCAL jump=(-p tcp --syn -j ENGINEHOUSE-LOCAL -m comment --comment "enginehouse: no way in") uid
+  {
+    echo "*filter"
+    echo ":$chain - [0:0]"
+    for uid in $(allowed | sort -u); do echo "-A $chain -m owner --uid-owner $uid -j RETURN"; done
+    python3 -c 'import json, sys
+for path in sys.argv[1:]:
+    ports = ",".join(str(port) for key, port in sorted(json.load(open(path)).items()) if key.endswith("_port"))
+    print(f"-A ENGINEHOUSE-LOCAL -o lo -p tcp -m multiport --dports {ports} -j REJECT --reject-with tcp-reset")' \
+      "$servers"/*/current/server.json
+    echo "-A $chain -o $bridge -p tcp -j REJECT --reject-with tcp-reset"
+    echo COMMIT
+  } | "$1-restore" -w --noflush || return
+  "$1" -w -C OUTPUT "${jump[@]}" 2>/dev/null || "$1" -w -I OUTPUT 1 "${jump[@]}"
+}
+if ! guard iptables; then
+  echo "users of this host cannot be kept from Triton's ports, so nothing starts" >&2
+  echo "  try     modprobe xt_owner; a kernel without it is not enough" >&2
+  exit 1
+fi
+if ip6tables -w -n -L OUTPUT >/dev/null 2>&1; then guard ip6tables; fi
+
 if iptables -w -n -L DOCKER-USER >/dev/null 2>&1; then drop DOCKER-USER; else drop FORWARD; fi
 drop INPUT

@@ -15,6 +15,7 @@ from roles.triton.defaults import Defaults
 from roles.triton.facts import Proof, TritonState
 from roles.triton.publishing import Publish
 from roles.triton.release import ServerRelease
+from roles.triton.render import UID
 from roles.triton.swapping import Asking, ask_for, swap_seconds
 
 Decide = Callable[[TritonState], Iterator[PyinfraCommand]]
@@ -102,7 +103,7 @@ def _probe(server: ServerSlice, proof: Proof, settings: Defaults) -> Iterator[St
     gone = f"docker rm --force {name} >/dev/null 2>&1"
     yield StringCommand(
         f"{gone}; timeout {settings.probe_seconds} docker run --rm --name {name} --label io.enginehouse.probe=cuda"
-        " --pull never --network none --user 1000:1000 --cap-drop ALL"
+        f" --pull never --network none --user {UID}:{UID} --cap-drop ALL"
         f" --security-opt no-new-privileges --read-only --tmpfs /tmp:rw,exec {devices}"
         f" --mount type=bind,source={program},target={program},readonly"
         f" {shlex.quote(server.image.pull_reference)} python3 {program} {len(server.gpus)}"

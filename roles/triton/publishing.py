@@ -19,6 +19,7 @@ from roles.triton.release import EXECUTABLE, ServerRelease
 
 FIRST_LINES = 4
 """Of a tar that finds the disk full; it says so of every file."""
+OPERATORS = f"{places.SETTINGS}/operators"
 NOT_PUBLISHED = "  state   the release is not published; nothing that serves was touched"
 
 
@@ -53,7 +54,8 @@ def publishing(release: str) -> str:
     """The shell command that publishes a release out of the tar on its standard input.
 
     Every file and directory is on the disk before the name says so, and the name is before anything points to it. What
-    has the name and no server.json is half of a release, left by a removal that was cut off: it makes room.
+    has the name and no server.json is half of a release, left by a removal that was cut off: it makes room. Who deploys
+    by sudo is written down: prepare.sh lets that user connect to servers, for tunnels of `ask` and the smoke tests.
     """
     target, staging = places.release(release), f"{RELEASES}/.{release}.partial"
     return (
@@ -61,5 +63,6 @@ def publishing(release: str) -> str:
         f" base64 -d | tar -xz --no-same-owner -C {staging}; test -f {staging}/server.json;"
         f" chown -R root:root {staging}; find {staging} -exec sync {{}} +;"
         f" test -f {target}/server.json || {{ rm -rf {target}; mv -T {staging} {target}; }};"
-        f" sync {RELEASES}; rm -rf {staging}"
+        f" sync {RELEASES}; rm -rf {staging};"
+        f' [ -z "${{SUDO_USER:-}}" ] || grep -qsxF -- "$SUDO_USER" {OPERATORS} || echo "$SUDO_USER" >>{OPERATORS}'
     )

@@ -5,6 +5,7 @@
     models/<model>_<role>/…         the further models of an engine (engine.py)
     python/…                        packages that repair the image; not here but added when it is sent (repairs.py)
     run, launch                     outside and inside the container
+    hidden.py, passwd               what keeps the key out of the list of processes; the container's user has a name
     spans.py                        what takes spans of traced requests, where a door chooses some
     server.json                     what `prove`, `swap` and a person need to know
 
@@ -29,8 +30,15 @@ from roles.triton.loaded import Loaded
 from roles.triton.templates import rendered
 from roles.triton.times import docker_stop_seconds
 
-UID = 1000  # `triton-server` in NVIDIA's images
+UID = 61140
+"""User and group of containers: above every login (UID_MAX of login.defs is 60000), below systemd's dynamic users
+(61184), and not in Debian's list of fixed numbers (base-passwd). Below 65536 for machines that map users."""
+PASSWD = f"""root:x:0:0:root:/root:/bin/bash
+triton-server:x:{UID}:{UID}::/var/cache/enginehouse:/bin/bash
+"""
+"""The container's /etc/passwd: MPI and torch want a name for their user."""
 NETWORK = "enginehouse"
+HIDDEN = HERE / "files" / "launch" / "hidden.py"
 SPANS = HERE / "files" / "spans" / "receiver.py"
 
 
@@ -40,6 +48,8 @@ def render(server: ServerSlice, settings: Defaults) -> dict[str, bytes]:
     files = {f"models/{path}": content for model in loaded for path, content in model.files.items()}
     files["run"] = _run(server, settings)
     files["launch"] = _launch(server, loaded)
+    files["hidden.py"] = HIDDEN.read_bytes()
+    files["passwd"] = PASSWD.encode()
     if server.traces:
         files["spans.py"] = SPANS.read_bytes()
     files["server.json"] = (json.dumps(_server(server, loaded), indent=2, sort_keys=True) + "\n").encode()
@@ -116,6 +126,7 @@ def _server(server: ServerSlice, loaded: Sequence[Loaded]) -> dict[str, object]:
         "grpc_port": server.grpc_port,
         "metrics_port": server.metrics_port,
         "restricted_header": HEADER,
+        "uid": UID,
         "start_seconds": server.start_seconds,
         "image": {
             "reference": server.image.reference,

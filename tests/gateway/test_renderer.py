@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -53,14 +54,41 @@ def test_a_template_that_writes_too_much_is_ended_as_it_writes(monkeypatch: pyte
 
 
 def test_a_templates_process_holds_no_secret_and_may_open_and_write_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Should a template break out of the sandbox, this is what it finds."""
+    """If a template breaks out of the sandbox, these limits and the filter of `confinement` remain."""
     monkeypatch.setenv("SECRET", "s3cret")
     renderer = Renderer(DOUBTFUL, {})
     process = Path(f"/proc/{renderer._short._worker._process.pid}")
     assert b"s3cret" not in (process / "environ").read_bytes()
     limits = (process / "limits").read_text()
-    for what, most in (("open files", 16), ("file size", 0), ("address space", MOST_BYTES), ("core file size", 0)):
+    highest = {"open files": 3, "processes": 0, "file size": 0, "address space": MOST_BYTES, "core file size": 0}
+    for what, most in highest.items():
         assert re.search(rf"Max {what} +{most} +{most} ", limits), what
+    status = (process / "status").read_text()
+    assert re.search(r"NoNewPrivs:\s+1\n", status)
+    assert re.search(r"Seccomp:\s+2\n", status)
+
+
+def test_a_template_is_not_even_compiled_where_the_process_keeps_its_rights(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    python = tmp_path / "python"
+    unconfined = "import gateway.confinement as c, gateway.renderer as r; c.LIBRARY = 'none.so'; r.main()"
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} -c "{unconfined}"\n')
+    python.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(python))
+    with pytest.raises(ValueError, match=r"this host cannot take them away from a process .*: none\.so"):
+        Renderer(TEMPLATE, {})
+
+
+@in_loop
+async def test_a_confined_template_still_has_everything_of_jinja() -> None:
+    """Modules that Jinja imports late are there already: the process can open no file for them."""
+    source = (
+        "{% macro m() %}{% endmacro %}{{ 'a b' | wordwrap(1) }} {{ [1] | pprint }} {{ lipsum(1) | length > 9 }}"
+        " {{ '\\N{CAT FACE}' }} {{ strftime_now('%Y') | length }} {{ [3] | random }} "
+        "{{ '&lt;ÄSS' | striptags | lower | title }}"
+    )
+    assert await Renderer(source, {}).render({}) == "a\nb [1] True 🐱 4 3 <Äss"
 
 
 @in_loop

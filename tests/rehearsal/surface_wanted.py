@@ -35,7 +35,7 @@ FORBIDDEN_CALLS = {
     "register CUDA": lambda client: client.register_cuda_shared_memory("x", b"x" * 64, 0, 64),
 }
 INSPECTED = {
-    "User": "1000:1000",
+    "User": "61140:61140",
     "ReadonlyRootfs": True,
     "Privileged": False,
     "CapAdd": None,
@@ -53,13 +53,13 @@ MODES = {
     "/etc/enginehouse/firewall.nft": "644 0",
     "/etc/enginehouse/undo": "700 0",
     "/run/enginehouse/triton-main": "700 0",
-    "/run/enginehouse/triton-main/key": "400 1000",
+    "/run/enginehouse/triton-main/key": "400 61140",
     "/usr/local/lib/enginehouse/host/undo.py": "644 0",
     "/usr/local/lib/enginehouse/firewall.sh": "755 0",
     "/etc/enginehouse/before": "700 0",
     "/etc/docker/daemon.json": "644 0",
     "/etc/systemd/system/triton@.service": "644 0",
-    "/var/lib/enginehouse/cache/*": "700 1000",
+    "/var/lib/enginehouse/cache/*": "700 61140",
     "/var/lib/enginehouse/releases/*/run": "755 0",
     "/var/lib/enginehouse/releases/*/server.json": "644 0",
 }

@@ -1,7 +1,8 @@
 """What of a serving machine answers from outside, and that we are never shut out of it.
 
 One story on one machine, in the order pytest runs it: who gets in, what Triton refuses, what the container may do, what
-its logs hold at the highest verbosity, requests nobody should send; last, changes that would shut us out.
+its logs hold at the highest verbosity, requests nobody should send; last, changes that would shut us out. It has more
+lines than other files, because half of it elsewhere would cost a second deploy.
 """
 
 from __future__ import annotations
@@ -51,6 +52,8 @@ CANARY = "xylophone-canary-prompt"
 SEED = 20261121
 TABLE = "nft -s list table inet enginehouse"
 OWN_PORT = 9999
+STRANGER, METRICS_UID = "4242", "61200"
+"""A login without rights, and a number that systemd gives to enginehouse-metrics and other dynamic users."""
 LISTEN = f"systemd-run --quiet --unit=own-service python3 -m http.server {OWN_PORT} --bind ::"
 
 
@@ -135,7 +138,7 @@ def test_no_process_in_it_has_a_capability_or_is_root(served: Surface) -> None:
     """As the kernel tells it, of every process."""
     lines = "s/^\\(Uid\\|Cap...\\|NoNewPrivs\\):\\t//p"
     asked = f"docker top triton-main -eo pid | tail -n +2 | xargs -I {{}} sed -n '{lines}' /proc/{{}}/status"
-    assert set(served.says(asked)) == {"1000\t1000\t1000\t1000", "0000000000000000", "1"}
+    assert set(served.says(asked)) == {"61140\t61140\t61140\t61140", "0000000000000000", "1"}
 
 
 def test_the_container_opens_no_connection_outward(served: Surface) -> None:
@@ -172,6 +175,26 @@ def test_files_belong_to_whom_they_should(served: Surface) -> None:
     found = {path: served.says(f"stat -c '%a %u' {path} | sort -u") for path in MODES}
     assert found == {path: [said] for path, said in MODES.items()}
     assert served.says(NOT_ROOTS) == ["/run/enginehouse/triton-main/key"]
+
+
+@pytest.mark.parametrize(("user", "may"), [("0", True), (METRICS_UID, True), (STRANGER, False), ("61140", False)])
+def test_of_the_machines_own_users_only_root_and_services_reach_triton(served: Surface, user: str, may: bool) -> None:
+    """On the published ports and at the container's own address, which its bridge leads to."""
+    places = [f"{served.machine.address}/{port}" for port in SERVED] + [f"{served.container_address()}/8000"]
+    dial = "timeout 5 bash -c '</dev/tcp/{0}' 2>/dev/null && echo {0}"
+    dialled = [f"setpriv --reuid {user} --regid {user} --clear-groups {dial.format(place)}" for place in places]
+    assert served.says("; ".join(dialled)) == (places if may else [])
+
+
+def test_a_user_of_the_machine_neither_reads_the_key_nor_signals_the_container(served: Surface) -> None:
+    """Not in the file, not in any list of processes."""
+    stranger = f"setpriv --reuid {STRANGER} --regid {STRANGER} --clear-groups"
+    process = "$(docker inspect -f '{{.State.Pid}}' triton-main)"
+    key = "/run/enginehouse/triton-main/key"
+    asked = [f"{stranger} cat {key}", f"{stranger} kill -0 {process}", f"{stranger} cat /proc/{process}/environ"]
+    assert served.says("; ".join(f"{command} >/dev/null 2>&1 || echo refused" for command in asked)) == ["refused"] * 3
+    assert served.says(f"cat /proc/[0-9]*/cmdline 2>/dev/null | grep -acFf {key}") == ["0"]
+    assert served.says(f"grep -aczFf {key} /proc/{process}/environ") == ["2"]  # the key that was looked for is in use
 
 
 def test_no_prompt_is_in_any_log_at_the_highest_verbosity(served: Surface) -> None:

@@ -17,7 +17,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO
 
-UID = 1000
+UID = 61140
+"""The containers' user (roles/triton/render.py): nobody's login."""
 LABEL = "enginehouse.build"
 TMP_MIB = 4096
 PIDS_LIMIT = 16384

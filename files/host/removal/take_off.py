@@ -64,7 +64,7 @@ EMPTIED = (
     "../../needrestart",
 )
 USERS = ("enginehouse-traffic", "enginehouse-gateway")
-OWN_RULE = "enginehouse: no way out"
+OWN_RULES, OWN_CHAIN = ("enginehouse: no way out", "enginehouse: no way in"), "ENGINEHOUSE-LOCAL"
 FSTAB_END = "nofail,x-systemd.device-timeout=30s 0 2"
 
 
@@ -130,16 +130,23 @@ def users() -> Iterator[Step]:
 
 
 def firewall_rules() -> Iterator[Step]:
-    """The rules that keep containers from calling out."""
-    rules = [rule for rule in run("iptables", "-w", "-S").splitlines() if OWN_RULE in rule]
+    """The rules that keep containers from calling out, and users of the host from calling in."""
+    for program in ("iptables", "ip6tables"):
+        listed = run(program, "-w", "-S").splitlines()
+        rules = [rule for rule in listed if any(comment in rule for comment in OWN_RULES)]
+        chain = f"-N {OWN_CHAIN}" in listed
+        if rules or chain:
+            name = f"{program}: {len(rules)} rules of ours" + (f", chain {OWN_CHAIN}" if chain else "")
+            yield name, functools.partial(delete_rules, program, rules, chain)
 
-    def delete() -> None:
-        for rule in rules:
-            words = re.findall(r'"[^"]*"|\S+', rule)
-            run("iptables", "-w", "-D", *(word.strip('"') for word in words[1:]))
 
-    if rules:
-        yield f"iptables: {len(rules)} rules of {OWN_RULE!r}", delete
+def delete_rules(program: str, rules: list[str], chain: bool) -> None:
+    """The rules are gone, and then the chain that one of them names."""
+    for rule in rules:
+        words = re.findall(r'"[^"]*"|\S+', rule)
+        run(program, "-w", "-D", *(word.strip('"') for word in words[1:]))
+    for action in ("-F", "-X") if chain else ():
+        run(program, "-w", action, OWN_CHAIN)
 
 
 def images() -> Iterator[Step]:

@@ -91,7 +91,7 @@ def test_the_checkpoints_answers_are_asked_for_once(built: Host) -> None:
 def test_the_container_may_do_as_little_as_one_that_serves(built: Host) -> None:
     asked = next(line for line in built.calls().splitlines() if "trtllm-build --checkpoint_dir" in line)
     for words in (
-        *("--pull never", "--network none", "--user 1000:1000", "--read-only", "--cap-drop ALL", "--log-driver none"),
+        *("--pull never", "--network none", "--user 61140:61140", "--read-only", "--cap-drop ALL", "--log-driver none"),
         *("--security-opt no-new-privileges", "--tmpfs /tmp:rw,exec,nosuid,nodev", "--device nvidia.com/gpu=0"),
         f"--mount type=bind,source={built.here}/weights,target={built.here}/weights,readonly",
     ):

@@ -38,7 +38,7 @@ class Host:
         self.program("dpkg-query", 'cat "$STATE/installed"')
         self.program("apt-mark", '[ "$1" != showhold ] || cat "$STATE/holds"; echo "apt-mark $*" >>"$STATE/told"')
         self.program("apt-get", APT)
-        for name in ("iptables", "update-initramfs", "groupdel", "userdel", "umount"):
+        for name in ("iptables", "ip6tables", "update-initramfs", "groupdel", "userdel", "umount"):
             self.program(name, f'echo "{name} $*" >>"$STATE/told"')
         for name in ("units", "containers", "holds", "told"):
             self.write(f"state/{name}", "")
@@ -80,7 +80,16 @@ class Host:
     @property
     def told(self) -> list[str]:
         """Every command that changes something."""
-        asks = ("list-units", "simulate", "show", "docker ps", "network ls", "image inspect", "iptables -w -S")
+        asks = (
+            "list-units",
+            "simulate",
+            "show",
+            "docker ps",
+            "network ls",
+            "image inspect",
+            "iptables -w -S",
+            "ip6tables -w -S",
+        )
         return [line for line in (self.state / "told").read_text().splitlines() if not any(ask in line for ask in asks)]
 
 
@@ -88,6 +97,24 @@ class Host:
 def host(tmp_path: Path) -> Host:
     """A host with nothing of ours on it."""
     return Host(tmp_path)
+
+
+def test_rules_and_the_chain_of_ours_go_and_no_others(host: Host) -> None:
+    listed = [
+        "-P OUTPUT ACCEPT",
+        "-N ENGINEHOUSE-LOCAL",
+        '-A OUTPUT -p tcp -m comment --comment "enginehouse: no way in" -j ENGINEHOUSE-LOCAL',
+        "-A OUTPUT -p udp -j DROP",
+        "-A ENGINEHOUSE-LOCAL -o lo -p tcp -j REJECT",
+    ]
+    rules = host.write("state/rules", "\n".join(listed) + "\n")
+    host.program("iptables", f'echo "iptables $*" >>"$STATE/told"; [ "$2" != -S ] || cat {rules}')
+    host.call()
+    assert [line for line in host.told if "iptables" in line] == [
+        "iptables -w -D OUTPUT -p tcp -m comment --comment enginehouse: no way in -j ENGINEHOUSE-LOCAL",
+        "iptables -w -F ENGINEHOUSE-LOCAL",
+        "iptables -w -X ENGINEHOUSE-LOCAL",
+    ]
 
 
 def test_a_host_without_us_is_left_alone(host: Host) -> None:

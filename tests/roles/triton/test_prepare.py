@@ -113,3 +113,57 @@ def test_the_port_of_another_address_is_another_servers(host: Path) -> None:
 def test_docker_is_not_restarted_under_containers_that_run(host: Path) -> None:
     done, said = restarted(host, PROXY, running="other")
     assert (done, "it stops the containers that run, so it is left to you" in said) == (False, True)
+
+
+RULES = """*filter
+:ENGINEHOUSE-LOCAL - [0:0]
+-A ENGINEHOUSE-LOCAL -m owner --uid-owner 0 -j RETURN
+-A ENGINEHOUSE-LOCAL -m owner --uid-owner 1001 -j RETURN
+-A ENGINEHOUSE-LOCAL -m owner --uid-owner 1002 -j RETURN
+-A ENGINEHOUSE-LOCAL -m owner --uid-owner 61184-65519 -j RETURN
+-A ENGINEHOUSE-LOCAL -m owner --uid-owner 999 -j RETURN
+-A ENGINEHOUSE-LOCAL -o lo -p tcp -m multiport --dports 8001,8000,8002 -j REJECT --reject-with tcp-reset
+-A ENGINEHOUSE-LOCAL -o enginehouse0 -p tcp -j REJECT --reject-with tcp-reset
+COMMIT
+"""
+USERS = """case "$2" in enginehouse-gateway) echo 999 ;; anna) echo 1001 ;; bert) echo 1002 ;; *) exit 1 ;; esac"""
+
+
+@pytest.fixture
+def guarded(host: Path) -> Path:
+    """A host on which a gateway, two members of sudo and nobody else may connect; `iptables` writes down its words."""
+    scripts = {
+        "docker": "exit 0",
+        "chown": f'echo "chown $*" >>{host}/asked',
+        "pgrep": "exit 1",
+        "id": USERS,
+        "getent": "echo sudo:x:27:anna,bert",
+        "iptables": f'echo "iptables $*" >>{host}/asked; [ "$2" != -C ]',
+        "iptables-restore": f"cat >{host}/rules",
+        "ip6tables": "exit 1",
+    }
+    for name, script in scripts.items():
+        (host / "programs" / name).write_text(f"#!/bin/sh\n{script}\n")
+        (host / "programs" / name).chmod(0o755)
+    (host / "nowhere").mkdir()
+    return host
+
+
+def test_before_anything_starts_only_root_and_our_services_may_connect_to_a_server(guarded: Path) -> None:
+    said, asked = prepared(guarded)
+    assert (said, (guarded / "rules").read_text()) == ("", RULES)
+    assert (
+        "iptables -w -I OUTPUT 1 -p tcp --syn -j ENGINEHOUSE-LOCAL -m comment --comment enginehouse: no way in" in asked
+    )
+
+
+def test_where_users_cannot_be_kept_out_nothing_starts(guarded: Path) -> None:
+    (guarded / "programs" / "iptables-restore").write_text("#!/bin/sh\nexit 2\n")
+    said, asked = prepared(guarded)
+    assert "users of this host cannot be kept from Triton's ports, so nothing starts" in said
+    assert not [line for line in asked if "DROP" in line]
+
+
+def test_the_key_belongs_to_the_user_of_the_release(guarded: Path) -> None:
+    """A release of an earlier version says nothing of its user, which was 1000; going back to it must work."""
+    assert "chown 1000:1000 nowhere/key" in prepared(guarded)[1]

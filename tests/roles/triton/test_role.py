@@ -64,7 +64,7 @@ def test_a_bare_host_gets_these_commands() -> None:
         f"publish /var/lib/enginehouse/releases/{RELEASE} ({len(WANTED.files)} files)",
         "docker rm --force enginehouse-probe-main >/dev/null 2>&1; timeout 600 docker run --rm"
         " --name enginehouse-probe-main --label io.enginehouse.probe=cuda"
-        " --pull never --network none --user 1000:1000 --cap-drop ALL"
+        " --pull never --network none --user 61140:61140 --cap-drop ALL"
         " --security-opt no-new-privileges --read-only --tmpfs /tmp:rw,exec --device nvidia.com/gpu=0"
         " --mount type=bind,source=/usr/local/lib/enginehouse/host/cuda_probe.py,"
         "target=/usr/local/lib/enginehouse/host/cuda_probe.py,readonly"
@@ -78,7 +78,7 @@ def test_a_bare_host_gets_these_commands() -> None:
 
 def test_a_release_is_on_the_disk_before_it_has_its_name_and_the_name_before_anything_points_to_it() -> None:
     staging, target = "/var/lib/enginehouse/releases/.r1.partial", "/var/lib/enginehouse/releases/r1"
-    synced, judged, renamed, *_ = publishing("r1").split("; ")[-6:]
+    synced, judged, renamed, *_ = publishing("r1").split("; ")[-7:]
     assert (synced, renamed) == (f"find {staging} -exec sync {{}} +", f"mv -T {staging} {target}")
     assert judged == f"test -f {target}/server.json || {{ rm -rf {target}"
     assert "; sync /var/lib/enginehouse/releases; rm -rf" in publishing("r1")

@@ -1,0 +1,1 @@
+"""Programs of a Triton container that run before Triton does."""
