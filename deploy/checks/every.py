@@ -12,6 +12,7 @@ from deploy.checks.door import door_notice, door_problems
 from deploy.checks.door_others import door_others_problems
 from deploy.checks.engine_hosts import engine_host_problems
 from deploy.checks.firewall import firewall_problems
+from deploy.checks.holes import hole_notices, hole_problems
 from deploy.checks.machine import machine_problems
 from deploy.checks.memory import memory_problems
 from deploy.checks.mig import mig_problems
@@ -58,6 +59,7 @@ def host_problems(host: Host, fleet: Fleet, surroundings: Surroundings) -> Itera
     yield from pool_problems(host)
     yield from mig_problems(host)
     yield from release_problems(host, surroundings.today)
+    yield from hole_problems(host)
     yield from secret_problems(host)
     yield from source_problems(host)
     yield from server_problems(host)
@@ -91,6 +93,7 @@ def _host_notices(host: Host, surroundings: Surroundings) -> Iterator[str]:
         )
     if row and not image_of(host, row).digest:
         yield "the image is not pinned: `enginehouse pin INVENTORY` asks the registry and writes its digest"
+    yield from hole_notices(host, surroundings.today)
     yield from repository_notices(host, surroundings)
     if notice := door_notice(host):
         yield notice
