@@ -20,6 +20,7 @@ from deploy.errors import Refusal
 from deploy.slice_traffic import BalancerSlice
 from roles import doctor
 from roles.doctor.questions import MOST_BYTES, About, asking, names_of, questions, script
+from roles.places import SERVERS
 from tests.roles.fake import Ran, run
 from tests.roles.slices import SERVER, a_slice
 from tests.unit.doctored import BARE, HEALTHY, smi
@@ -175,6 +176,16 @@ def test_answers_come_back_whole_with_the_status_of_each() -> None:
 def test_a_machine_without_a_driver_says_what_the_archive_takes_in() -> None:
     read = bash(asking({"smi": f"PATH=/nowhere; {questions(a_slice())['smi']}"}))
     assert (read.ended, let_in(read).text("smi")) == ({"smi": "127"}, "nvidia-smi: command not found")
+
+
+@pytest.mark.parametrize("trtllm", ["1.2.1", ""])
+def test_the_image_of_each_server_is_read_from_its_release_and_kept_by_the_archive(trtllm: str, tmp_path: Path) -> None:
+    (release := tmp_path / "main/current").mkdir(parents=True)
+    image = {"triton_core": "2.71.0", "trtllm": trtllm, "reference": "example.com/triton:ours"}
+    (release / "server.json").write_text(json.dumps({"image": image, "address": "::"}, indent=2, sort_keys=True))
+    read = bash(asking({"images": questions(a_slice())["images"].replace(str(SERVERS), str(tmp_path))}))
+    assert read.text("images") == f"main triton_core 2.71.0 trtllm {trtllm}".strip()
+    assert let_in(read).text("images") == read.text("images")
 
 
 def test_what_outlives_its_time_is_late_and_what_has_no_end_is_cut() -> None:
