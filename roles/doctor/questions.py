@@ -67,9 +67,9 @@ _PACKAGES = (
     " for f in /var/lib/dpkg/updates/*; do [ ! -e $f ] || { echo journal; break; }; done"
 )
 _JUDGED = "haproxy docker-ce docker.io containerd.io containerd runc"
-# containerd.io has a runc of its own, which is no package.
+# Held packages, as ours are, begin with `hi`. containerd.io has a runc of its own, which is no package.
 _INSTALLED = (
-    rf"dpkg-query -W -f='${{db:Status-Abbrev}} ${{Package}} ${{Version}}\n' {_JUDGED} | sed -n 's/^ii *//p';"
+    rf"dpkg-query -W -f='${{db:Status-Abbrev}} ${{Package}} ${{Version}}\n' {_JUDGED} | sed -n 's/^.i *//p';"
     " [ ! -e /usr/share/doc/containerd.io ] || runc --version | sed -n 's/^runc version /runc-binary /p'"
 )
 _IMAGES = (

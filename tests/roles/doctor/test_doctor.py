@@ -188,6 +188,18 @@ def test_the_image_of_each_server_is_read_from_its_release_and_kept_by_the_archi
     assert let_in(read).text("images") == read.text("images")
 
 
+def test_installed_packages_are_told_where_they_are_held_and_not_where_they_are_half_removed(tmp_path: Path) -> None:
+    """This project holds Docker's packages."""
+    lines = r"hi  containerd.io 1.7.24-1\nii  haproxy 2.6.12-1+deb12u3\nrc  docker.io 20.10.24\n"
+    (program := tmp_path / "dpkg-query").write_text(f"#!/bin/sh\nprintf '{lines}'; exit 1\n")
+    program.chmod(0o755)
+    read = bash(asking({"installed": f"PATH={tmp_path}:$PATH; {questions(a_slice())['installed']}"}))
+    packages = read.lines("installed")[:2]
+    assert packages == ["containerd.io 1.7.24-1", "haproxy 2.6.12-1+deb12u3"]
+    assert "docker.io" not in read.text("installed")
+    assert let_in(read).lines("installed")[:2] == packages
+
+
 def test_what_outlives_its_time_is_late_and_what_has_no_end_is_cut() -> None:
     """And the others are answered, and nothing of it is left. A process in the driver keeps its pipe open like this."""
     stuck = "echo begun; trap '' TERM; (sleep 4321.5; true) & wait"
