@@ -20,7 +20,7 @@ from datetime import date
 from typing import Literal
 
 from deploy.catalog.releases import OFFERED, RELEASES
-from deploy.versions import at_least, debian_at_least, version
+from deploy.catalog.versions import at_least, debian_at_least, version
 
 READ = date(2026, 11, 25)
 OLD_AFTER_DAYS = 90

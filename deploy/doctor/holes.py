@@ -19,11 +19,11 @@ from deploy.catalog.holes import (
     table_age,
 )
 from deploy.catalog.releases import DEFAULT_RELEASE
+from deploy.catalog.versions import version
 from deploy.doctor.catalogue import DEPLOY, found
 from deploy.doctor.finding import Finding
 from deploy.doctor.readings import Readings
 from deploy.doctor.wanted import Wanted, WantedServer
-from deploy.versions import version
 
 HOLE_KINDS = ("hole-strangers", "hole-known", "toolkit-old")
 """Kinds of finding that say of a host that it has a known hole."""

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from deploy.drift import Drift
-from deploy.edge import doctor as edge_doctor
-from deploy.edge.drift import drift_of
-from deploy.errors import Refusal
+from deploy.io import doctor as edge_doctor
+from deploy.io.drift import drift_of
+from deploy.refusals.errors import Refusal
+from deploy.rollout.drift import Drift
 
 ROOT = Path(__file__).parents[2]
 SAME = Drift(("one", "two"))
@@ -24,7 +24,8 @@ VERB = """
 from pyinfra import host
 from pyinfra.operations import server
 from pyinfra.facts.server import Command
-from roles import lock, rollout
+from roles import rollout
+from roles._pyinfra import lock
 lock.take("5151")
 rollout.gate([host.name, "@fake/one", "far"], name="Gate | All")
 if host.get_fact(Command, "right?") != "yes":
@@ -99,7 +100,7 @@ def test_a_host_that_is_away_could_not_be_asked_and_the_others_are(files: tuple[
 
 def test_a_verb_that_refuses_to_begin_is_told(files: tuple[Path, str], tmp_path: Path) -> None:
     verb = tmp_path / "verb.py"
-    verb.write_text('from deploy.errors import Refusal\nraise Refusal("no such machine", attempt="another")\n')
+    verb.write_text('from deploy.refusals.errors import Refusal\nraise Refusal("no such machine", attempt="another")\n')
     found = drift_of(files[1], limit=["right"], verb=verb)
     assert (found.exit_code, found.stopped.splitlines()[0]) == (1, "no such machine")
 
@@ -112,7 +113,7 @@ def test_a_verb_that_breaks_is_no_sign_that_nothing_differs(files: tuple[Path, s
 
 FINDS = """
 from pyinfra import host
-from roles.events import tell
+from roles._pyinfra.events import tell
 found = {"hole-known": "runc 1.3.2: CVE-2025-31133", "drift": "1 steps", "toolkit-old": "1.17.8"}
 tell(host.name, findings=[{"id": id, "evidence": text} for id, text in found.items() if host.name.endswith("one")])
 """

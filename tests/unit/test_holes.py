@@ -31,9 +31,9 @@ from deploy.catalog.holes import (
 )
 from deploy.catalog.releases import OFFERED
 from deploy.catalog.systems import SYSTEMS
-from deploy.plan import Plan
+from deploy.catalog.versions import debian_at_least, version
+from deploy.planning.plan import Plan
 from deploy.spec import AcceptedHoles, Door, Driver, Firewall, Release
-from deploy.versions import debian_at_least, version
 from tests.unit.doctored import WANTED, examined
 from tests.unit.given import AROUND, EMBEDDER, MAIN, RERANKER, plan, refusals
 from tests.unit.wrong_balancers import BEHIND, edge, second

@@ -15,12 +15,12 @@ import pytest
 from deploy.doctor.archive import let_in
 from deploy.doctor.readings import Readings
 from deploy.doctor.report import Report
-from deploy.edge.doctor import examined
-from deploy.errors import Refusal
-from deploy.slice_traffic import BalancerSlice
+from deploy.io.doctor import examined
+from deploy.refusals.errors import Refusal
+from deploy.slices.traffic import BalancerSlice
 from roles import doctor
+from roles._shipping.places import SERVERS
 from roles.doctor.questions import MOST_BYTES, About, asking, names_of, questions, script
-from roles.places import SERVERS
 from tests.roles.fake import Ran, run
 from tests.roles.slices import SERVER, a_slice
 from tests.unit.doctored import BARE, HEALTHY, smi
