@@ -170,7 +170,22 @@ _ROWS = (
     # Containers and GPUs
     Kind("cdi-missing", "broken", "no container can be given a GPU: there is no CDI specification", DEPLOY, True),
     Kind("cdi-stale", "broken", "the CDI specification names the libraries of another driver", DEPLOY, True),
-    Kind("toolkit-old", "warning", "this container toolkit has known holes (CVE-2026-24260)", DEPLOY, True),
+    Kind("toolkit-old", "warning", "this container toolkit has known holes", DEPLOY, True),
+    # Known holes
+    Kind(
+        "hole-strangers",
+        "warning",
+        "the server's image has known holes by which strangers run code, and the plan lets strangers reach its ports",
+        f"the newest release of the catalog in the inventory ({{what}} is the first without them), then {DEPLOY}",
+        True,
+    ),
+    Kind("hole-known", "warning", "a version on this host has known holes", "{what}"),
+    Kind(
+        "holes-unread",
+        "note",
+        "nobody has read the table of known holes again for long; newer ones are not in it",
+        "git pull in the clone of this project",
+    ),
     # Host
     Kind(
         "disk-full",
