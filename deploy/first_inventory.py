@@ -144,8 +144,8 @@ def _strange(target: Target, name: str, answer: str) -> Refusal:
     return Refusal(
         f"{target} gave no answer to the question for `{name}` that can be used",
         facts={"where": str(target), "seen": f"{name}={shortened(answer)}", "wanted": ANSWERS[name][1]},
-        attempt="look at the machine first: somebody else may control it; or cp inventories/h100.py inventories/mine.py,"
-        " and declare it there yourself",
+        attempt="look at the machine first: somebody else may control it; or declare it yourself, in a copy of "
+        "inventories/h100.py",
         state=ASKING,
         kind="strange-answer",
     )
