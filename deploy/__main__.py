@@ -19,7 +19,7 @@ from deploy.edge.inventory import host_data, load_plan
 from deploy.edge.key_command import key
 from deploy.edge.local_weights import look_around
 from deploy.edge.migrate_command import migrate
-from deploy.edge.shown import REFUSED, refusals_shown, show
+from deploy.edge.shown import REFUSED, refusals_shown, say, show
 from deploy.edge.size_command import size
 from deploy.edge.top_command import top
 from deploy.fleet import Fleet
@@ -47,7 +47,7 @@ def plan(inventory: str, as_json: bool, limit: tuple[str, ...], data: tuple[str,
     with refusals_shown(inventory, as_json):
         loaded_plan = load_plan(inventory, data, limit, knobs())
         if as_json:
-            click.echo(json.dumps(loaded_plan.to_json(), indent=2, ensure_ascii=False))
+            say(json.dumps(loaded_plan.to_json(), indent=2, ensure_ascii=False))
         else:
             from deploy.report import plan_report
 
@@ -87,12 +87,12 @@ def fit(
     with refusals_shown("", as_json):
         card, choice = near_card(gpu)
         if choice:
-            click.echo(choice, err=True)
+            say(choice, err=True)
         wanted, around = models_of(models, look_around(Fleet(()), Path.cwd()), Path.cwd())
         wish = Wish(gpus=max(tp, 1), path=path or "", precision=precision or "", max_seq_len=max_seq_len)
         fitted = fit_of(card, wanted, release, around, wish)
         if as_json:
-            click.echo(json.dumps(fitted.to_json(), indent=2, ensure_ascii=False))
+            say(json.dumps(fitted.to_json(), indent=2, ensure_ascii=False))
         else:
             from deploy.report import fit_report
 
@@ -111,7 +111,7 @@ def pin(inventory: str, data: tuple[str, ...]) -> None:
 
     with refusals_shown(inventory, False):
         loaded_plan = load_plan(inventory, data, knobs=knobs())
-        click.echo(write_digest(Path(inventory), pinned(loaded_plan)), nl=False)
+        say(write_digest(Path(inventory), pinned(loaded_plan)), nl=False)
 
 
 @main.command(
@@ -130,7 +130,7 @@ def check(pasted: str, release: str, as_json: bool) -> None:
 
     with refusals_shown("", as_json):
         verdict = check_text(text_of(pasted), release)
-        click.echo(json.dumps(verdict.to_json(), indent=2, ensure_ascii=False) if as_json else str(verdict), nl=as_json)
+        say(json.dumps(verdict.to_json(), indent=2, ensure_ascii=False) if as_json else str(verdict), nl=as_json)
         sys.exit(0 if verdict.is_fine else REFUSED)
 
 
@@ -151,7 +151,7 @@ def init(targets: tuple[str, ...], balancer: tuple[str, ...], monitor: tuple[str
         machines, outside = asked(serving, [*apart[0], *apart[1]])
         text = inventory_text(machines, outside[: len(apart[0])], outside[len(apart[0]) :])
         file = write_inventory(Path("inventories"), [*serving, *apart[0], *apart[1]], text)
-        click.echo(f"wrote {file}; read it, then: enginehouse plan {file}")
+        say(f"wrote {file}; read it, then: enginehouse plan {file}")
 
 
 @main.command(
@@ -184,9 +184,9 @@ def ask(
 
     with refusals_shown(inventory, as_json):
         key, loaded_plan = given_key(key_file, os.environ), load_plan(inventory, data, limit, knobs())
-        asked_in_turn(loaded_plan, host_data(inventory, data), model, texts, click.echo, as_json, key)
+        asked_in_turn(loaded_plan, host_data(inventory, data), model, texts, say, as_json, key)
         if note := unopened(loaded_plan, key):
-            click.echo(note, err=True)
+            say(note, err=True)
 
 
 @main.command(
@@ -207,7 +207,7 @@ def drift(inventory: str, as_json: bool, limit: tuple[str, ...], data: tuple[str
     with refusals_shown(inventory, as_json):
         load_plan(inventory, data, limit, knobs())  # what is refused, is refused before any host is asked
         found = drift_of(inventory, data, limit)
-        click.echo(json.dumps(found.to_json(), indent=2, ensure_ascii=False) if as_json else str(found))
+        say(json.dumps(found.to_json(), indent=2, ensure_ascii=False) if as_json else str(found))
         sys.exit(found.exit_code)
 
 
@@ -235,8 +235,8 @@ def monitoring(inventory: str, folder: Path, data: tuple[str, ...]) -> None:
 
     with refusals_shown(inventory, False):
         for path in written(load_plan(inventory, data, (), knobs()), inventory, folder):
-            click.echo(f"wrote {path}")
-        click.echo("\n".join(["jobs of the scrape configuration:", *jobs()]))
+            say(f"wrote {path}")
+        say("\n".join(["jobs of the scrape configuration:", *jobs()]))
 
 
 @main.command(
@@ -261,7 +261,7 @@ def doctor(inventory: str, as_json: bool, limit: tuple[str, ...], data: tuple[st
     with refusals_shown(inventory, as_json):
         load_plan(inventory, data, limit, knobs())  # what is refused, is refused before any host is asked
         report = examined(inventory, data, limit, with_drift=drift)
-        click.echo(report.to_text() if as_json else str(report))
+        say(report.to_text() if as_json else str(report))
         sys.exit(report.exit_code)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import unicodedata
 
 UNSHOWN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
@@ -23,9 +24,9 @@ def inside_quotes(text: str) -> str:
 
 
 def visible(text: str) -> str:
-    """The text with an escape of Python's for each character that a terminal would obey or not show.
+    """The text with `\\u…` for each character that a terminal would obey or not show; line breaks and tabs stay.
 
-    Line breaks and tabs stay.
+    The escapes are those of JSON: JSON that is made visible is the same JSON.
     """
     if text.isprintable():
         return text
@@ -42,4 +43,9 @@ def _is_shown(character: str) -> bool:
 
 
 def _escape(character: str) -> str:
-    return ascii(character)[1:-1]
+    return json.dumps(character)[1:-1]
+
+
+def on_one_line(text: str) -> str:
+    """The visible text, line breaks and tabs written out as well: it can pass for no further line."""
+    return visible(text).replace("\n", "\\n").replace("\t", "\\t")

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from deploy.edge.inventory import load_plan
-from deploy.edge.shown import refusals_shown, show
+from deploy.edge.shown import refusals_shown, say, show
 from deploy.knobs import Table
 
 FILE = click.Path(path_type=Path)
@@ -49,7 +49,7 @@ def cost(knobs: Callable[[], Table], /, inventory: str, as_json: bool, data: tup
     with refusals_shown(inventory, as_json):
         found = cost_asked(load_plan(inventory, data, (), knobs()), told)
         if as_json:
-            click.echo(json.dumps(found.to_json(), indent=2, ensure_ascii=False))
+            say(json.dumps(found.to_json(), indent=2, ensure_ascii=False))
         else:
             from deploy.cost.report import cost_report
 

@@ -38,7 +38,9 @@ MOST_BYTES = 4 * 2**20
 """Of an answer; registries take manifests of up to 4 MiB (OCI distribution 1.1, "Pushing Manifests")."""
 TOKEN_HOSTS = {
     "nvcr.io": {"authn.nvidia.com"},
-    **dict.fromkeys(("docker.io", "index.docker.io", "registry-1.docker.io"), {"auth.docker.io"}),
+    "docker.io": {"auth.docker.io"},
+    "index.docker.io": {"auth.docker.io"},
+    "registry-1.docker.io": {"auth.docker.io"},
     "registry.gitlab.com": {"gitlab.com"},
 }
 """Hosts of the same operator that make tokens for a registry. ghcr.io, quay.io and Harbor make their own, and nvcr.io
