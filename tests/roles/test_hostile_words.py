@@ -58,7 +58,7 @@ def test_docker_s_file_has_it_as_a_string(heard: list[Heard]) -> None:
 def test_the_gateway_s_file_has_it_as_a_string() -> None:
     mine = planned(door=Door(aliases={LINE: GPT_OSS.name})).slices[0]
     assert mine.door
-    assert list(json.loads(rendered(mine, mine.door))["aliases"]) == [LINE]
+    assert LINE in json.loads(rendered(mine, mine.door))["aliases"]
 
 
 def test_why_nobody_judges_an_engine_is_in_no_file_of_a_build() -> None:
