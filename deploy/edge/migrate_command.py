@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from deploy.edge.shown import REFUSED, refusals_shown, say
+from deploy.quoting import on_one_line
 
 LEFT_OUT = 2
 
@@ -42,6 +43,6 @@ def migrate(pasted: str, to: Path | None, as_json: bool) -> None:
     else:
         for finding in found.findings:
             mark = "here " if finding.place else "none " if finding.is_known else "?    "
-            say(f"{mark} {finding.said}\n        {finding.place or finding.why}")
+            say(f"{mark} {on_one_line(finding.said)}\n        {on_one_line(finding.place or finding.why)}")
         say(f"\nwrote {to}" if to else f"\n{found.inventory}", nl=bool(to))
     sys.exit(0 if found.is_whole else LEFT_OUT)
