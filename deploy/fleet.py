@@ -6,19 +6,18 @@ the hosts that can, so that the plan reports everything together.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, dataclass, fields, replace
 from typing import Any
 
 from deploy.catalog.names import offer
 from deploy.checks.door import door_problems
+from deploy.checks.logins import login_problems, one_machine_twice
 from deploy.checks.secrets import typed_out_problems
 from deploy.checks.types import hints_of, mistyped, unsafe_texts
 from deploy.errors import Refusal
 from deploy.guides import translate
 from deploy.knobs import SUFFIX, Table, settings_problems
-from deploy.quoting import shortened
 from deploy.refuse import refuse
 from deploy.spec import Balancer, BalancerHost, Door, Firewall, Host, Monitor, MonitorHost, Rollout
 
@@ -114,7 +113,8 @@ def read_host(
     typed = typed_out_problems({key: value for key, value in data.items() if key in SPEC_KEYS or key.endswith(SUFFIX)})
     places = {problem.facts["where"] for problem in wrong}  # a secret where a Secret belongs is refused as that alone
     typed_out = [problem for problem in typed if problem.facts["where"] not in places]
-    unsafe = [problem for key, value in values.items() for problem in unsafe_texts(value, key)]
+    places |= {problem.facts["where"] for problem in typed_out}
+    unsafe = [problem for key, value in values.items() for problem in unsafe_texts(value, key, places)]
     return host, [*problems, *wrong, *typed_out, *unsafe, *translate(data, host)]
 
 
@@ -158,7 +158,8 @@ def _apart(
     problems += mistyped(data[key], declared, key)
     problems += mistyped(data.get("firewall"), Firewall | None, "firewall")
     problems += typed_out_problems({name: data[name] for name in (key, "firewall") if name in data})
-    problems += [problem for part in (key, "firewall") for problem in unsafe_texts(data.get(part), part)]
+    places = {problem.facts.get("where", "") for problem in problems}
+    problems += [problem for part in (key, "firewall") for problem in unsafe_texts(data.get(part), part, places)]
     return problems
 
 
@@ -167,59 +168,6 @@ def place_of(name: str, data: Mapping[str, Any]) -> tuple[str, int, str]:
     config = str(data.get("ssh_config_file") or "")
     port = str(data.get("ssh_port") or 22)
     return str(data.get("ssh_hostname") or name).lower(), int(port) if port.isdecimal() else 0, config
-
-
-HOST = re.compile(r"@?[A-Za-z0-9_][\w.:%/@+-]*", re.ASCII)
-LOGIN = {
-    "ssh_hostname": (re.compile(r"[A-Za-z0-9_:][\w.:%-]*", re.ASCII), "a name or an address"),
-    "ssh_user": (re.compile(r"[A-Za-z0-9_][\w.@\\-]*\$?", re.ASCII), "the name of a user"),
-    "ssh_port": (re.compile(r"[0-9]{1,5}"), "a port"),
-    "ssh_strict_host_key_checking": (re.compile(r"accept-new|yes|no|off|ask"), "yes, accept-new, no, off or ask"),
-    **dict.fromkeys(
-        ("ssh_key", "ssh_config_file", "ssh_known_hosts_file"), (re.compile(r"[^-\"'][^\"']*"), "the path of a file")
-    ),
-}
-"""Host data that becomes words of ssh's command line and lines of its configuration, and what each may be."""
-
-
-def login_problems(name: str, data: Mapping[str, Any]) -> list[Refusal]:
-    """A refusal for a host's name, and for each of its SSH settings, that would say more to ssh than itself."""
-    wrong = (
-        [] if HOST.fullmatch(str(name)) else [("name", str(name), "a name or an address, or a connector of pyinfra")]
-    )
-    for key, (form, words) in LOGIN.items():
-        text = str(data.get(key) or "")
-        if text and not (form.fullmatch(text) and text.isprintable()):
-            wrong.append((key, text, words))
-    return [
-        refuse(
-            "unsafe-login",
-            f"`{key}` of a host is no word for ssh",
-            where=key,
-            seen=shortened(text),
-            wanted=words,
-            attempt="write it anew; options for ssh belong into the file that ssh_config_file names",
-        )
-        for key, text, words in wrong
-    ]
-
-
-def one_machine_twice(places: Iterable[tuple[str, tuple[str, int, str]]]) -> list[Refusal]:
-    """A refusal for each host that is reached at the place of a host before it: two plans would work on one machine."""
-    first: dict[tuple[str, int, str], str] = {}
-    twice = [(first.setdefault(place, name), name, place) for name, place in places]
-    return [
-        refuse(
-            "one-machine-twice",
-            f"{known} and {name} are one machine: both are reached at {address}, port {port}",
-            where="ssh_hostname",
-            seen=f"{address}, port {port}, under two names",
-            wanted="one name for one machine",
-            attempt=f"take {known} or {name} out, or correct its ssh_hostname or ssh_port",
-        )
-        for known, name, (address, port, _config) in twice
-        if known != name
-    ]
 
 
 def is_read(key: str) -> bool:

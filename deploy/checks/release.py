@@ -89,10 +89,16 @@ def _own_words(release: Release) -> Iterator[Refusal]:
     """A refusal for each text of an own release that is not what its field holds."""
     versions = "a version: digits first, then letters, digits and . _ + ~ : -"
     rows = [
-        ("name", release.name, NAME, "letters, digits and . _ + -", "26.07-mine"),
-        ("image", release.image, IMAGE, "registry/path:tag; its digest stands in `digest`", "registry.example/t:26.07"),
-        ("triton_core", release.triton_core, VERSION, versions, "2.71.0"),
-        ("trtllm", release.trtllm, VERSION, versions, "1.2.1"),
+        ("name", release.name, NAME, "letters, digits and . _ + -", "mine"),
+        (
+            "image",
+            release.image,
+            IMAGE,
+            "registry/path:tag; the digest is apart",
+            "registry.example/triton:mine",
+        ),
+        ("triton_core", release.triton_core, VERSION, versions, RELEASES[DEFAULT_RELEASE].triton_core),
+        ("trtllm", release.trtllm, VERSION, versions, RELEASES[DEFAULT_RELEASE].trtllm),
         *(("repairs", repair, NAME, "names of repairs", release.name) for repair in release.repairs),
     ]
     for field, text, form, wanted, example in rows:

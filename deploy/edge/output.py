@@ -32,6 +32,7 @@ def output_of(argv: Sequence[str], *, stdin: str = "", seconds: float, most_byte
     written: dict[int, bytes] = {}
 
     def read(place: int, stream: IO[bytes]) -> None:
+        """Keeps what a stream has, up to the bound; beyond it the program ends."""
         with stream:
             written[place] = stream.read(most_bytes + 1)
         if len(written[place]) > most_bytes:

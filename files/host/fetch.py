@@ -134,8 +134,7 @@ def need_shards(staging: Path, sums: dict[str, str]) -> None:
 
 
 class SameHostOnly(urllib.request.HTTPRedirectHandler):
-    """Follows redirects, and drops the token when one leads out of TLS or to another host (a CDN signs its own
-    addresses)."""
+    """Follows redirects, and drops the token when one leads out of TLS or elsewhere (a CDN signs its addresses)."""
 
     def redirect_request(
         self, request: urllib.request.Request, file: Any, code: int, message: str, headers: Any, url: str
