@@ -49,18 +49,14 @@ def host_key_problems(inventory: Iterable[Any], root: Path) -> Iterator[tuple[st
 
 def _is_key(line: str) -> bool:
     """True if the key on the line is of the type that stands before it."""
-    parts = LINE.fullmatch(line)
+    if not (parts := LINE.fullmatch(line)):
+        return False
     try:
-        key = base64.b64decode(parts[3], validate=True) if parts else b""
+        key = base64.b64decode(parts[3], validate=True)
     except ValueError:
         return False
-    kind = parts[2].encode() if parts else b""
-    return (
-        bool(parts)
-        and len(key) > 4 + len(kind)
-        and key[:4] == len(kind).to_bytes(4, "big")
-        and key[4:].startswith(kind)
-    )
+    head = len(parts[2]).to_bytes(4, "big") + parts[2].encode()
+    return key.startswith(head) and len(key) > len(head)
 
 
 def _unreadable(file: str, reason: str) -> Refusal:
