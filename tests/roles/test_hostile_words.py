@@ -11,14 +11,14 @@ from unittest import mock
 
 import pytest
 
-from deploy.fleet import Fleet
-from deploy.plan import Plan, make_plan
+from deploy.inventory.fleet import Fleet
+from deploy.planning.plan import Plan, make_plan
 from deploy.spec import Docker, Door, Driver, EngineStore, EngineTrust, Replay
-from roles import undo
+from roles._pyinfra import undo
+from roles._pyinfra.steps import Refuse
+from roles._shipping.texts import HERE
 from roles.engines.building import settings_text
 from roles.gateway.settings import rendered
-from roles.steps import Refuse
-from roles.texts import HERE
 from tests.roles.fake import Heard, Ran, run
 from tests.unit.given import AROUND, GPT_OSS, LLAMA, MACHINE, MAIN, Source
 
@@ -31,7 +31,7 @@ def heard() -> list[Heard]:
     """All that deploy.py says to a bare host whose inventory is full of hostile lines."""
     plan = planned(docker=Docker(daemon={LINE: LINE}), door=Door(aliases={LINE: GPT_OSS.name}))
     with (
-        mock.patch("deploy.edge.inventory.planned", lambda *_: plan),
+        mock.patch("deploy.io.inventory.planned", lambda *_: plan),
         mock.patch.object(Refuse, "_fail", lambda *_: True),
         mock.patch.object(undo, "over_a_new_connection", lambda *_: (True, [])),
         mock.patch("roles.preflight.findings", lambda *_: []),

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis.strategies import sampled_from, text
 
-from deploy.edge.ask import ask
-from deploy.errors import Refusal
-from deploy.first_inventory import Answered, Kind, Target, inventory_text
+from deploy.inventory.first_inventory import Answered, Kind, Target, inventory_text
+from deploy.io.ask import ask
 from deploy.quoting import source
+from deploy.refusals.errors import Refusal
 from tests.unit.test_ask import ANSWERS, TARGET
 
 HOSTILE = (

@@ -9,7 +9,7 @@ from typing import Any
 import paramiko
 import pytest
 
-from deploy.edge.host_keys import host_key_problems
+from deploy.io.host_keys import host_key_problems
 
 KEY = paramiko.ECDSAKey.generate()
 WORDS = f"{KEY.get_name()} {KEY.get_base64()}"

@@ -15,8 +15,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 import pytest
 
 from deploy import spec
-from deploy.checks.every import judge
-from deploy.fleet import Fleet
+from deploy.inventory.fleet import Fleet
 from deploy.spec import (
     Adapter,
     AptMirror,
@@ -46,6 +45,7 @@ from deploy.spec import (
     Sharing,
     Traffic,
 )
+from deploy.validation.every import judge
 from tests.unit.given import AROUND, GPT_OSS, LLAMA, MACHINE, MAIN, ONE_B, OWN, UNJUDGED, Source
 from tests.unit.wrong_balancers import EDGE, SIGNED
 
