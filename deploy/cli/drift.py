@@ -9,7 +9,7 @@ import click
 
 from deploy.cli.knobs import knobs
 from deploy.io.inventory import load_plan
-from deploy.io.shown import refusals_shown
+from deploy.io.shown import refusals_shown, say
 
 
 @click.command(
@@ -31,5 +31,5 @@ def drift(inventory: str, as_json: bool, limit: tuple[str, ...], data: tuple[str
     with refusals_shown(inventory, as_json):
         load_plan(inventory, data, limit, knobs())  # what is refused, is refused before any host is asked
         found = drift_with_holes(inventory, data, limit)
-        click.echo(json.dumps(found.to_json(), indent=2, ensure_ascii=False) if as_json else str(found))
+        say(json.dumps(found.to_json(), indent=2, ensure_ascii=False) if as_json else str(found))
         sys.exit(found.exit_code)

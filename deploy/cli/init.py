@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from deploy.io.shown import refusals_shown
+from deploy.io.shown import refusals_shown, say
 
 
 @click.command(
@@ -26,4 +26,4 @@ def init(targets: tuple[str, ...], balancer: tuple[str, ...], monitor: tuple[str
         machines, outside = asked(serving, [*apart[0], *apart[1]])
         text = inventory_text(machines, outside[: len(apart[0])], outside[len(apart[0]) :])
         file = write_inventory(Path("inventories"), [*serving, *apart[0], *apart[1]], text)
-        click.echo(f"wrote {file}; read it, then: enginehouse plan {file}")
+        say(f"wrote {file}; read it, then: enginehouse plan {file}")

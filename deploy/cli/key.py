@@ -10,7 +10,7 @@ import click
 
 from deploy.inventory.door_keys import FILE, rows
 from deploy.io.key_file import keys_of, new_key, revoke
-from deploy.io.shown import refusals_shown, show
+from deploy.io.shown import refusals_shown, say, show
 
 SENDS = "pyinfra INVENTORY deploy.py --data only=door"
 
@@ -60,14 +60,10 @@ def key_new(
     limits = {"tokens_per_minute": tokens_per_minute, "requests_per_minute": requests_per_minute}
     with refusals_shown("", False):
         text, line, others = new_key(Path(file), tenant, names, expires, **limits, concurrent=concurrent)
-        click.echo(text)
-        click.echo(
-            f"wrote {line.prefix} of {tenant} to {file}; hosts know it after the next run of deploy.py", err=True
-        )
+        say(text)
+        say(f"wrote {line.prefix} of {tenant} to {file}; hosts know it after the next run of deploy.py", err=True)
         for other in others:
-            click.echo(
-                f"{other.prefix} of {tenant} goes on; to end it: enginehouse key revoke {other.prefix}", err=True
-            )
+            say(f"{other.prefix} of {tenant} goes on; to end it: enginehouse key revoke {other.prefix}", err=True)
 
 
 @key.command("list", short_help="List keys by tenant.", epilog="Example: enginehouse key list")
@@ -78,7 +74,7 @@ def key_list(file: str, as_json: bool) -> None:
     with refusals_shown("", as_json):
         keys = keys_of(Path(file))
         if as_json:
-            click.echo(json.dumps({"keys": [each.to_json() for each in keys]}, indent=2, ensure_ascii=False))
+            say(json.dumps({"keys": [each.to_json() for each in keys]}, indent=2, ensure_ascii=False))
         else:
             from rich.table import Table as Columns
 
@@ -95,4 +91,4 @@ def key_revoke(prefix: str, file: str) -> None:
     """Revoke the key whose first characters are PREFIX, as `enginehouse key list` shows them."""
     with refusals_shown("", False):
         revoked = revoke(Path(file), prefix)
-        click.echo(f"{revoked.prefix} of {revoked.tenant} is out of {file}; doors refuse it after: {SENDS}")
+        say(f"{revoked.prefix} of {revoked.tenant} is out of {file}; doors refuse it after: {SENDS}")

@@ -9,6 +9,7 @@ More than 300 lines, because it is one table.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from shlex import quote
 from typing import Any
 
 from deploy.doctor.finding import Finding, Kind, printable
@@ -191,7 +192,7 @@ _ROWS = (
         "disk-full",
         "broken",
         "a file system that we write to has no room",
-        "du -xh --max-depth=2 {what} | sort -h | tail on the host; grow the volume",
+        "du -xh --max-depth=2 {path} | sort -h | tail on the host; grow the volume",
     ),
     Kind("disk-low", "warning", "a file system that we write to is nearly full", "grow the volume of {what}"),
     Kind("inodes-low", "warning", "a file system has hardly a name left for new files", "find what fills {what}"),
@@ -444,5 +445,6 @@ def found(kind: str, evidence: str, subject: str = "", **names: object) -> Findi
     row = KINDS[kind]
     attempt = row.attempt
     for name, value in names.items():
-        attempt = attempt.replace(f"{{{name}}}", printable(str(value)))
+        words = printable(str(value))  # of a host: what is a word of a command to paste is one for the shell
+        attempt = attempt.replace(f"{{{name}}}", words if name == "what" else quote(words))
     return Finding(row, printable(subject), printable(evidence), attempt)

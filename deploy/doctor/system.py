@@ -122,7 +122,7 @@ def disk_findings(readings: Readings) -> Iterator[Finding]:
             percent = next((number(cell) for cell in row if cell.endswith("%")), 0)
             full, what = f"{row[-1]}: {percent} % used", row[-1]
             if percent >= most:
-                yield found("disk-full", full, what, what=what)
+                yield found("disk-full", full, what, path=what)
             elif percent >= LOW_PERCENT:
                 yield found(f"{kind}-low", full, what, what=what)
     if places := readings.lines("unwritable"):

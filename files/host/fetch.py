@@ -134,14 +134,15 @@ def need_shards(staging: Path, sums: dict[str, str]) -> None:
 
 
 class SameHostOnly(urllib.request.HTTPRedirectHandler):
-    """Follows redirects, and drops the token when one leads to another host (a CDN signs its own addresses)."""
+    """Follows redirects, and drops the token when one leads out of TLS or elsewhere (a CDN signs its addresses)."""
 
     def redirect_request(
         self, request: urllib.request.Request, file: Any, code: int, message: str, headers: Any, url: str
     ) -> urllib.request.Request | None:
         """The request that follows; None where the answer is no redirect."""
         following = super().redirect_request(request, file, code, message, headers, url)
-        if following and urllib.parse.urlsplit(url).netloc != urllib.parse.urlsplit(request.full_url).netloc:
+        origins = [urllib.parse.urlsplit(place)[:2] for place in (url, request.full_url)]
+        if following and origins[0] != origins[1]:
             following.remove_header("Authorization")
         return following
 

@@ -11,6 +11,7 @@ The others get it from those that have it, and take the direct way where those d
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from shlex import quote
 
 from pyinfra import host
 from pyinfra import state as run_state
@@ -113,7 +114,7 @@ def _itself(weights: WeightsSlice, mine: Slice, settings: Defaults) -> Decide:
 
 def _followed(weights: WeightsSlice, settings: Defaults) -> Iterator[PyinfraCommand]:
     yield units.Follow(fetch_unit(weights), f"weights of {weights.model}", settings.fetch_seconds)
-    yield StringCommand(f"test -s {weights_path(weights)}/manifest.sha256")
+    yield StringCommand(f"test -s {quote(f'{weights_path(weights)}/manifest.sha256')}")
 
 
 def _received(mine: Slice, settings: Defaults) -> Decide:

@@ -7,6 +7,7 @@ import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import gevent
@@ -57,7 +58,7 @@ def texts(mine: Slice) -> list[Text]:
 
 def start_fetch(weights: WeightsSlice, hub: Hub) -> PyinfraCommand:
     """Token into memory on standard input (an empty file where none is declared), then the unit, as one command."""
-    directory = f"{RUNTIME}/weights/{weights.model}"
+    directory = quote(f"{RUNTIME}/weights/{weights.model}")
     if problem := secrets.missing(hub.token):
         return Refuse(problem)
     return StringCommand(

@@ -8,6 +8,7 @@ from deploy.catalog import SYSTEMS
 from deploy.catalog.versions import at_least
 from deploy.models.files import IMAGE_UNPACK_FACTOR
 from deploy.refusals.errors import PREFLIGHT, Refusal
+from deploy.refusals.quoting import source
 from deploy.slices.host import Slice
 from deploy.slices.monitor import MonitorSlice
 from deploy.slices.traffic import BalancerSlice
@@ -56,13 +57,15 @@ def system(seen: Seen, mine: Slice) -> Iterator[Refusal]:
     """OS, architecture, kernel flavour, systemd and cgroups."""
     os, declared = seen.value("os"), mine.machine.os
     if os != declared:
-        yield refusal(mine, "this is another system than declared", os, declared, f'os="{os}" in its Machine', "os")
+        yield refusal(
+            mine, "this is another system than declared", os, declared, f"os={source(os)} in its Machine", "os"
+        )
     if seen.value("architecture") != "x86_64":
         actual = seen.value("architecture")
         yield refusal(mine, "this is another architecture", actual, "x86_64", "ask for an x86-64 VM", "architecture")
     kernel, flavour = seen.value("kernel"), mine.machine.kernel_flavour.split("-")[0]
     if os.startswith("ubuntu") and not kernel.endswith(f"-{flavour}"):
-        attempt = f'kernel_flavour="{kernel.rsplit("-", 1)[-1]}" in its Machine'
+        attempt = f"kernel_flavour={source(kernel.rsplit('-', 1)[-1])} in its Machine"
         yield refusal(mine, "the kernel is of another flavour", kernel, f"…-{flavour}", attempt, "kernel")
     elif os == declared and _is_hardware_enablement(seen, mine):
         # Modules of the wrong one would come with its older kernel, which the boot loader does not choose.
