@@ -6,19 +6,21 @@ that text then becomes the tokens of its letters. Nothing is put before the temp
 
 from __future__ import annotations
 
-import asyncio
 import json
+import marshal
 import secrets
+from array import array
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, cast
 
 from tokenizers import Tokenizer
 
 from gateway.control_tokens import ControlTokens, texts_in
 from gateway.fields import FieldError
+from gateway.load import TURNS, Turns
 from gateway.logprobs import bytes_of
 from gateway.published import content, defaults_of, read_json, source_of, stamps
 from gateway.reader import reader_of
@@ -26,14 +28,32 @@ from gateway.reasoning import CLOSE, OPEN
 from gateway.renderer import Renderer
 from gateway.said import Reader
 from gateway.settings import ModelSettings
+from gateway.templates import Template
 from gateway.tools import Tools
+from gateway.worker import Lanes, Program
 
 CONSTANTS = ("bos_token", "eos_token", "unk_token", "pad_token", "sep_token", "cls_token", "mask_token")
 OURS = frozenset({"messages", "tools", "documents", "add_generation_prompt", *CONSTANTS})
 """Variables of a template that no client sets."""
 INLINE_CHARACTERS = 4096
-"""Texts with fewer are tokenised where they stand; longer ones in a thread, so that nobody waits for them."""
-T = TypeVar("T")
+"""Texts with fewer are tokenised where they stand: 1 ms (2026-11-25, the tests' tokenizer, two cores of an unnamed
+x86-64 VM, tokenizers 0.23.3). Longer ones in a process of their own: the library holds Python's lock as it works, so
+in a thread 64 KiB held up every stream for 49 ms, and 3 MiB for 4 s."""
+MOST_SECONDS = 10.0
+MOST_MORE_BYTES = 640 * 2**20
+"""Of a process that tokenises, beside the tokenizer itself: enough for 3 MiB of text, and a prompt of 128 thousand
+tokens has half a MiB."""
+TOO_MUCH = "they take too long, or too much memory, to tokenise"
+UNBOUNDED = 2**62
+RENDERED_CHARACTERS = 4 * INLINE_CHARACTERS
+"""What the template makes of few characters is tokenised where it stands up to here: 5 ms."""
+
+
+class TooLong(ValueError):
+    """The text has more characters than any prompt of the model."""
+
+    def __init__(self, characters: int, most: int) -> None:
+        super().__init__(f"{characters} characters are more than the model's context can hold; it ends at {most}")
 
 
 class SpellError(ValueError):
@@ -66,6 +86,14 @@ class Tokens:
         self._tokenizer = tokenizer_of(told)
         self._is_byte_level = '"ByteLevel"' in json.dumps(told.get("decoder"))
         self.vocabulary: int = self._tokenizer.get_vocab_size()
+        self.longest = max(
+            (len(token) if self._is_byte_level else len(token.encode()) for token in self._tokenizer.get_vocab()),
+            default=1,
+        )
+        """Bytes that a token stands for at most."""
+        prepare = {"kind": type(self).__name__, "folder": str(folder)}
+        program = Program("gateway.prompt_worker", prepare, MOST_SECONDS, TOO_MUCH, most_more_bytes=MOST_MORE_BYTES)
+        self._lanes, self.turns = Lanes(program, TURNS), Turns()
         self.defaults = defaults_of(folder)
 
     def is_of(self, folder: Path) -> bool:
@@ -77,24 +105,80 @@ class Tokens:
         messages: list[dict[str, Any]],
         variables: Mapping[str, Any],
         tools: Sequence[Mapping[str, Any]] = (),
-    ) -> list[int]:
+        tenant: str = "",
+        most: int = UNBOUNDED,
+        is_large: bool = False,
+    ) -> Sequence[int]:
         """The prompt for the assistant's next message; `variables` are the client's own for the template.
 
-        Raises: FieldError; ValueError for what the model's form of a chat cannot say.
+        `most` characters may be tokenised. `is_large`: there is so much that nobody need count.
+
+        Raises: FieldError; ValueError for what the model's form of a chat cannot say; ApiError of `Turns`.
+        """
+        if is_large or sum(map(len, texts_in([messages, variables, *tools]))) > INLINE_CHARACTERS:
+            return await self._aside(tenant, (most, "", (messages, dict(variables), [*tools])))
+        return await self.ids_of_few(messages, variables, tools, tenant, most)
+
+    async def ids_of_few(
+        self,
+        messages: list[dict[str, Any]],
+        variables: Mapping[str, Any],
+        tools: Sequence[Mapping[str, Any]],
+        tenant: str,
+        most: int,
+    ) -> Sequence[int]:
+        """The prompt for messages that are short together, made in the event loop's time."""
+        return self.ids_here(messages, variables, tools, most)
+
+    def ids_here(
+        self,
+        messages: list[dict[str, Any]],
+        variables: Mapping[str, Any],
+        tools: Sequence[Mapping[str, Any]],
+        most: int,
+    ) -> list[int]:
+        """The prompt for the messages, made in the caller's time.
+
+        Raises: FieldError, ValueError.
         """
         raise NotImplementedError
 
-    def reader(self, model: ModelSettings, tools: Tools, is_guided: bool, prompt: list[int]) -> Reader:
+    async def ids_of_text(self, text: str, tenant: str = "", most: int = UNBOUNDED) -> Sequence[int]:
+        """The ids of a text that is no chat, with the special tokens that the tokenizer puts around one.
+
+        Raises: ValueError where it is too long; ApiError of `Turns`.
+        """
+        if len(text) > INLINE_CHARACTERS:
+            return await self._aside(tenant, (most, within(text, most), None))
+        return self.raw(text, most)
+
+    async def _aside(self, tenant: str, asked: tuple[Any, ...]) -> Sequence[int]:
+        """The ids that a process beside this one makes."""
+        message = marshal.dumps(asked)
+        ids = array("i")
+        ids.frombytes(await self.turns.work(tenant, lambda: self._lanes.answer(message)))
+        return ids
+
+    def reader(self, model: ModelSettings, tools: Tools, is_guided: bool, prompt: Sequence[int]) -> Reader:
         """A reader of one sequence of the answer to this prompt."""
         raise NotImplementedError
+
+    def readers(
+        self, model: ModelSettings, tools: Tools, is_guided: bool, prompt: Sequence[int], count: int
+    ) -> list[Reader]:
+        """A reader for each sequence of the answer to this prompt."""
+        return [self.reader(model, tools, is_guided, prompt) for _ in range(count)]
 
     def spelled(self, identity: int) -> bytes:
         """The bytes that a token stands for."""
         return bytes_of(self._tokenizer.id_to_token(identity) or "", self._is_byte_level)
 
-    def raw(self, text: str) -> list[int]:
-        """The ids of a text that is no chat, with the special tokens that the tokenizer puts around one."""
-        ids: list[int] = self._tokenizer.encode(text).ids
+    def raw(self, text: str, most: int = UNBOUNDED) -> list[int]:
+        """The ids of a text that is no chat, made in the caller's time.
+
+        Raises: TooLong.
+        """
+        ids: list[int] = self._tokenizer.encode(within(text, most)).ids
         return ids
 
 
@@ -115,12 +199,7 @@ class Completer(Tokens):
         """Raises: OSError, ValueError where the folder has no tokenizer."""
         super().__init__(folder, read_json(folder / "tokenizer.json"))
 
-    async def ids(
-        self,
-        messages: list[dict[str, Any]],
-        variables: Mapping[str, Any],
-        tools: Sequence[Mapping[str, Any]] = (),
-    ) -> list[int]:
+    async def ids(self, *_asked: Any, **_named: Any) -> Sequence[int]:
         """Raises: FieldError."""
         reason = "the model's weights have no chat template; ask /v1/completions, or publish weights that have one"
         raise FieldError("messages", f"`messages`: {reason}", "unsupported")
@@ -131,33 +210,54 @@ class Prompter(Tokens):
 
     template: Renderer
 
-    def __init__(self, folder: Path) -> None:
-        """Raises: OSError, ValueError where the folder has no tokenizer or no chat template."""
+    def __init__(self, folder: Path, template_of: Callable[..., Renderer] | None = None) -> None:
+        """`template_of` makes a renderer of the template's source and constants, instead of `Renderer`.
+
+        Raises: OSError, ValueError where the folder has no tokenizer or no chat template.
+        """
         told = read_json(folder / "tokenizer.json")
         super().__init__(folder, told)
         config = read_json(folder / "tokenizer_config.json")
         source = source_of(folder, config)
         if not source:
             raise ValueError(f"{folder}: the weights have no chat template")
-        constants = {name: text for name in CONSTANTS if (text := content(config.get(name))) is not None}
-        self.template = Renderer(source, constants)
+        self.constants = {name: text for name in CONSTANTS if (text := content(config.get(name))) is not None}
+        self.template = (template_of or Renderer)(source, self.constants)
         self.control = ControlTokens(told.get("added_tokens", []), source)
         self._plain = tokenizer_of(without(told, self.control.entries))
 
-    async def ids(
+    async def ids_of_few(
         self,
         messages: list[dict[str, Any]],
         variables: Mapping[str, Any],
-        tools: Sequence[Mapping[str, Any]] = (),
-    ) -> list[int]:
-        """The prompt for the assistant's next message; `variables` are the client's own for the template.
+        tools: Sequence[Mapping[str, Any]],
+        tenant: str,
+        most: int,
+    ) -> Sequence[int]:
+        """The prompt for the assistant's next message.
 
         Raises: TemplateError; SpellError; ValueError where the texts leave no mark free.
         """
-        size = sum(map(len, texts_in([messages, variables, *tools])))
-        given, mark = await aside(size, self._marked, messages, variables, list(tools))
+        given, mark = self._marked(messages, variables, list(tools))
         text = await self.template.render({"add_generation_prompt": True, **given})
-        return await aside(len(text), self._encoded, text, mark)
+        if len(text) > RENDERED_CHARACTERS:
+            return await self._aside(tenant, (most, "", (messages, dict(variables), [*tools])))
+        return self._encoded(within(text, most), mark)
+
+    def ids_here(
+        self,
+        messages: list[dict[str, Any]],
+        variables: Mapping[str, Any],
+        tools: Sequence[Mapping[str, Any]],
+        most: int,
+    ) -> list[int]:
+        """Within a process of its own, where the template is compiled.
+
+        Raises: TemplateError; SpellError; ValueError where the texts leave no mark free.
+        """
+        given, mark = self._marked(messages, variables, list(tools))
+        template = cast(Template, self.template)
+        return self._encoded(within(template.render({"add_generation_prompt": True, **given}), most), mark)
 
     def _marked(
         self, messages: list[dict[str, Any]], variables: Mapping[str, Any], tools: list[Mapping[str, Any]]
@@ -174,17 +274,24 @@ class Prompter(Tokens):
                 return ids
         return self._in_pieces(text, mark)
 
-    def reader(self, model: ModelSettings, tools: Tools, is_guided: bool, prompt: list[int]) -> Reader:
+    def reader(self, model: ModelSettings, tools: Tools, is_guided: bool, prompt: Sequence[int]) -> Reader:
         """Reasoning, text and calls by the model's parsers."""
+        return self.readers(model, tools, is_guided, prompt, 1)[0]
+
+    def readers(
+        self, model: ModelSettings, tools: Tools, is_guided: bool, prompt: Sequence[int], count: int
+    ) -> list[Reader]:
+        """A reader for each sequence; the prompt is looked through once."""
         in_thought = bool(model.reasoning_parser) and self.opens_thought(prompt)
         begins, ends = self._marks()
         marks = None if begins is None or ends is None else (begins, ends)
-        return reader_of(model.tool_parser, model.reasoning_parser, tools, is_guided, in_thought, marks)
+        given = model.tool_parser, model.reasoning_parser, tools, is_guided, in_thought, marks
+        return [reader_of(*given) for _ in range(count)]
 
     def _marks(self) -> tuple[int | None, int | None]:
         return self.control.entries.get(OPEN, {}).get("id"), self.control.entries.get(CLOSE, {}).get("id")
 
-    def opens_thought(self, prompt: list[int]) -> bool:
+    def opens_thought(self, prompt: Sequence[int]) -> bool:
         """True if the prompt ends within a thought, which the template has opened for the model."""
         begins, ends = self._marks()
         last = next((one for one in reversed(prompt) if one in (begins, ends)), None)
@@ -215,9 +322,14 @@ class Prompter(Tokens):
         return ids
 
 
-async def aside(size: int, work: Callable[..., T], *given: Any) -> T:
-    """What `work` returns, done in a thread where `size` characters are many."""
-    return work(*given) if size <= INLINE_CHARACTERS else await asyncio.to_thread(work, *given)
+def within(text: str, most: int) -> str:
+    """The text, which has at most so many characters.
+
+    Raises: TooLong.
+    """
+    if len(text) > most:
+        raise TooLong(len(text), most)
+    return text
 
 
 def tokenizer_of(told: Mapping[str, Any]) -> Tokenizer:

@@ -138,7 +138,11 @@ class Worker:
             self._process = subprocess.Popen(words, stdin=theirs.fileno(), stdout=quiet, stderr=quiet, env=environment)
         self._end = weakref.finalize(self, end, self._channel, self._process)
         self._channel.settimeout(START_SECONDS)
-        bounds = {"bytes": program.most_bytes, "more_bytes": program.most_more_bytes, "seconds": program.seconds}
+        bounds: dict[str, Any] = {
+            "bytes": program.most_bytes,
+            "more_bytes": program.most_more_bytes,
+            "seconds": program.seconds,
+        }
         bounds |= {"too_much": program.too_much}
         try:
             send(self._channel, json.dumps({"bounds": bounds, "prepare": dict(program.prepare)}).encode())

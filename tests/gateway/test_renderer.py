@@ -42,7 +42,7 @@ def test_a_template_that_works_without_an_end_is_ended(source: str) -> None:
     "source", ["{{ '%600000000d' | format(1) | length }}", "{{" + "(" * 5000 + "1" + ")" * 5000 + "}}"]
 )
 def test_a_template_whose_compilation_goes_over_its_bounds_is_none(source: str) -> None:
-    with pytest.raises(ValueError, match="the chat template: (it is not prepared within|the template makes too much)"):
+    with pytest.raises(ValueError, match=r"the chat template: (it is not prepared within|the template makes too much)"):
         Renderer(source, {}, SECONDS / 5)
 
 
