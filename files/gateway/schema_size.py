@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
 from typing import Any
 
 REPEATED = ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties", "minContains")
