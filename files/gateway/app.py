@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gateway import audit, tei
+from gateway.bodies import body_bounds
 from gateway.chat import chat_completions
 from gateway.completions import completions
 from gateway.embeddings import embeddings
@@ -25,7 +26,6 @@ from gateway.models import list_models, one_model
 from gateway.page import PAGES, page
 from gateway.request import Request
 from gateway.rerank import cohere_v1, cohere_v2
-from gateway.settings import body_bounds
 from gateway.tokenize import tokenize
 
 SWEEP_SECONDS = 1.0
@@ -106,6 +106,7 @@ class App:
             await self._live(receive, send)
         elif scope["type"] == "http":
             exchange = Exchange(scope, receive, send, self.gateway.settings.limits)
+            exchange.pauses = self.gateway.pauses
             if exchange.path in OPEN:
                 await self._open(exchange)
             else:

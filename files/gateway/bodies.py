@@ -8,14 +8,21 @@ from __future__ import annotations
 
 import marshal
 from collections.abc import Callable, Mapping
-from dataclasses import astuple
-from typing import Any
+from dataclasses import astuple, dataclass
+from typing import TYPE_CHECKING, Any
 
 from gateway.errors import ApiError
 from gateway.json_body import Bounds, JsonError, marks, parsed
 from gateway.load import TURNS, Turns
 from gateway.worker import Lanes, Program, Refused, Work, serve
 
+if TYPE_CHECKING:
+    from gateway.settings import Settings
+
+BODY_BYTES_A_TOKEN = 32
+"""JSON of a token at most, over a whole context: English has 5, Chinese in escapes 12."""
+BODY_MARGIN = 2**20
+"""For tools, schemas and names around the texts."""
 INLINE_BYTES = 65_536
 INLINE_MARKS = 2048
 """Bodies within both are parsed here: 0.7 ms for the dearest texts, 3 ms for the dearest values (2026-11-25, two cores
@@ -25,6 +32,25 @@ MOST_MORE_BYTES = 512 * 2**20
 """Beside what Python itself takes. 16 MiB of ordinary documents take 100."""
 TOO_MUCH = "it takes too long, or too much memory, to read"
 PROGRAM = Program("gateway.bodies", {}, MOST_SECONDS, TOO_MUCH, most_more_bytes=MOST_MORE_BYTES)
+
+
+@dataclass(frozen=True)
+class BodyBounds:
+    """What a body may be for one endpoint: bytes, and what `json_body` counts."""
+
+    most_bytes: int
+    json: Bounds
+
+
+def body_bounds(settings: Settings, kind: str) -> BodyBounds:
+    """What models of this kind could take, within the operator's limits."""
+    limits = settings.limits
+    models = [model for model in settings.models.values() if model.kind == kind]
+    tokens = max([0, *(model.context_tokens or model.max_tokens for model in models)])
+    items = {"embedder": limits.inputs, "reranker": limits.documents}.get(kind, 0)
+    most_bytes = min(limits.body_bytes, BODY_MARGIN + tokens * BODY_BYTES_A_TOKEN * max(items, 1))
+    marks = limits.values + (4 * items or tokens)
+    return BodyBounds(most_bytes, Bounds(limits.nesting, limits.values // 2 + items, marks))
 
 
 class Parser:

@@ -12,13 +12,15 @@ from gateway.events import Event
 from gateway.exchange import compact
 from gateway.fields import FieldError, Fields
 from gateway.generation import FINISHES, Generation, most_characters, refuse_longer, room, stream_of
+from gateway.load import Pauses
 from gateway.logprobs import content_of
 from gateway.messages import messages_of
-from gateway.prompts import OURS, Tokens
+from gateway.prompts import OURS
 from gateway.request import Request
 from gateway.said import Call, Content, Part, Reasoning
 from gateway.sampling import logprobs_of, sampling_of
 from gateway.settings import ModelSettings
+from gateway.tokens import Tokens
 from gateway.tools import Tools, tools_of
 
 PREFIX = "chatcmpl"
@@ -39,7 +41,7 @@ async def understood(request: Request) -> Generation:
     name = fields.text("model")
     model, _ = request.model(name, "llm")
     prompter = gateway.prompters[model.name]
-    conversation = await conversation_of(fields, model, prompter)
+    conversation = await conversation_of(fields, model, prompter, gateway.pauses)
     tools = conversation.tools
     sampling = sampling_of(fields, prompter.defaults, model.context_tokens, model.no_guide)
     if sampling.stop and model.is_harmony:
@@ -73,11 +75,11 @@ class Conversation:
     tools: Tools
 
 
-async def conversation_of(fields: Fields, model: ModelSettings, prompter: Tokens) -> Conversation:
+async def conversation_of(fields: Fields, model: ModelSettings, prompter: Tokens, pauses: Pauses) -> Conversation:
     """What the fields say, in the form that the model's template reads."""
     template = prompter.template
     tools = tools_of(fields, model, template.names)
-    messages = await messages_of(fields, template.source, bool(model.tool_parser))
+    messages = await messages_of(fields, template.source, bool(model.tool_parser), pauses)
     return Conversation(messages, variables_of(fields, prompter), tools)
 
 

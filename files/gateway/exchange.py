@@ -6,14 +6,14 @@ import asyncio
 import json
 import os
 import time
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping, Sequence
 from typing import Any
 from urllib.parse import parse_qsl
 
 from gateway.audit import Record
 from gateway.budgets import Lease
 from gateway.errors import ApiError
-from gateway.load import Held
+from gateway.load import PIECE_SECONDS, Held, Pauses
 from gateway.settings import Limits
 
 Message = MutableMapping[str, Any]
@@ -29,8 +29,6 @@ FORM_BYTES = 4096
 BODY_RATE = 16_384
 """Bytes a second that a body has to come at, after `GRACE_SECONDS`: what is held for slow clients is held long."""
 GRACE_SECONDS = 5.0
-AT_ONCE_SECONDS = 0.005
-"""For making an answer's JSON before others have a turn."""
 COMMENT = b": still working\n\n"
 LAST_EVENT = b"data: [DONE]\n\n"
 
@@ -52,6 +50,8 @@ class Exchange:
         self.record = Record(self.identity, "", time.monotonic(), at=time.time())
         self.lease: Lease | None = None
         """What the request holds of its key's limits; the answer tells of them."""
+        self.pauses = Pauses()
+        """Of long work in the event loop's time; those of the process, where it has one."""
         self.held: Held | None = None
         """The bytes of its body, which count among those of its tenant."""
         self.streams = False
@@ -128,21 +128,29 @@ class Exchange:
 
     async def json_of_many(self, before: str, items: Iterable[object], after: str) -> None:
         """The whole answer, `before`, the list of items and `after`, is sent; others have turns as it is made."""
-        parts, began = [], time.monotonic()
+        pieces, parts, began = [f"{before}[".encode()], list[str](), time.monotonic()
         for item in items:
             parts.append(compact(item))
-            if time.monotonic() - began > AT_ONCE_SECONDS:
-                await asyncio.sleep(0)
+            if time.monotonic() - began > PIECE_SECONDS:
+                pieces.append(",".join(parts).encode())
+                parts = [""]  # so that the next piece begins with a comma
+                await self.pauses.pause()
                 began = time.monotonic()
-        content = f"{before}[{','.join(parts)}]{after}".encode()
-        await self.whole(content, b"application/json")
+        pieces.append(f"{','.join(parts)}]{after}".encode())
+        await self.whole_of(pieces, b"application/json")
 
     async def whole(self, content: bytes, kind: bytes, status: int = 200, headers: Headers = ()) -> None:
         """An answer of any type is sent."""
-        length = (b"content-length", str(len(content)).encode())
+        await self.whole_of([content], kind, status, headers)
+
+    async def whole_of(self, pieces: Sequence[bytes], kind: bytes, status: int = 200, headers: Headers = ()) -> None:
+        """An answer of any type is sent, piece by piece."""
+        length = (b"content-length", str(sum(map(len, pieces))).encode())
         async with self._turn:
             await self._begin(status, [(b"content-type", kind), length, *headers])
-            await self._put(content if self.method != "HEAD" else b"", more=False)
+            for piece in pieces[:-1] if self.method != "HEAD" else ():
+                await self._put(piece, more=True)
+            await self._put(pieces[-1] if self.method != "HEAD" else b"", more=False)
 
     async def event(self, value: object) -> None:
         """An event of the stream is sent; the first begins the answer."""

@@ -13,11 +13,12 @@ from gateway.budgets import Budgets, folder_of_the_unit
 from gateway.errors import ApiError
 from gateway.fleet import Fleet
 from gateway.keys import Key, Keys
-from gateway.load import Held, Turns
+from gateway.load import Held, Pauses, Turns
 from gateway.metrics import Metrics
-from gateway.prompts import Completer, Prompter, Tokens
+from gateway.prompts import Completer, Prompter
 from gateway.published import knows_chats
 from gateway.settings import Alias, ModelSettings, Settings, read
+from gateway.tokens import Tokens
 
 LOOK_SECONDS = 0.5
 """A revoked key is refused within a second."""
@@ -29,7 +30,7 @@ class Gateway:
     def __init__(self, path: Path) -> None:
         self._path, self._stamp = path, stamp_of(path)
         self.settings = read(path)
-        self.turns, self._bodies = Turns(), Counter[str]()
+        self.turns, self.pauses, self._bodies = Turns(), Pauses(), Counter[str]()
         self.parser = Parser(self.turns)
         self.prompters = self._prompters_of(self.settings, {})
         self.keys = Keys(self.settings.keys_file)

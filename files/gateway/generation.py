@@ -12,13 +12,13 @@ from gateway.budgets import UNSAID_TOKENS
 from gateway.errors import ApiError
 from gateway.events import Event, event_of
 from gateway.fields import FieldError, Fields
-from gateway.prompts import Tokens
 from gateway.request import Request
 from gateway.routing import beginning_of
 from gateway.said import Reader
 from gateway.sampling import Sampling
 from gateway.settings import ModelSettings
 from gateway.tensors import Input, boolean, int32s, strings
+from gateway.tokens import Tokens
 
 MARGIN_CHARACTERS = 65_536
 """Of a prompt, for what the template writes around each message, and tools."""

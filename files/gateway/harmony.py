@@ -37,9 +37,9 @@ from gateway.control_tokens import texts_in
 from gateway.fields import FieldError
 from gateway.harmony_reader import HarmonyReader
 from gateway.logprobs import LETTERS
-from gateway.prompts import UNBOUNDED, Tokens, TooLong
 from gateway.published import read_json
 from gateway.settings import ModelSettings
+from gateway.tokens import UNBOUNDED, Tokens, TooLong
 from gateway.tools import Tools
 
 VOCABULARY = "o200k_base.tiktoken"

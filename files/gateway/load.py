@@ -16,6 +16,8 @@ TURNS = 2
 """Large inputs that are parsed or tokenised at once, each in a process of its own."""
 WAITING = 8
 """Large inputs of one tenant that may wait for a turn."""
+PIECE_SECONDS = 0.002
+"""Of work in the event loop's time, before others have as long."""
 MOST_WAITING = 64
 """Of all tenants together."""
 
@@ -90,6 +92,22 @@ class Turns:
     def _forget(self, tenant: str) -> None:
         if not self._waiting.get(tenant, True):
             del self._waiting[tenant]
+
+
+class Pauses:
+    """Pauses of long work that is done in the event loop's own time, a piece of `PIECE_SECONDS` after the other.
+
+    An event of a stream takes several rounds of the loop, each of which a piece could make longer. So between two
+    pieces, of whatever requests, is a pause, and requests that all have much to do come round.
+    """
+
+    def __init__(self) -> None:
+        self._turn = asyncio.Lock()
+
+    async def pause(self) -> None:
+        """Others had time."""
+        async with self._turn:
+            await asyncio.sleep(PIECE_SECONDS)
 
 
 class Held:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from dataclasses import dataclass, field
 from typing import Any
 
 from gateway.calls import MOST_CHARACTERS, value_of
 from gateway.fields import FieldError, Fields
+from gateway.load import Pauses
 from gateway.tools import MOST_TOOLS, NO_PARSER
 
 ROLES = ("system", "developer", "user", "assistant", "tool")
@@ -20,7 +20,7 @@ MOST_BRACKETS = 65_536
 MOST_INDEX = 2**31 - 1
 
 
-async def messages_of(fields: Fields, template: str, has_tools: bool = False) -> list[dict[str, Any]]:
+async def messages_of(fields: Fields, template: str, has_tools: bool, pauses: Pauses) -> list[dict[str, Any]]:
     """The messages as templates read them: a role, a text, and calls of tools with their arguments as an object.
 
     `developer` is `system` to a template that does not know it. Fields that the template does not read are refused, and
@@ -34,7 +34,7 @@ async def messages_of(fields: Fields, template: str, has_tools: bool = False) ->
     for number, message in enumerate(given, 1):
         messages.append(_message(Fields(message, f"messages[{number - 1}]"), reads, called))
         if number % AT_ONCE == 0:
-            await asyncio.sleep(0)
+            await pauses.pause()
     return messages
 
 

@@ -12,9 +12,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
-from gateway.prompts import Completer, Prompter, Tokens
+from gateway.prompts import Completer, Prompter
 from gateway.renderer import Renderer
 from gateway.templates import Template
+from gateway.tokens import Tokens
 from gateway.worker import Work, serve
 
 

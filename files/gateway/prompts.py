@@ -6,180 +6,33 @@ that text then becomes the tokens of its letters. Nothing is put before the temp
 
 from __future__ import annotations
 
-import json
-import marshal
-import secrets
-from array import array
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
-from tokenizers import Tokenizer
-
-from gateway.control_tokens import ControlTokens, texts_in
+from gateway.control_tokens import ControlTokens, tokenizer_of, without
 from gateway.fields import FieldError
-from gateway.load import TURNS, Turns
-from gateway.logprobs import bytes_of
-from gateway.published import content, defaults_of, read_json, source_of, stamps
+from gateway.published import content, read_json, source_of
 from gateway.reader import reader_of
 from gateway.reasoning import CLOSE, OPEN
 from gateway.renderer import Renderer
 from gateway.said import Reader
 from gateway.settings import ModelSettings
 from gateway.templates import Template
+from gateway.tokens import INLINE_CHARACTERS, Form, Tokens, within
 from gateway.tools import Tools
-from gateway.worker import Lanes, Program
 
 CONSTANTS = ("bos_token", "eos_token", "unk_token", "pad_token", "sep_token", "cls_token", "mask_token")
 OURS = frozenset({"messages", "tools", "documents", "add_generation_prompt", *CONSTANTS})
 """Variables of a template that no client sets."""
-INLINE_CHARACTERS = 4096
-"""Texts with fewer are tokenised where they stand: 1 ms (2026-11-25, the tests' tokenizer, two cores of an unnamed
-x86-64 VM, tokenizers 0.23.3). Longer ones in a process of their own: the library holds Python's lock as it works, so
-in a thread 64 KiB held up every stream for 49 ms, and 3 MiB for 4 s."""
-MOST_SECONDS = 10.0
-MOST_MORE_BYTES = 640 * 2**20
-"""Of a process that tokenises, beside the tokenizer itself: enough for 3 MiB of text, and a prompt of 128 thousand
-tokens has half a MiB."""
-TOO_MUCH = "they take too long, or too much memory, to tokenise"
-UNBOUNDED = 2**62
 RENDERED_CHARACTERS = 4 * INLINE_CHARACTERS
 """What the template makes of few characters is tokenised where it stands up to here: 5 ms."""
 
 
-class TooLong(ValueError):
-    """The text has more characters than any prompt of the model."""
-
-    def __init__(self, characters: int, most: int) -> None:
-        super().__init__(f"{characters} characters are more than the model's context can hold; it ends at {most}")
-
-
 class SpellError(ValueError):
     """A text of the request spells a control token in a way that this tokenizer cannot be kept from reading."""
-
-
-class Form(Protocol):
-    """Of a chat template: the variables that it reads, and its text, in which the fields of messages are looked for."""
-
-    @property
-    def names(self) -> frozenset[str]: ...
-
-    @property
-    def source(self) -> str: ...
-
-
-class Tokens:
-    """An LLM's tokenizer and how its authors sample, read from a folder of its weights. Subclasses know its chats."""
-
-    template: Form
-    stop_ids: tuple[int, ...] = ()
-    """Tokens that end an answer besides those that the slot knows."""
-
-    def __init__(self, folder: Path, told: Mapping[str, Any]) -> None:
-        """`told`: the folder's tokenizer.json, which is large and not kept.
-
-        Raises: OSError, ValueError where it is no tokenizer.
-        """
-        self._folder, self._stamps = folder, stamps(folder)
-        self._tokenizer = tokenizer_of(told)
-        self._is_byte_level = '"ByteLevel"' in json.dumps(told.get("decoder"))
-        self.vocabulary: int = self._tokenizer.get_vocab_size()
-        self.longest = max(
-            (len(token) if self._is_byte_level else len(token.encode()) for token in self._tokenizer.get_vocab()),
-            default=1,
-        )
-        """Bytes that a token stands for at most."""
-        prepare = {"kind": type(self).__name__, "folder": str(folder)}
-        program = Program("gateway.prompt_worker", prepare, MOST_SECONDS, TOO_MUCH, most_more_bytes=MOST_MORE_BYTES)
-        self._lanes, self.turns = Lanes(program, TURNS), Turns()
-        self.defaults = defaults_of(folder)
-
-    def is_of(self, folder: Path) -> bool:
-        """True if it was read from this folder, and the files are still those."""
-        return folder == self._folder and stamps(folder) == self._stamps
-
-    async def ids(
-        self,
-        messages: list[dict[str, Any]],
-        variables: Mapping[str, Any],
-        tools: Sequence[Mapping[str, Any]] = (),
-        tenant: str = "",
-        most: int = UNBOUNDED,
-        is_large: bool = False,
-    ) -> Sequence[int]:
-        """The prompt for the assistant's next message; `variables` are the client's own for the template.
-
-        `most` characters may be tokenised. `is_large`: there is so much that nobody need count.
-
-        Raises: FieldError; ValueError for what the model's form of a chat cannot say; ApiError of `Turns`.
-        """
-        if is_large or sum(map(len, texts_in([messages, variables, *tools]))) > INLINE_CHARACTERS:
-            return await self._aside(tenant, (most, "", (messages, dict(variables), [*tools])))
-        return await self.ids_of_few(messages, variables, tools, tenant, most)
-
-    async def ids_of_few(
-        self,
-        messages: list[dict[str, Any]],
-        variables: Mapping[str, Any],
-        tools: Sequence[Mapping[str, Any]],
-        tenant: str,
-        most: int,
-    ) -> Sequence[int]:
-        """The prompt for messages that are short together, made in the event loop's time."""
-        return self.ids_here(messages, variables, tools, most)
-
-    def ids_here(
-        self,
-        messages: list[dict[str, Any]],
-        variables: Mapping[str, Any],
-        tools: Sequence[Mapping[str, Any]],
-        most: int,
-    ) -> list[int]:
-        """The prompt for the messages, made in the caller's time.
-
-        Raises: FieldError, ValueError.
-        """
-        raise NotImplementedError
-
-    async def ids_of_text(self, text: str, tenant: str = "", most: int = UNBOUNDED) -> Sequence[int]:
-        """The ids of a text that is no chat, with the special tokens that the tokenizer puts around one.
-
-        Raises: ValueError where it is too long; ApiError of `Turns`.
-        """
-        if len(text) > INLINE_CHARACTERS:
-            return await self._aside(tenant, (most, within(text, most), None))
-        return self.raw(text, most)
-
-    async def _aside(self, tenant: str, asked: tuple[Any, ...]) -> Sequence[int]:
-        """The ids that a process beside this one makes."""
-        message = marshal.dumps(asked)
-        ids = array("i")
-        ids.frombytes(await self.turns.work(tenant, lambda: self._lanes.answer(message)))
-        return ids
-
-    def reader(self, model: ModelSettings, tools: Tools, is_guided: bool, prompt: Sequence[int]) -> Reader:
-        """A reader of one sequence of the answer to this prompt."""
-        raise NotImplementedError
-
-    def readers(
-        self, model: ModelSettings, tools: Tools, is_guided: bool, prompt: Sequence[int], count: int
-    ) -> list[Reader]:
-        """A reader for each sequence of the answer to this prompt."""
-        return [self.reader(model, tools, is_guided, prompt) for _ in range(count)]
-
-    def spelled(self, identity: int) -> bytes:
-        """The bytes that a token stands for."""
-        return bytes_of(self._tokenizer.id_to_token(identity) or "", self._is_byte_level)
-
-    def raw(self, text: str, most: int = UNBOUNDED) -> list[int]:
-        """The ids of a text that is no chat, made in the caller's time.
-
-        Raises: TooLong.
-        """
-        ids: list[int] = self._tokenizer.encode(within(text, most)).ids
-        return ids
 
 
 @dataclass(frozen=True)
@@ -320,44 +173,3 @@ class Prompter(Tokens):
         if not self.control.ids.isdisjoint(ids):
             raise SpellError("a text spells a control token of this model; take it out")
         return ids
-
-
-def within(text: str, most: int) -> str:
-    """The text, which has at most so many characters.
-
-    Raises: TooLong.
-    """
-    if len(text) > most:
-        raise TooLong(len(text), most)
-    return text
-
-
-def tokenizer_of(told: Mapping[str, Any]) -> Tokenizer:
-    """The tokenizer without the truncation and padding that published files carry.
-
-    Raises: ValueError where the library gives an added token another id than the file.
-    """
-    tokenizer = Tokenizer.from_str(json.dumps(told))
-    for one in told.get("added_tokens", []):
-        if tokenizer.token_to_id(one["content"]) != one["id"]:
-            raise ValueError(f"tokenizer.json: added token {one['id']} has another id here")
-    tokenizer.no_truncation()
-    tokenizer.no_padding()
-    return tokenizer
-
-
-def without(told: Mapping[str, Any], control: Collection[str]) -> dict[str, Any]:
-    """The tokenizer's file with other names for the control tokens: random ones, which nobody can spell.
-
-    Names, not gaps: the library counts added tokens anew, so the ones after a gap would get the ids of others.
-    """
-    names = {text: secrets.token_hex(32) for text in control}
-    model, vocabulary = told["model"], told["model"].get("vocab")
-    if isinstance(vocabulary, dict):
-        vocabulary = {names.get(text, text): identity for text, identity in vocabulary.items()}
-    elif isinstance(vocabulary, list):
-        vocabulary = [[names.get(text, text), *rest] for text, *rest in vocabulary]
-    unknown = model.get("unk_token")
-    model = {**model, "vocab": vocabulary} | ({"unk_token": names.get(unknown, unknown)} if unknown else {})
-    added = [{**one, "content": names.get(one["content"], one["content"])} for one in told.get("added_tokens", [])]
-    return {**told, "model": model, "added_tokens": added}

@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
 
-from gateway.bodies import is_large
+from gateway.bodies import body_bounds, is_large
 from gateway.exchange import Exchange
 from gateway.fields import Fields
 from gateway.fleet import Work
 from gateway.gateway import Gateway
 from gateway.keys import Key
-from gateway.settings import Alias, ModelSettings, body_bounds
+from gateway.settings import Alias, ModelSettings
 from gateway.traces import traceparent
 
 BYTES_A_TOKEN = 8

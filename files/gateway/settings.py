@@ -41,7 +41,6 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 from gateway.fields import FieldError, Fields
-from gateway.json_body import Bounds
 from gateway.servers import Mutual, ServerSettings, identified, mutual_of, server_of
 
 Kind = Literal["llm", "embedder", "reranker"]
@@ -50,10 +49,6 @@ TOOL_PARSERS = ("hermes", "llama3_json", "mistral", "harmony")
 REASONING_PARSERS = ("qwen3", "deepseek_r1")
 TASKS = ("search_query", "search_document", "classification", "clustering")
 MOST = 2**31 - 1
-BODY_BYTES_A_TOKEN = 32
-"""JSON of a token at most, over a whole context: English has 5, Chinese in escapes 12."""
-BODY_MARGIN = 2**20
-"""For tools, schemas and names around the texts."""
 LISTEN_NUMBERS = ("connections", "header_bytes", "header_seconds", "drain_seconds")
 
 
@@ -171,25 +166,6 @@ class Settings:
     aliases: Mapping[str, Alias]
     mutual: Mutual | None = None
     trace_one_in: int = 0
-
-
-@dataclass(frozen=True)
-class BodyBounds:
-    """What a body may be for one endpoint: bytes, and what `json_body` counts."""
-
-    most_bytes: int
-    json: Bounds
-
-
-def body_bounds(settings: Settings, kind: str) -> BodyBounds:
-    """What models of this kind could take, within the operator's limits."""
-    limits = settings.limits
-    models = [model for model in settings.models.values() if model.kind == kind]
-    tokens = max([0, *(model.context_tokens or model.max_tokens for model in models)])
-    items = {"embedder": limits.inputs, "reranker": limits.documents}.get(kind, 0)
-    most_bytes = min(limits.body_bytes, BODY_MARGIN + tokens * BODY_BYTES_A_TOKEN * max(items, 1))
-    marks = limits.values + (4 * items or tokens)
-    return BodyBounds(most_bytes, Bounds(limits.nesting, limits.values // 2 + items, marks))
 
 
 def read(path: Path) -> Settings:

@@ -18,7 +18,7 @@ async def tokenize(request: Request) -> None:
     prompter = request.gateway.prompters[model.name]
     request.pay_for(request.size)
     if fields.has("messages"):
-        conversation = await conversation_of(fields, model, prompter)
+        conversation = await conversation_of(fields, model, prompter, request.gateway.pauses)
         fields.close()
         tokens = await ids(request, model, conversation)
     else:
@@ -27,4 +27,5 @@ async def tokenize(request: Request) -> None:
     request.let_go()
     request.exchange.record.read_tokens = len(tokens)
     before = compact({"count": len(tokens), "max_model_len": model.context_tokens})[:-1]
-    await request.exchange.json_of_many(f'{before},"tokens":', tokens, "}")
+    content = f'{before},"tokens":{compact(list(tokens))}}}'  # 5 ms for 128 thousand
+    await request.exchange.whole(content.encode(), b"application/json")
