@@ -78,6 +78,8 @@ class Turns:
         self._running[tenant] -= 1
         if not self._running[tenant]:
             del self._running[tenant]
+        if tenant in self._waiting:
+            self._waiting.move_to_end(tenant)
         for name in list(self._waiting):
             waiting = self._waiting[name]
             while waiting and self._may_run(name):
