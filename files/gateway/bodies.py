@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from gateway.errors import ApiError
 from gateway.json_body import Bounds, JsonError, marks, parsed
-from gateway.load import TURNS, Turns
+from gateway.load import Turns
 from gateway.worker import Lanes, Program, Refused, Work, serve
 
 if TYPE_CHECKING:
@@ -27,6 +27,8 @@ INLINE_BYTES = 65_536
 INLINE_MARKS = 2048
 """Bodies within both are parsed here: 0.7 ms for the dearest texts, 3 ms for the dearest values (2026-11-25, two cores
 of an unnamed x86-64 VM, Python 3.11)."""
+SHORT_BYTES = 2**18
+"""Bodies up to here do not wait for larger ones: 0.2 s for the dearest."""
 MOST_SECONDS = 5.0
 MOST_MORE_BYTES = 512 * 2**20
 """Beside what Python itself takes. 16 MiB of ordinary documents take 100."""
@@ -57,7 +59,7 @@ class Parser:
     """The processes that parse large bodies; they start with the first of them."""
 
     def __init__(self, turns: Turns) -> None:
-        self._turns, self._lanes = turns, Lanes(PROGRAM, TURNS)
+        self._lanes = Lanes(PROGRAM, turns, SHORT_BYTES)
 
     async def value(self, raw: bytes, bounds: Bounds, tenant: str) -> Any:
         """What the body says.
@@ -69,7 +71,7 @@ class Parser:
                 return parsed(raw, bounds)
             message = marshal.dumps((astuple(bounds), raw))
             # Written by our own code in that process, which executes nothing of what it parses.
-            return marshal.loads(await self._turns.work(tenant, lambda: self._lanes.answer(message)))
+            return marshal.loads(await self._lanes.answer(tenant, message))
         except (JsonError, Refused) as error:
             raise ApiError(400, f"the body is no JSON that is taken here: {error}", code="invalid_json") from None
 

@@ -71,7 +71,7 @@ class Gateway:
     def _prompters_of(self, settings: Settings, known: Mapping[str, Tokens]) -> dict[str, Tokens]:
         prompters = prompters_of(settings, known)
         for prompter in prompters.values():
-            prompter.turns = self.turns
+            prompter.lanes.turns = self.turns
         return prompters
 
     def held_by(self, tenant: str) -> Held:

@@ -12,22 +12,29 @@ from typing import TypeVar
 
 from gateway.errors import ApiError
 
-TURNS = 2
-"""Large inputs that are parsed or tokenised at once, each in a process of its own."""
-WAITING = 8
-"""Large inputs of one tenant that may wait for a turn."""
+LONG_TURNS = 2
+"""Long inputs that are parsed or tokenised at once, each in a process of its own; shorter ones have one beside."""
+WAITING = 256
+"""Inputs of one tenant that may wait for a turn. What they hold is bounded by their bytes (`Held`)."""
+MOST_WAITING = 2048
+"""Of all tenants together."""
 PIECE_SECONDS = 0.002
 """Of work in the event loop's time, before others have as long."""
-MOST_WAITING = 64
-"""Of all tenants together."""
 
 T = TypeVar("T")
 
 
 class Turns:
-    """Turns at large work. Among tenants who wait the next turn goes round; no tenant has all of them."""
+    """Turns at work in other processes. Short work has a turn of its own, so that it does not wait for long work."""
 
-    def __init__(self, count: int = TURNS, waiting: int = WAITING, most_waiting: int = MOST_WAITING) -> None:
+    def __init__(self) -> None:
+        self.short, self.long = Line(1), Line(LONG_TURNS)
+
+
+class Line:
+    """A line for so many turns. Among tenants who wait the next turn goes round; no tenant has all of several."""
+
+    def __init__(self, count: int, waiting: int = WAITING, most_waiting: int = MOST_WAITING) -> None:
         self._count, self._most, self._most_together = count, waiting, most_waiting
         self._running: Counter[str] = Counter()
         self._waiting: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()

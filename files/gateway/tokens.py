@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from gateway.control_tokens import texts_in, tokenizer_of
-from gateway.load import TURNS, Turns
+from gateway.load import Turns
 from gateway.logprobs import bytes_of
 from gateway.published import defaults_of, stamps
 from gateway.said import Reader
@@ -25,6 +25,8 @@ INLINE_CHARACTERS = 4096
 """Texts with fewer are tokenised where they stand: 1 ms (2026-11-25, the tests' tokenizer, two cores of an unnamed
 x86-64 VM, tokenizers 0.23.3). Longer ones in a process of their own: the library holds Python's lock as it works, so
 in a thread 64 KiB held up every stream for 49 ms, and 3 MiB for 4 s."""
+SHORT_BYTES = 65_536
+"""Prompts up to here, 16 thousand tokens of English, do not wait for longer ones: 50 ms each."""
 MOST_SECONDS = 10.0
 MOST_MORE_BYTES = 640 * 2**20
 """Of a process that tokenises, beside the tokenizer itself: enough for 3 MiB of text, and a prompt of 128 thousand
@@ -73,7 +75,7 @@ class Tokens:
         """Bytes that a token stands for at most."""
         prepare = {"kind": type(self).__name__, "folder": str(folder)}
         program = Program("gateway.prompt_worker", prepare, MOST_SECONDS, TOO_MUCH, most_more_bytes=MOST_MORE_BYTES)
-        self._lanes, self.turns = Lanes(program, TURNS), Turns()
+        self.lanes = Lanes(program, Turns(), SHORT_BYTES)
         self.defaults = defaults_of(folder)
 
     def is_of(self, folder: Path) -> bool:
@@ -136,7 +138,7 @@ class Tokens:
         """The ids that a process beside this one makes."""
         message = marshal.dumps(asked)
         ids = array("i")
-        ids.frombytes(await self.turns.work(tenant, lambda: self._lanes.answer(message)))
+        ids.frombytes(await self.lanes.answer(tenant, message))
         return ids
 
     def reader(self, model: ModelSettings, tools: Tools, is_guided: bool, prompt: Sequence[int]) -> Reader:

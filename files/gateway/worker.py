@@ -26,6 +26,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gateway.load import LONG_TURNS, Turns
+
 START_SECONDS = 60.0
 WALL_SECONDS = 120.0
 """For an answer: a process that neither works nor ends is replaced. Its CPU time ends long before."""
@@ -105,17 +107,24 @@ class Lane:
 
 
 class Lanes:
-    """A few processes of a program; a message goes to an idle one."""
+    """Processes of a program: one for short messages, and some for long ones, which go to an idle one."""
 
-    def __init__(self, program: Program, count: int) -> None:
-        self.lanes = [Lane(program) for _ in range(count)]
+    def __init__(self, program: Program, turns: Turns, most_short: int) -> None:
+        """Messages of up to `most_short` bytes are short."""
+        self.turns, self._most_short = turns, most_short
+        self._short, self._long = Lane(program), [Lane(program) for _ in range(LONG_TURNS)]
 
-    async def answer(self, message: bytes) -> bytes:
-        """The answer of a process.
+    async def answer(self, tenant: str, message: bytes) -> bytes:
+        """The answer of a process, once it is the tenant's turn.
 
-        Raises: Refused.
+        Raises: Refused; ApiError of `Line`.
         """
-        return await min(self.lanes, key=lambda lane: lane.is_busy).answer(message)
+        if len(message) <= self._most_short:
+            return await self.turns.short.work(tenant, lambda: self._short.answer(message))
+        return await self.turns.long.work(tenant, lambda: self._answer_long(message))
+
+    async def _answer_long(self, message: bytes) -> bytes:
+        return await min(self._long, key=lambda lane: lane.is_busy).answer(message)
 
 
 class Worker:

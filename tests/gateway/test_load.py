@@ -14,8 +14,8 @@ import gateway.bodies
 import gateway.load
 from gateway.bodies import body_bounds, is_large
 from gateway.errors import ApiError
-from gateway.load import Held, Turns
-from gateway.worker import Lane, Program, Refused
+from gateway.load import Held, Line, Turns
+from gateway.worker import Lane, Lanes, Program, Refused
 from tests.gateway.asking import CHAT, KEY, OTHER_KEY, Door, becomes, chat, door, in_loop, key_line, lines
 from tests.gateway.triton import Script
 
@@ -26,13 +26,13 @@ PROSE = "the cat sat on the mat, and said hello; " * 4000
 class Jobs:
     """Work that ends when the test says so; `running` are the tenants whose work has begun."""
 
-    def __init__(self, turns: Turns) -> None:
-        self._turns = turns
+    def __init__(self, line: Line) -> None:
+        self._line = line
         self.running: list[str] = []
         self._ends: dict[int, asyncio.Event] = {}
 
     def begin(self, tenant: str) -> asyncio.Task[None]:
-        return asyncio.ensure_future(self._turns.work(tenant, lambda: self._job(tenant)))
+        return asyncio.ensure_future(self._line.work(tenant, lambda: self._job(tenant)))
 
     async def _job(self, tenant: str) -> None:
         self.running.append(tenant)
@@ -53,7 +53,7 @@ async def rounds() -> None:
 
 @in_loop
 async def test_no_tenant_has_every_turn_and_turns_go_round() -> None:
-    jobs = Jobs(Turns(count=2))
+    jobs = Jobs(Line(2))
     tasks = [jobs.begin(tenant) for tenant in ("bad", "bad", "bad", "good", "third")]
     await rounds()
     assert jobs.running == ["bad", "good"]
@@ -69,7 +69,7 @@ async def test_no_tenant_has_every_turn_and_turns_go_round() -> None:
 
 @in_loop
 async def test_who_waits_with_as_many_as_may_is_told_when_to_come_again() -> None:
-    jobs = Jobs(Turns(count=1, waiting=2, most_waiting=3))
+    jobs = Jobs(Line(1, waiting=2, most_waiting=3))
     tasks = [jobs.begin("bad") for _ in range(4)] + [jobs.begin("good"), jobs.begin("third")]
     await rounds()
     refused = [task.exception() for task in tasks if task.done()]
@@ -81,8 +81,19 @@ async def test_who_waits_with_as_many_as_may_is_told_when_to_come_again() -> Non
 
 
 @in_loop
+async def test_a_short_input_does_not_wait_for_a_long_one() -> None:
+    program = Program("tests.gateway.counting", {}, 1.0, "too much", most_more_bytes=2**28)
+    lanes = Lanes(program, Turns(), 5)
+    long = [asyncio.ensure_future(lanes.answer(tenant, b"for ever")) for tenant in ("bad", "worse", "worst")]
+    await becomes(lambda: all(lane.is_busy for lane in lanes._long))
+    assert await lanes.answer("good", b"count") == b"1"
+    answers = await asyncio.gather(*long, return_exceptions=True)
+    assert [str(answer) for answer in answers] == ["too much"] * 3
+
+
+@in_loop
 async def test_who_leaves_while_waiting_takes_no_turn() -> None:
-    jobs = Jobs(Turns(count=1))
+    jobs = Jobs(Line(1))
     first, left, second = (jobs.begin(tenant) for tenant in ("a", "b", "c"))
     await rounds()
     left.cancel()
@@ -96,7 +107,7 @@ async def test_who_leaves_while_waiting_takes_no_turn() -> None:
 @in_loop
 async def test_who_leaves_during_the_work_keeps_the_turn_until_it_has_ended() -> None:
     """Else a tenant that hangs up again and again would have any number of processes at work."""
-    jobs = Jobs(Turns(count=1))
+    jobs = Jobs(Line(1))
     left, waiting = jobs.begin("a"), jobs.begin("b")
     await rounds()
     left.cancel()
@@ -260,10 +271,9 @@ async def test_a_chat_beyond_the_context_in_bytes_is_refused_by_its_size(tmp_pat
 async def test_a_text_that_no_tokens_of_the_context_could_spell_is_not_tokenised(tmp_path: Path) -> None:
     async with door(tmp_path) as front:
         prompter = front.gateway.prompters["llama"]
-        prompter.turns.work = None  # type: ignore[method-assign,assignment]  # nobody may call it
+        prompter.lanes.answer = None  # type: ignore[method-assign,assignment]  # nobody may call it
         text = "x" * (200 * prompter.longest + len(prompter.template.source) + 65_536 + 1)
         for path, body in ((CHAT, chat(text)), ("/v1/completions", {"model": "llama", "prompt": text})):
-            front.gateway.parser._turns = Turns()
             answer = await front.ask(path, body)
             assert (answer.status, answer.error["code"]) == (400, "context_length_exceeded")
 
