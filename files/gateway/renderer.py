@@ -62,7 +62,7 @@ class Renderer:
         message = text.encode()
         lane = self._short if len(message) <= SHORT_BYTES else self._long
         try:
-            return (await lane.answer(message)).decode()
+            return bytes(await lane.answer(message)).decode()
         except Refused as error:
             raise TemplateError(str(error)) from None
 

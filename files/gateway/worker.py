@@ -34,6 +34,8 @@ WALL_SECONDS = 120.0
 MOST_ANSWER_BYTES = 2**28
 REASON = 500
 """Characters of a reason that a client hears."""
+PART_BYTES = 2**18
+"""Of an answer that are received before others have a turn."""
 LENGTH = struct.Struct("!I")
 DONE, REFUSED = b"\x00", b"\x01"
 NICE = 5
@@ -71,7 +73,7 @@ class Lane:
         self._program, self._worker = program, worker
         self._turn = asyncio.Lock()
 
-    async def answer(self, message: bytes) -> bytes:
+    async def answer(self, message: bytes) -> memoryview:
         """The process's answer; where it died of something else than this message, that of another.
 
         A client that leaves does not leave half an answer in the socket: the work goes on without it.
@@ -85,7 +87,7 @@ class Lane:
         """True if a message is worked on."""
         return self._turn.locked()
 
-    async def _answer(self, message: bytes) -> bytes:
+    async def _answer(self, message: bytes) -> memoryview:
         async with self._turn:
             for _ in range(2):
                 worker = self._taken()
@@ -114,7 +116,7 @@ class Lanes:
         self.turns, self._most_short = turns, most_short
         self._short, self._long = Lane(program), [Lane(program) for _ in range(LONG_TURNS)]
 
-    async def answer(self, tenant: str, message: bytes) -> bytes:
+    async def answer(self, tenant: str, message: bytes) -> memoryview:
         """The answer of a process, once it is the tenant's turn.
 
         Raises: Refused; ApiError of `Line`.
@@ -123,7 +125,7 @@ class Lanes:
             return await self.turns.short.work(tenant, lambda: self._short.answer(message))
         return await self.turns.long.work(tenant, lambda: self._answer_long(message))
 
-    async def _answer_long(self, message: bytes) -> bytes:
+    async def _answer_long(self, message: bytes) -> memoryview:
         return await min(self._long, key=lambda lane: lane.is_busy).answer(message)
 
 
@@ -160,45 +162,46 @@ class Worker:
             answer = None
         if answer is None:
             raise Refused("it is not prepared within its bounds")
-        self.prepared = accepted(answer)
+        self.prepared = bytes(accepted(memoryview(answer)))
         self._channel.setblocking(False)
 
-    async def answer(self, message: bytes) -> bytes | None:
+    async def answer(self, message: bytes) -> memoryview | None:
         """Its answer, as it came; None where it died, or said nothing for too long."""
         try:
             return await asyncio.wait_for(self._answer(message), WALL_SECONDS)
         except (OSError, asyncio.TimeoutError):
             return None
 
-    async def _answer(self, message: bytes) -> bytes | None:
+    async def _answer(self, message: bytes) -> memoryview | None:
         loop = asyncio.get_running_loop()
         await loop.sock_sendall(self._channel, LENGTH.pack(len(message)))
         await loop.sock_sendall(self._channel, message)
         head = await self._bytes(LENGTH.size)
         length = LENGTH.unpack(head)[0] if head else 0
-        return (await self._bytes(length) if length <= MOST_ANSWER_BYTES else b"") or None
+        return (await self._bytes(length) if length <= MOST_ANSWER_BYTES else None) or None
 
     def ended_by(self) -> int:
         """The process is gone; minus the signal that ended it, where one did."""
         self._end()
         return int(self._process.returncode)
 
-    async def _bytes(self, count: int) -> bytes:
-        loop, got = asyncio.get_running_loop(), bytearray()
-        while len(got) < count:
-            if not (part := await loop.sock_recv(self._channel, min(count - len(got), 2**20))):
-                return b""
-            got += part
-        return bytes(got)
+    async def _bytes(self, count: int) -> memoryview | None:
+        """So many bytes, where they were received: a copy of a large answer would hold up the loop."""
+        loop, got, size = asyncio.get_running_loop(), memoryview(bytearray(count)), 0
+        while size < count:
+            if not (more := await loop.sock_recv_into(self._channel, got[size : size + PART_BYTES])):
+                return None
+            size += more
+        return got
 
 
-def accepted(answer: bytes) -> bytes:
+def accepted(answer: memoryview) -> memoryview:
     """What an answer says.
 
     Raises: Refused.
     """
     if answer[:1] != DONE:
-        raise Refused(answer[1:].decode("utf-8", "replace"))
+        raise Refused(bytes(answer[1:]).decode("utf-8", "replace"))
     return answer[1:]
 
 

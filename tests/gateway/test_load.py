@@ -86,7 +86,7 @@ async def test_a_short_input_does_not_wait_for_a_long_one() -> None:
     lanes = Lanes(program, Turns(), 5)
     long = [asyncio.ensure_future(lanes.answer(tenant, b"for ever")) for tenant in ("bad", "worse", "worst")]
     await becomes(lambda: all(lane.is_busy for lane in lanes._long))
-    assert await lanes.answer("good", b"count") == b"1"
+    assert bytes(await lanes.answer("good", b"count")) == b"1"
     answers = await asyncio.gather(*long, return_exceptions=True)
     assert [str(answer) for answer in answers] == ["too much"] * 3
 
@@ -339,7 +339,7 @@ async def test_a_message_that_takes_all_its_time_or_memory_is_not_tried_again() 
     lane = Lane(program)
     with pytest.raises(Refused, match="too much"):
         await lane.answer(b"for ever")
-    assert await lane.answer(b"count") == b"1"
+    assert bytes(await lane.answer(b"count")) == b"1"
     with pytest.raises(Refused, match="too much"):
         await lane.answer(b"memory")
-    assert await lane.answer(b"count") == b"3"
+    assert bytes(await lane.answer(b"count")) == b"3"
