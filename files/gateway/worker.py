@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gateway.errors import ApiError
 from gateway.load import LONG_TURNS, Turns
 
 START_SECONDS = 60.0
@@ -40,8 +41,9 @@ LENGTH = struct.Struct("!I")
 DONE, REFUSED = b"\x00", b"\x01"
 NICE = 5
 """The event loop of the gateway comes first where there are fewer processors than work."""
-SPENT = (-signal.SIGPROF, -signal.SIGABRT)
-"""How a process ends whose message took its time, or all memory: it is not asked a second time."""
+RETRIED = -signal.SIGKILL
+"""How a process ends of something else than its message: the kernel, or a person, ended it. Others took all of their
+time or memory, and another process is not asked the same."""
 
 Work = Callable[[bytes], bytes]
 
@@ -78,7 +80,7 @@ class Lane:
 
         A client that leaves does not leave half an answer in the socket: the work goes on without it.
 
-        Raises: Refused.
+        Raises: Refused; ApiError 503 where none starts.
         """
         return await asyncio.shield(asyncio.ensure_future(self._answer(message)))
 
@@ -92,16 +94,23 @@ class Lane:
             for _ in range(2):
                 worker = self._taken()
                 if worker is None:
-                    worker = await asyncio.to_thread(Worker, self._program)
+                    worker = await self._started()
                 answer = await worker.answer(message)
                 if answer is not None:
                     self._worker = worker
                     break
-                if worker.ended_by() in SPENT:
+                if worker.ended_by() != RETRIED:
                     raise Refused(self._program.too_much)
             else:
                 raise Refused(self._program.too_much)
         return accepted(answer)
+
+    async def _started(self) -> Worker:
+        try:
+            return await asyncio.to_thread(Worker, self._program)
+        except (Refused, OSError) as error:
+            print(f"<3>{self._program.module} does not start: {error}", file=sys.stderr, flush=True)
+            raise ApiError(503, "large requests cannot be read just now", code="unavailable", retry_after=5) from None
 
     def _taken(self) -> Worker | None:
         worker, self._worker = self._worker, None  # back once it has answered: one that was cancelled is not
@@ -261,10 +270,10 @@ def serve(load: Callable[[Mapping[str, Any]], Callable[[], tuple[Work, bytes]]])
     seconds = float(bounds["seconds"])
     try:
         prepare = load(told["prepare"])
-    except (OSError, ValueError) as error:
+        bounded(bounds["bytes"] or memory_bytes() + bounds["more_bytes"])
+    except (OSError, ValueError) as error:  # nothing of a stranger's is worked on by a process that has rights
         send(channel, refusal(error))
         return
-    bounded(bounds["bytes"] or memory_bytes() + bounds["more_bytes"])
     message: bytes | None = b""
     while message is not None:
         # Nobody handles the signal, so it ends the process wherever that is, C's loops too.

@@ -1,4 +1,4 @@
-"""What tenants have of a process at once: turns at large work and bytes of bodies; and the processes that do the work."""
+"""What tenants have of a process at once, turns at large work and bytes of bodies; and who does that work."""
 
 from __future__ import annotations
 
@@ -136,3 +136,10 @@ async def test_a_message_that_takes_all_its_time_or_memory_is_not_tried_again() 
     with pytest.raises(Refused, match="too much"):
         await lane.answer(b"memory")
     assert bytes(await lane.answer(b"count")) == b"3"
+
+
+@in_loop
+async def test_where_no_process_starts_a_client_may_come_again() -> None:
+    with pytest.raises(ApiError) as refused:
+        await Lane(Program("tests.gateway.no_such_program", {}, 1.0, "too much", most_more_bytes=2**28)).answer(b"")
+    assert (refused.value.status, refused.value.retry_after) == (503, 5)
