@@ -10,7 +10,8 @@ keys from a file of hashes. How a request runs:
     settings, reading    the map of models and servers, and the file it is read from again when it changes
     exchange             one HTTP request: body within limits, an answer or a stream of events, a client that leaves
     load                 what a tenant may have of a process at once: bytes of bodies, turns at large work
-    worker, bodies       large work in processes with little memory and time; bodies to values, large ones there
+    worker, lanes        processes with little memory and time, and whose turn they are
+    bodies               bodies to values, within bounds that are counted before
     templates, prompts   messages to text by the weights' own template, to ids; no user's text forges a control token
     tokens               the tokenizer; long texts are tokenised in the processes of `prompt_worker`
     published            the files of the weights beside the tensors, as far as prompts need them

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from gateway.errors import ApiError
 from gateway.json_body import Bounds, JsonError, marks, parsed
+from gateway.lanes import Lanes
 from gateway.load import Turns
-from gateway.worker import Lanes, Program, Refused, Work, serve
+from gateway.worker import Program, Refused, Work, serve
 
 if TYPE_CHECKING:
     from gateway.settings import Settings

@@ -17,8 +17,9 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from gateway.lanes import Lane
 from gateway.templates import Template, TemplateError, TooManyTurns
-from gateway.worker import REASON, Lane, Program, Refused, Work, Worker, serve
+from gateway.worker import REASON, Program, Refused, Work, Worker, serve
 
 MOST_BYTES = 2**30
 MOST_SECONDS = 2.0

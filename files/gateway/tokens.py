@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from gateway.control_tokens import texts_in, tokenizer_of
+from gateway.lanes import Lanes
 from gateway.load import Turns
 from gateway.logprobs import bytes_of
 from gateway.published import defaults_of, stamps
 from gateway.said import Reader
 from gateway.settings import ModelSettings
 from gateway.tools import Tools
-from gateway.worker import Lanes, Program
+from gateway.worker import Program
 
 INLINE_CHARACTERS = 4096
 """Texts with fewer are tokenised where they stand: 1 ms (2026-11-25, the tests' tokenizer, two cores of an unnamed

@@ -2,8 +2,8 @@
 
 Python runs one thing at a time, and so do the libraries that parse and tokenise: while one large input is worked on, no
 stream of the process goes on, whatever thread does the work. So large inputs have processes beside the gateway's: each
-has little memory, a CPU time for each message, no file to write and nothing to open. A process that the kernel ended is
-replaced. Who uses it: `renderer` for templates, `bodies` for JSON, `prompt_worker` for prompts.
+has little memory, a CPU time for each message, no file to write and nothing to open. `lanes` replaces what the
+kernel ended. Who uses it: `renderer` for templates, `bodies` for JSON, `prompt_worker` for prompts.
 
 Between the two, over a socket: four bytes of length, then the message. The first message says what to prepare, each
 further one what to do. An answer begins with a byte: `DONE`, or `REFUSED` and the reason as text.
@@ -26,9 +26,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gateway.errors import ApiError
-from gateway.load import LONG_TURNS, Turns
-
 START_SECONDS = 60.0
 WALL_SECONDS = 120.0
 """For an answer: a process that neither works nor ends is replaced. Its CPU time ends long before."""
@@ -41,9 +38,6 @@ LENGTH = struct.Struct("!I")
 DONE, REFUSED = b"\x00", b"\x01"
 NICE = 5
 """The event loop of the gateway comes first where there are fewer processors than work."""
-RETRIED = -signal.SIGKILL
-"""How a process ends of something else than its message: the kernel, or a person, ended it. Others took all of their
-time or memory, and another process is not asked the same."""
 
 Work = Callable[[bytes], bytes]
 
@@ -66,76 +60,6 @@ class Program:
     """The refusal of a message that took all time or memory."""
     most_bytes: int = 0
     most_more_bytes: int = 0
-
-
-class Lane:
-    """A process for messages one after the other; it starts with the first message, unless it is there already."""
-
-    def __init__(self, program: Program, worker: Worker | None = None) -> None:
-        self._program, self._worker = program, worker
-        self._turn = asyncio.Lock()
-
-    async def answer(self, message: bytes) -> memoryview:
-        """The process's answer; where it died of something else than this message, that of another.
-
-        A client that leaves does not leave half an answer in the socket: the work goes on without it.
-
-        Raises: Refused; ApiError 503 where none starts.
-        """
-        return await asyncio.shield(asyncio.ensure_future(self._answer(message)))
-
-    @property
-    def is_busy(self) -> bool:
-        """True if a message is worked on."""
-        return self._turn.locked()
-
-    async def _answer(self, message: bytes) -> memoryview:
-        async with self._turn:
-            for _ in range(2):
-                worker = self._taken()
-                if worker is None:
-                    worker = await self._started()
-                answer = await worker.answer(message)
-                if answer is not None:
-                    self._worker = worker
-                    break
-                if worker.ended_by() != RETRIED:
-                    raise Refused(self._program.too_much)
-            else:
-                raise Refused(self._program.too_much)
-        return accepted(answer)
-
-    async def _started(self) -> Worker:
-        try:
-            return await asyncio.to_thread(Worker, self._program)
-        except (Refused, OSError) as error:
-            print(f"<3>{self._program.module} does not start: {error}", file=sys.stderr, flush=True)
-            raise ApiError(503, "large requests cannot be read just now", code="unavailable", retry_after=5) from None
-
-    def _taken(self) -> Worker | None:
-        worker, self._worker = self._worker, None  # back once it has answered: one that was cancelled is not
-        return worker
-
-
-class Lanes:
-    """Processes of a program: one for short messages, and some for long ones, which go to an idle one."""
-
-    def __init__(self, program: Program, turns: Turns, most_short: int) -> None:
-        """Messages of up to `most_short` bytes are short."""
-        self.turns, self._most_short = turns, most_short
-        self._short, self._long = Lane(program), [Lane(program) for _ in range(LONG_TURNS)]
-
-    async def answer(self, tenant: str, message: bytes) -> memoryview:
-        """The answer of a process, once it is the tenant's turn.
-
-        Raises: Refused; ApiError of `Line`.
-        """
-        if len(message) <= self._most_short:
-            return await self.turns.short.work(tenant, lambda: self._short.answer(message))
-        return await self.turns.long.work(tenant, lambda: self._answer_long(message))
-
-    async def _answer_long(self, message: bytes) -> memoryview:
-        return await min(self._long, key=lambda lane: lane.is_busy).answer(message)
 
 
 class Worker:

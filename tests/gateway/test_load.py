@@ -8,8 +8,9 @@ from collections import Counter
 import pytest
 
 from gateway.errors import ApiError
+from gateway.lanes import Lane, Lanes
 from gateway.load import Held, Line, Turns
-from gateway.worker import Lane, Lanes, Program, Refused
+from gateway.worker import Program, Refused
 from tests.gateway.asking import becomes, in_loop
 
 
