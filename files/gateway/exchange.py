@@ -114,7 +114,7 @@ class Exchange:
         return b"".join(parts)
 
     def _too_large(self, most: int) -> ApiError:
-        return ApiError(413, f"the body has more than {most} bytes, more than the models of this path could take")
+        return ApiError(413, f"the body has more than {most} bytes, which is all that this path takes")
 
     async def left(self) -> None:
         """Ends when the client has gone."""

@@ -77,7 +77,8 @@ class Gateway:
     def held_by(self, tenant: str) -> Held:
         """What a request of the tenant holds of its body: nothing yet."""
         limits = self.settings.limits
-        most = max(limits.tenant_bodies_bytes, limits.body_bytes)
+        has_tenants = bool(self.settings.keys_file)
+        most = max(limits.tenant_bodies_bytes if has_tenants else limits.bodies_bytes, limits.body_bytes)
         return Held(self._bodies, tenant, most, max(limits.bodies_bytes, most))
 
     def standing(self) -> dict[str, bool]:

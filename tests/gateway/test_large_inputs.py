@@ -11,6 +11,7 @@ import pytest
 
 import gateway.bodies
 from gateway.bodies import body_bounds, is_large
+from gateway.errors import ApiError
 from tests.gateway.asking import CHAT, KEY, OTHER_KEY, Door, becomes, chat, door, in_loop, key_line, lines
 from tests.gateway.triton import Script
 
@@ -48,6 +49,16 @@ def first_then_nothing(receive: Any) -> Any:
         return await receive()
 
     return slow
+
+
+@in_loop
+async def test_where_nobody_has_a_key_all_bodies_are_those_of_one(tmp_path: Path) -> None:
+    limits = {"body_bytes": 1000, "tenant_bodies_bytes": 1000, "bodies_bytes": 3000}
+    async with door(tmp_path, has_keys=False, limits=limits) as front:
+        held = front.gateway.held_by("-")
+        held.take(3000)
+        with pytest.raises(ApiError):
+            held.take(1)
 
 
 @in_loop
