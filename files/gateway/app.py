@@ -204,8 +204,9 @@ class App:
                     await asyncio.wait_for(exchange.fail(failure, shape(failure)), exchange.limits.stuck_seconds)
         finally:
             metrics.running.add((label,), -1)
-            if exchange.held:
-                exchange.held.release()
+            for held in (exchange.held, exchange.answer):
+                if held:
+                    held.release()
             if exchange.lease:
                 exchange.lease.settle(record, exchange.streams)
             self._count(exchange)

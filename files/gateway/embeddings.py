@@ -13,6 +13,8 @@ from gateway.request import Request
 from gateway.settings import ModelSettings
 from gateway.tensors import Input, strings
 
+BYTES_A_NUMBER = {"float": 24, "base64": 6}
+"""In an answer."""
 TOKEN_ARRAYS = (
     "token arrays are not taken: their tokenizer is not said; send texts (LangChain: check_embedding_ctx_length=False)"
 )
@@ -29,6 +31,7 @@ async def embeddings(request: Request) -> None:
     options = options_of(fields, model) | ({"task": task} if task else {})
     fields.text("user", "")  # changes nothing
     fields.close()
+    request.hold_answer(len(texts) * int(options.get("dimensions") or model.dimensions) * BYTES_A_NUMBER[form])
     request.reserve(most_tokens(model, texts))
     outputs = await in_parts(request, model, texts, options, tensors)
     width = outputs[0]["embeddings"].shape[-1]

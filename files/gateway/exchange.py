@@ -54,6 +54,8 @@ class Exchange:
         """Of long work in the event loop's time; those of the process, where it has one."""
         self.held: Held | None = None
         """The bytes of its body, which count among those of its tenant."""
+        self.answer: Held | None = None
+        """Those of its answer, where it is large."""
         self.streams = False
         """The client asked for events; a comment may begin the answer."""
         self.has_begun = False

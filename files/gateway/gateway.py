@@ -13,7 +13,7 @@ from gateway.budgets import Budgets, folder_of_the_unit
 from gateway.errors import ApiError
 from gateway.fleet import Fleet
 from gateway.keys import Key, Keys
-from gateway.load import Held, Pauses, Turns
+from gateway.load import ANSWER_BYTES, TENANT_ANSWER_BYTES, Held, Pauses, Turns
 from gateway.metrics import Metrics
 from gateway.prompts import Completer, Prompter
 from gateway.published import knows_chats
@@ -31,6 +31,7 @@ class Gateway:
         self._path, self._stamp = path, stamp_of(path)
         self.settings = read(path)
         self.turns, self.pauses, self._bodies = Turns(), Pauses(), Counter[str]()
+        self._answers = Counter[str]()
         self.parser = Parser(self.turns)
         self.prompters = self._prompters_of(self.settings, {})
         self.keys = Keys(self.settings.keys_file)
@@ -80,6 +81,11 @@ class Gateway:
         has_tenants = bool(self.settings.keys_file)
         most = max(limits.tenant_bodies_bytes if has_tenants else limits.bodies_bytes, limits.body_bytes)
         return Held(self._bodies, tenant, most, max(limits.bodies_bytes, most))
+
+    def answer_of(self, tenant: str) -> Held:
+        """What a request of the tenant holds of its answer: nothing yet."""
+        most = TENANT_ANSWER_BYTES if self.settings.keys_file else ANSWER_BYTES
+        return Held(self._answers, tenant, most, ANSWER_BYTES, "answers")
 
     def standing(self) -> dict[str, bool]:
         """Of every model, true if a server of its is ready."""

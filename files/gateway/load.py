@@ -12,6 +12,9 @@ from typing import TypeVar
 
 from gateway.errors import ApiError
 
+TENANT_ANSWER_BYTES, ANSWER_BYTES = 2**28, 2**29
+"""Of vectors as JSON that a process holds for clients to take, of one tenant and of all: 2,048 vectors of 1,024 numbers
+have 50 MB."""
 LONG_TURNS = 2
 """Long inputs that are parsed or tokenised at once, each in a process of its own; shorter ones have one beside."""
 WAITING = 256
@@ -120,12 +123,10 @@ class Pauses:
 
 
 class Held:
-    """The bytes of a request's body that a process holds, from when they come until they are understood.
+    """The bytes of a request's body, or of its answer, that a process holds; `held` has those of every tenant."""
 
-    `held` has those of every tenant.
-    """
-
-    def __init__(self, held: Counter[str], tenant: str, most_of_tenant: int, most: int) -> None:
+    def __init__(self, held: Counter[str], tenant: str, most_of_tenant: int, most: int, name: str = "bodies") -> None:
+        self._name = name
         self._held, self._tenant, self._most_of_tenant, self._most = held, tenant, most_of_tenant, most
         self._bytes = 0
 
@@ -135,10 +136,10 @@ class Held:
         Raises: ApiError 429 where the tenant's bodies are too many together, 503 where those of all are.
         """
         if self._held[self._tenant] + count > self._most_of_tenant:
-            message = f"bodies of this tenant's requests have more than {self._most_of_tenant} bytes together"
+            message = f"{self._name} of this tenant's requests have more than {self._most_of_tenant} bytes together"
             raise ApiError(429, f"{message}; try again in 2 s", code="rate_limit_exceeded", retry_after=2)
         if self._held.total() + count > self._most:
-            raise ApiError(503, "the gateway holds as many bodies as it may", code="overloaded", retry_after=2)
+            raise ApiError(503, f"the gateway holds as many {self._name} as it may", code="overloaded", retry_after=2)
         self._held[self._tenant] += count
         self._bytes += count
 

@@ -62,6 +62,14 @@ class Request:
         body, self.body = self.body, None
         return Fields(body)
 
+    def hold_answer(self, size: int) -> None:
+        """So many bytes of an answer will be held until the client has taken them.
+
+        Raises: ApiError 429, 503.
+        """
+        self.exchange.answer = self.gateway.answer_of(self.key.tenant)
+        self.exchange.answer.take(size)
+
     def let_go(self) -> None:
         """Nothing of the body is held any more, so another may come."""
         if self.exchange.held:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from gateway.embeddings import tensors, vectors_of
+from gateway.embeddings import BYTES_A_NUMBER, tensors, vectors_of
 from gateway.errors import ApiError
 from gateway.fields import Fields
 from gateway.parts import Options, in_parts, most_tokens
@@ -27,6 +27,7 @@ async def embed(request: Request) -> None:
         options["dimensions"] = dimensions
     fields.close()
     options |= {"task": alias.task} if alias.task else {}
+    request.hold_answer(len(texts) * int(options.get("dimensions") or model.dimensions) * BYTES_A_NUMBER["float"])
     request.reserve(most_tokens(model, texts))
     outputs = await in_parts(request, model, texts, options, tensors)
     request.exchange.record.prompt_tokens = sum(sum(output["token_counts"].ints()) for output in outputs)

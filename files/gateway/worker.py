@@ -36,7 +36,7 @@ PART_BYTES = 2**18
 """Of an answer that are received before others have a turn."""
 LENGTH = struct.Struct("!I")
 DONE, REFUSED = b"\x00", b"\x01"
-NICE = 5
+NICE = 10
 """The event loop of the gateway comes first where there are fewer processors than work."""
 
 Work = Callable[[bytes], bytes]

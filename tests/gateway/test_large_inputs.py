@@ -62,6 +62,20 @@ async def test_where_nobody_has_a_key_all_bodies_are_those_of_one(tmp_path: Path
 
 
 @in_loop
+async def test_vectors_that_clients_do_not_take_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Refused before the model is asked; and free again once they are taken."""
+    monkeypatch.setattr("gateway.gateway.TENANT_ANSWER_BYTES", 5 * 4 * 24)
+    async with door(tmp_path) as front:
+        few, many = ({"model": "nomic:query", "input": ["a"] * count} for count in (5, 6))
+        assert (await front.ask("/v1/embeddings", few)).status == 200
+        assert (await front.ask("/v1/embeddings", few)).status == 200
+        asked = len(front.triton.asked)
+        refused = await front.ask("/v1/embeddings", many)
+        assert (refused.status, refused.error["code"]) == (429, "rate_limit_exceeded")
+        assert (len(front.triton.asked), front.gateway._answers) == (asked, {})
+
+
+@in_loop
 async def test_nothing_of_a_body_is_held_while_its_answer_streams(tmp_path: Path) -> None:
     async with door(tmp_path) as front:
         front.triton.script = Script(halts_after=1)
