@@ -41,9 +41,9 @@ def tokens_of(kind: str, folder: Path) -> Tokens:
     return Prompter(folder, cast(Callable[..., Renderer], Source))
 
 
-def load(given: Mapping[str, Any]) -> Callable[[], tuple[Work, bytes]]:
+def load(weights: Mapping[str, Any]) -> Callable[[], tuple[Work, bytes]]:
     """What makes ids of messages, and of texts."""
-    tokens = tokens_of(given["kind"], Path(given["folder"]))
+    tokens = tokens_of(weights["kind"], Path(weights["folder"]))
 
     def prepare() -> tuple[Work, bytes]:
         if isinstance(tokens, Prompter):

@@ -80,11 +80,11 @@ class Renderer:
                 self._here = None
 
 
-def load(given: Mapping[str, Any]) -> Callable[[], tuple[Work, bytes]]:
+def load(source: Mapping[str, Any]) -> Callable[[], tuple[Work, bytes]]:
     """What compiles the template, which is done within the bounds, and renders it."""
 
     def prepare() -> tuple[Work, bytes]:
-        template = Template(given["source"], given["constants"])
+        template = Template(source["source"], source["constants"])
         prepared = {"names": sorted(template.names), "is_harmless": template.is_harmless}
         return lambda message: template.render(json.loads(message)).encode(), json.dumps(prepared).encode()
 

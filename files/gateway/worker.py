@@ -189,11 +189,11 @@ def serve(load: Callable[[Mapping[str, Any]], Callable[[], tuple[Work, bytes]]])
     start = received(channel)
     if start is None:
         return
-    told = json.loads(start)
-    bounds, work = told["bounds"], None
+    program = json.loads(start)
+    bounds, work = program["bounds"], None
     seconds = float(bounds["seconds"])
     try:
-        prepare = load(told["prepare"])
+        prepare = load(program["prepare"])
         bounded(bounds["bytes"] or memory_bytes() + bounds["more_bytes"])
     except (OSError, ValueError) as error:  # nothing of a stranger's is worked on by a process that has rights
         send(channel, refusal(error))

@@ -64,8 +64,8 @@ async def test_who_waits_with_as_many_as_may_is_told_when_to_come_again() -> Non
     tasks = [jobs.begin("bad") for _ in range(4)] + [jobs.begin("good"), jobs.begin("third")]
     await rounds()
     refused = [task.exception() for task in tasks if task.done()]
-    told = [(error.status, error.retry_after) for error in refused if isinstance(error, ApiError)]
-    assert (len(refused), told) == (2, [(429, 2), (503, 2)])
+    refusals = [(error.status, error.retry_after) for error in refused if isinstance(error, ApiError)]
+    assert (len(refused), refusals) == (2, [(429, 2), (503, 2)])
     for number in range(4):
         await jobs.end(number)
     assert jobs.running == ["bad", "good", "bad", "bad"]
@@ -112,17 +112,17 @@ async def test_who_leaves_during_the_work_keeps_the_turn_until_it_has_ended() ->
 
 def test_bodies_of_a_tenant_and_of_all_are_bounded_and_free_again() -> None:
     held: Counter[str] = Counter()
-    first, second, other = (Held(held, tenant, 100, 150) for tenant in ("bad", "bad", "good"))
+    first, second, third = (Held(held, tenant, 100, 150) for tenant in ("bad", "bad", "good"))
     first.take(60)
     second.take(40)
     with pytest.raises(ApiError) as of_tenant:
         second.take(1)
-    other.take(50)
+    third.take(50)
     with pytest.raises(ApiError) as of_all:
-        other.take(1)
+        third.take(1)
     assert [(error.value.status, error.value.retry_after) for error in (of_tenant, of_all)] == [(429, 2), (503, 2)]
-    for each in (first, second, other):
-        each.release()
+    for body in (first, second, third):
+        body.release()
     assert held == {}
 
 
