@@ -37,7 +37,7 @@ async def test_a_body_that_is_no_plain_json_is_refused(tmp_path: Path, body: byt
 
 
 @pytest.mark.parametrize(
-    ("depth", "words"), [(64, "must be a JSON object"), (65, "deeper than 64"), (100_000, "deeper")]
+    ("depth", "words"), [(64, "must be a JSON object"), (65, "deeper than 64"), (100_000, "objects and lists")]
 )
 @in_loop
 async def test_brackets_are_counted_before_anything_reads_them(tmp_path: Path, depth: int, words: str) -> None:
