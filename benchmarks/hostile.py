@@ -188,11 +188,15 @@ def chosen(loads: Sequence[str], apart: bool) -> list[tuple[str, int]]:
 
 
 def named(files: Path) -> str:
-    """The commit of a folder, and whether it was changed since."""
-    git = ["git", "-C", str(files)]
-    commit = subprocess.run([*git, "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=True).stdout
-    changed = subprocess.run([*git, "status", "--short", "gateway"], capture_output=True, text=True, check=True).stdout
-    return commit.strip() + (" and changes" if changed else "")
+    """The commit of a folder, and whether it was changed since; its path where it is in no checkout."""
+
+    def git(*words: str) -> str:
+        return subprocess.run(["git", "-C", str(files), *words], capture_output=True, text=True, check=True).stdout
+
+    try:
+        return git("rev-parse", "--short", "HEAD").strip() + (" changed" if git("status", "--short", "gateway") else "")
+    except (OSError, subprocess.CalledProcessError):
+        return str(files)
 
 
 def measured(

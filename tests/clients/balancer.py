@@ -19,7 +19,7 @@ from tests.clients.ports import free_port
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = ROOT / "tests" / "golden" / "haproxy"
-SECTIONS = ("global", "defaults", "frontend chat.door", "backend chat_door")
+SECTIONS = ("global\n", "defaults\n", "frontend chat.door\n", "backend chat_door\n")
 START_SECONDS = 20
 
 
@@ -35,7 +35,7 @@ def configuration(folder: Path, port: int, gateway_port: int) -> str:
     """The golden file's part for front doors, from this port to that one."""
     whole = (GOLDEN / f"door-{branch()}.cfg").read_text()
     parts = re.split(r"\n(?=[a-z]+(?: [\w.]+)?\n {4})", whole)
-    text = "\n".join(part for part in parts if part.startswith(SECTIONS))
+    text = "\n".join(part if part.startswith(SECTIONS) else table_of(part) for part in parts)
     lua, places = ROOT / "files" / "balancer" / "hold.lua", r"/(?:run|etc)/enginehouse/balancer/"
     for pattern, ours in {
         r"    (?:chroot|user|group) .*\n": "",
@@ -51,6 +51,13 @@ def configuration(folder: Path, port: int, gateway_port: int) -> str:
         text, count = re.subn(pattern, ours, text)
         assert count, f"the golden file has no more what matches {pattern}"
     return text + "\n"
+
+
+def table_of(section: str) -> str:
+    """Of a section that is left out, the table in which others count."""
+    tables = [line for line in section.splitlines() if line.strip().startswith("stick-table ")]
+    name = section.split("\n")[0].split()[-1]
+    return "\n".join([f"backend {name}", *tables, ""]) if tables else ""
 
 
 @contextlib.contextmanager
