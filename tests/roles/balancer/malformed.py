@@ -130,6 +130,8 @@ def http1() -> Iterator[tuple[str, str, str, int]]:
         "folded": f"\r\n {size}\r\n 0",
     }.items():
         yield f"length: {name}", f"{POST}Content-Length: {value}\r\n\r\n{BODY}", REFUSED, 0
+    many = 17 * 2**20
+    yield "length: more than the gateway takes", f"{POST}Content-Length: {many}\r\n\r\n{' ' * many}", REFUSED, 1
     yield "length: the same twice", f"{POST}Content-Length: {size}\r\nContent-Length: {size}\r\n\r\n{BODY}", EITHER, 1
     for name, value in {
         "two": "Host: x\r\nHost: y",

@@ -106,14 +106,20 @@ def lines(log: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in log.read_text().splitlines() if line.startswith('{"time"')]
 
 
+def is_idle(edge: Bench) -> bool:
+    """True if the gateway has no request under way: every one has its line in the audit."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{edge.hosts[0].door.port}/metrics") as answer:
+        page = answer.read().decode()
+    counts = [line.split()[-1] for line in page.splitlines() if line.startswith("enginehouse_gateway_running{")]
+    return bool(counts) and not any(float(count) for count in counts)
+
+
 async def seen(edge: Bench, pem: Path, log: Path, case: Case) -> dict[str, Any]:
     """What became of a case, and of the request of another tenant after it."""
     before = len(lines(log))
     how = await ended(edge, pem, case)
     others, _ = await told(edge, pem, OTHERS)
-    async with asyncio.timeout(SECONDS * 5):
-        while not any(line["tenant"] == "acme" for line in lines(log)[before:]):
-            await asyncio.sleep(0.01)
+    await until(lambda: is_idle(edge) and any(line["tenant"] == "acme" for line in lines(log)[before:]))
     statuses = [line["status"] for line in lines(log)[before:] if line["tenant"] != "acme"]
     return {"ended": how, "statuses": statuses, "others": others}
 
