@@ -188,15 +188,15 @@ def chosen(loads: Sequence[str], apart: bool) -> list[tuple[str, int]]:
 
 
 def named(files: Path) -> str:
-    """The commit of a folder, and whether it was changed since; its path where it is in no checkout."""
+    """The commit of a folder, and whether it was changed since; of one outside a checkout the name of its parent."""
 
     def git(*words: str) -> str:
         return subprocess.run(["git", "-C", str(files), *words], capture_output=True, text=True, check=True).stdout
 
-    try:
-        return git("rev-parse", "--short", "HEAD").strip() + (" changed" if git("status", "--short", "gateway") else "")
-    except (OSError, subprocess.CalledProcessError):
-        return str(files)
+    with contextlib.suppress(OSError, subprocess.CalledProcessError):
+        if git("ls-files", "gateway"):
+            return git("rev-parse", "--short", "HEAD").strip() + (git("status", "--short", "gateway") and " changed")
+    return files.resolve().parent.name
 
 
 def measured(
