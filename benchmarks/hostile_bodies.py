@@ -93,6 +93,11 @@ def slow_bodies() -> Iterator[Body]:
     yield Body("16 MiB, dripping", CHAT, repeated(b"", b" ", b"", FULL))
 
 
+def slow_smaller_bodies() -> Iterator[Body]:
+    """The same where a gateway takes no chat of 16 MiB."""
+    yield Body("4 MiB, dripping", CHAT, repeated(b"", b" ", b"", 4 * MIB))
+
+
 def schemas() -> Iterator[Body]:
     """JSON schemas to which an answer shall be held."""
     chained = {f"d{number}": {"$ref": f"#/$defs/d{number + 1}"} for number in range(1500)}
@@ -175,6 +180,7 @@ LOADS: dict[str, Callable[[], Iterator[Body]]] = {
     "many-values": many_values,
     "empty-messages": empty_messages,
     "slow-bodies": slow_bodies,
+    "slow-smaller-bodies": slow_smaller_bodies,
     "schemas": schemas,
     "templates": templates,
     "tokenize": tokenize,

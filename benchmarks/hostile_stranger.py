@@ -24,7 +24,7 @@ from benchmarks.door_clients import head
 from benchmarks.hostile_bodies import KIB, LOADS, Body
 
 STRANGER_KEY = "sk-hostile"
-SLOW = "slow-bodies"
+SLOW = ("slow-bodies", "slow-smaller-bodies")
 SLOW_CONNECTIONS = 192
 """Of bodies that drip: of 16 MiB each, they are 3 GiB together."""
 DRIPPING = 64
@@ -86,8 +86,8 @@ async def run(load: str, port: int, connections: int, body: int = -1) -> Answers
     answers: Answers = defaultdict(Counter)
     print("ready", flush=True)
     await asyncio.to_thread(sys.stdin.readline)
-    count = SLOW_CONNECTIONS if load == SLOW else connections
-    tasks = [asyncio.ensure_future(stranger(port, chosen, number, answers, load == SLOW)) for number in range(count)]
+    count = SLOW_CONNECTIONS if load in SLOW else connections
+    tasks = [asyncio.ensure_future(stranger(port, chosen, number, answers, load in SLOW)) for number in range(count)]
     await asyncio.to_thread(sys.stdin.readline)
     for task in tasks:
         task.cancel()
