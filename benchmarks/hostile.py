@@ -9,7 +9,7 @@ A gateway's process before a server that sends a token every `--gap-ms`. One ten
 (benchmarks/hostile_tenant.py), another sends the bodies of one load after the other (benchmarks/hostile_stranger.py,
 benchmarks/hostile_bodies.py). Each load gets a new process. Memory is that of the process and its children, read 20
 times a second; beyond the unit's `MemoryMax` it is killed, as the kernel would. `direct` is a stream that does not pass
-the gateway: its gaps are those of the machine. Prints a table, and one JSON line last; exits 1 where a gap or the
+the gateway: its gaps are those of the machine. Prints a table, and one JSON line last; exits 1 if a gap or the
 memory of the last gateway is beyond the aim.
 """
 
@@ -107,12 +107,13 @@ class Memory:
 
 def family(pid: int) -> list[int]:
     """The process and its children, and theirs."""
-    found = [pid]
+    pids = [pid]
     with contextlib.suppress(OSError):
         for task in Path(f"/proc/{pid}/task").iterdir():
             with contextlib.suppress(OSError):
-                found += [one for child in (task / "children").read_text().split() for one in family(int(child))]
-    return found
+                children = (task / "children").read_text().split()
+                pids += [member for child in children for member in family(int(child))]
+    return pids
 
 
 def resident_mib(pid: int) -> float:
@@ -181,10 +182,10 @@ def parser() -> argparse.ArgumentParser:
 
 def chosen(loads: Sequence[str], apart: bool) -> list[tuple[str, int]]:
     """The loads in their order, each with the place of its only body, or -1; before them none, to compare with."""
-    found = [("none", -1)]
+    pairs = [("none", -1)]
     for load in loads:
-        found += [(load, place) for place in (range(len(list(LOADS[load]()))) if apart else (-1,))]
-    return found
+        pairs += [(load, place) for place in (range(len(list(LOADS[load]()))) if apart else (-1,))]
+    return pairs
 
 
 def named(files: Path) -> str:
@@ -250,9 +251,9 @@ def gateway(settings: Path, files: Path, port: int, cores: Cores) -> Iterator[Pr
             kill(family(process.pid))
 
 
-def client(name: str, given: dict[str, Any], cores: Sequence[int]) -> contextlib.AbstractContextManager[Process]:
+def client(name: str, words: dict[str, Any], cores: Sequence[int]) -> contextlib.AbstractContextManager[Process]:
     """A client's process that is ready; the bad tenant's has what others leave of the machine."""
-    command = [sys.executable, "-m", f"benchmarks.hostile_{name}", json.dumps(given)]
+    command = [sys.executable, "-m", f"benchmarks.hostile_{name}", json.dumps(words)]
     return ready(["nice", "-n", "19", *command] if name == "stranger" else command, cores)
 
 
@@ -273,16 +274,16 @@ def tell(process: Process, line: str) -> None:
 def settings(work: Path, server: str, port: int) -> Path:
     """The gateway's settings: a model of each kind, limits as they are by default, and a key for each tenant."""
     path = settings_file(work, [server], [port])
-    found = json.loads(path.read_text())
-    del found["limits"]
+    content = json.loads(path.read_text())
+    del content["limits"]
     (work / "weights" / "chat_template.jinja").write_text(TEMPLATE)
-    found["models"]["llama"] |= {"context_tokens": CONTEXT_TOKENS, "tool_parser": "hermes", "guided_decoding": True}
-    shared = {"servers": found["models"]["nomic"]["servers"], "created": 0}
-    found["models"]["nomic"] |= ENCODER
-    found["models"]["bge"] = {**shared, **ENCODER, "kind": "reranker"}
+    content["models"]["llama"] |= {"context_tokens": CONTEXT_TOKENS, "tool_parser": "hermes", "guided_decoding": True}
+    shared = {"servers": content["models"]["nomic"]["servers"], "created": 0}
+    content["models"]["nomic"] |= ENCODER
+    content["models"]["bge"] = {**shared, **ENCODER, "kind": "reranker"}
     keys = work / "keys.json"
     keys.write_text(json.dumps({"keys": [key_line(KEY, "good"), key_line(STRANGER_KEY, "bad")]}))
-    path.write_text(json.dumps({**found, "keys_file": str(keys)}))
+    path.write_text(json.dumps({**content, "keys_file": str(keys)}))
     return path
 
 

@@ -98,9 +98,9 @@ async def run(load: str, port: int, connections: int, body: int = -1) -> Answers
 
 def main(words: Sequence[str]) -> None:
     """The answers are printed."""
-    given: dict[str, Any] = json.loads(words[0])
+    parameters: dict[str, Any] = json.loads(words[0])
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        print(json.dumps(runner.run(run(**given))), flush=True)
+        print(json.dumps(runner.run(run(**parameters))), flush=True)
 
 
 if __name__ == "__main__":

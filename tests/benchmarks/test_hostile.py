@@ -52,10 +52,10 @@ def test_memory_is_that_of_a_process_with_its_children() -> None:
     with subprocess.Popen([sys.executable, "-c", make], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout and process.stdin
         process.stdout.readline()
-        found = hostile.family(process.pid)
-        sizes = [hostile.resident_mib(pid) for pid in found]
+        pids = hostile.family(process.pid)
+        sizes = [hostile.resident_mib(pid) for pid in pids]
         process.stdin.close()
-    assert len(found) == 2 and found[0] == process.pid
+    assert len(pids) == 2 and pids[0] == process.pid
     assert min(sizes) > 1
     assert hostile.resident_mib(process.pid) == 0.0
 
@@ -86,7 +86,7 @@ def test_a_short_run_tells_of_each_load_and_of_none(capfd: pytest.CaptureFixture
     hostile.main(["--loads", "long-lists", "--seconds", "1", "--streams", "2", "--connections", "1"])
     result = json.loads(capfd.readouterr().out.splitlines()[-1])
     none, lists = result["loads"]
-    assert [one["load"] for one in result["loads"]] == ["none", "long-lists"]
+    assert [row_["load"] for row_ in result["loads"]] == ["none", "long-lists"]
     assert none["answers"] == {} and none["short_chats"].keys() == {"200"} and none["streams_ended"] == {}
     assert none["events"] > 10 and none["memory_mib"]["resident"] > 10
     assert lists["answers"] and set(lists["answers"]) <= {body.name for body in LOADS["long-lists"]()}

@@ -29,11 +29,11 @@ def integer(value: int, bits: int) -> bytes:
     most = (1 << bits) - 1
     if value < most:
         return bytes([value])
-    found, value = [most], value - most
+    octets, value = [most], value - most
     while value >= 128:
-        found.append(value % 128 + 128)
+        octets.append(value % 128 + 128)
         value //= 128
-    return bytes([*found, value])
+    return bytes([*octets, value])
 
 
 def block(fields: Fields) -> bytes:

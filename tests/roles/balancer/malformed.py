@@ -277,8 +277,8 @@ def http2() -> Iterator[tuple[str, bytes, str, int]]:
         ("less than its length", 400, body),
         ("none of it", 45, b""),
     ):
-        told = headers(post(length(size)), flags=END_HEADERS)
-        yield f"body: {name}", hello() + told + frame(DATA, data, END_STREAM, 1), REFUSED, 1
+        opening = headers(post(length(size)), flags=END_HEADERS)
+        yield f"body: {name}", hello() + opening + frame(DATA, data, END_STREAM, 1), REFUSED, 1
     for name, fields in {
         "two lengths": post(length(4), length(45)),
         "a list of lengths": post((b"content-length", b"4, 45")),

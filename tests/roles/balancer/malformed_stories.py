@@ -45,8 +45,8 @@ async def front(folder: Path) -> AsyncIterator[tuple[Bench, Path, Path]]:
     (port,) = free_ports(1)
     pem = certificate(folder)
     async with serving(Triton()) as triton:
-        asked = settings([triton.address], written(folder / "weights"), keys, listen={"ports": [port]})
-        (folder / "settings.json").write_text(json.dumps(asked))
+        door_settings = settings([triton.address], written(folder / "weights"), keys, listen={"ports": [port]})
+        (folder / "settings.json").write_text(json.dumps(door_settings))
         words = [sys.executable, "-m", "gateway", "serve", str(folder / "settings.json")]
         environment = {**os.environ, "PYTHONPATH": str(HERE / "files")}
         with log.open("wb") as output:
@@ -78,8 +78,8 @@ async def ended(edge: Bench, pem: Path, case: Case) -> str:
             writer.write(case.sent)
             while part := await reader.read(2**16):
                 received += part
-                if found := outcome(case, received):
-                    return found
+                if end := outcome(case, received):
+                    return end
     except TimeoutError:
         return "silent"
     except (OSError, ssl.SSLError):

@@ -32,15 +32,15 @@ def ends() -> dict[str, Any]:
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_a_malformed_request_is_refused_hides_none_and_disturbs_nobody(case: Case, ends: dict[str, Any]) -> None:
     """The gateway sees no more requests than HTTP's rules say were sent, and answers another tenant as before."""
-    found = ends[case.name]
-    assert found["others"] == 200
-    assert len(found["statuses"]) <= case.requests
+    end = ends[case.name]
+    assert end["others"] == 200
+    assert len(end["statuses"]) <= case.requests
     if case.wanted == ANSWERED:
-        assert found["statuses"] == [200] * case.requests
-        assert found["ended"] == " ".join(["status", *["200"] * case.requests])
+        assert end["statuses"] == [200] * case.requests
+        assert end["ended"] == " ".join(["status", *["200"] * case.requests])
     if case.wanted == REFUSED:
-        assert 200 not in found["statuses"]
-        assert found["ended"] in ("reset", "closed") or found["ended"][:8] in ("status 4", "status 5")
+        assert 200 not in end["statuses"]
+        assert end["ended"] in ("reset", "closed") or end["ended"][:8] in ("status 4", "status 5")
 
 
 def test_each_case_has_a_name_of_its_own() -> None:
