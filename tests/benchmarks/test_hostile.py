@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks import hostile, hostile_tenant
+from benchmarks import hostile, hostile_memory, hostile_tenant
 from benchmarks.hostile_bodies import LOADS, repeated
 
 
@@ -52,12 +52,12 @@ def test_memory_is_that_of_a_process_with_its_children() -> None:
     with subprocess.Popen([sys.executable, "-c", make], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout and process.stdin
         process.stdout.readline()
-        pids = hostile.family(process.pid)
-        sizes = [hostile.resident_mib(pid) for pid in pids]
+        pids = hostile_memory.family(process.pid)
+        sizes = [hostile_memory.resident_mib(pid) for pid in pids]
         process.stdin.close()
     assert len(pids) == 2 and pids[0] == process.pid
     assert min(sizes) > 1
-    assert hostile.resident_mib(process.pid) == 0.0
+    assert hostile_memory.resident_mib(process.pid) == 0.0
 
 
 def row(**changes: Any) -> dict[str, Any]:
