@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 from pyinfra.api import FactBase
 
-from deploy.files import ROOT
-from roles.seen import Seen, ask_packages, script
-from roles.units import UnitState, ask
+from deploy.models.files import ROOT
+from roles._pyinfra.facts import Seen, ask_packages, script
+from roles._shipping.units import UnitState, ask
 
 
 @dataclass(frozen=True)

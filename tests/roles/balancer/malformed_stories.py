@@ -20,7 +20,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from roles.texts import HERE
+from roles._shipping.texts import HERE
 from tests.gateway.asking import KEY, OTHER_KEY, key_line, settings
 from tests.gateway.triton import Triton, serving
 from tests.gateway.weights import written

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from roles.texts import HERE
+from roles._shipping.texts import HERE
 from tests.roles.balancer.malformed import ANSWERED, CASES, EITHER, REFUSED, Case
 
 pytestmark = pytest.mark.skipif(
