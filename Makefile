@@ -111,7 +111,7 @@ demo: $(TESTREADY) rehearsal-packages ## a canary fails its gate while clients g
 
 # An environment of its own: the clients are those that anybody installs, and the project's has none of them.
 CLIENTS := .cache/clients
-clients: ## unmodified clients of OpenAI, Cohere and Hugging Face, and a fuzzer of our OpenAPI, ask the gateway; a minute
+clients: ## unmodified clients of OpenAI, Cohere and Hugging Face, and a fuzzer of our OpenAPI, ask the gateway; two minutes
 	$(PYTHON) -m venv $(CLIENTS)
 	$(CLIENTS)/bin/pip install --quiet --disable-pip-version-check --require-hashes -r locks/requirements-clients.lock
 	$(CLIENTS)/bin/python -m pytest -p no:cacheprovider tests/clients $(PYTEST_ARGS)
