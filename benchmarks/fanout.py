@@ -187,8 +187,9 @@ class Scene:
         settings = self.folder / f"{machine.name}.json"
         peers = {f"{peer.address}:{PORT}": peer.name for peer in others if peer != machine}
         written = {"target": str(target), "offer": offer, "here": f"{machine.address}:{PORT}", "peers": peers}
-        settings.write_text(json.dumps(written))
-        return [PYTHON, "-B", str(PROGRAMS), "peers", str(settings)]
+        settings.write_text(json.dumps(written | {"folder": str(target.with_name(".sharing"))}))
+        steps = " && ".join(f'"$@" {step} "$0"' for step in ("prepare root", "receive", "publish", "give"))
+        return ["/bin/sh", "-c", steps, str(settings), PYTHON, "-B", str(PROGRAMS), "peers"]
 
     def published(self, machines: list[Machine], programs: Sequence[subprocess.Popen[bytes]] = ()) -> None:
         """Returns once the last of them has it. Raises RuntimeError with what a program said that gave up."""

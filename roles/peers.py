@@ -25,7 +25,7 @@ from pyinfra.api import Host, State
 from pyinfra.api.arguments import CONNECTOR_ARGUMENT_KEYS, ConnectorArguments, pop_global_arguments
 from pyinfra.api.command import PyinfraCommand
 
-from deploy.files import blobs_path, weights_path
+from deploy.files import ROOT, blobs_path, weights_path
 from deploy.slice import Slice, WeightsSlice
 from deploy.slice_image import ImageSlice
 from deploy.slice_sharing import SharedSlice
@@ -155,6 +155,7 @@ class Sharing:
         places, most = self.places(), bytes_per_second(self.settings.bandwidth_limit)
         content = {
             "target": self.files.path,
+            "folder": f"{ROOT}/sharing/{self.files.name}",
             "offer": offer,
             "here": places[name],
             "peers": {places[other]: other for other in sorted(others) if other != name},

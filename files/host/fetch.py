@@ -1,6 +1,13 @@
 """Fetches one model's files at a pinned revision; run by enginehouse-weights@<model>.service.
 
-    host fetch SETTINGS    {"endpoint": …, "repository": …, "revision": …, "files": […], "target": …, "ca_file": …}
+    host fetch SETTINGS                   {"endpoint": …, "repository": …, "revision": …, "files": […], "target": …,
+                                          "ca_file": …}: every file is in the staging directory
+    host fetch --prepare USER SETTINGS    as root, before: the staging directory is USER's
+    host fetch --publish SETTINGS         as root, after: what is whole in the staging directory is published
+
+Only the first of these reads a byte of the network, and it has the rights of a user who may write into the staging
+directory alone. Root reads every file again before it publishes: all files at once, out of memory as far as it has
+them, so that takes seconds where the fetch took minutes.
 
 Standard library only, so that the host needs nothing. The token is a systemd credential (file `token` in
 $CREDENTIALS_DIRECTORY) and never follows a redirect to another host. What is half there is continued (Range). Every
@@ -15,6 +22,7 @@ import hashlib
 import http.client
 import json
 import os
+import pwd
 import shutil
 import ssl
 import sys
@@ -29,6 +37,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
+from host import publish as publishing
 from host.systemd import say
 
 T = TypeVar("T")
@@ -60,14 +69,19 @@ class WantedFile:
 
 
 def main(arguments: list[str]) -> int:
-    """0 once the model is published; 1 after saying why it is not."""
-    settings = json.loads(Path(arguments[0]).read_text())
+    """0 once the step is done; 1 after saying why it is not."""
+    step, settings = arguments[0], json.loads(Path(arguments[-1]).read_text())
     target = Path(settings["target"])
     if (target / MANIFEST).exists():
         say(f"{target} is published already")
         return 0
     try:
-        fetch(Hub(settings), settings, target)
+        if step == "--prepare":
+            prepare(target, arguments[1])
+        elif step == "--publish":
+            publish_checked(settings, target)
+        else:
+            fetch(Hub(settings), settings, target)
     except (Refused, OSError) as problem:
         print(f"{settings['repository']} at {settings['revision'][:12]}: {problem}", file=sys.stderr)
         print(f"  state  {target} is not published; what was fetched is kept and continued next time", file=sys.stderr)
@@ -75,18 +89,49 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
+def staging_of(target: Path) -> Path:
+    """Where the files of `target` are received."""
+    return target.parent / f".{target.name}.partial"
+
+
+def prepare(target: Path, user: str) -> None:
+    """The staging directory is the user's, with all that earlier fetches, rsync or peers left there."""
+    account = pwd.getpwnam(user)
+    target.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+    staging_of(target).mkdir(exist_ok=True)
+    publishing.take(staging_of(target), account.pw_uid, account.pw_gid)
+
+
 def fetch(hub: Hub, settings: dict[str, Any], target: Path) -> None:
-    """`target` is published, complete and checked."""
+    """Every file is in the staging directory, with the manifest of their checksums."""
     wanted = chosen(patiently("the list of files", hub.listing), settings["files"])
-    staging = target.parent / f".{target.name}.partial"
+    staging = staging_of(target)
     staging.mkdir(parents=True, exist_ok=True)
     need_space(staging, wanted)
     progress = Progress(sum(file.size for file in wanted))
     with ThreadPoolExecutor(AT_ONCE) as pool:
         sums = dict(pool.map(lambda file: (file.path, download(hub.file, file, staging, progress)), wanted))
     need_shards(staging, sums)
+    (staging / MANIFEST).write_text(manifest_of(sums))
+    say(f"{len(wanted)} files, {progress.total // MIB:,} MiB, are here; next they are checked again and published")
+
+
+def publish_checked(settings: dict[str, Any], target: Path) -> None:
+    """`target` is published: files that the settings ask for, each with the manifest's checksum, and no others."""
+    staging = staging_of(target)
+    publishing.take(staging)
+    try:
+        sums, wrong = publishing.differing(staging)
+    except ValueError as problem:
+        raise Refused(str(problem)) from None
+    (staging / MANIFEST).unlink()  # a fetch that follows writes its own
+    chosen([{"rfilename": name, "size": 0} for name in sums], settings["files"])
+    strange = [name for name in sums if not any(fnmatch.fnmatchcase(name, glob) for glob in settings["files"])]
+    if wrong or strange:
+        raise Refused(f"{', '.join([*wrong, *strange][:5])}: not what was fetched and checked")
+    size = sum((staging / name).stat().st_size for name in sums)
     publish(staging, target, sums)
-    say(f"{len(wanted)} files, {progress.total // MIB:,} MiB, published as {target}")
+    say(f"{len(sums)} files, {size // MIB:,} MiB, published as {target}", also_print=True)
 
 
 def chosen(listing: list[dict[str, Any]], patterns: list[str]) -> list[WantedFile]:
@@ -265,8 +310,7 @@ def publish(staging: Path, target: Path, sums: dict[str, str]) -> None:
         if path.is_file() and str(path.relative_to(staging)) not in sums:
             path.unlink()
         path.chmod(0o755 if path.is_dir() else 0o644) if path.exists() else None
-    manifest = "".join(f"{digest}  {name}\n" for name, digest in sorted(sums.items()))
-    (staging / MANIFEST).write_text(manifest)
+    (staging / MANIFEST).write_text(manifest_of(sums))
     (staging / MANIFEST).chmod(0o644)
     staging.chmod(0o755)
     if not (target / MANIFEST).exists():  # a half one, left by a cut removal; a whole one is another's, of just now
@@ -274,6 +318,11 @@ def publish(staging: Path, target: Path, sums: dict[str, str]) -> None:
     os.sync()
     staging.rename(target)
     os.sync()
+
+
+def manifest_of(sums: dict[str, str]) -> str:
+    """The text of a manifest."""
+    return "".join(f"{digest}  {name}\n" for name, digest in sorted(sums.items()))
 
 
 class Progress:

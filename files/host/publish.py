@@ -1,7 +1,10 @@
-"""Checks a directory that rsync filled against its manifest, and publishes it by rename.
+"""Checks a directory against its manifest as root, and publishes it by rename.
 
-    host publish STAGING TARGET      expects STAGING/manifest.sha256
+    host publish STAGING TARGET      expects STAGING/manifest.sha256, as rsync left it
     host publish --before STAGING    before rsync continues what another run began
+
+Fetches (host.fetch) and sharing (host.peers) receive as users of their own. Their root step uses the functions below:
+`take` first, so that no other user can change a byte after it was checked.
 
 Exit 1 names the first files that differ; nothing is published then, and they are removed: rsync would take one of the
 right size and time for the right one, and sends it anew now. Files that the manifest does not name (rsync's leftovers)
@@ -13,23 +16,35 @@ size and time before its content, and what was not written yet is read as zeros 
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import fcntl
 import os
 import shutil
+import stat
+import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from host.disk import flush, sha256
 
 MANIFEST = "manifest.sha256"
+FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
+MOST_FOLDERS = 16
+"""How deep directories may lie in one another; no model has more than three."""
+ACCESS_LISTS = ("system.posix_acl_access", "system.posix_acl_default")
 
 
 def main(arguments: list[str]) -> int:
     """0 once it is published; 1 after naming files that differ."""
     if arguments[0] == "--before":
+        take(Path(arguments[1]))
         differing(Path(arguments[1]))
         return 0
     staging, target = Path(arguments[0]), Path(arguments[1])
+    take(staging)
     sums, wrong = differing(staging)
     if wrong:
         print(f"{len(wrong)} of {len(sums)} files do not match {MANIFEST}: {', '.join(wrong[:5])}", file=sys.stderr)
@@ -37,6 +52,69 @@ def main(arguments: list[str]) -> int:
     tidy(staging, set(sums) | {MANIFEST})
     settle(staging, target)
     return 0
+
+
+def take(directory: Path, uid: int = 0, gid: int = 0) -> None:
+    """Everything in `directory` belongs to `uid` alone. What another user could still write, or never wrote, is gone.
+
+    Links, hard links, pipes, sockets and devices are removed and not followed. A directory changes hands before its
+    entries are looked at. Raises OSError where `directory` is none.
+    """
+    handle = os.open(directory, FOLDER)
+    try:
+        _take_folder(handle, uid, gid, directory, 1)
+    finally:
+        os.close(handle)
+
+
+def _take_folder(folder: int, uid: int, gid: int, place: Path, depth: int) -> None:
+    """An open directory and all in it; `place` is its name for messages and for removing it."""
+    _seize(folder, uid, gid, 0o700 if uid else 0o755)
+    for name in os.listdir(folder):
+        kind = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
+        if stat.S_ISDIR(kind) and depth < MOST_FOLDERS:
+            inner = os.open(name, FOLDER, dir_fd=folder)
+            try:
+                _take_folder(inner, uid, gid, place / name, depth + 1)
+            finally:
+                os.close(inner)
+        elif stat.S_ISDIR(kind):
+            subprocess.run(["rm", "-rf", "--", str(place / name)], check=True)
+        elif not (stat.S_ISREG(kind) and _take_file(folder, name, uid, gid)):
+            print(f"{place / name} is removed: no file of this directory alone", file=sys.stderr)
+            os.unlink(name, dir_fd=folder)
+
+
+def _take_file(folder: int, name: str, uid: int, gid: int) -> bool:
+    """True once the file is `uid`'s; False where it has another name elsewhere, or is open for writing."""
+    handle = os.open(name, FILE, dir_fd=folder)
+    try:
+        seen = os.fstat(handle)
+        if not stat.S_ISREG(seen.st_mode) or seen.st_nlink != 1:  # a file of another directory must not change hands
+            return False
+        _seize(handle, uid, gid, 0o600 if uid else 0o644)
+        return not _has_writer(handle)
+    finally:
+        os.close(handle)
+
+
+def _seize(handle: int, uid: int, gid: int, mode: int) -> None:
+    """The open file or directory belongs to `uid`, with these rights and no others."""
+    for access_list in ACCESS_LISTS:
+        with contextlib.suppress(OSError):
+            os.removexattr(handle, access_list)
+    os.fchown(handle, uid, gid)
+    os.fchmod(handle, mode)
+
+
+def _has_writer(handle: int) -> bool:
+    """True if a process has the file open, or mapped, for writing: the kernel gives no read lease on such a file."""
+    try:
+        fcntl.fcntl(handle, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+    except OSError as problem:
+        return problem.errno == errno.EAGAIN  # a file system without leases: the unit's processes have ended all the same
+    fcntl.fcntl(handle, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+    return False
 
 
 def settle(staging: Path, target: Path) -> None:
@@ -63,8 +141,12 @@ def differing(staging: Path) -> tuple[dict[str, str], list[str]]:
 
 
 def manifest(directory: Path) -> dict[str, str]:
-    """The sha256 of every file that the directory's manifest names."""
-    return dict(line.split("  ", 1)[::-1] for line in (directory / MANIFEST).read_text().splitlines())
+    """The sha256 of every file that the directory's manifest names. Raises ValueError where a name leads out of it."""
+    sums = dict(line.split("  ", 1)[::-1] for line in (directory / MANIFEST).read_text().splitlines())
+    for name in sums:
+        if PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts or name == MANIFEST:
+            raise ValueError(f"{MANIFEST} names {name!r}, which is no file of {directory}")
+    return sums
 
 
 def checksum(path: Path) -> str:

@@ -20,8 +20,8 @@ from deploy.files import weights_path
 from deploy.slice import Slice, WeightsSlice
 from roles import apt, peers, quiet, undo, units
 from roles.model_store.defaults import Defaults
-from roles.model_store.facts import Published, StoreState, Tools
-from roles.model_store.operations import Send, fetch_unit, start_fetch, texts
+from roles.model_store.facts import Accounts, Published, StoreState, Tools
+from roles.model_store.operations import Send, accounts, fetch_unit, start_fetch, texts
 from roles.seen import Seen
 from roles.settings import overridden
 from roles.steps import Reading, check, step
@@ -33,6 +33,7 @@ Decide = Callable[[Store], Iterator[PyinfraCommand]]
 def begin(mine: Slice) -> None:
     """Every fetch the host does itself is under way, or done already."""
     wanted, settings = texts(mine), overridden(host, "model_store", Defaults())
+    step(Reading(Accounts), lambda seen: accounts(mine, seen), name="Model store | Make the users that receive files")
     prepared = step(
         undo.look("model-store", wanted),
         lambda installed: undo.put_watched("model-store", wanted, installed),

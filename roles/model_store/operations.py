@@ -24,7 +24,8 @@ from roles.model_store.defaults import Defaults
 from roles.model_store.facts import StoreState
 from roles.model_store.manifest import chosen, manifest, spoiled
 from roles.model_store.rsync import Rsync
-from roles.places import RUNTIME, SETTINGS, UNITS, command
+from roles.places import FETCH_USER, RUNTIME, SETTINGS, SHARE_USER, UNITS, command
+from roles.seen import Seen
 from roles.steps import Refuse, write
 from roles.texts import Text, shipped
 from roles.turns import turn
@@ -53,6 +54,13 @@ def texts(mine: Slice) -> list[Text]:
         *([Text(ca, Path(mine.hub.ca_file).expanduser().read_text().rstrip("\n") + "\n")] if ca else []),
         *(Text(f"{SETTINGS}/weights/{weights.model}.json", _settings(weights, mine.hub, ca)) for weights in fetched),
     ]
+
+
+def accounts(mine: Slice, seen: Seen) -> Iterator[str | PyinfraCommand]:
+    """Commands that make the users who receive files: they own nothing else and nobody can log in as them."""
+    for user in (FETCH_USER, *([SHARE_USER] if mine.sharing else [])):
+        if not seen.value(user):
+            yield f"useradd --system --user-group --no-create-home --home-dir / --shell /usr/sbin/nologin {user}"
 
 
 def start_fetch(weights: WeightsSlice, hub: Hub) -> PyinfraCommand:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import hashlib
 import json
 import os
@@ -63,11 +64,12 @@ def web(hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> Iterator[Web]:
 
 
 def call(web: Web, tmp_path: Path, patterns: list[str] = PATTERNS) -> int:
-    """The program's exit status."""
+    """The exit status of the program's steps, as the unit runs them."""
     settings = tmp_path / "settings.json"
     told = {"endpoint": web.url, "repository": "a/b", "revision": REVISION, "files": patterns, "ca_file": ""}
     settings.write_text(json.dumps(told | {"target": str(tmp_path / "weights" / "m")}))
-    return fetch.main([str(settings)])
+    steps = ["--prepare", getpass.getuser()], [], ["--publish"]
+    return next((code for step in steps if (code := fetch.main([*step, str(settings)]))), 0)
 
 
 def test_only_the_files_asked_for_are_published(web: Web, tmp_path: Path) -> None:

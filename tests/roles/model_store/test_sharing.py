@@ -129,6 +129,7 @@ def test_giving_and_getting_know_each_other_s_places() -> None:
     ran = play({"a": host_that(PUBLISHED), "b": Comes().answers, "c": Comes().answers})
     assert settings_of(ran, "a") == {
         "target": TARGET,
+        "folder": "/var/lib/enginehouse/sharing/chat",
         "offer": None,
         "here": place("a"),
         "peers": {place("b"): "@fake/b", place("c"): "@fake/c"},
