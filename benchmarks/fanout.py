@@ -21,6 +21,7 @@ import hashlib
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -178,7 +179,7 @@ class Scene:
             if kill_after is not None:
                 time.sleep(max(0.0, began + kill_after - time.monotonic()))
                 for program in programs[:killed]:
-                    program.kill()
+                    stop(program)
             self.published(machines[killed:], programs[killed:])
             return time.monotonic() - began
 
@@ -220,12 +221,18 @@ def take(address: str, target: str) -> int:
 @contextlib.contextmanager
 def running(machine: Machine, words: list[str]) -> Iterator[subprocess.Popen[bytes]]:
     """The program runs on the machine; it is gone afterwards."""
-    program = subprocess.Popen(machine.command(*words), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    program = subprocess.Popen(machine.command(*words), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True)
     try:
         yield program
     finally:
-        program.kill()
+        stop(program)
         program.wait()
+
+
+def stop(program: subprocess.Popen[bytes]) -> None:
+    """The program is gone, with the step of it that runs."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(program.pid, signal.SIGKILL)
 
 
 def answers(server: Machine) -> bool:

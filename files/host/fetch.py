@@ -71,6 +71,8 @@ class WantedFile:
 def main(arguments: list[str]) -> int:
     """0 once the step is done; 1 after saying why it is not."""
     step, settings = arguments[0], json.loads(Path(arguments[-1]).read_text())
+    if step in ("--prepare", "--publish"):
+        os.umask(0o022)  # the unit's is for its user's files
     target = Path(settings["target"])
     if (target / MANIFEST).exists():
         say(f"{target} is published already")

@@ -22,6 +22,7 @@ would help.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -42,6 +43,8 @@ def main(arguments: list[str]) -> int:
         print("a step and a file of settings are wanted: host peers STEP SETTINGS", file=sys.stderr)
         return 64
     step, settings = arguments[0], Settings.read(Path(arguments[-1]))
+    if step not in ("receive", "give"):
+        os.umask(0o022)  # the unit's is for its user's files
     try:
         if step == "prepare":
             publishing.prepare(settings, arguments[1])

@@ -68,6 +68,7 @@ def host_that(store: Any, awaited: Any = CAME, gives: Any = GIVES, mine: Slice |
     placed = "\n".join(f"{text.seen_when_right} {text.path}" for text in texts(mine or mine_of("a")))
     return {
         "%n %a %U": placed,
+        "id -u": "value\tenginehouse-fetch\t990\nvalue\tenginehouse-share\t991",
         "dpkg-query": TOOL,
         "echo model=": store,
         "echo offer=": gives,
