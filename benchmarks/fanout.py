@@ -221,7 +221,9 @@ def take(address: str, target: str) -> int:
 @contextlib.contextmanager
 def running(machine: Machine, words: list[str]) -> Iterator[subprocess.Popen[bytes]]:
     """The program runs on the machine; it is gone afterwards."""
-    program = subprocess.Popen(machine.command(*words), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True)
+    program = subprocess.Popen(
+        machine.command(*words), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True
+    )
     try:
         yield program
     finally:

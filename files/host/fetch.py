@@ -22,7 +22,6 @@ import hashlib
 import http.client
 import json
 import os
-import pwd
 import shutil
 import ssl
 import sys
@@ -98,10 +97,9 @@ def staging_of(target: Path) -> Path:
 
 def prepare(target: Path, user: str) -> None:
     """The staging directory is the user's, with all that earlier fetches, rsync or peers left there."""
-    account = pwd.getpwnam(user)
     target.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
     staging_of(target).mkdir(exist_ok=True)
-    publishing.take(staging_of(target), account.pw_uid, account.pw_gid)
+    publishing.take(staging_of(target), user)
 
 
 def fetch(hub: Hub, settings: dict[str, Any], target: Path) -> None:

@@ -20,12 +20,14 @@ import contextlib
 import errno
 import fcntl
 import os
+import pwd
 import shutil
 import stat
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
+from typing import NamedTuple
 
 from host.disk import flush, sha256
 
@@ -54,56 +56,71 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def take(directory: Path, uid: int = 0, gid: int = 0) -> None:
-    """Everything in `directory` belongs to `uid` alone. What another user could still write, or never wrote, is gone.
+class Owner(NamedTuple):
+    """Who gets a directory, and the rights of directories and files in it."""
 
-    Links, hard links, pipes, sockets and devices are removed and not followed. A directory changes hands before its
-    entries are looked at. Raises OSError where `directory` is none.
+    uid: int
+    gid: int
+    folder_mode: int
+    file_mode: int
+
+
+def take(directory: Path, user: str = "") -> None:
+    """Everything in `directory` belongs to the user alone; without `user` to who runs this, and everybody may read it.
+
+    What another user could still write, or never wrote, is gone: links, hard links, pipes, sockets and devices are
+    removed and not followed. A directory changes hands before its entries are looked at. Raises OSError or KeyError.
     """
+    account = pwd.getpwnam(user) if user else None
+    owner = (
+        Owner(account.pw_uid, account.pw_gid, 0o700, 0o600)
+        if account
+        else Owner(os.geteuid(), os.getegid(), 0o755, 0o644)
+    )
     handle = os.open(directory, FOLDER)
     try:
-        _take_folder(handle, uid, gid, directory, 1)
+        _take_folder(handle, owner, directory, 1)
     finally:
         os.close(handle)
 
 
-def _take_folder(folder: int, uid: int, gid: int, place: Path, depth: int) -> None:
+def _take_folder(folder: int, owner: Owner, place: Path, depth: int) -> None:
     """An open directory and all in it; `place` is its name for messages and for removing it."""
-    _seize(folder, uid, gid, 0o700 if uid else 0o755)
+    _seize(folder, owner, owner.folder_mode)
     for name in os.listdir(folder):
         kind = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
         if stat.S_ISDIR(kind) and depth < MOST_FOLDERS:
             inner = os.open(name, FOLDER, dir_fd=folder)
             try:
-                _take_folder(inner, uid, gid, place / name, depth + 1)
+                _take_folder(inner, owner, place / name, depth + 1)
             finally:
                 os.close(inner)
         elif stat.S_ISDIR(kind):
             subprocess.run(["rm", "-rf", "--", str(place / name)], check=True)
-        elif not (stat.S_ISREG(kind) and _take_file(folder, name, uid, gid)):
+        elif not (stat.S_ISREG(kind) and _take_file(folder, name, owner)):
             print(f"{place / name} is removed: no file of this directory alone", file=sys.stderr)
             os.unlink(name, dir_fd=folder)
 
 
-def _take_file(folder: int, name: str, uid: int, gid: int) -> bool:
-    """True once the file is `uid`'s; False where it has another name elsewhere, or is open for writing."""
+def _take_file(folder: int, name: str, owner: Owner) -> bool:
+    """True once the file is the owner's; False where it has another name elsewhere, or is open for writing."""
     handle = os.open(name, FILE, dir_fd=folder)
     try:
-        seen = os.fstat(handle)
-        if not stat.S_ISREG(seen.st_mode) or seen.st_nlink != 1:  # a file of another directory must not change hands
+        status = os.fstat(handle)
+        if not stat.S_ISREG(status.st_mode) or status.st_nlink != 1:  # another directory's file must not change hands
             return False
-        _seize(handle, uid, gid, 0o600 if uid else 0o644)
+        _seize(handle, owner, owner.file_mode)
         return not _has_writer(handle)
     finally:
         os.close(handle)
 
 
-def _seize(handle: int, uid: int, gid: int, mode: int) -> None:
-    """The open file or directory belongs to `uid`, with these rights and no others."""
+def _seize(handle: int, owner: Owner, mode: int) -> None:
+    """The open file or directory belongs to `owner`, with these rights and no others."""
     for access_list in ACCESS_LISTS:
         with contextlib.suppress(OSError):
             os.removexattr(handle, access_list)
-    os.fchown(handle, uid, gid)
+    os.fchown(handle, owner.uid, owner.gid)
     os.fchmod(handle, mode)
 
 
@@ -112,7 +129,9 @@ def _has_writer(handle: int) -> bool:
     try:
         fcntl.fcntl(handle, fcntl.F_SETLEASE, fcntl.F_RDLCK)
     except OSError as problem:
-        return problem.errno == errno.EAGAIN  # a file system without leases: the unit's processes have ended all the same
+        return (
+            problem.errno == errno.EAGAIN
+        )  # a file system without leases: the unit's processes have ended all the same
     fcntl.fcntl(handle, fcntl.F_SETLEASE, fcntl.F_UNLCK)
     return False
 
@@ -155,7 +174,7 @@ def checksum(path: Path) -> str:
 
 
 def tidy(staging: Path, kept: set[str]) -> None:
-    """Only what the manifest names is left, owned by root and readable to all."""
+    """Only what the manifest names is left, readable to all; `take` has made it root's."""
     for path in sorted(staging.rglob("*"), reverse=True):
         if path.is_dir():
             path.chmod(0o755) if any(path.iterdir()) else path.rmdir()
@@ -163,6 +182,4 @@ def tidy(staging: Path, kept: set[str]) -> None:
             path.chmod(0o644)
         else:
             path.unlink()
-    for path in [staging, *staging.rglob("*")]:
-        os.chown(path, 0, 0)
     staging.chmod(0o755)

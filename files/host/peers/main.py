@@ -1,7 +1,7 @@
 """Gets a published directory from other hosts of the plan, then gives it to them, for a bounded time.
 
-    host peers prepare USER SETTINGS    as root: the folder of `folder` is USER's, and what an earlier version left is in it
-    host peers receive SETTINGS         as USER: the peers' files are in the folder, or the offer of the published directory
+    host peers prepare USER SETTINGS    as root: `folder` is USER's, and what an earlier version received is in it
+    host peers receive SETTINGS         as USER: the peers' files are in it, or the offer of the published directory
     host peers publish SETTINGS         as root: what verifies is published
     host peers give SETTINGS            as USER: it is given to the others
     host peers forget SETTINGS          as root: the folder of a published directory is gone

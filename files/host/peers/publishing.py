@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import pwd
 import re
 import shutil
 import sys
@@ -21,7 +20,6 @@ OFFER, TORRENT = "offer.json", "torrent"
 
 def prepare(settings: Settings, user: str) -> None:
     """The folder is the user's. What an earlier version received beside `target` is in it and goes on."""
-    account = pwd.getpwnam(user)
     for directory in (settings.folder, settings.target.parent):
         directory.mkdir(mode=0o755, parents=True, exist_ok=True)
     verified.take(settings.folder)
@@ -33,7 +31,7 @@ def prepare(settings: Settings, user: str) -> None:
     shutil.rmtree(earlier, ignore_errors=True)
     if settings.is_published and offered(settings) != verified.manifest(settings.target):
         settings.beside(OFFER).unlink(missing_ok=True)  # nobody is told of it while the files are read
-    verified.take(settings.folder, account.pw_uid, account.pw_gid)
+    verified.take(settings.folder, user)
 
 
 def offered(settings: Settings) -> dict[str, str]:
@@ -68,7 +66,10 @@ def _publish_received(settings: Settings) -> None:
     if is_whole:
         names = sorted(set(settings.peers.values()) & set(session.get("senders", ())))
         senders = ", ".join(names) or "nobody of this session"
-        print(f"{settings.target.name}: {', '.join(wrong[:5])}: not the offer's sha256; sent by {senders}", file=sys.stderr)
+        print(
+            f"{settings.target.name}: {', '.join(wrong[:5])}: not the offer's sha256; sent by {senders}",
+            file=sys.stderr,
+        )
     kept = _keep_whole(settings, settings.offer)
     print(f"  state  not published; {kept} whole files are kept for the direct way", file=sys.stderr)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import time
-from pathlib import Path
 
 from host import disk, publish
 from host.peers import publishing
@@ -29,7 +28,7 @@ class Refused(Exception):
 
 
 def receive(settings: Settings) -> None:
-    """The peers' files are in the folder, whole, or the offer of what is published. Raises `NotDelivered` or `Refused`."""
+    """The folder has the peers' files, or the offer of what is published. Raises `NotDelivered` or `Refused`."""
     (settings.folder / publishing.SESSION).unlink(missing_ok=True)
     try:
         describe_published(settings) if settings.is_published else receive_from_peers(settings)

@@ -48,7 +48,12 @@ def play(mine: Slice, store: str, seen: str = "", **options: Any) -> Ran:
         model_store.finish(mine)
 
     users = "value\tenginehouse-fetch\t990" if seen else ""
-    answers = {"%n %a %U": seen, "id -u": users, "echo model=": store, "systemctl show": "ActiveState=inactive\nResult=success"}
+    answers = {
+        "%n %a %U": seen,
+        "id -u": users,
+        "echo model=": store,
+        "systemctl show": "ActiveState=inactive\nResult=success",
+    }
     return run(story, answers=answers, **options)
 
 
