@@ -69,7 +69,7 @@ def in_unit(machine: Machine, unit: str, *folders: str) -> Done:
     write = "; ".join(f"printf %s {shlex.quote(text)} > {path}" for path, text in texts.items())
     try:
         machine.run(f"mkdir -p {PLACE} {place}; {write}; systemctl daemon-reload; systemctl start {unit}")
-        said = machine.run(f"journalctl -q -o cat -u {unit} | grep ^INTRUDER | tail -n 1").stdout
+        said = machine.run(f"journalctl --sync; journalctl -q -o cat -u {unit} | grep ^INTRUDER | tail -n 1").stdout
     finally:
         machine.run(f"rm -rf {PLACE} {place}; systemctl daemon-reload; systemctl reset-failed {unit} || true")
     assert said.startswith("INTRUDER"), machine.run(f"journalctl -q -o cat -n 20 -u {unit}").stdout
