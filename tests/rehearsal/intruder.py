@@ -1,4 +1,4 @@
-"""A program with exactly the rights of a unit, which tries what somebody would try who has taken the unit's program over."""
+"""A program with exactly the rights of a unit, which tries what an attacker in the unit's place would try."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ SECRETS = (
 SOCKETS = ("/run/docker.sock", "/run/containerd/containerd.sock")
 FOLDERS = (
     *("/", "/etc", "/etc/systemd/system", "/etc/enginehouse", "/usr/local/lib/enginehouse", "/run", "/run/enginehouse"),
-    *("/var/lib/enginehouse", "/var/lib/enginehouse/weights", "/var/lib/enginehouse/blobs", "/root", "/opt", "/var/lib"),
+    *("/var/lib/enginehouse", "/var/lib/enginehouse/weights", "/var/lib/enginehouse/blobs", "/root", "/opt"),
 )
 
 
@@ -65,7 +65,8 @@ def in_unit(machine: Machine, unit: str, *folders: str) -> Done:
     lines = ("[Service]", "Type=oneshot", "ExecStartPre=", "ExecStart=", "ExecStartPost=", "ExecStopPost=")
     drop_in = "\n".join((*lines, f"ExecStart=/usr/bin/python3 {PLACE}/program.py")) + "\n"
     place = f"/run/systemd/system/{unit}.d"
-    texts = {f"{PLACE}/program.py": PROGRAM, f"{PLACE}/asked.json": json.dumps(asked), f"{place}/intruder.conf": drop_in}
+    texts = {f"{PLACE}/program.py": PROGRAM, f"{PLACE}/asked.json": json.dumps(asked)}
+    texts[f"{place}/intruder.conf"] = drop_in
     write = "; ".join(f"printf %s {shlex.quote(text)} > {path}" for path, text in texts.items())
     try:
         machine.run(f"mkdir -p {PLACE} {place}; {write}; systemctl daemon-reload; systemctl start {unit}")

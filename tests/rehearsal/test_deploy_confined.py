@@ -1,8 +1,6 @@
-"""On both machines, which serve: who takes over the program that reads a hub's answers gets one directory and no secret."""
+"""On both serving machines: an attacker in the place of a fetch gets one directory and no secret."""
 
 from __future__ import annotations
-
-import json
 
 import pytest
 
@@ -52,10 +50,8 @@ def test_what_a_fetch_published_is_root_s_and_its_user_is_nobody_s(machine: Mach
     assert machine.run(f"ps -o pid= -u {USER} || true").stdout == ""
 
 
-def test_who_takes_over_a_pull_writes_into_one_directory_alone(machine: Machine) -> None:
-    """It has Docker's socket, which makes it root in the end: what is held here is what a file's bytes alone could do."""
-    unit = machine.run("systemctl list-units --all --plain --no-legend 'enginehouse-pull@*'; ls /etc/enginehouse/pull")
-    name = unit.stdout.split()[-1].removesuffix(".json")
+def test_who_takes_over_a_pull_writes_into_this_project_s_directories_alone(machine: Machine) -> None:
+    """It has Docker's socket, which makes it root in the end; what it writes by itself is bounded all the same."""
+    name = machine.run("ls /etc/enginehouse/pull").stdout.split()[0].removesuffix(".json")
     done = intruder.in_unit(machine, f"enginehouse-pull@{name}.service")
-    assert [path for path in done.writes if not path.startswith("/var/lib/enginehouse")] == []
-    assert done.becomes == ["root"], json.dumps(done.becomes)
+    assert [path for path in done.writes if not path.startswith(("/var/lib/enginehouse", "/run/enginehouse"))] == []
