@@ -23,7 +23,6 @@ import http.client
 import json
 import os
 import shutil
-import ssl
 import sys
 import threading
 import time
@@ -37,6 +36,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
 from host import publish as publishing
+from host.hub import Hub, Refused
 from host.systemd import say
 
 T = TypeVar("T")
@@ -51,10 +51,6 @@ BROKEN = (OSError, EOFError, http.client.HTTPException)
 ASK_AGAIN = (408, 429)
 ATTEMPTS = 8
 AT_ONCE = 4
-
-
-class Refused(Exception):
-    """The hub's listing, or what it sent, is not what was asked for."""
 
 
 @dataclass(frozen=True)
@@ -176,61 +172,6 @@ def need_shards(staging: Path, sums: dict[str, str]) -> None:
             missing = sorted(shard for shard in shards if str(Path(name).parent / shard) not in sums)
             if missing:
                 raise Refused(f"{name} names {missing[0]}, which is not among the files asked for")
-
-
-class SameHostOnly(urllib.request.HTTPRedirectHandler):
-    """Follows redirects, and drops the token when one leads to another host (a CDN signs its own addresses)."""
-
-    def redirect_request(
-        self, request: urllib.request.Request, file: Any, code: int, message: str, headers: Any, url: str
-    ) -> urllib.request.Request | None:
-        """The request that follows; None where the answer is no redirect."""
-        following = super().redirect_request(request, file, code, message, headers, url)
-        if following and urllib.parse.urlsplit(url).netloc != urllib.parse.urlsplit(request.full_url).netloc:
-            following.remove_header("Authorization")
-        return following
-
-
-class Hub:
-    """A model hub that speaks the Hugging Face interface."""
-
-    def __init__(self, settings: dict[str, Any]) -> None:
-        self.endpoint = settings["endpoint"].rstrip("/")
-        self.repository, self.revision = settings["repository"], settings["revision"]
-        context = ssl.create_default_context(cafile=settings.get("ca_file") or None)
-        self.opener = urllib.request.build_opener(SameHostOnly, urllib.request.HTTPSHandler(context=context))
-        credential = Path(os.environ.get("CREDENTIALS_DIRECTORY", "/nonexistent")) / "token"
-        self.token = credential.read_text().strip() if credential.exists() else ""
-
-    def listing(self) -> list[dict[str, Any]]:
-        """All files of the repository at the revision, with sizes and checksums."""
-        path = f"/api/models/{self.repository}/revision/{self.revision}?blobs=true"
-        with self.open(path) as answer:
-            repository = json.load(answer)
-        if repository.get("sha") not in (None, self.revision):
-            raise Refused(f"the hub answers with revision {repository['sha']}")
-        return list(repository["siblings"])
-
-    def open(self, path: str, start: int = 0) -> Any:
-        """An open answer, from byte `start` on. A refusal of the hub is said in words."""
-        request = urllib.request.Request(self.endpoint + path, headers={"User-Agent": "enginehouse"})
-        if self.token:
-            request.add_header("Authorization", f"Bearer {self.token}")
-        if start:
-            request.add_header("Range", f"bytes={start}-")
-        try:
-            return self.opener.open(request, timeout=60)
-        except urllib.error.HTTPError as error:
-            if error.code in (401, 403):
-                given = "with the token it was given" if self.token else "without a token"
-                raise Refused(f"{self.endpoint} answers {error.code} {given}: gated, private or not there") from None
-            if error.code == 404:
-                raise Refused(f"{self.endpoint}{path.partition('?')[0]} does not exist (404)") from None
-            raise
-
-    def file(self, path: str, start: int) -> Any:
-        """An open answer with a file's content from byte `start` on."""
-        return self.open(f"/{self.repository}/resolve/{self.revision}/{urllib.parse.quote(path)}", start)
 
 
 def download(source: Source, file: WantedFile, staging: Path, progress: Progress) -> str:

@@ -47,13 +47,8 @@ def play(mine: Slice, store: str, seen: str = "", **options: Any) -> Ran:
         model_store.begin(mine)
         model_store.finish(mine)
 
-    users = "value\tenginehouse-fetch\t990" if seen else ""
-    answers = {
-        "%n %a %U": seen,
-        "id -u": users,
-        "echo model=": store,
-        "systemctl show": "ActiveState=inactive\nResult=success",
-    }
+    answers = {"%n %a %U": seen, "echo model=": store, "systemctl show": "ActiveState=inactive\nResult=success"}
+    answers["id -u"] = "value\tenginehouse-fetch\t990" if seen else ""
     return run(story, answers=answers, **options)
 
 
