@@ -6,8 +6,8 @@
     host fetch --publish SETTINGS         as root, after: what is whole in the staging directory is published
 
 Only the first of these reads a byte of the network, and it has the rights of a user who may write into the staging
-directory alone. Root reads every file again before it publishes: all files at once, out of memory as far as it has
-them, so that takes seconds where the fetch took minutes.
+directory alone. Root reads every file again before it publishes. That takes 0.8 s of CPU a GiB (Python 3.11, one of
+two busy cores, 2026-11-25), with all files at once, and mostly out of memory: seconds where the fetch took minutes.
 
 Standard library only, so that the host needs nothing. The token is a systemd credential (file `token` in
 $CREDENTIALS_DIRECTORY) and never follows a redirect to another host. What is half there is continued (Range). Every

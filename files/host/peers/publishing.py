@@ -64,7 +64,8 @@ def _publish_received(settings: Settings) -> None:
         verified.settle(settings.staging, settings.target)
         return
     if is_whole:
-        names = sorted(set(settings.peers.values()) & set(session.get("senders", ())))
+        noted = session.get("senders")  # by a user that is not believed: no words of it are printed
+        names = sorted(name for name in settings.peers.values() if isinstance(noted, list) and name in noted)
         senders = ", ".join(names) or "nobody of this session"
         print(
             f"{settings.target.name}: {', '.join(wrong[:5])}: not the offer's sha256; sent by {senders}",

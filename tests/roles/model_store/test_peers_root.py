@@ -58,6 +58,18 @@ def test_a_wrong_file_stops_it_and_the_others_wait_for_the_direct_way(
     assert swarms.files_in(settings.beside("partial")) == kept
 
 
+@pytest.mark.parametrize(
+    "session", ["[]", "{", '{"is_whole": true, "senders": 7}', '{"is_whole": true, "senders": [[]]}']
+)
+def test_what_the_user_noted_of_its_session_breaks_nothing(tmp_path: Path, session: str) -> None:
+    settings = of_a_host(tmp_path, OFFER)
+    received(settings)
+    (settings.staging / "config.json").unlink()
+    (settings.folder / publishing.SESSION).write_text(session)
+    publishing.publish(settings)
+    assert not settings.is_published
+
+
 def test_a_link_in_the_place_of_a_file_is_not_followed(tmp_path: Path) -> None:
     settings = of_a_host(tmp_path, OFFER)
     received(settings)
