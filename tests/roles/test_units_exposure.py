@@ -31,7 +31,7 @@ LIMIT = 4.0
 
 @dataclass(frozen=True)
 class Held:
-    """The score of 2026-11-24, what it may be now, and who the unit runs as."""
+    """The score before (commit 2942af1, 2026-11-25), what it may be now, and who the unit runs as."""
 
     before: float
     runs_as: str
