@@ -11,18 +11,18 @@ from rehearsal.machine import Machine
 PLACE = "/run/intruder"
 PROGRAM = f"""
 import contextlib, ctypes, json, os, socket
-asked = json.load(open("{PLACE}/asked.json"))
+attempts = json.load(open("{PLACE}/attempts.json"))
 done = {{"reads": [], "writes": [], "connects": [], "becomes": []}}
-for path in asked["reads"]:
+for path in attempts["reads"]:
     with contextlib.suppress(OSError):
         open(path, "rb").read(1)
         done["reads"].append(path)
-for path in asked["writes"]:
+for path in attempts["writes"]:
     with contextlib.suppress(OSError):
         open(path + "/intruder", "w").close()
         os.unlink(path + "/intruder")
         done["writes"].append(path)
-for path in asked["connects"]:
+for path in attempts["connects"]:
     with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as line:
         line.connect(path)
         done["connects"].append(path)
@@ -61,17 +61,17 @@ def in_unit(machine: Machine, unit: str, *folders: str) -> Done:
     It tries to read all secrets of the host, and to write into `FOLDERS` and `folders`.
     """
     secrets = machine.run(SECRETS).stdout.split()
-    asked = {"reads": secrets, "writes": [*FOLDERS, *folders], "connects": SOCKETS}
+    attempts = {"reads": secrets, "writes": [*FOLDERS, *folders], "connects": SOCKETS}
     lines = ("[Service]", "Type=oneshot", "ExecStartPre=", "ExecStart=", "ExecStartPost=", "ExecStopPost=")
     drop_in = "\n".join((*lines, f"ExecStart=/usr/bin/python3 {PLACE}/program.py")) + "\n"
     place = f"/run/systemd/system/{unit}.d"
-    texts = {f"{PLACE}/program.py": PROGRAM, f"{PLACE}/asked.json": json.dumps(asked)}
+    texts = {f"{PLACE}/program.py": PROGRAM, f"{PLACE}/attempts.json": json.dumps(attempts)}
     texts[f"{place}/intruder.conf"] = drop_in
     write = "; ".join(f"printf %s {shlex.quote(text)} > {path}" for path, text in texts.items())
     try:
         machine.run(f"mkdir -p {PLACE} {place}; {write}; systemctl daemon-reload; systemctl start {unit}")
-        said = machine.run(f"journalctl --sync; journalctl -q -o cat -u {unit} | grep ^INTRUDER | tail -n 1").stdout
+        answer = machine.run(f"journalctl --sync; journalctl -q -o cat -u {unit} | grep ^INTRUDER | tail -n 1").stdout
     finally:
         machine.run(f"rm -rf {PLACE} {place}; systemctl daemon-reload; systemctl reset-failed {unit} || true")
-    assert said.startswith("INTRUDER"), machine.run(f"journalctl -q -o cat -n 20 -u {unit}").stdout
-    return Done(**json.loads(said.removeprefix("INTRUDER")))
+    assert answer.startswith("INTRUDER"), machine.run(f"journalctl -q -o cat -n 20 -u {unit}").stdout
+    return Done(**json.loads(answer.removeprefix("INTRUDER")))

@@ -81,9 +81,9 @@ def score(name: str, text: str, folder: Path) -> float:
     file.write_text(text)
     command = ["systemd-analyze", "security", "--offline=true", "--no-pager", str(file)]
     answer = subprocess.run(command, capture_output=True, text=True, check=False)
-    found = re.search(r"Overall exposure level for \S+: ([0-9.]+)", answer.stdout)
-    assert found, answer.stderr
-    return float(found[1])
+    match = re.search(r"Overall exposure level for \S+: ([0-9.]+)", answer.stdout)
+    assert match, answer.stderr
+    return float(match[1])
 
 
 def table(folder: Path) -> str:

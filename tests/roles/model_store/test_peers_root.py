@@ -50,10 +50,10 @@ def test_a_wrong_file_stops_it_and_the_others_wait_for_the_direct_way(
     received(settings)
     (settings.staging / "model-1.safetensors").write_bytes(bytes(1000))
     publishing.publish(settings)
-    said = capsys.readouterr().err
+    errors = capsys.readouterr().err
     assert not settings.is_published
-    assert "rev: model-1.safetensors: not the offer's sha256; sent by host-1\n" in said
-    assert "not published; 3 whole files are kept for the direct way" in said
+    assert "rev: model-1.safetensors: not the offer's sha256; sent by host-1\n" in errors
+    assert "not published; 3 whole files are kept for the direct way" in errors
     kept = {name: text for name, text in FILES.items() if name != "model-1.safetensors"}
     assert swarms.files_in(settings.beside("partial")) == kept
 
