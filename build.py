@@ -2,19 +2,19 @@
 
 from pyinfra import host, inventory
 
-import roles.connections
+import roles._pyinfra.connections
+import roles._pyinfra.lock
 import roles.ground
-import roles.lock
-from deploy.edge.inventory import planned
+from deploy.io.inventory import planned
 from roles import engines, foundation, preflight, rollout, stage
-from roles.settings import known_settings
+from roles._pyinfra.settings import known_settings
 
-roles.connections.install(host)
+roles._pyinfra.connections.install(host)
 plan = planned(inventory, host, known_settings())  # the plan that deploy.py has, so the engines it will look for
 mine, edge = plan.parts(host.name)
 
 preflight.confirm(mine or edge)
-roles.lock.take(plan.digest)
+roles._pyinfra.lock.take(plan.digest)
 rollout.gate(plan.hosts, rollout.UNTOUCHED, name="Gate | Every host is what the plan believes")
 
 if host.name in engines.builders(plan.slices):  # one host for each engine, hosts that only build before others

@@ -23,8 +23,8 @@ from prefect.flow_runs import pause_flow_run, resume_flow_run
 from prefect.runtime import flow_run
 from prefect.states import Cancelled, Crashed, Failed
 
-from deploy.cells import Run, deploy_words, next_turn, rollouts, stopped, unserved
-from deploy.errors import Refusal, refuse_all
+from deploy.refusals.errors import Refusal, refuse_all
+from deploy.rollout.cells import Run, deploy_words, next_turn, rollouts, stopped, unserved
 
 A_WEEK = 7 * 24 * 3600
 UNDER_WAY = FlowRunFilter(state={"type": {"any_": ["RUNNING", "PENDING", "PAUSED", "CANCELLING"]}})
@@ -127,7 +127,7 @@ def serve(cell: str) -> None:
 @click.argument("cells", nargs=-1, required=True)
 def roll_(inventory: str, cells: tuple[str, ...]) -> None:
     """Bring CELLS, groups of INVENTORY, to their plan, in this order."""
-    words = [sys.executable, "-m", "deploy.edge.cells", inventory, *cells]
+    words = [sys.executable, "-m", "deploy.io.cells", inventory, *cells]
     asked = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=False)
     if asked.returncode:
         sys.exit(1)  # the refusal is on the screen

@@ -5,8 +5,8 @@ And before it says anything of a host: what a person sees of the run is settled 
 
 import click
 
-from deploy.edge.inventory import are_verbs, confirm_in_step, confirm_loads
-from roles import order, view
+from deploy.io.inventory import are_verbs, confirm_in_step, confirm_loads
+from roles._pyinfra import order, view
 
 typed = click.get_current_context().params  # what pyinfra was called with
 confirm_in_step(typed["operations"], serial=typed["serial"], no_wait=typed["no_wait"])

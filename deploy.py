@@ -2,13 +2,14 @@
 
 from pyinfra import host, inventory
 
-import roles.connections
-import roles.edge
-from deploy.edge.inventory import planned
-from roles import closing, firewall, foundation, ground, health, lock, preflight, quiet, rollout, stage, traffic, triton
-from roles.settings import known_settings
+import roles._pyinfra.connections
+import roles.support
+from deploy.io.inventory import planned
+from roles import closing, firewall, foundation, ground, health, preflight, rollout, stage, traffic, triton
+from roles._pyinfra import lock, quiet
+from roles._pyinfra.settings import known_settings
 
-roles.connections.install(host)  # a connection that breaks fails its host, and not the run
+roles._pyinfra.connections.install(host)  # a connection that breaks fails its host, and not the run
 plan = planned(inventory, host, known_settings())  # pure, and the same on every host
 mine, edge = plan.parts(host.name)  # what a host serves; or what a balancer or monitor does
 
@@ -18,7 +19,7 @@ rollout.all_there(plan)  # before the first change: every host is what the plan 
 
 ground.lay()  # what was here before us, our programs, a way back
 if edge and not plan.door_only:
-    roles.edge.apply(edge)  # HAProxy: hosts join it and leave it here, and not while one is out
+    roles.support.apply(edge)  # HAProxy: hosts join it and leave it here, and not while one is out
 elif not plan.door_only:  # --data only=door: nothing but the front door, below
     foundation.apply(mine)  # driver, Docker, toolkit: here only where nothing is serving yet
     firewall.apply(mine)  # what of the host answers from outside, where the inventory says so

@@ -5,11 +5,11 @@
 
 from pyinfra import host, inventory
 
-import roles.connections
-from deploy.edge.inventory import planned
+import roles._pyinfra.connections
+from deploy.io.inventory import planned
 from roles import doctor, triton
-from roles.settings import known_settings
+from roles._pyinfra.settings import known_settings
 
-roles.connections.install(host)
+roles._pyinfra.connections.install(host)
 mine, edge = planned(inventory, host, known_settings()).parts(host.name)
 doctor.examine(mine or edge, triton.planned(mine))

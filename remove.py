@@ -2,16 +2,16 @@
 
 from pyinfra import host, inventory
 
-import roles.connections
-import roles.lock
-from deploy.edge.inventory import planned
+import roles._pyinfra.connections
+import roles._pyinfra.lock
+from deploy.io.inventory import planned
 from roles import removal, rollout
-from roles.settings import known_settings
+from roles._pyinfra.settings import known_settings
 
-roles.connections.install(host)
+roles._pyinfra.connections.install(host)
 plan = planned(inventory, host, known_settings())
 
 if host.data.get("remove") == "yes":
-    roles.lock.take(plan.digest)
+    roles._pyinfra.lock.take(plan.digest)
 rollout.gate(plan.hosts, rollout.UNTOUCHED, name="Gate | Every host answers")
 removal.apply(agreed=host.data.get("remove") == "yes")

@@ -5,24 +5,24 @@
 
 from pyinfra import host, inventory
 
-import roles.connections
-import roles.edge
-import roles.lock
-from deploy.edge.inventory import planned
+import roles._pyinfra.connections
+import roles._pyinfra.lock
+import roles.support
+from deploy.io.inventory import planned
 from roles import rollout, traffic, triton
-from roles.settings import known_settings
+from roles._pyinfra.settings import known_settings
 
-roles.connections.install(host)
+roles._pyinfra.connections.install(host)
 whole = planned(inventory, host, known_settings())
 back = triton.taken_back(whole.slices, str(host.data.get("run") or ""))  # every host is asked what it remembers
 plan = back.within(whole)  # what the run changed; canaries come last
 mine, edge = plan.parts(host.name)
 
-roles.lock.take(plan.digest)
+roles._pyinfra.lock.take(plan.digest)
 rollout.gate(plan.hosts, rollout.UNTOUCHED, name="Gate | Every host answers")
 
 if edge and plan.waves:
-    roles.edge.relax(edge)  # the release of before may have had other models
+    roles.support.relax(edge)  # the release of before may have had other models
 rollout.all_staged(mine, plan, name="Gate | Every host has what it goes back to")
 
 for number, wave in enumerate(host.loop(plan.waves), start=1):

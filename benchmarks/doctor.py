@@ -36,7 +36,7 @@ LONGEST_SECONDS = 120
 IDLE_SECONDS = 20
 COUNT = """
 import sys, pyinfra_cli
-from deploy.edge.inventory import load_plan
+from deploy.io.inventory import load_plan
 from roles.doctor.questions import About, names_of
 print(len(names_of(About.of(load_plan(sys.argv[1]).slices[0]))))
 """

@@ -21,7 +21,7 @@ from pathlib import Path
 from roles.gateway.wheels import pip_words, requirements
 
 ROOT = Path(__file__).parents[1]
-CLIENTS, PEER = ROOT / "requirements-clients.lock", ROOT / "requirements-peer.lock"
+CLIENTS, PEER = ROOT / "locks/requirements-clients.lock", ROOT / "locks/requirements-peer.lock"
 PART_BYTES = 53 * 2**20
 """A transfer may have 64 MiB with the checkout, which has 9."""
 OPENAI = {"openai", "jiter", "sniffio"}

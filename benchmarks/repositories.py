@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
-from deploy.budget import ServerBudget, server_budget
 from deploy.catalog import GPUS
-from deploy.memory import SERVER_MIB
-from deploy.resolve import serve
-from deploy.settings import settings_of
+from deploy.models.budget import ServerBudget, server_budget
+from deploy.models.memory import SERVER_MIB
+from deploy.models.resolve import serve
+from deploy.models.settings import settings_of
 from deploy.spec import Embedder, Reranker, Server, Weights
-from deploy.surroundings import Surroundings
+from deploy.spec.surroundings import Surroundings
 from tests.encoders import real_triton
 
 NAIVE = Path(__file__).parent / "naive"

@@ -1,4 +1,4 @@
-"""The command `enginehouse`: one click command for each verb, which prints what `deploy/edge/` and `deploy/` return.
+"""The command `enginehouse`: one click command for each verb, which prints what `deploy/io/` and `deploy/` return.
 
 A verb imports what it alone needs when it runs: a plan is printed in well under a second.
 """
@@ -13,17 +13,17 @@ from pathlib import Path
 import click
 
 from deploy.catalog import DEFAULT_RELEASE, PRECISIONS
-from deploy.edge.bench_command import bench
-from deploy.edge.cost_command import cost
-from deploy.edge.inventory import host_data, load_plan
-from deploy.edge.key_command import key
-from deploy.edge.local_weights import look_around
-from deploy.edge.migrate_command import migrate
-from deploy.edge.shown import REFUSED, refusals_shown, show
-from deploy.edge.size_command import size
-from deploy.edge.top_command import top
-from deploy.fleet import Fleet
-from deploy.knobs import Table
+from deploy.cli.bench import bench
+from deploy.cli.cost import cost
+from deploy.cli.key import key
+from deploy.cli.migrate import migrate
+from deploy.cli.size import size
+from deploy.cli.top import top
+from deploy.inventory.fleet import Fleet
+from deploy.inventory.knobs import Table
+from deploy.io.inventory import host_data, load_plan
+from deploy.io.local_weights import look_around
+from deploy.io.shown import REFUSED, refusals_shown, show
 
 
 @click.group(
@@ -49,7 +49,7 @@ def plan(inventory: str, as_json: bool, limit: tuple[str, ...], data: tuple[str,
         if as_json:
             click.echo(json.dumps(loaded_plan.to_json(), indent=2, ensure_ascii=False))
         else:
-            from deploy.report import plan_report
+            from deploy.reports.plan import plan_report
 
             show(plan_report(loaded_plan))
 
@@ -81,8 +81,8 @@ def fit(
     GPU is a row of the catalog, or the beginning of one. A model is a name of the catalog, a hub id, or a directory
     with config.json and safetensors files.
     """
-    from deploy.edge.fit_models import models_of
-    from deploy.fit import Wish, fit_of, near_card
+    from deploy.io.fit_models import models_of
+    from deploy.planning.fit import Wish, fit_of, near_card
 
     with refusals_shown("", as_json):
         card, choice = near_card(gpu)
@@ -94,7 +94,7 @@ def fit(
         if as_json:
             click.echo(json.dumps(fitted.to_json(), indent=2, ensure_ascii=False))
         else:
-            from deploy.report import fit_report
+            from deploy.reports.plan import fit_report
 
             show(fit_report(fitted))
 
@@ -107,7 +107,7 @@ def fit(
 @click.option("--data", multiple=True, help="KEY=VALUE above what the inventory says.")
 def pin(inventory: str, data: tuple[str, ...]) -> None:
     """Ask the registry for the digest of INVENTORY's image and write it into that file."""
-    from deploy.edge.pin import pinned, write_digest
+    from deploy.io.pin import pinned, write_digest
 
     with refusals_shown(inventory, False):
         loaded_plan = load_plan(inventory, data, knobs=knobs())
@@ -125,8 +125,8 @@ def pin(inventory: str, data: tuple[str, ...]) -> None:
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def check(pasted: str, release: str, as_json: bool) -> None:
     """Judge a command line or a config.pbtxt word by word, and print the right one. Nothing is run."""
-    from deploy.edge.given_text import text_of
-    from deploy.paste import check as check_text
+    from deploy.io.given_text import text_of
+    from deploy.linter import check as check_text
 
     with refusals_shown("", as_json):
         verdict = check_text(text_of(pasted), release)
@@ -143,8 +143,8 @@ def check(pasted: str, release: str, as_json: bool) -> None:
 @click.option("--monitor", multiple=True, metavar="USER@HOST", help="A machine without GPU that is to run Prometheus.")
 def init(targets: tuple[str, ...], balancer: tuple[str, ...], monitor: tuple[str, ...]) -> None:
     """Ask machines over ssh what they are, and write an inventory for them. Equal machines become a group."""
-    from deploy.edge.ask import asked, write_inventory
-    from deploy.first_inventory import Target, inventory_text
+    from deploy.inventory.first_inventory import Target, inventory_text
+    from deploy.io.ask import asked, write_inventory
 
     with refusals_shown("", False):
         serving, *apart = ([Target.of(text) for text in dict.fromkeys(texts)] for texts in (targets, balancer, monitor))
@@ -179,8 +179,8 @@ def ask(
     Prints the line that asks, to paste, and the answer. A reranker takes a query and passages. With a key, a front door
     is asked where there is one; without, Triton itself.
     """
-    from deploy.edge.ask_models import asked_in_turn, unopened
-    from deploy.edge.door_key import given_key
+    from deploy.io.ask_models import asked_in_turn, unopened
+    from deploy.io.door_key import given_key
 
     with refusals_shown(inventory, as_json):
         key, loaded_plan = given_key(key_file, os.environ), load_plan(inventory, data, limit, knobs())
@@ -202,7 +202,7 @@ def drift(inventory: str, as_json: bool, limit: tuple[str, ...], data: tuple[str
 
     Ends with 0 where nothing differs, with 2 where something does, and with 1 where a host could not be asked.
     """
-    from deploy.edge.drift import drift_of
+    from deploy.io.drift import drift_of
 
     with refusals_shown(inventory, as_json):
         load_plan(inventory, data, limit, knobs())  # what is refused, is refused before any host is asked
@@ -231,7 +231,7 @@ def monitoring(inventory: str, folder: Path, data: tuple[str, ...]) -> None:
 
     Touches no host. Prints the files, and which targets your Prometheus has to scrape under which job.
     """
-    from deploy.edge.monitoring import jobs, written
+    from deploy.io.monitoring import jobs, written
 
     with refusals_shown(inventory, False):
         for path in written(load_plan(inventory, data, (), knobs()), inventory, folder):
@@ -256,7 +256,7 @@ def doctor(inventory: str, as_json: bool, limit: tuple[str, ...], data: tuple[st
     Ends with 0 where all are healthy, with 2 where something is broken, with 3 where there are warnings only, and with
     1 where a host could not be asked.
     """
-    from deploy.edge.doctor import examined
+    from deploy.io.doctor import examined
 
     with refusals_shown(inventory, as_json):
         load_plan(inventory, data, limit, knobs())  # what is refused, is refused before any host is asked
@@ -267,7 +267,7 @@ def doctor(inventory: str, as_json: bool, limit: tuple[str, ...], data: tuple[st
 
 def knobs() -> Table:
     """The settings an inventory may override, by role. Beside deploy.py the one place where deploy/ and roles/ meet."""
-    from roles.settings import known_settings
+    from roles._pyinfra.settings import known_settings
 
     return known_settings()
 

@@ -4,7 +4,7 @@ Names, addresses, users, keys and `peer_address` come from `ansible/hosts.yml` a
 known hosts and the agent stand in one ssh_config, which pyinfra, rsync and the smoke tests read.
 """
 
-from deploy.edge.hosts import ansible_hosts
+from deploy.io.hosts import ansible_hosts
 from deploy.spec import LLM, Balancer, Firewall, Machine, Rollout, Route, Secret, Server, Weights
 
 gpt_oss = LLM(

@@ -4,7 +4,7 @@
 come from there. The jump host stands in one ssh_config, which pyinfra, rsync and the smoke tests read.
 """
 
-from deploy.edge.hosts import terraform_hosts
+from deploy.io.hosts import terraform_hosts
 from deploy.spec import LLM, Balancer, Firewall, Machine, Rollout, Route, Secret, Server, Weights
 
 gpt_oss = LLM(

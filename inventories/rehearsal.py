@@ -10,7 +10,7 @@ import json as _json
 import os as _os
 from pathlib import Path as _Path
 
-from deploy.errors import Refusal as _Refusal
+from deploy.refusals.errors import Refusal as _Refusal
 from deploy.spec import (
     LLM,
     AptMirror,

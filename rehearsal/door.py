@@ -21,7 +21,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from deploy.door_keys import DoorKey, door_key, key_text, keys_in, text_of
+from deploy.inventory.door_keys import DoorKey, door_key, key_text, keys_in, text_of
 from rehearsal.machine import Machine
 from rehearsal.places import REPOSITORY, Places, RehearsalRefused
 

@@ -184,7 +184,7 @@ def _downloads(one: Machine) -> Table:
 
 
 def _endpoints(inventory: str) -> Table:
-    from deploy.edge.inventory import load_plan
+    from deploy.io.inventory import load_plan
 
     plan = load_plan(inventory)
     table = Table(title="endpoints", title_justify="left")
@@ -200,9 +200,9 @@ def _endpoints(inventory: str) -> Table:
 
 def _ask(inventory: str) -> int:
     """The last lines of a rehearsal: for each model a line to paste, and the answer to it. 1 if a model gave none."""
-    from deploy.edge.ask_models import asked_in_turn
-    from deploy.edge.inventory import host_data, load_plan
-    from deploy.errors import Refusal
+    from deploy.io.ask_models import asked_in_turn
+    from deploy.io.inventory import host_data, load_plan
+    from deploy.refusals.errors import Refusal
 
     console.rule("ask: paste a line here, or type `.venv/bin/enginehouse ask --help`", align="left")
     try:

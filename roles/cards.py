@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from deploy.catalog.mig import PROFILES, MigProfile, places
-from deploy.errors import Refusal
-from deploy.slice import Slice
-from roles.seen import Seen, ask_units, ask_value
+from deploy.refusals.errors import Refusal
+from deploy.slices.host import Slice
+from roles._pyinfra.facts import Seen, ask_units, ask_value
 
 ON, OFF, NEVER = "Enabled", "Disabled", "[N/A]"
 BOOT_UNIT = "enginehouse-mig.service"

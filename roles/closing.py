@@ -6,12 +6,13 @@ Nothing here stops a server, so nobody is drained for it.
 
 from __future__ import annotations
 
-from deploy.plan import Plan
-from deploy.slice import Slice
-from deploy.slice_monitor import MonitorSlice
-from deploy.slice_traffic import BalancerSlice
-from roles import cleanup, exporters, gateway, mutual, quiet
-from roles import edge as edges
+from deploy.planning.plan import Plan
+from deploy.slices.host import Slice
+from deploy.slices.monitor import MonitorSlice
+from deploy.slices.traffic import BalancerSlice
+from roles import cleanup, exporters, gateway, mutual
+from roles import support as edges
+from roles._pyinfra import quiet
 
 
 def apply(mine: Slice | None, edge: BalancerSlice | MonitorSlice | None, plan: Plan) -> None:

@@ -12,9 +12,10 @@ from pyinfra import host
 from pyinfra.api import FactBase
 from pyinfra.api.operation import OperationMeta
 
-from deploy.slice import Slice
-from roles import base, container_toolkit, docker, mig, model_store, nvidia_driver, registry, together
-from roles.steps import ask
+from deploy.slices.host import Slice
+from roles import base, container_toolkit, docker, mig, model_store, nvidia_driver, registry
+from roles._pyinfra import together
+from roles._pyinfra.steps import ask
 
 
 class Serving(FactBase[list[str]]):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from roles import programs, removal, undo
+from roles import removal
+from roles._pyinfra import undo
+from roles._shipping import programs
 
 
 def lay() -> None:

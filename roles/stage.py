@@ -11,10 +11,10 @@ from collections.abc import Iterable
 
 from pyinfra import host
 
-from deploy.slice import Slice
+from deploy.slices.host import Slice
 from roles import engines, model_store, registry
+from roles._pyinfra.steps import ask
 from roles.foundation import Serving
-from roles.steps import ask
 
 
 def apply(mine: Slice, slices: Iterable[Slice]) -> None:

@@ -13,7 +13,7 @@ from shlex import quote
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from roles.steps import Command, write
+from roles._pyinfra.steps import Command, write
 
 HERE = Path(__file__).parent
 PACKAGES = ("ca-certificates", "iptables", "kmod", "openssh-server", "procps", "python3", "python3-apt", "sudo")

@@ -2,13 +2,13 @@
 
 from pyinfra import host
 
-import roles.connections
+import roles._pyinfra.connections
 from benchmarks.side_by_side.looks import Looked
 from benchmarks.side_by_side.operations import operations
-from roles import quiet
-from roles.steps import Reading, step
+from roles._pyinfra import quiet
+from roles._pyinfra.steps import Reading, step
 
-roles.connections.install(host)
+roles._pyinfra.connections.install(host)
 for each in operations(host.name):
     step(Reading(Looked, {"shell": each.look}), each.decide, name=f"Side | {each.name}")
 quiet.look()

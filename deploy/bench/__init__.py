@@ -1,4 +1,4 @@
 """Load on a front door: what aiperf is told, what its reports come to, and which of two results is slower.
 
-Pure: `deploy.edge.bench` runs aiperf and writes files.
+Pure: `deploy.io.bench` runs aiperf and writes files.
 """

@@ -2,7 +2,7 @@
 
 The rows are packaged data (`data/trtllm-flags.json`), read at the commits its `_meta.sources` name. Few releases were
 read at their very tag: the others fall between two rows, and `FlagTable.certain` keeps only what both sides of such a
-release have. Judging a command line is left to `deploy.paste`, writing one to whoever builds engines.
+release have. Judging a command line is left to `deploy.linter`, writing one to whoever builds engines.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from functools import cache
 from typing import Any
 
 from deploy.catalog.releases import ENGINES_END
-from deploy.versions import version
+from deploy.catalog.versions import version
 
 BUILD, CONVERT, QUANTIZE = "trtllm-build", "convert_checkpoint.py", "quantize.py"
 SWITCH = "flag"

@@ -8,7 +8,7 @@ exist: only a near miss of one that is here is called wrong.
 
 from __future__ import annotations
 
-from deploy.versions import at_least
+from deploy.catalog.versions import at_least
 
 _WANT = True
 _ALONE = False

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from deploy.versions import at_least, version
+from deploy.catalog.versions import at_least, version
 
 DEFAULT_RELEASE = "26.07"
 ENGINES_END = (1, 3)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from deploy.versions import at_least, version
+from deploy.catalog.versions import at_least, version
 
 BOOLEANS = ("True", "true", "TRUE", "1", "False", "false", "FALSE", "0")
 """The texts the backend takes for yes and no."""

@@ -1,7 +1,7 @@
 """What one flag, or one value, of a TensorRT-LLM program is in one release: there, unsure, or what was meant instead.
 
 By exact name only: argparse takes any unambiguous beginning of a name, and a beginning that means one flag today means
-another after an upgrade (`--use_fp8` is read as `--use_fp8_context_fmha`). Telling is left to `deploy.paste`.
+another after an upgrade (`--use_fp8` is read as `--use_fp8_context_fmha`). Telling is left to `deploy.linter`.
 """
 
 from __future__ import annotations

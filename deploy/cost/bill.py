@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from deploy.cost.measured import Load
 from deploy.cost.prices import Prices
 from deploy.cost.share import Share, Spent, engine_of
-from deploy.plan import Plan
+from deploy.planning.plan import Plan
 
 HOURS_A_MONTH = 730
 """365 days of 24 hours, by twelve."""

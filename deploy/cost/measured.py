@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from deploy.catalog import CHECKPOINTS
-from deploy.refuse import refuse
-from deploy.slice import ModelSlice
+from deploy.refusals.refuse import refuse
+from deploy.slices.host import ModelSlice
 
 ENCODERS = {"reranker": "bge-reranker-large", "embedder": "nomic-embed-text-v2-moe"}
 """The checkpoints whose shapes benchmarks/encoders.py measures, by kind."""

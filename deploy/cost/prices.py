@@ -9,9 +9,9 @@ from typing import Any
 
 from deploy.catalog import GPUS
 from deploy.catalog.names import nearest
-from deploy.errors import Refusal
-from deploy.fit import near_card
-from deploy.refuse import refuse
+from deploy.planning.fit import near_card
+from deploy.refusals.errors import Refusal
+from deploy.refusals.refuse import refuse
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from deploy.plan import Plan
-from deploy.slice import ModelSlice, ServerSlice, Slice
+from deploy.planning.plan import Plan
+from deploy.slices.host import ModelSlice, ServerSlice, Slice
 
 RULES = (  # {output_weight} is filled in by whoever prints them
     "Servers that share a GPU are paid its whole time. An encoder is counted the seconds that its passes ran on the "

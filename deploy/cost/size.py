@@ -13,11 +13,11 @@ from typing import Any
 
 from deploy.catalog import GPUS
 from deploy.cost.measured import Load
-from deploy.errors import Refusal, Refusals
-from deploy.fit import Fit, Wish, fit_of
-from deploy.slice import ModelSlice
+from deploy.planning.fit import Fit, Wish, fit_of
+from deploy.refusals.errors import Refusal, Refusals
+from deploy.slices.host import ModelSlice
 from deploy.spec import Model
-from deploy.surroundings import Surroundings
+from deploy.spec.surroundings import Surroundings
 
 SPLITS = (1, 2, 4, 8)
 """GPUs of one replica that are tried."""

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from deploy.plan import Plan
-from deploy.refuse import refuse
+from deploy.planning.plan import Plan
+from deploy.refusals.refuse import refuse
 
 FETCHING = "Registry"
 """The stage that waits for the image; weights come meanwhile."""

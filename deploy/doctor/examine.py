@@ -27,7 +27,7 @@ from deploy.doctor.system import (
 )
 from deploy.doctor.units import error_findings, unit_findings
 from deploy.doctor.wanted import Wanted
-from deploy.drift import Drift, shown
+from deploy.rollout.drift import Drift, shown
 
 
 def findings_of(readings: Readings, wanted: Wanted) -> tuple[Finding, ...]:

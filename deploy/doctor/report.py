@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from deploy.doctor.finding import SEVERITIES, Finding
-from deploy.drift import shown
+from deploy.rollout.drift import shown
 
 HEALTHY, NOT_ASKED, BROKEN, WARNINGS = 0, 1, 2, 3
 _WORDS = {HEALTHY: "healthy", NOT_ASKED: "could not ask", BROKEN: "broken", WARNINGS: "warnings"}

@@ -8,14 +8,14 @@ from datetime import date, timedelta
 
 from deploy.catalog.drivers import BRANCH_WARNING_DAYS, DRIVER_BRANCHES
 from deploy.catalog.systems import TOOLKIT_FLOOR
+from deploy.catalog.versions import at_least
 from deploy.doctor.catalogue import found
 from deploy.doctor.finding import Finding
 from deploy.doctor.gpu import gpu_findings, parse_gpus
 from deploy.doctor.readings import CUT, GONE, LATE, Readings, number
 from deploy.doctor.wanted import Wanted
 from deploy.doctor.xids import parse_messages, past_findings, xid_findings
-from deploy.drift import shown
-from deploy.versions import at_least
+from deploy.rollout.drift import shown
 
 CLOCK_SECONDS = 60
 FULL_PERCENT, LOW_PERCENT = 99, 95

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
 
-from deploy.slice import Slice
-from deploy.slice_monitor import MonitorSlice
-from deploy.slice_traffic import BalancerSlice
+from deploy.slices.host import Slice
+from deploy.slices.monitor import MonitorSlice
+from deploy.slices.traffic import BalancerSlice
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from typing import Any
 
 from deploy.catalog.flags import build_flags
 from deploy.engine.recipe import Recipe
+from deploy.models.speculation import drafted_tokens
 from deploy.spec import Draft, Eagle, Lookahead, Medusa, ReDrafter, Speculative
-from deploy.speculation import drafted_tokens
 
 Pair = tuple[str, str]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from deploy.slice import EngineSlice
-from deploy.surroundings import EngineRecord
+from deploy.slices.host import EngineSlice
+from deploy.spec.surroundings import EngineRecord
 
 MISSING = "none"
 HEADINGS = ("shapes.", "flags.--", "parallel.")

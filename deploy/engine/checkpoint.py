@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from deploy.catalog.flags import FlagTable, convert_flags, quantize_flags
 from deploy.engine.recipe import Recipe
 from deploy.engine.scripts import QUANTIZE_SCRIPT, attaches_to_checkpoint, convert_path, heads_of, heads_path
-from deploy.files import calibration_path, weights_path
+from deploy.models.files import calibration_path, weights_path
 from deploy.spec import Eagle, Medusa, ReDrafter
 
 Pairs = tuple[tuple[str, str], ...]

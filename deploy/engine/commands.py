@@ -12,8 +12,8 @@ from deploy.catalog.flags import FlagTable, build_flags
 from deploy.engine.build_flags import flags_of
 from deploy.engine.checkpoint import makings
 from deploy.engine.recipe import DRAFT, Recipe
-from deploy.files import weights_path
-from deploy.slice import BuildStep
+from deploy.models.files import weights_path
+from deploy.slices.host import BuildStep
 
 BUILD = "trtllm-build"
 SEVERAL = ("--lora_target_modules",)

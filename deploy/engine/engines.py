@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import re
 
-from deploy.budget import Share
-from deploy.devices import device_name
 from deploy.engine.checkpoint import is_calibrated
 from deploy.engine.commands import build_pairs, row_in_words, steps_of
 from deploy.engine.fingerprint import fields_of, fingerprint
 from deploy.engine.recipe import DRAFT, Recipe, recipes_of
 from deploy.engine.sizes import build_gpu_mib, build_host_mib, engine_mib, scratch_mib
-from deploy.files import ENGINES
-from deploy.resolve import Served, gpu_of
-from deploy.slice import EngineSlice, ReplaySlice, WeightsSlice
-from deploy.slice_image import ImageSlice
+from deploy.models.budget import Share
+from deploy.models.devices import device_name
+from deploy.models.files import ENGINES
+from deploy.models.resolve import Served, gpu_of
+from deploy.slices.host import EngineSlice, ReplaySlice, WeightsSlice
+from deploy.slices.image import ImageSlice
 from deploy.spec import LLM, Host, Replay, Server
-from deploy.surroundings import Surroundings
+from deploy.spec.surroundings import Surroundings
 
 MISSING = "missing"
 """Stands for the digest of calibration texts that are not here: a plan can be shown, with a note, and not deployed."""

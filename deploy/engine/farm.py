@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from deploy.files import disk_needed_mib
-from deploy.slice import EngineSlice, Slice
+from deploy.models.files import disk_needed_mib
+from deploy.slices.host import EngineSlice, Slice
 
 
 def farmed(slices: tuple[Slice, ...]) -> tuple[Slice, ...]:

@@ -13,8 +13,8 @@ from dataclasses import asdict
 from deploy.engine.build_flags import LORA, NOT_IN_ENGINE, flags_of, shapes_of
 from deploy.engine.checkpoint import is_calibrated, makings
 from deploy.engine.recipe import Recipe
-from deploy.slice import WeightsSlice
-from deploy.slice_image import ImageSlice
+from deploy.slices.host import WeightsSlice
+from deploy.slices.image import ImageSlice
 
 DIGITS = 16
 SPECULATION = ("--speculative_decoding_mode", "--max_draft_len")

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 from deploy.catalog import LAST_WITH_ENGINES
 from deploy.catalog.flags import FlagTable, build_flags
+from deploy.catalog.versions import at_least
 from deploy.engine.build_flags import flags_of
 from deploy.engine.checkpoint import WEIGHT_ONLY, Making, is_quantized, makings, table_of
 from deploy.engine.recipe import Recipe
 from deploy.engine.scripts import HEAD_FLAGS, attaches_to_checkpoint, heads_of
-from deploy.versions import at_least
 
 OWN_CHECKPOINT = 'Engine(checkpoint="trtllm") with weights converted elsewhere'
 

@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from deploy.budget import pages_context
 from deploy.engine.scripts import family_of
-from deploy.files import beside_of, weights_of
-from deploy.resolve import Served, Ways, kv_dtype_of, precision_of, ways_of
-from deploy.slice import WeightsSlice
+from deploy.models.budget import pages_context
+from deploy.models.files import beside_of, weights_of
+from deploy.models.resolve import Served, Ways, kv_dtype_of, precision_of, ways_of
+from deploy.slices.host import WeightsSlice
 from deploy.spec import LLM, Calibration, Draft, LoRA, ReDrafter, Server, Speculative
 
 TARGET, DRAFT = "target", "draft"

@@ -12,14 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from deploy.budget import Share, reuses_blocks
 from deploy.catalog.runtime_keys import BOOLEANS, RUNTIME_KEYS, RuntimeKey, choices_of, mandatory_keys
-from deploy.memory import MIB, RESERVE_MIB
-from deploy.resolve import Served
-from deploy.slice import EngineSlice
+from deploy.catalog.versions import at_least
+from deploy.models.budget import Share, reuses_blocks
+from deploy.models.memory import MIB, RESERVE_MIB
+from deploy.models.resolve import Served
+from deploy.models.speculation import tree_of
+from deploy.slices.host import EngineSlice
 from deploy.spec import LLM, Eagle, Lookahead, LoRA, Medusa, ReDrafter
-from deploy.speculation import tree_of
-from deploy.versions import at_least
 
 CACHE = "/var/cache/enginehouse"
 """The one writable directory of a serving container, kept for as long as its release is."""

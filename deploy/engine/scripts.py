@@ -8,8 +8,8 @@ Flags of the llama, qwen and gpt scripts and of quantize.py are in `deploy.catal
 from __future__ import annotations
 
 from deploy.catalog.flags import convert_script
+from deploy.catalog.versions import at_least
 from deploy.spec import Eagle, Medusa, ReDrafter, Speculative
-from deploy.versions import at_least
 
 APP = "/app"
 QUANTIZE_SCRIPT = f"{APP}/examples/quantization/quantize.py"

@@ -5,11 +5,11 @@ Estimates on the large side: nobody here has built one. Each says its arithmetic
 
 from __future__ import annotations
 
-from deploy import memory
 from deploy.engine.recipe import DRAFT, Recipe
-from deploy.resolve import Served
+from deploy.models import memory
+from deploy.models.resolve import Served
+from deploy.models.speculation import speculation_bytes
 from deploy.spec import Checkpoint
-from deploy.speculation import speculation_bytes
 
 RANK_MIB = 64
 """The graph, its tactics and the plugins' state of one rank, beside its weights."""

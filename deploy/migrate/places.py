@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from deploy.linter.options import Option
 from deploy.migrate.options import MEMORY
-from deploy.paste.options import Option
 
 HASH = re.compile(r"[0-9a-f]{40}")
 SHORT = {

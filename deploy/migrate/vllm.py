@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from deploy.catalog import ARCHITECTURES, CHECKPOINTS, DEFAULT_RELEASE
 from deploy.catalog.checkpoints import KnownCheckpoint
 from deploy.catalog.names import nearest
+from deploy.linter.manifests import containers, is_manifest
+from deploy.linter.options import Option, argparse_options
+from deploy.linter.words import Word, pasted
 from deploy.migrate.inventory import inventory_text
 from deploy.migrate.options import FLAGS, NO_PLACE
 from deploy.migrate.places import ENVIRONMENT, PLACES, SHORT, Given
-from deploy.paste.manifests import containers, is_manifest
-from deploy.paste.options import Option, argparse_options
-from deploy.paste.words import Word, pasted
-from deploy.refuse import refuse
+from deploy.refusals.refuse import refuse
 from deploy.spec import LLM
 
 IMAGE = re.compile(r"(^|/)vllm-openai(:|@|$)")

@@ -1,4 +1,4 @@
-"""What an operator may say: Fleet, Machine, Server, models, release, rollout. Declared here, judged in `deploy.plan`.
+"""What an operator may say: Fleet, Machine, Server, models, release, rollout. Declared here, judged in `deploy.planning.plan`.
 
 Built inside Python inventories, so that an editor completes the names and mypy reads them. Constructing one never
 raises for a wrong *value*: all problems of an inventory are reported together by the plan. Units end the names.

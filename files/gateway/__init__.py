@@ -1,7 +1,7 @@
 """The front door: OpenAI, Cohere, Jina and TEI requests in, gRPC to Triton, answers out.
 
 Runs on hosts as `python -m gateway serve SETTINGS` in a virtual environment of its own (Python 3.10 to 3.13; packages:
-requirements-gateway.lock). It keeps nothing: models, servers and limits come from the settings that the plan renders,
+locks/requirements-gateway.lock). It keeps nothing: models, servers and limits come from the settings that the plan renders,
 keys from a file of hashes. How a request runs:
 
     app ─▶ keys ─▶ json_body, fields ─▶ chat | completions | embeddings | rerank ─▶ fleet ─▶ triton ─▶ back

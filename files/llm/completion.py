@@ -1,4 +1,4 @@
-"""An engine behind the contract of deploy/llm_contract.py: the model `<name>_completion`.
+"""An engine behind the contract of deploy/models/llm_contract.py: the model `<name>_completion`.
 
 It stands where `preprocessing`, `postprocessing` and `tensorrt_llm_bls` of the image stand, and asks the engine's own
 model, ids to ids. What the engine's tensors cannot say (alternatives of a token, `min_p`, `best_of`) is refused.

@@ -1,4 +1,4 @@
-"""The LLM slot: the engine of the image's own `llmapi` model, behind the contract of deploy/llm_contract.py.
+"""The LLM slot: the engine of the image's own `llmapi` model, behind the contract of deploy/models/llm_contract.py.
 
 The image's model loads TensorRT-LLM and keeps its event loop; what a request asks for and what it is told is written
 here, because up to TensorRT-LLM 1.2.1 the image's own code
@@ -16,7 +16,7 @@ UNAVAILABLE. Triton also counts a request of such a model as answered once it is
 what is really sent is counted here, as the metric `enginehouse_llm_answers_total`; the watchdog tells a hang by it.
 
 The model code must be of the same TensorRT-LLM version as the wheel, so it is taken from the image, not shipped here.
-`python/` of the release holds what repairs the image (see roles/repairs.py). PYTHONPATH names it too, for the
+`python/` of the release holds what repairs the image (see roles/_shipping/repairs.py). PYTHONPATH names it too, for the
 worker processes; the Python backend's own interpreter may ignore that (seen on Triton 2.51), hence the lines below.
 """
 

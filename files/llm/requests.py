@@ -227,7 +227,7 @@ def _error(message: str, code: str) -> Any:
 
 
 def _response(asked: Asked, event: Event, prompt: int, cached: int) -> Any:
-    """The tensors of deploy/llm_contract.py that this request wants."""
+    """The tensors of deploy/models/llm_contract.py that this request wants."""
     tensors = {"text_output": _strings(event.text), "sequence_index": _numbers([event.sequence])}
     if "token_ids" in asked.wants:
         tensors["token_ids"] = _numbers(event.ids)

@@ -19,8 +19,8 @@ from pathlib import Path
 
 from tokenizers import Tokenizer
 
-from deploy.memory import TOKENS_PER_BLOCK
-from deploy.slice import ModelSlice
+from deploy.models.memory import TOKENS_PER_BLOCK
+from deploy.slices.host import ModelSlice
 
 ANSWER_TOKENS = 384
 """Prompts of 8,192 less these fill 95 % of a cache at once; then there are tokens to wait for, for some 20 seconds."""

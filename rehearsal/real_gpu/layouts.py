@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from deploy.report import memory_parts
-from deploy.slice import Slice
+from deploy.reports.plan import memory_parts
+from deploy.slices.host import Slice
 from rehearsal.real_gpu import card
 from rehearsal.real_gpu.generating import Generation, Prompts, Shape, generating
 from rehearsal.real_gpu.passes import Passes, full_passes

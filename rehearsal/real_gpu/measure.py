@@ -26,7 +26,7 @@ from typing import Any
 from benchmarks import cases, clients
 from benchmarks.runs import Runs
 from deploy.catalog import GPUS
-from deploy.slice import ModelSlice, Slice
+from deploy.slices.host import ModelSlice, Slice
 from rehearsal.real_gpu import report, speed
 from rehearsal.real_gpu.card import Machine
 from rehearsal.real_gpu.filled import filled

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from deploy.slice import Slice
+from deploy.slices.host import Slice
 from rehearsal.real_gpu import happenings
 from rehearsal.real_gpu.report import Found
 from rehearsal.real_gpu.scene import CHECKPOINTS, REPORT, machine, outer_python, planned, real, settings, tell

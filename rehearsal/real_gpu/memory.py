@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from deploy.slice import ModelSlice, ServerSlice
+from deploy.slices.host import ModelSlice, ServerSlice
 from rehearsal.real_gpu import card
 from rehearsal.real_gpu.served import Deployed
 

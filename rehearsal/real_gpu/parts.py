@@ -29,7 +29,7 @@ from rehearsal.apt_sources import debian_sources, handed_on_settings
 from rehearsal.artifacts import digest_of, made_once
 from rehearsal.places import REPOSITORY, RehearsalRefused, cache
 from rehearsal.triton_root import DPKG, PLATFORMS
-from roles import repairs
+from roles._shipping import repairs
 
 PART_BYTES = 28_000_000
 CONTROL_PACKAGES = (
@@ -155,8 +155,8 @@ def _make_control_root(root: Path, locked: str) -> None:
 def _locked() -> str:
     """Lines of the lock files, hashes included, for the packages that the control side imports."""
     paragraphs = [
-        *_pinned((REPOSITORY / "requirements.lock").read_text(), lambda name: name not in LEFT_OUT),
-        *_pinned((REPOSITORY / "requirements-test.lock").read_text(), lambda name: name in FOR_SMOKE_TESTS),
+        *_pinned((REPOSITORY / "locks/requirements.lock").read_text(), lambda name: name not in LEFT_OUT),
+        *_pinned((REPOSITORY / "locks/requirements-test.lock").read_text(), lambda name: name in FOR_SMOKE_TESTS),
     ]
     return "".join(paragraphs)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from deploy.catalog import GPUS
-from deploy.slice import Slice
+from deploy.slices.host import Slice
 from rehearsal import hardware, machines
 from rehearsal.hardware import Hardware
 from rehearsal.machine import Machine
@@ -31,7 +31,7 @@ DRY_GPUS = 2
 """Stand-in cards of a dry pass: as many as the widest layout has."""
 PLAN = """
 import pickle, sys
-from deploy.edge.inventory import load_plan
+from deploy.io.inventory import load_plan
 sys.stdout.buffer.write(pickle.dumps(load_plan(sys.argv[1]).for_host(sys.argv[2])))
 """
 

@@ -16,9 +16,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from deploy.slice import ModelSlice, ServerSlice
+from deploy.slices.host import ModelSlice, ServerSlice
 from rehearsal.real_gpu.card import Machine
-from roles import places
+from roles._shipping import places
 
 ANSWER_SECONDS = 60
 POLL_SECONDS = 0.2

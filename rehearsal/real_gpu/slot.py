@@ -1,7 +1,7 @@
 """Streams of the deployed LLM, event by event: what each answer brought, and that a client which leaves ends its own.
 
 An answer is right when its events together bring the ids, counts and reasons that the contract promises
-(deploy/llm_contract.py). Its text is held against the same request in one piece; a network in 16 bit may choose another
+(deploy/models/llm_contract.py). Its text is held against the same request in one piece; a network in 16 bit may choose another
 token in other company, so that share is told and not judged.
 """
 
@@ -17,7 +17,7 @@ import numpy as np
 from tritonclient.grpc import InferInput
 from tritonclient.grpc import aio as triton
 
-from deploy.slice import ModelSlice
+from deploy.slices.host import ModelSlice
 
 ANSWER_SECONDS = 60
 RETURNED = ("return_token_ids", "return_counts", "return_finish_reason")

@@ -19,7 +19,7 @@ from benchmarks import runs
 from benchmarks.cases import Workload
 from benchmarks.clients import Clients
 from benchmarks.runs import Elsewhere, Runs
-from deploy.slice import ServerSlice
+from deploy.slices.host import ServerSlice
 from rehearsal.real_gpu import card
 from rehearsal.real_gpu.generating import Prompts, Shape, generating
 from rehearsal.real_gpu.served import Deployed

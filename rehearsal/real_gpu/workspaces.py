@@ -1,4 +1,4 @@
-"""What one encoder takes of a GPU without Triton, at several budgets of tokens: figures for deploy/memory.py.
+"""What one encoder takes of a GPU without Triton, at several budgets of tokens: figures for deploy/models/memory.py.
 
     python -m rehearsal.real_gpu.workspaces WEIGHTS [--tokens 4096 16384 65536] [--device cuda:0] [--uncapped]
 
@@ -17,8 +17,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from deploy import memory
 from deploy.catalog.checkpoints import CHECKPOINTS
+from deploy.models import memory
 from deploy.spec.encoders import Embedder, Reranker
 from rehearsal.real_gpu import card
 from rehearsal.real_gpu.memory import judged

@@ -11,13 +11,14 @@ from collections.abc import Iterator
 
 from pyinfra.api.operation import OperationMeta
 
-from deploy.slice_traffic import BalancerSlice
-from roles import haproxy, undo
+from deploy.slices.traffic import BalancerSlice
+from roles._pyinfra import undo
+from roles._pyinfra.facts import Seen
+from roles._pyinfra.steps import Command, Reading, step
+from roles._shipping import haproxy
 from roles.balancer import keys, operations
 from roles.balancer.config import Checked, config, everything, until_all_have_them
 from roles.balancer.facts import BalancerHost, checked
-from roles.seen import Seen
-from roles.steps import Command, Reading, step
 
 
 def apply(mine: BalancerSlice) -> None:

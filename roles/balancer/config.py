@@ -10,13 +10,13 @@ import hashlib
 import ipaddress
 from collections.abc import Iterable, Iterator, Mapping
 
-from deploy.balancing import backends, door_backend
-from deploy.slice_traffic import BalancerSlice, DoorMemberSlice, DoorRouteSlice, MemberSlice, RouteSlice
+from deploy.slices.traffic import BalancerSlice, DoorMemberSlice, DoorRouteSlice, MemberSlice, RouteSlice
+from deploy.topology.balancing import backends, door_backend
+from roles._shipping.haproxy import STREAMS
+from roles._shipping.templates import template
+from roles._shipping.texts import HERE
 from roles.balancer.keys import map_path
 from roles.balancer.paths import PLACES, Places
-from roles.haproxy import STREAMS
-from roles.templates import template
-from roles.texts import HERE
 
 CHECKS = "inter 2s fastinter 500ms downinter 500ms fall 3 rise 1"
 DOOR_CHECKS = "inter 500ms fastinter 500ms downinter 500ms fall 2 rise 1"

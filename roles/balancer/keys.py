@@ -12,14 +12,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from deploy.door_keys import FILE, DoorKey, keys_in
-from deploy.errors import Refusal
-from deploy.slice_traffic import BalancerSlice, RouteSlice
+from deploy.inventory.door_keys import FILE, DoorKey, keys_in
+from deploy.refusals.errors import Refusal
+from deploy.slices.traffic import BalancerSlice, RouteSlice
+from roles._pyinfra.facts import Seen
+from roles._pyinfra.steps import Command, Reading, Refuse, write
+from roles._shipping.places import command
+from roles._shipping.texts import Text, TextsSeen
 from roles.balancer.paths import PLACES, Places
-from roles.places import command
-from roles.seen import Seen
-from roles.steps import Command, Reading, Refuse, write
-from roles.texts import Text, TextsSeen
 
 KEYS_HERE = Path(FILE)
 HEADER = "# SHA-256 of a key, UNTIL:REQUESTS:CONCURRENT:MAY. Written by enginehouse.\n"

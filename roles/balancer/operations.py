@@ -8,14 +8,14 @@ from pathlib import Path
 
 from pyinfra.api.command import StringCommand
 
-from deploy.slice_traffic import BalancerSlice
-from roles import haproxy, secrets
+from deploy.slices.traffic import BalancerSlice
+from roles._pyinfra.facts import Seen
+from roles._pyinfra.steps import Command, Refuse
+from roles._shipping import haproxy, secrets
+from roles._shipping.places import command
+from roles._shipping.texts import Text, shipped
 from roles.balancer.config import hold
 from roles.balancer.paths import CONFIG, HOLD, PLACES, UNIT, UNIT_NAME
-from roles.places import command
-from roles.seen import Seen
-from roles.steps import Command, Refuse
-from roles.texts import Text, shipped
 
 KEY_SEEN = "600 root"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from roles.places import RUNTIME, SETTINGS, unit
+from roles._shipping.places import RUNTIME, SETTINGS, unit
 
 
 @dataclass(frozen=True)

@@ -10,13 +10,13 @@ from __future__ import annotations
 from pyinfra import host
 from pyinfra.api.operation import OperationMeta
 
-from deploy.slice import Slice
-from deploy.slice_monitor import MonitorSlice
-from deploy.slice_traffic import BalancerSlice
+from deploy.slices.host import Slice
+from deploy.slices.monitor import MonitorSlice
+from deploy.slices.traffic import BalancerSlice
+from roles._pyinfra.steps import Reading, step
 from roles.base import operations
 from roles.base.defaults import settings
 from roles.base.facts import BaseHost
-from roles.steps import Reading, step
 
 
 def apply(mine: Slice | BalancerSlice | MonitorSlice) -> list[OperationMeta]:

@@ -7,15 +7,15 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
-from deploy.errors import Refusal
+from deploy.refusals.errors import Refusal
 from deploy.spec import DataDisk
-from roles.apt import install
+from roles._pyinfra.facts import Seen
+from roles._pyinfra.steps import Command, Refuse, write
+from roles._shipping.apt import install
+from roles._shipping.places import PROGRAMS
 from roles.base.defaults import Defaults
 from roles.base.facts import TIME_SERVICES
 from roles.base.paths import DIRECTORIES, JOURNAL
-from roles.places import PROGRAMS
-from roles.seen import Seen
-from roles.steps import Command, Refuse, write
 
 FILES = Path(__file__).parents[2] / "files" / "shell"
 HELPERS = ("adopt-disk", "patient-apt")

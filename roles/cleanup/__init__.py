@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from pyinfra import host, logger
 from pyinfra.api.command import StringCommand
 
-from deploy.slice import Slice
+from deploy.slices.host import Slice
+from roles._pyinfra.steps import Reading, step
 from roles.cleanup.defaults import settings
 from roles.cleanup.facts import SpareFiles
 from roles.cleanup.operations import kept, remove
-from roles.steps import Reading, step
 
 
 def apply(mine: Slice) -> None:

@@ -6,7 +6,7 @@ import shlex
 
 from pyinfra.api import FactBase
 
-from roles.places import PROGRAMS, command
+from roles._shipping.places import PROGRAMS, command
 
 
 class SpareFiles(FactBase[list[str]]):

@@ -7,10 +7,10 @@ import shlex
 
 from pyinfra.api.command import StringCommand
 
-from deploy.files import weights_path
-from deploy.slice import Slice
+from deploy.models.files import weights_path
+from deploy.slices.host import Slice
+from roles._shipping.places import command
 from roles.cleanup.defaults import Defaults
-from roles.places import command
 
 
 def kept(mine: Slice, chosen: Defaults) -> str:

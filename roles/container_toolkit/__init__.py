@@ -9,12 +9,12 @@ from __future__ import annotations
 from pyinfra import host
 from pyinfra.api.operation import OperationMeta
 
-from deploy.slice import Slice
-from roles.apt import write_missing
+from deploy.slices.host import Slice
+from roles._pyinfra.steps import Reading, check, step
+from roles._shipping.apt import write_missing
 from roles.container_toolkit import operations, verify
 from roles.container_toolkit.defaults import settings
 from roles.container_toolkit.facts import ToolkitHost
-from roles.steps import Reading, check, step
 
 
 def apply(mine: Slice, below: list[OperationMeta] | None = None) -> list[OperationMeta]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pyinfra.api import FactBase
 
-from roles.apt import SOURCES, Repository
+from roles._pyinfra.facts import Seen, ask_files, ask_packages, ask_units, ask_value, script
+from roles._shipping.apt import SOURCES, Repository
 from roles.container_toolkit import paths
-from roles.seen import Seen, ask_files, ask_packages, ask_units, ask_value, script
 
 
 class ToolkitHost(FactBase[Seen]):

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from deploy.slice import Slice
-from roles import apt
+from deploy.slices.host import Slice
+from roles._pyinfra.facts import Seen
+from roles._pyinfra.steps import Command, write
+from roles._shipping import apt
 from roles.container_toolkit import paths
 from roles.container_toolkit.defaults import Defaults
-from roles.seen import Seen
-from roles.steps import Command, write
 
 FILES = Path(__file__).parents[2] / "files" / "shell"
 

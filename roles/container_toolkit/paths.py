@@ -1,7 +1,7 @@
 """Packages of the toolkit, and files of the host that its role owns or reads."""
 
-from roles.apt import keep_from_upgrades
-from roles.places import PROBES, program
+from roles._shipping.apt import keep_from_upgrades
+from roles._shipping.places import PROBES, program
 
 PACKAGES = (
     *("nvidia-container-toolkit", "nvidia-container-toolkit-base"),

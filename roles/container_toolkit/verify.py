@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from deploy.errors import Refusal
-from deploy.slice import Slice
+from deploy.refusals.errors import Refusal
+from deploy.slices.host import Slice
+from roles._pyinfra.facts import Seen
+from roles._pyinfra.steps import Command, Refuse
 from roles.container_toolkit.operations import instances, is_current
-from roles.seen import Seen
-from roles.steps import Command, Refuse
 
 ATTEMPT = "systemctl status nvidia-cdi-refresh.service and `nvidia-ctk cdi list` on the host say why"
 STATE = "packages of the container toolkit are in place; no container was started with a GPU"

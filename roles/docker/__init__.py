@@ -10,12 +10,12 @@ from __future__ import annotations
 from pyinfra import host
 from pyinfra.api.operation import OperationMeta
 
-from deploy.slice import Slice
-from roles.apt import write_missing
+from deploy.slices.host import Slice
+from roles._pyinfra.steps import Reading, check, step
+from roles._shipping.apt import write_missing
 from roles.docker import operations, verify
 from roles.docker.defaults import settings
 from roles.docker.facts import DockerHost
-from roles.steps import Reading, check, step
 
 
 def apply(mine: Slice) -> list[OperationMeta]:

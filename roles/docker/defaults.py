@@ -8,8 +8,8 @@ from typing import Annotated
 from pyinfra.api import Host
 
 from deploy.catalog import DOCKER_FLOOR
-from deploy.knobs import FINGERPRINT, URL, Range, Text
-from roles.settings import overridden
+from deploy.inventory.knobs import FINGERPRINT, URL, Range, Text
+from roles._pyinfra.settings import overridden
 
 
 @dataclass(frozen=True)

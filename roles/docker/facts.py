@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pyinfra.api import FactBase
 
-from roles.apt import Repository
+from roles._pyinfra.facts import Seen, ask_files, ask_packages, ask_units, ask_value, script
+from roles._pyinfra.undo import KEPT
+from roles._shipping.apt import Repository
 from roles.docker import paths
-from roles.seen import Seen, ask_files, ask_packages, ask_units, ask_value, script
-from roles.undo import KEPT
 
 ENGINES = ("docker-ce", "docker.io")
 PACKAGES = (

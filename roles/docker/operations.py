@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from deploy.catalog import SYSTEMS
-from deploy.errors import Refusal
-from deploy.slice import Slice
-from roles import apt, undo
+from deploy.refusals.errors import Refusal
+from deploy.slices.host import Slice
+from roles._pyinfra import undo
+from roles._pyinfra.facts import Seen
+from roles._pyinfra.steps import Command, Refuse, write
+from roles._shipping import apt
 from roles.docker import merge, paths
 from roles.docker.defaults import Defaults
-from roles.seen import Seen
-from roles.steps import Command, Refuse, write
 
 OF_DOCKER = ("docker-ce", "docker-ce-cli", "containerd.io")
 DISTRIBUTION = ("docker.io", "containerd", "runc")

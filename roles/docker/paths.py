@@ -1,6 +1,6 @@
 """Files of the host that the docker role owns or merges into."""
 
-from roles.apt import keep_from_upgrades
+from roles._shipping.apt import keep_from_upgrades
 
 DAEMON = "/etc/docker/daemon.json"
 CONTAINERD = "/etc/containerd/config.toml"

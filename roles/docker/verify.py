@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from deploy.errors import Refusal
-from deploy.versions import at_least
+from deploy.catalog.versions import at_least
+from deploy.refusals.errors import Refusal
+from roles._pyinfra.facts import Seen
+from roles._pyinfra.steps import Command, Refuse
 from roles.docker.defaults import Defaults
 from roles.docker.facts import ENGINES
-from roles.seen import Seen
-from roles.steps import Command, Refuse
 
 
 def docker_version(seen: Seen) -> str:

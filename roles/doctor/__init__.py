@@ -1,7 +1,7 @@
 """What is wrong on a host, and what to type: each host is asked one command, and nothing on it is changed.
 
 There is no operation: the questions are asked while pyinfra prepares, so `--dry` says as much. The last host that has
-answered tells the findings of all of them (deploy/doctor judges), and a listener gets those of each (roles/events.py).
+answered tells the findings of all of them (deploy/doctor judges), and a listener gets those of each (roles/_pyinfra/events.py).
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from deploy.doctor.finding import Finding
 from deploy.doctor.readings import Readings
 from deploy.doctor.report import Report
 from deploy.doctor.wanted import Wanted, wanted_of
-from deploy.slice import Slice
-from deploy.slice_monitor import MonitorSlice
-from deploy.slice_traffic import BalancerSlice
+from deploy.slices.host import Slice
+from deploy.slices.monitor import MonitorSlice
+from deploy.slices.traffic import BalancerSlice
+from roles._pyinfra.events import tell
+from roles._pyinfra.steps import ask, has_failed
 from roles.doctor.archive import confirm_new, write
 from roles.doctor.facts import HostReadings
 from roles.doctor.questions import About, names_of
-from roles.events import tell
-from roles.steps import ask, has_failed
 
 NO_ANSWER = "it did not answer; pyinfra said why above"
 NO_CONNECTION = "no connection"

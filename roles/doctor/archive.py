@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from deploy.errors import Refusal
+from deploy.refusals.errors import Refusal
 
 
 def confirm_new(path: str | None) -> None:

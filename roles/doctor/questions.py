@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from shlex import quote
 
 from deploy.doctor.causes import PATTERN
-from deploy.files import ROOT
-from deploy.slice import Slice
-from deploy.slice_monitor import MonitorSlice
-from deploy.slice_traffic import BalancerSlice
-from roles.places import SERVERS, SETTINGS
+from deploy.models.files import ROOT
+from deploy.slices.host import Slice
+from deploy.slices.monitor import MonitorSlice
+from deploy.slices.traffic import BalancerSlice
+from roles._shipping.places import SERVERS, SETTINGS
 
 SECONDS = 15
 """For every question; nvidia-smi takes two on a host of eight GPUs without persistence."""

@@ -13,8 +13,10 @@ from pyinfra import host
 from pyinfra import state as run_state
 from pyinfra.api.command import PyinfraCommand, StringCommand
 
-from deploy.slice import EngineSlice, Slice
-from roles import undo
+from deploy.slices.host import EngineSlice, Slice
+from roles._pyinfra import undo
+from roles._pyinfra.settings import overridden
+from roles._pyinfra.steps import Refuse, step
 from roles.engines import ledger
 from roles.engines.building import build as build_commands
 from roles.engines.carrying import Collect, Fetch, cannot_check, left_by_builder
@@ -27,8 +29,6 @@ from roles.engines.programs import texts
 from roles.engines.recording import Record
 from roles.engines.signing import Sign, undeclared
 from roles.engines.trust import unusable
-from roles.settings import overridden
-from roles.steps import Refuse, step
 
 __all__ = ["apply", "build", "builders"]
 

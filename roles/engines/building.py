@@ -12,16 +12,16 @@ from pyinfra.api import Host, State, StringCommand
 from pyinfra.api.arguments import ConnectorArguments
 from pyinfra.api.command import PyinfraCommand
 
-from deploy import files
-from deploy.files import weights_path
-from deploy.slice import EngineSlice, ReplaySlice, Slice
-from roles import units
+from deploy.models import files
+from deploy.models.files import weights_path
+from deploy.slices.host import EngineSlice, ReplaySlice, Slice
+from roles._pyinfra.steps import write
+from roles._shipping import units
+from roles._shipping.rsync import BY_CONTENT, RESUMING, TELLING, reach, transfer
 from roles.engines.defaults import Defaults
 from roles.engines.facts import BUILDS, BuildState, Present, build_unit
 from roles.engines.remote import Tell, read
 from roles.engines.repairing import SendRepairs, python_path
-from roles.rsync import BY_CONTENT, RESUMING, TELLING, reach, transfer
-from roles.steps import write
 
 
 def build(engine: EngineSlice, mine: Slice, seen: Present, settings: Defaults) -> Iterator[PyinfraCommand]:

@@ -10,12 +10,12 @@ from pyinfra.api import Host, State, StringCommand
 from pyinfra.api.arguments import ConnectorArguments
 from pyinfra.api.command import PyinfraCommand
 
-from deploy.errors import Refusal
-from deploy.slice import EngineSlice
+from deploy.refusals.errors import Refusal
+from deploy.slices.host import EngineSlice
+from roles._shipping.places import command
+from roles._shipping.rsync import BY_CONTENT, RESUMING, TELLING, reach, transfer
 from roles.engines.defaults import Defaults
 from roles.engines.keep import Kept
-from roles.places import command
-from roles.rsync import BY_CONTENT, RESUMING, TELLING, reach, transfer
 
 
 class Carry(PyinfraCommand):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from deploy.edge.engine_records import LEDGER
-from deploy.knobs import ATTEMPTS, SECONDS
+from deploy.inventory.knobs import ATTEMPTS, SECONDS
+from deploy.io.engine_records import LEDGER
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from typing import Literal
 
 from pyinfra.api import FactBase
 
-from roles.places import SETTINGS, command
-from roles.units import UnitState, ask
+from roles._shipping.places import SETTINGS, command
+from roles._shipping.units import UnitState, ask
 
 Kind = Literal["absent", "unsigned", "signed", "broken"]
 BUILDS = f"{SETTINGS}/build"

@@ -16,12 +16,12 @@ from pyinfra import host, state
 from pyinfra.api import State
 from pyinfra.context import ctx_host
 
-from deploy.slice import EngineSlice, Slice
-from roles import together
+from deploy.slices.host import EngineSlice, Slice
+from roles._pyinfra import together
+from roles._pyinfra.steps import ask
 from roles.engines.facts import Having, Present
 from roles.engines.intent import Intent, intend, order_of
 from roles.engines.keep import Kept
-from roles.steps import ask
 
 AT_ONCE = 32
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from deploy.slice import EngineSlice, Slice
+from deploy.slices.host import EngineSlice, Slice
 from roles.engines.facts import Kind, Present
 
 

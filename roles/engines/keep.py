@@ -11,11 +11,11 @@ from pathlib import Path
 
 from gevent import subprocess
 
-from deploy.errors import Refusal
-from deploy.slice import EngineSlice
+from deploy.refusals.errors import Refusal
+from deploy.slices.host import EngineSlice
 from deploy.spec import EngineStore, EngineTrust
+from roles._pyinfra.turns import turn
 from roles.engines.trust import is_believed, problem_of
-from roles.turns import turn
 
 CACHE = Path("~/.cache/enginehouse/engines")
 SIGNATURE = "engine.json.sig"

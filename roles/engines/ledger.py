@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from deploy.slice import EngineSlice
+from deploy.slices.host import EngineSlice
 
 
 def record_of(engine: EngineSlice, ledger: str) -> Path:

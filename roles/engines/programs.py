@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from deploy.spec import EngineTrust
+from roles._shipping.places import SETTINGS, UNITS
+from roles._shipping.texts import Text, shipped
 from roles.engines.trust import signers
-from roles.places import SETTINGS, UNITS
-from roles.texts import Text, shipped
 
 
 def texts(trust: EngineTrust) -> list[Text]:

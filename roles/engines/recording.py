@@ -7,7 +7,7 @@ from pyinfra.api import Host, State
 from pyinfra.api.arguments import ConnectorArguments
 from pyinfra.api.command import PyinfraCommand
 
-from deploy.slice import EngineSlice
+from deploy.slices.host import EngineSlice
 from roles.engines import ledger
 from roles.engines.remote import read
 

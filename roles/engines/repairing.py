@@ -12,12 +12,12 @@ from pyinfra.api import Host, State, StringCommand
 from pyinfra.api.arguments import ConnectorArguments
 from pyinfra.api.command import PyinfraCommand
 
-from deploy.errors import Refusal
-from deploy.files import ROOT
-from deploy.slice_image import ImageSlice
-from roles.repairs import unpacked, wheels
-from roles.steps import Refuse
-from roles.tar import tarred
+from deploy.models.files import ROOT
+from deploy.refusals.errors import Refusal
+from deploy.slices.image import ImageSlice
+from roles._pyinfra.steps import Refuse
+from roles._shipping.repairs import unpacked, wheels
+from roles._shipping.tar import tarred
 
 REPAIRS = f"{ROOT}/repairs"
 

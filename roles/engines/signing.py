@@ -12,14 +12,14 @@ from pyinfra.api import Host, State, StringCommand
 from pyinfra.api.arguments import ConnectorArguments
 from pyinfra.api.command import PyinfraCommand
 
-from deploy import replay
-from deploy.errors import Refusal
-from deploy.replay import Answer, Verdict
-from deploy.slice import EngineSlice, ReplaySlice
+from deploy.refusals.errors import Refusal
+from deploy.rollout import replay
+from deploy.rollout.replay import Answer, Verdict
+from deploy.slices.host import EngineSlice, ReplaySlice
 from deploy.spec import EngineTrust
+from roles._shipping.places import command
 from roles.engines.remote import read, replace
 from roles.engines.trust import STATE, sign
-from roles.places import command
 
 
 class Sign(PyinfraCommand):

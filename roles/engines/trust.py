@@ -13,9 +13,9 @@ from typing import IO
 
 from gevent import subprocess
 
-from deploy.errors import Refusal
+from deploy.refusals.errors import Refusal
 from deploy.spec import EngineTrust
-from roles.texts import HERE
+from roles._shipping.texts import HERE
 
 NAMESPACE = "enginehouse-engine"
 PRINCIPAL = "enginehouse"

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from pyinfra import host
 
-from deploy.slice_monitor import ExportersSlice
-from roles import undo
+from deploy.slices.monitor import ExportersSlice
+from roles._pyinfra import undo
+from roles._pyinfra.steps import Reading, ask, step
 from roles.exporters import operations
 from roles.exporters.facts import ExportersHost, ExportersLeft
-from roles.steps import Reading, ask, step
 
 
 def apply(exporters: ExportersSlice | None) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pyinfra.api import FactBase
 
-from roles import together
+from roles._pyinfra import together
+from roles._pyinfra.facts import Seen, ask_packages, ask_units, ask_value, script
 from roles.exporters.paths import ALL, COUNTERS, PACKAGE, PAGES, started, unit_path
-from roles.seen import Seen, ask_packages, ask_units, ask_value, script
 
 
 def ask_stale(*names: str) -> str:

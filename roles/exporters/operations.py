@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 
-from deploy.monitoring import DCGM_PORT
-from deploy.slice_monitor import ExportersSlice
-from roles import apt, programs
+from deploy.slices.monitor import ExportersSlice
+from deploy.topology.monitors import DCGM_PORT
+from roles._pyinfra.facts import Seen
+from roles._pyinfra.steps import Command
+from roles._shipping import apt, programs
+from roles._shipping.templates import template
+from roles._shipping.texts import Text, shipped
 from roles.exporters.counters import csv
 from roles.exporters.paths import ALL, COUNTERS, DCGM, METRICS, NODE, PACKAGE, PAGES, THEIRS, unit_path
-from roles.seen import Seen
-from roles.steps import Command
-from roles.templates import template
-from roles.texts import Text, shipped
 
 
 def texts(exporters: ExportersSlice) -> list[Text]:

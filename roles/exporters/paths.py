@@ -1,6 +1,6 @@
 """Names on the host that the exporters role owns."""
 
-from roles.places import SETTINGS, UNITS
+from roles._shipping.places import SETTINGS, UNITS
 
 NODE, METRICS, DCGM = "enginehouse-node-exporter.service", "enginehouse-metrics.service", "enginehouse-dcgm.service"
 ALL = (NODE, METRICS, DCGM)

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from pyinfra.api.operation import OperationMeta
 
+from roles._pyinfra.steps import Reading, step
 from roles.firewall import operations
 from roles.firewall.facts import FirewallHost
 from roles.firewall.rules import Guarded, firewall_of
-from roles.steps import Reading, step
 
 
 def apply(mine: Guarded) -> list[OperationMeta]:

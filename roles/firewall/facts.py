@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pyinfra.api import FactBase
 
+from roles._pyinfra.facts import Seen, ask_files, ask_packages, ask_units, ask_value, script
+from roles._pyinfra.undo import KEPT
 from roles.firewall import paths
-from roles.seen import Seen, ask_files, ask_packages, ask_units, ask_value, script
-from roles.undo import KEPT
 
 # sshd's configured ports, those it listens on, and the one of every connection it serves: ours is among them. Somebody
 # listens there (systemd may, for sshd); nobody does where sshd connects to what a client forwards a port to.

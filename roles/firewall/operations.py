@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from deploy.errors import Refusal
-from roles import apt, undo
+from deploy.refusals.errors import Refusal
+from roles._pyinfra import undo
+from roles._pyinfra.facts import Seen
+from roles._pyinfra.steps import Command, Refuse, write
+from roles._shipping import apt
+from roles._shipping.texts import shipped
 from roles.firewall import paths
 from roles.firewall.rules import Guarded, firewall_of, rules
-from roles.seen import Seen
-from roles.steps import Command, Refuse, write
-from roles.texts import shipped
 
 
 def packages(seen: Seen) -> Iterator[Command]:

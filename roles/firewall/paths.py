@@ -1,6 +1,6 @@
 """Files of the host that the firewall role owns."""
 
-from roles.places import SETTINGS, program, unit
+from roles._shipping.places import SETTINGS, program, unit
 
 UNIT_NAME = "enginehouse-firewall.service"
 RULES = f"{SETTINGS}/firewall.nft"

@@ -6,13 +6,13 @@ import ipaddress
 from collections.abc import Iterable
 from typing import NamedTuple, TypeAlias
 
-from deploy.slice import ServerSlice, Slice
-from deploy.slice_door import DoorSlice
-from deploy.slice_monitor import ExportersSlice, MonitorSlice
-from deploy.slice_sharing import SharingSlice
-from deploy.slice_traffic import BalancerSlice, TrafficSlice
+from deploy.slices.door import DoorSlice
+from deploy.slices.host import ServerSlice, Slice
+from deploy.slices.monitor import ExportersSlice, MonitorSlice
+from deploy.slices.sharing import SharingSlice
+from deploy.slices.traffic import BalancerSlice, TrafficSlice
 from deploy.spec import Firewall
-from roles.templates import template
+from roles._shipping.templates import template
 
 BRIDGE = "enginehouse0"
 """Triton's containers are behind it (files/shell/prepare.sh)."""

@@ -10,14 +10,15 @@ from __future__ import annotations
 from pyinfra import host
 from pyinfra.api.operation import OperationMeta
 
-from deploy.slice import Slice
-from deploy.slice_door import DoorSlice
-from roles import certificates, undo
+from deploy.slices.door import DoorSlice
+from deploy.slices.host import Slice
+from roles._pyinfra import undo
+from roles._pyinfra.steps import Reading, ask, step
+from roles._shipping import certificates
 from roles.gateway import operations
 from roles.gateway.defaults import settings
 from roles.gateway.facts import DoorCertificate, DoorHost, DoorLeft, NotInForce
 from roles.gateway.programs import environment_path, version_path
-from roles.steps import Reading, ask, step
 
 
 def apply(mine: Slice) -> None:

@@ -7,8 +7,8 @@ from typing import Annotated
 
 from pyinfra.api import Host
 
-from deploy.knobs import ATTEMPTS, SECONDS
-from roles.settings import overridden
+from deploy.inventory.knobs import ATTEMPTS, SECONDS
+from roles._pyinfra.settings import overridden
 
 
 @dataclass(frozen=True)

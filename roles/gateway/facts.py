@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pyinfra.api import FactBase
 
-from roles import programs, together
-from roles.certificates import ask_certificate
+from roles._pyinfra import together
+from roles._pyinfra.facts import Seen, ask_packages, ask_value, script
+from roles._shipping import programs
+from roles._shipping.certificates import ask_certificate
+from roles._shipping.places import PROGRAMS, command
 from roles.gateway.paths import AUTHORITY, CERTIFICATE, FOLDER, KEYS, UNIT_PATH, USER
-from roles.places import PROGRAMS, command
-from roles.seen import Seen, ask_packages, ask_value, script
 
 COMPLETE = "complete"
 """A file that an environment has once every package is in it."""

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from deploy.door_keys import FILE
-from deploy.mutual import common_name
-from deploy.slice import Slice
-from deploy.slice_door import DoorSlice
-from roles import apt
-from roles.certificates import Certified
+from deploy.inventory.door_keys import FILE
+from deploy.slices.door import DoorSlice
+from deploy.slices.host import Slice
+from deploy.topology.mutual import common_name
+from roles._pyinfra.facts import Seen
+from roles._pyinfra.steps import Command, write
+from roles._shipping import apt
+from roles._shipping.certificates import Certified
+from roles._shipping.places import UNITS, command
+from roles._shipping.texts import Text
 from roles.gateway.defaults import Defaults
 from roles.gateway.facts import COMPLETE
 from roles.gateway.paths import (
@@ -28,10 +32,6 @@ from roles.gateway.paths import (
 from roles.gateway.programs import environment_path, publication, unit, version
 from roles.gateway.settings import rendered
 from roles.gateway.wheels import SendWheels
-from roles.places import UNITS, command
-from roles.seen import Seen
-from roles.steps import Command, write
-from roles.texts import Text
 
 KEYS_HERE = Path(FILE)
 """Where `enginehouse key` keeps hashes of keys on the control machine."""

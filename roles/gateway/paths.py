@@ -1,6 +1,6 @@
 """Names on the host that the gateway role owns."""
 
-from roles.places import PROGRAMS, SETTINGS, UNITS
+from roles._shipping.places import PROGRAMS, SETTINGS, UNITS
 
 USER = "enginehouse-gateway"
 UNIT = "enginehouse-gateway@.service"

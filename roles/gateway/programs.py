@@ -9,14 +9,14 @@ from functools import cache
 
 from pyinfra.api.command import StringCommand
 
-from deploy.slice_door import DoorSlice
-from roles import programs
+from deploy.slices.door import DoorSlice
+from roles._shipping import programs
+from roles._shipping.tar import tarred
+from roles._shipping.templates import template
+from roles._shipping.texts import HERE, Text
 from roles.gateway.paths import ENVIRONMENTS, UNIT, UNIT_PATH, USER, VERSIONS, WANTED
 from roles.gateway.settings import listen
 from roles.gateway.wheels import digest as packages_digest
-from roles.tar import tarred
-from roles.templates import template
-from roles.texts import HERE, Text
 
 SOURCE = HERE / "files" / "gateway"
 MARK_DIGITS = 16

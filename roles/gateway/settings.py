@@ -7,10 +7,10 @@ import json
 from dataclasses import asdict
 from typing import Any
 
-from deploy.balancing import LOOPBACK
-from deploy.slice import ServerSlice, Slice
-from deploy.slice_door import DoorAliasSlice, DoorModelSlice, DoorOtherSlice, DoorSlice
-from deploy.slice_traffic import TrafficSlice
+from deploy.slices.door import DoorAliasSlice, DoorModelSlice, DoorOtherSlice, DoorSlice
+from deploy.slices.host import ServerSlice, Slice
+from deploy.slices.traffic import TrafficSlice
+from deploy.topology.balancing import LOOPBACK
 from roles.gateway.paths import AUTHORITY, CERTIFICATE, KEYS
 
 MIB = 2**20

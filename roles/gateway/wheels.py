@@ -1,7 +1,7 @@
 """The gateway's Python packages: chosen for a host's Python, fetched to the control machine by pip, sent by rsync.
 
 The host may reach no package index, so the control machine fetches, once for each Python version. Every wheel is held
-to requirements-gateway.lock twice: by pip here, and by pip on the host, which gets the same hashes.
+to locks/requirements-gateway.lock twice: by pip here, and by pip on the host, which gets the same hashes.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from pyinfra.api import Host, State
 from pyinfra.api.arguments import ConnectorArguments
 from pyinfra.api.command import PyinfraCommand
 
-from deploy.errors import Refusal
+from deploy.refusals.errors import Refusal
+from roles._pyinfra.steps import Refuse
+from roles._pyinfra.turns import turn
+from roles._shipping.rsync import RESUMING, TELLING, reach, transfer
+from roles._shipping.texts import HERE
 from roles.gateway.defaults import Defaults
-from roles.rsync import RESUMING, TELLING, reach, transfer
-from roles.steps import Refuse
-from roles.texts import HERE
-from roles.turns import turn
 
-LOCK = HERE / "requirements-gateway.lock"
+LOCK = HERE / "locks/requirements-gateway.lock"
 CACHE = Path("~/.cache/enginehouse/wheels")
 PLATFORMS = ("manylinux_2_28_x86_64", "manylinux_2_27_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x86_64")
 """glibc of the oldest OS here is 2.35 (Ubuntu 22.04), so wheels for any of these run."""

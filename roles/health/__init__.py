@@ -10,13 +10,13 @@ from collections.abc import Iterator
 
 from pyinfra import host
 
-from deploy.slice import Slice
-from roles import undo
+from deploy.slices.host import Slice
+from roles._pyinfra import undo
+from roles._pyinfra.steps import Command, Reading, step
+from roles._shipping.texts import put
 from roles.health.defaults import settings
 from roles.health.facts import Timers
 from roles.health.operations import GPU_TIMER, texts, timers
-from roles.steps import Command, Reading, step
-from roles.texts import put
 
 
 def apply(mine: Slice) -> None:

@@ -7,8 +7,8 @@ from typing import Annotated
 
 from pyinfra.api import Host
 
-from deploy.knobs import Range
-from roles.settings import overridden
+from deploy.inventory.knobs import Range
+from roles._pyinfra.settings import overridden
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from pyinfra.api import FactBase
 
-from roles.places import SERVERS, UNITS
+from roles._shipping.places import SERVERS, UNITS
 
 
 @dataclass(frozen=True)

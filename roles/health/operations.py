@@ -9,11 +9,11 @@ from functools import cache
 from pyinfra.api.command import StringCommand
 
 from deploy.catalog.xids import XIDS
-from deploy.slice import Slice
+from deploy.slices.host import Slice
+from roles._shipping.places import SETTINGS, UNITS
+from roles._shipping.texts import Text, shipped
 from roles.health.defaults import Defaults
 from roles.health.facts import Going
-from roles.places import SETTINGS, UNITS
-from roles.texts import Text, shipped
 
 GPU_TIMER = "enginehouse-gpu-state.timer"
 GATE = f"{UNITS}/enginehouse-swap@.service.d/52-enginehouse-gate.conf"

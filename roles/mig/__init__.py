@@ -13,11 +13,11 @@ from collections.abc import Sequence
 from pyinfra import host
 from pyinfra.api.operation import OperationMeta
 
-from deploy.slice import Slice
+from deploy.slices.host import Slice
+from roles._pyinfra.steps import Reading, check, step
 from roles.mig import operations, verify
 from roles.mig.defaults import settings
 from roles.mig.facts import CutHost
-from roles.steps import Reading, check, step
 
 
 def apply(mine: Slice, below: Sequence[OperationMeta] = ()) -> list[OperationMeta]:

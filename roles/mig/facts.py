@@ -5,8 +5,8 @@ from __future__ import annotations
 from pyinfra.api import FactBase
 
 from roles import cards
+from roles._pyinfra.facts import Seen, ask_files, ask_units, ask_value, script
 from roles.mig import paths
-from roles.seen import Seen, ask_files, ask_units, ask_value, script
 
 # Processes of a Triton of ours are stopped by whoever cuts; the daemons let go by themselves or are stopped too.
 _USERS = (

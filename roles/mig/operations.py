@@ -6,14 +6,14 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from deploy.slice import Slice
-from roles import boots
+from deploy.slices.host import Slice
+from roles._pyinfra import boots
+from roles._pyinfra.facts import Seen
+from roles._pyinfra.steps import Command, Refuse, write
+from roles._shipping.places import command
 from roles.cards import NEVER, OFF, ON, gpus, is_cut, placements
 from roles.mig import paths, verify
 from roles.mig.defaults import Defaults
-from roles.places import command
-from roles.seen import Seen
-from roles.steps import Command, Refuse, write
 
 FILES = Path(__file__).parents[2] / "files"
 PENDING = 75

@@ -1,7 +1,7 @@
 """Files of the host that the MIG role owns."""
 
+from roles._shipping.places import SETTINGS, unit
 from roles.cards import BOOT_UNIT
-from roles.places import SETTINGS, unit
 
 UNIT_NAME = BOOT_UNIT
 UNIT = unit(UNIT_NAME)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from deploy.errors import Refusal
-from deploy.slice import Slice
+from deploy.refusals.errors import Refusal
+from deploy.slices.host import Slice
+from roles._pyinfra.facts import Seen
+from roles._pyinfra.steps import Command, Refuse
 from roles.cards import gpus, is_cut, not_ours_to_cut, planned_cut
-from roles.seen import Seen
-from roles.steps import Command, Refuse
 
 UNTOUCHED = "the MIG role has destroyed and created nothing; driver packages are in place"
 LEFT_ALONE = "driver and GPUs are as they were; no container was started with a GPU"

@@ -16,15 +16,16 @@ from pyinfra import host
 from pyinfra import state as run_state
 from pyinfra.api.command import PyinfraCommand, StringCommand
 
-from deploy.files import weights_path
-from deploy.slice import Slice, WeightsSlice
-from roles import apt, peers, quiet, undo, units
+from deploy.models.files import weights_path
+from deploy.slices.host import Slice, WeightsSlice
+from roles._pyinfra import quiet, undo
+from roles._pyinfra.facts import Seen
+from roles._pyinfra.settings import overridden
+from roles._pyinfra.steps import Reading, check, step
+from roles._shipping import apt, peers, units
 from roles.model_store.defaults import Defaults
 from roles.model_store.facts import Accounts, Published, StoreState, Tools
 from roles.model_store.operations import Send, accounts, fetch_unit, start_fetch, texts
-from roles.seen import Seen
-from roles.settings import overridden
-from roles.steps import Reading, check, step
 
 Store = dict[str, StoreState]
 Decide = Callable[[Store], Iterator[PyinfraCommand]]

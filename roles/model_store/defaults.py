@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from deploy.knobs import ATTEMPTS, SECONDS, Range, Text
+from deploy.inventory.knobs import ATTEMPTS, SECONDS, Range, Text
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 from pyinfra.api import FactBase
 
-from deploy.files import ROOT
-from roles.places import FETCH_USER, SHARE_USER
-from roles.seen import Seen, ask_packages, ask_value, script
-from roles.units import UnitState, ask
+from deploy.models.files import ROOT
+from roles._pyinfra.facts import Seen, ask_packages, ask_value, script
+from roles._shipping.places import FETCH_USER, SHARE_USER
+from roles._shipping.units import UnitState, ask
 
 
 @dataclass(frozen=True)

@@ -15,20 +15,20 @@ from pyinfra import state
 from pyinfra.api import QuoteString
 from pyinfra.api.command import PyinfraCommand, StringCommand
 
-from deploy.errors import Refusal
-from deploy.files import WEIGHTS, weights_path
-from deploy.slice import Slice, WeightsSlice
+from deploy.models.files import WEIGHTS, weights_path
+from deploy.refusals.errors import Refusal
+from deploy.slices.host import Slice, WeightsSlice
 from deploy.spec import Hub
-from roles import secrets, units
+from roles._pyinfra.facts import Seen
+from roles._pyinfra.steps import Refuse, write
+from roles._pyinfra.turns import turn
+from roles._shipping import secrets, units
+from roles._shipping.places import FETCH_USER, RUNTIME, SETTINGS, SHARE_USER, UNITS, command
+from roles._shipping.texts import Text, shipped
 from roles.model_store.defaults import Defaults
 from roles.model_store.facts import StoreState
 from roles.model_store.manifest import chosen, manifest, spoiled
 from roles.model_store.rsync import Rsync
-from roles.places import FETCH_USER, RUNTIME, SETTINGS, SHARE_USER, UNITS, command
-from roles.seen import Seen
-from roles.steps import Refuse, write
-from roles.texts import Text, shipped
-from roles.turns import turn
 
 CACHE = Path("~/.cache/enginehouse/weights")
 LATER = ("chat_template.jinja",)

@@ -8,8 +8,8 @@ from pyinfra.api import Host, State
 from pyinfra.api.arguments import ConnectorArguments
 from pyinfra.api.command import PyinfraCommand
 
+from roles._shipping.rsync import RESUMING, TELLING, reach, transfer
 from roles.model_store.defaults import Defaults
-from roles.rsync import RESUMING, TELLING, reach, transfer
 
 
 class Rsync(PyinfraCommand):

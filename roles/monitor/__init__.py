@@ -1,17 +1,17 @@
 """Prometheus, Alertmanager and blackbox-exporter of the distribution, on a host that serves nothing.
 
-Targets are the plan's, rules those of `deploy.eyes`. A file is read by promtool or amtool before it replaces the one in
+Targets are the plan's, rules those of `deploy.monitoring`. A file is read by promtool or amtool before it replaces the one in
 force, and programs that run read it again: they are restarted only for a unit that changed. Each unit writes down what
 it was started with and what it has read, so a run that is killed anywhere is finished by the next.
 """
 
 from __future__ import annotations
 
-from deploy.slice_monitor import MonitorSlice
-from roles import undo
+from deploy.slices.monitor import MonitorSlice
+from roles._pyinfra import undo
+from roles._pyinfra.steps import Reading, step
 from roles.monitor import operations
 from roles.monitor.facts import MonitorPrograms
-from roles.steps import Reading, step
 
 
 def apply(mine: MonitorSlice) -> None:

@@ -7,10 +7,10 @@ from typing import Any
 
 import yaml
 
-from deploy.eyes.alert import JOBS
-from deploy.eyes.rules import HEAD, rule_file
-from deploy.monitoring import in_address
-from deploy.slice_monitor import MonitorSlice, TargetSlice
+from deploy.monitoring.alert import JOBS
+from deploy.monitoring.rules import HEAD, rule_file
+from deploy.slices.monitor import MonitorSlice, TargetSlice
+from deploy.topology.monitors import in_address
 from roles.monitor.paths import RULES
 
 PROBE_SECONDS = 5

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pyinfra.api import FactBase
 
+from roles._pyinfra.facts import Seen, ask_files, ask_packages, ask_units, ask_value, script
 from roles.monitor.paths import ALERTS, ALL, CONFIG, PACKAGES, READ, RULES, runtime
-from roles.seen import Seen, ask_files, ask_packages, ask_units, ask_value, script
 
 
 def ask_sums(name: str) -> str:

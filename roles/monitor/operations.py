@@ -7,9 +7,13 @@ from shlex import quote
 
 from pyinfra.api.command import StringCommand
 
-from deploy.monitoring import BLACKBOX_PORT, in_address
-from deploy.slice_monitor import MonitorSlice
-from roles import apt, secrets
+from deploy.slices.monitor import MonitorSlice
+from deploy.topology.monitors import BLACKBOX_PORT, in_address
+from roles._pyinfra.facts import Seen
+from roles._pyinfra.steps import Command, Refuse, write
+from roles._shipping import apt, secrets
+from roles._shipping.templates import template
+from roles._shipping.texts import Text
 from roles.monitor import config
 from roles.monitor.paths import (
     ALERTMANAGER,
@@ -28,10 +32,6 @@ from roles.monitor.paths import (
     runtime,
     unit_path,
 )
-from roles.seen import Seen
-from roles.steps import Command, Refuse, write
-from roles.templates import template
-from roles.texts import Text
 
 READY = {PROMETHEUS: "/-/ready", ALERTMANAGER: "/-/ready", BLACKBOX: "/-/healthy"}
 ANSWERS_TRIES = 120

@@ -1,7 +1,7 @@
 """Names on the host that the monitor role owns."""
 
-from deploy.files import ROOT
-from roles.places import SETTINGS, UNITS
+from deploy.models.files import ROOT
+from roles._shipping.places import SETTINGS, UNITS
 
 PROMETHEUS = "enginehouse-prometheus.service"
 ALERTMANAGER = "enginehouse-alertmanager.service"

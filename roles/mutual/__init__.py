@@ -9,16 +9,17 @@ from __future__ import annotations
 
 from pyinfra import host
 
-from deploy.mutual import common_name
-from deploy.slice import Slice
-from deploy.slice_door import MutualSlice
-from roles import certificates, haproxy, undo
-from roles.certificates import Certified
+from deploy.slices.door import MutualSlice
+from deploy.slices.host import Slice
+from deploy.topology.mutual import common_name
+from roles._pyinfra import undo
+from roles._pyinfra.steps import Reading, ask, step
+from roles._shipping import certificates, haproxy
+from roles._shipping.certificates import Certified
 from roles.mutual import operations
 from roles.mutual.config import config
 from roles.mutual.facts import MutualHost, MutualLeft
 from roles.mutual.paths import AUTHORITY, CERTIFICATE, UNIT_NAME
-from roles.steps import Reading, ask, step
 
 
 def apply(mine: Slice) -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import ipaddress
 from dataclasses import dataclass
 
-from deploy.balancing import LOOPBACK
 from deploy.catalog import SYSTEMS
-from deploy.slice import Slice
-from deploy.slice_door import MutualSlice
-from roles.haproxy import STREAMS
+from deploy.slices.door import MutualSlice
+from deploy.slices.host import Slice
+from deploy.topology.balancing import LOOPBACK
+from roles._shipping.haproxy import STREAMS
+from roles._shipping.templates import template
 from roles.mutual.paths import AUTHORITY, CERTIFICATE
-from roles.templates import template
 
 
 @dataclass(frozen=True)

@@ -1,13 +1,13 @@
 """What the role settles itself; an inventory overrides it with `mutual_settings = {…}`.
 
-roles/certificates.py reads it, for this role and for doors.
+roles/_shipping/certificates.py reads it, for this role and for doors.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from deploy.edge.authority import FOLDER
+from deploy.io.authority import FOLDER
 
 
 @dataclass(frozen=True)

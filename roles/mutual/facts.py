@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pyinfra.api import FactBase
 
-from roles import together
-from roles.certificates import ask_certificate
-from roles.haproxy import DISTRIBUTION
+from roles._pyinfra import together
+from roles._pyinfra.facts import Seen, ask_files, ask_packages, ask_units, ask_value, script
+from roles._shipping.certificates import ask_certificate
+from roles._shipping.haproxy import DISTRIBUTION
 from roles.mutual.paths import AUTHORITY, CERTIFICATE, CONFIG, STARTED, UNIT, UNIT_NAME
-from roles.seen import Seen, ask_files, ask_packages, ask_units, ask_value, script
 
 
 class MutualHost(FactBase[Seen]):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from roles import haproxy
+from roles._pyinfra.facts import Seen
+from roles._pyinfra.steps import Command
+from roles._shipping import haproxy
+from roles._shipping.texts import Text, shipped
 from roles.mutual.paths import CONFIG, FOLDER, UNIT, UNIT_NAME
-from roles.seen import Seen
-from roles.steps import Command
-from roles.texts import Text, shipped
 
 
 def unit() -> Text:

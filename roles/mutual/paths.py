@@ -1,6 +1,6 @@
 """Names on the host that the role owns."""
 
-from roles.places import RUNTIME, SETTINGS, unit
+from roles._shipping.places import RUNTIME, SETTINGS, unit
 
 FOLDER = f"{SETTINGS}/mutual"
 CONFIG = f"{FOLDER}/haproxy.cfg"

@@ -10,12 +10,12 @@ from __future__ import annotations
 from pyinfra import host
 from pyinfra.api.operation import OperationMeta
 
-from deploy.slice import Slice
-from roles.apt import write_missing
+from deploy.slices.host import Slice
+from roles._pyinfra.steps import Reading, check, step
+from roles._shipping.apt import write_missing
 from roles.nvidia_driver import activate, operations, verify
 from roles.nvidia_driver.defaults import settings
 from roles.nvidia_driver.facts import DriverHost
-from roles.steps import Reading, check, step
 
 
 def apply(mine: Slice) -> list[OperationMeta]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from roles import boots
+from roles._pyinfra import boots
+from roles._pyinfra.facts import Seen
+from roles._pyinfra.steps import Command
 from roles.nvidia_driver import paths
 from roles.nvidia_driver.defaults import Defaults
 from roles.nvidia_driver.versions import FoundDriver
 from roles.nvidia_driver.versions import State as DriverState
-from roles.seen import Seen
-from roles.steps import Command
 
 HELD = 75
 """Exit status of reload-modules when something has the GPU open."""

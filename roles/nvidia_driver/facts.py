@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pyinfra.api import FactBase
 
-from roles.apt import Repository
+from roles._pyinfra.facts import Seen, ask_files, ask_packages, ask_units, ask_value, script
+from roles._shipping.apt import Repository
 from roles.nvidia_driver import packages, paths
-from roles.seen import Seen, ask_files, ask_packages, ask_units, ask_value, script
 
 _VARIABLE = "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
 # Debian's own packages name the module nvidia-current; its sysfs directory then has an underscore.

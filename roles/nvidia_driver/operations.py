@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from deploy.catalog import SYSTEMS
-from deploy.slice import Slice
-from deploy.versions import at_least
-from roles import apt
+from deploy.catalog.versions import at_least
+from deploy.slices.host import Slice
+from roles._pyinfra.facts import Seen
+from roles._pyinfra.steps import Command, write
+from roles._shipping import apt
+from roles._shipping.places import PROGRAMS
 from roles.nvidia_driver import packages as names
 from roles.nvidia_driver import paths
 from roles.nvidia_driver.defaults import Defaults
 from roles.nvidia_driver.versions import FoundDriver
-from roles.places import PROGRAMS
-from roles.seen import Seen
-from roles.steps import Command, write
 
 FILES = Path(__file__).parents[2] / "files"
 NO_NOUVEAU = "blacklist nouveau\noptions nouveau modeset=0\n"

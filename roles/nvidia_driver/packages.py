@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from deploy.slice import Slice
+from deploy.slices.host import Slice
 
 PATTERNS = (
     *("nvidia-*", "libnvidia-*", "libcuda1", "cuda-drivers*", "firmware-nvidia*", "linux-modules-nvidia-*"),

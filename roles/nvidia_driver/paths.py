@@ -1,7 +1,7 @@
 """Files of the host that the driver role owns."""
 
-from roles.apt import keep_from_upgrades
-from roles.places import program
+from roles._shipping.apt import keep_from_upgrades
+from roles._shipping.places import program
 
 RELOAD = program("reload-modules")
 CONTRIB = program("enable-contrib")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from deploy.errors import Refusal
-from deploy.slice import Slice
+from deploy.refusals.errors import Refusal
+from deploy.slices.host import Slice
+from roles._pyinfra.facts import Seen
+from roles._pyinfra.steps import Command, Refuse
 from roles.nvidia_driver import packages as names
 from roles.nvidia_driver.operations import is_kept
 from roles.nvidia_driver.versions import FoundDriver, State
-from roles.seen import Seen
-from roles.steps import Command, Refuse
 
 NOTHING_DONE = "the driver role has changed nothing"
 INSTALLED = "packages of the driver role are in place; nothing serves on this host because of it"

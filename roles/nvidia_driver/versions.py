@@ -12,8 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from deploy.versions import at_least
-from roles.seen import Seen
+from deploy.catalog.versions import at_least
+from roles._pyinfra.facts import Seen
 
 
 class State(Enum):

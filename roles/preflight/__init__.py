@@ -13,16 +13,16 @@ from functools import partial
 from pyinfra import host, state
 from pyinfra.api import FunctionCommand, operation
 
-from deploy.errors import PREFLIGHT, Refusal, Refusals
-from deploy.slice import Slice
-from deploy.slice_monitor import MonitorSlice
-from deploy.slice_traffic import BalancerSlice
-from roles import together
+from deploy.refusals.errors import PREFLIGHT, Refusal, Refusals
+from deploy.slices.host import Slice
+from deploy.slices.monitor import MonitorSlice
+from deploy.slices.traffic import BalancerSlice
+from roles._pyinfra import together
+from roles._pyinfra.steps import Refuse, ask, has_failed, load
 from roles.preflight.balancers import BalancerMachine, findings
 from roles.preflight.defaults import settings
 from roles.preflight.facts import About, Login, MachineHost
 from roles.preflight.judge import judge, notes
-from roles.steps import Refuse, ask, has_failed, load
 
 OTHERWISE = ("_sudo_user", "_sudo_password", "_use_sudo_login", "_preserve_sudo_env", "_su_user", "_doas")
 """pyinfra's words for how a command becomes another user's."""

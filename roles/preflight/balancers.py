@@ -10,13 +10,13 @@ from ipaddress import ip_address
 
 from pyinfra.api import FactBase
 
-from deploy.errors import Refusal
-from deploy.slice_monitor import MonitorSlice
-from deploy.slice_traffic import BalancerSlice
+from deploy.refusals.errors import Refusal
+from deploy.slices.monitor import MonitorSlice
+from deploy.slices.traffic import BalancerSlice
+from roles._pyinfra.facts import Seen, ask_units, ask_value, script
 from roles.preflight.defaults import Defaults
 from roles.preflight.judge import clock, refusal
 from roles.preflight.network import address_of
-from roles.seen import Seen, ask_units, ask_value, script
 
 OURS = "enginehouse-balancer.service"
 PROMETHEUS = "enginehouse-prometheus.service"

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from deploy.catalog import DOCKER_FLOOR, SYSTEMS
-from deploy.errors import PREFLIGHT, Refusal
-from deploy.slice import Slice
-from deploy.versions import at_least
-from roles.seen import Seen, ask_packages, ask_value
+from deploy.catalog.versions import at_least
+from deploy.refusals.errors import PREFLIGHT, Refusal
+from deploy.slices.host import Slice
+from roles._pyinfra.facts import Seen, ask_packages, ask_value
 
 WANTED = {"docker": "docker-ce", "distribution": "docker.io"}
 """The package behind each `Docker(source=…)`."""

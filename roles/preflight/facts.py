@@ -12,11 +12,11 @@ from urllib.parse import urlsplit
 
 from pyinfra.api import FactBase
 
-from deploy.files import ROOT, weights_path
-from deploy.slice import Slice
+from deploy.models.files import ROOT, weights_path
+from deploy.slices.host import Slice
 from roles import cards
+from roles._pyinfra.facts import Seen, ask_value, script
 from roles.preflight import docker
-from roles.seen import Seen, ask_value, script
 
 _PCI = (
     'for d in /sys/bus/pci/devices/*; do [ "$(cat $d/vendor)" = 0x10de ] && echo $(basename $d)'

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from deploy.catalog import SYSTEMS
-from deploy.errors import PREFLIGHT, Refusal
-from deploy.files import IMAGE_UNPACK_FACTOR
-from deploy.slice import Slice
-from deploy.slice_monitor import MonitorSlice
-from deploy.slice_traffic import BalancerSlice
-from deploy.versions import at_least
+from deploy.catalog.versions import at_least
+from deploy.models.files import IMAGE_UNPACK_FACTOR
+from deploy.refusals.errors import PREFLIGHT, Refusal
+from deploy.slices.host import Slice
+from deploy.slices.monitor import MonitorSlice
+from deploy.slices.traffic import BalancerSlice
+from roles._pyinfra.facts import Seen
 from roles.cards import not_ours_to_cut
 from roles.preflight.defaults import Defaults
 from roles.preflight.docker import foreign_docker
 from roles.preflight.network import ports, reachable
-from roles.seen import Seen
 
 GPU_CLASSES = ("0x0300", "0x0302")
 SWITCH_CLASS = "0x0680"

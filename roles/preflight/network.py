@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from ipaddress import IPv4Address, IPv6Address, ip_address
 
-from deploy.errors import PREFLIGHT, Refusal
-from deploy.slice import Slice
-from roles.seen import Seen
+from deploy.refusals.errors import PREFLIGHT, Refusal
+from deploy.slices.host import Slice
+from roles._pyinfra.facts import Seen
 
 
 def ports(seen: Seen, mine: Slice) -> Iterator[Refusal]:

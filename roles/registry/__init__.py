@@ -17,15 +17,16 @@ from pyinfra import host
 from pyinfra import state as run_state
 from pyinfra.api.command import PyinfraCommand
 
-from deploy.files import blobs_path
-from deploy.slice import Slice
-from roles import peers, quiet, undo, units
-from roles.places import RUNTIME
+from deploy.models.files import blobs_path
+from deploy.slices.host import Slice
+from roles._pyinfra import quiet, undo
+from roles._pyinfra.settings import overridden
+from roles._pyinfra.steps import Reading, check, step
+from roles._shipping import peers, units
+from roles._shipping.places import RUNTIME
 from roles.registry.defaults import Defaults
 from roles.registry.facts import Pull, PullState
 from roles.registry.operations import pull_id, start_pull, texts
-from roles.settings import overridden
-from roles.steps import Reading, check, step
 
 Decide = Callable[[PullState], Iterator[PyinfraCommand]]
 

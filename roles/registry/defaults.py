@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from deploy.knobs import SECONDS, Range, Text
+from deploy.inventory.knobs import SECONDS, Range, Text
 
 
 @dataclass(frozen=True)

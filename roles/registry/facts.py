@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from pyinfra.api import FactBase
 
-from roles.units import UnitState, ask
+from roles._shipping.units import UnitState, ask
 
 
 @dataclass(frozen=True)

@@ -8,14 +8,14 @@ from pathlib import Path
 
 from pyinfra.api.command import PyinfraCommand, StringCommand
 
-from deploy.errors import Refusal
-from deploy.files import ROOT, blobs_path
-from deploy.slice import Slice
-from deploy.slice_image import ImageSlice
-from roles import secrets, units
-from roles.places import RUNTIME, SETTINGS, UNITS
-from roles.steps import Refuse
-from roles.texts import Text, shipped
+from deploy.models.files import ROOT, blobs_path
+from deploy.refusals.errors import Refusal
+from deploy.slices.host import Slice
+from deploy.slices.image import ImageSlice
+from roles._pyinfra.steps import Refuse
+from roles._shipping import secrets, units
+from roles._shipping.places import RUNTIME, SETTINGS, UNITS
+from roles._shipping.texts import Text, shipped
 
 
 def pull_id(image: ImageSlice) -> str:

@@ -12,10 +12,10 @@ from pyinfra import host, logger
 from pyinfra.api.command import StringCommand
 from pyinfra.api.operation import OperationMeta
 
+from roles._pyinfra.steps import Reading, step
+from roles._shipping.texts import HERE
 from roles.removal.facts import OnHost, Remembered
 from roles.removal.sent import program
-from roles.steps import Reading, step
-from roles.texts import HERE
 
 
 def remember() -> OperationMeta:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyinfra.api import FactBase
 
-from roles.places import SETTINGS
+from roles._shipping.places import SETTINGS
 from roles.removal.sent import program
 
 

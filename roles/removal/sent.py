@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from roles.texts import HERE
+from roles._shipping.texts import HERE
 
 MODULES = (
     "host",

@@ -9,7 +9,7 @@ on every host. While all is well it does nothing; else it stops everyone who is 
     end_of_wave    the hosts of the wave serve, answer, and are no slower than before; or what `on_failure` says goes
                    back through the host's own swap, and the run stops
 
-What may be drained when is decided by the machine of `deploy.run`. It is asked at the moment a host is about to act
+What may be drained when is decided by the machine of `deploy.rollout.run`. It is asked at the moment a host is about to act
 (`steps.before_acting`), so a host with nothing to do is never drained and needs no room.
 """
 
@@ -22,11 +22,12 @@ from pyinfra import host, state
 from pyinfra.api import operation
 from pyinfra.context import ctx_host
 
-from deploy.plan import Plan
-from deploy.run import Event
-from deploy.slice import Slice
-from roles import together
-from roles.events import tell
+from deploy.planning.plan import Plan
+from deploy.rollout.run import Event
+from deploy.slices.host import Slice
+from roles._pyinfra import together
+from roles._pyinfra.events import tell
+from roles._pyinfra.steps import Command, Refuse, ask, before_acting, has_failed
 from roles.rollout.defaults import settings
 from roles.rollout.facts import Look, Looks
 from roles.rollout.following import Drain, Following, Tell, lost
@@ -40,7 +41,6 @@ from roles.rollout.judge import (
     stopped,
     unchanged,
 )
-from roles.steps import Command, Refuse, ask, before_acting, has_failed
 
 __all__ = ["UNTOUCHED", "all_staged", "all_there", "end_of_wave", "gate", "stopped"]
 PutBack = Callable[[Slice, str, int, Mapping[str, str]], Iterator[Command]]

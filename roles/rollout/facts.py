@@ -11,10 +11,10 @@ from typing import Any
 
 from pyinfra.api import FactBase
 
-from deploy.balancing import backends, line_of
-from deploy.slice_traffic import SeenBySlice
-from deploy.waves import Pool
-from roles.places import command
+from deploy.slices.traffic import SeenBySlice
+from deploy.topology.balancing import backends, line_of
+from deploy.topology.waves import Pool
+from roles._shipping.places import command
 
 STATUS = re.compile(r'haproxy_server_status\{proxy="([^"]+)",server="([^"]+)",state="UP"\} (\S+)')
 ASKED_SECONDS = 5

@@ -1,4 +1,4 @@
-"""The run that pyinfra is on, as the state machine of `deploy.run` sees it: what hosts are told to it, and it decides.
+"""The run that pyinfra is on, as the state machine of `deploy.rollout.run` sees it: what hosts are told to it, and it decides.
 
 Kept beside pyinfra's state for as long as the run lasts. Hosts work in greenlets of one process: between two waits a
 host reads and writes it alone.
@@ -16,14 +16,14 @@ from pyinfra.api.arguments import ConnectorArguments
 from pyinfra.api.command import PyinfraCommand
 from pyinfra.context import ctx_state
 
-from deploy.plan import Plan
-from deploy.run import Event, Hold, Run, Stop
-from deploy.slice import Slice
-from roles import units
-from roles.events import tell
+from deploy.planning.plan import Plan
+from deploy.rollout.run import Event, Hold, Run, Stop
+from deploy.slices.host import Slice
+from roles._pyinfra.events import tell
+from roles._pyinfra.steps import Refuse
+from roles._shipping import units
 from roles.rollout.facts import Look, ready_hosts, seen_by
 from roles.rollout.judge import no_room
-from roles.steps import Refuse
 
 AGAIN_SECONDS = 2
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from deploy.errors import Refusal
-from deploy.run import Failure, Hold, Stop
-from deploy.slice import Slice
+from deploy.refusals.errors import Refusal
+from deploy.rollout.run import Failure, Hold, Stop
+from deploy.slices.host import Slice
 from deploy.spec import Rollout
 from roles.rollout.facts import Look
 

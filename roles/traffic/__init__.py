@@ -9,9 +9,9 @@ from __future__ import annotations
 from pyinfra import host, logger
 from pyinfra.api.operation import OperationMeta
 
-from deploy.slice import Slice
-from roles import undo
-from roles.steps import Reading, any_changed, step
+from deploy.slices.host import Slice
+from roles._pyinfra import undo
+from roles._pyinfra.steps import Reading, any_changed, step
 from roles.traffic.facts import Service
 from roles.traffic.operations import install, run, settings, unit, user
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyinfra.api import FactBase
 
-from roles.seen import Seen, ask_units, ask_value, script
+from roles._pyinfra.facts import Seen, ask_units, ask_value, script
 from roles.traffic.paths import UNIT, USER
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 
-from deploy.slice_traffic import TrafficSlice
-from roles import programs, undo
-from roles.places import UNITS
-from roles.seen import Seen
-from roles.steps import Command, write
-from roles.texts import Text, shipped
+from deploy.slices.traffic import TrafficSlice
+from roles._pyinfra import undo
+from roles._pyinfra.facts import Seen
+from roles._pyinfra.steps import Command, write
+from roles._shipping import programs
+from roles._shipping.places import UNITS
+from roles._shipping.texts import Text, shipped
 from roles.traffic.paths import UNIT, USER, WANTED
 
 SHOWN = f"{{ journalctl -q -u {UNIT} -n 5 -o cat >&2; false; }}"

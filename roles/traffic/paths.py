@@ -1,6 +1,6 @@
 """Names on the host that the traffic role owns."""
 
-from roles.places import SETTINGS
+from roles._shipping.places import SETTINGS
 
 UNIT = "enginehouse-traffic.service"
 USER = "enginehouse-traffic"

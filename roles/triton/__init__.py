@@ -11,10 +11,10 @@ from __future__ import annotations
 from pyinfra import host
 from pyinfra.api.operation import OperationMeta
 
-from deploy.slice import Slice
-from roles import undo
-from roles.settings import overridden
-from roles.steps import Reading, step
+from deploy.slices.host import Slice
+from roles._pyinfra import undo
+from roles._pyinfra.settings import overridden
+from roles._pyinfra.steps import Reading, step
 from roles.triton.defaults import Defaults
 from roles.triton.facts import Probed, TritonServers
 from roles.triton.operations import prove_cuda, publish, retire, swap, sweep, texts

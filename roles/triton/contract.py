@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from deploy.versions import at_least
+from deploy.catalog.versions import at_least
 from roles.triton import tensor_tables as tables
 
 

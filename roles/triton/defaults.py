@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from deploy.knobs import SECONDS, Range
+from deploy.inventory.knobs import SECONDS, Range
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import cache
 
-from deploy.slice import ModelSlice
-from roles.texts import HERE
+from deploy.slices.host import ModelSlice
+from roles._shipping.texts import HERE
 from roles.triton.loaded import Loaded
 from roles.triton.templates import rendered
 

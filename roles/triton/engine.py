@@ -1,7 +1,7 @@
 """An engine as a model repository: six models, seven with a draft, under the public name of one LLM.
 
     <name>                      ensemble: text in, text out, one event a token where it streams
-    <name>_completion           the same contract as an LLM of the PyTorch path (deploy/llm_contract.py)
+    <name>_completion           the same contract as an LLM of the PyTorch path (deploy/models/llm_contract.py)
     <name>_preprocessing        text to token ids, stop and bad words too
     <name>_tensorrt_llm         token ids in and out: the engine
     <name>_tensorrt_llm_draft   the engine that drafts for it
@@ -19,10 +19,10 @@ from pathlib import PurePosixPath
 from typing import Any, cast
 
 from deploy.engine.recipe import ADAPTERS_ARE
-from deploy.files import weights_path
-from deploy.llm_contract import model_name as contract_name
-from deploy.slice import ModelSlice
-from roles.texts import HERE
+from deploy.models.files import weights_path
+from deploy.models.llm_contract import model_name as contract_name
+from deploy.slices.host import ModelSlice
+from roles._shipping.texts import HERE
 from roles.triton.contract import Contract, Logits, Tensors, contract
 from roles.triton.defaults import Defaults
 from roles.triton.loaded import Conversion, Loaded

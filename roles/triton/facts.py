@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from pyinfra.api import FactBase
 
-from roles.places import PROBES, RELEASES, SERVERS, UNITS
+from roles._shipping.places import PROBES, RELEASES, SERVERS, UNITS
 
 
 @dataclass(frozen=True)

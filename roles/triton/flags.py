@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from deploy.slice import ServerSlice
+from deploy.slices.host import ServerSlice
 
 RESTRICTED = ("model-repository", "model-config", "shared-memory", "trace", "logging")
 """Loading a model runs code, a configuration tells paths, shared memory reads the server's, trace and logging write

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import yaml
 
-from deploy.slice import ModelSlice
+from deploy.slices.host import ModelSlice
 from roles.triton.loaded import Loaded
 from roles.triton.slot import slot
 

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator, Sequence
 
 from pyinfra.api.command import PyinfraCommand, StringCommand
 
-from deploy.slice import ServerSlice
-from roles import places
-from roles.places import PROBES, PROGRAMS, UNITS
-from roles.texts import Text, shipped
+from deploy.slices.host import ServerSlice
+from roles._shipping import places
+from roles._shipping.places import PROBES, PROGRAMS, UNITS
+from roles._shipping.texts import Text, shipped
 from roles.triton.defaults import Defaults
 from roles.triton.facts import Proof, TritonState
 from roles.triton.publishing import Publish

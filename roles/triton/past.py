@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, fields, replace
 
 from pyinfra.api import FactBase
 
-from deploy.errors import Refusal
-from deploy.files import ROOT
-from deploy.plan import Plan
-from deploy.slice import Slice
+from deploy.models.files import ROOT
+from deploy.planning.plan import Plan
+from deploy.refusals.errors import Refusal
+from deploy.slices.host import Slice
 from roles.triton.facts import TritonState
 
 NOTHING = "nothing was changed on any host"

@@ -9,12 +9,12 @@ from pyinfra.api import Host, State
 from pyinfra.api.arguments import ConnectorArguments
 from pyinfra.api.command import PyinfraCommand, StringCommand
 
-from deploy.errors import Refusal
-from roles import places
-from roles.places import RELEASES
-from roles.repairs import unpacked
-from roles.steps import Refuse
-from roles.tar import tarred
+from deploy.refusals.errors import Refusal
+from roles._pyinfra.steps import Refuse
+from roles._shipping import places
+from roles._shipping.places import RELEASES
+from roles._shipping.repairs import unpacked
+from roles._shipping.tar import tarred
 from roles.triton.release import EXECUTABLE, ServerRelease
 
 FIRST_LINES = 4

@@ -9,10 +9,10 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from deploy.slice import ServerSlice
-from roles.places import UNITS
-from roles.repairs import Wheel, wheels
-from roles.texts import HERE, Text
+from deploy.slices.host import ServerSlice
+from roles._shipping.places import UNITS
+from roles._shipping.repairs import Wheel, wheels
+from roles._shipping.texts import HERE, Text
 from roles.triton.defaults import Defaults
 from roles.triton.render import render
 from roles.triton.times import change_seconds, unit_settings

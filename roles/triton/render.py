@@ -16,10 +16,10 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from deploy.files import ROOT, weights_path
-from deploy.slice import EngineSlice, ModelSlice, ServerSlice
-from roles import places
-from roles.texts import HERE
+from deploy.models.files import ROOT, weights_path
+from deploy.slices.host import EngineSlice, ModelSlice, ServerSlice
+from roles._shipping import places
+from roles._shipping.texts import HERE
 from roles.triton.defaults import Defaults
 from roles.triton.encoder import encoder
 from roles.triton.engine import engine

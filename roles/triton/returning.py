@@ -14,11 +14,11 @@ from pyinfra.api.command import PyinfraCommand
 from pyinfra.api.operation import OperationMeta
 from pyinfra.context import ctx_host
 
-from deploy.errors import Refusal, refuse_all
-from deploy.slice import Slice
-from roles.runs import this_run
-from roles.settings import overridden
-from roles.steps import Reading, Refuse, ask, step
+from deploy.refusals.errors import Refusal, refuse_all
+from deploy.slices.host import Slice
+from roles._pyinfra.runs import this_run
+from roles._pyinfra.settings import overridden
+from roles._pyinfra.steps import Reading, Refuse, ask, step
 from roles.triton.defaults import Defaults
 from roles.triton.facts import TritonServers, TritonState
 from roles.triton.operations import Decide

@@ -1,4 +1,4 @@
-"""A model that keeps the contract of deploy/llm_contract.py: its configuration, its program, the modules beside it.
+"""A model that keeps the contract of deploy/models/llm_contract.py: its configuration, its program, the modules beside it.
 
 The server runs with auto-completion off, so what is not named in config.pbtxt does not exist for a client.
 """
@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from deploy.llm_contract import INPUTS, OUTPUTS
-from roles.texts import HERE
+from deploy.models.llm_contract import INPUTS, OUTPUTS
+from roles._shipping.texts import HERE
 from roles.triton.templates import rendered
 
 PROGRAMS = HERE / "files" / "llm"

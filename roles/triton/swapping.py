@@ -12,10 +12,10 @@ from pyinfra.api import Host, State
 from pyinfra.api.arguments import ConnectorArguments
 from pyinfra.api.command import PyinfraCommand, StringCommand
 
-from deploy.files import ROOT
-from roles import places, units
-from roles.runs import this_run
-from roles.steps import write
+from deploy.models.files import ROOT
+from roles._pyinfra.runs import this_run
+from roles._pyinfra.steps import write
+from roles._shipping import places, units
 from roles.triton.defaults import Defaults
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from roles.templates import template
+from roles._shipping.templates import template
 
 
 def rendered(file: str, /, **variables: object) -> bytes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from deploy.slice import ServerSlice
+from deploy.slices.host import ServerSlice
 
 EXIT_MARGIN_SECONDS = 10
 """Triton's exit timeout < docker stop < TimeoutStopSec: each waits for the one before it, this much longer."""

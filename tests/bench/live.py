@@ -21,7 +21,7 @@ import click
 
 from deploy.bench.compare import compared
 from deploy.bench.load import Load
-from deploy.edge.bench import bench_of
+from deploy.io.bench import bench_of
 from tests.clients.conftest import gateway, loop_in_a_thread
 from tests.clients.ports import free_port
 from tests.gateway.asking import KEY, key_line, settings

@@ -9,8 +9,8 @@ import pytest
 
 from benchmarks import changes, fleet, front, rollout
 from benchmarks.in_rotation import Rotation, hosts_in
-from deploy.edge.inventory import load_plan
-from deploy.plan import Plan
+from deploy.io.inventory import load_plan
+from deploy.planning.plan import Plan
 
 REPOSITORY = Path(__file__).parents[2]
 MODELS = ("minilm", "nomic-moe", "xlmr-reranker", "gpt-oss-tiny", "llama-tiny")

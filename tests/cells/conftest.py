@@ -62,7 +62,7 @@ from pathlib import Path
 from pyinfra import host, inventory
 from pyinfra.operations import python, server
 
-from deploy.edge.inventory import planned
+from deploy.io.inventory import planned
 
 planned(inventory, host)  # another plan than the expected one is refused here
 

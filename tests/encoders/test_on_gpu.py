@@ -35,7 +35,7 @@ DEVICE = "cuda:0"
 FULL = 40
 """Times the sequences in one pass of 8,120 tokens, which goes other ways than a small one (linear.by_rows)."""
 PLAN_MIB = {"nomic": 2131, "bge": 2412}
-"""Weights and workspace that deploy/memory.py grants each in fp16 at 16,384 tokens a pass, and bge's two streams."""
+"""Weights and workspace that deploy/models/memory.py grants each in fp16 at 16,384 tokens a pass, and bge's two streams."""
 STREAMS = {"nomic": 1, "bge": 2}
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deploy.checks.models import LEAST_PAIR_TOKENS
+from deploy.validation.models import LEAST_PAIR_TOKENS
 from encoders import tokens
 from encoders.errors import CheckpointError
 from encoders.reranking import LEAST_TOKENS, Reranker

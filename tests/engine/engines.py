@@ -10,13 +10,13 @@ from typing import Any
 
 from tokenizers import Tokenizer
 
-from deploy.budget import Share
 from deploy.engine.runtime import runtime_settings
-from deploy.resolve import serve
-from deploy.slice import EngineSlice, MemorySlice, ModelSlice, ServerSlice, WeightsSlice
-from deploy.slice_image import ImageSlice
+from deploy.models.budget import Share
+from deploy.models.resolve import serve
+from deploy.slices.host import EngineSlice, MemorySlice, ModelSlice, ServerSlice, WeightsSlice
+from deploy.slices.image import ImageSlice
 from deploy.spec import LLM, Draft, Weights
-from deploy.surroundings import Surroundings
+from deploy.spec.surroundings import Surroundings
 from rehearsal.tokenizers_made import harmony
 
 RELEASES = {"0.18.2": "2.57.0", "1.0.0": "2.62.0", "1.1.0": "2.66.0", "1.2.1": "2.71.0"}

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from deploy.slice import ServerSlice
+from deploy.slices.host import ServerSlice
 from roles.triton.defaults import Defaults
 from roles.triton.engine import engine_names
 from roles.triton.flags import rank_flags

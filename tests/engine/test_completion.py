@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tritonclient.grpc import InferenceServerException
 
-from deploy import llm_contract
+from deploy.models import llm_contract
 from tests.engine.engines import RELEASES, a_model, a_server, an_engine, write_engine, write_tokenizer
 from tests.engine.server import Running, running
 from tests.roles.health.test_watch_real import eventually

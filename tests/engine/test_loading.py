@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from deploy.slice import ModelSlice
+from deploy.slices.host import ModelSlice
 from deploy.spec import Lookahead
 from tests.engine.engines import a_model, a_server, an_engine, write_engine, write_tokenizer
 from tests.engine.server import Running, running

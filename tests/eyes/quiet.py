@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from deploy.eyes.rules import groups
+from deploy.monitoring.rules import groups
 from tests.eyes.promql import Selector, parse
 from tests.eyes.scraped import metrics
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from deploy.eyes.rules import groups
+from deploy.monitoring.rules import groups
 from tests.eyes.promql import parse
 
 SCRAPES = Path(__file__).parent / "scrapes"

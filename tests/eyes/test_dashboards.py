@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from deploy.eyes.dashboards import DASHBOARDS
-from deploy.eyes.panels import Dashboard, to_json
+from deploy.monitoring.dashboards import DASHBOARDS
+from deploy.monitoring.panels import Dashboard, to_json
 from tests.eyes.promql import parse
 from tests.eyes.scraped import wrong_names
 

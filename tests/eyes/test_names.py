@@ -7,15 +7,15 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from deploy.eyes.dashboards import DASHBOARDS
-from deploy.eyes.rules import groups
-from deploy.eyes.top import FIGURES
+from deploy.monitoring.dashboards import DASHBOARDS
+from deploy.monitoring.rules import groups
+from deploy.monitoring.top import FIGURES
 from roles.exporters.counters import COUNTERS
 from tests.eyes.promql import parse
 from tests.eyes.scraped import SCRAPES, metrics, samples
 from tests.watched.strikes import STRIKES
 
-PAGE = Path(__file__).parents[2] / "deploy/eyes/README.md"
+PAGE = Path(__file__).parents[2] / "deploy/monitoring/README.md"
 MARK = "<!-- names -->"
 OF_PROMETHEUS = {"up", "ALERTS"}
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy.eyes.rules import rule_file
+from deploy.monitoring.rules import rule_file
 from rehearsal import debian_archive
 from rehearsal.places import cache, cache_locked
 from tests.eyes.cases import CASES

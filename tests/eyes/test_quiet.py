@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy.eyes.rules import groups
+from deploy.monitoring.rules import groups
 from tests.eyes.quiet import EVERY_SECONDS, QUIET, hour
 
 RECORDED = json.loads(QUIET.read_text())

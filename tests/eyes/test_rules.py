@@ -14,10 +14,10 @@ import yaml
 from click.testing import CliRunner
 
 from deploy.__main__ import main as enginehouse
-from deploy.eyes.alert import JOBS
-from deploy.eyes.causes import CAUSES, ends
-from deploy.eyes.levels import BURNS, LEVELS, recordings
-from deploy.eyes.rules import groups, rule_file
+from deploy.monitoring.alert import JOBS
+from deploy.monitoring.causes import CAUSES, ends
+from deploy.monitoring.levels import BURNS, LEVELS, recordings
+from deploy.monitoring.rules import groups, rule_file
 from encoders.metrics import COUNTERS, GAUGES
 from gateway.metrics import Metrics
 from host import gpu_state, watch

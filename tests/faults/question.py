@@ -47,9 +47,9 @@ def question_of(inventory: str, host: str, address: str) -> Question:
 def _question(inventory: str, host: str) -> Question:
     import pyinfra_cli  # noqa: F401  # isort: skip  # first: it patches the standard library
 
-    from deploy.edge.inventory import load_inventory, planned
+    from deploy.io.inventory import load_inventory, planned
+    from roles._pyinfra.settings import known_settings
     from roles.doctor.questions import About, names_of, script
-    from roles.settings import known_settings
     from roles.triton.defaults import Defaults
     from roles.triton.release import release_of
 

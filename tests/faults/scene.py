@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from deploy.doctor.report import Report
-from deploy.edge.doctor import examined
+from deploy.io.doctor import examined
 from rehearsal import machines, services
 from rehearsal.faults import fault
 from rehearsal.faults.fault import Fault

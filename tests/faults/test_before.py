@@ -81,7 +81,7 @@ def test_it_loses_no_weights_and_fetches_none_again(brought: Brought) -> None:
 
 
 def test_its_loose_programs_are_gone_and_no_unit_names_one(brought: Brought) -> None:
-    """The package of this version took their place (roles/programs.py)."""
+    """The package of this version took their place (roles/_shipping/programs.py)."""
     loose = "find /usr/local/lib/enginehouse -maxdepth 1 -name '*.py'"
     named = "grep -rl '/enginehouse/[a-z_]*[.]py' /etc/systemd/system"
     assert brought.scene.says(f"{loose}; {named}; true") == ""

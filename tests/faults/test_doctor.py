@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy.edge.doctor import examined
+from deploy.io.doctor import examined
 from tests.faults.scene import INVENTORY, NAME, PLACES, Scene, answers, fresh, until
 from tests.unit.test_doctor_archive import opened
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from deploy.edge.drift import drift_of
+from deploy.io.drift import drift_of
 from rehearsal.pyinfra_run import Run
 from tests.faults.scene import WELL, Scene, answers, named, until
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from deploy.slice import ServerSlice
+from deploy.slices.host import ServerSlice
 from rehearsal import checkpoints as published
 from rehearsal.triton_image import STAND_INS
 from roles.triton.defaults import Defaults

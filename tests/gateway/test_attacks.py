@@ -23,7 +23,9 @@ from tests.gateway.asking import KEY, OTHER_KEY, becomes, chat, in_loop, key_lin
 from tests.gateway.test_server import Process, process, read_to_end, request
 from tests.gateway.triton import Script
 
-pytest.importorskip("uvicorn", reason="uvicorn is missing: pip install --require-hashes -r requirements-test.lock")
+pytest.importorskip(
+    "uvicorn", reason="uvicorn is missing: pip install --require-hashes -r locks/requirements-test.lock"
+)
 
 EVIL = "evil.example"
 SECOND = f"GET /v1/models HTTP/1.1\r\nHost: door\r\nAuthorization: Bearer {KEY}\r\n\r\n".encode()

@@ -13,7 +13,7 @@ from tokenizers import Tokenizer, models
 from transformers import PreTrainedTokenizerFast
 
 from deploy.catalog import ARCHITECTURES
-from deploy.files import FINISHED_FILES
+from deploy.models.files import FINISHED_FILES
 from gateway.control_tokens import ControlTokens, Words, trie
 from gateway.prompts import Prompter
 from gateway.published import FILES

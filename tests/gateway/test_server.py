@@ -20,7 +20,9 @@ from tests.gateway.asking import KEY, becomes, chat, in_loop, key_line, settings
 from tests.gateway.triton import Script, Triton, serving
 from tests.gateway.weights import written
 
-pytest.importorskip("uvicorn", reason="uvicorn is missing: pip install --require-hashes -r requirements-test.lock")
+pytest.importorskip(
+    "uvicorn", reason="uvicorn is missing: pip install --require-hashes -r locks/requirements-test.lock"
+)
 
 FILES = Path(__file__).parents[2] / "files"
 

@@ -7,8 +7,8 @@ from typing import Any, get_args, get_type_hints
 
 import pytest
 
-from deploy import llm_contract
 from deploy.catalog import CHECKPOINTS
+from deploy.models import llm_contract
 from deploy.spec import LLM
 from gateway.call_formats import PARSERS
 from gateway.fields import FieldError, Fields

@@ -12,9 +12,9 @@ from pathlib import Path
 from rehearsal import forks, machines, reader
 from rehearsal.machine import Machine
 from rehearsal.places import REPOSITORY, Places, RehearsalRefused
-from roles import programs
-from roles.places import ROOT
-from roles.tar import tarred
+from roles._shipping import programs
+from roles._shipping.places import ROOT
+from roles._shipping.tar import tarred
 from roles.triton.defaults import Defaults
 from roles.triton.operations import texts
 from roles.triton.release import release_of

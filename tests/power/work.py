@@ -14,17 +14,17 @@ from pathlib import Path
 
 from pyinfra.api.command import StringCommand
 
-from deploy.files import weights_path
-from deploy.slice import MemorySlice, ModelSlice, ServerSlice, WeightsSlice
+from deploy.models.files import weights_path
+from deploy.slices.host import MemorySlice, ModelSlice, ServerSlice, WeightsSlice
 from deploy.spec import Hub
 from rehearsal.reader import IMAGE
-from roles import places
+from roles._shipping import places
+from roles._shipping.rsync import RESUMING
+from roles._shipping.tar import tarred
 from roles.model_store.defaults import Defaults as StoreDefaults
 from roles.model_store.facts import StoreState
 from roles.model_store.operations import Send
 from roles.model_store.rsync import Rsync
-from roles.rsync import RESUMING
-from roles.tar import tarred
 from roles.triton.defaults import Defaults
 from roles.triton.publishing import publishing
 from roles.triton.release import EXECUTABLE, release_of

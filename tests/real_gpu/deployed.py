@@ -17,14 +17,14 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import checkpoints
-from deploy.slice import ServerSlice
+from deploy.slices.host import ServerSlice
 from deploy.spec import LLM, Checkpoint, Embedder, KVCache, Reranker, Weights
 from rehearsal.real_gpu.card import USED
 from rehearsal.real_gpu.llm import lay
 from rehearsal.real_gpu.measure import directory
 from rehearsal.real_gpu.served import Deployed
 from rehearsal.real_gpu.weights import EMBEDDER, LLAMA, LLAMA_TINY, RERANKER
-from roles import places
+from roles._shipping import places
 from roles.triton.defaults import Defaults
 from roles.triton.flags import HEADER, RESTRICTED, flags
 from roles.triton.render import render

@@ -12,9 +12,9 @@ from unittest import mock
 
 import pytest
 
-from deploy.edge.inventory import load_plan
-from deploy.report import memory_parts
-from deploy.slice import ServerSlice, Slice
+from deploy.io.inventory import load_plan
+from deploy.reports.plan import memory_parts
+from deploy.slices.host import ServerSlice, Slice
 from rehearsal.places import REPOSITORY
 from rehearsal.real_gpu import scene
 from rehearsal.services import Services

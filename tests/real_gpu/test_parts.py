@@ -16,7 +16,7 @@ from rehearsal.real_gpu.parts import PART_BYTES, _locked, _pinned, split
 from roles.base.defaults import Defaults
 
 MEBIBYTE = 1 << 20
-LOCKS = ("requirements.lock", "requirements-test.lock")
+LOCKS = ("locks/requirements.lock", "locks/requirements-test.lock")
 NAMES = st.text("ab0-_.", min_size=1, max_size=3)
 
 

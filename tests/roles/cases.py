@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from deploy.slice import Slice
+from deploy.slices.host import Slice
 from deploy.spec import DataDisk, Docker
 from tests.roles.fake import Answer, Ran, run
 from tests.roles.slices import a_slice

@@ -28,7 +28,8 @@ from pyinfra.connectors.fake import FakeConnector
 from pyinfra.connectors.util import CommandOutput, OutputLine
 from pyinfra.context import ctx_config, ctx_host, ctx_inventory, ctx_state, init_base_classes
 
-from roles import order, together, units
+from roles._pyinfra import order, together
+from roles._shipping import units
 
 ENDED_WELL = "ActiveState=inactive\nResult=success"
 SIZE = re.compile(r"\) = \d+ ")

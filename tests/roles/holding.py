@@ -13,7 +13,7 @@ from typing import Any
 import gevent
 from gevent.subprocess import PIPE, Popen
 
-from roles import hold, lock
+from roles._pyinfra import hold, lock
 
 THEIRS = json.dumps({"run": "20261122-101502-3f9c", "who": "ada@desk", "since": "2026-11-22T10:15:02Z", "plan": "77aa"})
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from deploy.plan import Plan
-from deploy.slice import Slice
+from deploy.planning.plan import Plan
+from deploy.slices.host import Slice
 from deploy.spec import Rollout
-from deploy.waves import pools_of, waves
+from deploy.topology.waves import pools_of, waves
 
 
 def a_plan(*slices: Slice, rollout: Rollout | None = None, **changes: Any) -> Plan:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from deploy.slice import DriverSlice, ServerSlice, Slice
-from deploy.slice_image import ImageSlice
+from deploy.slices.host import DriverSlice, ServerSlice, Slice
+from deploy.slices.image import ImageSlice
 from deploy.spec import Docker, Hub, Machine, Mirrors, Registry
 
 IMAGE = ImageSlice(

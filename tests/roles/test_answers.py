@@ -10,8 +10,9 @@ import pytest
 from pyinfra.api import FactBase
 from pyinfra.connectors.util import run_local_process
 
-from roles import foundation, preflight, steps
-from roles.steps import Reading, check, step
+from roles import foundation, preflight
+from roles._pyinfra import steps
+from roles._pyinfra.steps import Reading, check, step
 from tests.roles.fake import Ran, Then, run
 from tests.roles.slices import a_slice
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from deploy.errors import Refusal
+from deploy.refusals.errors import Refusal
 from deploy.spec import AptMirror
 from host import fetch_apt_key
-from roles import apt
-from roles.places import command
-from roles.seen import Installed, Seen
+from roles._pyinfra.facts import Installed, Seen
+from roles._shipping import apt
+from roles._shipping.places import command
 
 FILES = Path(__file__).parents[2] / "files"
 FINGERPRINT = "A7720A6CBC293D0CE3DAE3CAECAAB0223AF3EF2D"

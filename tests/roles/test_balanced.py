@@ -10,9 +10,9 @@ from unittest import mock
 
 import pytest
 
-from roles import undo
-from roles.steps import Refuse
-from roles.texts import HERE
+from roles._pyinfra import undo
+from roles._pyinfra.steps import Refuse
+from roles._shipping.texts import HERE
 from tests.roles.balancer.slices import a_balancer
 from tests.roles.fake import Ran, run
 from tests.roles.plans import a_plan
@@ -30,7 +30,7 @@ def ran(verb: str, also: dict[str, Any] | None = None, **how: Any) -> Ran:
     """A verb on both hosts; what a check refuses, because nothing that ran left anything there, is passed over."""
     answers = {"id -un": "user=root\nuid=0", "ssh-ports": "value\tssh-ports\t22", **serving.told(), **(also or {})}
     with (
-        mock.patch("deploy.edge.inventory.planned", lambda *_: PLAN),
+        mock.patch("deploy.io.inventory.planned", lambda *_: PLAN),
         mock.patch.object(Refuse, "_fail", lambda *_: True),
         mock.patch.object(undo, "over_a_new_connection", lambda *_: (True, [])),
         mock.patch("roles.preflight.findings", lambda *_: []),

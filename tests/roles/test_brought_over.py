@@ -11,9 +11,10 @@ import pytest
 
 from deploy.spec import Firewall
 from host.loose import NAMES
-from roles import foundation, places, preflight
-from roles.runs import Run as ThisRun
-from roles.texts import HERE
+from roles import foundation, preflight
+from roles._pyinfra.runs import Run as ThisRun
+from roles._shipping import places
+from roles._shipping.texts import HERE
 from roles.triton import swapping
 from tests.roles.fake import Ran, run
 from tests.roles.plans import a_plan
@@ -40,7 +41,7 @@ def deploy() -> None:
     """deploy.py itself, on a host whose hardware, driver and Docker are as they should be."""
     plan = a_plan(replace(MINE, host=HOSTS[0]))
     with (
-        mock.patch("deploy.edge.inventory.planned", lambda *_: plan),
+        mock.patch("deploy.io.inventory.planned", lambda *_: plan),
         mock.patch.object(preflight, "confirm", lambda _: None),
         mock.patch.object(foundation, "apply", lambda *_, **__: []),
     ):

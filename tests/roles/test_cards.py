@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from deploy.errors import PREFLIGHT
-from deploy.slice import Slice
+from deploy.refusals.errors import PREFLIGHT
+from deploy.slices.host import Slice
+from roles._pyinfra.facts import Seen, Unit
 from roles.cards import BOOT_UNIT, not_ours_to_cut
-from roles.seen import Seen, Unit
 from tests.roles.slices import a_slice
 
 HALVES = ("4g.40gb", "3g.40gb")

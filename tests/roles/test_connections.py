@@ -14,7 +14,7 @@ import pytest
 from paramiko import SSHException
 from pyinfra.connectors.ssh import SSHConnector
 
-from roles import connections
+from roles._pyinfra import connections
 
 ROOT = Path(__file__).parents[2]
 
@@ -134,4 +134,4 @@ def test_every_verb_installs_it_before_it_asks_a_host(verb: str) -> None:
     """It stands before the first call of a role."""
     lines = (ROOT / verb).read_text("utf-8").splitlines()
     calls = [line.partition("(")[0] for line in lines if re.match(r"[a-z]+\.[a-z.]+\(", line)]
-    assert calls[0] == "roles.connections.install"
+    assert calls[0] == "roles._pyinfra.connections.install"

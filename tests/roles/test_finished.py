@@ -11,8 +11,9 @@ import pytest
 from pyinfra.api import Host
 
 from deploy.spec import Rollout
-from deploy.waves import pools_of, waves
-from roles import preflight, steps
+from deploy.topology.waves import pools_of, waves
+from roles import preflight
+from roles._pyinfra import steps
 from tests.roles.fake import Ran, run
 
 QUESTIONS = 3

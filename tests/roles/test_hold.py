@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gevent.subprocess import PIPE, Popen
 
-from roles import hold
+from roles._pyinfra import hold
 from tests.roles.holding import THEIRS, Hosts
 
 

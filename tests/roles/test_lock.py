@@ -18,8 +18,8 @@ from pyinfra import host, state
 from pyinfra.api import FactBase
 from pyinfra.operations import python, server
 
-from roles import boots, hold, lock
-from roles.steps import Reading, step
+from roles._pyinfra import boots, hold, lock
+from roles._pyinfra.steps import Reading, step
 from tests.roles.fake import Ran, run
 from tests.roles.holding import THEIRS, Hosts
 
@@ -244,11 +244,11 @@ def test_a_host_that_opens_no_second_session_is_not_changed(hosts: Hosts) -> Non
 VERB = """
 import sys
 sys.path.insert(0, {root!r})
-import roles.hold, roles.lock
+import roles._pyinfra.hold, roles._pyinfra.lock
 from pyinfra.operations import server
-roles.hold.FILE = roles.lock.FILE = {file!r}
-roles.hold.HOLDING = roles.hold.HOLDING.replace("-w 5", "-w 2")
-roles.lock.take("5151")
+roles._pyinfra.hold.FILE = roles._pyinfra.lock.FILE = {file!r}
+roles._pyinfra.hold.HOLDING = roles._pyinfra.hold.HOLDING.replace("-w 5", "-w 2")
+roles._pyinfra.lock.take("5151")
 server.shell("echo at work; cat {work}", name="Work")
 """
 

@@ -12,8 +12,8 @@ from pyinfra import config, host
 from pyinfra.api import arguments, util
 from pyinfra.operations import server
 
-from roles import order
-from roles.steps import Reading, step
+from roles._pyinfra import order
+from roles._pyinfra.steps import Reading, step
 from tests.roles.fake import run
 from tests.roles.test_steps import Lines, make
 

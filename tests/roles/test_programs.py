@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 
 from host.__main__ import PROGRAMS as PROGRAMS_OF_A_HOST
-from roles import programs
-from roles.places import PROGRAMS, command
-from roles.tar import tarred
-from roles.texts import HERE
+from roles._shipping import programs
+from roles._shipping.places import PROGRAMS, command
+from roles._shipping.tar import tarred
+from roles._shipping.texts import HERE
 from tests.roles.fake import run
 
 ONE = {"__init__.py": b"", "__main__.py": b"print('one')\n", "build/main.py": b""}

@@ -12,9 +12,9 @@ from pyinfra import host
 from pyinfra.api import FactBase, StringCommand
 from pyinfra.operations import server
 
-from deploy.errors import Refusal
-from roles import quiet, together
-from roles.steps import Reading, Refuse, ask, check, step
+from deploy.refusals.errors import Refusal
+from roles._pyinfra import quiet, together
+from roles._pyinfra.steps import Reading, Refuse, ask, check, step
 from tests.roles.fake import Ran, Then, run
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from deploy.catalog import RELEASES
-from deploy.errors import Refusal
-from roles.repairs import REPAIRS, Wheel, unpacked, wheels
+from deploy.refusals.errors import Refusal
+from roles._shipping.repairs import REPAIRS, Wheel, unpacked, wheels
 
 
 def a_wheel(folder: Path, content: bytes = b"new = True\n") -> Wheel:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from roles.rsync import transfer
+from roles._shipping.rsync import transfer
 
 
 class Listening:

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from deploy.edge.secrets import described, read
-from deploy.errors import Refusal
+from deploy.io.secrets import described, read
+from deploy.refusals.errors import Refusal
 from deploy.spec import Secret
-from roles.secrets import SecretText, missing
+from roles._shipping.secrets import SecretText, missing
 
 
 def test_an_environment_variable_is_read() -> None:

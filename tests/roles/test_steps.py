@@ -10,10 +10,10 @@ import pytest
 from pyinfra import host
 from pyinfra.api import FactBase
 
-from deploy.errors import Refusal
+from deploy.refusals.errors import Refusal
+from roles._pyinfra.settings import overridden
+from roles._pyinfra.steps import Reading, Refuse, check, step, write
 from roles.docker.defaults import Defaults
-from roles.settings import overridden
-from roles.steps import Reading, Refuse, check, step, write
 from tests.roles.fake import Ran, Then, run
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from roles.texts import UNREAD, Text, TextsSeen, loaded_as, put
+from roles._shipping.texts import UNREAD, Text, TextsSeen, loaded_as, put
 
 UNIT = Text("/etc/systemd/system/triton@.service", "[Unit]\n")
 

@@ -11,13 +11,13 @@ from zipfile import ZipFile
 import gevent
 import pytest
 
-from deploy.slice import WeightsSlice
+from deploy.slices.host import WeightsSlice
 from deploy.spec import Hub
-from roles import repairs
+from roles._shipping import repairs
+from roles._shipping.repairs import Wheel, unpacked
 from roles.model_store import operations
 from roles.model_store.defaults import Defaults
 from roles.model_store.operations import Send
-from roles.repairs import Wheel, unpacked
 
 WEIGHTS = WeightsSlice(
     model="m", repository="a/b", revision="1" * 40, directory="", fetch_on="control", files=("*.st",), size_mib=1

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from roles import units
-from roles.steps import Reading, step
-from roles.texts import TextsSeen
-from roles.units import Follow, UnitState
+from roles._pyinfra.steps import Reading, step
+from roles._shipping import units
+from roles._shipping.texts import TextsSeen
+from roles._shipping.units import Follow, UnitState
 from tests.roles.fake import Answer, Ran, Then, run
 
 

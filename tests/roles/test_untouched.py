@@ -9,13 +9,13 @@ from unittest import mock
 
 import pytest
 
-from deploy.slice import Slice
+from deploy.slices.host import Slice
 from deploy.spec import Firewall
 from rehearsal.real_gpu.untouched import touches_card
-from roles import undo
+from roles._pyinfra import undo
+from roles._pyinfra.steps import Refuse
+from roles._shipping.texts import HERE
 from roles.mig import paths
-from roles.steps import Refuse
-from roles.texts import HERE
 from tests.roles.fake import Ran, run
 from tests.roles.plans import a_plan
 from tests.roles.slices import a_slice
@@ -63,7 +63,7 @@ def deployed(
         "boot_id": "boot-after",  # a run that reboots what it must not ends, and is judged
     }
     with (
-        mock.patch("deploy.edge.inventory.planned", lambda *_: plan),
+        mock.patch("deploy.io.inventory.planned", lambda *_: plan),
         mock.patch.object(Refuse, "_fail", lambda *_: True),
         mock.patch.object(undo, "over_a_new_connection", lambda *_: (True, [])),
         mock.patch("time.sleep"),

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from deploy.errors import Refusal
-from roles.events import EventFile
-from roles.view import View
+from deploy.refusals.errors import Refusal
+from roles._pyinfra.events import EventFile
+from roles._pyinfra.view import View
 
 
 @dataclass

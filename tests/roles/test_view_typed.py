@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from roles.texts import HERE
+from roles._shipping.texts import HERE
 
 SECRET = "nvapi-canary-2b8f4d1c"
 VERB = """
@@ -22,8 +22,8 @@ from pyinfra import host
 from pyinfra.operations import server
 from deploy.spec import Secret
 from roles import rollout
-from roles.events import tell
-from roles.secrets import SecretText
+from roles._pyinfra.events import tell
+from roles._shipping.secrets import SecretText
 
 HOSTS = [f"@fake/h{number:02}" for number in range(1, 13)]
 WAVES = (HOSTS[:2], HOSTS[2:7], HOSTS[7:])

@@ -17,15 +17,15 @@ import tritonclient.grpc
 import tritonclient.http
 from testinfra.host import Host
 
-from deploy.edge.ask_models import requests
-from deploy.edge.asked import Request
-from deploy.edge.inventory import host_data, load_plan
-from deploy.edge.reach import Endpoint, reach
-from deploy.errors import Refusal
-from deploy.plan import Plan
-from deploy.slice import ModelSlice, ServerSlice, Slice
-from deploy.slice_traffic import BalancerSlice
-from deploy.ssh_config import address_of, in_brackets, ssh_config, ssh_words
+from deploy.inventory.ssh_config import address_of, in_brackets, ssh_config, ssh_words
+from deploy.io.ask_models import requests
+from deploy.io.asked import Request
+from deploy.io.inventory import host_data, load_plan
+from deploy.io.reach import Endpoint, reach
+from deploy.planning.plan import Plan
+from deploy.refusals.errors import Refusal
+from deploy.slices.host import ModelSlice, ServerSlice, Slice
+from deploy.slices.traffic import BalancerSlice
 
 # pyinfra's command line patches sockets and threads when imported; gRPC's client needs the real ones.
 with mock.patch("gevent.monkey.patch_all"):

@@ -6,8 +6,8 @@ import re
 
 from testinfra.host import Host
 
-from deploy.balancing import backends
-from deploy.slice_traffic import BalancerSlice
+from deploy.slices.traffic import BalancerSlice
+from deploy.topology.balancing import backends
 
 DIFFERS = "/usr/bin/python3 -B /usr/local/lib/enginehouse/host balancer differs"
 SETTINGS = "/etc/enginehouse/balancer"

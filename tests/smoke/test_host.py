@@ -6,7 +6,7 @@ import json
 
 from testinfra.host import Host
 
-from deploy.slice import ServerSlice, Slice
+from deploy.slices.host import ServerSlice, Slice
 
 ROOT = "/var/lib/enginehouse"
 

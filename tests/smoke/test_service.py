@@ -15,11 +15,11 @@ import tritonclient.grpc
 import tritonclient.http
 from tritonclient.utils import InferenceServerException
 
-from deploy.answers import answer
-from deploy.edge.asked import Request
-from deploy.edge.reach import Endpoint
-from deploy.questions import HARMONY, SAMPLES
-from deploy.slice import ModelSlice, ServerSlice
+from deploy.io.asked import Request
+from deploy.io.reach import Endpoint
+from deploy.models.answers import answer
+from deploy.models.questions import HARMONY, SAMPLES
+from deploy.slices.host import ModelSlice, ServerSlice
 from roles.triton.engine import load_order
 from tests.smoke.ask import embed, generate, rerank
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from deploy.plan import Plan
-from deploy.report_engines import command_in_lines
-from deploy.slice import EngineSlice
+from deploy.planning.plan import Plan
+from deploy.reports.engines import command_in_lines
+from deploy.slices.host import EngineSlice
 from deploy.spec import LLM, Calibration, Checkpoint, EngineTrust, KVCache, Machine, Replay, Weights
 from tests.unit import given
 

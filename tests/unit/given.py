@@ -7,12 +7,12 @@ from datetime import date
 from typing import Any
 
 from deploy.catalog import CHECKPOINTS
-from deploy.checks.every import judge
-from deploy.errors import Refusal
-from deploy.fleet import Fleet
-from deploy.plan import Plan, make_plan
+from deploy.inventory.fleet import Fleet
+from deploy.planning.plan import Plan, make_plan
+from deploy.refusals.errors import Refusal
 from deploy.spec import LLM, Checkpoint, Embedder, Machine, Replay, Reranker, Server, Weights
-from deploy.surroundings import Surroundings
+from deploy.spec.surroundings import Surroundings
+from deploy.validation.every import judge
 
 TODAY = date(2026, 11, 21)
 AROUND = Surroundings(today=TODAY)

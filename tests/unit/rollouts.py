@@ -10,9 +10,9 @@ import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from deploy.run import Begin, Done, Hold, Run, Stop, TakeBack
+from deploy.rollout.run import Begin, Done, Hold, Run, Stop, TakeBack
 from deploy.spec import Rollout
-from deploy.waves import Pool, pools_of, waves
+from deploy.topology.waves import Pool, pools_of, waves
 
 
 class Killed(Exception):

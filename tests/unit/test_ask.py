@@ -7,11 +7,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from deploy.edge.ask import QUESTIONS, ask, asked, write_inventory
-from deploy.edge.inventory import load_inventory
-from deploy.errors import Refusal
-from deploy.first_inventory import Answered, Target, inventory_text, kernel_flavour
-from deploy.fleet import Fleet
+from deploy.inventory.first_inventory import Answered, Target, inventory_text, kernel_flavour
+from deploy.inventory.fleet import Fleet
+from deploy.io.ask import QUESTIONS, ask, asked, write_inventory
+from deploy.io.inventory import load_inventory
+from deploy.refusals.errors import Refusal
 from deploy.spec import Machine
 from roles.preflight.judge import system as judge_system
 from tests.unit.given import AROUND
@@ -50,7 +50,7 @@ def test_the_machine_is_what_it_said(tmp_path: Path) -> None:
 
 def test_what_is_written_can_be_planned(tmp_path: Path) -> None:
     """At once, and nothing has to be filled in."""
-    from deploy.plan import make_plan
+    from deploy.planning.plan import make_plan
 
     assert make_plan(written(tmp_path), AROUND).hosts == ("203.0.113.7",)
 
@@ -142,7 +142,7 @@ def test_equal_machines_are_a_group_and_the_least_of_them_counts(tmp_path: Path)
 
 def test_machines_without_gpu_balance_and_watch_and_the_fleet_can_be_planned(tmp_path: Path) -> None:
     """Each group a pool behind the balancer, with an address that balancer and monitor reach."""
-    from deploy.plan import make_plan
+    from deploy.planning.plan import make_plan
 
     serving = [machine("gpu-1", address="10.0.0.1"), machine("gpu-2", address="10.0.0.2", os="debian-13")]
     edge, watch = (machine(name, "gpu", address=f"10.0.0.{number}") for name, number in (("edge", 5), ("watch", 6)))

@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from deploy.edge.ask_models import asked_in_turn, requests, unopened
-from deploy.edge.door_key import GivenKey, given_key
-from deploy.edge.reach import address_of
-from deploy.errors import Refusal
-from deploy.plan import Plan
+from deploy.io.ask_models import asked_in_turn, requests, unopened
+from deploy.io.door_key import GivenKey, given_key
+from deploy.io.reach import address_of
+from deploy.planning.plan import Plan
+from deploy.refusals.errors import Refusal
 from deploy.spec import Door, Firewall
 from tests.unit.given import MAIN, plan, sources
 

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
 
-from deploy.edge.authority import CERTIFICATES, KEY, Authority, known, made, signed, why_anew
+from deploy.io.authority import CERTIFICATES, KEY, Authority, known, made, signed, why_anew
 
 NOW = datetime(2026, 11, 23, 12, tzinfo=UTC)
 HOST = ("server", "h1", "10.0.0.11")

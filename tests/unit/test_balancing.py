@@ -6,10 +6,10 @@ import datetime
 from dataclasses import replace
 from types import SimpleNamespace
 
-from deploy.fleet import Fleet
-from deploy.plan import Plan, make_plan
+from deploy.inventory.fleet import Fleet
+from deploy.planning.plan import Plan, make_plan
 from deploy.spec import Balancer, Door, DoorLimits, Embedder, Firewall, Machine, Rollout, Route, Secret, Server, Weights
-from deploy.surroundings import Surroundings
+from deploy.spec.surroundings import Surroundings
 
 WEIGHTS = Weights.hub("sentence-transformers/all-MiniLM-L6-v2", "0" * 40)
 SERVER = Server(

@@ -19,9 +19,9 @@ from deploy.bench.load import KEY_VARIABLE, Load, aiperf_config
 from deploy.bench.picture import picture
 from deploy.bench.result import beside, case_of, figures_of
 from deploy.cost.measured import loads_of
-from deploy.edge.aiperf import together
-from deploy.edge.bench import bench_of
-from deploy.errors import Refusal
+from deploy.io.aiperf import together
+from deploy.io.bench import bench_of
+from deploy.refusals.errors import Refusal
 from deploy.spec import Door
 from tests.unit.given import MAIN, plan
 

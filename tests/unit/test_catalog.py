@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from deploy.catalog import ARCHITECTURES, CHECKPOINTS, DRIVER_BRANCHES, GPUS, RELEASES, nearest
-from deploy.memory import mxfp4_bytes
-from deploy.resolve import parsers_of
+from deploy.models.memory import mxfp4_bytes
+from deploy.models.resolve import parsers_of
 from deploy.spec import LLM, Weights
 
 

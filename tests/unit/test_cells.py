@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deploy.cells import Run, Turn, cell_problems, deploy_words, next_turn, rollouts, stopped, unserved
-from deploy.edge.cells import confirmed_digest
-from deploy.errors import Refusal, refuse_all
+from deploy.io.cells import confirmed_digest
+from deploy.refusals.errors import Refusal, refuse_all
+from deploy.rollout.cells import Run, Turn, cell_problems, deploy_words, next_turn, rollouts, stopped, unserved
 from deploy.spec import Balancer, Route
 from tests.unit.given import MACHINE, Source, plan
 from tests.unit.wrong_balancers import BEHIND

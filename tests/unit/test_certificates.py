@@ -6,11 +6,11 @@ import datetime
 from dataclasses import replace
 from pathlib import Path
 
-from deploy.checks.certificates import certificate_notice
-from deploy.edge.certificates import certificate, key_problems
-from deploy.slice_traffic import BalancerSlice
+from deploy.io.certificates import certificate, key_problems
+from deploy.slices.traffic import BalancerSlice
 from deploy.spec import Secret
-from deploy.surroundings import CertificateFile
+from deploy.spec.surroundings import CertificateFile
+from deploy.validation.certificates import certificate_notice
 from tests.unit.certificates import write_certificate
 from tests.unit.given import AROUND, TODAY
 from tests.unit.wrong_balancers import EDGE, SIGNED

@@ -121,7 +121,7 @@ def pyinfra(directory: Path, *words: str) -> subprocess.CompletedProcess[str]:
     (directory / "fleet.py").write_text((ROOT / INVENTORY).read_text().replace('["h100-01.example.internal"]', hosts))
     (directory / "ask.py").write_text(
         "from pyinfra import host, inventory\n"
-        "from deploy.edge.inventory import planned\n"
+        "from deploy.io.inventory import planned\n"
         "plan = planned(inventory, host)\n"
         "print(host.name, plan.digest, plan.waves, plan.for_host(host.name).sm)\n"
     )

@@ -15,8 +15,8 @@ from deploy.cost.prices import Prices, prices_of_file, typed_prices
 from deploy.cost.report import money
 from deploy.cost.share import Counted, Spent, Window, shares, spent_by
 from deploy.cost.spot import Interruptions, builds, recorded_of, spot
-from deploy.errors import Refusal
-from deploy.plan import Plan
+from deploy.planning.plan import Plan
+from deploy.refusals.errors import Refusal
 from deploy.spec import EngineTrust, KVCache, Machine
 from tests.unit.given import EMBEDDER, GPT_OSS, LLAMA, MAIN, RERANKER, main, sources
 from tests.unit.given import plan as plan_of

@@ -12,9 +12,9 @@ import pytest
 from click.testing import CliRunner
 
 from deploy.__main__ import main as enginehouse
-from deploy.edge.cost import cost_of
-from deploy.edge.prometheus import asker, window_of
-from deploy.errors import Refusal
+from deploy.io.cost import cost_of
+from deploy.io.prometheus import asker, window_of
+from deploy.refusals.errors import Refusal
 from tests.unit.test_cost import ENCODERS, H100, HOUR, SERVED, plan
 
 

@@ -12,7 +12,7 @@ from deploy.doctor.causes import PHRASES
 from deploy.doctor.examine import drift_findings, findings_of
 from deploy.doctor.gpu import parse_gpus
 from deploy.doctor.readings import Readings
-from deploy.drift import Drift
+from deploy.rollout.drift import Drift
 from tests.unit.doctored import BARE, HEALTHY, NOW, UNITS, WANTED, examined, ids, read, smi
 
 XID = "1795420000.123456 host kernel: NVRM: Xid (PCI:0000:00:06): {}, pid=1234, name=tritonserver, some words"

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from deploy.catalog import RELEASES
-from deploy.fleet import Fleet
-from deploy.plan import Plan
-from deploy.report import plan_report
-from deploy.slice_door import DoorSlice
+from deploy.catalog.versions import at_least
+from deploy.inventory.fleet import Fleet
+from deploy.planning.plan import Plan
+from deploy.reports.plan import plan_report
+from deploy.slices.door import DoorSlice
 from deploy.spec import Adapter, Door, EngineTrust, KVCache, LoRA, Machine
-from deploy.versions import at_least
 from tests.unit.given import (
     EMBEDDER,
     GPT_OSS,

@@ -12,9 +12,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from deploy.__main__ import main
-from deploy.door_keys import expiry, key_text, keys_in, rows, text_of
-from deploy.edge.key_file import new_key
-from deploy.errors import Refusal
+from deploy.inventory.door_keys import expiry, key_text, keys_in, rows, text_of
+from deploy.io.key_file import new_key
+from deploy.refusals.errors import Refusal
 from gateway.keys import Keys
 
 NOW = datetime(2026, 11, 23, 8, 0, tzinfo=UTC)

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from deploy.drift import Drift
-from deploy.edge.drift import drift_of
-from deploy.errors import Refusal
+from deploy.io.drift import drift_of
+from deploy.refusals.errors import Refusal
+from deploy.rollout.drift import Drift
 
 ROOT = Path(__file__).parents[2]
 SAME = Drift(("one", "two"))
@@ -22,7 +22,8 @@ VERB = """
 from pyinfra import host
 from pyinfra.operations import server
 from pyinfra.facts.server import Command
-from roles import lock, rollout
+from roles import rollout
+from roles._pyinfra import lock
 lock.take("5151")
 rollout.gate([host.name, "@fake/one", "far"], name="Gate | All")
 if host.get_fact(Command, "right?") != "yes":
@@ -97,7 +98,7 @@ def test_a_host_that_is_away_could_not_be_asked_and_the_others_are(files: tuple[
 
 def test_a_verb_that_refuses_to_begin_is_told(files: tuple[Path, str], tmp_path: Path) -> None:
     verb = tmp_path / "verb.py"
-    verb.write_text('from deploy.errors import Refusal\nraise Refusal("no such machine", attempt="another")\n')
+    verb.write_text('from deploy.refusals.errors import Refusal\nraise Refusal("no such machine", attempt="another")\n')
     found = drift_of(files[1], limit=["right"], verb=verb)
     assert (found.exit_code, found.stopped.splitlines()[0]) == (1, "no such machine")
 

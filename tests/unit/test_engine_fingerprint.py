@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from deploy.engine.changes import why_built
 from deploy.engine.fingerprint import fingerprint
-from deploy.slice import EngineSlice
+from deploy.slices.host import EngineSlice
 from deploy.spec import Adapter, Draft, KVCache, LoRA, Machine, Release, Replay, Weights
-from deploy.surroundings import EngineRecord
+from deploy.spec.surroundings import EngineRecord
 from tests.unit import given
 from tests.unit.engines import AROUND, CALIBRATION, ELSEWHERE, FP8, SMALL, TRUST, engine, engine_plan
 

@@ -12,9 +12,9 @@ import pytest
 
 from deploy.catalog.runtime_keys import RUNTIME_KEYS
 from deploy.engine.scripts import HEAD_FLAGS
-from deploy.slice import BuildStep
+from deploy.models.speculation import drafted_tokens
+from deploy.slices.host import BuildStep
 from deploy.spec import LLM, Eagle, Engine, KVCache, Lookahead, Medusa, Parallel, ReDrafter
-from deploy.speculation import drafted_tokens
 from tests.unit.engines import CALIBRATION, ELSEWHERE, FP8, MIXTRAL, PLAIN, engine, refusal
 from tests.unit.test_engine_commands import CALIBRATED, FINISHED, SPECULATIONS
 

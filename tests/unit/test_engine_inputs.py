@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy.edge.engine_inputs import input_problems
+from deploy.io.engine_inputs import input_problems
 from deploy.spec import EngineStore, EngineTrust
 from tests.roles.engines.samples import a_replay, an_engine, slices
 from tests.roles.slices import a_slice

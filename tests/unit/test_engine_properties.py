@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from deploy.catalog.flags import BUILD, build_flags, convert_flags, quantize_flags
 from deploy.engine.scripts import HEAD_FLAGS
-from deploy.errors import Refusal
-from deploy.plan import Plan
-from deploy.slice import BuildStep
+from deploy.planning.plan import Plan
+from deploy.refusals.errors import Refusal
+from deploy.slices.host import BuildStep
 from deploy.spec import LLM, Adapter, Engine, KVCache, LoRA, Parallel, Precision
 from tests.unit.engines import CALIBRATION, ELSEWHERE, MIXTRAL, PLAIN, SMALL, engine_plan
 from tests.unit.test_engine_commands import SPECULATIONS

@@ -8,9 +8,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from deploy.edge.engine_records import ledger_of, read_ledger, texts_digest
-from deploy.errors import Refusal
-from deploy.surroundings import EngineRecord
+from deploy.io.engine_records import ledger_of, read_ledger, texts_digest
+from deploy.refusals.errors import Refusal
+from deploy.spec.surroundings import EngineRecord
 
 RECORD = {
     "fingerprint": "3f9c" * 4,

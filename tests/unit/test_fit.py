@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from deploy.config_json import checkpoint_of
-from deploy.edge.fit_models import models_of
-from deploy.errors import Refusal
-from deploy.fit import Fit, Wish, fit_of, near_card
+from deploy.io.fit_models import models_of
+from deploy.models.config_json import checkpoint_of
+from deploy.planning.fit import Fit, Wish, fit_of, near_card
+from deploy.refusals.errors import Refusal
 from deploy.spec import LLM, Checkpoint, Embedder, Weights
 from tests.unit.given import AROUND, ONE_B
 from tests.unit.test_local_weights import safetensors

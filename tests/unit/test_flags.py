@@ -9,7 +9,7 @@ from deploy.catalog.misquoted import DEPRECATED, MISQUOTED
 from deploy.catalog.releases import RELEASES, ReleaseRow
 from deploy.catalog.runtime_keys import RUNTIME_KEYS, choices_of, mandatory_keys
 from deploy.catalog.verdicts import flag_verdict, value_verdict
-from deploy.versions import version
+from deploy.catalog.versions import version
 
 SERVED = ("0.16.0", "0.18.2", "1.0.0", "1.1.0", "1.2.1")
 TABLES = [build_flags(one) for one in SERVED] + [quantize_flags(one) for one in SERVED]

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from deploy.edge.inventory import load_inventory, override_data
-from deploy.errors import Refusal, Refusals
-from deploy.fleet import Fleet
+from deploy.inventory.fleet import Fleet
+from deploy.io.inventory import load_inventory, override_data
+from deploy.refusals.errors import Refusal, Refusals
 from deploy.spec import Driver, Host, Rollout
 from tests.unit.given import AROUND, plan, refusals, sources
 
@@ -114,7 +114,7 @@ def test_one_address_may_lead_to_two_machines(other: dict[str, Any]) -> None:
 
 def test_an_empty_inventory_is_refused() -> None:
     """Rather than planned."""
-    from deploy.checks.every import judge
+    from deploy.validation.every import judge
 
     assert [problem.kind for problem in judge(Fleet.of([]), AROUND)] == ["no-hosts"]
 
@@ -167,6 +167,6 @@ def test_every_spec_field_of_a_host_is_a_data_key() -> None:
 
 def test_the_shipped_inventory_has_no_problem() -> None:
     """It is what README tells people to copy."""
-    from deploy.checks.every import judge
+    from deploy.validation.every import judge
 
     assert judge(Fleet.of(load_inventory(INVENTORY, {})), AROUND) == []

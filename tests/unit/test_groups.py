@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from deploy.edge.inventory import load_inventory, load_plan
-from deploy.errors import Refusal
-from deploy.fleet import Fleet
+from deploy.inventory.fleet import Fleet
+from deploy.io.inventory import load_inventory, load_plan
+from deploy.refusals.errors import Refusal
 from tests.unit.test_loading import GROUP, STATE, refused
 
 

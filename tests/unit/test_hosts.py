@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from deploy.edge.hosts import ansible_hosts, terraform_hosts
-from deploy.edge.inventory import host_data, load_plan
-from deploy.errors import Refusal
-from deploy.hosts import hosts_of_ansible, hosts_of_terraform
+from deploy.inventory.hosts import hosts_of_ansible, hosts_of_terraform
+from deploy.io.hosts import ansible_hosts, terraform_hosts
+from deploy.io.inventory import host_data, load_plan
+from deploy.refusals.errors import Refusal
 
 STATE = "  state   planning; no host was changed"
 PLAIN = {
@@ -238,6 +238,6 @@ def test_a_refusal_reaches_the_operator_whole_from_inside_an_inventory(tmp_path:
     (tmp_path / "outputs.json").write_text(json.dumps(output([])))
     file = tmp_path / "fleet.py"
     file.write_text(
-        f"from deploy.edge.hosts import terraform_hosts\nhosts = terraform_hosts('{tmp_path}/outputs.json', 'h100')\n"
+        f"from deploy.io.hosts import terraform_hosts\nhosts = terraform_hosts('{tmp_path}/outputs.json', 'h100')\n"
     )
     assert refused(load_plan, str(file)).startswith(f"{tmp_path}/outputs.json: h100 names no host\n")

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-EDGE = ("deploy/__main__.py", "deploy/edge/")
+EDGE = ("deploy/__main__.py", "deploy/io/")
 ACTS = ("subprocess", "socket", "urllib", "requests", "paramiko", "shutil", "tempfile", "huggingface_hub")
 LONGEST = 300
 
@@ -91,7 +91,7 @@ def test_deploy_imports_nothing_that_acts() -> None:
 
 def test_only_errors_and_the_edge_import_pyinfra() -> None:
     """The rest of deploy/, the command `enginehouse` included, runs on a laptop without it."""
-    files = ("deploy/errors.py", "deploy/edge/inventory.py", "deploy/edge/looking.py")
+    files = ("deploy/refusals/errors.py", "deploy/io/inventory.py", "deploy/io/looking.py")
     assert crossings(r"deploy/", r"pyinfra", *files) == []
 
 
@@ -112,7 +112,7 @@ def test_only_the_edge_is_imported_by_the_edge() -> None:
 
 def test_the_judge_of_pasted_text_and_the_checks_of_a_fleet_know_nothing_of_each_other() -> None:
     """What both need is a fact of the catalog."""
-    assert crossings(r"deploy/paste/", r"deploy\.checks") + crossings(r"deploy/checks/", r"deploy\.paste") == []
+    assert crossings(r"deploy/linter/", r"deploy\.checks") + crossings(r"deploy/validation/", r"deploy\.paste") == []
 
 
 @pytest.mark.parametrize("call", [r"\bopen\(", r"\.read_text\(", r"\.write_text\(", r"date\.today\(", r"\.now\("])
@@ -210,7 +210,7 @@ def test_deploy_py_is_under_forty_lines() -> None:
     assert len((ROOT / "deploy.py").read_text("utf-8").splitlines()) < 40
 
 
-@pytest.mark.parametrize("module", ["deploy.spec", "deploy.catalog", "deploy.paste", "deploy.spec.server"])
+@pytest.mark.parametrize("module", ["deploy.spec", "deploy.catalog", "deploy.linter", "deploy.spec.server"])
 def test_a_module_can_be_the_first_that_is_imported(module: str) -> None:
     """The spec takes its default release from the catalog, whose checkpoints are of the spec's type."""
     subprocess.run([sys.executable, "-c", f"import {module}"], cwd=ROOT, check=True)

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from deploy.edge.inventory import load_inventory
-from deploy.fleet import Fleet
-from deploy.plan import Plan, make_plan
-from deploy.report import plan_report
+from deploy.inventory.fleet import Fleet
+from deploy.io.inventory import load_inventory
+from deploy.planning.plan import Plan, make_plan
+from deploy.reports.plan import plan_report
 from tests.unit.given import AROUND
 from tests.unit.golden import same_as_golden
 from tests.unit.test_report import printed

@@ -6,7 +6,7 @@ import ast
 import sys
 from pathlib import Path
 
-from deploy import llm_contract as contract
+from deploy.models import llm_contract as contract
 
 STANDARD = {"__future__", "dataclasses"}
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from deploy.checks.speculation import tree_of
 from deploy.spec import (
     Adapter,
     Calibration,
@@ -27,6 +26,7 @@ from deploy.spec import (
     Server,
     one_per_gpu,
 )
+from deploy.validation.speculation import tree_of
 from tests.unit.given import LLAMA, MACHINE, ONE_B, OWN, pinned, plan, refusals, sources
 from tests.unit.wrong_llm import HEAD, MIXTRAL, TEXTS, TRUST, adapters, engine, llama, served
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from deploy.edge.inventory import load_inventory, load_plan, names_in
-from deploy.errors import Refusal
+from deploy.io.inventory import load_inventory, load_plan, names_in
+from deploy.refusals.errors import Refusal
 
 ROOT = Path(__file__).parents[2]
 STATE = "  state   planning; no host was changed"

@@ -7,8 +7,8 @@ import struct
 from dataclasses import replace
 from pathlib import Path
 
-from deploy.edge.local_weights import look_around, read_local
-from deploy.fleet import Fleet
+from deploy.inventory.fleet import Fleet
+from deploy.io.local_weights import look_around, read_local
 from deploy.spec import Weights
 from tests.unit.given import GPT_OSS, main, sources
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from deploy import memory
-from deploy.budget import Share, host_mib, server_budget
 from deploy.catalog import CHECKPOINTS, GPUS
-from deploy.resolve import gpu_of, serve
+from deploy.models import memory
+from deploy.models.budget import Share, host_mib, server_budget
+from deploy.models.resolve import gpu_of, serve
 from deploy.spec import LLM, Adapter, Checkpoint, Draft, Eagle, Host, KVCache, Lookahead, LoRA, Medusa, Weights
-from deploy.surroundings import LocalWeights, Surroundings
+from deploy.spec.surroundings import LocalWeights, Surroundings
 from tests.unit.given import (
     AROUND,
     GPT_OSS,

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from deploy import memory
+from deploy.models import memory
 from deploy.spec import Checkpoint, KVCache
 from tests.unit.given import LLAMA, MACHINE, OWN, main, plan
 

@@ -12,10 +12,10 @@ import pytest
 
 from deploy.catalog import GPUS
 from deploy.catalog.mig import PROFILES, MigProfile, places, profiles_of
-from deploy.edge.inventory import load_inventory
-from deploy.fleet import Fleet
-from deploy.plan import Plan, make_plan
-from deploy.report import plan_report
+from deploy.inventory.fleet import Fleet
+from deploy.io.inventory import load_inventory
+from deploy.planning.plan import Plan, make_plan
+from deploy.reports.plan import plan_report
 from deploy.spec import Driver
 from tests.unit.given import AROUND, EMBEDDER, GPT_OSS, LLAMA, MACHINE, MAIN, RERANKER, refusals, sources
 from tests.unit.golden import same_as_golden

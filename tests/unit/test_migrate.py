@@ -8,12 +8,12 @@ import pytest
 from click.testing import CliRunner
 
 from deploy.__main__ import main as enginehouse
-from deploy.edge.inventory import load_plan
-from deploy.errors import Refusal
+from deploy.io.inventory import load_plan
 from deploy.migrate.options import NO_PLACE
 from deploy.migrate.places import PLACES
 from deploy.migrate.vllm import Migration, migrate
-from deploy.plan import Plan
+from deploy.planning.plan import Plan
+from deploy.refusals.errors import Refusal
 
 LONG = (
     "vllm serve Qwen/Qwen3-8B --served-model-name qwen gpt-4o --max-model-len 16k --max-num-seqs 64 "

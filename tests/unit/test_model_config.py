@@ -7,8 +7,8 @@ from google.protobuf import text_format
 from tritonclient.grpc import model_config_pb2
 
 from deploy.catalog.model_config import DATA_TYPES, FIELDS, KINDS
-from deploy.paste import check
-from deploy.paste.pbtxt import read, write
+from deploy.linter import check
+from deploy.linter.pbtxt import read, write
 from tests.unit.pasted import GPT_OSS_CONFIG, LLAMA_CONFIG, RERANKER_CONFIG
 
 

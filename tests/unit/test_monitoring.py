@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from deploy.monitoring import targets_of
-from deploy.slice_monitor import ExportersSlice, PageSlice
+from deploy.slices.monitor import ExportersSlice, PageSlice
 from deploy.spec import Door, Firewall, Monitor, Secret
+from deploy.topology.monitors import targets_of
 from tests.unit.test_balancing import EDGE, OPEN, planned, serving
 
 EYES = Monitor(os="debian-12", address="10.0.0.9")

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from deploy.errors import Refusal
-from deploy.mutual import common_name
-from deploy.plan import Plan
-from deploy.report import plan_report
-from deploy.slice_door import MutualDoorSlice, MutualSlice
+from deploy.planning.plan import Plan
+from deploy.refusals.errors import Refusal
+from deploy.reports.plan import plan_report
+from deploy.slices.door import MutualDoorSlice, MutualSlice
 from deploy.spec import LLM, Door, Traffic
+from deploy.topology.mutual import common_name
 from tests.unit.given import EMBEDDER, GPT_OSS, LLAMA, MACHINE, MAIN, RERANKER, Source, main, plan
 from tests.unit.test_report import printed
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from deploy.edge.inventory import load_plan
-from deploy.edge.named_files import missing_files
-from deploy.fleet import Fleet
+from deploy.inventory.fleet import Fleet
+from deploy.io.inventory import load_plan
+from deploy.io.named_files import missing_files
 from deploy.spec import (
     AptMirror,
     Calibration,

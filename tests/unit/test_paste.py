@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from deploy.errors import Refusal
-from deploy.paste import check
+from deploy.linter import check
+from deploy.refusals.errors import Refusal
 from tests.unit.golden import DIRECTORY, same_as_golden
 from tests.unit.pasted import ALL, Case
 

@@ -14,11 +14,11 @@ import pytest
 from click.testing import CliRunner
 
 from deploy.__main__ import main
-from deploy.paste import check
-from deploy.paste.findings import Finding
+from deploy.linter import check
+from deploy.linter.findings import Finding
 from tests.unit.pasted import ALL
 
-PAGE = Path(__file__).parents[2] / "deploy/paste/README.md"
+PAGE = Path(__file__).parents[2] / "deploy/linter/README.md"
 EXAMPLE = re.compile(r"```console\n\$ (?P<command>.*?)\n(?P<output>.*?)```", re.S)
 BLOCK = re.compile(
     r"(?<=<!-- guides: tests/unit/test_paste_page.py writes this -->\n)(.*?)(?=<!-- end of guides -->)", re.S

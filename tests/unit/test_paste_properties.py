@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from deploy.catalog.flags import FlagTable, build_flags, convert_flags, quantize_flags
 from deploy.catalog.misquoted import DEPRECATED
-from deploy.paste import check
-from deploy.paste.pbtxt import Unreadable, read, write
-from deploy.paste.words import pasted
+from deploy.linter import check
+from deploy.linter.pbtxt import Unreadable, read, write
+from deploy.linter.words import pasted
 from tests.unit.pasted import ALL
 
 VERSIONS = ("0.11.0", "0.16.0", "0.18.2", "1.0.0", "1.1.0", "1.2.1")

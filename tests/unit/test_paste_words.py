@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from deploy.paste.words import pasted, varies
+from deploy.linter.words import pasted, varies
 
 
 @pytest.mark.parametrize(

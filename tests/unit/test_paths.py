@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from deploy.catalog import ARCHITECTURES
-from deploy.paths import choose_path
+from deploy.models.paths import choose_path
 
 
 @pytest.mark.parametrize(

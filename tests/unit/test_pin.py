@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from deploy.edge import registry
-from deploy.edge.pin import write_digest
-from deploy.edge.registry import Login, digest_of, split
-from deploy.errors import Refusal
+from deploy.io import registry
+from deploy.io.pin import write_digest
+from deploy.io.registry import Login, digest_of, split
+from deploy.refusals.errors import Refusal
 
 MANIFEST = b'{"schemaVersion": 2, "manifests": []}'
 DIGEST = "sha256:" + hashlib.sha256(MANIFEST).hexdigest()

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from deploy.edge.inventory import load_inventory, planned
-from deploy.errors import Refusal
-from deploy.fleet import Fleet
-from deploy.plan import make_plan
+from deploy.inventory.fleet import Fleet
+from deploy.io.inventory import load_inventory, planned
+from deploy.planning.plan import make_plan
+from deploy.refusals.errors import Refusal
 from deploy.spec import LLM, Driver, Host, KVCache, Release, Rollout, Weights
-from deploy.surroundings import LocalWeights, Surroundings
-from deploy.waves import pools_of, waves
+from deploy.spec.surroundings import LocalWeights, Surroundings
+from deploy.topology.waves import pools_of, waves
 from tests.unit.given import AROUND, GPT_OSS, LLAMA, MACHINE, MAIN, TODAY, main, plan, refusals, sources
 from tests.unit.golden import same_as_golden
 
@@ -215,7 +215,7 @@ def test_tensor_parallel_follows_the_gpus_of_the_server() -> None:
 
 def test_an_impossible_slice_is_our_mistake_and_no_refusal() -> None:
     """Judging comes first; what passes it and cannot be decided is a bug."""
-    from deploy.plan import host_slice
+    from deploy.planning.plan import host_slice
 
     with pytest.raises(AssertionError):
         host_slice(Host(name="a", machine=MACHINE, servers=(MAIN,), release="99.99"), AROUND)

@@ -8,12 +8,12 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deploy import memory
 from deploy.catalog import CHECKPOINTS, GPUS
-from deploy.errors import Refusal
-from deploy.plan import Plan
-from deploy.report import gpus_of
-from deploy.slice import ServerSlice
+from deploy.models import memory
+from deploy.planning.plan import Plan
+from deploy.refusals.errors import Refusal
+from deploy.reports.plan import gpus_of
+from deploy.slices.host import ServerSlice
 from deploy.spec import (
     Adapter,
     Calibration,
@@ -28,7 +28,7 @@ from deploy.spec import (
     Rollout,
     Weights,
 )
-from deploy.waves import pools_of, waves
+from deploy.topology.waves import pools_of, waves
 from tests.unit.given import EMBEDDER, GPT_OSS, LLAMA, MACHINE, MAIN, ONE_B, RERANKER, main, pinned, plan, sources
 
 CACHES = st.builds(KVCache, tokens=st.none() | st.integers(8192, 600_000))

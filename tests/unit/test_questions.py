@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deploy.answers import UnreadableReply, answer
-from deploy.errors import Refusal
-from deploy.questions import Question, command, question
-from deploy.slice import ModelSlice
-from deploy.ssh_config import ssh_words
+from deploy.inventory.ssh_config import ssh_words
+from deploy.models.answers import UnreadableReply, answer
+from deploy.models.questions import Question, command, question
+from deploy.refusals.errors import Refusal
+from deploy.slices.host import ModelSlice
 from tests.unit.given import plan
 
 RERANKER, EMBEDDER, GPT_OSS = plan().for_host("h100-01").servers[0].models

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from deploy.errors import Refusal
-from deploy.fit import Fit, fit_of
-from deploy.report import memory_parts
+from deploy.planning.fit import Fit, fit_of
+from deploy.refusals.errors import Refusal
+from deploy.reports.plan import memory_parts
 from deploy.spec import LLM, Calibration, KVCache
 from tests.unit.given import AROUND, EMBEDDER, GPT_OSS, LLAMA, RERANKER, pinned
 

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, pre_tokenizers
 
-from deploy.memory import TOKENS_PER_BLOCK
-from deploy.slice import MemorySlice, ModelSlice, ServerSlice
+from deploy.models.memory import TOKENS_PER_BLOCK
+from deploy.slices.host import MemorySlice, ModelSlice, ServerSlice
 from rehearsal.real_gpu import card
 from rehearsal.real_gpu.filled import verdict
 from rehearsal.real_gpu.generating import Generation, Prompts, Running, filling, goal_tokens

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deploy.replay import Answer, Compared, answers, judge, regression, tasks
-from deploy.slice import ReplaySlice
+from deploy.rollout.replay import Answer, Compared, answers, judge, regression, tasks
+from deploy.slices.host import ReplaySlice
 
 LIMITS = ReplaySlice(prompts="p", answers="a", max_tokens=8, equal_percent=90.0, tasks="", minimum_percent=0.0)
 TASKED = ReplaySlice(prompts="p", answers="a", max_tokens=8, equal_percent=0.0, tasks="t", minimum_percent=60.0)

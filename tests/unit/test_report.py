@@ -7,11 +7,11 @@ from pathlib import Path
 
 from rich.console import Console, RenderableType
 
-from deploy.edge.inventory import load_inventory
-from deploy.fit import fit
-from deploy.fleet import Fleet
-from deploy.plan import make_plan
-from deploy.report import fit_report, memory_bar, memory_parts, plan_report, same_slices
+from deploy.inventory.fleet import Fleet
+from deploy.io.inventory import load_inventory
+from deploy.planning.fit import fit
+from deploy.planning.plan import make_plan
+from deploy.reports.plan import fit_report, memory_bar, memory_parts, plan_report, same_slices
 from tests.unit.given import AROUND, MACHINE, main, plan, sources
 from tests.unit.golden import same_as_golden
 

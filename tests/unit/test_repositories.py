@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from deploy.catalog import CHECKPOINTS
-from deploy.checks.repositories import held_by
 from deploy.spec import LLM, Weights
-from deploy.surroundings import LocalWeights, Surroundings
+from deploy.spec.surroundings import LocalWeights, Surroundings
+from deploy.validation.repositories import held_by
 from tests.unit.given import AROUND, GPT_OSS, LLAMA, OWN, main, pinned, plan
 
 

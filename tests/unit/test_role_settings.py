@@ -10,11 +10,11 @@ from typing import Any, get_args, get_type_hints
 
 import pytest
 
-from deploy.edge.inventory import load_plan
-from deploy.errors import Refusal
-from deploy.fleet import Fleet
-from deploy.knobs import Range, role_problems, settings_problems
-from roles.settings import known_settings
+from deploy.inventory.fleet import Fleet
+from deploy.inventory.knobs import Range, role_problems, settings_problems
+from deploy.io.inventory import load_plan
+from deploy.refusals.errors import Refusal
+from roles._pyinfra.settings import known_settings
 from tests.unit.given import sources
 
 ROOT = Path(__file__).parents[2]

@@ -7,9 +7,9 @@ import random
 
 import pytest
 
-from deploy.run import Begin, Done, Hold, Run, Stop, TakeBack
+from deploy.rollout.run import Begin, Done, Hold, Run, Stop, TakeBack
 from deploy.spec import Rollout
-from deploy.waves import pools_of, waves
+from deploy.topology.waves import pools_of, waves
 from tests.unit.rollouts import PretendedFleet
 
 ROLLOUTS = int(os.environ.get("ENGINEHOUSE_ROLLOUTS", "1000"))

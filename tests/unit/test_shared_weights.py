@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from deploy.slice import Slice
+from deploy.slices.host import Slice
 from deploy.spec import LLM, Draft
 from tests.unit.given import LLAMA, MACHINE, MAIN, ONE_B, OWN, plan
 

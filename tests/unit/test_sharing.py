@@ -6,9 +6,9 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from deploy.plan import Plan
-from deploy.report import plan_report
-from deploy.slice_sharing import PeerSlice, SharedSlice
+from deploy.planning.plan import Plan
+from deploy.reports.plan import plan_report
+from deploy.slices.sharing import PeerSlice, SharedSlice
 from deploy.spec import Sharing
 from tests.unit.given import EMBEDDER, GPT_OSS, MACHINE, MAIN, Source, plan
 from tests.unit.test_report import printed

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from deploy.__main__ import main as enginehouse
 from deploy.cost.measured import Load, loads_of
 from deploy.cost.size import Demand, Size, sizes
-from deploy.fit import fit, model_named
+from deploy.planning.fit import fit, model_named
 from tests.unit.given import AROUND
 
 ENCODERS = Path(__file__).parents[2] / "benchmarks/results/h100-encoders.json"

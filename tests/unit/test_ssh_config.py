@@ -12,8 +12,8 @@ import pytest
 import testinfra
 from pyinfra.connectors.sshuserclient.client import get_ssh_config
 
-from deploy.ssh_config import address_of, in_brackets, ssh_config, ssh_words
-from roles.rsync import reach
+from deploy.inventory.ssh_config import address_of, in_brackets, ssh_config, ssh_words
+from roles._shipping.rsync import reach
 
 ASKED = ("hostname", "port", "user", "proxyjump", "userknownhostsfile", "identityagent")
 

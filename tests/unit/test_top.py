@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from deploy.edge import top
-from deploy.edge.prometheus import Row
-from deploy.edge.top import MARK, of_hosts, of_prometheus, pages_of, reading, row_of
-from deploy.eyes.top import FIGURES, samples, table
-from deploy.plan import Plan
+from deploy.io import top
+from deploy.io.prometheus import Row
+from deploy.io.top import MARK, of_hosts, of_prometheus, pages_of, reading, row_of
+from deploy.monitoring.top import FIGURES, samples, table
+from deploy.planning.plan import Plan
 from deploy.spec import Door, Monitor
 from tests.eyes.scraped import wrong_names
 from tests.unit.test_balancing import EDGE, planned, serving

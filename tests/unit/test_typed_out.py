@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from deploy.typed_out import secret_in, typed_out, without_secrets
+from deploy.refusals.secrets_in_text import secret_in, typed_out, without_secrets
 
 SECRET = "canary4711canary"
 

@@ -8,7 +8,7 @@ from typing import Any, get_type_hints
 import pytest
 
 from deploy import spec
-from deploy.checks.types import mistyped
+from deploy.inventory.types import mistyped
 from deploy.spec import Replay
 from tests.unit.given import plan, sources
 from tests.unit.wrong_llm import engine

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from deploy.errors import Refusal
-from deploy.plan import Plan
-from deploy.report_engines import engines_report
+from deploy.planning.plan import Plan
+from deploy.refusals.errors import Refusal
+from deploy.reports.engines import engines_report
 from deploy.spec import Replay
-from deploy.surroundings import EngineRecord
+from deploy.spec.surroundings import EngineRecord
 from tests.unit.engines import AROUND, PLAIN, engine_plan
 from tests.unit.given import LLAMA, main, plan
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deploy.checks.rollout import rollout_problems
-from deploy.fleet import DEFAULT_ROLLOUT
-from deploy.plan import Plan
-from deploy.report import plan_report
+from deploy.inventory.fleet import DEFAULT_ROLLOUT
+from deploy.planning.plan import Plan
+from deploy.reports.plan import plan_report
 from deploy.spec import Rollout
-from deploy.waves import Pool, pools_of, waves
+from deploy.topology.waves import Pool, pools_of, waves
+from deploy.validation.rollout import rollout_problems
 from tests.unit.given import plan, sources
 from tests.unit.test_report import printed
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from deploy.errors import Refusal
+from deploy.refusals.errors import Refusal
 from deploy.spec import (
     LLM,
     AptMirror,
@@ -29,7 +29,7 @@ from deploy.spec import (
     Toolkit,
     Weights,
 )
-from deploy.surroundings import Surroundings
+from deploy.spec.surroundings import Surroundings
 from tests.unit.given import (
     AROUND,
     EMBEDDER,

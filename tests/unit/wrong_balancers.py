@@ -7,7 +7,7 @@ from datetime import date
 from typing import Any
 
 from deploy.spec import Balancer, Door, Firewall, Rollout, Route, Secret, Traffic
-from deploy.surroundings import CertificateFile
+from deploy.spec.surroundings import CertificateFile
 from tests.unit.given import AROUND, EMBEDDER, MACHINE, MAIN, RERANKER, Source
 from tests.unit.wrong import Wrong
 

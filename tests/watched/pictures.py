@@ -20,7 +20,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from deploy.eyes.top import HostRow, Look, ServerRow, table
+from deploy.monitoring.top import HostRow, Look, ServerRow, table
 from rehearsal.places import REPOSITORY
 from tests.rollouts.demo import FORMAT
 from tests.watched.scene import INVENTORY

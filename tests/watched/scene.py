@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from deploy.eyes.dashboards import DASHBOARDS
+from deploy.monitoring.dashboards import DASHBOARDS
 from rehearsal import machines, requirements, services
 from rehearsal.hardware import NO_GPU
 from rehearsal.machine import Machine

@@ -2,11 +2,13 @@
 
 from pyinfra import host, inventory
 
-import roles.connections
-from deploy.edge.inventory import planned
-from roles import foundation, programs, undo
+import roles._pyinfra.connections
+from deploy.io.inventory import planned
+from roles import foundation
+from roles._pyinfra import undo
+from roles._shipping import programs
 
-roles.connections.install(host)
+roles._pyinfra.connections.install(host)
 programs.installed()
 undo.installed()
 foundation.apply(planned(inventory, host).for_host(host.name))

@@ -17,12 +17,12 @@ from typing import Any
 
 import grpc
 
-from deploy.door_keys import DoorKey
-from deploy.slice_traffic import BalancerSlice, DoorMemberSlice, DoorRouteSlice, MemberSlice, RouteSlice
+from deploy.inventory.door_keys import DoorKey
+from deploy.slices.traffic import BalancerSlice, DoorMemberSlice, DoorRouteSlice, MemberSlice, RouteSlice
+from roles._shipping.texts import HERE
 from roles.balancer.config import config, everything
 from roles.balancer.keys import maps
 from roles.balancer.paths import Places
-from roles.texts import HERE
 from tests.roles.balancer.standins import SERVICE, Host
 
 sys.path.insert(0, str(HERE / "files"))

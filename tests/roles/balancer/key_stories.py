@@ -10,7 +10,7 @@ from typing import Any
 
 import grpc
 
-from deploy.door_keys import DoorKey
+from deploy.inventory.door_keys import DoorKey
 from tests.roles.balancer.bench import Bench, balancer, bench
 from tests.roles.balancer.standins import SERVICE
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from deploy.slice_traffic import BalancerSlice, DoorMemberSlice, DoorRouteSlice, MemberSlice, RouteSlice
+from deploy.slices.traffic import BalancerSlice, DoorMemberSlice, DoorRouteSlice, MemberSlice, RouteSlice
 
 
 def member(number: int, **changes: Any) -> MemberSlice:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy.slice_traffic import RouteSlice
+from deploy.slices.traffic import RouteSlice
 from roles.balancer.config import config, everything, hold, until_all_have_them
 from roles.balancer.keys import HEADER
 from roles.balancer.paths import Places

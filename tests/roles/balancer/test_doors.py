@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from roles.texts import HERE
+from roles._shipping.texts import HERE
 from tests.roles.balancer.door_stories import STORIES
 
 pytestmark = pytest.mark.skipif(

@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
-from deploy.door_keys import text_of
+from deploy.inventory.door_keys import text_of
 from roles import balancer
+from roles._shipping.places import command
+from roles._shipping.texts import HERE
 from roles.balancer import keys
 from roles.balancer.config import config, everything
 from roles.balancer.keys import map_path, maps
-from roles.places import command
-from roles.texts import HERE
 from tests.roles.balancer.bench import balancer as host_balancer
 from tests.roles.balancer.key_stories import KEYS, key
 from tests.roles.balancer.slices import CHAT, a_balancer

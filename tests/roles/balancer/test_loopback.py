@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from roles.texts import HERE
+from roles._shipping.texts import HERE
 
 pytestmark = pytest.mark.skipif(
     not shutil.which("haproxy"), reason="no haproxy here: python -m rehearsal requirements --install --tests"

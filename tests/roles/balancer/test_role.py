@@ -7,13 +7,13 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from deploy.slice_traffic import BalancerSlice
+from deploy.slices.traffic import BalancerSlice
 from deploy.spec import Secret
 from roles import balancer
+from roles._shipping.places import command
 from roles.balancer import operations
 from roles.balancer.config import config, everything
 from roles.balancer.paths import CONFIG, UNIT_NAME
-from roles.places import command
 from tests.roles.balancer.slices import CHAT, a_balancer, member
 from tests.roles.fake import Ran, run
 from tests.unit.certificates import write_certificate

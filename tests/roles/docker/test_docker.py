@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from roles import docker
+from roles._pyinfra.facts import Installed, Seen
 from roles.docker.verify import docker_version
-from roles.seen import Installed, Seen
 from tests.roles.cases import Case, cases, play
 
 CASES = cases(Path(__file__).parent)

@@ -15,9 +15,9 @@ import pytest
 from deploy.doctor.archive import let_in
 from deploy.doctor.readings import Readings
 from deploy.doctor.report import Report
-from deploy.edge.doctor import examined
-from deploy.errors import Refusal
-from deploy.slice_traffic import BalancerSlice
+from deploy.io.doctor import examined
+from deploy.refusals.errors import Refusal
+from deploy.slices.traffic import BalancerSlice
 from roles import doctor
 from roles.doctor.questions import MOST_BYTES, About, asking, names_of, questions, script
 from tests.roles.fake import Ran, run

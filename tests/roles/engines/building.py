@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from rehearsal import checkpoints, triton_image, triton_root
-from roles.programs import SOURCE
+from roles._shipping.programs import SOURCE
 
 FINGERPRINT = "0123456789abcdef"
 PART = "openai/types/responses/response_content_part_added_event.py"

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from deploy.slice import BuildStep, EngineSlice, ReplaySlice, Slice, WeightsSlice
+from deploy.slices.host import BuildStep, EngineSlice, ReplaySlice, Slice, WeightsSlice
 from deploy.spec import EngineTrust
 from roles.engines.programs import texts
 from tests.roles.slices import a_slice

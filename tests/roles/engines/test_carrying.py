@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from deploy.errors import Refusal
-from deploy.slice import EngineSlice
+from deploy.refusals.errors import Refusal
+from deploy.slices.host import EngineSlice
 from deploy.spec import EngineStore, EngineTrust
+from roles._pyinfra.steps import Reading, step
 from roles.engines.carrying import Collect, Fetch
 from roles.engines.defaults import Defaults
 from roles.engines.facts import Having
 from roles.engines.keep import Kept
-from roles.steps import Reading, step
 from tests.roles.engines.samples import an_engine
 from tests.roles.engines.test_signing import built, sealed
 from tests.roles.fake import Ran, run

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from roles._shipping.units import UnitState
 from roles.engines.facts import BuildState, EngineState, Present
 from roles.engines.intent import Intent, builders, intend, order_of
-from roles.units import UnitState
 from tests.roles.engines.samples import FINGERPRINT, PATH, an_engine
 from tests.roles.slices import a_slice
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from roles.programs import SOURCE
+from roles._shipping.programs import SOURCE
 from tests.roles.engines.building import FINGERPRINT
 
 PLACE = Path("engines/llama") / FINGERPRINT

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from host.build import flags
-from roles.texts import HERE
+from roles._shipping.texts import HERE
 from tests.roles.engines.building import Host
 
 

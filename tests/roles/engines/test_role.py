@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from pyinfra import host
 
-from deploy.slice import Slice
+from deploy.slices.host import Slice
 from deploy.spec import EngineTrust
 from roles import engines
 from roles.engines.carrying import Carry

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from deploy.slice import EngineSlice
+from deploy.slices.host import EngineSlice
 from deploy.spec import EngineTrust
+from roles._pyinfra.steps import Reading, step
 from roles.engines import trust as signatures
 from roles.engines.facts import Having
 from roles.engines.signing import Sign
-from roles.steps import Reading, step
 from tests.roles.engines.samples import FINGERPRINT, UNJUDGED, a_replay, an_engine
 from tests.roles.fake import Ran, run
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from deploy.slice_monitor import ExportersSlice
+from deploy.slices.monitor import ExportersSlice
 from roles import exporters, firewall
 from roles.exporters import operations
 from roles.exporters.counters import COUNTERS

@@ -11,10 +11,11 @@ from unittest import mock
 
 import pytest
 
-from deploy.slice import Slice
-from deploy.slice_traffic import TrafficServerSlice, TrafficSlice
+from deploy.slices.host import Slice
+from deploy.slices.traffic import TrafficServerSlice, TrafficSlice
 from deploy.spec import Door, Firewall, Opening
-from roles import firewall, undo
+from roles import firewall
+from roles._pyinfra import undo
 from roles.firewall import paths
 from roles.firewall.facts import SSH_PORTS
 from roles.firewall.rules import rules

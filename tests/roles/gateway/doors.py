@@ -7,10 +7,10 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-from deploy.fleet import Fleet
-from deploy.plan import make_plan
-from deploy.slice import Slice
-from deploy.slice_door import DoorSlice
+from deploy.inventory.fleet import Fleet
+from deploy.planning.plan import make_plan
+from deploy.slices.door import DoorSlice
+from deploy.slices.host import Slice
 from deploy.spec import Door
 from tests.unit.given import AROUND, Source
 

@@ -9,10 +9,10 @@ import pytest
 
 from deploy.spec import Door
 from roles import closing, gateway
+from roles._shipping.places import command
 from roles.gateway import operations, wheels
 from roles.gateway.programs import environment_path, publication, version
 from roles.gateway.wheels import SendWheels
-from roles.places import command
 from tests.roles.fake import Ran, run
 from tests.roles.gateway.doors import h100
 from tests.roles.plans import a_plan

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy.slice import Slice
+from deploy.slices.host import Slice
 from host import gpu_state, nvidia_smi, places
 from roles.health.defaults import Defaults
 from roles.health.operations import texts

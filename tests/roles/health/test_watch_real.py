@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from deploy.slice import ServerSlice
+from deploy.slices.host import ServerSlice
 from host import prove, watch
 from roles.triton.defaults import Defaults
 from roles.triton.render import render

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from deploy.errors import PREFLIGHT
+from deploy.refusals.errors import PREFLIGHT
 from host import mig, places
+from roles._pyinfra.facts import Seen
 from roles.cards import not_ours_to_cut
-from roles.seen import Seen
 from tests.roles.slices import a_slice
 
 ROOT = Path(__file__).parents[3]

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from host import publish
-from roles.rsync import RESUMING
+from roles._shipping.rsync import RESUMING
 
 
 @pytest.fixture

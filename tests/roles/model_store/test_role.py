@@ -15,8 +15,8 @@ from typing import Any
 import gevent
 import pytest
 
-from deploy.errors import Refusal
-from deploy.slice import Slice, WeightsSlice
+from deploy.refusals.errors import Refusal
+from deploy.slices.host import Slice, WeightsSlice
 from deploy.spec import Hub, Secret
 from roles import model_store
 from roles.model_store import manifest

@@ -11,9 +11,11 @@ from typing import Any
 
 import pytest
 
-from deploy.slice import Slice
-from deploy.slice_sharing import PeerSlice, SharedSlice, SharingSlice
-from roles import model_store, peers, quiet
+from deploy.slices.host import Slice
+from deploy.slices.sharing import PeerSlice, SharedSlice, SharingSlice
+from roles import model_store
+from roles._pyinfra import quiet
+from roles._shipping import peers
 from roles.model_store.operations import texts
 from tests.roles.fake import Ran, run
 from tests.roles.model_store.test_role import HUB, source

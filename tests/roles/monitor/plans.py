@@ -6,8 +6,8 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from deploy.plan import Plan
-from deploy.slice_monitor import MonitorSlice
+from deploy.planning.plan import Plan
+from deploy.slices.monitor import MonitorSlice
 from deploy.spec import Door, Monitor
 from tests.unit.test_balancing import EDGE, planned, serving
 

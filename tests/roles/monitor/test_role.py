@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 import yaml
 
-from deploy.eyes.rules import rule_file
-from deploy.slice_monitor import MonitorSlice
+from deploy.monitoring.rules import rule_file
+from deploy.slices.monitor import MonitorSlice
 from deploy.spec import Secret
-from roles import edge, monitor
+from roles import monitor
+from roles import support as edge
 from roles.monitor import config, operations
 from roles.monitor.paths import ALERTS, ALL, BLACKBOX, CONFIG, PACKAGES, PROMETHEUS, RULES
 from tests.eyes.test_rules import promtool

@@ -11,8 +11,8 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-from deploy.edge.authority import Use, made, now, signed
-from deploy.slice import Slice
+from deploy.io.authority import Use, made, now, signed
+from deploy.slices.host import Slice
 from tests.unit.given import MACHINE
 from tests.unit.test_mutual import fleet
 

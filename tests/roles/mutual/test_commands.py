@@ -10,10 +10,10 @@ import stat
 import subprocess
 from pathlib import Path
 
-from deploy.edge.authority import made, now, signed, why_anew
+from deploy.io.authority import made, now, signed, why_anew
 from gateway.mutual import identity
-from roles.certificates import Certified, ask_certificate, installed, requested
-from roles.seen import Seen, script
+from roles._pyinfra.facts import Seen, script
+from roles._shipping.certificates import Certified, ask_certificate, installed, requested
 
 SELF = f"{pwd.getpwuid(os.getuid()).pw_name}:{grp.getgrgid(os.getgid()).gr_name}"
 

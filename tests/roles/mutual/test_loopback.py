@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy.edge.authority import Use
+from deploy.io.authority import Use
 from gateway.errors import UpstreamError
 from gateway.mutual import identity
 from gateway.ready import says_ready

@@ -13,9 +13,10 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from deploy.edge.authority import KEY, made, now
+from deploy.io.authority import KEY, made, now
 from gateway.settings import settings_of
-from roles import certificates, firewall, gateway, mutual
+from roles import firewall, gateway, mutual
+from roles._shipping import certificates
 from roles.doctor.questions import questions
 from roles.firewall.rules import rules
 from roles.gateway import paths as door_paths

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from roles._pyinfra.facts import Seen, Unit
 from roles.preflight.balancers import OURS, THEIRS, findings
 from roles.preflight.defaults import Defaults
-from roles.seen import Seen, Unit
 from tests.roles.balancer.slices import a_balancer
 
 RUNS, OFF = Unit("loaded", "active", "enabled"), Unit("loaded", "inactive", "disabled")

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from deploy.errors import Refusal
-from deploy.slice import Slice
+from deploy.refusals.errors import Refusal
+from deploy.slices.host import Slice
 from deploy.spec import Docker
+from roles._pyinfra.facts import Installed, Seen, script
 from roles.preflight.defaults import Defaults
 from roles.preflight.docker import foreign_docker, questions
 from roles.preflight.judge import judge
-from roles.seen import Installed, Seen, script
 from tests.roles.slices import a_slice
 
 DISTRIBUTION = Docker(source="distribution")

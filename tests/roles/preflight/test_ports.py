@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from deploy.slice_traffic import TrafficServerSlice, TrafficSlice
+from deploy.slices.traffic import TrafficServerSlice, TrafficSlice
 from deploy.spec import Door
 from tests.roles.preflight.test_preflight import kinds
 from tests.roles.slices import a_slice

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from deploy.errors import Refusal
-from deploy.slice import Slice
+from deploy.refusals.errors import Refusal
+from deploy.slices.host import Slice
 from roles import preflight
+from roles._pyinfra.facts import Seen
 from roles.preflight.defaults import Defaults
 from roles.preflight.facts import addresses
 from roles.preflight.judge import judge, notes
 from roles.preflight.network import address_of, ports
-from roles.seen import Seen
 from tests.roles.fake import Ran, run
 from tests.roles.slices import a_slice
 

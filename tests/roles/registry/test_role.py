@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from deploy.errors import Refusal
-from deploy.slice import Slice
+from deploy.refusals.errors import Refusal
+from deploy.slices.host import Slice
 from deploy.spec import Registry, Secret
 from roles import registry
 from roles.registry.operations import pull_id, registry_of, texts

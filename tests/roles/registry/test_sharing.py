@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from deploy.slice import Slice
-from deploy.slice_sharing import PeerSlice, SharedSlice, SharingSlice
+from deploy.slices.host import Slice
+from deploy.slices.sharing import PeerSlice, SharedSlice, SharingSlice
 from roles import registry
 from roles.registry.operations import pull_id, texts
 from tests.roles.fake import Ran, run

@@ -13,11 +13,11 @@ from pyinfra.api import FactBase, StringCommand
 from pyinfra.api import operations as pyinfra_operations
 from pyinfra.operations import server
 
-from deploy.plan import Plan
-from deploy.slice import Slice
+from deploy.planning.plan import Plan
+from deploy.slices.host import Slice
 from deploy.spec import Rollout
 from roles import rollout
-from roles.steps import Command, Reading, step
+from roles._pyinfra.steps import Command, Reading, step
 from tests.roles.fake import Answer, Ran, run
 from tests.roles.plans import a_plan
 from tests.roles.slices import a_slice

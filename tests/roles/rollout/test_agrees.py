@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from deploy.run import Run, Stop, TakeBack
+from deploy.rollout.run import Run, Stop, TakeBack
 from deploy.spec import Rollout
 from tests.roles.rollout.fleet import FakeFleet, FakeServing
 

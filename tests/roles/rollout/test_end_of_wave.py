@@ -7,7 +7,7 @@ from typing import Any
 import gevent
 import pytest
 
-from deploy.slice_traffic import SeenBySlice, TrafficSlice
+from deploy.slices.traffic import SeenBySlice, TrafficSlice
 from deploy.spec import Rollout
 from roles import rollout
 from tests.roles.fake import Ran, Then

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from deploy.slice_traffic import SeenBySlice
+from deploy.slices.traffic import SeenBySlice
 from deploy.spec import Rollout
-from deploy.waves import pools_of
+from deploy.topology.waves import pools_of
 from roles.rollout.facts import Look, Looks, ready_hosts, seen_by
 from roles.rollout.judge import finding, slower, unchanged
 from tests.roles.slices import a_slice

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from deploy.spec import Rollout
-from roles import events
+from roles._pyinfra import events
 from tests.roles.rollout.fleet import FakeFleet
 
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from roles.texts import HERE
+from roles._shipping.texts import HERE
 
 LINES = ["chat_http/h1.main", "chat_grpc/h1.main"]
 SYSTEMCTL = """#!/bin/sh

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from deploy.slice import Slice
-from deploy.slice_traffic import SeenBySlice, TrafficServerSlice, TrafficSlice
+from deploy.slices.host import Slice
+from deploy.slices.traffic import SeenBySlice, TrafficServerSlice, TrafficSlice
 from roles import foundation, nvidia_driver, traffic
-from roles.steps import Reading, any_changed, step
-from roles.texts import HERE
+from roles._pyinfra.steps import Reading, any_changed, step
+from roles._shipping.texts import HERE
 from roles.traffic.facts import Service
 from roles.traffic.operations import settings, unit
 from roles.triton.operations import texts

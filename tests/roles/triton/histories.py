@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from pyinfra import state
 
-from deploy.edge import inventory
-from deploy.slice_traffic import SeenBySlice, TrafficSlice
+from deploy.io import inventory
+from deploy.slices.traffic import SeenBySlice, TrafficSlice
 from deploy.spec import Rollout
 from tests.roles.fake import Ran, run
 from tests.roles.plans import a_plan

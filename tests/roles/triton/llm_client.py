@@ -1,4 +1,4 @@
-"""A client of the contract in deploy/llm_contract.py, over gRPC."""
+"""A client of the contract in deploy/models/llm_contract.py, over gRPC."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import tritonclient.grpc as grpc
 
-from deploy import llm_contract
+from deploy.models import llm_contract
 from tests.roles.triton.llm_slot import tensor
 
 WAIT_SECONDS = 60

@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from deploy.slice import MemorySlice, ModelSlice, WeightsSlice
+from deploy.slices.host import MemorySlice, ModelSlice, WeightsSlice
 from roles.triton.defaults import Defaults
 from roles.triton.operations import texts
 from roles.triton.release import release_of

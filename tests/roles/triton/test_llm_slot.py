@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from deploy.slice import ServerSlice
+from deploy.slices.host import ServerSlice
 from roles.triton.defaults import Defaults
 from roles.triton.render import render
 from tests.encoders import fake_triton, real_triton

@@ -15,8 +15,8 @@ import pytest
 import tritonclient.grpc as grpc
 from tokenizers import Tokenizer
 
-from deploy import llm_contract
-from deploy.slice import ServerSlice
+from deploy.models import llm_contract
+from deploy.slices.host import ServerSlice
 from rehearsal import checkpoints
 from rehearsal.triton_image import STAND_INS
 from roles.triton.defaults import Defaults

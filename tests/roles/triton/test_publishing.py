@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from roles.places import RELEASES
-from roles.tar import tarred
+from roles._shipping.places import RELEASES
+from roles._shipping.tar import tarred
 from roles.triton.publishing import publishing
 
 FILES = {"server.json": b"{}", "models/chat/config.pbtxt": b"name"}

@@ -16,11 +16,11 @@ import yaml
 from google.protobuf import text_format
 from tritonclient.grpc import model_config_pb2
 
-from deploy.edge.local_weights import look_around
-from deploy.fleet import Fleet
-from deploy.plan import make_plan
-from deploy.slice import ServerSlice
-from roles.tar import tarred
+from deploy.inventory.fleet import Fleet
+from deploy.io.local_weights import look_around
+from deploy.planning.plan import make_plan
+from deploy.slices.host import ServerSlice
+from roles._shipping.tar import tarred
 from roles.triton.defaults import Defaults
 from roles.triton.flags import flags
 from roles.triton.release import release_of

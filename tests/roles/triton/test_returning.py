@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pyinfra import state
 
-from deploy.errors import Refusal
+from deploy.refusals.errors import Refusal
 from roles.triton.past import Change
 from tests.roles.triton.histories import FIRST, NAMES, SECOND, THIRD, Machines, typed
 

@@ -9,7 +9,7 @@ import pytest
 from pyinfra import host
 
 from roles import rollout, triton
-from roles.runs import Run
+from roles._pyinfra.runs import Run
 from roles.triton import swapping
 from roles.triton.operations import texts
 from roles.triton.publishing import publishing

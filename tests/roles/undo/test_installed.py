@@ -5,7 +5,7 @@ from __future__ import annotations
 from hashlib import sha256
 from pathlib import Path
 
-from roles import undo
+from roles._pyinfra import undo
 from tests.roles.fake import run
 
 FILES = Path(__file__).parents[3] / "files"

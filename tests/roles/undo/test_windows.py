@@ -12,13 +12,13 @@ from unittest import mock
 import pytest
 from pyinfra.api import FactBase
 
-from roles import undo
+from roles._pyinfra import undo
+from roles._pyinfra.facts import Seen, Unit
+from roles._pyinfra.steps import Reading, step
+from roles._shipping.texts import Text
 from roles.docker.defaults import Defaults
 from roles.docker.operations import WantedDocker, watched
 from roles.docker.operations import run as restarted
-from roles.seen import Seen, Unit
-from roles.steps import Reading, step
-from roles.texts import Text
 from tests.roles.fake import Ran, run
 from tests.roles.slices import SERVER, a_slice
 

@@ -1,0 +1,1 @@
+"""The verbs of `enginehouse`: each parses its options and prints."""

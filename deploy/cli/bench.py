@@ -1,0 +1,191 @@
+"""The verbs `enginehouse bench INVENTORY` and `enginehouse bench compare A B`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+
+from deploy.inventory.knobs import Table
+from deploy.io.inventory import load_plan
+from deploy.io.shown import refusals_shown, show
+
+FILE = click.Path(path_type=Path)
+ASKS = ("chat", "embed", "rerank", "rerank-tei")
+
+
+class Bench(click.Group):
+    """What is no verb of it is an inventory: `bench INVENTORY` is `bench run INVENTORY`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """The words, with `run` before an inventory."""
+        first = args[0] if args else "--help"
+        return super().parse_args(ctx, args if first in (*self.commands, "-h", "--help") else ["run", *args])
+
+
+@click.group(
+    cls=Bench,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    short_help="Measure the front door, and compare two results.",
+    epilog="Example: enginehouse bench inventories/h100.py --clients 16 --mix chat,rerank --key-file key",
+)
+def bench() -> None:
+    """Measure the front door of an inventory under load, and say what got slower from one result to another.
+
+    `bench INVENTORY` is `bench run INVENTORY`; see `bench run --help`.
+    """
+
+
+@bench.command(
+    "run",
+    short_help="Put load on the front door.",
+    epilog="Example: enginehouse bench inventories/h100.py --clients 16 --mix chat,rerank --key-file key",
+)
+@click.argument("inventory")
+@click.option("--clients", type=click.IntRange(1), default=8, show_default=True, help="Each asks again at once.")
+@click.option("--rate", type=click.FloatRange(0), default=0.0, help="Requests a second instead, at random moments.")
+@click.option("--mix", default="chat", show_default=True, help=f"At the same time, of {', '.join(ASKS)}.")
+@click.option("--apart", is_flag=True, help="Each of the mix by itself, one after the other: what `cost` wants.")
+@click.option("--cancel", default="0%", show_default=True, help="Clients that leave half a second after they asked.")
+@click.option("--runs", type=click.IntRange(1), default=6, show_default=True, help="Fewer can tell less apart.")
+@click.option("--seconds", type=click.FloatRange(1), default=30.0, show_default=True, help="Of a run.")
+@click.option("--prompt", type=click.IntRange(1), default=512, show_default=True, help="Tokens of a chat's prompt.")
+@click.option("--answer", type=click.IntRange(1), default=128, show_default=True, help="Tokens of a chat's answer.")
+@click.option("--piece", type=click.IntRange(1), default=128, show_default=True, help="Tokens of a passage or text.")
+@click.option("--passages", type=click.IntRange(1), default=100, show_default=True, help="Of a request to rerank.")
+@click.option("--texts", type=click.IntRange(1), default=32, show_default=True, help="Of a request to embed.")
+@click.option("--first-token-ms", default=2500.0, show_default=True, help="Service level of goodput.")
+@click.option("--gap-ms", default=100.0, show_default=True, help="Service level, between tokens.")
+@click.option("--whole-ms", default=500.0, show_default=True, help="Service level of encoders.")
+@click.option("--url", default="", help="Of the front door; else that of the inventory's first one.")
+@click.option("--key-file", type=FILE, help="Holds an API key of the front door, and nothing else.")
+@click.option("--model", "models", multiple=True, help="Of several of a kind, this one.")
+@click.option("--tokenizer", default="", help="A hub id or directory; else the model's own repository.")
+@click.option("--from-prometheus", default="", metavar="URL", help="Knows the watts.")
+@click.option("--to", type=FILE, default="bench.json", show_default=True, help="The result; a picture lies beside it.")
+@click.option("--data", multiple=True, help="KEY=VALUE above what the inventory says.")
+@click.pass_obj
+def run(knobs: Callable[[], Table], /, inventory: str, to: Path, data: tuple[str, ...], **told: Any) -> None:
+    """Put load on the front door of INVENTORY with aiperf, and write what it answered.
+
+    aiperf is installed in .cache/bench the first time (1.2 GB, versions pinned by hash). Its tokenizer makes the
+    prompts: it is fetched from the hub unless --tokenizer names a directory.
+    """
+    from deploy.bench.load import Load
+    from deploy.bench.picture import picture
+    from deploy.io.bench import bench_of
+
+    asks = tuple(word for word in told["mix"].split(",") if word)
+    if not asks or set(asks) - set(ASKS):
+        raise click.UsageError(f"--mix {told['mix']}: of {', '.join(ASKS)}, with commas between them")
+    load = Load(
+        clients=0 if told["rate"] else told["clients"],
+        rate=told["rate"],
+        cancel_percent=_percent(told["cancel"]),
+        **{name: told[name] for name in ("seconds", "prompt", "answer", "piece", "passages", "texts")},
+        **{name: told[name] for name in ("first_token_ms", "gap_ms", "whole_ms")},
+    )
+    with refusals_shown(inventory, False):
+        result = bench_of(
+            load_plan(inventory, data, (), knobs()),
+            load,
+            asks,
+            url=told["url"],
+            key=told["key_file"].read_text("utf-8").strip() if told["key_file"] else "",
+            models=told["models"],
+            tokenizer=_tokenizer(told["tokenizer"]),
+            runs=told["runs"],
+            apart=told["apart"],
+            prometheus=told["from_prometheus"],
+            say=lambda line: click.echo(line, err=True),
+        )
+        to.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", "utf-8")
+        to.with_suffix(".svg").write_text(picture(result), "utf-8")
+        show(_table(result))
+        click.echo(f"wrote {to} and {to.with_suffix('.svg')}")
+
+
+def _percent(word: str) -> float:
+    try:
+        percent = float(word.removesuffix("%"))
+    except ValueError:
+        percent = -1.0
+    if not 0 <= percent <= 100:
+        raise click.BadParameter(f"{word} is no share: 5%", param_hint="--cancel")
+    return percent
+
+
+def _tokenizer(word: str) -> str:
+    """A directory by its whole path: aiperf runs elsewhere."""
+    return str(Path(word).resolve()) if word and Path(word).is_dir() else word
+
+
+@bench.command(
+    "compare",
+    short_help="Say what got slower from one result to another.",
+    epilog="Example: enginehouse bench compare before.json after.json && echo no slower",
+)
+@click.argument("before", type=FILE)
+@click.argument("after", type=FILE)
+@click.option("--least", default=10.0, show_default=True, help="Percent; a smaller difference is no finding.")
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+def compare(before: Path, after: Path, least: float, as_json: bool) -> None:
+    """Say what got worse from the result BEFORE to the result AFTER, beyond what runs differ by among themselves.
+
+    Ends with 0 where nothing is worse, with 2 where something is, and with 1 where the runs are too few to tell.
+    """
+    from deploy.bench.compare import compared
+    from deploy.cost.measured import bench_of
+    from deploy.io.cost import name_of, read_json
+
+    with refusals_shown("", as_json):
+        results = [bench_of(read_json(file), name_of(file)) for file in (before, after)]
+        found = compared(results[0], results[1], least)
+        if as_json:
+            click.echo(json.dumps(asdict(found), indent=2, ensure_ascii=False))
+        else:
+            show(_compared(found, least))
+        sys.exit(found.exit_code)
+
+
+def _table(result: dict[str, Any]) -> Any:
+    from rich.table import Table as Shown
+
+    table = Shown(box=None, pad_edge=False)
+    columns = ("load", "first token p50 p95 p99 ms", "gap p50 p95 p99 ms", "whole p50 p95 p99 ms", "good/s", "all/s")
+    for column in columns:
+        table.add_column(column, justify="left" if column == "load" else "right", overflow="fold")
+    for case in result["cases"]:
+        middle = case["median"]
+        latencies = [
+            " ".join(f"{middle[key]:,.3g}" for part in ("p50", "p95", "p99") if (key := f"{name}_{part}_ms") in middle)
+            for name in ("first_token", "gap", "whole")
+        ]
+        rates = (f"{middle['goodput_requests_per_second']:,.4g}", f"{middle['requests_per_second']:,.4g}")
+        table.add_row(f"{case['model']}: {case['name']}", *latencies, *rates)
+    return table
+
+
+def _compared(found: Any, least: float) -> Any:
+    from rich.console import Group
+    from rich.table import Table as Shown
+    from rich.text import Text
+
+    from deploy.bench.compare import RULE
+
+    table = Shown(box=None, pad_edge=False)
+    for column in ("load", "figure", "before", "after", "worse by", "chance", ""):
+        table.add_column(column, justify="left" if column in ("load", "figure", "") else "right", overflow="fold")
+    for figure in found.figures:
+        verdict = "worse" if figure.is_worse else "" if figure.is_tellable else "too few runs to tell"
+        change = f"{figure.change_percent:+.1f}%"
+        values = (f"{figure.before:,.4g}", f"{figure.after:,.4g}", change, f"{figure.chance:.2g}")
+        table.add_row(figure.case, figure.name, *values, verdict)
+    empty = [] if found.figures else [Text("no load was measured in both results")]
+    notes = [RULE.format(least=least), *found.differences]
+    return Group(table, *empty, *(Text(f"note  {sentence}") for sentence in notes))

@@ -1,0 +1,56 @@
+"""The verb `enginehouse cost`: its options. What they ask for is worked out in `deploy.io.cost`, when it is typed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from deploy.inventory.knobs import Table
+from deploy.io.inventory import load_plan
+from deploy.io.shown import refusals_shown, show
+
+FILE = click.Path(path_type=Path)
+
+
+@click.command(
+    short_help="Say what tokens and documents cost, in dollars.",
+    epilog="Example: enginehouse cost inventories/h100.py --per-hour 2.49 --bench bench.json",
+)
+@click.argument("inventory")
+@click.option("--per-hour", multiple=True, help="$ for one GPU and hour: 2.49, or of one card: h100=2.49.")
+@click.option("--prices", type=FILE, help='JSON: {"date", "source", "per_hour": {CARD: $}, "spot_per_hour": {…}}.')
+@click.option("--bench", multiple=True, type=FILE, help="A bench result: what a unit costs at saturation.")
+@click.option("--from-prometheus", default="", metavar="URL", help="What a unit cost at the real load.")
+@click.option("--window", default="30d", show_default=True, help="How far back Prometheus is asked.")
+@click.option("--audit", type=FILE, help="Audit lines of the front doors in that window; tells tenants apart.")
+@click.option("--by", default="model", show_default=True, help="Of tenant, model, engine, with commas between them.")
+@click.option("--output-weight", default=4.0, show_default=True, help="Input tokens that an output token weighs.")
+@click.option("--utilisation", type=click.FloatRange(0, 100, min_open=True), help="Percent of the day; for --bench.")
+@click.option("--spot-per-hour", multiple=True, help="As --per-hour, of a machine that may be taken away.")
+@click.option("--interruptions-per-day", type=click.FloatRange(0), help="Of one spot host.")
+@click.option("--boot-seconds", default=0.0, help="From an interruption to a new machine with SSH.")
+@click.option("--fetch-mib-s", default=0.0, help="Your network; else as fast as in the recorded deploy.")
+@click.option("--deploy-record", type=FILE, help="A recorded deploy; else benchmarks/results/h100-deploy.json.")
+@click.option("--build-minutes", default=0.0, help="Of one engine: built once against by every host.")
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@click.option("--data", multiple=True, help="KEY=VALUE above what the inventory says.")
+@click.pass_obj
+def cost(knobs: Callable[[], Table], /, inventory: str, as_json: bool, data: tuple[str, ...], **told: Any) -> None:
+    """Say what INVENTORY costs a month, and what a million tokens or a thousand documents of it cost.
+
+    No price is built in: type yours, or keep them in a file with a date. Asks no host.
+    """
+    from deploy.io.cost import cost_asked
+
+    with refusals_shown(inventory, as_json):
+        found = cost_asked(load_plan(inventory, data, (), knobs()), told)
+        if as_json:
+            click.echo(json.dumps(found.to_json(), indent=2, ensure_ascii=False))
+        else:
+            from deploy.cost.report import cost_report
+
+            show(cost_report(found))

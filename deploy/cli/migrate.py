@@ -1,0 +1,47 @@
+"""The verb `enginehouse migrate`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from deploy.io.shown import REFUSED, refusals_shown
+
+LEFT_OUT = 2
+
+
+@click.command(
+    short_help="Turn a vLLM command line into an inventory.",
+    epilog="Example: enginehouse migrate 'vllm serve Qwen/Qwen3-8B --max-model-len 32k'",
+)
+@click.argument("pasted", metavar="TEXT_OR_FILE")
+@click.option("--to", type=click.Path(path_type=Path), help="Write the inventory to this file, if it is not there.")
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+def migrate(pasted: str, to: Path | None, as_json: bool) -> None:
+    """Say what of a `vllm serve` has its place in an inventory, what has none and why, and print the inventory.
+
+    Takes a command line, docker run, a compose file or a Kubernetes manifest. Ends with 0 where every word has a
+    place, and with 2 where one has none. Nothing is run.
+    """
+    from deploy.io.given_text import text_of
+    from deploy.migrate.vllm import migrate as migrated
+
+    with refusals_shown("", as_json):
+        found = migrated(text_of(pasted))
+    if to and to.exists():
+        click.echo(f"{to} is there already", err=True)
+        sys.exit(REFUSED)
+    if to:
+        to.write_text(found.inventory, "utf-8")
+    if as_json:
+        click.echo(json.dumps(asdict(found), indent=2, ensure_ascii=False))
+    else:
+        for finding in found.findings:
+            mark = "here " if finding.place else "none " if finding.is_known else "?    "
+            click.echo(f"{mark} {finding.said}\n        {finding.place or finding.why}")
+        click.echo(f"\nwrote {to}" if to else f"\n{found.inventory}", nl=bool(to))
+    sys.exit(0 if found.is_whole else LEFT_OUT)

@@ -1,0 +1,111 @@
+"""The verb `enginehouse size`: its options, and the table of cards it prints."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from deploy.catalog import DEFAULT_RELEASE, GPUS
+from deploy.io.shown import refusals_shown, show
+
+if TYPE_CHECKING:
+    from deploy.cost.size import Demand, Size
+
+FILE = click.Path(path_type=Path)
+
+
+def seconds(word: str) -> float:
+    """Seconds of `1s`, `800ms` or `1.5`; another word ends the command with a message."""
+    number, factor = (word.removesuffix("ms"), 0.001) if word.endswith("ms") else (word.removesuffix("s"), 1.0)
+    try:
+        length = float(number) * factor
+    except ValueError:
+        length = 0.0
+    if not 0 < length < float("inf"):
+        raise click.BadParameter(f"{word} is no length of time: 1s, 800ms")
+    return length
+
+
+@click.command(
+    short_help="Say how many of which card so many users take.",
+    epilog="Example: enginehouse size --users 400 --prompt 2000 --answer 400 --first-token 1s gpt-oss-20b",
+)
+@click.argument("models", nargs=-1, required=True)
+@click.option("--users", type=click.IntRange(1), required=True)
+@click.option("--prompt", type=click.IntRange(1), required=True, help="Tokens of a question.")
+@click.option("--answer", type=click.IntRange(1), required=True, help="Tokens of an answer.")
+@click.option("--first-token", type=seconds, default="1s", show_default=True, help="For 95 of 100 questions.")
+@click.option("--at-once", type=click.FloatRange(0, 100, min_open=True), default=100.0, show_default=True)
+@click.option("--every", type=seconds, help="From one question of a user to the next; for --passages and --texts.")
+@click.option("--passages", type=click.IntRange(0), default=0, help="Reranked for each question.")
+@click.option("--texts", type=click.IntRange(0), default=0, help="Embedded for each question.")
+@click.option("--piece", type=click.IntRange(1), default=128, show_default=True, help="Tokens of a passage or text.")
+@click.option("--gpu", "gpus", multiple=True, help="A card; else every one of the catalog.")
+@click.option("--bench", multiple=True, type=FILE, help="A bench result.")
+@click.option("--release", default=DEFAULT_RELEASE, show_default=True)
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+def size(models: tuple[str, ...], gpus: tuple[str, ...], bench: tuple[Path, ...], as_json: bool, **told: Any) -> None:
+    """Say how many of which card MODELS need, by memory and by what a bench measured, and from which assumptions.
+
+    What no bench covers is "not measured": its cards are then the least that memory allows.
+    """
+    from deploy.cost.measured import loads_of
+    from deploy.cost.size import Demand, sizes, to_json
+    from deploy.inventory.fleet import Fleet
+    from deploy.io.cost import name_of, read_json
+    from deploy.io.fit_models import models_of
+    from deploy.io.local_weights import look_around
+    from deploy.planning.fit import near_card
+
+    with refusals_shown("", as_json):
+        if (told["passages"] or told["texts"]) and not told["every"]:
+            raise click.UsageError("--passages and --texts want --every: how often does a user ask?")
+        demand = Demand(
+            users=told["users"],
+            prompt=told["prompt"],
+            answer=told["answer"],
+            first_token_seconds=told["first_token"],
+            at_once_percent=told["at_once"],
+            every_seconds=told["every"] or 0.0,
+            passages=told["passages"],
+            texts=told["texts"],
+            piece_tokens=told["piece"],
+        )
+        wanted, around = models_of(models, look_around(Fleet(()), Path.cwd()), Path.cwd())
+        cards = [near_card(word)[0] for word in gpus] or list(GPUS)
+        loads = [load for file in bench for load in loads_of(read_json(file), name_of(file))]
+        found = sizes(cards, wanted, told["release"], around, demand, loads)
+        if as_json:
+            click.echo(json.dumps(to_json(found, demand), indent=2, ensure_ascii=False))
+        else:
+            show(_report(found, demand))
+
+
+def _report(found: tuple[Size, ...], demand: Demand) -> Any:
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    from deploy.cost.size import assumptions
+
+    table = Table(box=None, pad_edge=False)
+    for column in ("card", "cards", "GPUs a replica", "sequences it holds", "replicas by memory", "by speed"):
+        table.add_column(column, justify="left" if column in ("card", "by speed") else "right", overflow="fold")
+    notes: dict[str, None] = {}
+    for row in found:
+        if row.refusal:
+            table.add_row(row.card, "none", "", "", "", f"does not fit: {row.refusal}")
+            continue
+        cards = f"{row.cards}" if row.is_measured else f"at least {row.cards}"
+        measured = [f"{need.model} {need.replicas:.3g}" for need in row.needs if need.replicas is not None]
+        missing = [need.model for need in row.needs if need.replicas is None]
+        speed = ", ".join([*measured, *([f"not measured: {', '.join(missing)}"] if missing else [])])
+        sequences = f"{row.sequences:,}" if row.sequences else ""
+        table.add_row(row.card, cards, str(row.gpus), sequences, f"{row.by_memory:,}", speed or "nothing is asked")
+        notes |= {f"{row.card}, {need.model}: {need.why}": None for need in row.needs if need.replicas is not None}
+        missed = (need for need in row.needs if need.replicas is None and not need.why.startswith("no bench"))
+        notes |= {f"{row.card}, {need.model}: {need.why}": None for need in missed}
+    return Group(table, Text(""), *(Text(f"note  {sentence}") for sentence in (*notes, *assumptions(demand))))

@@ -1,0 +1,52 @@
+"""The verb `enginehouse top`: its options, and how often it looks."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import click
+
+from deploy.io.inventory import host_data, load_plan
+from deploy.io.shown import refusals_shown, show
+
+
+@click.command(
+    short_help="Show hosts, servers, tokens a second, queues, watts and alerts.",
+    epilog="Example: enginehouse top inventories/h100.py --once",
+)
+@click.argument("inventory")
+@click.option("--once", is_flag=True, help="Look once.")
+@click.option("--json", "as_json", is_flag=True, help="For programs; looks once.")
+@click.option("--every", type=click.FloatRange(1), default=5.0, show_default=True, help="Seconds between two looks.")
+@click.option("--limit", multiple=True, help="Hosts, groups or patterns to show.")
+@click.option("--data", multiple=True, help="KEY=VALUE above what the inventory says.")
+def top(inventory: str, once: bool, as_json: bool, every: float, limit: tuple[str, ...], data: tuple[str, ...]) -> None:
+    """Show what the hosts of INVENTORY do, until Ctrl-C. Changes nothing.
+
+    Reads the Prometheus of the inventory's monitor; without a monitor, each host over ssh.
+    """
+    from dataclasses import replace
+
+    from deploy.__main__ import knobs
+    from deploy.io.top import source_of
+    from deploy.monitoring.top import table
+
+    with refusals_shown(inventory, as_json):
+        whole = load_plan(inventory, data, (), knobs())
+        shown = replace(load_plan(inventory, data, limit, knobs()), monitors=whole.monitors)
+        look = source_of(shown, host_data(inventory, data))
+        if as_json:
+            click.echo(json.dumps(look().to_json(), indent=2, ensure_ascii=False))
+        elif once:
+            show(table(look()))
+        else:
+            from rich.live import Live
+
+            with Live(table(look()), screen=True, auto_refresh=False) as live:
+                try:
+                    while True:
+                        time.sleep(every)
+                        live.update(table(look()), refresh=True)
+                except KeyboardInterrupt:
+                    return

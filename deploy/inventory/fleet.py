@@ -1,0 +1,266 @@
+"""An inventory as typed hosts. Reads pyinfra's inventory by its shape only (`.name`, `.data.dict()`, `.groups`).
+
+What cannot even be read (an unknown key, a value of the wrong type, a secret typed out) is kept as a refusal beside
+the hosts that can, so that the plan reports everything together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import MISSING, dataclass, fields, replace
+from typing import Any
+
+from deploy.catalog.names import offer
+from deploy.inventory.guides import translate
+from deploy.inventory.knobs import SUFFIX, Table, settings_problems
+from deploy.inventory.types import hints_of, mistyped
+from deploy.refusals.errors import Refusal
+from deploy.refusals.refuse import refuse
+from deploy.spec import Balancer, BalancerHost, Door, Firewall, Host, Monitor, MonitorHost, Rollout
+from deploy.validation.door import door_problems
+from deploy.validation.secrets import typed_out_problems
+
+SPEC_KEYS = tuple(field.name for field in fields(Host) if field.name not in ("name", "groups"))
+FLEET_KEYS = ("rollout", "expect", "remove", "run", "events", "json", "report", "balancer", "monitor", "only")
+PARTS = ("door",)
+"""What `--data only=PART` may name."""
+CONNECTOR_PREFIXES = ("_", "ssh_", "fake_", "own_")
+"""Keys pyinfra and its connectors read, and `own_` for whatever an operator's own roles read."""
+
+DEFAULT_ROLLOUT = Rollout()
+
+
+@dataclass(frozen=True)
+class Fleet:
+    """The hosts that could be read, sorted by name, one rollout for all, and the refusals of what could not be read."""
+
+    hosts: tuple[Host, ...]
+    rollout: Rollout = DEFAULT_ROLLOUT
+    unread: tuple[tuple[str, Refusal], ...] = ()
+    """(host name, refusal)."""
+    expect: str = ""
+    balancers: tuple[BalancerHost, ...] = ()
+    only: str = ""
+    monitors: tuple[MonitorHost, ...] = ()
+    remarks: tuple[str, ...] = ()
+    """What was left out of the hosts without being asked for, a sentence each."""
+
+    @classmethod
+    def of(cls, inventory: Iterable[Any], knobs: Table | None = None) -> Fleet:
+        """The fleet of a pyinfra inventory, or of anything that iterates over hosts with name, data and groups.
+
+        Without `knobs` the settings of roles are taken as they are.
+        """
+        hosts, balancers, monitors, unread, rollouts, expected, places = [], [], [], [], [], [], []
+        parts, says_door = list[str](), False
+        for source in sorted(inventory, key=lambda host: str(host.name)):
+            data = _data_of(source)
+            places.append((source.name, place_of(source.name, data)))
+            says_door |= "door" in data
+            rollouts.append(data.pop("rollout", DEFAULT_ROLLOUT))
+            expected.append(str(data.pop("expect", "") or ""))
+            parts.append(str(data.get("only") or ""))
+            groups = tuple(getattr(source, "groups", ()))
+            if "balancer" in data:
+                balancer, problems = read_balancer(source.name, data, groups, knobs)
+                unread += [(source.name, problem) for problem in [*problems, *_rollout_problems(rollouts)]]
+                balancers += [balancer] if balancer else []
+                continue
+            if "monitor" in data:
+                monitor, problems = read_monitor(source.name, data, groups, knobs)
+                unread += [(source.name, problem) for problem in [*problems, *_rollout_problems(rollouts)]]
+                monitors += [monitor] if monitor else []
+                continue
+            host, problems = read_host(source.name, data, groups, knobs)
+            unread += [(source.name, problem) for problem in [*problems, *_rollout_problems(rollouts)]]
+            hosts += [host] if host else []
+        rollout = rollouts[0] if rollouts and not _rollout_problems(rollouts) else DEFAULT_ROLLOUT
+        unread += [("", problem) for problem in one_machine_twice(places)]
+        expect = next(filter(None, expected), "")
+        only = next(filter(None, parts), "")
+        remarks: tuple[str, ...] = ()
+        if hosts and len(places) == 1 + len(monitors) and not says_door:
+            hosts[0], remarks = with_door(hosts[0])
+        unread += [("", problem) for problem in _part_problems(only)]
+        return cls(tuple(hosts), rollout, tuple(unread), expect, tuple(balancers), only, tuple(monitors), remarks)
+
+
+def with_door(host: Host) -> tuple[Host, tuple[str, ...]]:
+    """The only host of an inventory that says nothing of a door, with one; and why it has none after all.
+
+    What nobody asked for refuses nobody's inventory. Several hosts are a fleet: which of them clients come to is said.
+    """
+    if host.farm or not any(server.models for server in host.servers):
+        return host, ()
+    doored = replace(host, door=Door())
+    problem = next(door_problems(doored), None)
+    if problem is None:
+        return doored, ()
+    return host, (f"no front door: {problem.problem}; with `door=None` nothing is said of it",)
+
+
+def read_host(
+    name: str, data: Mapping[str, Any], groups: tuple[str, ...] = (), knobs: Table | None = None
+) -> tuple[Host | None, list[Refusal]]:
+    """The typed host, or None with the reasons why there is none; reasons may also come with a host."""
+    values = {key: _release(value) if key == "release" else value for key, value in data.items() if key in SPEC_KEYS}
+    problems = [*_unknown_keys(data, knobs), *settings_problems(data, knobs or {}), *_missing_keys(values)]
+    hints = hints_of(Host)
+    wrong = [problem for key, value in values.items() for problem in mistyped(value, hints[key], key)]
+    host = None if wrong or _missing_keys(values) else Host(name=name, groups=groups, **values)
+    typed = typed_out_problems({key: value for key, value in data.items() if key in SPEC_KEYS or key.endswith(SUFFIX)})
+    places = {problem.facts["where"] for problem in wrong}  # a secret where a Secret belongs is refused as that alone
+    typed_out = [problem for problem in typed if problem.facts["where"] not in places]
+    return host, [*problems, *wrong, *typed_out, *translate(data, host)]
+
+
+def read_balancer(
+    name: str, data: Mapping[str, Any], groups: tuple[str, ...] = (), knobs: Table | None = None
+) -> tuple[BalancerHost | None, list[Refusal]]:
+    """The typed balancer, or None with the reasons. What a group says of GPU hosts too does not concern it."""
+    problems = _apart(name, data, knobs, "balancer", Balancer, ("machine", "servers", "pool", "monitor"))
+    if problems:
+        return None, problems
+    return BalancerHost(name=name, balancer=data["balancer"], firewall=data.get("firewall"), groups=groups), []
+
+
+def read_monitor(
+    name: str, data: Mapping[str, Any], groups: tuple[str, ...] = (), knobs: Table | None = None
+) -> tuple[MonitorHost | None, list[Refusal]]:
+    """The typed monitor, or None with the reasons. What a group says of GPU hosts too does not concern it."""
+    problems = _apart(name, data, knobs, "monitor", Monitor, ("machine", "servers", "pool"))
+    if problems:
+        return None, problems
+    return MonitorHost(name=name, monitor=data["monitor"], firewall=data.get("firewall"), groups=groups), []
+
+
+def _apart(
+    name: str, data: Mapping[str, Any], knobs: Table | None, key: str, declared: type, others: tuple[str, ...]
+) -> list[Refusal]:
+    """What is wrong with the data of a host that serves nothing: a balancer, or a monitor."""
+    problems = [*_unknown_keys(data, knobs), *settings_problems(data, knobs or {})]
+    serving = [other for other in others if other in data]
+    if serving:
+        problems.append(
+            refuse(
+                f"{key}-with-servers",
+                f"a {key} has no servers of its own, and {name} declares {', '.join(serving)}",
+                where=serving[0],
+                seen=f"`{key}` and `{serving[0]}`",
+                wanted=f"a host that serves, or a {key}",
+                attempt=f"put the {key} on a host of its own, in a group of its own",
+            )
+        )
+    problems += mistyped(data[key], declared, key)
+    problems += mistyped(data.get("firewall"), Firewall | None, "firewall")
+    problems += typed_out_problems({name: data[name] for name in (key, "firewall") if name in data})
+    return problems
+
+
+def place_of(name: str, data: Mapping[str, Any]) -> tuple[str, int, str]:
+    """Address, port and ssh_config file a host is reached by: behind two jump hosts an address is two machines."""
+    config = str(data.get("ssh_config_file") or "")
+    return str(data.get("ssh_hostname") or name).lower(), int(data.get("ssh_port") or 22), config
+
+
+def one_machine_twice(places: Iterable[tuple[str, tuple[str, int, str]]]) -> list[Refusal]:
+    """A refusal for each host that is reached at the place of a host before it: two plans would work on one machine."""
+    first: dict[tuple[str, int, str], str] = {}
+    twice = [(first.setdefault(place, name), name, place) for name, place in places]
+    return [
+        refuse(
+            "one-machine-twice",
+            f"{known} and {name} are one machine: both are reached at {address}, port {port}",
+            where="ssh_hostname",
+            seen=f"{address}, port {port}, under two names",
+            wanted="one name for one machine",
+            attempt=f"take {known} or {name} out, or correct its ssh_hostname or ssh_port",
+        )
+        for known, name, (address, port, _config) in twice
+        if known != name
+    ]
+
+
+def is_read(key: str) -> bool:
+    """True if this project reads the data key, and not pyinfra or an operator's own roles."""
+    return key in SPEC_KEYS or key in FLEET_KEYS or key.endswith(SUFFIX)
+
+
+def _data_of(source: Any) -> dict[str, Any]:
+    data = source.data
+    return dict(data.dict() if hasattr(data, "dict") else data)
+
+
+def _release(value: Any) -> Any:
+    """`--data release=25.10` reaches us as the number 25.1: pyinfra reads command-line values as JSON."""
+    return f"{value:05.2f}" if isinstance(value, float) else value
+
+
+def _missing_keys(values: Mapping[str, Any]) -> list[Refusal]:
+    required = [f.name for f in fields(Host) if f.default is MISSING and f.default_factory is MISSING]
+    return [
+        refuse(
+            "missing-key",
+            f"the inventory does not say `{key}`",
+            where=key,
+            seen="nothing",
+            wanted=_EXAMPLES[key],
+            attempt=f'add "{key}": {_EXAMPLES[key]} to the data of the host or of its group',
+        )
+        for key in required
+        if key != "name" and key not in values
+    ]
+
+
+_EXAMPLES = {
+    "machine": 'Machine(os="ubuntu-24.04", gpu="h100-80")',
+    "servers": '(Server(name="main", models=(…,)),)',
+}
+
+
+def _unknown_keys(data: Mapping[str, Any], knobs: Table | None) -> list[Refusal]:
+    of_roles = [key for key in data if key.endswith(SUFFIX)] if knobs is None else [f"{role}{SUFFIX}" for role in knobs]
+    known = (*SPEC_KEYS, *FLEET_KEYS, *of_roles)
+    strange = [key for key in data if key not in known and not key.startswith(CONNECTOR_PREFIXES) and not key.isupper()]
+    return [
+        refuse(
+            "unknown-key",
+            f"nothing reads the data key `{key}`",
+            where=key,
+            seen=f"`{key}`",
+            wanted="a key of the spec, <role>_settings, a key of pyinfra, or one that starts with `own_`",
+            attempt=offer(key, known),
+        )
+        for key in strange
+    ]
+
+
+def _part_problems(only: str) -> list[Refusal]:
+    if only in ("", *PARTS):
+        return []
+    return [
+        refuse(
+            "unknown-part",
+            f"nothing can be deployed alone that is called {only!r}",
+            where="only",
+            seen=repr(only),
+            wanted=", ".join(PARTS),
+            attempt=f"--data only={PARTS[0]}, or everything without it",
+        )
+    ]
+
+
+def _rollout_problems(rollouts: list[Any]) -> list[Refusal]:
+    wrong = list(mistyped(rollouts[-1], Rollout, "rollout"))
+    if wrong or rollouts[-1] == rollouts[0]:
+        return wrong
+    return [
+        refuse(
+            "two-rollouts",
+            "one run has one rollout, and this inventory declares two",
+            where="rollout",
+            seen=f"{rollouts[-1]} here, {rollouts[0]} on the first host",
+            wanted="the same value on every host",
+            attempt="declare `rollout` once, in the data of the group `all`",
+        )
+    ]

@@ -1,0 +1,59 @@
+"""Reads an Ansible inventory with ansible-core, in a process of its own, and prints it as JSON.
+
+`python -m deploy.io.ansible_inventory FILE` is called by `deploy/io/hosts.py`: pyinfra patches its process for
+gevent, and ansible-core sets up locks, warnings and locale when it is imported. Only files are read. An inventory that
+is a program or a plugin would ask somebody whenever a plan is made, and the same file would give another plan.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+from deploy.inventory.hosts import ANSIBLE_VARIABLES
+
+SETTINGS = {
+    "ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED": "1",
+    "ANSIBLE_DUPLICATE_YAML_DICT_KEY": "error",
+    "ANSIBLE_NOCOLOR": "1",
+}
+"""Above the operator's own ansible.cfg, which is read for the rest: the vault's password, for example."""
+
+
+def read(file: str) -> dict[str, object]:
+    """The hosts' variables of `ANSIBLE_VARIABLES`, templates filled in, and the hosts of each group, in order.
+
+    Raises: ansible-core's own errors.
+    """
+    from ansible import constants
+    from ansible.inventory.manager import InventoryManager
+    from ansible.parsing.dataloader import DataLoader
+    from ansible.parsing.vault import get_file_vault_secret
+    from ansible.template import Templar
+    from ansible.vars.manager import VariableManager
+
+    loader = DataLoader()
+    if constants.DEFAULT_VAULT_PASSWORD_FILE:
+        secret = get_file_vault_secret(filename=constants.DEFAULT_VAULT_PASSWORD_FILE, loader=loader)
+        secret.load()
+        loader.set_vault_secrets([(constants.DEFAULT_VAULT_IDENTITY, secret)])
+    inventory = InventoryManager(loader=loader, sources=[os.path.abspath(file)])
+    variables = VariableManager(loader=loader, inventory=inventory)
+    hosts = {}
+    for host in inventory.get_hosts():
+        known = variables.get_vars(host=host, include_hostvars=False)
+        templar = Templar(loader=loader, variables=known)
+        hosts[str(host.name)] = {name: templar.template(known[name]) for name in ANSIBLE_VARIABLES if name in known}
+    groups = {str(name): [str(host.name) for host in inventory.get_hosts(name)] for name in inventory.groups}
+    return {"hosts": hosts, "groups": groups}
+
+
+if __name__ == "__main__":
+    plugins = "yaml" if sys.argv[1].endswith((".yml", ".yaml", ".json")) else "yaml,ini"  # the reason of one plugin
+    os.environ.update(SETTINGS | {"ANSIBLE_INVENTORY_ENABLED": plugins})  # before ansible-core is imported
+    try:
+        print(json.dumps(read(sys.argv[1]), default=str))
+    except Exception as error:  # every plugin has errors of its own, and its caller makes one refusal of them
+        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        sys.exit(1)

@@ -1,0 +1,288 @@
+"""Asks the models of a plan one question each, by running the very line it prints. Changes nothing on a host.
+
+Where a host has a front door and somebody gave a key for it, the door is asked, and else Triton.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from ipaddress import ip_address
+from typing import Any
+
+from deploy.catalog.names import nearest, offer
+from deploy.inventory.ssh_config import ssh_words
+from deploy.io.asked import Exchange, Request
+from deploy.io.door_key import VARIABLE, GivenKey
+from deploy.io.reach import ASKING, address_of
+from deploy.models.answers import UnreadableReply, answer, door_answer
+from deploy.models.questions import (
+    NO_CHATS,
+    Command,
+    Question,
+    command,
+    door_command,
+    door_question,
+    is_loopback,
+    question,
+)
+from deploy.planning.plan import Plan
+from deploy.refusals.errors import Refusal, refuse_all
+from deploy.slices.door import DoorSlice
+from deploy.slices.host import ModelSlice, ServerSlice, Slice
+
+SECONDS = 150
+"""Longer than curl's own limit and ssh's together."""
+NOT_FOUND, SSH_FAILED = 127, 255
+MODEL_REFUSED = "model-refused"
+CURL_MEANS = {6: "the name of the host is unknown", 7: "nothing listens there", 28: "no answer in time"}
+
+
+def requests(
+    plan: Plan,
+    data: Mapping[str, Mapping[str, Any]],
+    model: str,
+    texts: Sequence[str],
+    key: GivenKey | None = None,
+) -> list[Request]:
+    """A request to every model of the plan, or to the one named; `data` is the inventory's, by host.
+
+    A front door that `key` may open, or that asks for none, is asked once for each name.
+
+    Raises `Refusal` for a name that no server of these hosts has, and for texts the model cannot take.
+    """
+    served = [(slice_, server, served_model) for slice_ in plan.slices for server, served_model in _asked(slice_, key)]
+    wanted = [row for row in served if model in ("", row[2].name)]
+    if not wanted:
+        raise _no_such_model(model, sorted({served_model.name for _, _, served_model in served}), texts)
+    return [
+        _door_request(slice_, slice_.door, server, served_model, data.get(slice_.host, {}), texts, key)
+        if slice_.door and opens(slice_.door, key)
+        else _request(slice_.host, server, served_model, data.get(slice_.host, {}), texts)
+        for slice_, server, served_model in wanted
+    ]
+
+
+def opens(door: DoorSlice, key: GivenKey | None) -> bool:
+    """True if the door can be asked: somebody gave a key, or it wants none."""
+    return key is not None or not door.keys
+
+
+def unopened(plan: Plan, key: GivenKey | None) -> str:
+    """A sentence for whoever could have asked through a front door and gave no key; else ""."""
+    doors = [slice_.door for slice_ in plan.slices if slice_.door]
+    if not doors or any(opens(door, key) for door in doors):
+        return ""
+    return f"asked Triton itself; with a key in {VARIABLE} or --key-file, the front door is asked"
+
+
+def _asked(slice_: Slice, key: GivenKey | None) -> Iterator[tuple[ServerSlice, ModelSlice]]:
+    """Every model of every server; through a door each name once, whichever server answers."""
+    told = set[str]()
+    for server in slice_.servers:
+        for model in server.models:
+            if slice_.door and opens(slice_.door, key) and model.name in told:
+                continue
+            told.add(model.name)
+            yield server, model
+
+
+def exchanges(asked: Sequence[Request]) -> Iterator[Exchange | Refusal]:
+    """The outcome of each request, one after the other: an answer, or the refusal that says why there is none.
+
+    A server that does not answer is asked once, for its first model, and not again for the others.
+    """
+    silent = set[tuple[str, str]]()
+    for request in asked:
+        place = (request.host, request.server.name)
+        if place in silent:
+            continue
+        try:
+            yield send(request)
+        except Refusal as refused:
+            if refused.kind != MODEL_REFUSED:
+                silent.add(place)
+            yield refused
+
+
+def asked_in_turn(
+    plan: Plan,
+    data: Mapping[str, Mapping[str, Any]],
+    model: str,
+    texts: Sequence[str],
+    show: Callable[[str], None],
+    as_json: bool = False,
+    key: GivenKey | None = None,
+) -> None:
+    """Hands every answer to `show`, each as soon as it comes, or all as one JSON array.
+
+    Raises `Refusal` at the end, for all models together that gave none.
+    """
+    problems, answered = list[Refusal](), list[Exchange]()
+    for outcome in exchanges(requests(plan, data, model, texts, key)):
+        if isinstance(outcome, Refusal):
+            problems.append(outcome)
+            continue
+        answered.append(outcome)
+        if not as_json:
+            show(f"{outcome}\n")
+    if as_json and not problems:
+        show(json.dumps([exchange.to_json() for exchange in answered], indent=2, ensure_ascii=False))
+    refuse_all(problems)
+
+
+def send(request: Request) -> Exchange:
+    """The answer to one request. Raises `Refusal` if the host, the server or the model gives none."""
+    started = time.monotonic()
+    reply = _reply(request)
+    try:
+        if request.door is None:
+            return Exchange(request, answer(request.model, request.question, reply), time.monotonic() - started)
+        read = door_answer(request.model, request.question, reply)
+    except UnreadableReply as error:
+        if NO_CHATS in str(error) and request.question.path.endswith("/chat/completions"):
+            return send(_completing(request))
+        raise _model_refused(request, str(error)) from None
+    return Exchange(request, read, time.monotonic() - started)
+
+
+def _reply(request: Request) -> str:
+    """What the command prints."""
+    try:
+        done = subprocess.run(
+            request.command.argv,
+            input=request.fed,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            timeout=SECONDS,
+            check=False,
+        )
+    except FileNotFoundError:
+        raise _no_program(request, request.command.argv[0], "this machine") from None
+    except subprocess.TimeoutExpired:
+        raise _server_silent(request, f"no answer within {SECONDS} s") from None
+    if done.returncode:
+        raise _why(request, done.returncode, (done.stderr.strip().splitlines() or [""])[-1])
+    return done.stdout
+
+
+def _door_request(
+    slice_: Slice,
+    door: DoorSlice,
+    server: ServerSlice,
+    model: ModelSlice,
+    data: Mapping[str, Any],
+    texts: Sequence[str],
+    key: GivenKey | None,
+) -> Request:
+    """The request to a front door, which listens on the host's loopback."""
+    ssh = tuple(ssh_words(slice_.host, data))
+    asked = door_question(model, texts)
+    made = Request(slice_.host, server, model, asked, Command(()), ssh, door, key if door.keys else None)
+    return replace(made, command=_through(made, asked))
+
+
+def _completing(request: Request) -> Request:
+    """The same texts, as the beginning of a text that the model goes on with."""
+    asked = door_question(request.model, request.question.texts, is_chat=False)
+    return replace(request, question=asked, command=_through(request, asked))
+
+
+def _through(request: Request, asked: Question) -> Command:
+    assert request.door, "only a door is asked so"
+    hop = () if request.host.startswith("@local") else request.ssh
+    shell = request.key.shell if request.key else ""
+    return door_command(asked, near(request.door), request.door.ports[0], hop, shell)
+
+
+def near(door: DoorSlice) -> str:
+    """Where the host itself reaches its door, which may listen on every address."""
+    if not ip_address(door.address).is_unspecified:
+        return door.address
+    return "127.0.0.1" if ip_address(door.address).version == 4 else "::1"
+
+
+def _request(
+    host: str, server: ServerSlice, model: ModelSlice, data: Mapping[str, Any], texts: Sequence[str]
+) -> Request:
+    ssh = tuple(ssh_words(host, data))
+    asked = question(model, texts)
+    if is_loopback(server.address):
+        hop = () if host.startswith("@local") else ssh
+        return Request(host, server, model, asked, command(asked, server.address, server.http_port, hop), ssh)
+    address = address_of(server, ssh)
+    return Request(host, server, model, asked, command(asked, address, server.http_port), ssh)
+
+
+def _why(request: Request, code: int, last_words: str) -> Refusal:
+    """The refusal for a command that ended with `code`: ssh's own codes first, the rest are curl's."""
+    via_ssh = request.command.argv[:1] == request.ssh[:1]
+    if via_ssh and code == SSH_FAILED:
+        return _refusal(
+            request,
+            "host-unreachable",
+            f"{request.host} does not let ssh in",
+            seen=last_words or "ssh ended with 255",
+            wanted="a login with a key and without a question, by the inventory's SSH settings",
+            attempt=shlex.join([*request.ssh, "true"]),
+        )
+    if via_ssh and code == NOT_FOUND:
+        return _no_program(request, "curl", request.host)
+    means = CURL_MEANS.get(code, f"curl ended with {code}")
+    return _server_silent(request, f"{means} ({last_words})" if last_words else means)
+
+
+def _server_silent(request: Request, seen: str) -> Refusal:
+    return _refusal(
+        request,
+        "server-silent",
+        f"{request.asked_by_name} of {request.host} does not answer at {request.address}",
+        seen=seen,
+        wanted="a server that is deployed, has loaded its models, and lets this machine connect",
+        attempt=f"{shlex.join(request.ssh)} systemctl status {request.unit}",
+    )
+
+
+def _model_refused(request: Request, seen: str) -> Refusal:
+    return _refusal(
+        request,
+        MODEL_REFUSED,
+        f"{request.model.name} on {request.host} did not answer the question",
+        seen=seen,
+        wanted=f"a {request.model.kind} that is loaded and ready",
+        attempt=f"{shlex.join(request.ssh)} journalctl -n 50 -u {request.unit}",
+    )
+
+
+def _no_program(request: Request, program: str, machine: str) -> Refusal:
+    return _refusal(
+        request,
+        "no-program",
+        f"{machine} has no {program}",
+        seen=f"{program}: not found",
+        wanted=f"{program}, which sends the question",
+        attempt=f"apt-get install {'openssh-client' if program == 'ssh' else program}",
+    )
+
+
+def _refusal(request: Request, kind: str, problem: str, *, seen: str, wanted: str, attempt: str) -> Refusal:
+    facts = {"sent": request.command.line, "seen": seen, "wanted": wanted}
+    return Refusal(problem, facts=facts, attempt=attempt, state=ASKING, kind=kind)
+
+
+def _no_such_model(name: str, known: list[str], texts: Sequence[str]) -> Refusal:
+    near = nearest(name, known) or known[0] if known else ""
+    words = texts if nearest(name, known) else [name, *texts]
+    tried = [f"enginehouse ask INVENTORY {near} {shlex.join(words)}"] if near and words else []
+    return Refusal(
+        f"no server of these hosts has a model called {name!r}" if name else "these hosts serve no model",
+        facts={"seen": name or "no model", "wanted": "the name of a model, then the texts to ask it"},
+        attempt="  ".join([offer(name, known), *tried]),
+        state=ASKING,
+        kind="no-such-model",
+    )

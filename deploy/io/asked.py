@@ -1,0 +1,84 @@
+"""A question on its way to a served model, and the answer to it, as both are shown."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from deploy.io.door_key import GivenKey
+from deploy.models.answers import Answer
+from deploy.models.questions import BEARER, Command, Question, authority
+from deploy.slices.door import DoorSlice
+from deploy.slices.host import ModelSlice, ServerSlice
+
+
+@dataclass(frozen=True)
+class Request:
+    """A question on its way: to which model of which server and host, and the command that sends it.
+
+    With a `door` it goes there, and the server is one of those behind it.
+    """
+
+    host: str
+    server: ServerSlice
+    model: ModelSlice
+    question: Question
+    command: Command
+    ssh: tuple[str, ...]
+    door: DoorSlice | None = None
+    key: GivenKey | None = None
+
+    @property
+    def fed(self) -> str:
+        """All of standard input, the key included."""
+        return self.command.stdin + (
+            BEARER.replace("\\n", "\n") % self.key.text if self.command.key and self.key else ""
+        )
+
+    @property
+    def asked_by_name(self) -> str:
+        """Who is asked, in the words of messages."""
+        return "front door" if self.door else f"server {self.server.name}"
+
+    @property
+    def address(self) -> str:
+        """Where it listens, as `address:port`."""
+        if self.door:
+            return authority(self.door.address, self.door.ports[0])
+        return authority(self.server.address, self.server.http_port)
+
+    @property
+    def unit(self) -> str:
+        """The unit of whoever is asked."""
+        return "enginehouse-gateway@0" if self.door else f"triton@{self.server.name}"
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """A request and the answer to it."""
+
+    request: Request
+    answer: Answer
+    seconds: float
+
+    def __str__(self) -> str:
+        """Who was asked, the line to paste, the answer; what is not to be pasted stands behind `#`."""
+        model = self.request.model
+        answer_lines = [f"# {line}".rstrip() for line in self.answer.text.splitlines()]
+        title = f"# {self.request.host}, {self.request.asked_by_name}: {model.name} ({model.kind})"
+        return "\n".join([title, self.request.command.line, *answer_lines])
+
+    def to_json(self) -> dict[str, object]:
+        """The exchange as plain values, for programs."""
+        request = self.request
+        return {
+            "host": request.host,
+            "server": request.server.name,
+            "door": request.door is not None,
+            "model": request.model.name,
+            "kind": request.model.kind,
+            "line": request.command.line,
+            "path": request.question.path,
+            "body": request.question.body,
+            "answer": self.answer.values,
+            "seconds": round(self.seconds, 3),
+        }

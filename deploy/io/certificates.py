@@ -1,0 +1,80 @@
+"""Reads certificates of balancers, and compares private keys with them just before a deploy. No key is kept."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
+
+from deploy.inventory.fleet import Fleet
+from deploy.io.secrets import described, read
+from deploy.refusals.errors import Refusal
+from deploy.refusals.refuse import together
+from deploy.slices.traffic import BalancerSlice
+from deploy.spec.surroundings import CertificateFile, Surroundings
+from deploy.validation.certificates import foreign_key, missing_certificate, no_key
+
+
+def with_certificates(around: Surroundings, fleet: Fleet, root: Path) -> Surroundings:
+    """The surroundings with every certificate that balancers name and this machine has."""
+    edges = [balancer.balancer for balancer in fleet.balancers]
+    named = sorted({name for edge in edges for name in (edge.certificate, edge.clients)} - {""})
+    found = {name: place(name, root) for name in named}
+    return replace(around, certificates={name: certificate(path) for name, path in found.items() if path.is_file()})
+
+
+def place(name: str, root: Path) -> Path:
+    """Where a certificate lies that an inventory names."""
+    return root / Path(name).expanduser()
+
+
+def certificate(path: Path) -> CertificateFile:
+    """What the first certificate of a file says of itself."""
+    try:
+        text = path.read_bytes()
+        leaf = x509.load_pem_x509_certificates(text)[0]
+    except (OSError, ValueError) as error:
+        return CertificateFile(problem=getattr(error, "strerror", "") or f"no certificate in PEM ({error})")
+    if b"PRIVATE KEY-----" in text:
+        return CertificateFile(problem="a private key beside the certificate: it would be readable where this file is")
+    return CertificateFile(
+        begins=leaf.not_valid_before_utc.date(),
+        ends=leaf.not_valid_after_utc.date(),
+        public_key=_digest(leaf.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)),
+    )
+
+
+def key_problems(balancers: Iterable[BalancerSlice], root: Path) -> list[Refusal]:
+    """A refusal for each certificate or key that a deploy needs and cannot use; for the same of several hosts once."""
+    return together((balancer.host, problem) for balancer in balancers for problem in _of_balancer(balancer, root))
+
+
+def _of_balancer(balancer: BalancerSlice, root: Path) -> Iterator[Refusal]:
+    if balancer.clients and not place(balancer.clients, root).is_file():
+        yield missing_certificate(balancer.clients, "clients")
+    secret = balancer.certificate_key
+    if secret is None:
+        return
+    path = place(balancer.certificate, root)
+    if not path.is_file():
+        yield missing_certificate(balancer.certificate)
+        return
+    try:
+        key = load_pem_private_key(read(secret, is_whole=True).encode(), password=None)
+    except Refusal as problem:
+        yield problem
+        return
+    except (ValueError, TypeError) as error:
+        yield no_key(described(secret), type(error).__name__)
+        return
+    public = key.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    if _digest(public) != certificate(path).public_key:
+        yield foreign_key(balancer.certificate, described(secret))
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()

@@ -1,0 +1,39 @@
+"""Examines the hosts of an inventory: what doctor.py finds on them, and what the next deploy would do to them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from deploy.doctor.catalogue import finding_from
+from deploy.doctor.examine import drift_findings
+from deploy.doctor.finding import SEVERITIES, Finding
+from deploy.doctor.report import Report
+from deploy.io.drift import ROOT, drift_of, looked
+from deploy.rollout.drift import Drift
+
+VERB = ROOT / "doctor.py"
+
+
+def examined(
+    file: str, data: Sequence[str] = (), limit: Sequence[str] = (), verb: Path = VERB, with_drift: bool = True
+) -> Report:
+    """The report over the hosts of the inventory `file`, by asking them; both questions are asked side by side.
+
+    Raises: a Refusal where a process that asks them ends without an answer.
+    """
+    with ThreadPoolExecutor(2) as pool:
+        drifting = pool.submit(drift_of, file, data, limit) if with_drift else None
+        told = looked(verb, file, data, limit)
+        drift = drifting.result() if drifting else Drift(())
+    found = {host: tuple(map(finding_from, told["findings"].get(host, ()))) for host in told["hosts"]}
+    asked = [host for host in told["hosts"] if host in told["findings"]]
+    away = {host: next(iter(told["said"].get(host, ())), "") for host in told["hosts"] if host not in asked}
+    of_deploy = drift_findings(drift)
+    findings = {host: _sorted((*found[host], *of_deploy.get(host, ()))) for host in asked}
+    return Report(findings, away, told["stopped"], told["archive"])
+
+
+def _sorted(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
+    return tuple(sorted(findings, key=lambda finding: SEVERITIES.index(finding.severity)))

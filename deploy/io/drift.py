@@ -1,0 +1,48 @@
+"""Looks at the hosts of an inventory, and only looks."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from deploy.refusals.errors import Refusal
+from deploy.rollout.drift import Drift
+
+ROOT = Path(__file__).parents[2]
+VERB = ROOT / "deploy.py"
+
+
+def drift_of(file: str, data: Sequence[str] = (), limit: Sequence[str] = (), verb: Path = VERB) -> Drift:
+    """What `verb`, a deploy, would change on the hosts of the inventory `file`, by asking them.
+
+    Raises: a Refusal where the process that asks them ends without an answer.
+    """
+    told = looked(verb, file, data, limit)
+    parts = ("steps", "said", "refused")
+    steps, said, refused = ({key: tuple(lines) for key, lines in told[part].items()} for part in parts)
+    return Drift(tuple(told["hosts"]), steps, tuple(told["unasked"]), said, told["stopped"], refused)
+
+
+def looked(verb: Path, file: str, data: Sequence[str] = (), limit: Sequence[str] = ()) -> dict[str, Any]:
+    """What `deploy.io.looking` prints of a verb, in a process of its own.
+
+    Raises: a Refusal where that process ends without an answer.
+    """
+    words = json.dumps({"data": list(data), "limit": list(limit)})
+    paths = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
+    command = [sys.executable, "-m", "deploy.io.looking", str(verb), file, words]
+    asked = subprocess.run(command, env={**os.environ, "PYTHONPATH": paths}, capture_output=True, text=True)
+    if asked.returncode:
+        raise Refusal(
+            "the hosts could not be asked",
+            facts={"said": asked.stderr.strip().splitlines()[-1] if asked.stderr.strip() else "nothing"},
+            attempt=f"pyinfra {file} {verb.name} --dry says more",
+            state="nothing was changed",
+            kind="not-asked",
+        )
+    return dict(json.loads(asked.stdout.splitlines()[-1]))

@@ -1,0 +1,129 @@
+"""Looks at everything on the control machine that building engines will need, before a host is touched.
+
+A build takes an hour; that a key, a prompt file or a program is missing must not be learnt at its end. Only for runs
+that deploy: a plan can be read without a key.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+from deploy.refusals.errors import Refusal
+from deploy.refusals.refuse import refuse, together
+from deploy.rollout import replay
+from deploy.slices.host import EngineSlice, ReplaySlice, Slice
+from deploy.spec import EngineStore, EngineTrust
+
+
+def input_problems(slices: Iterable[Slice], root: Path) -> list[Refusal]:
+    """A refusal for each input that is missing or cannot be read, the same one of several hosts once."""
+    return together((slice_.host, problem) for slice_ in slices if slice_.engines for problem in _of_host(slice_, root))
+
+
+def _of_host(slice_: Slice, root: Path) -> Iterator[Refusal]:
+    if slice_.engine_trust:
+        yield from _trust_problems(slice_.engine_trust, root)
+    if slice_.engine_store:
+        yield from _store_problems(slice_.engine_store, root)
+    for engine in slice_.engines:
+        yield from _calibration_problems(engine, root)
+        if engine.replay:
+            yield from _replay_problems(engine.model, engine.replay, root)
+
+
+def _trust_problems(trust: EngineTrust, root: Path) -> Iterator[Refusal]:
+    if not shutil.which("ssh-keygen"):
+        yield _no_program("ssh-keygen", "engine_trust", "apt-get install openssh-client")
+    key = root / Path(trust.key).expanduser()
+    if not key.is_file() and not key.with_name(f"{key.name}.pub").is_file():
+        yield refuse(
+            "no-signing-key",
+            f"no engine can be signed: there is no key {trust.key}",
+            where="engine_trust.key",
+            seen="no such file",
+            wanted="a private key of ssh-keygen, or the .pub file of one in your agent",
+            attempt=f"ssh-keygen -t ed25519 -N '' -C engines -f {trust.key}",
+        )
+
+
+def _store_problems(store: EngineStore, root: Path) -> Iterator[Refusal]:
+    if store.kind == "directory" and not (root / Path(store.place).expanduser()).is_dir():
+        yield refuse(
+            "no-engine-store",
+            f"the engine store is no directory here: {store.place}",
+            where="engine_store",
+            seen="no such directory",
+            wanted="a directory of this machine, such as a mounted share",
+            attempt=f"mount it, or mkdir -p {store.place}",
+        )
+    if store.kind != "directory" and not shutil.which(store.kind):
+        yield _no_program(store.kind, "engine_store", f"apt-get install {store.kind}")
+
+
+def _calibration_problems(engine: EngineSlice, root: Path) -> Iterator[Refusal]:
+    if engine.calibration and not (root / Path(engine.calibration).expanduser()).is_dir():
+        yield refuse(
+            "no-calibration",
+            f"{engine.model}: the calibration texts are no directory here",
+            where=f"{engine.model}.calibration.directory",
+            seen=f"no directory {engine.calibration}",
+            wanted="a dataset saved with the `datasets` library",
+            attempt="correct the path, or save one there",
+        )
+
+
+def _replay_problems(model: str, wanted: ReplaySlice, root: Path) -> Iterator[Refusal]:
+    for name, reader in _READERS.items():
+        path = getattr(wanted, name)
+        if path and (reason := _unreadable(root / Path(path).expanduser(), reader)):
+            yield refuse(
+                "replay-file",
+                f"{model}: the {name} of its replay cannot be read",
+                where=f"{model}.replay.{name} = {path}",
+                seen=reason,
+                wanted=_WANTED[name],
+                attempt="correct the path or the line",
+            )
+
+
+_WANTED = {
+    "prompts": 'a JSON object {"prompt": …} on each line',
+    "answers": 'a JSON object {"prompt": …, "tokens": […]} on each line',
+    "tasks": 'a JSON object {"prompt": …, "expected": regular expression} on each line',
+}
+
+
+def _prompts(text: str) -> list[str]:
+    return [str(json.loads(line)["prompt"]) for line in text.splitlines() if line.strip()]
+
+
+_READERS: dict[str, Callable[[str], object]] = {
+    "prompts": _prompts,
+    "answers": replay.answers,
+    "tasks": replay.tasks,
+}
+
+
+def _unreadable(path: Path, reader: Callable[[str], object]) -> str:
+    """Why the file cannot be used; empty when it can be read and holds something."""
+    if not path.is_file():
+        return "no such file"
+    try:
+        return "" if reader(path.read_text("utf-8")) else "an empty file"
+    except (ValueError, KeyError, TypeError, re.error) as problem:
+        return f"{type(problem).__name__}: {problem}"
+
+
+def _no_program(name: str, where: str, attempt: str) -> Refusal:
+    return refuse(
+        "no-program",
+        f"this machine has no {name}",
+        where=where,
+        seen=f"no {name} on PATH",
+        wanted=f"{name}, which runs here and not on a host",
+        attempt=attempt,
+    )

@@ -1,0 +1,87 @@
+"""Reads what a plan with engines needs from the control machine: the ledger of signed engines, calibration texts.
+
+The ledger is a hint for people (`enginehouse plan` says what is new, known or rebuilt, and why). What is built is
+decided by what the hosts have; nothing here is trusted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from deploy.inventory.fleet import Fleet
+from deploy.refusals.refuse import refuse
+from deploy.spec import LLM
+from deploy.spec.surroundings import EngineRecord, Surroundings
+
+LEDGER = "inventories/engines"
+DRAFT = "-draft"
+
+
+def with_engines(surroundings: Surroundings, inventory: Iterable[Any], fleet: Fleet, root: Path) -> Surroundings:
+    """These surroundings with the ledger of this inventory and the digests of the calibration texts it names."""
+    records = tuple(read_ledger(root / Path(ledger_of(inventory)).expanduser()))
+    return replace(surroundings, engines=records, calibrations=dict(_calibrations(fleet, root)))
+
+
+def ledger_of(inventory: Iterable[Any]) -> str:
+    """The directory of the ledger: what the role's settings say on any host, or the usual one."""
+    for host in inventory:
+        data = host.data.dict() if hasattr(host.data, "dict") else host.data
+        settings = data.get("engines_settings")
+        if isinstance(settings, dict) and settings.get("ledger"):
+            return str(settings["ledger"])
+    return LEDGER
+
+
+def read_ledger(directory: Path) -> Iterator[EngineRecord]:
+    """Every record, by model and fingerprint. Refuses a file that holds none: it was edited, or merged badly."""
+    for file in sorted(directory.glob("*/*.json")):
+        try:
+            yield _record(json.loads(file.read_text("utf-8")))
+        except (ValueError, KeyError, TypeError, AttributeError) as problem:
+            raise refuse(
+                "ledger-record",
+                f"{file} is no record of an engine",
+                where=str(file),
+                seen=f"{type(problem).__name__}: {problem}",
+                wanted="an engine.json as a build wrote it",
+                attempt=f"git checkout -- {file}, or remove it: the next deploy writes it again",
+            ) from None
+
+
+def _record(record: dict[str, Any]) -> EngineRecord:
+    model = str(record["model"])
+    return EngineRecord(
+        model=model.removesuffix(DRAFT),
+        role="draft" if model.endswith(DRAFT) else "target",
+        name=str(record["name"]),
+        fingerprint=str(record["fingerprint"]),
+        fields=dict(record["fields"]),
+        built_on=str(record["built"]["host"]),
+        built_at=str(record["built"]["ended"]),
+    )
+
+
+def _calibrations(fleet: Fleet, root: Path) -> Iterator[tuple[str, str]]:
+    models = [model for host in fleet.hosts for server in host.servers for model in server.models]
+    named = {model.calibration.directory for model in models if isinstance(model, LLM) and model.calibration}
+    for name in sorted(named):
+        directory = root / Path(name).expanduser()
+        if directory.is_dir():
+            yield name, texts_digest(directory)
+
+
+def texts_digest(directory: Path) -> str:
+    """Sixteen hex digits over names and bytes of all files; where they lie makes no difference."""
+    digest = hashlib.sha256()
+    for path in sorted(directory.rglob("*")):
+        if path.is_file() and not path.name.startswith("."):
+            with path.open("rb") as content:
+                inside = hashlib.file_digest(content, "sha256").hexdigest()
+            digest.update(f"{path.relative_to(directory)}\0{inside}\n".encode())
+    return digest.hexdigest()[:16]

@@ -1,0 +1,161 @@
+"""Loads inventories through pyinfra and makes their plans in the surroundings of this machine.
+
+`planned` is what `deploy.py` and the verbs beside it call; `load_plan` is for `enginehouse` and for programs. pyinfra
+is imported only when an inventory is loaded.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import sys
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from deploy.inventory.fleet import Fleet, is_read
+from deploy.inventory.knobs import Table
+from deploy.io.certificates import key_problems, with_certificates
+from deploy.io.engine_inputs import input_problems
+from deploy.io.engine_records import with_engines
+from deploy.io.groups import contradictions, repeated_hosts, shape_problems
+from deploy.io.inventory_file import confirm_is_python, missing, syntax_refusal
+from deploy.io.local_weights import look_around
+from deploy.io.mistakes import connector_refusal, explained, no_host_in_limit
+from deploy.io.named_files import missing_files
+from deploy.planning.plan import Plan, make_plan
+from deploy.refusals.errors import Refusal, refuse_all
+from deploy.validation.rollout import no_hosts, out_of_step
+
+_plans: WeakKeyDictionary[Any, Plan] = WeakKeyDictionary()
+
+
+def planned(inventory: Any, host: Any, knobs: Table | None = None) -> Plan:
+    """The plan of the whole inventory, made once for all its hosts and seen from those of `--limit`.
+
+    `knobs` are the roles' own, which `<role>_settings` are judged by. Raises: a Refusal for what the plan refuses, a
+    plan other than `--data expect=DIGEST`, and engines that need something this machine does not have.
+    """
+    real = getattr(host, "inventory", inventory)
+    if real not in _plans:
+        plan = _plan_of(real, knobs)
+        refuse_all([*input_problems(plan.slices, Path.cwd()), *key_problems(plan.balancers, Path.cwd())])
+        _plans[real] = plan
+    limited = getattr(getattr(real, "state", None), "limit_hosts", None)
+    return _plans[real].only(host.name for host in limited) if isinstance(limited, list) else _plans[real]
+
+
+def _plan_of(inventory: Any, knobs: Table | None) -> Plan:
+    """The plan of an inventory in the surroundings of this machine."""
+    fleet, root = Fleet.of(inventory, knobs), Path.cwd()
+    if hasattr(inventory, "get_group_data"):
+        fleet = replace(fleet, unread=(*fleet.unread, *contradictions(inventory, is_read)))
+    around = with_certificates(with_engines(look_around(fleet, root), inventory, fleet, root), fleet, root)
+    return make_plan(fleet, replace(around, missing=missing_files(inventory, fleet, root)))
+
+
+def load_inventory(file: str, data: dict[str, Any]) -> Any:
+    """pyinfra's own reading of an inventory: group data, host data, and `data` above both.
+
+    Raises: a Refusal for a file that is no Python, ends with an exception, or holds what pyinfra stumbles over.
+    """
+    from pyinfra.api.exceptions import PyinfraError
+    from pyinfra.api.state import State
+    from pyinfra.context import ctx_state
+    from pyinfra_cli.exceptions import UnexpectedExternalError
+    from pyinfra_cli.inventory import make_inventory
+
+    confirm_is_python(file)
+    if (here := str(Path.cwd())) not in sys.path:  # as pyinfra's own command does, so that an inventory may import
+        sys.path.append(here)
+    with ctx_state.use(State()):
+        try:
+            _confirm_groups(file)
+            return make_inventory(file, override_data=data, cwd=str(Path.cwd()))
+        except UnexpectedExternalError as error:
+            raise explained(error.exception, str(error.filename)) from None
+        except SyntaxError as error:  # of a file in group_data
+            raise syntax_refusal(error, str(error.filename)) from None
+        except Refusal:
+            raise
+        except (PyinfraError, ValueError) as error:  # ValueError: a connector's program printed no JSON
+            raise connector_refusal(error, file) from None
+
+
+def _confirm_groups(file: str) -> None:
+    """Nothing is returned. Raises: a Refusal for groups pyinfra cannot read or would read one of silently."""
+    from pyinfra_cli.util import exec_file
+
+    variables = exec_file(file, return_locals=True)
+    refuse_all(shape_problems(variables, file))
+    refuse_all(repeated_hosts(variables, is_read))
+
+
+def confirm_loads(file: str, data: Iterable[str] = (), limit: Iterable[str] = ()) -> None:
+    """Nothing is returned. Raises: a Refusal where pyinfra would print a traceback over an inventory file, or would
+    end well without a host.
+
+    What is no file (a host's name, `@local`, a module) is left to pyinfra.
+    """
+    if Path(file).exists():
+        inventory = load_inventory(file, override_data(data))
+        if not list(inventory):
+            raise no_hosts()
+        names_in(inventory, limit)
+    elif "/" in file.partition("@")[0] or file.endswith(".py"):
+        raise missing(file)
+
+
+def confirm_in_step(operations: Iterable[str], serial: bool, no_wait: bool) -> None:
+    """Nothing is returned. Raises: a Refusal where a verb is called with `--serial` or `--no-wait`.
+
+    A command of pyinfra's own has no gates and may have them.
+    """
+    if are_verbs(operations):
+        refuse_all(
+            out_of_step(word for word, is_given in {"--serial": serial, "--no-wait": no_wait}.items() if is_given)
+        )
+
+
+def are_verbs(operations: Iterable[str]) -> bool:
+    """True if pyinfra was called with deploy files, and not with a command of its own (`exec`, a fact)."""
+    return all(word.endswith(".py") for word in operations)
+
+
+def load_plan(file: str, data: Iterable[str] = (), limit: Iterable[str] = (), knobs: Table | None = None) -> Plan:
+    """The plan of an inventory file, for programs such as the smoke tests; `data` and `limit` as pyinfra takes them."""
+    loaded = load_inventory(file, override_data(data))
+    return _plan_of(loaded, knobs).only(names_in(loaded, limit))
+
+
+def host_data(file: str, data: Iterable[str] = ()) -> dict[str, dict[str, Any]]:
+    """The data of each host of the inventory, by name, typed objects and connector settings alike."""
+    return {host.name: host.data.dict() for host in load_inventory(file, override_data(data))}
+
+
+def names_in(inventory: Any, limit: Iterable[str]) -> list[str]:
+    """Hosts of these groups, names or patterns, as pyinfra's `--limit` takes them; all without any.
+
+    Raises: a Refusal for a word of `limit` that matches no host.
+    """
+    words = tuple(limit)
+    if not words:
+        return [host.name for host in inventory]
+    from pyinfra_cli.cli import _apply_inventory_limit
+
+    hosts, groups = [host.name for host in inventory], [name for name in inventory.groups if inventory.groups[name]]
+    refuse_all(
+        no_host_in_limit(word, hosts, groups)
+        for word in words
+        if word not in groups and not fnmatch.filter(hosts, word)
+    )
+    return [host.name for host in _apply_inventory_limit(inventory, words)]
+
+
+def override_data(pairs: Iterable[str]) -> dict[str, Any]:
+    """`--data key=value`, read as pyinfra reads it."""
+    from pyinfra_cli.util import parse_cli_arg
+
+    split = (pair.partition("=") for pair in pairs)
+    return {key: parse_cli_arg(value) for key, _, value in split}

@@ -1,0 +1,107 @@
+"""Whether a file can be an inventory: read and compiled, never run. A refusal names line and column."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from pathlib import Path
+
+from deploy.refusals.errors import Refusal
+from deploy.refusals.refuse import refuse
+
+OTHER_FORMATS = {
+    ".yml": "YAML",
+    ".yaml": "YAML",
+    ".ini": "INI",
+    ".cfg": "INI",
+    ".toml": "TOML",
+    ".json": "JSON",
+}
+FIRST_LINE_OF_INI = re.compile(r"\[[\w.:-]+\]$")
+FIRST_LINE_OF_YAML = re.compile(r"---|[\w.-]+:$")
+EXAMPLE = "inventories/h100.py"
+
+
+def confirm_is_python(file: str) -> None:
+    """Nothing is returned. Raises: a Refusal where `file` is missing, a directory, no text or no Python."""
+    path = Path(file)
+    if path.is_dir():
+        raise _directory(path)
+    if not path.is_file():
+        raise missing(file)
+    try:
+        text = path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise _unreadable(file, error) from None
+    first = next((line.strip() for line in text.splitlines() if line.strip() and line.strip()[0] not in "#;"), "")
+    if path.suffix.lower() in OTHER_FORMATS or FIRST_LINE_OF_INI.match(first):
+        raise _other_format(file, OTHER_FORMATS.get(path.suffix.lower(), "INI"), first)
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            compile(text, file, "exec", dont_inherit=True)
+    except (SyntaxError, ValueError) as error:  # ValueError: a null byte, before Python 3.12
+        if FIRST_LINE_OF_YAML.match(first) and getattr(error, "lineno", 1) == text.splitlines().index(first) + 1:
+            raise _other_format(file, "YAML", first) from None
+        raise syntax_refusal(error, file) from None
+
+
+def syntax_refusal(error: SyntaxError | ValueError, file: str) -> Refusal:
+    """The refusal of a file that Python cannot compile, with line and column where Python names them."""
+    message = getattr(error, "msg", "") or str(error)
+    line, column = getattr(error, "lineno", None) or 0, getattr(error, "offset", None) or 0
+    return refuse(
+        "inventory-syntax",
+        f"{file} is not Python: {message}" + (f", line {line}, column {column}" if line else ""),
+        where=f"{file}:{line}:{column}" if line else file,
+        seen=(getattr(error, "text", "") or "").strip() or message,
+        wanted="a line Python can read",
+        attempt=f"correct line {line}, then: enginehouse plan {file}" if line else f"cp {EXAMPLE} {file}",
+    )
+
+
+def missing(file: str) -> Refusal:
+    """The refusal of an inventory file that does not exist."""
+    return refuse(
+        "no-inventory",
+        f"there is no inventory {file}",
+        where=file,
+        seen="no such file",
+        wanted=f"a Python file with hosts, such as {EXAMPLE}",
+        attempt=f"enginehouse plan {EXAMPLE}",
+    )
+
+
+def _directory(path: Path) -> Refusal:
+    files = sorted(path.glob("*.py"))
+    return refuse(
+        "inventory-is-a-directory",
+        f"{path} is a directory, and an inventory is one file",
+        where=str(path),
+        seen="a directory" + (f" that holds {', '.join(file.name for file in files[:3])}" if files else ""),
+        wanted=f"one Python file with hosts, such as {EXAMPLE}",
+        attempt=f"enginehouse plan {files[0] if files else EXAMPLE}",
+    )
+
+
+def _unreadable(file: str, error: Exception) -> Refusal:
+    return refuse(
+        "inventory-unreadable",
+        f"{file} cannot be read as text",
+        where=file,
+        seen=error.strerror or str(error) if isinstance(error, OSError) else "bytes that are not UTF-8",
+        wanted="a Python file in UTF-8 that you may read",
+        attempt=f"enginehouse plan {EXAMPLE}",
+    )
+
+
+def _other_format(file: str, name: str, first: str) -> Refusal:
+    path = Path(file)
+    copy = path.with_name(f"{path.stem}_hosts.py") if path.suffix == ".py" else path.with_suffix(".py")
+    return refuse(
+        "inventory-format",
+        f"{file} is {name}, and an inventory is Python",
+        where=file,
+        seen=first or "an empty file",
+        wanted='h100 = (["h100-01.example.internal"], {"machine": Machine(…), "servers": (Server(…),)})',
+        attempt=f"cp {EXAMPLE} {copy}, and write your hosts there",
+    )

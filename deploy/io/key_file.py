@@ -1,0 +1,100 @@
+"""Makes, lists and revokes API keys in the file beside the inventory. Two at once lose nothing: each waits its turn."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import secrets
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+from deploy.inventory.door_keys import DoorKey, door_key, key_text, keys_in, text_of, without
+from deploy.refusals.errors import Refusal
+
+
+def new_key(
+    file: Path, tenant: str, models: list[str], expires: str, **limits: int | None
+) -> tuple[str, DoorKey, list[DoorKey]]:
+    """A new key, which is kept nowhere; its line, which the file has now; and the tenant's other keys.
+
+    Raises: Refusal.
+    """
+    with _turn(file) as path:
+        keys = keys_of(path)
+        text = ""
+        while not text:
+            text = key_text(secrets.token_bytes(64), {key.prefix for key in keys})
+        line = door_key(text, tenant, models, expires, datetime.now(UTC), **limits)
+        _write(path, text_of((*keys, line)))
+    return text, line, [key for key in keys if key.tenant == tenant]
+
+
+def revoke(file: Path, prefix: str) -> DoorKey:
+    """The key of this prefix, which the file has no longer.
+
+    Raises: Refusal.
+    """
+    with _turn(file) as path:
+        left, revoked = without(keys_of(path), prefix, str(path))
+        _write(path, text_of(left))
+    return revoked
+
+
+def keys_of(file: Path) -> tuple[DoorKey, ...]:
+    """The keys of the file; none where there is no file.
+
+    Raises: Refusal where it cannot be read or is no file of keys.
+    """
+    try:
+        return keys_in(file.read_text("utf-8"), str(file))
+    except FileNotFoundError:
+        return ()
+    except (OSError, UnicodeDecodeError) as error:
+        raise _not_usable(file, error) from None
+
+
+@contextlib.contextmanager
+def _turn(file: Path) -> Iterator[Path]:
+    """Inside, nobody else changes files of that folder. Gives the file itself where `file` is a link."""
+    path = file.resolve()
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder = os.open(path.parent, os.O_RDONLY)
+    except OSError as error:
+        raise _not_usable(file, error) from None
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        yield path
+    finally:
+        os.close(folder)
+
+
+def _write(path: Path, text: str) -> None:
+    """The file has this text, or is as it was: written beside, made durable, and moved into place."""
+    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(handle, "w", encoding="utf-8") as stream:
+            stream.write(text)
+            stream.flush()
+            os.fsync(stream.fileno())
+        beside.replace(path)
+        folder = os.open(path.parent, os.O_RDONLY)
+        os.fsync(folder)
+        os.close(folder)
+    except OSError as error:
+        raise _not_usable(path, error) from None
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def _not_usable(file: Path, error: Exception) -> Refusal:
+    return Refusal(
+        f"{file} cannot be read or written",
+        facts={"said": getattr(error, "strerror", "") or "no text in UTF-8"},
+        attempt="look at its owner and mode, or name another with --file",
+        state="the file of keys is as it was",
+        kind="no-key-file",
+    )

@@ -1,0 +1,107 @@
+"""Prepares a verb as `pyinfra --dry` does, and prints as JSON what each host would see; nothing is changed on any host.
+
+A process of its own (`python -m deploy.io.looking VERB INVENTORY WORDS`; deploy/io/drift.py starts it): pyinfra_cli
+replaces the sockets and threads of the process that imports it, and has to be imported first.
+"""
+
+from __future__ import annotations
+
+import pyinfra_cli  # noqa: F401  # isort: skip
+
+import json
+import logging
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyinfra
+from pyinfra.api import Config
+from pyinfra.api.connect import connect_all, disconnect_all
+from pyinfra.api.exceptions import PyinfraError
+from pyinfra.api.state import State, StateStage
+from pyinfra.context import ctx_config, ctx_inventory, ctx_state
+from pyinfra_cli.util import load_deploy_file
+
+from deploy.io.inventory import load_inventory, names_in, override_data
+
+GATE = "Gate | "
+"""A gate changes something where a host is lost only, and that is told of the host."""
+TOLD = "enginehouse"
+"""The logger whose records carry fields (roles/_pyinfra/events.py)."""
+OF_HOST = re.compile(r"\s*\[(\S+)\]\s*(.*)")
+
+
+class Said(logging.Handler):
+    """What hosts said of themselves, why a deploy would refuse them, and what was found on them, by host."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.DEBUG)
+        self.lines: dict[str, list[str]] = {}
+        self.refused: dict[str, list[str]] = {}
+        self.findings: dict[str, list[dict[str, Any]]] = {}
+        self.archive = ""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keeps a warning, or findings, under the host they are of; and what is told of the doctor's archive."""
+        if archive := getattr(record, "told", {}).get("archive"):
+            self.archive = archive
+        elif (fields := getattr(record, "told", {})).get("findings") is not None:
+            self.findings[fields["host"]] = fields["findings"]
+        elif record.levelno >= logging.WARNING and (told := OF_HOST.match(record.getMessage())):
+            self.lines.setdefault(told[1], []).append(told[2])
+            first, refused = getattr(record, "refusal", "").partition("\n")[0], self.refused.setdefault(told[1], [])
+            refused += [first] if first and first not in refused else []
+
+
+def look(verb: str, file: str, data: Sequence[str], limit: Sequence[str]) -> dict[str, Any]:
+    """What a Drift holds, as JSON has it. Raises: a Refusal where the inventory is refused."""
+    pyinfra.is_cli = True
+    said = Said()
+    pyinfra.logger.addHandler(said)
+    pyinfra.logger.getChild(TOLD).setLevel(logging.DEBUG)
+    pyinfra.logger.propagate = False
+    inventory = load_inventory(file, override_data(data))
+    wanted = set(names_in(inventory, limit))
+    state, stopped = State(check_for_changes=True), ""
+    state.cwd = str(Path.cwd())
+    with ctx_state.use(state), ctx_inventory.use(inventory), ctx_config.use(Config()):
+        state.init(inventory, Config(), initial_limit=[host for host in inventory if host.name in wanted])
+        try:
+            state.set_stage(StateStage.Connect)
+            connect_all(state)
+            state.set_stage(StateStage.Prepare)
+            load_deploy_file(state, verb)
+        except PyinfraError as error:
+            stopped = "" if len(state.failed_hosts) == len(wanted) else str(error)
+        steps = steps_of(state)
+        disconnect_all(state)
+    failed = {host.name for host in state.failed_hosts}
+    return {
+        "hosts": sorted(wanted),
+        "steps": steps,
+        "unasked": sorted(failed & wanted),
+        "said": dict(sorted(said.lines.items())),
+        "refused": {host: lines for host, lines in sorted(said.refused.items()) if lines},
+        "findings": dict(sorted(said.findings.items())),
+        "stopped": stopped,
+        "archive": said.archive,
+    }
+
+
+def steps_of(state: State) -> dict[str, list[str]]:
+    """The hosts that each step would change, in the order of the steps; of failed hosts nothing is known."""
+    found: dict[str, list[str]] = {}
+    for key in state.get_op_order():
+        name = ", ".join(sorted(state.get_op_meta(key).names))
+        hosts = (host for host in state.inventory if key in state.ops[host] and host not in state.failed_hosts)
+        changed = [host.name for host in hosts if state.ops[host][key].operation_meta.will_change]
+        if changed and not name.startswith(GATE):
+            found[name] = sorted({*found.get(name, []), *changed})
+    return found
+
+
+if __name__ == "__main__":
+    verb, file, words = sys.argv[1:]
+    print(json.dumps(look(verb, file, **json.loads(words))))

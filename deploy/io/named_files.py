@@ -1,0 +1,120 @@
+"""Which files of the control machine an inventory names, and which of them are not there.
+
+A plan can be read without them, so each missing one is a note of the plan. A deploy refuses what it needs itself
+(`engine_inputs`); a missing file of anything else would be learnt in the middle of a run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from deploy.inventory.fleet import Fleet
+from deploy.refusals.refuse import model_at
+from deploy.spec import LLM, BalancerHost, Host, MonitorHost, Secret, Server
+
+
+@dataclass(frozen=True)
+class NamedFile:
+    """A path as the inventory says it. `use` names what it is for, `place` where in the inventory it stands."""
+
+    use: str
+    path: str
+    place: str
+    is_directory: bool = False
+
+    def is_missing(self, root: Path) -> bool:
+        """True if there is no such file, or directory, on this machine."""
+        path = root / Path(self.path).expanduser()
+        return not (path.is_dir() if self.is_directory else path.is_file())
+
+    def note(self, hosts: list[str]) -> str:
+        """A sentence for the plan: which file is missing, and which hosts name it."""
+        whose = hosts[0] if len(hosts) == 1 else f"{hosts[0]} and {len(hosts) - 1} more"
+        kind = "directory" if self.is_directory else "file"
+        return f"no {kind} {self.path} here: {self.use} ({whose}: {self.place}); a deploy needs it, this plan does not"
+
+
+def missing_files(inventory: Iterable[Any], fleet: Fleet, root: Path) -> tuple[str, ...]:
+    """A sentence for each file or directory the inventory names that is not on this machine, with its hosts."""
+    sources = {str(host.name): host for host in inventory}
+    hosts: dict[NamedFile, list[str]] = {}
+    for host in fleet.hosts:
+        for file in [*files_of(host, root), *files_of_connection(sources.get(host.name))]:
+            if file.is_missing(root):
+                hosts.setdefault(file, []).append(host.name)
+    for balancer in fleet.balancers:
+        for file in [*files_of_balancer(balancer), *files_of_connection(sources.get(balancer.name))]:
+            if file.is_missing(root):
+                hosts.setdefault(file, []).append(balancer.name)
+    for monitor in fleet.monitors:
+        for file in [*files_of_monitor(monitor), *files_of_connection(sources.get(monitor.name))]:
+            if file.is_missing(root):
+                hosts.setdefault(file, []).append(monitor.name)
+    return tuple(file.note(names) for file, names in hosts.items())
+
+
+def files_of(host: Host, root: Path) -> Iterator[NamedFile]:
+    """The files that the typed part of a host's data names."""
+    if host.engine_trust and not _has_public_half(host.engine_trust.key, root):
+        yield NamedFile("the key that signs engines", host.engine_trust.key, "engine_trust.key")
+    if host.engine_store and host.engine_store.kind == "directory":
+        yield NamedFile("the engine store", host.engine_store.place, "engine_store", is_directory=True)
+    for place, ca_file in (("registry", host.registry.ca_file), ("hub", host.hub.ca_file)):
+        if ca_file:
+            yield NamedFile(f"the CA of the {place}", ca_file, f"{place}.ca_file")
+    for name in ("nvidia", "docker", "toolkit"):
+        if mirror := getattr(host.mirrors, name):
+            yield NamedFile(f"the signing key of the {name} mirror", mirror.key_file, f"mirrors.{name}.key_file")
+    for place, secret in (("registry.key", host.registry.key), ("hub.token", host.hub.token)):
+        if isinstance(secret, Secret) and secret.kind == "vault":
+            yield NamedFile("the vault of a secret", secret.source[0], place)
+    for server in host.servers:
+        yield from _files_of_server(server)
+
+
+def files_of_balancer(balancer: BalancerHost) -> Iterator[NamedFile]:
+    """The files that a balancer's data names."""
+    declared = balancer.balancer
+    if declared.certificate:
+        yield NamedFile("the certificate of a balancer", declared.certificate, "balancer.certificate")
+    if declared.clients:
+        yield NamedFile("the authorities of clients", declared.clients, "balancer.clients")
+    if declared.certificate_key and declared.certificate_key.kind == "vault":
+        yield NamedFile("the vault of a secret", declared.certificate_key.source[0], "balancer.certificate_key")
+
+
+def files_of_monitor(monitor: MonitorHost) -> Iterator[NamedFile]:
+    """The files that a monitor's data names."""
+    receivers = monitor.monitor.receivers
+    if receivers and receivers.kind == "vault":
+        yield NamedFile("the vault of a secret", receivers.source[0], "monitor.receivers")
+
+
+def _has_public_half(key: str, root: Path) -> bool:
+    """True if the .pub file of a key is there: the private half may live in an agent."""
+    path = root / Path(key).expanduser()
+    return path.with_name(f"{path.name}.pub").is_file()
+
+
+def _files_of_server(server: Server) -> Iterator[NamedFile]:
+    for model in server.models:
+        if not isinstance(model, LLM):
+            continue
+        if model.calibration:
+            place = model_at(server.name, model.name, "calibration", "directory")
+            yield NamedFile("the texts to calibrate with", model.calibration.directory, place, is_directory=True)
+        for name in ("prompts", "answers", "tasks"):
+            if model.replay and (path := getattr(model.replay, name, "")):
+                place = model_at(server.name, model.name, "replay", name)
+                yield NamedFile(f"the {name} of the replay", path, place)
+
+
+def files_of_connection(source: Any) -> Iterator[NamedFile]:
+    """The files that pyinfra's connection settings of a host name."""
+    data = source.data.dict() if hasattr(source, "data") and hasattr(source.data, "dict") else {}
+    for key, use in (("ssh_key", "the key that logs in"), ("ssh_config_file", "the configuration of ssh")):
+        if isinstance(data.get(key), str) and data[key]:
+            yield NamedFile(use, data[key], key)

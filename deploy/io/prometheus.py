@@ -1,0 +1,96 @@
+"""Counters of a window, asked of a Prometheus: instant queries over HTTP, a query for each kind of figure."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Callable, Iterator
+
+from deploy.cost.share import Counted, Window
+from deploy.refusals.refuse import refuse
+
+ANSWER_SECONDS = 30
+SECONDS = {"m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+TOKENS = "sum by (instance, model, kind) (increase(enginehouse_gateway_tokens_total[{window}]))"
+ENCODED = "sum by (instance, model) (increase(enginehouse_encoder_{what}_total[{window}]))"
+WORKED = "avg by (instance, gpu) (avg_over_time(DCGM_FI_PROF_GR_ENGINE_ACTIVE[{window}]))"
+OF_TOKENS = {"prompt": "prompt_tokens", "completion": "completion_tokens", "cached": "cached_tokens"}
+OF_ENCODERS = {"tokens": "prompt_tokens", "documents": "documents", "pass_seconds": "device_seconds"}
+
+Row = tuple[dict[str, str], float]
+Ask = Callable[[str], list[Row]]
+
+
+def seconds_of(window: str) -> int:
+    """Seconds of `30d`, `12h`, `2w` or `90m`. Raises: a Refusal for any other text."""
+    match = re.fullmatch(r"([1-9][0-9]*)([mhdw])", window)
+    if not match:
+        raise refuse(
+            "no-window",
+            f"{window} is no length of time",
+            where="--window",
+            seen=window,
+            wanted="a whole number and m, h, d or w",
+            attempt="--window 30d",
+        )
+    return int(match[1]) * SECONDS[match[2]]
+
+
+def window_of(ask: Ask, window: str) -> Window:
+    """What the counters came to in the window that ends now. Label `instance`: HOST, or HOST/SERVER of a Triton."""
+    seconds = seconds_of(window)
+    sums: dict[tuple[str, str], dict[str, float]] = {}
+    for host, model, field, value in _counted(ask, window):
+        row = sums.setdefault((host, model), {})
+        row[field] = row.get(field, 0.0) + value
+    worked = {
+        (_host(labels), int(labels.get("gpu", "0"))): share * seconds
+        for labels, share in ask(WORKED.format(window=window))
+    }
+    return Window(seconds=seconds, counted={key: Counted(**row) for key, row in sums.items()}, worked=worked)
+
+
+def _counted(ask: Ask, window: str) -> Iterator[tuple[str, str, str, float]]:
+    """Host, model, field of Counted, value. Encoders count their tokens themselves; a door's count is not added."""
+    encoders = set()
+    for what, field in OF_ENCODERS.items():
+        for labels, value in ask(ENCODED.format(what=what, window=window)):
+            encoders.add(labels.get("model", ""))
+            yield _host(labels), labels.get("model", ""), field, value
+    for labels, value in ask(TOKENS.format(window=window)):
+        model, kind = labels.get("model", ""), labels.get("kind", "")
+        if kind in OF_TOKENS and model not in encoders:
+            yield _host(labels), model, OF_TOKENS[kind], value
+
+
+def _host(labels: dict[str, str]) -> str:
+    return labels.get("instance", "").split("/")[0]
+
+
+def asker(url: str) -> Ask:
+    """A function that asks the Prometheus at `url` one query; it raises a Refusal where there is no answer."""
+
+    def ask(query: str) -> list[Row]:
+        """Labels and value of each series that the query finds; those without a number are left out."""
+        address = f"{url.rstrip('/')}/api/v1/query?{urllib.parse.urlencode({'query': query})}"
+        try:
+            with urllib.request.urlopen(address, timeout=ANSWER_SECONDS) as answer:
+                told = json.load(answer)
+            rows = told["data"]["result"]
+            values = [(dict(row["metric"]), float(row["value"][1])) for row in rows]
+        except (urllib.error.URLError, TimeoutError, ValueError, KeyError, TypeError, IndexError) as error:
+            raise refuse(
+                "no-prometheus",
+                f"{url} did not answer a query",
+                where="--from-prometheus",
+                seen=f"{type(error).__name__}: {error}",
+                wanted="the address of a Prometheus that scrapes this fleet",
+                attempt=f"curl -s {url.rstrip('/')}/api/v1/status/runtimeinfo",
+            ) from None
+        return [(labels, value) for labels, value in values if math.isfinite(value)]
+
+    return ask

@@ -1,0 +1,10 @@
+"""Judges pasted text, a command or a config.pbtxt, word by word, and says what to type instead. Nothing is ever run.
+
+text ─▶ words (as a shell would cut them) ─▶ one judge per program ─▶ findings and the right command (`report.Report`).
+Reading a file is left to `deploy/io/`; whether an inventory can work is `deploy.validation`.
+"""
+
+from deploy.linter.judge import check
+from deploy.linter.report import Report
+
+__all__ = ["Report", "check"]

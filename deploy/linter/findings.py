@@ -1,0 +1,103 @@
+"""What a judge hands back: findings, each with what was seen and what to type, and the right command.
+
+A finding is either wrong (the command does not do what it says) or worth knowing (it works, with a catch). Secrets are
+masked here, so that no judge can show one.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from deploy.linter.release import Target
+from deploy.linter.words import Word
+
+SECRET_NAME = re.compile(r"(?:token|secret|password|passwd|api_?key|access_?key)$", re.IGNORECASE)
+SECRET_VALUE = re.compile(r"\b(hf_(?=[A-Za-z0-9]{8})|nvapi-|ghp_|sk-(?=\w{16}))[A-Za-z0-9_-]+")
+SECRET_PAIR = re.compile(r"\b((?:\w*_)?(?:token|secret|password|passwd|api_?key)=)(?!\$)[^\s\"'…$]+", re.IGNORECASE)
+HIDDEN = "…"
+NEW_LINE = "\n"
+"""Among right words: what follows begins a line of its own where the command takes several."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """A finding about a command; `is_wrong` is False where the command works and the finding is a note."""
+
+    kind: str
+    problem: str
+    seen: str
+    wanted: str
+    attempt: str
+    is_wrong: bool = True
+
+
+@dataclass(kw_only=True)
+class Judged:
+    """What was found in one command; `right` are the words to type, empty where no command does what was meant."""
+
+    findings: list[Finding] = field(default_factory=list)
+    right: list[str] = field(default_factory=list)
+
+    def add(self, kind: str, problem: str, *, seen: str, wanted: str, attempt: str, is_wrong: bool = True) -> None:
+        """Adds a finding, secrets masked."""
+        self.findings.append(
+            Finding(
+                kind=kind,
+                problem=masked(problem),
+                seen=masked(seen),
+                wanted=wanted,
+                attempt=masked(attempt),
+                is_wrong=is_wrong,
+            )
+        )
+
+    def know(self, kind: str, problem: str, *, seen: str, wanted: str, attempt: str) -> None:
+        """Adds a note about a command that works."""
+        self.add(kind, problem, seen=seen, wanted=wanted, attempt=attempt, is_wrong=False)
+
+    def take(self, other: Judged) -> list[str]:
+        """The right words of a command inside this one, after its findings have been taken over."""
+        self.findings += other.findings
+        return other.right
+
+
+@dataclass(frozen=True, kw_only=True)
+class Call:
+    """A program with its arguments; `script` is the path of the Python file or module, `before` what precedes it."""
+
+    program: str
+    script: str
+    head: tuple[str, ...]
+    args: tuple[Word, ...]
+    before: tuple[Word, ...] = ()
+
+
+Judge = Callable[[Call, Target], Judged]
+
+
+def masked(text: str) -> str:
+    """`text` without secrets: known prefixes, and what follows a name that sounds like a secret."""
+    return SECRET_PAIR.sub(rf"\1{HIDDEN}", SECRET_VALUE.sub(rf"\1{HIDDEN}", text))
+
+
+def is_secret(name: str, value: str) -> bool:
+    """True if `name=value` gives a secret away; a reference to a variable does not."""
+    return bool(value) and "$" not in value and bool(SECRET_NAME.search(name) or SECRET_VALUE.search(value))
+
+
+def quoted(text: str) -> str:
+    """`text` as one shell word."""
+    return shlex.quote(text)
+
+
+def raws(words: Sequence[Word]) -> list[str]:
+    """The words as they were typed."""
+    return [word.raw for word in words]
+
+
+def several(names: Sequence[str]) -> str:
+    """The names as a list in a sentence."""
+    return ", ".join(names)

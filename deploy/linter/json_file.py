@@ -1,0 +1,52 @@
+"""Judges a file of JSON: guides give an `executor_config`, which no server reads."""
+
+from __future__ import annotations
+
+import json
+
+from deploy.linter.findings import Judged, several
+
+
+def judge_json(text: str, known: tuple[str, ...]) -> Judged:
+    """Findings about the file; `known` is what else could have been pasted."""
+    judged = Judged()
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError):
+        judged.add(
+            "unreadable",
+            "the text begins like JSON and is none",
+            seen=text.strip().split("\n")[0][:60],
+            wanted=f"JSON, or one of: {several(known)}",
+            attempt="mend it and check again",
+        )
+        return judged
+    if isinstance(content, dict) and "executor_config" in content:
+        judged.add(
+            "read-by-nobody",
+            "no shipped server reads a JSON `executor_config`",
+            seen="executor_config",
+            wanted="keys of model.yaml of the llmapi model, or of trtllm-serve --config: YAML, without that level",
+            attempt="the same keys in model.yaml",
+        )
+        inner = content["executor_config"]
+        judged.right = _yaml(inner) if isinstance(inner, dict) else []
+        return judged
+    judged.know(
+        "unknown-file",
+        "nothing is known about this JSON",
+        seen=several(sorted(content)[:5]) if isinstance(content, dict) else "JSON",
+        wanted=f"one of: {several(known)}",
+        attempt="paste a command, or a config.pbtxt",
+    )
+    return judged
+
+
+def _yaml(values: dict[str, object], indent: str = "", depth: int = 0) -> list[str]:
+    lines: list[str] = []
+    for key, value in values.items():
+        if isinstance(value, dict) and depth < 5:
+            lines += [f"{indent}{key}:", *_yaml(value, indent + "  ", depth + 1)]
+        else:
+            lines.append(f"{indent}{key}: {json.dumps(value)}")
+    return lines

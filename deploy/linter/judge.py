@@ -1,0 +1,260 @@
+"""Takes pasted text apart and hands each command, or the whole file, to the judge that knows it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from deploy.catalog.names import FEW
+from deploy.linter import clients, docker, engines, others, server
+from deploy.linter.calls import DOCKERFILE, SYNTAX, call_of
+from deploy.linter.findings import Call, Finding, Judge, Judged, masked, raws, several
+from deploy.linter.images import judge_image, judge_inside
+from deploy.linter.json_file import judge_json
+from deploy.linter.model_config import is_model_config, judge_model_config
+from deploy.linter.pieces import Piece, pieces_of
+from deploy.linter.release import Target, target_named, target_of_image
+from deploy.linter.report import Checked, Report
+from deploy.linter.shells import SHELLS, judge_shell, text_place
+from deploy.linter.words import Pasted, pasted, varies, word
+
+JUDGES: dict[str, Judge] = {
+    "trtllm-build": engines.judge_build,
+    "convert_checkpoint.py": engines.judge_convert,
+    "quantize.py": engines.judge_quantize,
+    "tritonserver": server.judge_tritonserver,
+    "trtllm-serve": server.judge_trtllm_serve,
+    "launch_triton_server.py": server.judge_launch_script,
+    "curl": clients.judge_curl,
+    "hf": clients.judge_hf,
+    "huggingface-cli": clients.judge_hf,
+    "genai-perf": clients.judge_genai_perf,
+    "nvidia-ctk": clients.judge_nvidia_ctk,
+    "pip": others.judge_pip,
+    "pip3": others.judge_pip,
+    "git": others.judge_git,
+    "sed": others.judge_sed,
+    "cp": others.judge_cp,
+    "pkill": others.judge_pkill,
+    "ENV": others.judge_env,
+    "inflight_batcher_llm_client.py": others.judge_batcher_client,
+}
+PROGRAM_NAME = re.compile(r"[\w./+-]{1,40}")
+SHELL_GROUP = re.compile(r"\s*\{\s+[\w./-]+(\s|$)")
+FILLED_LATER = ("trtllm-build", "convert_checkpoint.py", "quantize.py", "tritonserver", "trtllm-serve")
+OF_THE_SHELL = (
+    "echo",
+    "printf",
+    "cd",
+    "set",
+    "[",
+    "[[",
+    "test",
+    "true",
+    "for",
+    "case",
+    "trap",
+    "wait",
+    "shift",
+    "exit",
+)
+"""Programs that every script has and nobody needs to read were not judged."""
+ENGINE_PROGRAMS = ("trtllm-build", "convert_checkpoint.py", "quantize.py")
+KNOWN = ("docker run, login, pull, build", *JUDGES, "a config.pbtxt")
+BREAKS = {
+    "comment-in-continuation": (
+        "a comment ends the command there: the shell runs what stands before it, then the rest as another command",
+        "no comments between the lines of one command",
+    ),
+    "blank-in-continuation": ("a blank line ends the command there", "no blank lines inside one command"),
+    "space-after-backslash": (
+        "a space after the backslash ends the command there",
+        "the backslash as the last character",
+    ),
+    "missing-backslash": ("this line ends the command: the next one would be run by itself", "a backslash at its end"),
+    "open-quote": ("a quote is opened and never closed", "quotes in pairs"),
+}
+
+
+def check(text: str, release: str = "") -> Report:
+    """The report on pasted text: what is wrong, and what to type. Raises a `Refusal` only for an unknown `release`."""
+    target = target_named(release)
+    if is_model_config(text):
+        return Report(target=target, checked=(_file("config.pbtxt", judge_model_config(text, target), target),))
+    if text.lstrip().startswith("{") and not SHELL_GROUP.match(text):
+        return Report(target=target, checked=(_file("JSON", judge_json(text, KNOWN), target),))
+    checked: list[Checked] = []
+    passed_over: list[str] = []
+    for piece in pieces_of(text, target, named=bool(release)):
+        if piece.line is None:
+            known = _image(piece)
+            checked += known
+            passed_over += [] if known else [piece.target.image]
+            continue
+        judged, unknown = _judge_line(piece, piece.line, named=bool(release))
+        checked += judged
+        passed_over += unknown
+    if not checked:
+        checked = [_nothing_known(text, passed_over, target)]
+        passed_over = []
+    return Report(target=target, checked=tuple(checked), passed_over=_to_read(passed_over))
+
+
+def _image(piece: Piece) -> list[Checked]:
+    """The verdict on the image a stage or a container stands on, where it is one of Triton's or TensorRT-LLM's."""
+    judged = Judged()
+    judge_image(judged, word(piece.target.image))
+    wrong = next((finding for finding in judged.findings if finding.is_wrong), None)
+    head = "FROM" if piece.instruction == "FROM" else "image:"
+    judged.right = [head, wrong.attempt.split()[0] if wrong else piece.target.image]
+    if not judged.findings and target_of_image(piece.target.image) is None:
+        return []
+    where = f"line {piece.number}: {piece.instruction}"
+    return [Checked(where=where, target=piece.target, findings=tuple(judged.findings), right=tuple(judged.right))]
+
+
+def _to_read(programs: list[str]) -> tuple[str, ...]:
+    """The names of programs, each once, in order, as many as are worth reading."""
+    names = [name for name in dict.fromkeys(programs) if PROGRAM_NAME.fullmatch(name) and name not in OF_THE_SHELL]
+    return tuple(names[:FEW])
+
+
+def _file(where: str, judged: Judged, target: Target) -> Checked:
+    return Checked(
+        where=where,
+        target=target,
+        findings=tuple(judged.findings),
+        right=tuple(map(masked, judged.right)),
+        is_file=True,
+    )
+
+
+def _judge_line(piece: Piece, line: Pasted, *, named: bool) -> tuple[list[Checked], list[str]]:
+    checked: list[Checked] = []
+    unknown: list[str] = []
+    for words in line.commands:
+        call = call_of(words)
+        if call is None:
+            continue
+        judged = _judge(call, piece.target, named=named)
+        if judged is None:
+            unknown.append(masked(call.program))
+            continue
+        if not checked:
+            judged.findings = _breaks(line) + judged.findings
+        judged.right = _with_wrappers(call, judged, piece.instruction)
+        checked.append(
+            Checked(
+                where=f"line {line.line}: {masked(call.program)}",
+                target=_target_of(call, piece.target, named=named),
+                findings=tuple(judged.findings),
+                right=tuple(map(masked, judged.right)),
+            )
+        )
+    return checked, unknown
+
+
+def _judge(call: Call, target: Target, *, named: bool) -> Judged | None:
+    """The verdict of the judge that knows the program; None where none does."""
+    if call.program == "docker":
+        return docker.judge_docker(call, target, lambda inner, own: _inner(inner, own, target, named=named))
+    if call.program == "kubectl" and any(word.text == "--" for word in call.args):
+        return docker.judge_after_dashes(call, target, lambda inner, own: _inner(inner, own, target, named=named))
+    if call.program in SHELLS and text_place(call) is not None:
+        judged = judge_shell(call, target, lambda inner, own: _inner(inner, own, own, named=named))
+        return judged if judged.findings or _knows_any(call) else None
+    if call.program in JUDGES:
+        judged = JUDGES[call.program](call, target)
+    elif call.program == "tensorrt_llm.commands.build":
+        judged = engines.judge_build(call, target)
+    elif call.program.startswith("tensorrt_llm.commands."):
+        judged = others.judge_module(call, target)
+    else:
+        return None
+    _unseen(judged, call)
+    judge_inside(judged, call, target)
+    judged.findings = others.judge_ranks(call).findings + judged.findings
+    return judged
+
+
+def _knows_any(call: Call) -> bool:
+    """True if the text a shell is handed starts a program that is known."""
+    place = text_place(call)
+    lines = pasted(call.args[place].text) if place is not None else []
+    inner = [call_of(words) for line in lines for words in line.commands]
+    return any(inner_call is not None and inner_call.program in JUDGES for inner_call in inner)
+
+
+def _unseen(judged: Judged, call: Call) -> None:
+    """Adds a note on the words of a command that are filled only when it runs."""
+    unseen = [word.raw for word in call.args if varies(word.raw)]
+    if unseen and call.program in FILLED_LATER:
+        judged.know(
+            "unseen-variable",
+            "what the shell puts in the place of a variable was not seen, and is not judged",
+            seen=" ".join(unseen[:FEW]),
+            wanted="the command with its variables filled",
+            attempt="paste what `set -x` prints when the command runs",
+        )
+
+
+def _inner(call: Call, own: Target, named_one: Target, *, named: bool) -> Judged:
+    """The command inside a container or a shell; one nobody knows comes back as typed."""
+    target = replace(named_one, image=own.image, beside=own.beside) if named else own
+    return _judge(call, target, named=named) or Judged(right=[*call.head, *raws(call.args)])
+
+
+def _target_of(call: Call, target: Target, *, named: bool) -> Target:
+    if call.program != "docker" or named:
+        return target
+    return next((own for word in call.args if (own := target_of_image(word.text))), target)
+
+
+def _with_wrappers(call: Call, judged: Judged, instruction: str) -> list[str]:
+    """`sudo` and the like again before the right command; the shell's words and a wrong mpirun do not come back."""
+    before = raws(call.before)
+    if (instruction == "RUN" or "RUN" in before) and call.program in ENGINE_PROGRAMS:
+        judged.add(
+            "no-gpu-in-a-build",
+            "an image build has no GPU, and an engine built there fits one architecture only",
+            seen=f"RUN {call.program}",
+            wanted="the build on the GPU that will serve, kept by GPU, TensorRT-LLM and settings",
+            attempt=f"docker run --device nvidia.com/gpu=all … {call.program} …",
+        )
+    before = [raw for raw in before if raw not in (*SYNTAX, *DOCKERFILE)]
+    if not judged.right:
+        return []
+    dropped = {"no-such-module", "ranks-do-not-match"} & {finding.kind for finding in judged.findings}
+    return judged.right if dropped else [*before, *judged.right]
+
+
+def _breaks(line: Pasted) -> list[Finding]:
+    judged = Judged()
+    for kind, seen in dict.fromkeys(line.breaks):
+        problem, wanted = BREAKS[kind]
+        judged.add(kind, problem, seen=seen or "(blank)", wanted=wanted, attempt="the command below, in one piece")
+    return judged.findings
+
+
+def _why_nothing(text: str, programs: list[str]) -> str:
+    if _is_path(text):
+        return f"{text} is no file that is there, and no program that is known"
+    return f"nothing is known about {programs[0]}" if programs else "there is no command in this text"
+
+
+def _is_path(text: str) -> bool:
+    return len(text.split()) == 1 and ("/" in text or "." in text)
+
+
+def _nothing_known(text: str, programs: list[str], target: Target) -> Checked:
+    judged = Judged()
+    first = next((line.strip() for line in text.split("\n") if line.strip()), "")
+    judged.add(
+        "unknown-program",
+        _why_nothing(first, programs),
+        seen=programs[0] if programs else masked(first[:80]) or "(nothing)",
+        wanted=f"one of: {several(KNOWN)}",
+        attempt="enginehouse check 'trtllm-build --checkpoint_dir …'",
+        is_wrong=not programs or _is_path(first),
+    )
+    return Checked(where="the text", target=target, findings=tuple(judged.findings))

@@ -1,0 +1,229 @@
+"""Judges a config.pbtxt: can it be read, are its fields Triton's, and will its backend load and serve what it says.
+
+Two backends are known closely: `tensorrtllm` (its parameters, tensors and placement) and `python` (batching).
+"""
+
+from __future__ import annotations
+
+import re
+
+from deploy.catalog.flags import engines_are_built_by
+from deploy.catalog.model_config import DATA_TYPES, FIELDS, KINDS, MESSAGES
+from deploy.catalog.names import nearest
+from deploy.catalog.releases import LAST_ENGINE_TRTLLM, LAST_WITH_ENGINES
+from deploy.linter.engines import GPT_OSS
+from deploy.linter.findings import Judged
+from deploy.linter.parameters import judge_parameters
+from deploy.linter.pbtxt import Message, Unreadable, Value, read, write
+from deploy.linter.release import Target
+
+LOOKS_LIKE = re.compile(
+    rf"\s*(?:#[^\n]*\n\s*)*(?:{'|'.join(FIELDS['ModelConfig'])})\s*(?::|\{{|\[)(?!//)", re.MULTILINE
+)
+HOLE = re.compile(r"^__\w+__$|^\$\{[^}]*\}$|^\$\w+$")
+SHAPES = {
+    "output_ids": "[ -1, -1 ]",
+    "sequence_length": "[ -1 ]",
+}
+"""Outputs of the tensorrt_llm model whose dims guides get wrong: one row for each beam."""
+RESHAPED = ("input_lengths", "request_output_len")
+
+
+def is_model_config(text: str) -> bool:
+    """True if `text` begins like a config.pbtxt."""
+    return bool(LOOKS_LIKE.match(text))
+
+
+def judge_model_config(text: str, target: Target) -> Judged:
+    """Every finding about a config.pbtxt, and the file as it should be."""
+    judged = Judged()
+    try:
+        config = read(text)
+    except Unreadable as error:
+        judged.add(
+            "unreadable",
+            f"line {error.line} cannot be read: {error.what}",
+            seen=_line(text, error.line),
+            wanted="protobuf text: name: value, messages in braces, lists in brackets with commas",
+            attempt=f"mend line {error.line} and check again",
+        )
+        return judged
+    _fields(judged, config, "ModelConfig")
+    _holes(judged, config)
+    if config.text("backend") == "tensorrtllm":
+        _tensorrtllm(judged, config, target)
+    if config.text("backend") == "python":
+        _python(judged, config)
+    kinds = {finding.kind for finding in judged.findings if finding.is_wrong}
+    if kinds and not kinds & {"no-engine", "program-removed"}:
+        judged.right = write(config).splitlines()
+    return judged
+
+
+def _line(text: str, number: int) -> str:
+    lines = text.split("\n")
+    return lines[number - 1].strip() if 0 < number <= len(lines) else ""
+
+
+def _fields(judged: Judged, message: Message, kind: str) -> None:
+    for field in message.fields:
+        if field.name in FIELDS[kind]:
+            continue
+        near = nearest(field.name, FIELDS[kind])
+        judged.add(
+            "unknown-field",
+            f"{kind} has no field `{field.name}`",
+            seen=f"line {field.line}: {field.name}",
+            wanted="a field of Triton's model configuration",
+            attempt=f"did you mean `{near}`?" if near else f"remove {field.name}",
+        )
+        field.name = near if near and not message.all(near) else f"# {field.name}"
+    message.fields = [field for field in message.fields if not field.name.startswith("#")]
+    _words(judged, message)
+    if kind == "ModelConfig":
+        for name, inner in MESSAGES.items():
+            for value in message.messages(name):
+                _fields(judged, value, inner)
+
+
+def _words(judged: Judged, message: Message) -> None:
+    for name, known in (("data_type", DATA_TYPES), ("kind", KINDS)):
+        value = message.text(name)
+        if value and value not in known and not HOLE.match(value):
+            near = nearest(value, known) or known[-1]
+            judged.add(
+                "value-not-offered",
+                f"`{name}` does not take `{value}`",
+                seen=f"line {message.line}: {name}: {value}",
+                wanted=f"one of {', '.join(known)}",
+                attempt=f"{name}: {near}",
+            )
+            message.set(name, near)
+
+
+def _holes(judged: Judged, config: Message) -> None:
+    """Adds each hole outside quotes, which keeps the file from being read; guides fill it with `sed` at every start."""
+    for field in config.fields:
+        if isinstance(field.value, str) and HOLE.match(field.value):
+            judged.add(
+                "unfilled-hole",
+                f"`{field.value}` is a hole nobody has filled: Triton cannot read the file as it is",
+                seen=f"line {field.line}: {field.name}: {field.value}",
+                wanted="a value, written when the repository is rendered",
+                attempt=f"{field.name}: 32" if field.name == "max_batch_size" else f"{field.name}: …",
+            )
+            field.value = "32" if field.name == "max_batch_size" else field.value
+
+
+def _tensorrtllm(judged: Judged, config: Message, target: Target) -> None:
+    if not target.trtllm:
+        judged.add(
+            "program-removed",
+            f"release {target.name} has no image with TensorRT-LLM, so no backend `tensorrtllm`",
+            seen='backend: "tensorrtllm"',
+            wanted="a release that has one",
+            attempt=f"--release {LAST_WITH_ENGINES}",
+        )
+        return
+    if not engines_are_built_by(target.trtllm):
+        judged.add(
+            "program-removed",
+            f"TensorRT-LLM {target.trtllm} has no backend `tensorrtllm`: it ended with {LAST_ENGINE_TRTLLM}",
+            seen='backend: "tensorrtllm"',
+            wanted="the llmapi model, whose backend is python",
+            attempt=f'path="pytorch", or --release {LAST_WITH_ENGINES}',
+        )
+    if GPT_OSS.search(config.text("name")):
+        judged.add(
+            "no-engine",
+            "gpt-oss has no TensorRT engine in any release, so this backend has nothing to load",
+            seen=f'name: "{config.text("name")}", backend: "tensorrtllm"',
+            wanted="Triton's llmapi model, from TensorRT-LLM 1.1 on",
+            attempt='LLM("gpt-oss-20b", …) in an inventory',
+        )
+    judge_parameters(judged, config, target)
+    _placement(judged, config)
+    _tensors(judged, config)
+    if config.messages("model_transaction_policy") and "true" in _decoupled(config):
+        judged.know(
+            "decoupled",
+            "HTTP /infer answers 501 for a decoupled model",
+            seen="decoupled: true",
+            wanted="/generate, /generate_stream or a gRPC stream; or decoupled: false where nobody streams",
+            attempt="curl -X POST HOST:8000/v2/models/NAME/generate_stream",
+        )
+
+
+def _decoupled(config: Message) -> list[str]:
+    return [message.text("decoupled").lower() for message in config.messages("model_transaction_policy")]
+
+
+def _placement(judged: Judged, config: Message) -> None:
+    for group in config.messages("instance_group"):
+        if group.text("kind") == "KIND_GPU":
+            judged.add(
+                "placement",
+                "the tensorrtllm backend is not placed by KIND_GPU: its GPUs are the parameter gpu_device_ids",
+                seen=f"line {group.line}: kind: KIND_GPU",
+                wanted="KIND_CPU, count 1",
+                attempt="instance_group [ { count: 1 kind: KIND_CPU } ]",
+            )
+            group.set("kind", "KIND_CPU")
+            group.fields = [field for field in group.fields if field.name != "gpus"]
+
+
+def _tensors(judged: Judged, config: Message) -> None:
+    for tensor in config.messages("output"):
+        name = tensor.text("name")
+        dims = [str(value) for value in tensor.all("dims")]
+        wanted = SHAPES.get(name, "")
+        if wanted and f"[ {', '.join(dims)} ]" != wanted:
+            judged.add(
+                "wrong-shape",
+                f"the backend gives `{name}` another shape",
+                seen=f"line {tensor.line}: dims: [ {', '.join(dims)} ]",
+                wanted=f"dims: {wanted}: beams first, the batch left out",
+                attempt=f"dims: {wanted}",
+            )
+            entries: list[Value] = list(wanted.strip("[] ").split(", "))
+            tensor.set("dims", entries)
+    for tensor in config.messages("input"):
+        if tensor.text("name") in RESHAPED and not tensor.messages("reshape"):
+            judged.add(
+                "wrong-shape",
+                f"`{tensor.text('name')}` is one number for each request, without a dimension of its own",
+                seen=f"line {tensor.line}: no reshape",
+                wanted="dims: [ 1 ] with an empty reshape",
+                attempt="reshape: { shape: [ ] }",
+            )
+            empty = Message()
+            empty.set("shape", [])
+            tensor.set("reshape", empty)
+
+
+def _python(judged: Judged, config: Message) -> None:
+    """Adds what keeps requests from being batched: no batcher, or lists of unlike lengths that may not be ragged."""
+    size = config.text("max_batch_size")
+    if size in ("", "0"):
+        return
+    for tensor in config.messages("input"):
+        if "-1" in tensor.all("dims") and tensor.text("allow_ragged_batch") != "true":
+            judged.add(
+                "never-batched",
+                f"requests whose `{tensor.text('name')}` differ in length are never put together",
+                seen=f"line {tensor.line}: dims with -1, max_batch_size {size}",
+                wanted="allow_ragged_batch: true; the Python backend never joins tensors, so it costs nothing",
+                attempt="allow_ragged_batch: true",
+            )
+            tensor.set("allow_ragged_batch", "true")
+    if not config.messages("dynamic_batching") and not config.messages("sequence_batching"):
+        judged.add(
+            "no-batcher",
+            "without dynamic_batching every request is a call of its own",
+            seen=f"max_batch_size: {size}, no dynamic_batching",
+            wanted="dynamic_batching",
+            attempt="dynamic_batching { max_queue_delay_microseconds: 1000 }",
+        )
+        batcher = Message()
+        batcher.set("max_queue_delay_microseconds", "1000")
+        config.set("dynamic_batching", batcher)

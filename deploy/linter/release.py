@@ -1,0 +1,67 @@
+"""For which release a pasted command is judged: the one named, the one its image names, or the default.
+
+A container release (`26.07`) and a TensorRT-LLM version (`1.2.1`) both name a target; images of either kind do too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from deploy.catalog.flags import confidence_of
+from deploy.catalog.names import offer
+from deploy.catalog.releases import DEFAULT_RELEASE, RELEASES
+from deploy.linter.words import Word
+from deploy.refusals.errors import Refusal
+
+TRITON_IMAGE = re.compile(r"(?:^|/)nvidia/tritonserver:(\d\d\.\d\d)(-[\w-]+)?")
+TRTLLM_IMAGE = re.compile(r"(?:^|/)nvidia/tensorrt-llm/release:v?([\d.]+)")
+CHECKED = "checked as text; nothing was run"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Target:
+    """What a command is judged for; `name` is the container release, empty outside Triton's images."""
+
+    name: str
+    trtllm: str
+    image: str = ""
+    """The image a command runs in, where the text names one."""
+    beside: tuple[Word, ...] = ()
+    """What else the container is told: mounts, variables."""
+
+    @property
+    def in_words(self) -> str:
+        """The target as a sentence names it."""
+        trtllm = f"TensorRT-LLM {self.trtllm}" if self.trtllm else "no TensorRT-LLM"
+        return f"release {self.name} ({trtllm})" if self.name else trtllm
+
+
+def target_named(name: str) -> Target:
+    """The target of `--release`, a container release or a TensorRT-LLM version; refuses names nobody knows."""
+    wanted = name or DEFAULT_RELEASE
+    if wanted in RELEASES:
+        return Target(name=wanted, trtllm=RELEASES[wanted].trtllm)
+    if confidence_of(wanted)[1] and re.fullmatch(r"\d+\.\d+\.\d+[\w.]*", wanted):
+        return Target(name="", trtllm=wanted)
+    raise Refusal(
+        f"release {wanted} is not in the catalog",
+        facts={"where": "--release", "seen": repr(wanted), "wanted": "a container release, or a TensorRT-LLM version"},
+        attempt=offer(wanted, [row.name for row in RELEASES.values() if row.offered]),
+        state=CHECKED,
+        kind="unknown-release",
+    )
+
+
+def target_inside(image: str, beside: Sequence[Word], target: Target) -> Target:
+    """The target of what runs inside an image; `target` where the image's name says no release."""
+    return replace(target_of_image(image) or target, image=image, beside=tuple(beside))
+
+
+def target_of_image(reference: str) -> Target | None:
+    """The target an image brings along, or None where its name does not say."""
+    triton, trtllm = TRITON_IMAGE.search(reference), TRTLLM_IMAGE.search(reference)
+    if triton and triton.group(1) in RELEASES:
+        return target_named(triton.group(1))
+    return Target(name="", trtllm=trtllm.group(1)) if trtllm else None

@@ -1,0 +1,129 @@
+"""What `enginehouse check` answers: findings, what to know, and the right text; for people and for programs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from deploy.linter.findings import NEW_LINE, Finding
+from deploy.linter.release import CHECKED, Target
+from deploy.refusals.errors import Refusal
+
+WIDTH = 78
+"""A right command longer than this goes over several lines."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Checked:
+    """A command or file: where it stood, what was found, and how it should be typed (a line each)."""
+
+    where: str
+    target: Target
+    findings: tuple[Finding, ...] = ()
+    right: tuple[str, ...] = ()
+    is_file: bool = False
+
+    @property
+    def right_text(self) -> str:
+        """The right text as it can be pasted; empty where nothing of the kind does what was meant."""
+        if self.is_file:
+            return "\n".join(self.right)
+        on_one_line = " ".join(word for word in self.right if word != NEW_LINE)
+        return on_one_line if len(on_one_line) <= WIDTH else " \\\n  ".join(_grouped(self.right))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """Everything about the pasted text; `passed_over` are programs nothing is known about."""
+
+    target: Target
+    checked: tuple[Checked, ...]
+    passed_over: tuple[str, ...] = ()
+
+    @property
+    def is_fine(self) -> bool:
+        """True if nothing is wrong."""
+        return not any(finding.is_wrong for checked in self.checked for finding in checked.findings)
+
+    @property
+    def is_judged(self) -> bool:
+        """True if a program or a file was among the text that some judge knows."""
+        kinds = {finding.kind for checked in self.checked for finding in checked.findings}
+        return not kinds & {"unknown-program", "unknown-file"}
+
+    def __str__(self) -> str:
+        wrong = [
+            _shown(checked, finding) for checked in self.checked for finding in checked.findings if finding.is_wrong
+        ]
+        notes = [
+            _shown(checked, finding) for checked in self.checked for finding in checked.findings if not finding.is_wrong
+        ]
+        blocks = [self._summary(len(wrong)), *wrong]
+        blocks += ["worth knowing", *notes] if notes else []
+        if not self.is_fine:
+            blocks += [
+                _right(checked) for checked in self.checked if any(finding.is_wrong for finding in checked.findings)
+            ]
+        if self.passed_over:
+            blocks.append(f"not judged: {', '.join(self.passed_over)}")
+        return "\n\n".join(block for block in blocks if block) + "\n"
+
+    def _summary(self, wrong: int) -> str:
+        places = {checked.target.in_words: None for checked in self.checked} or {self.target.in_words: None}
+        if not wrong and not self.is_judged:
+            return "nothing was judged"
+        count = {0: "nothing is wrong", 1: "1 thing is wrong"}.get(wrong, f"{wrong} things are wrong")
+        return f"{count}; judged for {' and '.join(places)}"
+
+    def to_json(self) -> dict[str, object]:
+        """The report as plain data, for programs."""
+        return {
+            "is_fine": self.is_fine,
+            "release": self.target.name,
+            "tensorrt_llm": self.target.trtllm,
+            "checked": [
+                {
+                    "where": checked.where,
+                    "release": checked.target.name,
+                    "tensorrt_llm": checked.target.trtllm,
+                    "findings": [
+                        {**refusal_of(checked, finding).to_json(), "is_wrong": finding.is_wrong}
+                        for finding in checked.findings
+                    ],
+                    "right": checked.right_text,
+                }
+                for checked in self.checked
+            ],
+            "passed_over": list(self.passed_over),
+        }
+
+
+def refusal_of(checked: Checked, finding: Finding) -> Refusal:
+    """The refusal that `finding` becomes, with the place of its command or file."""
+    facts = {"where": checked.where, "seen": finding.seen, "wanted": finding.wanted}
+    return Refusal(finding.problem, facts=facts, attempt=finding.attempt, state=CHECKED, kind=finding.kind)
+
+
+def _shown(checked: Checked, finding: Finding) -> str:
+    return str(refusal_of(checked, finding))
+
+
+def _right(checked: Checked) -> str:
+    head = f"right, for {checked.where}:"
+    if not checked.right:
+        return f"{head} nothing of this kind does what was meant; see above"
+    return head + "\n" + "\n".join(f"  {line}".rstrip() for line in checked.right_text.split("\n"))
+
+
+def _grouped(words: tuple[str, ...]) -> list[str]:
+    """The command and its first words on one line, then every option with its values on one of its own."""
+    lines: list[str] = []
+    starts = True
+    for word in words:
+        if word == NEW_LINE:
+            starts = True
+        elif starts or word.startswith("-"):
+            lines.append(word)
+            starts = False
+        else:
+            lines[-1] += f" {word}"
+    return lines

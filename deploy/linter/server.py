@@ -1,0 +1,222 @@
+"""Judges what starts a server: `tritonserver`, `trtllm-serve`, and the launch script of the TensorRT-LLM backend."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from deploy.catalog.names import nearest
+from deploy.catalog.programs import (
+    TRITONSERVER,
+    TRITONSERVER_CHOICES,
+    TRITONSERVER_DEPRECATED,
+    TRITONSERVER_NUMBERS,
+    TRTLLM_SERVE,
+    server_options,
+    since,
+)
+from deploy.catalog.ranges import least
+from deploy.linter.findings import Call, Judged, quoted, raws, several
+from deploy.linter.near import near_miss
+from deploy.linter.options import Option, mixed_options
+from deploy.linter.ports import HIGHEST, is_port, judge_ports
+from deploy.linter.ports import SERVICES as PORTS
+from deploy.linter.release import Target
+from deploy.linter.words import Word
+
+NUMBER = re.compile(r"-?\d+")
+GUESSED = {
+    "--model-repo": "--model-repository",
+    "--model_repo": "--model-repository",
+    "--models": "--model-repository",
+    "--config": "--backend-config",
+    "--world_size": "",
+    "--load-models": "--load-model",
+    "--port": "--http-port",
+}
+"""Names of the launch script and of other servers."""
+
+
+def judge_tritonserver(call: Call, target: Target) -> Judged:
+    """Findings about `tritonserver …`: names and values of its options, and the pairs that only work together."""
+    judged = Judged(right=list(call.head))
+    known = server_options(target.name)
+    options, stray = mixed_options(call.args, TRITONSERVER | dict.fromkeys(GUESSED, True))
+    for option in options:
+        judged.right += _option(judged, option, known, target)
+    _stray(judged, stray, call.args)
+    _loads(judged, options, call.args)
+    _repository(judged, options, call.args)
+    judge_ports(judged, {option.name: option for option in options})
+    return judged
+
+
+def judge_trtllm_serve(call: Call, target: Target) -> Judged:
+    """Findings about `trtllm-serve MODEL …`: names of its options, as the 1.2 revision has them."""
+    judged = Judged(right=list(call.head))
+    options, others = mixed_options(call.args, TRTLLM_SERVE)
+    judged.right += raws(others)
+    for option in options:
+        near = near_miss(option.name, TRTLLM_SERVE)
+        lowest = least(option.name)
+        if near:
+            _near(judged, "trtllm-serve", option, near)
+        if lowest is not None and NUMBER.fullmatch(option.value) and float(option.value) < lowest:
+            _bad_value(judged, option, f"a whole number, at least {lowest}", f"leave {option.name} out")
+            continue
+        judged.right += [near, *raws(option.values)] if near else list(option.raw)
+    return judged
+
+
+def judge_launch_script(call: Call, _target: Target) -> Judged:
+    """Findings about `launch_triton_server.py …`, which is fine by hand and wrong as a service."""
+    judged = Judged(right=[*call.head, *raws(call.args)])
+    judged.know(
+        "launch-script",
+        "launch_triton_server.py starts tritonserver in the background and returns: a service would look finished",
+        seen=call.program,
+        wanted="tritonserver as the process systemd or Docker watches; one GPU needs no mpirun",
+        attempt="exec tritonserver --model-repository=… --disable-auto-complete-config",
+    )
+    return judged
+
+
+def _option(judged: Judged, option: Option, known: Mapping[str, bool], target: Target) -> list[str]:
+    name = option.name
+    if name in known:
+        return _value(judged, option, known)
+    if since(name):
+        judged.add(
+            "unknown-option",
+            f"`{name}` came with release {since(name)}; this is {target.in_words}",
+            seen=" ".join(option.raw),
+            wanted=f"release {since(name)} or later",
+            attempt=f"leave {name} out: older releases always allow it",
+        )
+        return []
+    near = GUESSED.get(name, near_miss(name, known))
+    if near:
+        _near(judged, "tritonserver", option, near)
+        return [f"{near}={value.raw}" for value in option.values] or [near]
+    judged.know(
+        "unread-option",
+        f"`{name}` is not among the options of tritonserver that were read",
+        seen=" ".join(option.raw),
+        wanted="an option of that release",
+        attempt="ask the image itself: tritonserver --help",
+    )
+    return list(option.raw)
+
+
+def _value(judged: Judged, option: Option, known: Mapping[str, bool]) -> list[str]:
+    choices = TRITONSERVER_CHOICES.get(option.name, ())
+    if known[option.name] and not option.values:
+        _bad_value(judged, option, several(choices) or "a value", f"{option.name}=…")
+        return [f"{option.name}=…"]
+    if option.name in TRITONSERVER_DEPRECATED:
+        judged.know(
+            "deprecated-flag",
+            f"`{option.name}` is deprecated",
+            seen=" ".join(option.raw),
+            wanted=TRITONSERVER_DEPRECATED[option.name],
+            attempt=TRITONSERVER_DEPRECATED[option.name],
+        )
+    if option.varies:
+        return list(option.raw)
+    if choices and option.value not in choices:
+        near = nearest(option.value, choices) or choices[0]
+        _bad_value(judged, option, f"one of {several(choices)}", f"{option.name}={near}")
+        return [f"{option.name}={near}"]
+    if option.name in PORTS and not is_port(option.value):
+        _bad_value(judged, option, f"a port, 1 to {HIGHEST}", f"{option.name}={PORTS[option.name][2]}")
+        return [f"{option.name}={PORTS[option.name][2]}"]
+    if option.name in TRITONSERVER_NUMBERS and not option.value.isdecimal():
+        _bad_value(judged, option, "a whole number", f"leave {option.name} out")
+        return []
+    return list(option.raw)
+
+
+def _bad_value(judged: Judged, option: Option, wanted: str, attempt: str) -> None:
+    mistake = f"does not take `{option.value}`" if option.values else "stands without its value"
+    judged.add(
+        "value-not-offered",
+        f"`{option.name}` {mistake}",
+        seen=" ".join(option.raw),
+        wanted=wanted,
+        attempt=attempt,
+    )
+
+
+def _near(judged: Judged, program: str, option: Option, near: str) -> None:
+    judged.add(
+        "unknown-option",
+        f"{program} knows no option `{option.name}`",
+        seen=" ".join(option.raw),
+        wanted="an option by its exact name",
+        attempt=f"did you mean `{near}`?",
+    )
+
+
+def _stray(judged: Judged, words: list[Word], args: Sequence[Word]) -> None:
+    """Adds each word without an option; all words stay where a variable may hold the option they belong to."""
+    if any(word.varies for word in args):
+        judged.right += raws(words)
+        return
+    for word in words:
+        judged.add(
+            "stray-word",
+            f"`{word.text}` belongs to no option of tritonserver",
+            seen=word.raw,
+            wanted="options only",
+            attempt=f"remove {quoted(word.text)}",
+        )
+
+
+def _holds_more(args: Sequence[Word]) -> bool:
+    """True if a variable that stands alone may bring options."""
+    return any(word.varies and not word.raw.startswith("-") for word in args)
+
+
+def _loads(judged: Judged, options: list[Option], args: Sequence[Word]) -> None:
+    """Adds what is wrong with `--load-model`, which is for explicit mode; `*` stands for all models."""
+    loads = [option for option in options if option.name == "--load-model"]
+    modes = [option.value for option in options if option.name == "--model-control-mode"]
+    if loads and "explicit" not in modes and not any("$" in mode for mode in modes) and not _holds_more(args):
+        judged.add(
+            "load-without-explicit",
+            "`--load-model` is taken in explicit mode only",
+            seen=" ".join(loads[0].raw),
+            wanted="--model-control-mode=explicit beside it",
+            attempt="add --model-control-mode=explicit",
+        )
+        judged.right.append("--model-control-mode=explicit")
+    names = [option.value for option in loads]
+    if "*" in names and len(names) > 1:
+        judged.add(
+            "load-all-and-some",
+            "`--load-model=*` stands alone",
+            seen=" ".join(f"--load-model={name}" for name in names),
+            wanted="* or names",
+            attempt="--load-model='*'",
+        )
+    elif len(names) > 1:
+        judged.know(
+            "load-order",
+            "models are loaded at the same time, in no order: the command line's is lost",
+            seen=" ".join(f"--load-model={name}" for name in names),
+            wanted="one load after the other, the LLM last, because its cache takes what is left",
+            attempt="start with no model and POST /v2/repository/models/NAME/load one by one",
+        )
+
+
+def _repository(judged: Judged, options: list[Option], args: Sequence[Word]) -> None:
+    given = {option.name for option in options}
+    if not _holds_more(args) and not given & {"--model-repository", "--model-store", "--help", *GUESSED}:
+        judged.add(
+            "missing-flag",
+            "tritonserver does not start without a model repository",
+            seen="no --model-repository",
+            wanted="--model-repository=DIRECTORY",
+            attempt="--model-repository=/models",
+        )
+        judged.right.append("--model-repository=/models")

@@ -1,0 +1,49 @@
+"""Judges what a shell is handed as text: `bash -c "…"`, `sh -lc '…'`, inside containers too."""
+
+from __future__ import annotations
+
+from deploy.linter.calls import call_of
+from deploy.linter.findings import Call, Judge, Judged, quoted, raws
+from deploy.linter.release import Target
+from deploy.linter.words import Pasted, pasted
+
+SHELLS = ("bash", "sh", "dash", "zsh")
+
+
+def text_place(call: Call) -> int | None:
+    """The place, among a shell's arguments, of the text it runs; None where the shell gets no text."""
+    for place, word in enumerate(call.args[:-1]):
+        if word.text.startswith("-") and not word.text.startswith("--") and "c" in word.text:
+            return place + 1
+        if not word.text.startswith("-"):
+            return None
+    return None
+
+
+def judge_shell(call: Call, target: Target, judge: Judge) -> Judged:
+    """Every finding about the commands in the text, and the same shell with the right ones."""
+    judged = Judged(right=[*call.head, *raws(call.args)])
+    place = text_place(call)
+    if place is None:
+        return judged
+    text = call.args[place]
+    lines = [_right_line(judged, line, target, judge) for line in pasted(text.text)]
+    if any(finding.is_wrong for finding in judged.findings):
+        inner = "; ".join(lines)
+        in_quotes = f'"{inner}"' if text.raw.startswith('"') and '"' not in inner else quoted(inner)
+        judged.right = [*call.head, *raws(call.args[:place]), in_quotes, *raws(call.args[place + 1 :])] if inner else []
+    return judged
+
+
+def _right_line(judged: Judged, line: Pasted, target: Target, judge: Judge) -> str:
+    right = []
+    for words in line.commands:
+        call = call_of(words)
+        if call is None:
+            right.append(" ".join(raws(words)))
+            continue
+        inner = judged.take(judge(call, target))
+        right.append(" ".join([*raws(call.before), *(word for word in inner if word != "\n")]) if inner else "true")
+    return "".join(
+        f"{command} {operator} " for command, operator in zip(right, (*line.operators, ""), strict=False)
+    ).strip()

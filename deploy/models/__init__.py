@@ -1,0 +1,1 @@
+"""A model by its numbers: memory, files, backend and settings."""

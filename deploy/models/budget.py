@@ -1,0 +1,199 @@
+"""Who gets how many MiB on the GPUs of one server. The arithmetic is `deploy.models.memory`; refusing is left to the checks.
+
+An LLM takes every GPU of its server (tensor x pipeline parallel); encoders sit on the first one, so that one is the
+tightest. What a draft model or heads add is counted with the LLM they speed up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from deploy.catalog import ENGINE_ENDS_WITH, GPU
+from deploy.catalog.versions import at_least
+from deploy.models import memory
+from deploy.models.paths import choose_path
+from deploy.models.resolve import Served, Ways, kv_dtype_of, precision_of, ways_of
+from deploy.models.speculation import (
+    drafted_tokens,
+    speculation_bytes,
+    speculation_kv_bytes,
+    speculative_of,
+    target_weights_mib,
+)
+from deploy.slices.host import MemorySlice
+from deploy.spec import LLM, Encoder, Server
+
+NOTHING = MemorySlice(weights_mib=0, context_mib=0, workspace_mib=0, kv_cache_mib=0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Share:
+    """The MiB and tokens of one model. `gpus` are the indexes it runs on; empty for an encoder on the CPU."""
+
+    model: str
+    gpus: tuple[int, ...]
+    memory: MemorySlice
+    kv_cache_tokens: int = 0
+    kv_bytes_per_token: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerBudget:
+    """All shares of one server. `left_mib` is what its first GPU has to spare; below zero it is over-committed."""
+
+    server: str
+    gpus: tuple[int, ...]
+    usable_mib: int
+    shares: tuple[Share, ...]
+
+    def taken_mib(self, gpu: int) -> int:
+        """MiB of this server on one GPU: its models and tritonserver itself."""
+        return memory.SERVER_MIB + sum(share.memory.total_mib for share in self.shares if gpu in share.gpus)
+
+    @property
+    def needed_mib(self) -> int:
+        """MiB on the tightest GPU."""
+        return max((self.taken_mib(gpu) for gpu in self.gpus), default=0)
+
+    @property
+    def plannable_mib(self) -> int:
+        """Usable MiB less the reserve."""
+        return self.usable_mib - memory.RESERVE_MIB
+
+    @property
+    def left_mib(self) -> int:
+        """MiB to spare on the tightest GPU."""
+        return self.plannable_mib - self.needed_mib
+
+
+def server_budget(server: Server, served: Iterable[Served], gpu: GPU, trtllm: str = "") -> ServerBudget:
+    """The budget of one server; an LLM that asks for no number of tokens gets what all others leave.
+
+    `trtllm` is the image's, from which the path of an LLM follows; without it an LLM is taken to have two processes.
+    """
+    models = tuple(served)
+    fixed = tuple(_share(model, server, trtllm) for model in models)
+    before = ServerBudget(server=server.name, gpus=server.gpus, usable_mib=gpu.usable_mib, shares=fixed)
+    shares = tuple(_fill(model, share, before.left_mib, trtllm) for model, share in zip(models, fixed, strict=True))
+    return ServerBudget(server=server.name, gpus=server.gpus, usable_mib=gpu.usable_mib, shares=shares)
+
+
+def pages_context(served: Served) -> bool:
+    """True if an engine's context attention may read its cache in pages, which reuse and chunked context live on.
+
+    TensorRT-LLM refuses it for an int8 cache, and for an fp8 cache unless its attention runs in fp8 too, which it does
+    under per-tensor fp8, W4A8 AWQ and NVFP4 weights only (attentionOp.cpp, builder.py).
+    """
+    dtype = kv_dtype_of(served)
+    return dtype != "int8" and (dtype != "fp8" or precision_of(served) in ("fp8", "w4a8_awq", "nvfp4"))
+
+
+def reuses_blocks(served: Served, trtllm: str = "") -> bool:
+    """True if finished sequences stay in the key/value cache for the next one with the same beginning."""
+    model = served.model
+    if not isinstance(model, LLM):
+        return False
+    if model.kv_cache.per_tenant:
+        return False
+    if model.kv_cache.reuse is not None:
+        return model.kv_cache.reuse
+    return served.architecture.block_reuse and (not is_compiled(served, trtllm) or pages_context(served))
+
+
+def is_compiled(served: Served, trtllm: str) -> bool:
+    """True if a model is served as a TensorRT engine under this TensorRT-LLM."""
+    if served.model.path == "engine":
+        return served.architecture.engine and at_least(ENGINE_ENDS_WITH, trtllm or ENGINE_ENDS_WITH)
+    return bool(trtllm) and choose_path(served.model.path, served.architecture, trtllm).path == "engine"
+
+
+def _share(served: Served, server: Server, trtllm: str) -> Share:
+    if isinstance(served.model, LLM):
+        return _llm_share(served, served.model, ways_of(server, served.model), server, trtllm)
+    return _encoder_share(served, served.model, server)
+
+
+def _encoder_share(served: Served, model: Encoder, server: Server) -> Share:
+    if model.device == "cpu":
+        return Share(model=model.name, gpus=(), memory=NOTHING)
+    parameters = served.local.parameters if served.local else 0
+    share = MemorySlice(
+        weights_mib=memory.encoder_weights_mib(served.shape, model.dtype, parameters=parameters),
+        context_mib=memory.ENCODER_CONTEXT_MIB,
+        workspace_mib=memory.encoder_workspace_mib(served.shape, model.dtype, model.max_batch_tokens, model.streams),
+        kv_cache_mib=0,
+    )
+    return Share(model=model.name, gpus=server.gpus[:1], memory=share)
+
+
+def _llm_share(served: Served, model: LLM, ways: Ways, server: Server, trtllm: str) -> Share:
+    dtype = kv_dtype_of(served)
+    per_token = memory.kv_bytes_per_token(served.shape, dtype, ways.tensor, ways.pipeline)
+    per_token += speculation_kv_bytes(served, dtype, ways)
+    tokens = model.kv_cache.tokens or 0
+    compiled = is_compiled(served, trtllm)
+    processes = memory.ENGINE_PROCESSES if compiled else memory.LLM_PROCESSES
+    if compiled and served.draft:
+        processes += 1  # the C++ runtime holds one engine: with a draft each has a worker of its own
+    share = MemorySlice(
+        weights_mib=target_weights_mib(served, ways) + memory.mib(-(-speculation_bytes(served) // ways.tensor)),
+        context_mib=processes * memory.CONTEXT_MIB,
+        workspace_mib=_workspace_mib(served, model, ways) + (_draft_mib(served, model, ways) if compiled else 0),
+        kv_cache_mib=memory.kv_cache_mib(tokens, per_token),
+    )
+    return Share(model=model.name, gpus=server.gpus, memory=share, kv_cache_tokens=tokens, kv_bytes_per_token=per_token)
+
+
+def _workspace_mib(served: Served, model: LLM, ways: Ways) -> int:
+    """MiB of activations, of logits of every row the target scores (drafted, beams too) and of the adapters' cache."""
+    rows = model.max_batch_size * (1 + drafted_tokens(speculative_of(served))) * max(model.engine.max_beam_width, 1)
+    workspace = memory.llm_workspace_mib(
+        served.shape, max_num_tokens=model.max_num_tokens, max_batch_size=rows, tensor_parallel=ways.tensor
+    )
+    return workspace + (model.lora.gpu_mib if model.lora else 0)
+
+
+def _draft_mib(served: Served, model: LLM, ways: Ways) -> int:
+    """MiB of activations, logits and runtime of the draft's own engine, built for the target's tokens and rows."""
+    if not served.draft:
+        return 0
+    return memory.llm_workspace_mib(
+        served.draft,
+        max_num_tokens=model.max_num_tokens,
+        max_batch_size=model.max_batch_size,
+        tensor_parallel=ways.tensor,
+    )
+
+
+def host_mib(server: Server, served: Iterable[Served]) -> int:
+    """MiB of host memory a server pins for key/value blocks and adapters, all ranks together."""
+    total = 0
+    for known in served:
+        if isinstance(known.model, LLM):
+            adapters = known.model.lora.host_mib if known.model.lora else 0
+            total += (known.model.kv_cache.host_mib + adapters) * ways_of(server, known.model).world
+    return total
+
+
+def _fill(served: Served, share: Share, left_mib: int, trtllm: str) -> Share:
+    """The model's share with its key/value cache grown into `left_mib`, where it asked for what is left."""
+    model = served.model
+    if not isinstance(model, LLM) or model.kv_cache.tokens is not None or left_mib <= 0:
+        return share
+    tokens = memory.kv_tokens_in(left_mib, share.kv_bytes_per_token)
+    if not reuses_blocks(served, trtllm):  # without reuse, more than this could never be occupied
+        tokens = min(tokens, memory.kv_tokens_useful(model.max_batch_size, model.max_seq_len))
+    grown = MemorySlice(
+        weights_mib=share.memory.weights_mib,
+        context_mib=share.memory.context_mib,
+        workspace_mib=share.memory.workspace_mib,
+        kv_cache_mib=memory.kv_cache_mib(tokens, share.kv_bytes_per_token),
+    )
+    return Share(
+        model=share.model,
+        gpus=share.gpus,
+        memory=grown,
+        kv_cache_tokens=tokens,
+        kv_bytes_per_token=share.kv_bytes_per_token,
+    )

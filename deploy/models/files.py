@@ -1,0 +1,185 @@
+"""Which files of a checkpoint reach a host, where they lie there, and how much disk that takes.
+
+Fetching is a role's work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from deploy.catalog import ARCHITECTURES, CHECKPOINTS
+from deploy.models import memory
+from deploy.models.resolve import Served
+from deploy.models.speculation import speculation_bytes
+from deploy.slices.host import WeightsSlice
+from deploy.slices.image import ImageSlice
+from deploy.spec import LLM, Adapter, Draft, Eagle, Lookahead, LoRA, Medusa, ReDrafter, Weights
+
+ROOT = "/var/lib/enginehouse"
+WEIGHTS = f"{ROOT}/weights"
+ENGINES = f"{ROOT}/engines"
+CALIBRATION = f"{ROOT}/calibration"
+
+IMAGE_UNPACK_FACTOR = 3
+"""Disk an image takes while it is pulled, for each byte of download: layers compressed, unpacked and in use."""
+
+HEADROOM_MIB = 8192
+"""Releases, compile caches, logs, and the room a file system wants to stay fast."""
+
+FINISHED_FILES = (
+    "config.json",
+    "rank*.safetensors",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "generation_config.json",
+    "chat_template.jinja",
+)
+"""A finished TensorRT-LLM checkpoint, with the tokenizer that serving wants."""
+
+HEAD_FILES = ("config.json", "*.safetensors")
+ADAPTER_FILES = ("adapter_config.json", "adapter_model.safetensors")
+
+_BESIDE: dict[type, str] = {Draft: "draft", Eagle: "eagle", Medusa: "medusa", ReDrafter: "redrafter"}
+
+
+def weights_of(served: Served) -> WeightsSlice:
+    """The files of one model; `revision` names the directory they are published in."""
+    model = served.model
+    finished = isinstance(model, LLM) and model.engine.checkpoint == "trtllm"
+    return _slice(
+        served,
+        model.name,
+        model.weights,
+        revision=served.local.revision if served.local else "",
+        files=FINISHED_FILES if finished else served.architecture.files,
+        size_bytes=_size_bytes(served),
+    )
+
+
+def beside_of(served: Served) -> WeightsSlice | None:
+    """The files of the draft model or of the heads a model speculates with, in a directory of their own."""
+    speculative = served.model.speculative if isinstance(served.model, LLM) else None
+    if speculative is None or isinstance(speculative, Lookahead):
+        return None
+    local = served.speculation_local
+    draft = ARCHITECTURES.get(served.draft.architecture) if served.draft else None
+    return _slice(
+        served,
+        f"{served.model.name}-{_BESIDE[type(speculative)]}",
+        speculative.weights,
+        revision=local.revision if local else "",
+        files=draft.files if draft else HEAD_FILES,
+        size_bytes=_beside_bytes(served, speculative),
+    )
+
+
+def adapters_of(served: Served) -> tuple[WeightsSlice, ...]:
+    """The files of every adapter, each in a directory of its own."""
+    lora = served.model.lora if isinstance(served.model, LLM) else None
+    return tuple(_adapter(served, lora, adapter) for adapter in lora.adapters) if lora else ()
+
+
+def all_weights_of(served: Served) -> tuple[WeightsSlice, ...]:
+    """Every set of files a model brings: its own, what it speculates with, adapters."""
+    beside = beside_of(served)
+    return (weights_of(served), *([beside] if beside else []), *adapters_of(served))
+
+
+def weights_path(weights: WeightsSlice) -> str:
+    """The directory of the files, on the host and inside the container alike."""
+    return f"{WEIGHTS}/{weights.model}/{weights.revision}"
+
+
+def blobs_path(digest: str) -> str:
+    """The directory of an image's blobs, as its registry has them."""
+    return f"{ROOT}/blobs/{digest.removeprefix('sha256:')}"
+
+
+def calibration_path(digest: str) -> str:
+    """The directory of calibration texts on the host that builds."""
+    return f"{CALIBRATION}/{digest}"
+
+
+def image_copies(image: ImageSlice) -> int:
+    """How often an image's download is on the disk while it is pulled; of one that hosts share, its blobs as well."""
+    return IMAGE_UNPACK_FACTOR + bool(image.shared_port)
+
+
+def disk_needed_mib(image: ImageSlice, weights: Iterable[WeightsSlice], engines: Iterable[tuple[int, int]] = ()) -> int:
+    """MiB the data disk has to hold: the image while it unpacks, every model's files, engines, headroom.
+
+    `engines` are (size, scratch space) of each. One is built at a time, so the largest scratch space counts, once.
+    """
+    built = tuple(engines)
+    scratch = max((scratch for _size, scratch in built), default=0)
+    files = sum(model_files.size_mib for model_files in weights) + sum(size for size, _scratch in built)
+    return image_copies(image) * image.size_mib + files + scratch + HEADROOM_MIB
+
+
+def shared_directories(served: Iterable[Served]) -> dict[WeightsSlice, str]:
+    """The directory of each set of files of one host, by the files without a name: the first model's that has them.
+
+    The first and not the last, so that a model added below those that serve moves none of their files.
+    """
+    directories: dict[WeightsSlice, str] = {}
+    for model in served:
+        for weights in all_weights_of(model):
+            directories.setdefault(_unnamed(weights), weights.model)
+    return directories
+
+
+def _unnamed(weights: WeightsSlice) -> WeightsSlice:
+    """The files without the model's name and without their size, which is the same for the same files."""
+    return replace(weights, model="", size_mib=0)
+
+
+def _slice(
+    served: Served, model: str, weights: Weights, *, revision: str, files: tuple[str, ...], size_bytes: int
+) -> WeightsSlice:
+    """The files in a directory of the model's name, or in that of the first model of the host with the same files."""
+    own = WeightsSlice(
+        model=model,
+        repository=weights.repository,
+        revision=weights.revision or revision,
+        directory=weights.directory,
+        fetch_on=weights.fetch_on,
+        files=weights.files or files,
+        size_mib=memory.mib(size_bytes),
+    )
+    return replace(own, model=served.directories.get(_unnamed(own), model))
+
+
+def _adapter(served: Served, lora: LoRA, adapter: Adapter) -> WeightsSlice:
+    """The files of one adapter.
+
+    Shape: 2 matrices of rank x hidden in 16 bit for each module of each layer; a little more where it is wider.
+    """
+    size = 4 * lora.max_rank * served.shape.hidden * len(lora.target_modules) * served.shape.layers
+    return _slice(
+        served,
+        f"{served.model.name}-lora-{adapter.name}",
+        adapter.weights,
+        revision=adapter.weights.revision,
+        files=ADAPTER_FILES,
+        size_bytes=2 * size,
+    )
+
+
+def _beside_bytes(served: Served, speculative: object) -> int:
+    if isinstance(speculative, Draft) and not served.speculation_local:
+        known = CHECKPOINTS.get(speculative.checkpoint) if isinstance(speculative.checkpoint, str) else None
+        if known:
+            return known.published_bytes
+    return speculation_bytes(served)
+
+
+def _size_bytes(served: Served) -> int:
+    if served.local:
+        return served.local.stored_bytes
+    if served.known:
+        return served.known.published_bytes
+    if served.is_encoder:
+        return 4 * served.shape.parameters  # published in float32 as a rule
+    return memory.llm_weights_mib(served.shape) * memory.MIB

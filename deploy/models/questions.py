@@ -1,0 +1,180 @@
+"""What to ask a served model over HTTP, and the same as one line to paste into a shell.
+
+A question is decided from the plan alone. `deploy/io/ask_models.py` sends it, `deploy/models/answers.py` reads the reply.
+Triton applies no chat template: an LLM completes the text it is given. gpt-oss wants its own format around the text.
+A front door does, and is asked as clients of OpenAI and Cohere ask. Its key comes from standard input: what stands in
+arguments, every user of a machine can read.
+Sources: Triton's HTTP, generate and inference extensions; names of tensors: templates/triton/*.pbtxt.j2.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from ipaddress import ip_address
+
+from deploy.refusals.refuse import refuse
+from deploy.slices.host import ModelSlice
+
+ANSWER_TOKENS = 64
+HARMONY = "<|start|>user<|message|>{}<|end|><|start|>assistant"
+SAMPLES: Mapping[str, tuple[str, ...]] = {
+    "llm": ("Say hello.",),
+    "embedder": ("A man is eating food.", "A man eats something."),
+    "reranker": ("What is the capital of France?", "Paris is the capital of France.", "Bananas are yellow."),
+}
+"""What is asked where nobody gave a text, by kind of model."""
+NO_CHATS = "no chat template"
+"""What a front door says of an LLM that completes texts and knows no chats."""
+BEARER = 'header = "Authorization: Bearer %s"'
+"""A line of curl's configuration."""
+CURL = ("curl", "-sS", "--connect-timeout", "10", "--max-time", "120")
+
+
+@dataclass(frozen=True)
+class Question:
+    """A request to a model: the path on its server, the JSON it is sent, and the texts in it."""
+
+    path: str
+    body: Mapping[str, object]
+    texts: tuple[str, ...]
+
+    @property
+    def is_stream(self) -> bool:
+        """True if the reply comes as events, a piece of text in each."""
+        return self.path.endswith(("/generate_stream", "/completions"))
+
+    @property
+    def payload(self) -> str:
+        """The body as JSON on one line; readable where it can be encoded, else with escapes."""
+        text = json.dumps(self.body, ensure_ascii=False)
+        return text if _is_encodable(text) else json.dumps(self.body)
+
+
+@dataclass(frozen=True)
+class Command:
+    """A program, its arguments, and what it reads from standard input ("" for nothing)."""
+
+    argv: tuple[str, ...]
+    stdin: str = ""
+    key: str = ""
+    """What a shell reads a key of a front door from, which follows on standard input: "$ENGINEHOUSE_KEY"."""
+
+    @property
+    def line(self) -> str:
+        """The command as one line of shell; no key stands in it."""
+        fed = f"printf %s {shlex.quote(self.stdin)}" if self.stdin else ""
+        if self.key:
+            fed = f"{{ {fed}; printf {shlex.quote(BEARER)} {self.key}; }}"
+        return f"{fed} | {shlex.join(self.argv)}" if fed else shlex.join(self.argv)
+
+
+def question(model: ModelSlice, texts: Sequence[str] = ()) -> Question:
+    """The question that puts `texts` to the model; without texts, the sample of its kind.
+
+    Raises `Refusal` if a reranker gets a query and no passage.
+    """
+    given = tuple(texts) or SAMPLES[model.kind]
+    if model.kind == "llm":
+        return _generation(model, " ".join(given))
+    if model.kind == "embedder":
+        return Question(f"/v2/models/{model.name}/infer", {"inputs": [_strings("texts", given)]}, given)
+    if len(given) < 2:
+        raise refuse(
+            "no-passage",
+            f"{model.name} is a reranker, and got a query without a passage",
+            where=model.name,
+            seen=repr(given[0]),
+            wanted="a query, then one or more passages it is scored against",
+            attempt=f"enginehouse ask INVENTORY {model.name} {shlex.quote(given[0])} 'a passage' 'another passage'",
+        )
+    inputs = [_strings("query", given[:1]), _strings("passages", given[1:])]
+    return Question(f"/v2/models/{model.name}/infer", {"inputs": inputs}, given)
+
+
+def command(asked: Question, address: str, port: int, ssh: Sequence[str] = ()) -> Command:
+    """curl that sends the question to address:port; with `ssh`, the words that log in to the host, curl runs there."""
+    url = f"http://{authority(address, port)}{asked.path}"
+    curl = (*CURL, *(["--no-buffer"] if asked.is_stream else []))
+    if not ssh:
+        return Command((*curl, "--data", asked.payload, url))
+    # The body comes from standard input, so that it is quoted for one shell and not for two.
+    return Command((*ssh, shlex.join((*curl, "--data", "@-", url))), asked.payload)
+
+
+def door_question(model: ModelSlice, texts: Sequence[str] = (), is_chat: bool = True) -> Question:
+    """The question that puts `texts` to the model through a front door; an LLM gets them as a chat, or as a beginning.
+
+    Raises `Refusal` if a reranker gets a query and no passage.
+    """
+    given = question(model, texts).texts
+    named: dict[str, object] = {"model": model.name}
+    if model.kind == "embedder":
+        return Question("/v1/embeddings", named | {"input": list(given)}, given)
+    if model.kind == "reranker":
+        return Question("/v2/rerank", named | {"query": given[0], "documents": list(given[1:])}, given)
+    length = {"max_tokens": ANSWER_TOKENS, "stream": True}
+    if is_chat:
+        return Question(
+            "/v1/chat/completions", named | {"messages": [{"role": "user", "content": given[0]}]} | length, given
+        )
+    return Question("/v1/completions", named | {"prompt": given[0]} | length, given)
+
+
+def door_command(asked: Question, address: str, port: int, ssh: Sequence[str] = (), key: str = "") -> Command:
+    """curl that sends the question to a front door, all but the address by its configuration on standard input.
+
+    `key` is what a shell reads the key from; "" where the door asks for none.
+    """
+    curl = (*CURL, *(["--no-buffer"] if asked.is_stream else []), "--config", "-")
+    curl = (*curl, f"http://{authority(address, port)}{asked.path}")
+    written = f'header = "Content-Type: application/json"\ndata = {_configured(asked.payload)}\n'
+    return Command((*ssh, shlex.join(curl)) if ssh else curl, written, key)
+
+
+def authority(address: str, port: int) -> str:
+    """`address:port` as a URL has it; an IPv6 address stands in brackets."""
+    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+
+
+def is_loopback(address: str) -> bool:
+    """True if only programs on the host itself can connect to the address."""
+    return ip_address(address).is_loopback
+
+
+def _generation(model: ModelSlice, text: str) -> Question:
+    """The question that puts `text` to an LLM.
+
+    The two paths differ in the names of what they take. An LLM that is not decoupled cannot stream.
+    """
+    prompt = HARMONY.format(text) if model.architecture.startswith("GptOss") else text
+    if model.path == "engine":
+        options: dict[str, object] = {"max_tokens": ANSWER_TOKENS, "stream": True}
+    else:
+        options = {"sampling_param_max_tokens": ANSWER_TOKENS, "sampling_param_exclude_input_from_output": True}
+        options["streaming"] = True
+    if not model.decoupled:
+        options = {name: value for name, value in options.items() if name not in ("stream", "streaming")}
+    verb = "generate_stream" if model.decoupled else "generate"
+    return Question(f"/v2/models/{model.name}/{verb}", {"text_input": prompt, **options}, (text,))
+
+
+def _strings(name: str, texts: Sequence[str]) -> dict[str, object]:
+    """A tensor of one row of texts."""
+    return {"name": name, "shape": [1, len(texts)], "datatype": "BYTES", "data": list(texts)}
+
+
+def _configured(text: str) -> str:
+    """A value in a file of curl's configuration. JSON has no line breaks of its own."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def _is_encodable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

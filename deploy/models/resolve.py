@@ -1,0 +1,192 @@
+"""Names of the inventory into rows of the catalog.
+
+Gives None for what is unknown; saying so is left to `deploy.validation`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from deploy.catalog import (
+    ARCHITECTURES,
+    CHECKPOINTS,
+    GPU,
+    GPUS,
+    RELEASES,
+    STORED,
+    Architecture,
+    KnownCheckpoint,
+    ReleaseRow,
+)
+from deploy.catalog.mig import PROFILES, rank
+from deploy.slices.host import WeightsSlice
+from deploy.slices.image import ImageSlice
+from deploy.spec import LLM, Checkpoint, Draft, Encoder, Host, Lookahead, Model, Release, Server, Weights
+from deploy.spec.surroundings import LocalWeights, Surroundings
+
+
+@dataclass(frozen=True, kw_only=True)
+class Served:
+    """A model with all the catalog and its own files say about it."""
+
+    model: Model
+    shape: Checkpoint
+    architecture: Architecture
+    known: KnownCheckpoint | None
+    local: LocalWeights | None
+    draft: Checkpoint | None = None
+    """The shape of the model that drafts, where one does."""
+    speculation_local: LocalWeights | None = None
+    """The headers of a draft's or a head's local directory."""
+    directories: Mapping[WeightsSlice, str] = field(default_factory=dict)
+    """The directory on the host of files that several models of it share, by these files under no model's name."""
+
+    @property
+    def is_encoder(self) -> bool:
+        """True if this is an embedder or a reranker."""
+        return isinstance(self.model, Encoder)
+
+    @property
+    def usable_positions(self) -> int:
+        """Tokens of the longest sequence: an encoder's training length where known, else the position table."""
+        table = self.shape.positions - self.architecture.reserved_positions
+        return min(table, self.known.max_tokens) if self.known and self.known.max_tokens else table
+
+    @property
+    def dimensions(self) -> int:
+        """Length of an embedder's vectors; 0 for everything else."""
+        if self.architecture.kind != "embedder":
+            return 0
+        return self.known.dimensions if self.known else self.shape.hidden
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ways:
+    """The split of a model: `tensor` x `pipeline` GPUs; `expert` divides `tensor`, 0 leaves it to the release."""
+
+    tensor: int
+    pipeline: int = 1
+    expert: int = 0
+
+    @property
+    def world(self) -> int:
+        """GPUs a model is split over; as many ranks."""
+        return self.tensor * self.pipeline
+
+
+def ways_of(server: Server, model: Model) -> Ways:
+    """The ways a model is split over the GPUs of its server; an encoder is not."""
+    if not isinstance(model, LLM):
+        return Ways(tensor=1)
+    asked = model.parallel
+    pipeline = max(asked.pipeline, 1)
+    return Ways(tensor=asked.tensor or max(len(server.gpus) // pipeline, 1), pipeline=pipeline, expert=asked.expert)
+
+
+def gpu_of(host: Host, server: Server) -> GPU | None:
+    """The card a server computes on: the declared one, or its tightest MIG instance as a card of that many MiB.
+
+    None where the card, or a profile of it, is unknown. Instances are numbered as the driver does, larger first.
+    """
+    card, profiles = GPUS.get(host.machine.gpu), host.machine.mig
+    if card is None or not profiles:
+        return card
+    rows = [PROFILES.get((card.name, name)) for name in profiles]
+    cut = sorted((row for row in rows if row), key=rank)
+    if len(cut) < len(rows) or not server.gpus:
+        return None
+    mine = min((cut[index % len(cut)] for index in server.gpus), key=lambda row: row.usable_mib)
+    title = f"{card.title}, instance {mine.name}"
+    return replace(card, title=title, total_mib=mine.total_mib, reserved_mib=mine.reserved_mib)
+
+
+def precision_of(served: Served) -> str:
+    """The precision of the weights while serving: as asked, else as they are stored."""
+    model = served.model
+    if not isinstance(model, LLM):
+        return model.dtype
+    return STORED[served.shape.quantisation] if model.precision == "auto" else model.precision
+
+
+def kv_dtype_of(served: Served) -> str:
+    """The type of numbers in the key/value cache; `auto` is 16 bit, as the planner counts it. Empty for an encoder."""
+    if not isinstance(served.model, LLM):
+        return ""
+    return "bfloat16" if served.model.kv_cache.dtype == "auto" else served.model.kv_cache.dtype
+
+
+def parsers_of(model: LLM) -> tuple[str, str]:
+    """The parsers of its tool calls and of its reasoning, as declared or as the catalog's row has them; "" for none."""
+    known = CHECKPOINTS.get(model.checkpoint) if isinstance(model.checkpoint, str) else None
+    row = (known.tool_parser, known.reasoning_parser) if known else ("", "")
+    declared = (model.tool_parser, model.reasoning_parser)
+    tools, reasoning = (
+        of_row if own == "auto" else own.replace("none", "") for own, of_row in zip(declared, row, strict=True)
+    )
+    return tools, reasoning
+
+
+def sources_of(model: Model) -> list[tuple[str, Weights]]:
+    """Every set of files a model brings, with its place inside the model: its own, a draft's or head's, adapters'."""
+    sources = [("weights", model.weights)]
+    if isinstance(model, LLM):
+        if model.speculative and not isinstance(model.speculative, Lookahead):
+            sources.append(("speculative.weights", model.speculative.weights))
+        adapters = model.lora.adapters if model.lora else ()
+        sources += [(f'lora.adapters["{adapter.name}"].weights', adapter.weights) for adapter in adapters]
+    return sources
+
+
+def shape_of(model: Model | Draft) -> Checkpoint | None:
+    """The shape the inventory states, or the catalog's row."""
+    if isinstance(model.checkpoint, Checkpoint):
+        return model.checkpoint
+    known = CHECKPOINTS.get(model.checkpoint)
+    return known.shape if known else None
+
+
+def draft_of(model: Model) -> Checkpoint | None:
+    """The shape of the model that drafts; None where none does, or where it is unknown."""
+    speculative = model.speculative if isinstance(model, LLM) else None
+    return shape_of(speculative) if isinstance(speculative, Draft) else None
+
+
+def serve(model: Model, surroundings: Surroundings) -> Served | None:
+    """Everything known about a model, or None where its checkpoint or its architecture is unknown."""
+    shape = shape_of(model)
+    architecture = ARCHITECTURES.get(shape.architecture) if shape else None
+    if shape is None or architecture is None:
+        return None
+    known = CHECKPOINTS.get(model.checkpoint) if isinstance(model.checkpoint, str) else None
+    local = surroundings.local.get(model.weights.directory)
+    beside = next((weights for place, weights in sources_of(model) if place == "speculative.weights"), None)
+    return Served(
+        model=model,
+        shape=shape,
+        architecture=architecture,
+        known=known,
+        local=local,
+        draft=draft_of(model),
+        speculation_local=surroundings.local.get(beside.directory) if beside else None,
+    )
+
+
+def release_row(release: str | Release) -> ReleaseRow | None:
+    """The catalog row of a release, or the one a release of one's own is derived from."""
+    return RELEASES.get(release.derived_from if isinstance(release, Release) else release)
+
+
+def image_of(host: Host, row: ReleaseRow) -> ImageSlice:
+    """The image a host runs: the row's, with whatever its own release replaces."""
+    own = host.release if isinstance(host.release, Release) else Release(name=row.name, derived_from=row.name)
+    return ImageSlice(
+        reference=own.image or row.image,
+        digest=own.digest or host.image_digest,
+        triton_core=own.triton_core or row.triton_core,
+        trtllm=own.trtllm or row.trtllm,
+        cuda=row.cuda,
+        repairs=tuple(defect.name for defect in row.defects if defect.name not in own.repairs),
+        size_mib=own.size_mib or row.size_mib,
+        shared_port=host.sharing.images_port if host.sharing and (own.digest or host.image_digest) else 0,
+    )

@@ -1,0 +1,206 @@
+"""Alerts on what breaks. Where the doctor knows the fault, its words are used: the same meaning, the same remedy.
+
+`DCGM_FI_DEV_XID_ERRORS` is in no rule: it keeps the number of the last Xid, and a rule on it would never be silent
+again. Xids come from the host's own textfile, which forgets them once an operator says that the GPU was mended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from deploy.catalog.drivers import BRANCH_WARNING_DAYS, DRIVER_BRANCHES
+from deploy.doctor.catalogue import DEPLOY, KINDS
+from deploy.monitoring.alert import JOBS, Alert, Severity
+
+HOST = "{{ $labels.instance }}"
+DAY_SECONDS = 86_400
+OURS = 'name=~"(triton@|enginehouse-).+"'
+SERVES = 'name=~"(triton@|enginehouse-(gateway|balancer|traffic)).*"'
+WORKS = 'name=~"enginehouse-.+",name!~"enginehouse-(swap@|gateway|balancer|traffic).*"'
+STORE = 'mountpoint=~"/|/var/lib/enginehouse"'
+LOST = {
+    "gateway": "systemctl status 'enginehouse-gateway*' on the host, then " + DEPLOY,
+    "haproxy": "systemctl status enginehouse-balancer on the host, then " + DEPLOY,
+    "triton": "systemctl status 'triton@*' on the host, then " + DEPLOY,
+    "host": "ssh to the host; where it does not answer, start it at the provider, then " + DEPLOY,
+    "dcgm": "nvidia-smi on the host, then " + DEPLOY,
+    "probe": "systemctl status enginehouse-blackbox on the monitor",
+}
+LOST_MINUTES = {"triton": 30, "dcgm": 30, "host": 20}
+"""Longer than a deploy takes: a swap loads weights, a reboot trains memory. The front door tells of clients at once."""
+
+
+def finding(
+    name: str, kind: str, expression: str, hold_minutes: int = 0, severity: Severity = "ticket", **labels: str
+) -> Alert:
+    """The alert on a finding of the doctor's; `labels` says which label of the series fills each hole of its remedy."""
+    row, remedy = KINDS[kind], KINDS[kind].attempt
+    for hole, label in labels.items():
+        remedy = remedy.replace(f"{{{hole}}}", label)
+    return Alert(name, expression, severity, f"{HOST}: {row.means}", remedy, hold_minutes)
+
+
+def lost(job: str) -> Alert:
+    """The alert on targets of a job that do not answer Prometheus."""
+    severity: Severity = "page" if job in ("gateway", "haproxy") else "ticket"
+    means = f"{HOST}: Prometheus gets no answer from this {job} target"
+    expression = f'up{{job="{job}"}} == 0'
+    return Alert(f"{job.capitalize()}Lost", expression, severity, means, LOST[job], LOST_MINUTES.get(job, 5))
+
+
+def xid(remedy: str, kind: str, severity: Severity) -> Alert:
+    """The alert on Xids that ask for that remedy."""
+    expression = f'enginehouse_gpu_xids{{remedy="{remedy}"}} > 0'
+    means = f"{HOST}, GPU at {{{{ $labels.pci }}}}: Xid {{{{ $labels.xid }}}}, {KINDS[kind].means}"
+    attempt = KINDS[kind].attempt.replace("{gpu}", "{{ $labels.pci }}.0")
+    return Alert(f"Xid{remedy.capitalize()}", expression, severity, means, attempt)
+
+
+CAUSES = (
+    *(lost(job) for job in JOBS),
+    # The card
+    xid("reset", "xid-reset", "page"),
+    xid("boot", "xid-boot", "page"),
+    xid("vendor", "xid-vendor", "page"),
+    xid("unknown", "xid-unknown", "ticket"),
+    finding("GpuSilent", "gpu-silent", "enginehouse_gpu_answers == 0", 5, "page"),
+    finding(
+        "GpuStateOld", "timer-stopped", 'time() - node_textfile_mtime_seconds{file=~".*/gpu[.]prom"} > 900', 5, "ticket"
+    ),
+    finding("RemapPending", "remap-pending", "enginehouse_gpu_remap_pending == 1", gpu="{{ $labels.gpu }}"),
+    finding("RemapFailed", "remap-failed", "enginehouse_gpu_remap_failed == 1", 0, "page"),
+    finding(
+        "EccUncorrected",
+        "ecc-uncorrected",
+        "enginehouse_gpu_ecc_uncorrected_volatile > 0",
+        0,
+        "page",
+        gpu="{{ $labels.gpu }}",
+    ),
+    finding("GpuTooHot", "thermal-brake", 'DCGM_EXP_CLOCK_EVENTS_COUNT{clock_event=~"(hw|sw)_thermal"} > 0', 10),
+    finding("GpuPowerBrake", "power-brake", 'DCGM_EXP_CLOCK_EVENTS_COUNT{clock_event="hw_power_brake"} > 0', 10),
+    # Servers
+    finding(
+        "ModelSilent",
+        "model-not-ready",
+        # The file of a server that was taken off the host stays, with what it last said.
+        "enginehouse_watch_misses > 0 and on (instance, server) "
+        "time() - enginehouse_watch_looked_timestamp_seconds < 600",
+        3,
+        "page",
+        server="{{ $labels.server }}",
+    ),
+    finding(
+        "WatchdogRestarted",
+        "watchdog-restarted",
+        "increase(enginehouse_watch_restarts_total[2h]) > 0.5",
+        server="{{ $labels.server }}",
+    ),
+    Alert(
+        "SwapRefused",
+        'node_systemd_unit_state{name=~"enginehouse-swap@.+",state="failed"} == 1',
+        "ticket",
+        f"{HOST}: {KINDS['swap-refused'].means}",
+        "tail -n 1 /var/lib/enginehouse/history.jsonl on the host says why; mend that, then " + DEPLOY,
+    ),
+    finding(
+        "UnitFailed",
+        "unit-failed",
+        f'node_systemd_unit_state{{{SERVES},state="failed"}} == 1',
+        2,
+        "page",
+        unit="{{ $labels.name }}",
+    ),
+    finding(
+        "JobFailed",
+        "job-failed",
+        f'node_systemd_unit_state{{{WORKS},state="failed"}} == 1',
+        2,
+        unit="{{ $labels.name }}",
+    ),
+    finding(
+        "UnitRestarts",
+        "unit-restarted",
+        f"increase(node_systemd_service_restart_total{{{OURS}}}[1h]) > 1.5",
+        unit="{{ $labels.name }}",
+    ),
+    Alert(
+        "QueueFull",
+        'rate(nv_inference_request_failure{reason="REJECTED"}[10m]) > 0',
+        "ticket",
+        HOST + ": {{ $labels.model }} refuses requests because its queue is full",
+        "more hosts, or a larger max_queue_size of the model in the inventory, then " + DEPLOY,
+        5,
+    ),
+    Alert(
+        "CacheNearlyFull",
+        # Of engines the first, told by the C++ backend; of the PyTorch backend the second, counted by the slot.
+        'nv_trt_llm_kv_cache_block_metrics{kv_cache_block_type="fraction"} > 0.95 '
+        "or enginehouse_llm_cache_share > 0.95",
+        "ticket",
+        HOST + ": the key/value cache of {{ $labels.model }} is nearly full; new requests wait for old ones to end",
+        "more hosts, or a larger cache: enginehouse plan INVENTORY says what the card has room for; then " + DEPLOY,
+        30,
+    ),
+    # Balancers
+    Alert(
+        "PoolEmpty",
+        "haproxy_backend_active_servers + haproxy_backend_backup_servers == 0",
+        "page",
+        HOST + ": {{ $labels.proxy }} has no server that takes requests",
+        "enginehouse drift INVENTORY says what differs on the pool's hosts; then " + DEPLOY,
+        2,
+    ),
+    Alert(
+        "PoolServerDown",
+        'haproxy_server_status{state="DOWN"} == 1',
+        "ticket",
+        HOST + ": {{ $labels.server }} of {{ $labels.proxy }} does not answer its checks",
+        "systemctl status 'triton@*' enginehouse-traffic on that host, then " + DEPLOY,
+        30,
+    ),
+    Alert(
+        "ModelNotReady",
+        "probe_success == 0",
+        "page",
+        HOST + " does not answer the monitor's question",
+        "enginehouse ask INVENTORY says which model is silent; then " + DEPLOY,
+        10,
+    ),
+    finding("CertificateEnds", "certificate-ends", f"probe_ssl_earliest_cert_expiry - time() < 14 * {DAY_SECONDS}"),
+    # The host
+    finding(
+        "DiskLow",
+        "disk-low",
+        f"node_filesystem_avail_bytes{{{STORE}}} / node_filesystem_size_bytes{{{STORE}}} < 0.1",
+        15,
+        what="{{ $labels.mountpoint }}",
+    ),
+    finding(
+        "InodesLow",
+        "inodes-low",
+        f"node_filesystem_files_free{{{STORE}}} / (node_filesystem_files{{{STORE}}} > 0) < 0.05",
+        15,
+        what="{{ $labels.mountpoint }}",
+    ),
+    finding("ReadOnly", "read-only", f"node_filesystem_readonly{{{STORE}}} == 1", 2, "page"),
+    finding("ClockFree", "clock-free", "node_timex_sync_status == 0", 60),
+    Alert(
+        "MemoryLow",
+        "node_memory_MemAvailable_bytes / node_memory_MemTotal_bytes < 0.05",
+        "ticket",
+        HOST + ": less than a twentieth of the host's memory is left",
+        "systemd-cgtop --order=memory -n 1 on the host says who has it",
+        15,
+    ),
+)
+
+
+def ends(branches: Iterable[str]) -> Iterator[Alert]:
+    """An alert for each driver branch in use: it fires from 90 days before NVIDIA stops supporting the branch."""
+    for name in sorted(branches):
+        last = DRIVER_BRANCHES[name].ends
+        # Days since 0001-01-01, so that no time zone of this machine comes into it; 719163 is 1970-01-01.
+        since = (last.toordinal() - 719_163 - BRANCH_WARNING_DAYS) * DAY_SECONDS
+        means = f"driver branch {name} is supported until {last.isoformat()}"
+        yield Alert(f"Driver{name}Ends", f"vector(time()) > {since}", "ticket", means, KINDS["driver-old"].attempt)

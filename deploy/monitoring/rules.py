@@ -1,0 +1,30 @@
+"""All rules of a fleet as one file for Prometheus 2.42 and later."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import yaml
+
+from deploy.monitoring.alert import Alert, Recording
+from deploy.monitoring.causes import CAUSES, ends
+from deploy.monitoring.levels import LEVELS, Level, alerts, recordings
+
+HEAD = "# Written by enginehouse; edits are put right by a run.\n"
+
+
+def groups(branches: Iterable[str] = (), levels: Iterable[Level] = LEVELS) -> list[dict[str, Any]]:
+    """The rule groups, recorded expressions before what reads them; `branches` are the fleet's driver branches."""
+    by_level = [_group(level.name.lower(), [*recordings(level), *alerts(level)]) for level in levels]
+    return [*by_level, _group("causes", [*CAUSES, *ends(branches)])]
+
+
+def rule_file(branches: Iterable[str] = (), levels: Iterable[Level] = LEVELS) -> str:
+    """The text of the rule file."""
+    text: str = yaml.safe_dump({"groups": groups(branches, levels)}, sort_keys=False, width=1_000)
+    return HEAD + text
+
+
+def _group(name: str, rules: Sequence[Alert | Recording]) -> dict[str, Any]:
+    return {"name": f"enginehouse-{name}", "interval": "1m", "rules": [rule.to_yaml() for rule in rules]}

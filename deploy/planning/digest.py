@@ -1,0 +1,21 @@
+"""One name for one plan: equal digests mean that every host is to become exactly the same."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+
+from deploy.slices.host import Slice
+from deploy.slices.monitor import MonitorSlice
+from deploy.slices.traffic import BalancerSlice
+
+PREFIX = "plan-"
+"""A word in front, because pyinfra reads `--data expect=123` as a number."""
+
+
+def digest(slices: Iterable[Slice | BalancerSlice | MonitorSlice]) -> str:
+    """`plan-` and 16 hex digits over all slices, whatever their order."""
+    content = sorted((slice_.host, slice_.to_json()) for slice_ in slices)
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return PREFIX + hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,0 +1,173 @@
+"""What fits on a card.
+
+The given models on one GPU, and how many tokens, contexts and users are left. Needs no inventory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from deploy.catalog import ARCHITECTURES, CHECKPOINTS, GPUS, PRECISIONS
+from deploy.inventory.fleet import Fleet
+from deploy.models import memory
+from deploy.models.budget import server_budget
+from deploy.models.resolve import Served, serve, shape_of
+from deploy.planning.plan import Plan, make_plan
+from deploy.spec import (
+    LLM,
+    Calibration,
+    Checkpoint,
+    Embedder,
+    EngineTrust,
+    Host,
+    Machine,
+    Model,
+    Replay,
+    Reranker,
+    Server,
+    Weights,
+)
+from deploy.spec.surroundings import Surroundings
+
+LENGTHS = (2048, 8192, 32_768, 131_072)
+"""Tokens of prompt and answer together for which the number of simultaneous users is shown."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fit:
+    """A plan for one card. `cache_tokens` is all the LLM's cache could hold, whatever its batch size.
+
+    `users` are simultaneous sequences by their length. Longer ones leave less: a model without chunked prefill has to
+    take its longest prompt in one iteration, and the workspace grows with it.
+    """
+
+    plan: Plan
+    llm: str
+    cache_tokens: int
+    users: dict[int, int]
+
+    def to_json(self) -> dict[str, object]:
+        """Plain dictionaries and lists."""
+        return {"llm": self.llm, "cache_tokens": self.cache_tokens, "users": self.users, "plan": self.plan.to_json()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wish:
+    """The settings an LLM is to be fitted with; empty and 0 leave the default. `gpus` splits it over as many."""
+
+    gpus: int = 1
+    path: str = ""
+    precision: str = ""
+    max_seq_len: int = 0
+
+
+AS_IT_COMES = Wish()
+
+
+def fit(gpu: str, models: Iterable[str], release: str, surroundings: Surroundings) -> Fit:
+    """Checkpoints of the catalog on one card, each with every default. Refuses what the plan would refuse."""
+    return fit_of(gpu, tuple(model_named(name) for name in models), release, surroundings)
+
+
+def wished(model: Model, wish: Wish) -> Model:
+    """An LLM as `wish` says; an encoder as it is. Texts to calibrate with are taken for granted."""
+    if not isinstance(model, LLM):
+        return model
+    length = wish.max_seq_len or model.max_seq_len
+    changes: dict[str, Any] = {"max_seq_len": length}
+    shape = shape_of(model)
+    architecture = ARCHITECTURES.get(shape.architecture) if shape else None
+    if architecture and length > model.max_num_tokens:
+        changes |= {"chunked_prefill": True} if architecture.chunked_prefill else {"max_num_tokens": length}
+    if wish.path:
+        changes["path"] = wish.path
+    if wish.precision:
+        changes["precision"] = wish.precision
+    if wish.path == "engine" and wish.precision in PRECISIONS and PRECISIONS[wish.precision].calibrated:
+        changes["calibration"] = Calibration(directory="calibration")
+    return replace(model, **changes)
+
+
+def near_card(word: str) -> tuple[str, str]:
+    """The row of catalog.GPUS a person means, and a sentence where a choice was made.
+
+    The first x86 row that begins with the word is the common board. What begins no row is left as it is: the plan
+    refuses it, with the nearest name.
+    """
+    name = word.lower().replace(" ", "-").replace("_", "-")
+    if name in GPUS:
+        return name, ""
+    rows = [row for row in GPUS.values() if row.name.startswith(f"{name}-") and row.platform == "x86_64"]
+    if not rows:
+        return word, ""
+    others = ", ".join(f"{row.name} ({row.title})" for row in rows[1:])
+    chosen = f"{word} is taken as {rows[0].name} ({rows[0].title})"
+    return rows[0].name, f"{chosen}; there is also {others}" if others else chosen
+
+
+def fit_of(
+    gpu: str, models: tuple[Model, ...], release: str, surroundings: Surroundings, wish: Wish = AS_IT_COMES
+) -> Fit:
+    """Models on one card, as an inventory declares them; whoever would sign their engines is taken for granted."""
+    models = tuple(wished(model, wish) for model in models) if wish != AS_IT_COMES else models
+    server = Server(name="fit", models=tuple(_without_judging(model) for model in models), gpus=tuple(range(wish.gpus)))
+    host = Host(
+        name=gpu,
+        machine=Machine(os="ubuntu-24.04", gpu=gpu, gpus=wish.gpus),
+        servers=(server,),
+        release=release,
+        engine_trust=EngineTrust(key="keys/engines"),
+    )
+    plan = make_plan(Fleet((host,)), surroundings)
+    served = [known for known in (serve(model, surroundings) for model in server.models) if known]
+    llm = next((known for known in served if isinstance(known.model, LLM)), None)
+    if llm is None:
+        return Fit(plan=plan, llm="", cache_tokens=0, users={})
+    trtllm = plan.slices[0].image.trtllm
+    asked = {llm.model.max_seq_len} if isinstance(llm.model, LLM) and wish.max_seq_len else set()
+    lengths = sorted(length for length in {*LENGTHS, *asked} if length <= llm.shape.positions)
+    users = {length: _tokens_left(server, served, gpu, length, trtllm) // length for length in lengths}
+    cache_tokens = _tokens_left(server, served, gpu, 0, trtllm)
+    return Fit(plan=plan, llm=llm.model.name, cache_tokens=cache_tokens, users=users)
+
+
+def _without_judging(model: Model) -> Model:
+    """The model as an inventory declares it; where that says nothing of judging its engine, a fit builds none."""
+    if not isinstance(model, LLM) or model.replay:
+        return model
+    return replace(model, replay=Replay.none(reason="a fit builds no engine"))
+
+
+def _tokens_left(server: Server, served: list[Served], gpu: str, length: int, trtllm: str) -> int:
+    """Tokens the cache could hold if the LLM had to take prompts of `length`."""
+    resized = [replace(known, model=_for_prompts(known, known.model, length)) for known in served]
+    budget = server_budget(server, resized, GPUS[gpu], trtllm)
+    share = next(share for share in budget.shares if share.kv_bytes_per_token)
+    return memory.kv_tokens_in(budget.left_mib + share.memory.kv_cache_mib, share.kv_bytes_per_token)
+
+
+def _for_prompts(served: Served, model: Model, length: int) -> Model:
+    if not isinstance(model, LLM) or served.architecture.chunked_prefill:
+        return model
+    return replace(model, max_num_tokens=max(model.max_num_tokens, length))
+
+
+def model_named(name: str) -> Model:
+    """The catalog's checkpoint with every default; an unknown name becomes an LLM the plan then refuses by name."""
+    known = CHECKPOINTS.get(name) or CHECKPOINTS.get(name.lower())
+    if known is None:
+        return model_of_kind("llm", name, name, 8192, Weights.hub("unknown/unknown", "0" * 40))
+    kind = ARCHITECTURES[known.shape.architecture].kind
+    weights = Weights.hub(known.repository, known.revision)
+    return model_of_kind(kind, known.name, known.name, known.shape.positions, weights)
+
+
+def model_of_kind(kind: str, name: str, checkpoint: str | Checkpoint, positions: int, weights: Weights) -> Model:
+    """A model with every default, and a context of no more than `positions`."""
+    if kind == "embedder":
+        return Embedder(name=name, checkpoint=checkpoint, weights=weights)
+    if kind == "reranker":
+        return Reranker(name=name, checkpoint=checkpoint, weights=weights)
+    return LLM(name=name, checkpoint=checkpoint, weights=weights, max_seq_len=min(8192, positions))

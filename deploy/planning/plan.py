@@ -1,0 +1,264 @@
+"""Joins everything into one Plan, or refuses with every reason at once.
+
+Pure: same fleet and surroundings, same plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from deploy.catalog import GPUS, SYSTEMS
+from deploy.engine.changes import why_built
+from deploy.engine.farm import farmed
+from deploy.inventory.fleet import DEFAULT_ROLLOUT, Fleet
+from deploy.models.files import all_weights_of, disk_needed_mib
+from deploy.models.resolve import image_of, release_row
+from deploy.planning.digest import digest
+from deploy.planning.serving import served_by, server_slice
+from deploy.refusals.errors import Refusal, refuse_all
+from deploy.refusals.refuse import model_at, refuse, together
+from deploy.slices.host import DriverSlice, EngineSlice, Slice, WeightsSlice
+from deploy.slices.monitor import MonitorSlice
+from deploy.slices.traffic import BalancerSlice
+from deploy.spec import BalancerHost, Host, MonitorHost, Rollout
+from deploy.spec.surroundings import Surroundings
+from deploy.topology.balancing import balancer_slice, firewall_of, traffic_slice
+from deploy.topology.door import door_slice, sharing
+from deploy.topology.monitors import exporters_of, monitor_slices, watched_balancer
+from deploy.topology.mutual import two_contracts, with_others
+from deploy.topology.sharing import with_sharing
+from deploy.topology.waves import Pool, pools_of, waves
+from deploy.validation.every import judge, notices
+from deploy.validation.replay import undeclared
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """All that every host is to become, in which order, under one digest."""
+
+    slices: tuple[Slice, ...]
+    waves: tuple[tuple[str, ...], ...]
+    digest: str
+    pools: tuple[Pool, ...] = ()
+    rollout: Rollout = DEFAULT_ROLLOUT
+    warnings: tuple[str, ...] = ()
+    changes: Mapping[str, str] = field(default_factory=dict)
+    """Why each engine, by its fingerprint, is built: new, known, or what it differs in from the nearest one."""
+    balancers: tuple[BalancerSlice, ...] = ()
+    monitors: tuple[MonitorSlice, ...] = ()
+    door_only: bool = False
+    """`--data only=door`: a run touches nothing but front doors, so nobody is in a wave."""
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """The names of all hosts: those that serve, balancers, monitors; each sorted."""
+        served = (slice_.host for slice_ in self.slices)
+        return (*served, *(slice_.host for slice_ in self._edges))
+
+    def for_host(self, name: str) -> Slice:
+        """The slice of one host that is no balancer."""
+        return next(slice_ for slice_ in self.slices if slice_.host == name)
+
+    def parts(self, name: str) -> tuple[Slice | None, BalancerSlice | MonitorSlice | None]:
+        """The slice of a host that serves, or of a balancer or monitor, at its place; the other is None."""
+        edge = next((slice_ for slice_ in self._edges if slice_.host == name), None)
+        return (None, edge) if edge else (self.for_host(name), None)
+
+    @property
+    def _edges(self) -> tuple[BalancerSlice | MonitorSlice, ...]:
+        """Those that serve nothing themselves."""
+        return (*self.balancers, *self.monitors)
+
+    def only(self, names: Iterable[str]) -> Plan:
+        """This plan with some of its hosts only (`--limit`); digest and pools stay those of the whole fleet."""
+        wanted = set(names)
+        kept = (tuple(name for name in wave if name in wanted) for wave in self.waves)
+        slices = tuple(slice_ for slice_ in self.slices if slice_.host in wanted)
+        balancers = tuple(slice_ for slice_ in self.balancers if slice_.host in wanted)
+        monitors = tuple(slice_ for slice_ in self.monitors if slice_.host in wanted)
+        left = tuple(wave for wave in kept if wave)
+        return replace(self, slices=slices, balancers=balancers, monitors=monitors, waves=left)
+
+    @property
+    def engines(self) -> tuple[EngineSlice, ...]:
+        """Every engine of the fleet, each once."""
+        return distinct_engines(engine for slice_ in self.slices for engine in slice_.engines)
+
+    def engine_json(self, engine: EngineSlice) -> dict[str, object]:
+        """The engine as plain values: its name, why it is built, and the commands as a person would type them."""
+        return {
+            "model": engine.model,
+            "fingerprint": engine.fingerprint,
+            "name": engine.name,
+            "change": self.changes.get(engine.fingerprint, ""),
+            "flags_row": engine.flags_row,
+            "commands": [step.line for step in engine.steps],
+            "hosts": [
+                slice_.host
+                for slice_ in self.slices
+                if engine.path in {own_engine.path for own_engine in slice_.engines}
+            ],
+        }
+
+    def to_json(self) -> dict[str, object]:
+        """Plain dictionaries and lists."""
+        return {
+            "digest": self.digest,
+            "waves": [list(wave) for wave in self.waves],
+            **({"pools": [pool.to_json() for pool in self.pools]} if any(pool.name for pool in self.pools) else {}),
+            "warnings": list(self.warnings),
+            "engines": [self.engine_json(engine) for engine in self.engines],
+            "hosts": {slice_.host: slice_.to_json() for slice_ in self.slices},
+            **({"balancers": {one.host: one.to_json() for one in self.balancers}} if self.balancers else {}),
+            **({"monitors": {one.host: one.to_json() for one in self.monitors}} if self.monitors else {}),
+        }
+
+
+def make_plan(fleet: Fleet, surroundings: Surroundings) -> Plan:
+    """The plan of a fleet.
+
+    Refuses: everything `deploy.validation` finds, all of it in one report; then a plan that is not the expected one.
+    """
+    refuse_all(judge(fleet, surroundings))
+    watched = tuple(host_slice(host, surroundings, fleet.balancers, fleet.monitors) for host in fleet.hosts)
+    slices = with_sharing(with_others(sharing(farmed(watched)), fleet.hosts), fleet.hosts)
+    balancers = tuple(
+        watched_balancer(balancer_slice(balancer, fleet.hosts, fleet.balancers), fleet.monitors)
+        for balancer in fleet.balancers
+    )
+    monitors = monitor_slices(fleet.monitors, slices, balancers)
+    engines = distinct_engines(engine for slice_ in slices for engine in slice_.engines)
+    pools = pools_of(((host.name, host.pool) for host in fleet.hosts if not host.farm), fleet.rollout)
+    plan = Plan(
+        slices=slices,
+        changes={engine.fingerprint: why_built(engine, surroundings.engines) for engine in engines},
+        waves=()
+        if fleet.only
+        else waves(pools, fleet.rollout, beside=(host.name for host in fleet.hosts if host.farm)),
+        door_only=fleet.only == "door",
+        pools=pools,
+        rollout=fleet.rollout,
+        digest=digest((*slices, *balancers, *monitors)),
+        balancers=balancers,
+        monitors=monitors,
+        warnings=(*notices(fleet, surroundings), *unjudged_notices(engines)),
+    )
+    late = [*newly_unjudged(slices, surroundings), *together(two_contracts(slices)), *unexpected(plan, fleet.expect)]
+    refuse_all(late)
+    return plan
+
+
+def newly_unjudged(slices: Iterable[Slice], surroundings: Surroundings) -> list[Refusal]:
+    """A refusal for each engine without a replay or a reason, unless this very engine was signed before.
+
+    An engine that an earlier version signed stays: it is neither built nor judged again.
+    """
+    signed = {record.fingerprint for record in surroundings.engines}
+    refusals = [
+        (slice_.host, undeclared(model.name, model_at(server.name, model.name, "replay")))
+        for slice_ in slices
+        for server in slice_.servers
+        for model in server.models
+        for engine in model.engines
+        if engine.says_nothing_of_judging and engine.fingerprint not in signed
+    ]
+    return together(refusals)
+
+
+def unjudged_notices(engines: Iterable[EngineSlice]) -> Iterator[str]:
+    """A sentence for each engine whose answers nobody compares."""
+    for engine in engines:
+        if engine.unjudged:
+            yield f"{engine.model}: its engine is signed unjudged, by the inventory's choice: {engine.unjudged}"
+        elif engine.says_nothing_of_judging:
+            yield (
+                f"{engine.model}: its engine was signed before and nobody compared its answers; the next one wants "
+                'Replay(…) or Replay.none(reason="…")'
+            )
+
+
+def host_slice(
+    host: Host,
+    surroundings: Surroundings,
+    balancers: Iterable[BalancerHost] = (),
+    monitors: Iterable[MonitorHost] = (),
+) -> Slice:
+    """All that is decided for one host. Its inventory has been judged: what is unknown here is a mistake of ours."""
+    row = release_row(host.release)
+    assert row is not None, "an unknown release passed the checks"
+    image, gpu = image_of(host, row), GPUS[host.machine.gpu]
+    servers = tuple(server_slice(server, host, image, surroundings) for server in host.servers)
+    weights = distinct(
+        weights
+        for server in host.servers
+        for model in served_by(server, host, surroundings)
+        for weights in all_weights_of(model)
+    )
+    engines = distinct_engines(engine for server in servers for model in server.models for engine in model.engines)
+    return Slice(
+        host=host.name,
+        machine=host.machine,
+        pci_id=gpu.pci_id,
+        sm=gpu.sm,
+        gpu_mib=gpu.total_mib,
+        driver=driver_slice(host, row.floor),
+        docker=host.docker,
+        toolkit_version=host.toolkit.version,
+        registry=host.registry,
+        hub=host.hub,
+        mirrors=host.mirrors,
+        image=image,
+        weights=weights,
+        servers=servers,
+        disk_needed_mib=disk_needed_mib(image, weights, ((engine.size_mib, engine.scratch_mib) for engine in engines)),
+        engines=engines,
+        engine_store=host.engine_store,
+        engine_trust=host.engine_trust,
+        farm=host.farm,
+        mig=host.machine.mig,
+        firewall=firewall_of(host, balancers),
+        pool=host.pool,
+        traffic=traffic_slice(host, balancers),
+        door=door_slice(host, servers),
+        exporters=exporters_of(host, monitors),
+    )
+
+
+def driver_slice(host: Host, floor: str) -> DriverSlice:
+    """The driver, its source settled by the OS unless the inventory says otherwise."""
+    auto = host.driver.source == "auto"
+    return DriverSlice(
+        manage=host.driver.manage,
+        source=SYSTEMS[host.machine.os].driver_source if auto else host.driver.source,
+        branch=host.driver.branch,
+        version=host.driver.version,
+        floor=floor,
+        fabric_manager=host.machine.nvswitch,
+    )
+
+
+def distinct(weights: Iterable[WeightsSlice]) -> tuple[WeightsSlice, ...]:
+    """Each set of files once, in order: two servers may serve the same model."""
+    return tuple({(files.model, files.revision): files for files in weights}.values())
+
+
+def distinct_engines(engines: Iterable[EngineSlice]) -> tuple[EngineSlice, ...]:
+    """Each engine once, in order: two servers may serve the same model."""
+    return tuple({engine.path: engine for engine in engines}.values())
+
+
+def unexpected(plan: Plan, expected: str) -> list[Refusal]:
+    """The refusal of a plan that is not the one somebody read and approved; nothing when none was named."""
+    if expected in ("", plan.digest):
+        return []
+    return [
+        refuse(
+            "unexpected-plan",
+            "this is not the plan that was expected",
+            where="expect",
+            seen=plan.digest,
+            wanted=expected,
+            attempt=f"read the plan again (enginehouse plan), then --data expect={plan.digest}",
+        )
+    ]

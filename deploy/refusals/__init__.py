@@ -1,0 +1,1 @@
+"""How this project says no."""

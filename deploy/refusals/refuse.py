@@ -1,0 +1,63 @@
+"""The one shape of a planning refusal: where, what was seen, what was wanted, what to type.
+
+Checks build their refusals here so that none can leave a part out. `where` is a path inside the inventory without the
+host; `together` puts the hosts back, once for all hosts that share the problem.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from deploy.refusals.errors import PLANNING, Refusal
+from deploy.refusals.secrets_in_text import without_secrets
+
+
+def refuse(kind: str, problem: str, *, where: str, seen: str, wanted: str, attempt: str) -> Refusal:
+    """A refusal of the planning stage, its four parts filled; a secret typed into the inventory is masked in each."""
+    facts = {"where": where, "seen": seen, "wanted": wanted}
+    return Refusal(
+        without_secrets(problem),
+        facts={name: without_secrets(text) for name, text in facts.items()},
+        attempt=without_secrets(attempt),
+        state=PLANNING,
+        kind=kind,
+    )
+
+
+def together(refusals: Iterable[tuple[str, Refusal]]) -> list[Refusal]:
+    """The refusals of all hosts, each one once, in order of first appearance; `where` then names its hosts."""
+    hosts: dict[tuple[str, str, str], list[str]] = {}
+    first: dict[tuple[str, str, str], Refusal] = {}
+    for host, refusal in refusals:
+        key = (refusal.kind, refusal.problem, str(refusal))
+        first.setdefault(key, refusal)
+        names = hosts.setdefault(key, [])
+        if host and host not in names:
+            names.append(host)
+    return [_with_hosts(refusal, hosts[key]) for key, refusal in first.items()]
+
+
+def _with_hosts(refusal: Refusal, hosts: list[str]) -> Refusal:
+    if not hosts:
+        return refusal
+    more = f" and {len(hosts) - 1} more" if len(hosts) > 1 else ""
+    facts = refusal.facts | {"where": f"{sorted(hosts)[0]}{more}: {refusal.facts['where']}"}
+    return Refusal(refusal.problem, facts=facts, attempt=refusal.attempt, state=refusal.state, kind=refusal.kind)
+
+
+def at(*parts: str) -> str:
+    """A path inside one host's data: at('servers', '"main"', 'http_port') is `servers["main"].http_port`."""
+    text = ""
+    for part in parts:
+        text += f"[{part}]" if part.startswith('"') else f".{part}" if text else part
+    return text
+
+
+def server_at(server: str, *parts: str) -> str:
+    """The place of a server, or of something in it."""
+    return at("servers", f'"{server}"', *parts)
+
+
+def model_at(server: str, model: str, *parts: str) -> str:
+    """The place of a model, or of something in it."""
+    return at("servers", f'"{server}"', "models", f'"{model}"', *parts)

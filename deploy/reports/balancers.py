@@ -1,0 +1,39 @@
+"""Balancers as a person reads them before saying yes: which ports lead to which servers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from deploy.slices.traffic import BalancerSlice, RouteSlice
+
+TITLES = ("pool", "HTTP", "gRPC", "while nobody is ready", "servers behind it")
+
+
+def balancers_report(balancers: Iterable[BalancerSlice]) -> Iterator[RenderableType]:
+    """Each balancer with its ports, and the servers behind each."""
+    for balancer in balancers:
+        yield Text(f"{balancer.host}   HAProxy {balancer.haproxy} of {balancer.os}, {balancer.address}", style="bold")
+        table = Table(box=None, pad_edge=False)
+        for title in TITLES:
+            table.add_column(title, overflow="fold")
+        for route in balancer.routes:
+            table.add_row(*_route(route))
+        yield table
+        for route in balancer.routes:
+            if route.door:
+                addresses = ", ".join(f"{member.address}:{member.port}" for member in route.door.members)
+                yield Text(f"front doors of {route.pool}, TLS at port {route.door.port}: {addresses}")
+        certificate = f"certificate {balancer.certificate}" if balancer.certificate else "plain text, no certificate"
+        certificate += f", clients show one signed by {balancer.clients}" if balancer.clients else ""
+        yield Text(f"{certificate}; metrics at port {balancer.metrics_port}")
+        yield Text("")
+
+
+def _route(route: RouteSlice) -> tuple[str, ...]:
+    waits = f"requests wait {route.hold_seconds} s" if route.hold_seconds else "503 at once"
+    addresses = ", ".join(f"{member.address}:{member.http_port}" for member in route.members)
+    return route.pool, str(route.http_port), str(route.grpc_port), waits, f"{len(route.members)}: {addresses}"

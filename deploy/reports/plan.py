@@ -1,0 +1,230 @@
+"""The plan as a person reads it before saying yes: memory of each GPU, what will be installed, what is served where.
+
+Hosts that are to become the same are shown once. Everything here is text; printing it is left to the edge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from deploy.catalog import GPU, GPUS
+from deploy.catalog.mig import PROFILES
+from deploy.models import memory
+from deploy.planning.fit import Fit
+from deploy.planning.plan import Plan
+from deploy.reports.balancers import balancers_report
+from deploy.reports.engines import engines_report, llm_table
+from deploy.reports.monitors import monitors_report
+from deploy.slices.door import DoorSlice
+from deploy.slices.host import ModelSlice, ServerSlice, Slice
+from deploy.slices.sharing import SharingSlice
+
+BAR_WIDTH = 64
+PARTS = (
+    ("weights", "█", "cyan"),
+    ("contexts and workspace", "▓", "blue"),
+    ("key/value cache", "▒", "green"),
+    ("reserve", "░", "yellow"),
+    ("free", "·", "dim"),
+)
+
+
+def plan_report(plan: Plan) -> Group:
+    """All of a plan, one part after the other."""
+    return Group(
+        *(part for alike in same_slices(plan.slices) for part in _host(alike, dict(plan.changes))),
+        *balancers_report(plan.balancers),
+        *monitors_report(plan.monitors),
+        _waves(plan),
+        *(Text(f"note  {sentence}", style="yellow") for sentence in plan.warnings),
+        Text(f"digest  {plan.digest}   (deploy exactly this: --data expect={plan.digest})", style="bold"),
+    )
+
+
+def same_slices(slices: Iterable[Slice]) -> list[list[Slice]]:
+    """The slices in groups that differ in nothing but the host's name and address."""
+    groups: dict[str, list[Slice]] = {}
+    for slice_ in slices:
+        mutual = replace(slice_.mutual, address="") if slice_.mutual else None
+        shared = [(one.model, one.revision) for one in slice_.sharing.files] if slice_.sharing else []
+        nameless = replace(slice_, host="", traffic=None, exporters=None, mutual=mutual, sharing=None)
+        alike = repr((nameless, shared))
+        groups.setdefault(alike, []).append(slice_)
+    return list(groups.values())
+
+
+def _host(alike: list[Slice], changes: dict[str, str]) -> Iterator[RenderableType]:
+    slice_ = alike[0]
+    names = alike[0].host if len(alike) == 1 else f"{alike[0].host} … {alike[-1].host} ({len(alike)} hosts)"
+    card = GPUS[slice_.machine.gpu]
+    cutting = "each cut into" if slice_.driver.manage else "each already cut into"
+    cut = f", {cutting} {' + '.join(slice_.mig)}" if slice_.mig else ""
+    yield Text(
+        f"{names}   {slice_.machine.gpus} x {card.title} (SM {slice_.sm}){cut}, {slice_.machine.os}", style="bold"
+    )
+    yield _installed(slice_)
+    for server in slice_.servers:
+        yield Text(f"server {server.name}  triton@{server.name}.service", style="bold")
+        yield _served(server)
+        for gpu in server.gpus:
+            yield memory_bar(server, gpu, slice_)
+        yield memory_table(server, slice_)
+        llms = llm_table(server)
+        if llms:
+            yield llms
+    if slice_.door:
+        yield _door(slice_.door)
+    if slice_.mutual and slice_.mutual.port:
+        doors = ", ".join(door.name for door in slice_.mutual.doors)
+        yield Text.assemble(("doors ", "bold"), f"of {doors} come to port {slice_.mutual.port}, mutual TLS")
+    if slice_.sharing:
+        yield _sharing(slice_.sharing)
+    yield from engines_report(slice_, changes)
+    yield Text("")
+
+
+def _sharing(sharing: SharingSlice) -> Text:
+    """What comes from other hosts, and where they come for it."""
+    models = ", ".join(f"{one.model} (port {one.port}, {len(one.peers) + 1} hosts)" for one in sharing.files)
+    return Text.assemble(("shares ", "bold"), models)
+
+
+def _door(door: DoorSlice) -> Text:
+    """Where clients of OpenAI, Cohere and TEI connect, and what they need."""
+    behind = f" as {door.url}" if door.url else ""
+    address = f"[{door.address}]" if ":" in door.address else door.address
+    urls = ", ".join(f"http://{address}:{port}" for port in door.ports)
+    keys = "a key is asked for" if door.keys else "no key is asked for"
+    names = ", ".join([*(model.name for model in door.models), *(alias.name for alias in door.aliases)])
+    others = ", ".join(other.name for other in door.others)
+    beside = f"; also to {others}" if others else ""
+    traced = f"; one request in {door.trace_one_in:,} is traced" if door.trace_one_in else ""
+    return Text.assemble(("door ", "bold"), f"{urls}{behind}, {keys}: {names}{beside}{traced}")
+
+
+def _installed(slice_: Slice) -> Table:
+    table = Table(show_header=False, box=None, pad_edge=False)
+    driver, image = slice_.driver, slice_.image
+    origin = {"canonical": "Canonical's signed modules", "nvidia": "NVIDIA's repository"}[driver.source]
+    managed = f"branch {driver.branch}{f', {driver.version}' if driver.version else ''}, {origin}"
+    table.add_row("driver", f"{managed if driver.manage else 'verified, never touched'}; at least {driver.floor}")
+    table.add_row("docker", f"{slice_.docker.source}, container toolkit {slice_.toolkit_version}")
+    pinned = image.digest[:19] + "…" if image.digest else "by tag, not pinned"
+    table.add_row("image", f"{image.reference} ({pinned}), {image.size_mib:,} MiB to pull")
+    versions = f"Triton {image.triton_core}, TensorRT-LLM {image.trtllm or 'none'}, CUDA {image.cuda}"
+    repaired = f"; repaired on the host: {', '.join(image.repairs)}" if image.repairs else ""
+    table.add_row("", versions + repaired)
+    for weights in slice_.weights:
+        source = f"{weights.repository} @ {weights.revision[:12]}" if weights.repository else weights.directory
+        table.add_row("weights", f"{source}, {weights.size_mib:,} MiB, fetched on the {weights.fetch_on}")
+    table.add_row("disk", f"{slice_.disk_needed_mib:,} MiB needed")
+    return table
+
+
+def _served(server: ServerSlice) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for title in ("model", "what", "path", "why"):
+        table.add_column(title, overflow="fold")
+    for model in server.models:
+        table.add_row(model.name, model.kind, model.path, model.reason)
+    ports = f"http {server.http_port} · grpc {server.grpc_port} · metrics {server.metrics_port}"
+    table.add_row("listens", server.address, "", f"{ports}; loads in this order")
+    return table
+
+
+def memory_parts(server: ServerSlice, gpu: int, slice_: Slice) -> dict[str, int]:
+    """MiB of one GPU by what they are for, in the order of the bar; they add up to what CUDA can use."""
+    models = [model for model in server.models if gpu in gpus_of(model, server)]
+    parts = {
+        "weights": sum(model.memory.weights_mib for model in models),
+        "contexts and workspace": server.overhead_mib
+        + sum(model.memory.context_mib + model.memory.workspace_mib for model in models),
+        "key/value cache": sum(model.memory.kv_cache_mib for model in models),
+        "reserve": memory.RESERVE_MIB,
+    }
+    return parts | {"free": card_of(gpu, slice_).usable_mib - sum(parts.values())}
+
+
+def card_of(gpu: int, slice_: Slice) -> GPU:
+    """The card behind a server's GPU number, or the MIG instance, as a card of its MiB."""
+    card = GPUS[slice_.machine.gpu]
+    if not slice_.mig:
+        return card
+    cut = PROFILES[card.name, slice_.mig[gpu % len(slice_.mig)]]
+    return replace(card, total_mib=cut.total_mib, reserved_mib=cut.reserved_mib)
+
+
+def gpus_of(model: ModelSlice, server: ServerSlice) -> tuple[int, ...]:
+    """The GPUs a model's memory lies on: of an LLM every one of its server, of an encoder the first, or none."""
+    if model.kind == "llm":
+        return server.gpus
+    return server.gpus[:1] if model.memory.total_mib else ()
+
+
+def memory_bar(server: ServerSlice, gpu: int, slice_: Slice) -> Text:
+    """One GPU as a bar, one character for each kind of use, and its legend."""
+    parts = memory_parts(server, gpu, slice_)
+    usable = sum(parts.values())
+    cut = len(slice_.mig)
+    label = f"GPU {gpu // cut}, instance {gpu % cut} ({slice_.mig[gpu % cut]})\n       " if cut else f"GPU {gpu}  "
+    text, drawn, counted = Text(label), 0, 0
+    for (_name, mark, style), size in zip(PARTS, parts.values(), strict=True):
+        counted += size
+        width = round(BAR_WIDTH * counted / usable) - drawn
+        text.append(mark * width, style)
+        drawn += width
+    text.append(f"  {usable:,} MiB usable of {card_of(gpu, slice_).total_mib:,}\n       ")
+    for (name, mark, style), size in zip(PARTS, parts.values(), strict=True):
+        text.append(f" {mark} ", style)
+        text.append(f"{name} {size:,} ")
+    return text
+
+
+def memory_table(server: ServerSlice, slice_: Slice) -> Table:
+    """MiB of every model on each GPU it runs on, and the tokens of its cache."""
+    table = Table(box=None, pad_edge=False)
+    table.add_column("MiB on each GPU")
+    for title in ("weights", "contexts", "workspace", "kv cache", "sum", "kv tokens"):
+        table.add_column(title, justify="right")
+    for model in server.models:
+        share = model.memory
+        sizes = (share.weights_mib, share.context_mib, share.workspace_mib, share.kv_cache_mib, share.total_mib)
+        tokens = f"{model.kv_cache_tokens:,}" if model.kv_cache_tokens else ""
+        table.add_row(model.name, *(f"{size:,}" for size in sizes), tokens)
+    table.add_row("tritonserver", "", f"{server.overhead_mib:,}", "", "", f"{server.overhead_mib:,}", "")
+    return table
+
+
+def _waves(plan: Plan) -> Text:
+    """The pools, where some are declared, with how many hosts may be out; then the waves in order."""
+    named = [pool for pool in plan.pools if pool.name]
+    width = max((len(pool.name) for pool in named), default=0)
+    lines = [
+        f"pool {pool.name:<{width}}  {pool.allowed} of {len(pool.units)} may be out: {', '.join(pool.hosts)}"
+        for pool in named
+    ]
+    lines += [f"wave {number}  {', '.join(wave)}" for number, wave in enumerate(plan.waves, start=1)]
+    return Text("\n".join(lines))
+
+
+def fit_report(fitted: Fit) -> Group:
+    """The tokens that fit on one card, and the users by length of a sequence."""
+    slice_ = fitted.plan.slices[0]
+    server = slice_.servers[0]
+    table = Table(box=None, pad_edge=False)
+    table.add_column("tokens of one sequence", justify="right")
+    table.add_column("at once", justify="right")
+    for length, count in fitted.users.items():
+        table.add_row(f"{length:,}", f"{count:,}")
+    left = Text(
+        f"{fitted.llm}: the cache can hold {fitted.cache_tokens:,} tokens" if fitted.llm else "no LLM, no cache"
+    )
+    split = [Text(f"split over {len(server.gpus)} GPUs; this is each of them")] if len(server.gpus) > 1 else []
+    return Group(
+        *split, memory_bar(server, 0, slice_), memory_table(server, slice_), left, *([table] if fitted.llm else [])
+    )

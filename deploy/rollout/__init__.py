@@ -1,0 +1,1 @@
+"""A run over the waves of a fleet, and the difference between hosts and plan."""

@@ -1,0 +1,156 @@
+"""Cells: groups of hosts with balancers of their own, brought over one cell after another.
+
+Each cell is brought over from a control machine beside it, by `deploy.py --limit CELL --data expect=DIGEST`. What is
+decided here is which cells there may be, whose turn it is, and what a driver does that was killed and starts again:
+everything it has to know are the runs that Prefect keeps. `cells.py` acts.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from deploy.catalog.names import offer
+from deploy.planning.plan import Plan
+from deploy.refusals.errors import Refusal
+from deploy.refusals.refuse import refuse
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run over a cell: it waits or works (`open`), has ended well (`completed`), or has ended otherwise (`ended`)."""
+
+    cell: str
+    state: Literal["open", "completed", "ended"]
+
+
+@dataclass(frozen=True)
+class Turn:
+    """The cell whose turn it is. Under `key` a driver that starts again finds the run that is under way."""
+
+    cell: str
+    key: str
+    wants_approval: bool
+
+
+def deploy_words(inventory: str, cell: str, digest: str) -> list[str]:
+    """The command that brings a cell over; the inventory beside that cell has to have the same plan."""
+    return ["pyinfra", inventory, "deploy.py", "-y", "--limit", cell, "--data", f"expect={digest}"]
+
+
+def rollouts(cells: Sequence[str], runs: Iterable[Run]) -> int:
+    """How often this plan has been brought to every cell. Typed again after that, a rollout begins anew."""
+    completed = Counter(run.cell for run in runs if run.state == "completed")
+    return min(completed[cell] for cell in cells)
+
+
+def next_turn(cells: Sequence[str], runs: Sequence[Run], digest: str, before: int) -> Turn | None:
+    """Whose turn it is, in the order of `cells`; None where every cell has been brought over.
+
+    `runs` are those with this plan, the oldest first; `before` counts the whole rollouts before this one. A run that
+    ended otherwise is tried again without a further approval: the operator typed the command again.
+    """
+    for cell in cells:
+        own = [run for run in runs if run.cell == cell]
+        if sum(run.state == "completed" for run in own) > before:
+            continue
+        ended = sum(run.state != "open" for run in own)
+        return Turn(cell, f"{digest} {cell} {ended}", cell != cells[0] and not _since(own, before))
+    return None
+
+
+def _since(runs: Iterable[Run], before: int) -> list[Run]:
+    """The runs after so many that ended well."""
+    since = []
+    for run in runs:
+        if before == 0:
+            since.append(run)
+        elif run.state == "completed":
+            before -= 1
+    return since
+
+
+def cell_problems(cells: Sequence[str], groups: Mapping[str, Collection[str]], plan: Plan) -> Iterator[Refusal]:
+    """A refusal for each word that is no group, and for hosts in no cell, in two, or behind a balancer of another cell.
+
+    `groups` are the inventory's, with the names of their hosts.
+    """
+    unknown = [cell for cell in cells if not groups.get(cell)]
+    yield from (_unknown(cell, groups) for cell in unknown)
+    if unknown:
+        return
+    own: dict[str, list[str]] = {host: [cell for cell in cells if host in groups[cell]] for host in plan.hosts}
+    for host, homes in own.items():
+        if len(homes) != 1:
+            yield _not_in_one(host, homes, cells)
+    for slice_ in plan.slices:
+        for balancer in slice_.traffic.balancers if slice_.traffic else ():
+            here, there = own[slice_.host], own[balancer.name]
+            if len(here) == len(there) == 1 and here != there:
+                yield _balanced_elsewhere(slice_.host, here[0], balancer.name, there[0])
+
+
+def unserved(cells: Sequence[str]) -> list[Refusal]:
+    """A refusal for each cell that no control machine has ever taken over."""
+    return [
+        refuse(
+            "nobody-serves-the-cell",
+            f"nobody takes over cell {cell}",
+            where=cell,
+            seen=f"no deployment cell/{cell} at the Prefect server",
+            wanted="a control machine beside each cell that waits for its turn",
+            attempt=f"there: python cells.py serve {cell}",
+        )
+        for cell in cells
+    ]
+
+
+def stopped(turn: Turn, left: Sequence[str], run: str, said: str) -> Refusal:
+    """The refusal of a rollout whose cell did not end well; `left` are the cells after it."""
+    return Refusal(
+        f"cell {turn.cell} was not brought over",
+        facts={
+            "run": run,
+            "said": said.replace("\n", f"\n{' ' * 9}") or "nothing",
+            "left": ", ".join(left) or "no cell",
+        },
+        attempt="mend what it says, then type the same command again",
+        state="cells before it have the new plan; cells after it were not touched",
+        kind="cell-stopped",
+    )
+
+
+def _unknown(cell: str, groups: Mapping[str, Collection[str]]) -> Refusal:
+    known = sorted(name for name, hosts in groups.items() if hosts and name != "all")
+    return refuse(
+        "unknown-cell",
+        f"no group of this inventory is called {cell}",
+        where=cell,
+        seen=f"groups {', '.join(known)}",
+        wanted="cells that are groups of the inventory",
+        attempt=offer(cell, known),
+    )
+
+
+def _not_in_one(host: str, homes: Sequence[str], cells: Sequence[str]) -> Refusal:
+    return refuse(
+        "not-in-one-cell",
+        f"{host} is in {' and in '.join(homes) or 'no cell'}",
+        where=host,
+        seen=f"cells {', '.join(cells)}",
+        wanted="each host in one cell: in two it would be brought over twice, in none never",
+        attempt=f"take {host} out of one group" if homes else f"put {host} into a group that is a cell",
+    )
+
+
+def _balanced_elsewhere(host: str, cell: str, balancer: str, other: str) -> Refusal:
+    return refuse(
+        "balanced-from-another-cell",
+        f"{host} is behind {balancer}, which is in another cell",
+        where=host,
+        seen=f"{host} in {cell}, {balancer} in {other}",
+        wanted="a cell with balancers of its own: it is brought over while the others stay as they are",
+        attempt="give each cell pools and balancers of its own",
+    )

@@ -1,0 +1,1 @@
+"""Each host's part of the plan, which its roles act on."""

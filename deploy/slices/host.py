@@ -1,0 +1,284 @@
+"""What has been decided for one host. Roles take a Slice and act; nothing is decided again after it.
+
+Frozen and JSON-able: `to_json` is what the digest is computed over and what `enginehouse plan --json` prints.
+"""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import asdict, dataclass
+
+from deploy.slices.door import DoorSlice, MutualSlice
+from deploy.slices.image import ImageSlice
+from deploy.slices.monitor import ExportersSlice
+from deploy.slices.sharing import SharingSlice
+from deploy.slices.traffic import TrafficSlice
+from deploy.spec import DataDisk, Docker, EngineStore, EngineTrust, Firewall, Hub, Machine, Mirrors, Registry
+
+
+@dataclass(frozen=True, kw_only=True)
+class DriverSlice:
+    """The driver to find or install; `floor` is the oldest version the image runs on."""
+
+    manage: bool
+    source: str
+    branch: str
+    version: str
+    floor: str
+    fabric_manager: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class WeightsSlice:
+    """One model's files and where they go: `/var/lib/enginehouse/weights/<model>/<revision>`."""
+
+    model: str
+    repository: str
+    revision: str
+    directory: str
+    fetch_on: str
+    files: tuple[str, ...]
+    """Exact names or fnmatch patterns, matched against the repository's listing; a pickle never matches."""
+    size_mib: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class BuildStep:
+    """One command of a build, run inside the release's container.
+
+    `stage` is what progress calls it: convert, quantize, build; of a draft model, draft-convert and so on.
+    """
+
+    stage: str
+    argv: tuple[str, ...]
+
+    @property
+    def line(self) -> str:
+        """The command as a person would type it."""
+        return shlex.join(self.argv)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplaySlice:
+    """The questions and answers an engine is judged by before it is signed; paths are of the control machine."""
+
+    prompts: str
+    answers: str
+    max_tokens: int
+    equal_percent: float
+    tasks: str
+    minimum_percent: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineSlice:
+    """One compiled engine. `fields` is all that makes two engines the same; `fingerprint` is its digest, 16 hex digits.
+
+    It is built under `staging` and published at `path` (rank0.engine …, config.json, engine.json, engine.json.sig).
+    """
+
+    model: str
+    role: str
+    """target, or draft."""
+    fingerprint: str
+    fields: dict[str, object]
+    name: str
+    """As an engine store calls its directory: model, precision, parallelism, release, SM, fingerprint."""
+    path: str
+    staging: str
+    precision: str
+    kv_dtype: str
+    tensor: int
+    pipeline: int
+    expert: int
+    sm: str
+    gpus: tuple[int, ...]
+    devices: tuple[str, ...]
+    """CDI names of what it is built on."""
+    steps: tuple[BuildStep, ...]
+    flags: tuple[tuple[str, str], ...]
+    """(exact name, value) of every `trtllm-build` flag; an empty value is a switch."""
+    flags_row: str
+    """The catalog's row behind them, and how exact it is for this release."""
+    weights: tuple[WeightsSlice, ...]
+    """Every set of files the steps read: the checkpoint, and a draft's or a head's."""
+    calibration: str
+    """Directory of the control machine with calibration texts; empty where none are read."""
+    size_mib: int
+    """About what its files take; the same again while it is converted is `scratch_mib`."""
+    scratch_mib: int
+    gpu_mib: int
+    """Free MiB the build wants on each of its GPUs."""
+    host_mib: int
+    replay: ReplaySlice | None = None
+    unjudged: str = ""
+    """Why the engine is signed although nobody compares its answers; the inventory's own words."""
+
+    @property
+    def says_nothing_of_judging(self) -> bool:
+        """True if neither a replay nor a reason for none is declared; a draft needs neither, its target confirms it."""
+        return self.role != "draft" and self.replay is None and not self.unjudged
+
+    @property
+    def world_size(self) -> int:
+        """Number of ranks, one engine file each."""
+        return self.tensor * self.pipeline
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemorySlice:
+    """MiB of one model on each GPU of its server; the sum is what the planner counted."""
+
+    weights_mib: int
+    context_mib: int
+    workspace_mib: int
+    kv_cache_mib: int
+
+    @property
+    def total_mib(self) -> int:
+        """MiB of all four together."""
+        return self.weights_mib + self.context_mib + self.workspace_mib + self.kv_cache_mib
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelSlice:
+    """One served model. `settings` are the backend's own parameters, final, as text (config.pbtxt or model.yaml)."""
+
+    name: str
+    kind: str
+    """llm, embedder or reranker."""
+    path: str
+    """pytorch, engine or python."""
+    reason: str
+    """Why this path, in one sentence."""
+    architecture: str
+    weights: WeightsSlice
+    memory: MemorySlice
+    kv_cache_tokens: int
+    dimensions: int
+    max_batch_size: int
+    max_queue_size: int
+    max_queue_delay_microseconds: int
+    decoupled: bool
+    settings: dict[str, object]
+    precision: str = ""
+    """How the weights are held while serving, in the words of `deploy.spec.Precision`."""
+    kv_dtype: str = ""
+    kv_reuse: bool = False
+    full_context_sequences: int = 0
+    """Sequences of `max_seq_len` tokens the key/value cache holds at once."""
+    engines: tuple[EngineSlice, ...] = ()
+    """What the engine path loads: the target first, then a draft."""
+    adapters: tuple[WeightsSlice, ...] = ()
+    drafts_with: WeightsSlice | None = None
+    """Files of the draft model or EAGLE head that this one reads while it is served; an engine holds its own."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerSlice:
+    """One Triton; `models` in load order: encoders first, LLM last."""
+
+    name: str
+    gpus: tuple[int, ...]
+    http_port: int
+    grpc_port: int
+    metrics_port: int
+    address: str
+    log_verbose: int
+    stop_seconds: int
+    start_seconds: int
+    shm_mib: int
+    image: ImageSlice
+    models: tuple[ModelSlice, ...]
+    overhead_mib: int = 0
+    """MiB the tritonserver process itself takes on each of its GPUs."""
+    devices: tuple[str, ...] = ()
+    """CDI names of its GPUs: `nvidia.com/gpu=0`, or `nvidia.com/gpu=0:1` for a MIG instance."""
+    mpi_ranks: int = 1
+    """More than one: leader mode, one tritonserver a rank under mpirun."""
+    traces: bool = False
+    """Requests that a door chose leave spans in the server's journal."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Slice:
+    """All that one host is to become."""
+
+    host: str
+    machine: Machine
+    pci_id: str
+    """Vendor and device of the declared GPU, `10de:2330`."""
+    sm: str
+    gpu_mib: int
+    driver: DriverSlice
+    docker: Docker
+    toolkit_version: str
+    registry: Registry
+    hub: Hub
+    mirrors: Mirrors
+    image: ImageSlice
+    weights: tuple[WeightsSlice, ...]
+    servers: tuple[ServerSlice, ...]
+    disk_needed_mib: int
+    engines: tuple[EngineSlice, ...] = ()
+    """Every engine that has to be on this host, each once; on a farm host those it builds for others."""
+    engine_store: EngineStore | None = None
+    engine_trust: EngineTrust | None = None
+    farm: bool = False
+    mig: tuple[str, ...] = ()
+    """MIG profiles of every GPU; empty where MIG has to be off."""
+    firewall: Firewall | None = None
+    pool: str = ""
+    """The pool this host's capacity counts in; empty: that of all hosts without one."""
+    traffic: TrafficSlice | None = None
+    door: DoorSlice | None = None
+    exporters: ExportersSlice | None = None
+    """None: nobody watches this host."""
+    mutual: MutualSlice | None = None
+    """None: no door of another host sends to this one, and none of its own to another."""
+    sharing: SharingSlice | None = None
+    """None: nothing of this host is given to another one, or comes from there."""
+
+    def to_json(self) -> dict[str, object]:
+        """Plain dictionaries and lists, secrets as their sources only."""
+        plain = asdict(self)
+        # What is not declared is not said: the digests of older inventories stay what they were.
+        if self.firewall is None:
+            del plain["firewall"]
+        if self.door is None:
+            del plain["door"]
+        else:
+            for name in ("others", "trace_one_in"):
+                if not plain["door"][name]:
+                    del plain["door"][name]
+        if self.mutual is None:
+            del plain["mutual"]
+        if self.exporters is None:
+            del plain["exporters"]
+        if self.sharing is None:
+            del plain["sharing"]
+        if not self.pool:
+            del plain["pool"], plain["traffic"]
+        for image in (plain["image"], *(server["image"] for server in plain["servers"])):
+            if not image["shared_port"]:
+                del image["shared_port"]
+        for server in plain["servers"]:
+            if not server["traces"]:
+                del server["traces"]
+        models = [model for server in plain["servers"] for model in server["models"]]
+        for model in models:
+            if model["drafts_with"] is None:
+                del model["drafts_with"]
+        for engine in (*plain["engines"], *(engine for model in models for engine in model["engines"])):
+            if not engine["unjudged"]:
+                del engine["unjudged"]
+        return plain
+
+    @property
+    def drain_seconds(self) -> int:
+        """How long a server's stop may wait for balancers; 0 where none sends to this host."""
+        return self.traffic.drain_seconds if self.traffic and self.traffic.balancers else 0
+
+    def data_disk(self) -> DataDisk | None:
+        """The declared blank disk, if any."""
+        return self.machine.data_disk

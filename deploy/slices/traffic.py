@@ -1,0 +1,127 @@
+"""What has been decided between hosts and balancers: who sends to whom, under which names."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+from deploy.slices.monitor import ExportersSlice
+from deploy.spec import Firewall, Secret
+
+
+@dataclass(frozen=True, kw_only=True)
+class SeenBySlice:
+    """A balancer that sends to this host, and where its exporter says what it knows of the host."""
+
+    name: str
+    metrics: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrafficServerSlice:
+    """A server as balancers know it; `seen_as` is `BACKEND/LINE` of each backend that it stands in."""
+
+    name: str
+    models: tuple[str, ...]
+    seen_as: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrafficSlice:
+    """Where the host says ready or drain, and whom it waits for before a server stops."""
+
+    address: str
+    ready_port: int
+    agent_port: int
+    drain_seconds: int
+    heard_seconds: int
+    balancers: tuple[SeenBySlice, ...]
+    servers: tuple[TrafficServerSlice, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemberSlice:
+    """A server of a pool as its balancer reaches it; `name` is its line in HAProxy, `server` the word for its agent."""
+
+    name: str
+    server: str
+    address: str
+    http_port: int
+    grpc_port: int
+    agent_address: str
+    agent_port: int
+    models: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DoorMemberSlice:
+    """A process of a host's front door as its balancer reaches it; `question` is what its host's agent is asked."""
+
+    name: str
+    question: str
+    address: str
+    port: int
+    agent_address: str
+    agent_port: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class DoorRouteSlice:
+    """The port for the front doors of a pool's hosts, and their processes; no answer takes longer than it says."""
+
+    port: int
+    answer_seconds: int
+    members: tuple[DoorMemberSlice, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RouteSlice:
+    """The ports of a pool on a balancer, and who stands behind them."""
+
+    pool: str
+    http_port: int
+    grpc_port: int
+    hold_seconds: int
+    held_in_flight: int
+    """Of the requests that had to wait, how many each port sends on before one of them is answered."""
+    members: tuple[MemberSlice, ...]
+    door: DoorRouteSlice | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class BalancerSlice:
+    """All that a balancer is to become."""
+
+    host: str
+    os: str
+    haproxy: str
+    """The branch of the OS's own package: 2.6, 2.8, 3.0."""
+    address: str
+    metrics_port: int
+    certificate: str
+    certificate_key: Secret | None
+    routes: tuple[RouteSlice, ...]
+    firewall: Firewall | None = None
+    exporters: ExportersSlice | None = None
+    keys: str = ""
+    """file; empty where the ports of KServe ask nobody for a key."""
+    sharing: int = 1
+    """Balancers that ask for keys: each takes on its part of a key's limits."""
+    clients: str = ""
+    """File of the authorities that sign clients' certificates; empty where nobody is asked for one."""
+
+    def data_disk(self) -> None:
+        """None: a balancer keeps no data."""
+
+    def to_json(self) -> dict[str, object]:
+        """Plain dictionaries and lists, secrets as their sources only."""
+        plain = asdict(self)
+        if not self.keys:
+            del plain["keys"], plain["sharing"]
+        if not self.clients:
+            del plain["clients"]
+        for route in plain["routes"]:
+            if route["door"] is None:  # what is not declared is not said: digests of older inventories stay
+                del route["door"]
+        if self.exporters is None:  # as in Slice: what is not declared is not said
+            del plain["exporters"]
+        return plain

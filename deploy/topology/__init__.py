@@ -1,0 +1,1 @@
+"""Which host sends to, reads from or shares with which other host, and in which order hosts are changed."""

@@ -1,0 +1,238 @@
+"""Which balancer sends to which server: the same names on both sides, so that a host finds itself in the exporter."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from deploy.catalog import SYSTEMS
+from deploy.slices.traffic import (
+    BalancerSlice,
+    DoorMemberSlice,
+    DoorRouteSlice,
+    MemberSlice,
+    RouteSlice,
+    SeenBySlice,
+    TrafficServerSlice,
+    TrafficSlice,
+)
+from deploy.spec import BalancerHost, Door, Firewall, Host, Route, Server
+
+LOOPBACK = "127.0.0.1"
+SPARE_SECONDS = 60
+"""A balancer waits so much longer than the longest answer of a door, which then says itself that it took too long."""
+
+
+def traffic_slice(host: Host, balancers: Iterable[BalancerHost]) -> TrafficSlice:
+    """What the host's traffic service answers, and whom it asks at a stop: balancers with a route to its pool."""
+    asked = balancers_of(host, balancers)
+    return TrafficSlice(
+        address=address_of(host),
+        ready_port=host.traffic.ready_port,
+        agent_port=host.traffic.agent_port,
+        drain_seconds=host.traffic.drain_seconds,
+        heard_seconds=host.traffic.heard_seconds,
+        balancers=tuple(
+            SeenBySlice(
+                name=other.name,
+                metrics=f"http://{_in_url(other.balancer.address)}:{other.balancer.metrics_port}/metrics",
+            )
+            for other in asked
+        ),
+        servers=tuple(
+            TrafficServerSlice(
+                name=server.name,
+                models=tuple(model.name for model in server.models),
+                seen_as=(*_seen_as(host, server), *_door_seen_as(host, asked)) if asked else (),
+            )
+            for server in host.servers
+        ),
+    )
+
+
+def balancer_slice(balancer: BalancerHost, hosts: Iterable[Host], balancers: Iterable[BalancerHost]) -> BalancerSlice:
+    """What the balancer's HAProxy is to become: per route one line for each server of the pool's hosts, by name.
+
+    `balancers` are all of the fleet, this one among them.
+    """
+    declared, known = balancer.balancer, sorted(hosts, key=lambda host: host.name)
+    return BalancerSlice(
+        host=balancer.name,
+        os=declared.os,
+        haproxy=SYSTEMS[declared.os].haproxy,
+        address=declared.address,
+        metrics_port=declared.metrics_port,
+        certificate=declared.certificate,
+        certificate_key=declared.certificate_key,
+        routes=tuple(_route(route, known, _sharing(route, balancers)) for route in declared.routes),
+        firewall=firewall_of_balancer(balancer, known),
+        keys=declared.keys or "",
+        clients=declared.clients,
+        sharing=sum(other.balancer.keys is not None for other in balancers) or 1,
+    )
+
+
+def balancers_of(host: Host, balancers: Iterable[BalancerHost]) -> list[BalancerHost]:
+    """The balancers with a route to the host's pool."""
+    return [other for other in balancers if host.pool and any(r.pool == host.pool for r in other.balancer.routes)]
+
+
+def firewall_of(host: Host, balancers: Iterable[BalancerHost]) -> Firewall | None:
+    """The host's firewall with its balancers let in; one that only they pass where `protection` alone asks for it."""
+    behind = balancers_of(host, balancers)
+    listeners: list[Server | Door] = [*host.servers, *([host.door] if host.door else [])]
+    is_asked = any(one.protection == "balancer" and not is_loopback(one.address) for one in listeners)
+    if not behind or (host.firewall is None and not is_asked):
+        return host.firewall
+    declared = host.firewall or Firewall()
+    return replace(declared, allow=_joined(declared.allow, (other.balancer.address for other in behind)))
+
+
+def firewall_of_balancer(balancer: BalancerHost, hosts: Iterable[Host]) -> Firewall | None:
+    """The balancer's firewall with the exporter open to the hosts it sends to: at a stop they ask it."""
+    declared = balancer.firewall
+    if declared is None:
+        return None
+    asking = (address_of(host) for host in hosts if balancers_of(host, [balancer]))
+    return replace(declared, metrics=_joined(declared.metrics or declared.allow, asking))
+
+
+def address_of(host: Host) -> str:
+    """Where other hosts reach this one: as declared, else the address of a server; loopback where nobody is to."""
+    told = [host.traffic.address, host.peer_address, *(server.address for server in host.servers)]
+    return next((address for address in told if is_reachable(address)), LOOPBACK)
+
+
+def backends(pool: str) -> tuple[str, str]:
+    """Names of a pool's two backends."""
+    return f"{pool}_http", f"{pool}_grpc"
+
+
+def door_backend(pool: str) -> str:
+    """The name of the backend with the front doors of a pool's hosts."""
+    return f"{pool}_door"
+
+
+def door_line(host: Host, port: int) -> str:
+    """What HAProxy calls a process of a host's front door."""
+    return f"{line_of(host.name)}.{port}"
+
+
+def line_name(host: Host, server: Server) -> str:
+    """What HAProxy calls a server of a host: nothing in it that HAProxy or its exporter would change."""
+    return f"{line_of(host.name)}.{server.name}"
+
+
+def line_of(host: str) -> str:
+    """How the lines of all servers of a host begin, before the dot."""
+    return re.sub(r"[^A-Za-z0-9_-]", "_", host)
+
+
+def held_in_flight(hosts: Iterable[Host], ports: int) -> int:
+    """Held requests that one of so many ports, of all balancers, sends on at once: 1 or more.
+
+    All may be for the same model of the host that is ready first. So they fill at most half of the smallest queue of
+    any model; the other half is for requests that come meanwhile.
+    """
+    queues = [model.max_queue_size for host in hosts for server in host.servers for model in server.models]
+    return max(1, min(queues, default=0) // 2 // ports)
+
+
+def _sharing(route: Route, balancers: Iterable[BalancerHost]) -> int:
+    """Ports of all balancers that lead to the route's pool."""
+    routes = [other for one in balancers for other in one.balancer.routes if other.pool == route.pool]
+    return sum(3 if other.door_port else 2 for other in routes)
+
+
+def _seen_as(host: Host, server: Server) -> list[str]:
+    return [f"{backend}/{line_name(host, server)}" for backend in backends(host.pool)]
+
+
+def _door_seen_as(host: Host, asked: Iterable[BalancerHost]) -> list[str]:
+    """The door's processes, where they have this one server: then nobody asks them while it drains.
+
+    A door of several servers goes on with the others, and its processes stay in.
+    """
+    is_routed = any(route.door_port and route.pool == host.pool for one in asked for route in one.balancer.routes)
+    if not is_routed or host.door is None or len(host.servers) != 1:
+        return []
+    return [f"{door_backend(host.pool)}/{door_line(host, port)}" for port in host.door.ports]
+
+
+def _door_route(route: Route, hosts: Iterable[Host]) -> DoorRouteSlice | None:
+    if not route.door_port:
+        return None
+    doors = [(host, host.door) for host in hosts if host.pool == route.pool and host.door]
+    longest = (door.limits.request_seconds + door.hold_seconds + SPARE_SECONDS for _host, door in doors)
+    return DoorRouteSlice(
+        port=route.door_port,
+        answer_seconds=max(longest, default=0),
+        members=tuple(
+            DoorMemberSlice(
+                name=door_line(host, port),
+                question=",".join(server.name for server in host.servers),
+                address=door.address if is_reachable(door.address) else address_of(host),
+                port=port,
+                agent_address=address_of(host),
+                agent_port=host.traffic.agent_port,
+            )
+            for host, door in doors
+            for port in door.ports
+        ),
+    )
+
+
+def _route(route: Route, hosts: Sequence[Host], ports: int) -> RouteSlice:
+    members = tuple(
+        MemberSlice(
+            name=line_name(host, server),
+            server=server.name,
+            address=server.address if is_reachable(server.address) else address_of(host),
+            http_port=server.http_port,
+            grpc_port=server.grpc_port,
+            agent_address=address_of(host),
+            agent_port=host.traffic.agent_port,
+            models=tuple(model.name for model in server.models),
+        )
+        for host in hosts
+        if host.pool == route.pool
+        for server in host.servers
+    )
+    return RouteSlice(
+        pool=route.pool,
+        http_port=route.http_port,
+        grpc_port=route.grpc_port,
+        hold_seconds=route.hold_seconds,
+        held_in_flight=held_in_flight((host for host in hosts if host.pool == route.pool), ports),
+        members=members,
+        door=_door_route(route, hosts),
+    )
+
+
+def is_reachable(address: str) -> bool:
+    """True for an address that other hosts can connect to; not for an unspecified one, loopback, or what is none."""
+    try:
+        told = ipaddress.ip_address(address)
+    except ValueError:
+        return False
+    return not (told.is_unspecified or told.is_loopback)
+
+
+def is_loopback(address: str) -> bool:
+    """True for a loopback address, and for what is no address: that is told elsewhere."""
+    try:
+        return ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        return True
+
+
+def _joined(networks: tuple[str, ...], addresses: Iterable[str]) -> tuple[str, ...]:
+    """The networks and, each once, the addresses as networks of their own."""
+    alone = [str(ipaddress.ip_network(address)) for address in addresses if is_reachable(address)]
+    return tuple(dict.fromkeys([*networks, *alone]))
+
+
+def _in_url(address: str) -> str:
+    return f"[{address}]" if ":" in address else address

@@ -1,0 +1,167 @@
+"""Who watches whom: the same pages in what a host shows and in what a monitor reads.
+
+Nothing of a host is opened for a monitor but one port: every exporter, Triton and the front door listen where they did,
+and a program of the host passes their pages on (files/host/metrics.py).
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from deploy.catalog.drivers import DRIVER_BRANCHES
+from deploy.slices.host import Slice
+from deploy.slices.monitor import ExportersSlice, MonitorSlice, PageSlice, TargetSlice
+from deploy.slices.traffic import BalancerSlice
+from deploy.spec import Door, Host, MonitorHost, Server
+from deploy.topology.balancing import LOOPBACK, address_of
+
+METRICS_PORT = 8005
+"""Where a host shows its pages to monitors."""
+NODE_PORT, DCGM_PORT, BLACKBOX_PORT = 8006, 8007, 8008
+"""Of loopback, like those that they leave to exporters an operator runs already."""
+OURS = {METRICS_PORT: "a host's pages for monitors", NODE_PORT: "node-exporter", DCGM_PORT: "dcgm-exporter"}
+
+
+def exporters_of(host: Host, monitors: Iterable[MonitorHost]) -> ExportersSlice | None:
+    """What the host shows to monitors; None where nobody watches."""
+    known = list(monitors)
+    if not known:
+        return None
+    image = next((monitor.monitor.dcgm_image for monitor in known if monitor.monitor.dcgm_image), "")
+    pages = [_page("host", LOOPBACK, NODE_PORT), *([_page("dcgm", LOOPBACK, DCGM_PORT)] if image else [])]
+    for server in host.servers:
+        pages.append(_page(f"triton/{server.name}", _own(server), server.metrics_port))
+        for model in server.models:
+            asked = f"/v2/models/{model.name}/ready"
+            pages.append(_page(f"model/{server.name}/{model.name}", _own(server), server.http_port, asked))
+    if host.door:
+        pages += [_page(f"gateway/{port}", _own(host.door), port) for port in host.door.ports]
+    return ExportersSlice(
+        address=address_of(host),
+        port=METRICS_PORT,
+        monitors=tuple(monitor.monitor.address for monitor in known),
+        pages=tuple(pages),
+        dcgm_image=image,
+    )
+
+
+def watched_balancer(mine: BalancerSlice, monitors: Iterable[MonitorHost]) -> BalancerSlice:
+    """The balancer with what it shows to monitors; its firewall lets them in: they ask as clients do."""
+    addresses = tuple(monitor.monitor.address for monitor in monitors)
+    if not addresses:
+        return mine
+    exporters = ExportersSlice(
+        address=mine.address,
+        port=METRICS_PORT,
+        monitors=addresses,
+        pages=(_page("host", LOOPBACK, NODE_PORT), _page("haproxy", mine.address, mine.metrics_port)),
+    )
+    firewall = mine.firewall
+    if firewall:
+        alone = (str(ipaddress.ip_network(address)) for address in addresses)
+        firewall = replace(firewall, allow=tuple(dict.fromkeys([*firewall.allow, *alone])))
+    return replace(mine, exporters=exporters, firewall=firewall)
+
+
+def exporters_of_monitor(monitor: MonitorHost, monitors: Iterable[MonitorHost]) -> ExportersSlice:
+    """What a monitor shows to itself and to the others."""
+    return ExportersSlice(
+        address=monitor.monitor.address,
+        port=METRICS_PORT,
+        monitors=tuple(other.monitor.address for other in monitors),
+        pages=(_page("host", LOOPBACK, NODE_PORT),),
+    )
+
+
+def monitor_slices(
+    monitors: tuple[MonitorHost, ...], slices: Iterable[Slice], balancers: tuple[BalancerSlice, ...]
+) -> tuple[MonitorSlice, ...]:
+    """What the monitors are to become: each reads every page of every host, those of monitors too."""
+    hosts = list(slices)
+    shown = [(slice_.host, slice_.exporters) for slice_ in hosts] + [(one.host, one.exporters) for one in balancers]
+    shown += [(monitor.name, exporters_of_monitor(monitor, monitors)) for monitor in monitors]
+    targets = [target for host, exporters in shown if exporters for target in targets_of(host, exporters)]
+    targets += [target for balancer in balancers for target in _routes(balancer)]
+    branches = tuple(sorted({slice_.driver.branch for slice_ in hosts} & DRIVER_BRANCHES.keys()))
+    return tuple(_monitor(monitor, tuple(targets), branches, monitors) for monitor in monitors)
+
+
+def _monitor(
+    monitor: MonitorHost, targets: tuple[TargetSlice, ...], branches: tuple[str, ...], monitors: Iterable[MonitorHost]
+) -> MonitorSlice:
+    declared = monitor.monitor
+    return MonitorSlice(
+        host=monitor.name,
+        os=declared.os,
+        address=declared.address,
+        listen=declared.address if declared.allow else LOOPBACK,
+        prometheus_port=declared.prometheus_port,
+        alertmanager_port=declared.alertmanager_port,
+        retention_days=declared.retention_days,
+        retention_mib=declared.retention_mib,
+        scrape_seconds=declared.scrape_seconds,
+        receivers=declared.receivers,
+        targets=targets,
+        branches=branches,
+        exporters=exporters_of_monitor(monitor, monitors),
+        firewall=monitor.firewall,
+        readers=declared.allow,
+    )
+
+
+def targets_of(host: str, exporters: ExportersSlice) -> Iterator[TargetSlice]:
+    """A target for each page of a host: under its own job, a model's under `probe`."""
+    address = in_address(exporters.address, exporters.port)
+    for page in exporters.pages:
+        job, _, rest = page.path.removeprefix("/").partition("/")
+        instance = f"{host}/{rest}" if job in ("triton", "model") else host
+        if job == "model":
+            yield TargetSlice(
+                job="probe",
+                host=host,
+                instance=instance,
+                address=f"{LOOPBACK}:{BLACKBOX_PORT}",
+                path="/probe",
+                probe=f"http://{address}{page.path}",
+            )
+        else:
+            port = int(rest) if job == "gateway" else 0
+            yield TargetSlice(job=job, host=host, instance=instance, address=address, path=page.path, port=port)
+
+
+def _routes(balancer: BalancerSlice) -> Iterator[TargetSlice]:
+    """Probes of a balancer's ports, asked as clients ask: of each model, of the doors, of a port that asks for keys."""
+    scheme = "https" if balancer.certificate else "http"
+    for route in balancer.routes:
+        models = dict.fromkeys(model for member in route.members for model in member.models)
+        if balancer.keys or balancer.clients:
+            # 401 before any server is asked: it says that the balancer answers, and until when its certificate lasts.
+            asked = [("edge", route.http_port, "/v2/health/ready")]
+        else:
+            asked = [(model, route.http_port, f"/v2/models/{model}/ready") for model in models]
+        asked += [("door", route.door.port, "/health")] if route.door else []
+        for what, port, page in asked:
+            yield TargetSlice(
+                job="probe",
+                host=balancer.host,
+                instance=f"{balancer.host}/{route.pool}/{what}",
+                address=f"{LOOPBACK}:{BLACKBOX_PORT}",
+                path="/probe",
+                probe=f"{scheme}://{in_address(balancer.address, port)}{page}",
+            )
+
+
+def _page(name: str, address: str, port: int, asked: str = "/metrics") -> PageSlice:
+    return PageSlice(path=f"/{name}", url=f"http://{in_address(address, port)}{asked}")
+
+
+def _own(listener: Server | Door) -> str:
+    """Where the host itself reaches a server or door of its own."""
+    return {"0.0.0.0": LOOPBACK, "::": "::1"}.get(listener.address, listener.address)
+
+
+def in_address(address: str, port: int) -> str:
+    """`address:port` as URLs and Prometheus write it."""
+    return f"[{address}]:{port}" if ipaddress.ip_address(address).version == 6 else f"{address}:{port}"

@@ -1,0 +1,115 @@
+"""Front doors that also send to servers of other hosts: who reaches whom, and with what name in the certificate."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from deploy.models.llm_contract import model_name
+from deploy.refusals.errors import Refusal
+from deploy.refusals.refuse import refuse
+from deploy.slices.door import DoorOtherSlice, DoorSlice, MutualDoorSlice, MutualSlice
+from deploy.slices.host import ModelSlice, ServerSlice, Slice
+from deploy.spec import Host
+from deploy.topology.balancing import address_of
+from deploy.topology.door import encoder_model, fingerprint, salted, task_aliases
+
+LONGEST_NAME = 64
+"""Characters of a common name in a certificate."""
+
+
+def reached(host: Host, hosts: Iterable[Host]) -> list[Host]:
+    """The other hosts to whose servers the host's door sends."""
+    named = set(host.door.others) if host.door else set[str]()
+    return [other for other in hosts if other.name != host.name and named & {other.name, other.pool or other.name}]
+
+
+def common_name(host: str) -> str:
+    """The name of a host in its certificates."""
+    return host if len(host) <= LONGEST_NAME else hashlib.sha256(host.encode()).hexdigest()[:32]
+
+
+def with_others(slices: Sequence[Slice], hosts: Sequence[Host]) -> tuple[Slice, ...]:
+    """The slices, each door with the servers of other hosts behind it, and those hosts with a port for that door."""
+    by_name = {slice_.host: slice_ for slice_ in slices}
+    doors = {host.name: reached(host, hosts) for host in hosts}
+    addresses = {host.name: address_of(host) for host in hosts}
+    found = []
+    for host in hosts:
+        mine, others = by_name[host.name], [by_name[other.name] for other in doors[host.name]]
+        asked_by = [other for other in hosts if host in doors[other.name]]
+        if others and mine.door:
+            ports = {other.name: other.traffic.doors_port for other in hosts}
+            mine = replace(mine, door=_with(mine, mine.door, others, addresses, ports))
+        if others or asked_by:
+            mutual = MutualSlice(
+                address=addresses[host.name],
+                port=host.traffic.doors_port if asked_by else 0,
+                doors=tuple(
+                    MutualDoorSlice(name=common_name(other.name), address=addresses[other.name]) for other in asked_by
+                ),
+            )
+            mine = replace(mine, mutual=mutual)
+        found.append(mine)
+    return tuple(found)
+
+
+def two_contracts(slices: Iterable[Slice]) -> Iterator[tuple[str, Refusal]]:
+    """(host, refusal) for each LLM that a door could not ask alike on its own host and on another."""
+    by_name = {slice_.host: slice_ for slice_ in slices}
+    for mine in by_name.values():
+        own = {model.name: (server, model) for server in mine.servers for model in server.models}
+        for other in mine.door.others if mine.door else ():
+            host = by_name[other.name.rpartition("/")[0]]
+            (server,) = [server for server in host.servers if server.name == other.server]
+            for model in server.models:
+                if model.kind == "llm" and _asked(server, model) != _asked(*own[model.name]):
+                    yield mine.host, _two_contracts(model, own[model.name], (server, model), other.name)
+
+
+def _asked(server: ServerSlice, model: ModelSlice) -> tuple[str, bool]:
+    return model_name(model.name, model.path), salted(model, server.image.trtllm)
+
+
+def _two_contracts(
+    model: ModelSlice, own: tuple[ServerSlice, ModelSlice], other: tuple[ServerSlice, ModelSlice], name: str
+) -> Refusal:
+    told = [f"{each.path} with TensorRT-LLM {server.image.trtllm}" for server, each in (own, other)]
+    return refuse(
+        "one-name-two-models",
+        f"the door cannot ask {model.name} here and on {name} alike",
+        where="door.others",
+        seen=f"{told[0]} here, {told[1]} there",
+        wanted="the same path and release on both, so that both take the same request",
+        attempt=f"the same release and path= for {model.name} on both hosts; or take the host out of others",
+    )
+
+
+def _with(
+    mine: Slice, door: DoorSlice, others: Sequence[Slice], addresses: dict[str, str], ports: dict[str, int]
+) -> DoorSlice:
+    servers = [(other, server) for other in others for server in other.servers]
+    models = {model.name: model for model in door.models}
+    for other, server in servers:
+        for model in server.models:
+            name = f"{other.host}/{server.name}"
+            known = models.get(model.name) or encoder_model(model, ())
+            models[model.name] = replace(known, servers=(*known.servers, name))
+    ordered = tuple(models[name] for name in sorted(models))
+    kept = tuple(alias for alias in door.aliases if alias not in task_aliases(door.models))
+    return replace(
+        door,
+        models=ordered,
+        aliases=(*task_aliases(ordered), *kept),
+        fingerprint=fingerprint([*mine.servers, *(server for _, server in servers)]),
+        others=tuple(
+            DoorOtherSlice(
+                name=f"{other.host}/{server.name}",
+                server=server.name,
+                address=addresses[other.host],
+                port=ports[other.host],
+            )
+            for other, server in servers
+        ),
+    )

@@ -1,0 +1,97 @@
+"""Which files hosts of the plan give each other: those that two of them want, that both share, and that are public.
+
+A set of files is a model's, or the blobs of a pinned image.
+
+Pure: the same hosts, the same ports on both sides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from deploy.slices.host import Slice
+from deploy.slices.sharing import PeerSlice, SharedSlice, SharingSlice
+from deploy.spec import LLM, Host, Lookahead, Weights
+from deploy.topology.balancing import address_of
+
+Files = tuple[str, str, tuple[str, ...], str]
+"""What two hosts have in common, whoever fetches it for them: name, revision, patterns, and where they come from."""
+
+
+def with_sharing(slices: Sequence[Slice], hosts: Iterable[Host]) -> tuple[Slice, ...]:
+    """The slices, each with what its host shares; a host that has nothing in common with another one shares nothing."""
+    declared = {host.name: host for host in hosts if host.sharing}
+    private = private_sources(declared.values())
+    wanting = _wanting([one for one in slices if one.host in declared], private)
+    numbers = {files: number for number, files in enumerate(sorted(wanting))}
+    return tuple(_with(one, declared, wanting, numbers) for one in slices)
+
+
+def all_weights(host: Host) -> Iterator[tuple[str, Weights]]:
+    """Where all files of a host come from, by the model that brings them, adapters and drafts among them."""
+    for server in host.servers:
+        for model in server.models:
+            yield model.name, model.weights
+            if isinstance(model, LLM):
+                if model.speculative is not None and not isinstance(model.speculative, Lookahead):
+                    yield model.name, model.speculative.weights
+                yield from ((model.name, adapter.weights) for adapter in (model.lora.adapters if model.lora else ()))
+
+
+def private_sources(hosts: Iterable[Host]) -> set[tuple[str, str, str]]:
+    """(repository, revision, directory) of files that no host gives to another; private on one is private on all."""
+    return {
+        (weights.repository, weights.revision, weights.directory)
+        for host in hosts
+        for _name, weights in all_weights(host)
+        if weights.private
+    }
+
+
+def _wanting(slices: Iterable[Slice], private: set[tuple[str, str, str]]) -> dict[Files, list[str]]:
+    """The hosts that want each set of files, where there are several."""
+    found: dict[Files, list[str]] = {}
+    for one in slices:
+        for files in _sets(one, private):
+            found.setdefault(files, []).append(one.host)
+    return {files: names for files, names in found.items() if len(names) > 1}
+
+
+def _sets(mine: Slice, private: Collection[tuple[str, str, str]] = ()) -> Iterator[Files]:
+    """All that a host may share, in the order of its plan; the image last."""
+    for weights in mine.weights:
+        revision = weights.revision if weights.repository else ""
+        if (weights.repository, revision, weights.directory) not in private:
+            yield weights.model, weights.revision, weights.files, weights.repository or weights.directory
+    if mine.image.shared_port:
+        yield mine.image.files_name, mine.image.digest, (), ""
+
+
+def _with(mine: Slice, declared: dict[str, Host], wanting: dict[Files, list[str]], numbers: dict[Files, int]) -> Slice:
+    if mine.host not in declared:
+        return mine
+    shared = []
+    for files in _sets(mine):
+        if files not in wanting:
+            continue
+        places = {name: _place(declared[name], numbers[files]) for name in wanting[files]}
+        here = places.pop(mine.host)
+        shared.append(
+            SharedSlice(
+                model=files[0],
+                revision=files[1],
+                port=int(here.rpartition(":")[2]),
+                here=here,
+                peers=tuple(PeerSlice(host=name, place=place) for name, place in sorted(places.items())),
+            )
+        )
+    if not shared:
+        return mine
+    return replace(mine, sharing=SharingSlice(address=address_of(declared[mine.host]), files=tuple(shared)))
+
+
+def _place(host: Host, number: int) -> str:
+    address = address_of(host)
+    assert host.sharing
+    return f"{f'[{address}]' if ':' in address else address}:{host.sharing.port + number}"

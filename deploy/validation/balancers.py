@@ -1,0 +1,250 @@
+"""Balancers and the pools behind them: ports, addresses, certificates, and hosts that can stand in for one another."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterator
+
+from deploy.catalog import HAPROXY_FLOOR, SYSTEMS
+from deploy.catalog.names import offer
+from deploy.catalog.versions import at_least
+from deploy.inventory.fleet import Fleet
+from deploy.refusals.errors import Refusal
+from deploy.refusals.refuse import at, refuse, server_at
+from deploy.spec import Balancer, BalancerHost, Host, Route, Server
+from deploy.spec.surroundings import Surroundings
+from deploy.topology.balancing import address_of, is_loopback, is_reachable
+from deploy.topology.waves import Pool, pools_of
+from deploy.validation.certificates import certificate_problems
+from deploy.validation.doors_of_pools import doors_of_pools
+from deploy.validation.firewall import declared_problems
+from deploy.validation.secrets import named_secret
+
+LONGEST_HOLD_SECONDS = 3600
+
+
+def balancer_problems(fleet: Fleet, surroundings: Surroundings) -> Iterator[tuple[str, Refusal]]:
+    """(host, refusal) for each mistake in a balancer, and in a pool that one has a route to."""
+    for balancer in fleet.balancers:
+        for problem in _of_balancer(balancer, fleet, surroundings):
+            yield balancer.name, problem
+    yield from doors_of_pools(fleet)
+    routed = {route.pool for balancer in fleet.balancers for route in balancer.balancer.routes}
+    for pool in sorted(routed):
+        hosts = [host for host in fleet.hosts if host.pool == pool]
+        yield from _other_models(pool, hosts)
+        yield from _one_address_twice(hosts)
+        yield from ((host.name, problem) for host in hosts for problem in _out_of_reach(host))
+
+
+def _of_balancer(balancer: BalancerHost, fleet: Fleet, surroundings: Surroundings) -> Iterator[Refusal]:
+    declared = balancer.balancer
+    yield from _system(declared)
+    yield from _address(declared)
+    yield from _ports(declared)
+    pools = {pool.name: pool for pool in pools_of(((host.name, host.pool) for host in fleet.hosts), fleet.rollout)}
+    for route in declared.routes:
+        yield from _route(route, declared, pools.get(route.pool), fleet)
+    yield from certificate_problems(declared, surroundings)
+    if declared.certificate_key is not None:
+        yield from named_secret("balancer.certificate_key", declared.certificate_key, "EDGE_KEY")
+    if balancer.firewall is not None:
+        yield from declared_problems(balancer.firewall, {port: place for place, port in _places(declared)})
+
+
+def _system(declared: Balancer) -> Iterator[Refusal]:
+    fit = [name for name, system in SYSTEMS.items() if at_least(system.haproxy, HAPROXY_FLOOR)]
+    if declared.os not in SYSTEMS:
+        yield refuse(
+            "unknown-os",
+            f"no balancer is set up on {declared.os!r}",
+            where="balancer.os",
+            seen=repr(declared.os),
+            wanted=", ".join(sorted(fit)),
+            attempt=offer(declared.os, sorted(fit)),
+        )
+    elif declared.os not in fit:
+        yield refuse(
+            "haproxy-too-old",
+            f"HAProxy {SYSTEMS[declared.os].haproxy} of {declared.os} cannot ask a host that joins while it runs",
+            where="balancer.os",
+            seen=f"{declared.os}, which has HAProxy {SYSTEMS[declared.os].haproxy}",
+            wanted=f"HAProxy {HAPROXY_FLOOR} or newer: {', '.join(sorted(fit))}",
+            attempt='Balancer(os="debian-12", …)',
+        )
+
+
+def _address(declared: Balancer) -> Iterator[Refusal]:
+    if not is_reachable(declared.address):
+        yield refuse(
+            "bad-address",
+            f"{declared.address!r} is no address that hosts see a balancer come from",
+            where="balancer.address",
+            seen=repr(declared.address),
+            wanted="the balancer's own IP address in the network of the hosts",
+            attempt='Balancer(address="10.0.0.5", …)',
+        )
+
+
+def _places(declared: Balancer) -> list[tuple[str, int]]:
+    """(place in the balancer's data, port) of everything it listens on."""
+    routes = [
+        (f'balancer.routes["{route.pool}"].{field}', getattr(route, field))
+        for route in declared.routes
+        for field in ("http_port", "grpc_port", *(["door_port"] if route.door_port else []))
+    ]
+    return [*routes, ("balancer.metrics_port", declared.metrics_port)]
+
+
+def _ports(declared: Balancer) -> Iterator[Refusal]:
+    if not declared.routes:
+        yield refuse(
+            "no-routes",
+            "the balancer has no routes, so it sends nobody anything",
+            where="balancer.routes",
+            seen="()",
+            wanted="one Route or more",
+            attempt='routes=(Route(pool="chat", http_port=8080, grpc_port=8081),)',
+        )
+    first: dict[int, str] = {}
+    for place, port in _places(declared):
+        if not 1 <= port <= 65535:
+            yield refuse(
+                "port-range",
+                f"{port} is no port",
+                where=place,
+                seen=str(port),
+                wanted="1 to 65535",
+                attempt=f"{place.rpartition('.')[2]}=8080",
+            )
+        elif port in first:
+            free = next(other for other in range(port + 1, 65536) if other not in dict(_places(declared)).values())
+            yield refuse(
+                "port-twice",
+                f"port {port} is given out twice on one balancer",
+                where=place,
+                seen=f"{port}, also {first[port]}",
+                wanted="a port of its own for each route, HTTP and gRPC, and one for metrics",
+                attempt=f"{place.rpartition('.')[2]}={free}",
+            )
+        first.setdefault(port, place)
+    pools = [route.pool for route in declared.routes]
+    for pool in sorted({pool for pool in pools if pools.count(pool) > 1}):
+        yield refuse(
+            "pool-routed-twice",
+            f"pool {pool} has {pools.count(pool)} routes on one balancer",
+            where=at("balancer", "routes", f'"{pool}"'),
+            seen=f"{pools.count(pool)} routes",
+            wanted="one route for each pool: backends are named by the pool",
+            attempt="take one of them out",
+        )
+
+
+def _route(route: Route, declared: Balancer, pool: Pool | None, fleet: Fleet) -> Iterator[Refusal]:
+    place = at("balancer", "routes", f'"{route.pool}"')
+    if pool is None or not pool.name:
+        known = sorted({host.pool for host in fleet.hosts} - {""})
+        yield refuse(
+            "route-without-hosts",
+            f"nobody is in pool {route.pool}, so its route leads nowhere",
+            where=place,
+            seen=f"pools {', '.join(known)}" if known else "no host with a pool",
+            wanted="a pool that a host names",
+            attempt=offer(route.pool, known) if known else f'"pool": "{route.pool}" in the data of the hosts',
+        )
+    elif pool.wave >= len(pool.units) and not route.hold_seconds and not fleet.rollout.interrupt:
+        whole = "one host" if len(pool.units) == 1 else f"{len(pool.units)} hosts that may all be out at once"
+        fewer = "" if len(pool.units) == 1 else f"; or Rollout(max_unavailable={len(pool.units) - 1})"
+        yield refuse(
+            "nobody-left",
+            f"pool {route.pool} has {whole}: while they are brought over, its clients would be answered 503",
+            where=f"{place}.hold_seconds",
+            seen=f"hold_seconds=0, {len(pool.units)} of {len(pool.units)} hosts out in one wave",
+            wanted="requests that wait at the balancer, or a word that clients may be interrupted",
+            attempt=f"hold_seconds=300, longer than the models take to load{fewer}; or Rollout(interrupt=True)",
+        )
+    if not 0 <= route.hold_seconds <= LONGEST_HOLD_SECONDS:
+        yield refuse(
+            "out-of-range",
+            f"no client waits {route.hold_seconds} seconds at a balancer",
+            where=f"{place}.hold_seconds",
+            seen=str(route.hold_seconds),
+            wanted=f"0 to {LONGEST_HOLD_SECONDS}; 0 answers 503 at once",
+            attempt="hold_seconds=300",
+        )
+
+
+def _other_models(pool: str, hosts: list[Host]) -> Iterator[tuple[str, Refusal]]:
+    """A refusal for each server whose models are not those of the pool's first: any of them may be sent a request."""
+    servers = [(host.name, server) for host in hosts for server in host.servers]
+    if not servers:
+        return
+    first_host, first = servers[0]
+    for name, server in servers[1:]:
+        if _names(server) != _names(first):
+            yield (
+                name,
+                refuse(
+                    "pool-of-several-kinds",
+                    f"pool {pool} has servers with different models, and its route may send a request to any of them",
+                    where=server_at(server.name, "models"),
+                    seen=f"{', '.join(_names(server))}; server {first.name} of {first_host} has "
+                    f"{', '.join(_names(first))}",
+                    wanted="the same models in every server of a pool",
+                    attempt="a pool for each set of models, with a route of its own",
+                ),
+            )
+
+
+def _names(server: Server) -> list[str]:
+    return sorted(model.name for model in server.models)
+
+
+def _out_of_reach(host: Host) -> Iterator[Refusal]:
+    """A refusal where a balancer would find nobody at the host's addresses."""
+    for server in host.servers:
+        if is_loopback(server.address) and _is_address(server.address):
+            yield refuse(
+                "behind-loopback",
+                f"server {server.name} listens on {server.address}, where no balancer reaches it",
+                where=server_at(server.name, "address"),
+                seen=f"{server.address!r}, and a balancer with a route to pool {host.pool}",
+                wanted='an address of the host, or "0.0.0.0" with a peer_address',
+                attempt='address="0.0.0.0", protection="balancer"',
+            )
+    if not is_reachable(address_of(host)):
+        yield refuse(
+            "no-peer-address",
+            f"pool {host.pool}: nothing says where a balancer reaches this host",
+            where="peer_address",
+            seen=f"peer_address={host.peer_address!r}, servers at "
+            f"{', '.join(dict.fromkeys(server.address for server in host.servers)) or 'no address'}",
+            wanted="an IP address of the host in the network of the balancers",
+            attempt='("h100-01.example.internal", {"peer_address": "10.0.0.11"})',
+        )
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _one_address_twice(hosts: list[Host]) -> Iterator[tuple[str, Refusal]]:
+    first: dict[str, str] = {}
+    for host in hosts:
+        address = address_of(host)
+        if is_reachable(address) and first.setdefault(address, host.name) != host.name:
+            yield (
+                host.name,
+                refuse(
+                    "peer-address-twice",
+                    f"{first[address]} and {host.name} are behind one address",
+                    where="peer_address",
+                    seen=f"{address}, for both",
+                    wanted="an address of its own for each host",
+                    attempt=f'("{host.name}", {{"peer_address": "10.0.0.12"}}), beside its name and not in a group',
+                ),
+            )

@@ -1,0 +1,72 @@
+"""Judges whether an engine can be built where it is planned: calibrating wants more memory than serving does.
+
+The engine itself may fit a card that its 16-bit checkpoint does not; then nobody can build it for that card, because a
+farm host builds on the same one (`deploy.engine.farm`). Host memory a farm host can have more of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from deploy.catalog import GPU, PRECISIONS
+from deploy.engine.recipe import Recipe, recipes_of
+from deploy.engine.sizes import build_gpu_mib, build_host_mib
+from deploy.inventory.fleet import Fleet
+from deploy.models.budget import is_compiled
+from deploy.models.resolve import Served, gpu_of, image_of, release_row, serve
+from deploy.refusals.errors import Refusal
+from deploy.refusals.refuse import model_at, refuse
+from deploy.spec import LLM, Host, Server
+from deploy.spec.surroundings import Surroundings
+
+
+def building_problems(host: Host, fleet: Fleet, surroundings: Surroundings) -> Iterator[Refusal]:
+    """A refusal for each engine of one host that neither it nor a farm host with its card has the memory to build."""
+    row = release_row(host.release)
+    trtllm = image_of(host, row).trtllm if row else ""
+    for server in host.servers:
+        gpu = gpu_of(host, server)
+        for model in server.models:
+            served = serve(model, surroundings)
+            if served and gpu and server.gpus and trtllm and isinstance(model, LLM) and is_compiled(served, trtllm):
+                for recipe in recipes_of(served, server, trtllm):
+                    yield from _on_gpu(recipe, served, server, gpu)
+                    yield from _on_host(recipe, served, server, host, fleet)
+
+
+def _on_gpu(recipe: Recipe, served: Served, server: Server, gpu: GPU) -> Iterator[Refusal]:
+    if not (PRECISIONS[recipe.precision].calibrated or recipe.kv_dtype in ("fp8", "int8")):
+        return  # converted on the CPU; what the builder wants then is less than what is served
+    wanted = build_gpu_mib(recipe, served)
+    if wanted <= gpu.usable_mib:
+        return
+    yield refuse(
+        "build-beyond-gpu",
+        f"{recipe.model}: building its engine takes {wanted:,} MiB of each GPU; {gpu.title} has {gpu.usable_mib:,}",
+        where=model_at(server.name, served.model.name, "path"),
+        seen=f"{recipe.precision} from 16-bit weights on {recipe.ways.world} GPU{'s' if recipe.ways.world > 1 else ''}",
+        wanted=f"GPUs that hold {wanted:,} MiB each while it is converted; it has to be built on the card it serves on",
+        attempt="more GPUs for this server, or a checkpoint published in this precision",
+    )
+
+
+def _on_host(recipe: Recipe, served: Served, server: Server, host: Host, fleet: Fleet) -> Iterator[Refusal]:
+    wanted, declared = build_host_mib(recipe, served), host.machine.memory_mib
+    if not declared or wanted <= declared or any(_builds_for(other, host, wanted) for other in fleet.hosts):
+        return
+    yield refuse(
+        "build-beyond-host",
+        f"{recipe.model}: building its engine takes {wanted:,} MiB of host memory, and this host has {declared:,}",
+        where="machine.memory_mib",
+        seen=f"{declared:,} MiB",
+        wanted=f"{wanted:,} MiB, most of it the weights while they are converted",
+        attempt="a host with more memory, or a farm host with the same card, MIG cut and release",
+    )
+
+
+def _builds_for(farm: Host, host: Host, memory_mib: int) -> bool:
+    """True if `farm` is a farm host whose engines fit `host`, and has `memory_mib` MiB of memory."""
+    mine, row = release_row(farm.release), release_row(host.release)
+    alike = (farm.machine.gpu, farm.machine.mig) == (host.machine.gpu, host.machine.mig)
+    same = alike and mine is not None and row is not None and image_of(farm, mine) == image_of(host, row)
+    return farm.farm and same and (not farm.machine.memory_mib or farm.machine.memory_mib >= memory_mib)

@@ -1,0 +1,121 @@
+"""Certificates of balancers: a file that is one, in its time, with the key that belongs to it. Files are read at the
+edge (deploy/io/certificates.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import date
+
+from deploy.refusals.errors import Refusal
+from deploy.refusals.refuse import refuse
+from deploy.spec import Balancer
+from deploy.spec.surroundings import CertificateFile, Surroundings
+
+NOTICE_DAYS = 21
+
+
+def certificate_problems(declared: Balancer, surroundings: Surroundings) -> Iterator[Refusal]:
+    """A refusal for a certificate without a key, or the other way round, and for one that no client would accept."""
+    if bool(declared.certificate) != (declared.certificate_key is not None):
+        has, lacks = ("certificate", "certificate_key") if declared.certificate else ("certificate_key", "certificate")
+        yield refuse(
+            "half-a-certificate",
+            f"the balancer has a {has} and no {lacks}",
+            where=f"balancer.{lacks}",
+            seen=f"{has} alone",
+            wanted="both, or neither for ports that speak plain text",
+            attempt='certificate="keys/edge.pem", certificate_key=Secret.command("cat", "keys/edge.key")',
+        )
+    if declared.keys and not declared.certificate:
+        yield refuse(
+            "keys-in-plain-text",
+            "the balancer asks for keys without TLS: they would travel readable",
+            where="balancer.keys",
+            seen=f"{declared.keys!r}, and no certificate",
+            wanted="a certificate, or ports that ask nobody",
+            attempt='certificate="keys/edge.pem", certificate_key=Secret.command("cat", "keys/edge.key")',
+        )
+    if declared.clients and not declared.certificate:
+        yield refuse(
+            "clients-in-plain-text",
+            "the balancer asks clients for certificates without TLS: nobody could show one",
+            where="balancer.clients",
+            seen=f"{declared.clients!r}, and no certificate",
+            wanted="a certificate, or ports that ask nobody",
+            attempt='certificate="keys/edge.pem", certificate_key=Secret.command("cat", "keys/edge.key")',
+        )
+    for field in ("certificate", "clients"):
+        if found := surroundings.certificates.get(getattr(declared, field)):
+            yield from _judged(getattr(declared, field), found, surroundings.today, field)
+
+
+def certificate_notice(declared: Balancer, surroundings: Surroundings) -> str:
+    """A sentence for a certificate that ends soon; empty where there is none."""
+    found = surroundings.certificates.get(declared.certificate)
+    if found is None or found.problem or found.ends is None:
+        return ""
+    days = (found.ends - surroundings.today).days
+    return f"certificate {declared.certificate} ends on {found.ends}" if 0 <= days < NOTICE_DAYS else ""
+
+
+def missing_certificate(path: str, field: str = "certificate") -> Refusal:
+    """The refusal of a certificate that a deploy needs and this machine does not have; `field` names it."""
+    return refuse(
+        "no-certificate",
+        f"there is no certificate {path}",
+        where=f"balancer.{field}",
+        seen="no such file",
+        wanted="a PEM file of this machine: the certificate, then those that signed it",
+        attempt="correct the path, relative to where pyinfra is started",
+    )
+
+
+def foreign_key(path: str, source: str) -> Refusal:
+    """The refusal of a private key that belongs to another certificate; `source` says where the key was found."""
+    return refuse(
+        "key-of-another-certificate",
+        f"the private key does not belong to certificate {path}",
+        where="balancer.certificate_key",
+        seen=f"{source}: a key whose public half is not the certificate's",
+        wanted="the key that the certificate was asked for with",
+        attempt=f"openssl x509 -in {path} -noout -pubkey, and the same of the key: openssl pkey -pubout",
+    )
+
+
+def no_key(source: str, reason: str) -> Refusal:
+    """The refusal of something that is no private key HAProxy can read."""
+    return refuse(
+        "no-private-key",
+        "the certificate's key is no private key in PEM without a password",
+        where="balancer.certificate_key",
+        seen=f"{source}: {reason}",
+        wanted="-----BEGIN PRIVATE KEY----- and what follows, all lines of it",
+        attempt='Secret.command("cat", "keys/edge.key"), or a vault',
+    )
+
+
+def _judged(path: str, found: CertificateFile, today: date, field: str) -> Iterator[Refusal]:
+    if found.problem:
+        yield refuse(
+            "no-certificate",
+            f"{path} holds no certificate",
+            where=f"balancer.{field}",
+            seen=found.problem,
+            wanted="-----BEGIN CERTIFICATE----- and what follows; the private key is no part of this file",
+            attempt=f"openssl x509 -in {path} -noout -subject",
+        )
+    elif found.ends and found.ends < today:
+        yield _out_of_time(path, f"it ended on {found.ends}", "ask for a new one", field)
+    elif found.begins and found.begins > today:
+        yield _out_of_time(path, f"it begins on {found.begins}", "wait, or correct this machine's clock", field)
+
+
+def _out_of_time(path: str, seen: str, attempt: str, field: str) -> Refusal:
+    return refuse(
+        "certificate-out-of-time",
+        f"no client would accept certificate {path} today",
+        where=f"balancer.{field}",
+        seen=seen,
+        wanted="a certificate that is in its time",
+        attempt=attempt,
+    )

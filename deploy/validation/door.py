@@ -1,0 +1,249 @@
+"""A host's front door: where it listens, what it calls the models, and models that it can speak to."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+from typing import Any
+
+from deploy.catalog.names import offer
+from deploy.refusals.errors import Refusal
+from deploy.refusals.refuse import at, model_at, refuse, server_at
+from deploy.spec import LLM, Door, DoorLimits, Host, Model
+from deploy.topology.door import TASK_NAMES, adapter_names
+from deploy.validation.servers import PORTS
+
+TIMES = {"hold_seconds": (0, 3600), "drain_seconds": (1, 3600)}
+TRACES = {"trace_one_in": (1, 1_000_000)}
+LIMITS = {
+    "body_mib": (1, 1024),
+    "request_seconds": (1, 86_400),
+    "connections": (1, 65_536),
+    "held": (1, 65_536),
+    "inputs": (1, 100_000),
+    "documents": (1, 100_000),
+}
+MOST_PORTS = 64
+URL = re.compile(r"https?://[A-Za-z0-9.:\[\]_/~-]+")
+
+
+def door_problems(host: Host) -> Iterator[Refusal]:
+    """A refusal for each mistake in the door of a host; none where no door is declared."""
+    door = host.door
+    if door is None:
+        return
+    if not host.servers:
+        yield refuse(
+            "door-before-nothing",
+            "the door has no server behind it",
+            where="door",
+            seen="a Door on a host without servers",
+            wanted="a door on a host that serves",
+            attempt='take "door" out here, and declare it on the hosts that serve',
+        )
+    yield from _address(door)
+    yield from _url(door)
+    yield from _ports(door, host)
+    yield from _ranges("door", door, Door(), TIMES)
+    if door.trace_one_in is not None:
+        yield from _ranges("door", door, Door(), TRACES)
+    yield from _ranges("door.limits", door.limits, DoorLimits(), LIMITS)
+    yield from _aliases(door, host)
+    yield from _models(host)
+
+
+def door_notice(host: Host) -> str:
+    """What an operator should read of a door although nothing is wrong; empty where there is nothing."""
+    if host.door is None or host.door.keys is not None:
+        return ""
+    who = "whoever reaches its balancer" if host.door.protection else "every user and program of its host"
+    return f"the door asks nobody for a key (keys=None): {who} may use every model"
+
+
+def _address(door: Door) -> Iterator[Refusal]:
+    try:
+        is_private = door.protection == "balancer" or ipaddress.ip_address(door.address).is_loopback
+        ipaddress.ip_address(door.address)
+    except ValueError:
+        is_private = False
+    if not is_private:
+        yield refuse(
+            "door-in-plain-text",
+            f"the door would listen on {door.address!r}, and it speaks HTTP without TLS: keys would travel readable",
+            where="door.address",
+            seen=repr(door.address),
+            wanted="a loopback address, with TLS of your own before it where others are to come in; or a balancer's "
+            "TLS before it, and a private network between the two",
+            attempt='Door(address="127.0.0.1"); or Door(address="0.0.0.0", protection="balancer") and a '
+            "Route(…, door_port=443)",
+        )
+
+
+def _url(door: Door) -> Iterator[Refusal]:
+    if door.url and not URL.fullmatch(door.url):
+        yield refuse(
+            "bad-url",
+            f"{door.url!r} is no address that a client could type",
+            where="door.url",
+            seen=repr(door.url),
+            wanted="https://NAME, with a port where it is not 443",
+            attempt='Door(url="https://llm.example.com")',
+        )
+
+
+def _ports(door: Door, host: Host) -> Iterator[Refusal]:
+    if not 1 <= len(door.ports) <= MOST_PORTS:
+        yield refuse(
+            "door-without-ports",
+            f"a door with {len(door.ports)} ports has as many processes",
+            where="door.ports",
+            seen=f"{len(door.ports)} ports",
+            wanted=f"1 to {MOST_PORTS} ports",
+            attempt="Door(ports=(8080,))",
+        )
+    taken = taken_ports(host)
+    for number, port in enumerate(door.ports):
+        if not 1024 <= port <= 65535:
+            yield refuse(
+                "port-range",
+                f"the door: {port} is no port an ordinary user may listen on",
+                where="door.ports",
+                seen=str(port),
+                wanted="1024 to 65535; the door runs without privileges",
+                attempt="Door(ports=(8080,))",
+            )
+        elif port in taken or port in door.ports[:number]:
+            others = {*taken, *door.ports}
+            free = next(candidate for candidate in range(port + 1, 65536) if candidate not in others)
+            yield refuse(
+                "port-twice",
+                f"port {port} is given out twice on one host",
+                where="door.ports",
+                seen=f"{port}, also {taken.get(port, 'door.ports')}",
+                wanted="a port of its own for each listener",
+                attempt=f"Door(ports=({free},))",
+            )
+
+
+def taken_ports(host: Host) -> dict[int, str]:
+    """Who else of ours listens on the host: its servers, and what balancers ask."""
+    traffic = {getattr(host.traffic, field): f"traffic.{field}" for field in ("ready_port", "agent_port")}
+    servers = {getattr(server, field): server_at(server.name, field) for server in host.servers for field in PORTS}
+    return traffic | servers
+
+
+def _ranges(place: str, given: object, defaults: object, limits: dict[str, tuple[int, int]]) -> Iterator[Refusal]:
+    for name, (low, high) in limits.items():
+        value = getattr(given, name)
+        if not low <= value <= high:
+            yield refuse(
+                "out-of-range",
+                f"{name} of {value} cannot work",
+                where=f"{place}.{name}",
+                seen=str(value),
+                wanted=f"{low} to {high}",
+                attempt=f"{type(defaults).__name__}({name}={getattr(defaults, name)}), the default",
+            )
+
+
+def _aliases(door: Door, host: Host) -> Iterator[Refusal]:
+    models = {model.name: model for server in host.servers for model in server.models}
+    taken = {*models, *(f"{name}:{word}" for name in models for word in TASK_NAMES)}
+    taken |= {f"{name}:{adapter}" for model in models.values() for name, adapter in adapter_names(model)}
+    for name, value in door.aliases.items():
+        place = at("door", "aliases", f'"{name}"')
+        wanted = [value] if isinstance(value, str) else list(value) if isinstance(value, tuple) else []
+        if not name or not wanted or not all(isinstance(word, str) for word in [name, *wanted]):
+            yield refuse(
+                "wrong-type",
+                "an alias is a name for the name of a model",
+                where=place,
+                seen=f"{name!r}: {value!r}",
+                wanted="two texts, or a text and several in a tuple",
+                attempt=f'aliases={{"gpt-4o": "{min(models, default="llama")}"}}',
+            )
+        elif name in taken:
+            yield refuse(
+                "alias-of-a-model",
+                f"{name} is the name of a model already",
+                where=place,
+                seen=f"{name!r}, an alias of {', '.join(wanted)}",
+                wanted="a name that no model has",
+                attempt="another name, or none",
+            )
+        elif unknown := [word for word in wanted if word not in models]:
+            yield refuse(
+                "alias-of-nothing",
+                f"the alias {name} names {unknown[0]}, which this host does not serve",
+                where=place,
+                seen=repr(unknown[0]),
+                wanted=", ".join(sorted(models)) or "a model",
+                attempt=offer(unknown[0], sorted(models)),
+            )
+        elif len(wanted) > 1:
+            yield from _one_llm(place, name, [models[word] for word in wanted])
+
+
+def _one_llm(place: str, name: str, models: list[Model]) -> Iterator[Refusal]:
+    """A refusal where an alias of several models does not stand for one LLM in several lengths."""
+    weights = [model.weights for model in models if isinstance(model, LLM)]
+    if len(weights) < len(models) or any(files != weights[0] for files in weights):
+        yield refuse(
+            "alias-of-two-models",
+            f"the alias {name} stands for models that are not one LLM: their answers would differ by a prompt's length",
+            where=place,
+            seen=", ".join(model.name for model in models),
+            wanted="LLMs of the same weights, served for different lengths",
+            attempt="an alias for each of them",
+        )
+
+
+def _models(host: Host) -> Iterator[Refusal]:
+    first: dict[str, tuple[str, Model]] = {}
+    for server in host.servers:
+        for model in server.models:
+            yield from spoken_to(server.name, model)
+            owner, other = first.setdefault(model.name, (server.name, model))
+            if seen_from_outside(model) != seen_from_outside(other):
+                yield refuse(
+                    "one-name-two-models",
+                    f"{model.name} is one model in server {owner} and another in server {server.name}",
+                    where=model_at(server.name, model.name),
+                    seen="other weights or another length under one name",
+                    wanted="the same model: the door sends a request to either server",
+                    attempt=f'name="{model.name}-{server.name}" for one of them',
+                )
+
+
+def seen_from_outside(model: Model) -> tuple[Any, ...]:
+    """What a client would notice of a model."""
+    if isinstance(model, LLM):
+        return (LLM, model.checkpoint, model.weights, model.max_seq_len)
+    return (type(model), model.checkpoint, model.weights, model.max_items, model.max_tokens)
+
+
+def spoken_to(server: str, model: Model) -> Iterator[Refusal]:
+    """A refusal where an LLM could not be used through a door."""
+    if not isinstance(model, LLM):
+        return
+    if not model.decoupled:
+        yield refuse(
+            "door-wants-streams",
+            f"{model.name} answers in one piece only, and clients of a door ask for streams",
+            where=model_at(server, model.name, "decoupled"),
+            seen="decoupled=False",
+            wanted="decoupled=True, the default",
+            attempt="leave decoupled out",
+        )
+    files = model.weights.files
+    if files and not any(fnmatchcase("tokenizer.json", pattern) for pattern in files):
+        yield refuse(
+            "door-wants-a-tokenizer",
+            f"{model.name} comes without tokenizer.json, which the door turns text into tokens with",
+            where=model_at(server, model.name, "weights", "files"),
+            seen=", ".join(files),
+            wanted="tokenizer.json and tokenizer_config.json among them",
+            attempt='files=(…, "tokenizer.json", "tokenizer_config.json"), or leave files out',
+        )

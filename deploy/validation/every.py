@@ -1,0 +1,103 @@
+"""All checks of all hosts, one list. The order of the modules is the order of the report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from deploy.catalog.versions import version
+from deploy.inventory.fleet import Fleet
+from deploy.models.resolve import image_of, release_row, serve
+from deploy.refusals.errors import Refusal
+from deploy.refusals.refuse import together
+from deploy.spec import LLM, Host
+from deploy.spec.surroundings import Surroundings
+from deploy.validation.balancers import balancer_problems
+from deploy.validation.building import building_problems
+from deploy.validation.certificates import certificate_notice
+from deploy.validation.disk import disk_problems
+from deploy.validation.door import door_notice, door_problems
+from deploy.validation.door_others import door_others_problems
+from deploy.validation.engine_hosts import engine_host_problems
+from deploy.validation.firewall import firewall_problems
+from deploy.validation.machine import machine_problems
+from deploy.validation.memory import memory_problems
+from deploy.validation.mig import mig_problems
+from deploy.validation.models import model_problems
+from deploy.validation.monitors import monitor_problems
+from deploy.validation.parallel import slow_links
+from deploy.validation.placed import Placed
+from deploy.validation.products import fp8_gains_and_costs
+from deploy.validation.release import ending_soon, release_problems
+from deploy.validation.repositories import repository_notices, repository_problems
+from deploy.validation.rollout import no_hosts, pool_problems, rollout_problems
+from deploy.validation.secrets import secret_problems
+from deploy.validation.servers import server_problems
+from deploy.validation.sharing import sharing_problems
+from deploy.validation.sources import source_problems
+from deploy.validation.tenants import shared_prefixes, tenant_problems
+from deploy.validation.traffic import traffic_problems
+from deploy.validation.weights import weights_problems
+
+
+def judge(fleet: Fleet, surroundings: Surroundings) -> list[Refusal]:
+    """Every refusal of every host, each one once."""
+    refusals = [*fleet.unread, *(("", problem) for problem in rollout_problems(fleet.rollout, fleet.hosts))]
+    if not fleet.hosts and not fleet.unread:
+        refusals.append(("", no_hosts()))
+    for host in fleet.hosts:
+        problems = [*host_problems(host, fleet, surroundings), *building_problems(host, fleet, surroundings)]
+        refusals += [(host.name, problem) for problem in problems]
+    refusals += [*balancer_problems(fleet, surroundings), *door_others_problems(fleet), *monitor_problems(fleet)]
+    refusals += sharing_problems(fleet)
+    return together(refusals)
+
+
+def host_problems(host: Host, fleet: Fleet, surroundings: Surroundings) -> Iterator[Refusal]:
+    """Every refusal of one host that could be read."""
+    yield from machine_problems(host)
+    yield from pool_problems(host)
+    yield from mig_problems(host)
+    yield from release_problems(host, surroundings.today)
+    yield from secret_problems(host)
+    yield from source_problems(host)
+    yield from server_problems(host)
+    yield from traffic_problems(host)
+    yield from door_problems(host)
+    yield from firewall_problems(host, fleet.balancers)
+    yield from tenant_problems(host)
+    yield from model_problems(host, surroundings)
+    yield from weights_problems(host, surroundings)
+    yield from repository_problems(host)
+    yield from engine_host_problems(host, surroundings)
+    yield from memory_problems(host, surroundings)
+    yield from disk_problems(host, surroundings)
+
+
+def notices(fleet: Fleet, surroundings: Surroundings) -> Iterator[str]:
+    """The sentences an operator should read although nothing is wrong, each once."""
+    sentences = [sentence for host in fleet.hosts for sentence in _host_notices(host, surroundings)]
+    ending = filter(None, (certificate_notice(balancer.balancer, surroundings) for balancer in fleet.balancers))
+    yield from dict.fromkeys([*sentences, *fleet.remarks, *ending, *surroundings.missing])
+
+
+def _host_notices(host: Host, surroundings: Surroundings) -> Iterator[str]:
+    soon, row = ending_soon(host, surroundings.today), release_row(host.release)
+    if soon:
+        yield soon
+    if row and version(host.driver.branch)[:1] < version(row.driver)[:1]:
+        yield (
+            f"release {row.name} bundles driver {row.driver}; branch {host.driver.branch} runs it through CUDA "
+            "compatibility, which is proven by a CUDA call inside the image"
+        )
+    if row and not image_of(host, row).digest:
+        yield "the image is not pinned: `enginehouse pin INVENTORY` asks the registry and writes its digest"
+    yield from repository_notices(host, surroundings)
+    if notice := door_notice(host):
+        yield notice
+    for server in host.servers:
+        for model in server.models:
+            served = serve(model, surroundings)
+            yield from fp8_gains_and_costs(model)
+            if served and isinstance(model, LLM) and served.architecture.kind == "llm":
+                yield from slow_links(Placed.of(host, server, served, model))
+                yield from shared_prefixes(host, served, row.trtllm if row else "")

@@ -1,0 +1,194 @@
+"""The declared firewall: networks that are networks, ports that are ports, and something it does."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable, Iterator, Mapping
+
+from deploy.refusals.errors import Refusal
+from deploy.refusals.refuse import refuse, server_at
+from deploy.spec import BalancerHost, Firewall, Host, Server
+from deploy.topology.balancing import balancers_of, firewall_of, is_loopback
+
+CONFIRM_SECONDS = (10, 600)
+
+
+def firewall_problems(host: Host, balancers: Iterable[BalancerHost] = ()) -> Iterator[Refusal]:
+    """A refusal for each mistake in a host's firewall, and for each public server that relies on a missing firewall."""
+    known = list(balancers)
+    wanted = firewall_of(host, known)
+    for server in host.servers:
+        yield from _protected(server, host, wanted, is_routed=bool(balancers_of(host, known)))
+    served = {
+        getattr(server, f"{kind}_port"): f"server {server.name}"
+        for server in host.servers
+        for kind in ("http", "grpc", "metrics")
+    }
+    if host.firewall is not None and wanted is not None:
+        yield from declared_problems(wanted, served)
+
+
+def declared_problems(firewall: Firewall, served: Mapping[int, str]) -> Iterator[Refusal]:
+    """A refusal for each mistake in a firewall; `served` names what of ours answers on each port."""
+    yield from _networks(firewall)
+    if not firewall.allow:
+        yield refuse(
+            "firewall-allows-nobody",
+            "the firewall lets nobody reach the servers",
+            where="firewall.allow",
+            seen="()",
+            wanted="the networks of the clients or the balancer",
+            attempt='allow=("10.0.0.0/8",); a server for this host alone has address="127.0.0.1"',
+        )
+    yield from _openings(firewall, served)
+    if firewall.open and firewall.rest == "untouched":
+        yield refuse(
+            "openings-of-an-open-host",
+            "firewall.open opens nothing while the rest of the host is left alone",
+            where="firewall.open",
+            seen='rest="untouched"',
+            wanted='rest="closed", or no openings',
+            attempt='Firewall(…, rest="closed")',
+        )
+    low, high = CONFIRM_SECONDS
+    if not low <= firewall.confirm_seconds <= high:
+        yield refuse(
+            "out-of-range",
+            f"{firewall.confirm_seconds} seconds are no time to confirm new rules in",
+            where="firewall.confirm_seconds",
+            seen=str(firewall.confirm_seconds),
+            wanted=f"{low} to {high}",
+            attempt="confirm_seconds=30, the default",
+        )
+
+
+def _protected(server: Server, host: Host, firewall: Firewall | None, is_routed: bool) -> Iterator[Refusal]:
+    """A refusal where `protection` is a word and nothing behind it.
+
+    A Firewall covers HTTP, gRPC and metrics of every server of its host (roles/firewall/rules.py), so being declared is
+    enough for "firewall". "balancer" wants a Balancer of the inventory with a route to the host's pool, and no whole
+    network of clients beside it. What nobody here knows to be a balancer is an address like any other: "firewall".
+    """
+    if not server.protection or is_loopback(server.address):
+        return
+    if server.protection == "balancer" and not is_routed:
+        yield _no_balancer(server, host)
+    elif firewall is None:
+        ports = f"{server.http_port}, {server.grpc_port} and {server.metrics_port}"
+        yield refuse(
+            "protection-without-firewall",
+            f'server {server.name}: protection="{server.protection}" is a word, and nothing closes {server.address}',
+            where=server_at(server.name, "protection"),
+            seen=f"{server.protection!r}, and no firewall on this host",
+            wanted=f"a Firewall of this host, which covers ports {ports}; its `allow` holds the clients' networks",
+            attempt='"firewall": Firewall(allow=("10.0.0.0/8",)); or address="127.0.0.1"',
+        )
+    elif server.protection == "balancer" and (wide := [name for name in firewall.allow if is_wide(name)]):
+        yield refuse(
+            "balancer-not-named",
+            f'server {server.name}: protection="balancer", and the firewall also lets whole networks past the balancer',
+            where="firewall.allow",
+            seen=", ".join(wide),
+            wanted="the addresses the balancer connects from, one by one: a /32 each, or a /128 for IPv6",
+            attempt='allow=("10.0.0.5/32", "10.0.0.6/32"); where clients come themselves, protection="firewall"',
+        )
+
+
+def _no_balancer(server: Server, host: Host) -> Refusal:
+    pool = f"no balancer has a route to pool {host.pool}" if host.pool else "this host is in no pool"
+    own = "" if host.pool else '"pool": "chat", and '
+    ours = f'{own}Balancer(…, routes=(Route(pool="{host.pool or "chat"}", http_port=8080, grpc_port=8081),))'
+    allowed = ", ".join(host.firewall.allow) if host.firewall else ""
+    elsewhere = '"firewall": Firewall(allow=("10.0.0.9/32",))'
+    return refuse(
+        "protection-without-balancer",
+        f'server {server.name}: protection="balancer", and there is no balancer in front of it',
+        where=server_at(server.name, "protection"),
+        seen=f"{pool}, and the host " + (f"lets in {allowed}" if allowed else "has no firewall"),
+        wanted="a Balancer of this inventory that routes the host's pool; "
+        'for one that somebody else runs, protection="firewall" and its addresses',
+        attempt=f'protection="firewall"; or {ours}' if allowed else f'{ours}; or protection="firewall", {elsewhere}',
+    )
+
+
+def is_wide(written: str) -> bool:
+    """True for a network of more than one address; what is no network is told elsewhere."""
+    try:
+        return ipaddress.ip_network(written).num_addresses > 1
+    except ValueError:
+        return False
+
+
+def _networks(firewall: Firewall) -> Iterator[Refusal]:
+    lists = {"allow": firewall.allow, "metrics": firewall.metrics, "ssh": firewall.ssh}
+    lists |= {f"open[{number}].sources": rule.sources for number, rule in enumerate(firewall.open)}
+    for name, networks in lists.items():
+        for written in networks:
+            yield from _network(written, f"firewall.{name}")
+    for name in ("allow", "metrics"):
+        yield from _everybody(lists[name], f"firewall.{name}", "Triton")
+
+
+def network_problems(networks: tuple[str, ...], where: str, who: str) -> Iterator[Refusal]:
+    """A refusal for each text that is no network, and for everybody; `who` is what they would reach."""
+    for written in networks:
+        yield from _network(written, where)
+    yield from _everybody(networks, where, who)
+
+
+def _network(written: str, where: str) -> Iterator[Refusal]:
+    try:
+        ipaddress.ip_network(written)
+    except ValueError as error:
+        yield refuse(
+            "bad-network",
+            f"{written!r} is no network",
+            where=where,
+            seen=f"{written!r}: {error}",
+            wanted="a CIDR whose host bits are zero, as 10.0.0.0/8 or fd00::/8",
+            attempt=f'"{_nearest(written)}"',
+        )
+
+
+def _nearest(written: str) -> str:
+    """The network somebody may have meant: the one around the address, else an example."""
+    try:
+        return str(ipaddress.ip_network(written, strict=False))
+    except ValueError:
+        return "10.0.0.0/8"
+
+
+def _everybody(networks: tuple[str, ...], where: str, who: str) -> Iterator[Refusal]:
+    for written in networks:
+        if written in ("0.0.0.0/0", "::/0"):
+            yield refuse(
+                "firewall-allows-everybody",
+                f"{written} is everybody, and {who} asks nobody for a password",
+                where=where,
+                seen=repr(written),
+                wanted="the networks of the clients or the balancer",
+                attempt='"10.0.0.0/8"',
+            )
+
+
+def _openings(firewall: Firewall, served: Mapping[int, str]) -> Iterator[Refusal]:
+    for number, opening in enumerate(firewall.open):
+        where = f"firewall.open[{number}].port"
+        if not 1 <= opening.port <= 65535:
+            yield refuse(
+                "port-range",
+                f"{opening.port} is no port",
+                where=where,
+                seen=str(opening.port),
+                wanted="1 to 65535",
+                attempt="Opening(port=9100, sources=(…,))",
+            )
+        elif opening.port in served and opening.protocol == "tcp":
+            yield refuse(
+                "port-of-a-server",
+                f"port {opening.port} belongs to {served[opening.port]}, whose clients are named elsewhere",
+                where=where,
+                seen=str(opening.port),
+                wanted="ports of other services; SSH is always open",
+                attempt="firewall.allow and firewall.metrics say who reaches a server",
+            )

@@ -1,0 +1,160 @@
+"""The machine as declared: an OS and a GPU this project knows, and a combination that can work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from deploy.catalog import GPUS, SYSTEMS
+from deploy.catalog.mig import profiles_of
+from deploy.catalog.names import nearest, offer
+from deploy.models.files import ROOT
+from deploy.refusals.errors import Refusal
+from deploy.refusals.refuse import refuse
+from deploy.spec import DataDisk, Host
+
+X86 = [gpu.name for gpu in GPUS.values() if gpu.platform == "x86_64"]
+
+
+def machine_problems(host: Host) -> Iterator[Refusal]:
+    """A refusal for each mistake in the declared machine and in what is installed straight on it."""
+    yield from _system(host)
+    yield from _gpu(host)
+    yield from _sizes(host)
+    yield from _docker(host)
+    yield from _secure_boot(host)
+    if host.machine.data_disk:
+        yield from _data_disk(host.machine.data_disk)
+    if host.machine.confidential:
+        yield refuse(
+            "confidential-mode",
+            "confidential-computing mode has never been run with this project",
+            where="machine.confidential",
+            seen="True",
+            wanted="False",
+            attempt="ask the provider for the same VM without confidential computing",
+        )
+
+
+def _system(host: Host) -> Iterator[Refusal]:
+    if host.machine.os not in SYSTEMS:
+        yield refuse(
+            "unknown-os",
+            f"{host.machine.os} is not provisioned by this project",
+            where="machine.os",
+            seen=repr(host.machine.os),
+            wanted=f"one of {', '.join(SYSTEMS)}",
+            attempt=offer(host.machine.os, SYSTEMS),
+        )
+
+
+def _gpu(host: Host) -> Iterator[Refusal]:
+    name, row = host.machine.gpu, GPUS.get(host.machine.gpu)
+    if "mig" in name.lower():
+        card = nearest(name.lower().split("-mig")[0], X86) or X86[0]
+        profile = nearest(name.lower().rpartition("mig-")[2], [row.name for row in profiles_of(card)])
+        yield refuse(
+            "mig",
+            "a MIG instance is no card: the card is declared, and what it is cut into",
+            where="machine.gpu",
+            seen=repr(name),
+            wanted="a row of catalog.GPUS here, MIG profiles in machine.mig",
+            attempt=f'gpu="{card}", mig=("{profile or "3g.40gb"}",)',
+        )
+    elif row is None:
+        yield refuse(
+            "unknown-gpu",
+            f"GPU {name} is not in the catalog",
+            where="machine.gpu",
+            seen=repr(name),
+            wanted="a row of catalog.GPUS, which knows its PCI id, SM and MiB",
+            attempt=offer(name, X86),
+        )
+    elif row.platform != "x86_64":
+        yield refuse(
+            "platform",
+            f"{row.title} sits beside an {row.platform} processor, and the images here are x86_64",
+            where="machine.gpu",
+            seen=repr(name),
+            wanted="a card of an x86_64 machine",
+            attempt=offer(name, X86),
+        )
+
+
+def _sizes(host: Host) -> Iterator[Refusal]:
+    count = host.machine.gpus
+    if count < 1:
+        yield refuse(
+            "no-gpus",
+            f"a machine with {count} GPUs serves nothing",
+            where="machine.gpus",
+            seen=str(count),
+            wanted="1 or more",
+            attempt="Machine(gpus=1)",
+        )
+    for field in ("memory_mib", "disk_mib"):
+        if (size := getattr(host.machine, field)) < 0:
+            yield refuse(
+                "negative-size",
+                f"a machine has no {size:,} MiB",
+                where=f"machine.{field}",
+                seen=str(size),
+                wanted="MiB of the machine; 0 where nobody knows, and preflight does not compare",
+                attempt=f"Machine({field}={-size})",
+            )
+
+
+def _docker(host: Host) -> Iterator[Refusal]:
+    system = SYSTEMS.get(host.machine.os)
+    if system and host.docker.source == "distribution" and not system.has_cdi:
+        yield refuse(
+            "docker-without-cdi",
+            f"docker.io {system.distribution_docker} of {system.name} cannot attach a GPU by CDI",
+            where="docker.source",
+            seen='"distribution"',
+            wanted="Docker 26.1 or newer, which reads CDI 0.7",
+            attempt='Docker(source="docker"), Docker\'s own repository',
+        )
+
+
+def _secure_boot(host: Host) -> Iterator[Refusal]:
+    system = SYSTEMS.get(host.machine.os)
+    source = host.driver.source if host.driver.source != "auto" else system.driver_source if system else ""
+    if system and source == "canonical" and system.driver_source != "canonical":
+        yield refuse(
+            "canonical-driver-on-debian",
+            f"Canonical's driver packages do not exist on {system.name}",
+            where="driver.source",
+            seen='"canonical"',
+            wanted='"nvidia" or "auto"',
+            attempt='Driver(source="auto")',
+        )
+    elif host.machine.secure_boot and source == "nvidia" and host.driver.manage:
+        yield refuse(
+            "secure-boot",
+            "Secure Boot does not load the modules NVIDIA's repository builds on the host: nothing signs them",
+            where="machine.secure_boot",
+            seen=f"True, with the driver from NVIDIA's repository on {host.machine.os}",
+            wanted="Canonical's signed modules, a driver somebody else looks after, or Secure Boot off",
+            attempt='an Ubuntu machine with Driver(source="canonical"), or Driver(manage=False)',
+        )
+
+
+def _data_disk(disk: DataDisk) -> Iterator[Refusal]:
+    if not disk.device.startswith("/dev/"):
+        yield refuse(
+            "data-disk-device",
+            f"{disk.device!r} is no block device",
+            where="machine.data_disk.device",
+            seen=repr(disk.device),
+            wanted="a path under /dev, best one that survives a reboot",
+            attempt='DataDisk(device="/dev/disk/by-id/…")',
+        )
+    if disk.mount != ROOT:  # over /var or /var/lib it would hide what lies there
+        yield refuse(
+            "data-disk-mount",
+            f"a disk mounted at {disk.mount!r} would not hold weights, releases and images",
+            where="machine.data_disk.mount",
+            seen=repr(disk.mount),
+            wanted=ROOT,
+            attempt="DataDisk(device=…), without a mount",
+        )

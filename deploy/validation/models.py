@@ -1,0 +1,273 @@
+"""The models of each server: known, servable by this release on this GPU, and within their own limits."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from deploy.catalog import ARCHITECTURES, CHECKPOINTS, GPUS
+from deploy.catalog.names import offer
+from deploy.models.paths import choose_path
+from deploy.models.resolve import Served, image_of, release_row, serve, shape_of
+from deploy.refusals.errors import Refusal
+from deploy.refusals.refuse import model_at, refuse, server_at
+from deploy.spec import LLM, Embedder, Encoder, Host, Model, Reranker, Server
+from deploy.spec.surroundings import Surroundings
+from deploy.validation.generation import llm_problems
+from deploy.validation.shapes import shape_problems
+
+MODEL_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,62}[A-Za-z0-9])?")
+
+FP8_FIRST_SM = 89
+MOST_STREAMS = 4
+LEAST_PAIR_TOKENS = 17
+"""Four special tokens, a query of up to three quarters, and one token of the passage (files/encoders)."""
+KINDS = {"llm": "LLM", "embedder": "Embedder", "reranker": "Reranker"}
+
+
+def model_problems(host: Host, surroundings: Surroundings) -> Iterator[Refusal]:
+    """A refusal for each mistake in the models of one host, weights and memory apart."""
+    for server in host.servers:
+        yield from _same_names(server)
+        for model in server.models:
+            yield from _any_model(server, model)
+            served = serve(model, surroundings)
+            yield from _unknown(server, model) if served is None else _servable(host, server, served)
+            yield from shape_problems(server, model)
+
+
+def _same_names(server: Server) -> Iterator[Refusal]:
+    names = [model.name for model in server.models]
+    for name in sorted({name for name in names if names.count(name) > 1}):
+        yield refuse(
+            "duplicate-model",
+            f"server {server.name} has {names.count(name)} models called {name}",
+            where=server_at(server.name, "models"),
+            seen=", ".join(names),
+            wanted="one name each: clients ask for a model by it",
+            attempt=f'rename one, for example "{name}-2"',
+        )
+
+
+def _any_model(server: Server, model: Model) -> Iterator[Refusal]:
+    if not MODEL_NAME.fullmatch(model.name):
+        yield refuse(
+            "bad-name",
+            f"{model.name!r} cannot name a model and a directory",
+            where=model_at(server.name, model.name, "name"),
+            seen=repr(model.name),
+            wanted="letters, digits, inner dots, hyphens and underscores, 64 at most",
+            attempt="rename it; clients ask for the model by this name",
+        )
+    if model.trust_remote_code:
+        yield refuse(
+            "remote-code",
+            f"{model.name}: trust_remote_code runs whatever Python the model hub sends that day",
+            where=model_at(server.name, model.name, "trust_remote_code"),
+            seen="True",
+            wanted="False; pinned weights do not pin the code, which comes from another repository",
+            attempt="leave it out: the encoders here are this project's own code, and llmapi knows its models",
+        )
+    for field in ("max_batch_size", "max_queue_size"):
+        if getattr(model, field) < 1:
+            yield refuse(
+                "out-of-range",
+                f"{model.name}: {field} of {getattr(model, field)} serves nothing",
+                where=model_at(server.name, model.name, field),
+                seen=str(getattr(model, field)),
+                wanted="1 or more",
+                attempt=f"{field}=32",
+            )
+    if isinstance(model, Encoder) and model.max_queue_delay_microseconds < 0:
+        yield refuse(
+            "out-of-range",
+            f"{model.name}: no request waits {model.max_queue_delay_microseconds:,} microseconds for a batch",
+            where=model_at(server.name, model.name, "max_queue_delay_microseconds"),
+            seen=str(model.max_queue_delay_microseconds),
+            wanted="0 or more",
+            attempt="max_queue_delay_microseconds=0, which never waits",
+        )
+
+
+def _unknown(server: Server, model: Model) -> Iterator[Refusal]:
+    shape = shape_of(model)
+    place = model_at(server.name, model.name, "checkpoint")
+    if shape is None:
+        yield refuse(
+            "unknown-checkpoint",
+            f"checkpoint {model.checkpoint} is not in the catalog",
+            where=place,
+            seen=repr(model.checkpoint),
+            wanted="a row of catalog.CHECKPOINTS, or a Checkpoint(…) with the numbers of its config.json",
+            attempt=offer(str(model.checkpoint), CHECKPOINTS),
+        )
+    else:
+        served = [row.name for row in ARCHITECTURES.values() if row.kind in KINDS]
+        yield refuse(
+            "unknown-architecture",
+            f"{model.name}: nothing here serves {shape.architecture}",
+            where=f"{place}.architecture",
+            seen=repr(shape.architecture),
+            wanted="the class string of config.json, one this project knows",
+            attempt=offer(shape.architecture, served),
+        )
+
+
+def _servable(host: Host, server: Server, served: Served) -> Iterator[Refusal]:
+    model, architecture = served.model, served.architecture
+    place = model_at(server.name, model.name, "checkpoint")
+    if architecture.kind == "unserved":
+        yield refuse(
+            "unknown-cache",
+            f"{model.name}: {architecture.name} is unknown to the planner, which cannot count its cache",
+            where=place,
+            seen=f"{architecture.name}: {architecture.note}",
+            wanted="keys and values of every layer, or DeepSeek-V3's latent with its sizes",
+            attempt="serve it with another project, or another model here; a near name would be counted wrongly",
+        )
+        return
+    if architecture.kind not in KINDS:
+        article = "a" if architecture.kind == "multi-modal" else "an"
+        yield refuse(
+            architecture.kind,
+            f"{model.name}: {architecture.name} is {article} {architecture.kind} model, which is not served here",
+            where=place,
+            seen=architecture.name,
+            wanted="a text-only decoder, or an encoder that embeds or reranks",
+            attempt="serve it with another project; this one will not",
+        )
+        return
+    if KINDS[architecture.kind] != type(model).__name__:
+        yield refuse(
+            "wrong-kind",
+            f"{model.name}: {architecture.name} is no {type(model).__name__.lower()}",
+            where=place,
+            seen=f"{type(model).__name__}(checkpoint={_shown(model)})",
+            wanted=f"{KINDS[architecture.kind]}(…) for this architecture",
+            attempt=f"{KINDS[architecture.kind]}(name={model.name!r}, …), or {_alternative(model)}",
+        )
+        return
+    yield from _path(host, server, served)
+    if isinstance(model, LLM):
+        yield from llm_problems(host, server, served, model)
+    else:
+        yield from encoder_problems(host, server, served, model)
+
+
+def _shown(model: Model) -> str:
+    return repr(model.checkpoint) if isinstance(model.checkpoint, str) else "Checkpoint(…)"
+
+
+def _alternative(model: Model) -> str:
+    kind = {"LLM": "llm", "Embedder": "embedder"}.get(type(model).__name__, "reranker")
+    rows = [row.name for row in CHECKPOINTS.values() if ARCHITECTURES[row.shape.architecture].kind == kind]
+    return f"a checkpoint that is one: {', '.join(rows)}"
+
+
+def _path(host: Host, server: Server, served: Served) -> Iterator[Refusal]:
+    row = release_row(host.release)
+    if row is None or not row.offered:
+        return
+    image = image_of(host, row)
+    choice = choose_path(served.model.path, served.architecture, image.trtllm)
+    if not choice.path:
+        release = host.release if isinstance(host.release, str) else host.release.name
+        yield refuse(
+            choice.kind,
+            f"{served.model.name}: {choice.reason}",
+            where=model_at(server.name, served.model.name, "path"),
+            seen=f'path="{served.model.path}", release {release} with TensorRT-LLM {image.trtllm or "(none)"}',
+            wanted="a path this architecture and this release both have",
+            attempt=choice.attempt,
+        )
+
+
+def encoder_problems(host: Host, server: Server, served: Served, model: Encoder) -> Iterator[Refusal]:
+    """A refusal for each mistake in an encoder's own limits."""
+    place = model_at(server.name, model.name, "max_tokens")
+    if not 1 <= model.max_tokens <= served.usable_positions:
+        yield refuse(
+            "beyond-positions",
+            f"{model.name}: {model.max_tokens} tokens are more than it was trained for",
+            where=place,
+            seen=str(model.max_tokens),
+            wanted=f"1 to {served.usable_positions}; longer texts are cut, or split by the client",
+            attempt=f"max_tokens={served.usable_positions}",
+        )
+    elif isinstance(model, Reranker) and model.max_tokens < LEAST_PAIR_TOKENS:
+        yield refuse(
+            "below-one-pair",
+            f"{model.name}: beside a query, {model.max_tokens} tokens may hold nothing of a passage",
+            where=place,
+            seen=str(model.max_tokens),
+            wanted=f"at least {LEAST_PAIR_TOKENS}; the model was trained for {served.usable_positions}",
+            attempt=f"max_tokens={served.usable_positions}",
+        )
+    if model.max_batch_tokens < model.max_tokens or model.max_items < 1:
+        yield refuse(
+            "batch-below-one-text",
+            f"{model.name}: one batch of {model.max_batch_tokens} tokens does not hold one text",
+            where=model_at(server.name, model.name, "max_batch_tokens"),
+            seen=f"max_batch_tokens={model.max_batch_tokens}, max_items={model.max_items}",
+            wanted=f"at least {model.max_tokens} tokens and 1 item",
+            attempt="max_batch_tokens=16384, max_items=1024",
+        )
+    yield from _encoder_choices(host, server, served, model)
+
+
+def _encoder_choices(host: Host, server: Server, served: Served, model: Encoder) -> Iterator[Refusal]:
+    """A refusal for each mistake in an encoder's streams, task and number formats."""
+    if not 1 <= model.streams <= MOST_STREAMS:
+        yield refuse(
+            "streams-out-of-range",
+            f"{model.name}: {model.streams} passes side by side",
+            where=model_at(server.name, model.name, "streams"),
+            seen=f"streams={model.streams}",
+            wanted=f"1 to {MOST_STREAMS}; each holds a workspace, and two make a busy reranker 4 % faster",
+            attempt="streams=2",
+        )
+    if isinstance(model, Embedder) and model.default_task not in ("", *served.architecture.tasks):
+        tasks = served.architecture.tasks
+        yield refuse(
+            "unknown-task",
+            f"{model.name} was not trained with a prefix called {model.default_task!r}",
+            where=model_at(server.name, model.name, "default_task"),
+            seen=repr(model.default_task),
+            wanted=f"one of {', '.join(tasks)}" if tasks else "no task: this family has no prefixes",
+            attempt=offer(model.default_task, tasks) if tasks else "leave default_task out",
+        )
+    gpu = GPUS.get(host.machine.gpu)
+    if gpu and model.device == "gpu" and model.dtype == "bfloat16" and int(gpu.sm) < 80:
+        yield refuse(
+            "wrong-sm",
+            f"{model.name}: SM {gpu.sm} has no bfloat16",
+            where=model_at(server.name, model.name, "dtype"),
+            seen="bfloat16",
+            wanted="float16",
+            attempt='dtype="float16"',
+        )
+    if model.products == "fp8":
+        yield from _fp8_problems(host, server, model)
+
+
+def _fp8_problems(host: Host, server: Server, model: Encoder) -> Iterator[Refusal]:
+    gpu = GPUS.get(host.machine.gpu)
+    place, attempt = model_at(server.name, model.name, "products"), "leave products out"
+    if model.device == "cpu" or model.dtype == "float32":
+        yield refuse(
+            "fp8-beside-float32",
+            f"{model.name}: 8-bit products need a GPU and a 16-bit network around them",
+            where=place,
+            seen=f'products="fp8", device="{model.device}", dtype="{model.dtype}"',
+            wanted='device="gpu" and dtype="float16" or "bfloat16"',
+            attempt=attempt,
+        )
+    elif gpu and int(gpu.sm) < FP8_FIRST_SM:
+        yield refuse(
+            "wrong-sm",
+            f"{model.name}: SM {gpu.sm} has no FP8",
+            where=place,
+            seen=f'products="fp8" on {gpu.title}',
+            wanted=f"SM {FP8_FIRST_SM} or later (Ada, Hopper, Blackwell)",
+            attempt=attempt,
+        )

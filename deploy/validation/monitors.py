@@ -1,0 +1,119 @@
+"""Monitors and what they read: ports, networks and times that can work, and hosts that a monitor can reach."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from deploy.catalog import SYSTEMS
+from deploy.catalog.names import offer
+from deploy.inventory.fleet import Fleet
+from deploy.refusals.errors import Refusal
+from deploy.refusals.refuse import refuse, server_at
+from deploy.spec import Host, Monitor
+from deploy.topology.balancing import address_of, is_reachable
+from deploy.topology.monitors import BLACKBOX_PORT, NODE_PORT, OURS
+from deploy.validation.firewall import network_problems
+from deploy.validation.secrets import named_secret
+
+LIMITS = {
+    "prometheus_port": (1024, 65535),
+    "alertmanager_port": (1024, 65535),
+    "retention_days": (4, 3650),
+    "retention_mib": (512, 10_000_000),
+    "scrape_seconds": (5, 60),
+}
+"""The slowest alert reads three days; and nothing is called lost between two looks."""
+PINNED = re.compile(r"[^\s@]+@sha256:[0-9a-f]{64}")
+
+
+def monitor_problems(fleet: Fleet) -> Iterator[tuple[str, Refusal]]:
+    """(host, refusal) for each mistake in a monitor, and for each host that none of them could read."""
+    for monitor in fleet.monitors:
+        yield from ((monitor.name, problem) for problem in _of_monitor(monitor.monitor))
+    if fleet.monitors:
+        yield from ((host.name, problem) for host in fleet.hosts for problem in _of_host(host))
+
+
+def _of_monitor(declared: Monitor) -> Iterator[Refusal]:
+    if declared.os not in SYSTEMS:
+        yield refuse(
+            "unknown-os",
+            f"no monitor is set up on {declared.os!r}",
+            where="monitor.os",
+            seen=repr(declared.os),
+            wanted=", ".join(sorted(SYSTEMS)),
+            attempt=offer(declared.os, sorted(SYSTEMS)),
+        )
+    if not is_reachable(declared.address):
+        yield refuse(
+            "bad-address",
+            f"{declared.address!r} is no address that hosts see a monitor come from",
+            where="monitor.address",
+            seen=repr(declared.address),
+            wanted="the monitor's own IP address in the network of the hosts",
+            attempt='Monitor(address="10.0.0.9", …)',
+        )
+    for name, (low, high) in LIMITS.items():
+        if not low <= (value := getattr(declared, name)) <= high:
+            yield refuse(
+                "out-of-range",
+                f"{name} of {value} cannot work",
+                where=f"monitor.{name}",
+                seen=str(value),
+                wanted=f"{low} to {high}",
+                attempt=f"Monitor({name}={getattr(Monitor, name)}), the default",
+            )
+    taken = [declared.prometheus_port, declared.alertmanager_port, NODE_PORT, BLACKBOX_PORT]
+    if len(set(taken)) < len(taken):
+        yield refuse(
+            "port-twice",
+            "two programs of a monitor would have one port",
+            where="monitor.prometheus_port",
+            seen=f"Prometheus {taken[0]}, Alertmanager {taken[1]}, node-exporter {taken[2]}, blackbox-exporter "
+            f"{taken[3]}",
+            wanted="a port of its own for each",
+            attempt="leave prometheus_port and alertmanager_port out",
+        )
+    yield from network_problems(declared.allow, "monitor.allow", "Prometheus")
+    if declared.receivers is not None:
+        yield from named_secret("monitor.receivers", declared.receivers, "RECEIVERS")
+    if declared.dcgm_image and not PINNED.fullmatch(declared.dcgm_image):
+        yield refuse(
+            "image-not-pinned",
+            "dcgm-exporter's image is named by no digest: it could be another one tomorrow",
+            where="monitor.dcgm_image",
+            seen=repr(declared.dcgm_image),
+            wanted="NAME@sha256: and 64 hex digits",
+            attempt="docker buildx imagetools inspect nvcr.io/nvidia/k8s/dcgm-exporter:TAG prints the digest",
+        )
+
+
+def _of_host(host: Host) -> Iterator[Refusal]:
+    """Refusals of a host that a monitor of the inventory is to read."""
+    if not is_reachable(address_of(host)):
+        yield refuse(
+            "no-peer-address",
+            "nothing says where the monitor reaches this host",
+            where="peer_address",
+            seen=f"peer_address={host.peer_address!r}, servers at "
+            f"{', '.join(dict.fromkeys(server.address for server in host.servers)) or 'no address'}",
+            wanted="an IP address of the host in the network of the monitor",
+            attempt='("h100-01.example.internal", {"peer_address": "10.0.0.11"})',
+        )
+    taken = {
+        getattr(server, f"{kind}_port"): server_at(server.name, f"{kind}_port")
+        for server in host.servers
+        for kind in ("http", "grpc", "metrics")
+    }
+    taken |= {host.traffic.ready_port: "traffic.ready_port", host.traffic.agent_port: "traffic.agent_port"}
+    taken |= dict.fromkeys(host.door.ports if host.door else (), "door.ports")
+    for port in sorted(taken.keys() & OURS.keys()):
+        yield refuse(
+            "port-twice",
+            f"port {port} is given out twice on one host",
+            where=taken[port],
+            seen=f"{port}, also {OURS[port]} on a host that a monitor reads",
+            wanted="another port",
+            attempt=f"{taken[port].rpartition('.')[2]}={port + 1000}",
+        )

@@ -1,0 +1,60 @@
+"""An LLM where it is to run, with all that a check about it asks, so that no check works it out again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from deploy.catalog import GPU
+from deploy.models.budget import is_compiled
+from deploy.models.paths import choose_path
+from deploy.models.resolve import Served, Ways, gpu_of, image_of, release_row, ways_of
+from deploy.refusals.errors import Refusal
+from deploy.refusals.refuse import model_at, refuse
+from deploy.spec import LLM, Host, Server
+
+
+@dataclass(frozen=True, kw_only=True)
+class Placed:
+    """`path` is what it runs on, empty where it has none; an unknown `gpu` is None, an unknown `trtllm` empty."""
+
+    host: Host
+    server: Server
+    served: Served
+    model: LLM
+    ways: Ways
+    gpu: GPU | None
+    trtllm: str
+    path: str
+
+    @classmethod
+    def of(cls, host: Host, server: Server, served: Served, model: LLM) -> Placed:
+        """A model of a server of a host."""
+        row = release_row(host.release)
+        trtllm = image_of(host, row).trtllm if row else ""
+        chosen = choose_path(model.path, served.architecture, trtllm).path
+        return cls(
+            host=host,
+            server=server,
+            served=served,
+            model=model,
+            ways=ways_of(server, model),
+            gpu=gpu_of(host, server),
+            trtllm=trtllm,
+            path=chosen or ("engine" if is_compiled(served, trtllm) else ""),
+        )
+
+    @property
+    def is_engine(self) -> bool:
+        """True if the model runs on a compiled engine."""
+        return self.path == "engine"
+
+    @property
+    def release(self) -> str:
+        """The release's name, with the TensorRT-LLM in it."""
+        name = self.host.release if isinstance(self.host.release, str) else self.host.release.name
+        return f"release {name} with TensorRT-LLM {self.trtllm or '(none)'}"
+
+    def no(self, kind: str, problem: str, field: str, *, seen: str, wanted: str, attempt: str) -> Refusal:
+        """The refusal of one field of this model; the problem starts with the model's name."""
+        place = model_at(self.server.name, self.model.name, *field.split("."))
+        return refuse(kind, f"{self.model.name}: {problem}", where=place, seen=seen, wanted=wanted, attempt=attempt)

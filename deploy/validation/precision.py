@@ -1,0 +1,165 @@
+"""How weights and key/value cache are held: what this SM and this path can do, and what making it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from deploy.catalog import ENGINE_ENDS_WITH, KV_FIRST_SM, PRECISIONS, STORED
+from deploy.catalog.versions import at_least
+from deploy.models.budget import pages_context
+from deploy.models.resolve import precision_of
+from deploy.refusals.errors import Refusal
+from deploy.validation.placed import Placed
+
+PLAIN = ("float16", "bfloat16")
+FEWEST_SAMPLES, MOST_SAMPLES = 16, 8192
+
+
+def precision_problems(placed: Placed) -> Iterator[Refusal]:
+    """A refusal for each mistake in the number formats of one LLM's weights and cache."""
+    yield from _sm(placed)
+    yield from _stored(placed)
+    yield from _calibration(placed)
+    yield from _cache_sm(placed)
+    yield from _cache_path(placed)
+
+
+def _sm(placed: Placed) -> Iterator[Refusal]:
+    row, gpu = PRECISIONS[precision_of(placed.served)], placed.gpu
+    if gpu is None or row.first_sm <= int(gpu.sm) <= row.last_sm:
+        return
+    kept = placed.model.precision == "auto"
+    limit = f"SM {row.first_sm}" + (f" to {row.last_sm}" if row.first_sm < row.last_sm < 999 else "")
+    instead = "fp8" if int(gpu.sm) >= 89 and row.name != "fp8" else "int4_awq"
+    yield placed.no(
+        "wrong-sm",
+        f"{row.name} weights need {limit}; this is SM {gpu.sm}",
+        "checkpoint" if kept else "precision",
+        seen=f"{gpu.title}, SM {gpu.sm}",
+        wanted=f"{limit}{' or newer' if row.last_sm == 999 else ''}{': ' + row.why if row.why else ''}",
+        attempt="another GPU, or a checkpoint whose weights are stored in 16 bit" if kept else f'precision="{instead}"',
+    )
+
+
+def _stored(placed: Placed) -> Iterator[Refusal]:
+    model, stored = placed.model, placed.served.shape.quantisation
+    row = PRECISIONS[precision_of(placed.served)]
+    if row.stored and row.stored != stored:
+        yield placed.no(
+            "stored-only",
+            f"{row.name} weights come as published: nothing here produces them",
+            "precision",
+            seen=f'precision="{row.name}", weights stored as {STORED[stored]}',
+            wanted=f'a checkpoint published so, declared with Checkpoint(…, quantisation="{row.stored}")',
+            attempt='such a checkpoint, or precision="int4_awq", which is made from plain weights',
+        )
+    elif placed.is_engine and stored not in ("", "gptq") and model.engine.checkpoint == "hub":
+        yield placed.no(
+            "engine-of-quantised-weights",
+            f"the convert scripts read plain weights, and these are stored as {STORED[stored]}",
+            "checkpoint",
+            seen=f'path="engine", quantisation="{stored}"',
+            wanted="the unquantised checkpoint, which quantize.py turns into what precision= says",
+            attempt='the plain checkpoint and precision="fp8", or path="pytorch", which takes these as they are',
+        )
+    elif not placed.is_engine and model.precision not in ("auto", STORED[stored], *(() if stored else PLAIN)):
+        yield _pytorch_quantises_nothing(placed)
+
+
+def _pytorch_quantises_nothing(placed: Placed) -> Refusal:
+    asked = placed.model.precision
+    engine = placed.served.architecture.engine and placed.trtllm and at_least(ENGINE_ENDS_WITH, placed.trtllm)
+    published = f'a checkpoint published in {asked} (Checkpoint(…, quantisation="…")) and precision left out'
+    return placed.no(
+        "pytorch-quantises-nothing",
+        "TensorRT-LLM's PyTorch backend serves weights as they are stored and quantises nothing while loading",
+        "precision",
+        seen=f'precision="{asked}", weights stored as {STORED[placed.served.shape.quantisation]}',
+        wanted=published,
+        attempt=f'path="engine" with precision="{asked}", or precision left out' if engine else "leave precision out",
+    )
+
+
+def needs_calibration(placed: Placed) -> bool:
+    """True if quantize.py reads calibration texts for this model: for its weights, or for scales of its cache."""
+    if not placed.is_engine or placed.model.engine.checkpoint == "trtllm" or placed.served.shape.quantisation:
+        return False
+    return PRECISIONS[precision_of(placed.served)].calibrated or placed.model.kv_cache.dtype in ("fp8", "int8")
+
+
+def _calibration(placed: Placed) -> Iterator[Refusal]:
+    model, needed = placed.model, needs_calibration(placed)
+    cache = f", kv_cache.dtype={model.kv_cache.dtype!r}" if model.kv_cache.dtype in ("fp8", "int8") else ""
+    if needed and (model.calibration is None or not model.calibration.directory):
+        yield placed.no(
+            "no-calibration",
+            f"{precision_of(placed.served)} is calibrated, and quantize.py's own texts come from the model hub",
+            "calibration",
+            seen=f"none, precision={precision_of(placed.served)!r}{cache}",
+            wanted="texts like your users' own in a local directory: the build container has no network",
+            attempt='calibration=Calibration(directory="calibration/cnn_dailymail", samples=512)',
+        )
+    elif model.calibration and not needed:
+        yield placed.no(
+            "calibration-unused",
+            "nothing is calibrated here, so nobody would read these texts",
+            "calibration",
+            seen=f"Calibration for path {placed.path}, precision={precision_of(placed.served)!r}",
+            wanted="none",
+            attempt="leave calibration out",
+        )
+    elif model.calibration and not FEWEST_SAMPLES <= model.calibration.samples <= MOST_SAMPLES:
+        yield placed.no(
+            "out-of-range",
+            f"{model.calibration.samples} calibration samples",
+            "calibration.samples",
+            seen=str(model.calibration.samples),
+            wanted=f"{FEWEST_SAMPLES} to {MOST_SAMPLES}; AWQ looks at 32 of them at most",
+            attempt="Calibration(…, samples=512)",
+        )
+
+
+def _cache_sm(placed: Placed) -> Iterator[Refusal]:
+    dtype, gpu = placed.model.kv_cache.dtype, placed.gpu
+    if gpu is None:
+        return
+    gpt_oss = dtype == "fp8" and placed.served.architecture.name == "GptOssForCausalLM" and int(gpu.sm) < 100
+    if int(gpu.sm) >= KV_FIRST_SM[dtype] and not gpt_oss:
+        return
+    why = (
+        "TensorRT-LLM lists it as unsupported for gpt-oss on Hopper" if gpt_oss else f"it needs SM {KV_FIRST_SM[dtype]}"
+    )
+    yield placed.no(
+        f"{dtype}-cache",
+        f"no {dtype} key/value cache on SM {gpu.sm}: {why}",
+        "kv_cache.dtype",
+        seen=f'"{dtype}" on {gpu.title}',
+        wanted='"auto", which is 16 bit here',
+        attempt="KVCache(), and half as many tokens",
+    )
+
+
+def _cache_path(placed: Placed) -> Iterator[Refusal]:
+    model, dtype = placed.model, placed.model.kv_cache.dtype
+    if dtype == "int8" and not placed.is_engine:
+        yield placed.no(
+            "int8-cache-path",
+            "the PyTorch backend has no int8 key/value cache",
+            "kv_cache.dtype",
+            seen=f'"int8" on path {placed.path}',
+            wanted='"auto" or "fp8"; int8 is of the engine path',
+            attempt='KVCache(dtype="fp8") from SM 89 on, or path="engine"',
+        )
+    elif placed.is_engine and not pages_context(placed.served):
+        asked = [
+            name for name, on in (("chunked_prefill", model.chunked_prefill), ("reuse", model.kv_cache.reuse)) if on
+        ]
+        if asked:
+            yield placed.no(
+                "cache-without-paged-context",
+                f"{' and '.join(asked)} want paged context FMHA, which does not go with this {dtype} cache",
+                "kv_cache.dtype",
+                seen=f"{dtype!r} with precision={precision_of(placed.served)!r}, {', '.join(asked)}",
+                wanted="a 16-bit cache, or an fp8 cache with per-tensor fp8 weights",
+                attempt='KVCache(dtype="fp8") with precision="fp8", or leave out ' + " and ".join(asked),
+            )

@@ -1,0 +1,156 @@
+"""Release, image and driver of one host: known, still maintained, and able to run together."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import date, timedelta
+
+from deploy.catalog import BRANCH_WARNING_DAYS, DEFAULT_RELEASE, DRIVER_BRANCHES, RELEASES, TOOLKIT_FLOOR
+from deploy.catalog.names import offer
+from deploy.catalog.releases import FLOOR_CUDA_12, LAST_WITH_CUDA_12
+from deploy.catalog.versions import at_least, version
+from deploy.models.resolve import release_row
+from deploy.refusals.errors import Refusal
+from deploy.refusals.refuse import refuse
+from deploy.spec import Driver, Host, Release
+
+DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+OFFERED = [row.name for row in RELEASES.values() if row.offered]
+
+
+def release_problems(host: Host, today: date) -> Iterator[Refusal]:
+    """A refusal for each mistake in what one host is to run on: release, digest, driver, toolkit."""
+    yield from _release(host.release)
+    yield from _digests(host)
+    yield from driver_problems(host, today)
+    if not at_least(host.toolkit.version, TOOLKIT_FLOOR):
+        yield refuse(
+            "toolkit-too-old",
+            f"container toolkit {host.toolkit.version or '(no version)'} is below {TOOLKIT_FLOOR}",
+            where="toolkit.version",
+            seen=f"{host.toolkit.version!r}",
+            wanted=f"{TOOLKIT_FLOOR} or newer: CVE-2026-24260 lets a container reach the host's files",
+            attempt='Toolkit(version="1.20.0-1"), or leave it out',
+        )
+
+
+def _release(release: str | Release) -> Iterator[Refusal]:
+    own = isinstance(release, Release)
+    name = release.derived_from if isinstance(release, Release) else release
+    where = "release.derived_from" if own else "release"
+    if isinstance(release, Release) and release.size_mib < 0:
+        yield refuse(
+            "image-size",
+            f"an image of {release.size_mib} MiB does not exist",
+            where="release.size_mib",
+            seen=str(release.size_mib),
+            wanted="MiB of the download, or 0 for that of the row it is derived from",
+            attempt="`docker manifest inspect IMAGE` lists the sizes of its layers; or leave size_mib out",
+        )
+    row = RELEASES.get(name)
+    if row is None:
+        yield refuse(
+            "unknown-release",
+            f"release {name} is not in the catalog",
+            where=where,
+            seen=repr(name),
+            wanted=f"one of {', '.join(OFFERED)}; {DEFAULT_RELEASE} unless there is a reason",
+            attempt=f"{offer(name, OFFERED)}; an image of your own: Release(name=…, derived_from=…)",
+        )
+    elif not row.offered:
+        kind = "release-without-trtllm" if not row.trtllm else "release-not-offered"
+        yield refuse(
+            kind,
+            f"release {name} is known and not served here",
+            where=where,
+            seen=f"{name}: Triton {row.triton_core}, TensorRT-LLM {row.trtllm or 'none'}, CUDA {row.cuda}",
+            wanted=f"one of {', '.join(OFFERED)}",
+            attempt=row.instead,
+        )
+
+
+def _digests(host: Host) -> Iterator[Refusal]:
+    own = host.release if isinstance(host.release, Release) else None
+    for where, digest in (("image_digest", host.image_digest), ("release.digest", own.digest if own else "")):
+        if digest and not DIGEST.fullmatch(digest):
+            yield refuse(
+                "malformed-digest",
+                f"`{where}` is no image digest",
+                where=where,
+                seen=repr(digest),
+                wanted="sha256: and 64 lower-case hex digits",
+                attempt="enginehouse pin INVENTORY asks the registry and writes it",
+            )
+    if own and own.digest and host.image_digest and own.digest != host.image_digest:
+        yield refuse(
+            "two-digests",
+            "the image has two digests",
+            where="image_digest",
+            seen=f"{host.image_digest[:19]}… here, {own.digest[:19]}… in release.digest",
+            wanted="one of them",
+            attempt="remove image_digest; the release's own digest is enforced",
+        )
+
+
+def driver_problems(host: Host, today: date) -> Iterator[Refusal]:
+    """A refusal for each mistake in the driver declared for one host."""
+    driver, row = host.driver, release_row(host.release)
+    branch = DRIVER_BRANCHES.get(driver.branch)
+    if branch is None:
+        yield refuse(
+            "unknown-driver-branch",
+            f"driver branch {driver.branch} is not in the catalog",
+            where="driver.branch",
+            seen=repr(driver.branch),
+            wanted=f"one of {', '.join(_living(today))}",
+            attempt=offer(driver.branch, _living(today)),
+        )
+        return
+    if branch.ends < today:
+        yield refuse(
+            "ended-driver-branch",
+            f"driver branch {branch.name} ended on {branch.ends}",
+            where="driver.branch",
+            seen=f"{branch.name!r}, {branch.kind}: no security fixes for {(today - branch.ends).days} days",
+            wanted=f"a living branch: {', '.join(_living(today))}",
+            attempt='Driver(branch="580"), long-term support until 2028-08-31',
+        )
+    if driver.version and version(driver.version)[:1] != version(driver.branch)[:1]:
+        yield refuse(
+            "driver-version-of-another-branch",
+            f"driver version {driver.version} is not of branch {driver.branch}",
+            where="driver.version",
+            seen=repr(driver.version),
+            wanted=f"a version that starts with {driver.branch}.",
+            attempt=f'Driver(branch="{driver.branch}"), without a version, takes the newest of the branch',
+        )
+    if row and not _reaches(driver, row.floor):
+        yield refuse(
+            "driver-below-floor",
+            f"driver {driver.version or driver.branch} is too old for release {row.name}",
+            where="driver.version" if driver.version else "driver.branch",
+            seen=driver.version or f"branch {driver.branch}",
+            wanted=f"{row.floor} or newer, the floor of CUDA {row.cuda}",
+            attempt=f'Driver(branch="580"), or release="{LAST_WITH_CUDA_12}", whose floor is {FLOOR_CUDA_12}',
+        )
+
+
+def ending_soon(host: Host, today: date) -> str:
+    """A sentence about a driver branch that ends within the warning time, or nothing."""
+    branch = DRIVER_BRANCHES.get(host.driver.branch)
+    if branch is None or not today <= branch.ends < today + timedelta(days=BRANCH_WARNING_DAYS):
+        return ""
+    return f"driver branch {branch.name} ends on {branch.ends}, in {(branch.ends - today).days} days; 580 lasts to 2028"
+
+
+def _reaches(driver: Driver, floor: str) -> bool:
+    """True if the driver is at least `floor`.
+
+    A branch alone brings its newest version, so only the branch's number counts.
+    """
+    return at_least(driver.version, floor) if driver.version else version(driver.branch) >= version(floor)[:1]
+
+
+def _living(today: date) -> list[str]:
+    return [branch.name for branch in DRIVER_BRANCHES.values() if branch.ends >= today]

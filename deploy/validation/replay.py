@@ -1,0 +1,126 @@
+"""What an engine has to answer before it is trusted: whether the numbers can judge anything."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from deploy.models.paths import has_pytorch
+from deploy.refusals.errors import Refusal
+from deploy.refusals.refuse import refuse
+from deploy.spec import Replay
+from deploy.validation.placed import Placed
+
+
+def replay_problems(placed: Placed) -> Iterator[Refusal]:
+    """A refusal for each mistake in one LLM's replay; `deploy/io` looks whether its files exist."""
+    replay = placed.model.replay
+    if replay is None:
+        return
+    if not replay.judged:
+        yield from _none(placed, replay)
+        return
+    if not placed.is_engine:
+        yield placed.no(
+            "replay-without-engine",
+            "a replay compares a new engine with its checkpoint, and on the PyTorch path the checkpoint itself serves",
+            "replay",
+            seen=f"Replay(…) on path {placed.path}",
+            wanted="none",
+            attempt='leave replay out, or path="engine"',
+        )
+        return
+    if not replay.prompts:
+        yield placed.no(
+            "no-prompts",
+            "a replay without prompts asks nothing",
+            "replay.prompts",
+            seen="''",
+            wanted='a file of JSON lines, {"prompt": …} each, on this machine',
+            attempt='Replay(prompts="replay/prompts.jsonl"), or Replay.none(reason="…") to sign it unjudged',
+        )
+    yield from _reference(placed, replay)
+    yield from _limits(placed, replay)
+
+
+def _limits(placed: Placed, replay: Replay) -> Iterator[Refusal]:
+    """Refusals of answers longer than a sequence, shares that are no percentage, and tasks without a share to meet."""
+    model = placed.model
+    if not 1 <= replay.max_tokens < model.max_seq_len:
+        yield placed.no(
+            "out-of-range",
+            f"answers of {replay.max_tokens} tokens in sequences of {model.max_seq_len}",
+            "replay.max_tokens",
+            seen=str(replay.max_tokens),
+            wanted=f"1 to {model.max_seq_len - 1}, as the prompt has to fit beside it",
+            attempt="max_tokens=64, the default",
+        )
+    for field in ("equal_percent", "minimum_percent"):
+        value = getattr(replay, field)
+        if not 0 <= value <= 100:
+            yield placed.no(
+                "out-of-range",
+                f"{field} of {value}",
+                f"replay.{field}",
+                seen=str(value),
+                wanted="0 to 100 percent",
+                attempt="equal_percent=90.0" if field == "equal_percent" else "minimum_percent=0.0",
+            )
+    if bool(replay.tasks) != bool(replay.minimum_percent):
+        yield placed.no(
+            "tasks-without-minimum",
+            "tasks and the share of them that has to be met come together",
+            "replay.minimum_percent" if replay.tasks else "replay.tasks",
+            seen=f"tasks={replay.tasks!r}, minimum_percent={replay.minimum_percent}",
+            wanted="both, or neither",
+            attempt='Replay(…, tasks="replay/tasks.jsonl", minimum_percent=80.0)',
+        )
+
+
+def undeclared(engine: str, where: str) -> Refusal:
+    """The refusal of an engine that would be signed although nobody says whether, or why not, it is judged."""
+    return refuse(
+        "unjudged-engine",
+        f"{engine}: its engine would be signed without anybody having compared its answers",
+        where=where,
+        seen="replay=None",
+        wanted="prompts to compare it by, or your reason for signing it as it comes out of the build",
+        attempt='Replay(prompts="replay/prompts.jsonl"), or Replay.none(reason="…"): plan and signature show it',
+    )
+
+
+def _none(placed: Placed, replay: Replay) -> Iterator[Refusal]:
+    """Refusals of a `Replay.none` without a reason, or with settings of a replay."""
+    if not replay.reason.strip():
+        yield placed.no(
+            "no-reason",
+            "nobody is to judge its engine, and nobody says why",
+            "replay.reason",
+            seen=repr(replay.reason),
+            wanted="the reason, in words a colleague would accept: the plan and the engine's signature show it",
+            attempt='Replay.none(reason="judged by our own evaluation before the release")',
+        )
+    if replay != Replay.none(reason=replay.reason):
+        yield placed.no(
+            "replay-and-none",
+            "a replay that nobody judges has no prompts, answers, tasks or shares",
+            "replay",
+            seen="judged=False beside other fields",
+            wanted="Replay(prompts=…), or Replay.none(reason=…)",
+            attempt='Replay.none(reason="…")',
+        )
+
+
+def _reference(placed: Placed, replay: Replay) -> Iterator[Refusal]:
+    """A refusal where no answers are stored and no PyTorch backend can run the published checkpoint to get them."""
+    finished = placed.model.engine.checkpoint == "trtllm"
+    if replay.answers or not (finished or not has_pytorch(placed.served.architecture, placed.trtllm)):
+        return
+    why = "a finished TensorRT-LLM checkpoint" if finished else placed.served.architecture.name
+    yield placed.no(
+        "no-reference",
+        f"no PyTorch backend of TensorRT-LLM {placed.trtllm} reads {why}, so nobody answers before the engine",
+        "replay.answers",
+        seen="''",
+        wanted='stored answers: JSON lines, {"prompt": …, "tokens": […]} each',
+        attempt='Replay(…, answers="replay/answers.jsonl")',
+    )

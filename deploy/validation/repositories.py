@@ -1,0 +1,149 @@
+"""Judges whether a checkpoint's numbers, by which memory is counted, can be those of its weights' repository.
+
+A repository says what it holds by its name. One that carries the name of another checkpoint of the catalog is refused;
+one that carries no known name (a mirror under a name of its own, a fine-tune) is planned, and the plan says by what.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from deploy.catalog import CHECKPOINTS, KnownCheckpoint
+from deploy.models.memory import head_dim, kv_heads
+from deploy.refusals.errors import Refusal
+from deploy.refusals.refuse import model_at, refuse
+from deploy.spec import LLM, Checkpoint, Draft, Host, Model, Weights
+from deploy.spec.surroundings import Surroundings
+
+APART_PERCENT = 10
+"""Files of one checkpoint differ by less than this between those who publish them in the same precision."""
+COMPARED = ("architecture", "layers", "hidden", "heads", "vocabulary", "experts", "quantisation")
+
+
+class Source(NamedTuple):
+    """A checkpoint with its weights, and the places of both inside the model."""
+
+    checkpoint: str | Checkpoint
+    weights: Weights
+    checkpoint_at: tuple[str, ...]
+    weights_at: tuple[str, ...]
+
+
+def repository_problems(host: Host) -> Iterator[Refusal]:
+    """A refusal for each model of one host whose numbers are of another checkpoint than its repository's."""
+    for server in host.servers:
+        for model in server.models:
+            for source in sources(model):
+                known = _declared(source)
+                if known:
+                    yield from _named_otherwise(server.name, model, source, known)
+                elif isinstance(source.checkpoint, Checkpoint):
+                    yield from _shaped_otherwise(server.name, model, source, source.checkpoint)
+
+
+def repository_notices(host: Host, surroundings: Surroundings) -> Iterator[str]:
+    """A sentence for each model whose repository's name or local files do not say that it is what is counted."""
+    for model in [model for server in host.servers for model in server.models]:
+        for source in sources(model):
+            known, weights = _declared(source), source.weights
+            local = surroundings.local.get(weights.directory)
+            if known and weights.repository and not _is_named(weights.repository, known):
+                yield (
+                    f"{model.name}: nothing here knows {weights.repository}; its memory is counted as {known.name}, "
+                    "which is right only for a copy or a fine-tune of it in the same precision"
+                )
+            if known and local and _apart(local.stored_bytes, known.published_bytes):
+                yield (
+                    f"{model.name}: {weights.directory} holds {local.stored_bytes / 1e9:.1f} GB and {known.name} is "
+                    f"published with {known.published_bytes / 1e9:.1f}; its cache is counted as {known.name}'s"
+                )
+
+
+def sources(model: Model) -> list[Source]:
+    """Every checkpoint of a model that brings weights of its own: the model's, and a draft's."""
+    checkpoints = [Source(model.checkpoint, model.weights, ("checkpoint",), ("weights",))]
+    draft = model.speculative if isinstance(model, LLM) else None
+    if isinstance(draft, Draft):
+        checkpoints.append(
+            Source(draft.checkpoint, draft.weights, ("speculative", "checkpoint"), ("speculative", "weights"))
+        )
+    return checkpoints
+
+
+def held_by(repository: str) -> list[KnownCheckpoint]:
+    """The checkpoints of the catalog whose name the repository's carries; of several, those with the longest name."""
+    words = _words(repository.rsplit("/", 1)[-1])
+    lengths = {row.name: max(_carried(words, row.name), _carried(words, row.repository.rsplit("/", 1)[-1]))
+               for row in CHECKPOINTS.values()}  # fmt: skip
+    longest = max(lengths.values(), default=0)
+    return [CHECKPOINTS[name] for name, length in lengths.items() if length == longest and longest]
+
+
+def _is_named(repository: str, known: KnownCheckpoint) -> bool:
+    """True if the last part of the repository is the checkpoint's name alone: a suffix may be another precision."""
+    own = (known.name, known.repository.rsplit("/", 1)[-1])
+    return _words(repository.rsplit("/", 1)[-1]) in [_words(name) for name in own]
+
+
+def _carried(words: list[str], name: str) -> int:
+    """How many words of `name` stand side by side in `words`; 0 unless all do."""
+    wanted = _words(name)
+    places = range(len(words) - len(wanted) + 1)
+    return len(wanted) if any(words[at : at + len(wanted)] == wanted for at in places) else 0
+
+
+def _words(name: str) -> list[str]:
+    return re.findall(r"[a-z0-9]+", name.lower())
+
+
+def _declared(source: Source) -> KnownCheckpoint | None:
+    return CHECKPOINTS.get(source.checkpoint) if isinstance(source.checkpoint, str) else None
+
+
+def _named_otherwise(server: str, model: Model, source: Source, known: KnownCheckpoint) -> Iterator[Refusal]:
+    held = held_by(source.weights.repository)
+    if not held or known in held:
+        return
+    yield refuse(
+        "repository-of-another-checkpoint",
+        f"{model.name}: memory is counted for {known.name}, and the weights are those of {held[0].name}",
+        where=model_at(server, model.name, *source.weights_at, "repository"),
+        seen=f'checkpoint="{known.name}", weights of {source.weights.repository}',
+        wanted="one model in both: a card that holds the one may not hold the other",
+        attempt=f'checkpoint="{held[0].name}"; or Weights.hub("{known.repository}", "{known.revision}"); or, for '
+        "a model of your own with this name, a Checkpoint(…) with the numbers of its config.json",
+    )
+
+
+def _shaped_otherwise(server: str, model: Model, source: Source, shape: Checkpoint) -> Iterator[Refusal]:
+    """A refusal where somebody typed numbers for a repository the catalog has, and others than it has."""
+    row = next((row for row in CHECKPOINTS.values() if row.repository == source.weights.repository), None)
+    differing = list(_differing(shape, row.shape)) if row else []
+    if row is None or not differing:
+        return
+    yield refuse(
+        "numbers-of-another-checkpoint",
+        f"{model.name}: the numbers typed for {row.repository} are not its own",
+        where=model_at(server, model.name, *source.checkpoint_at),
+        seen=", ".join(f"{name}={typed}" for name, typed, _known in differing),
+        wanted=", ".join(f"{name}={known}" for name, _typed, known in differing),
+        attempt=f'checkpoint="{row.name}", which has the numbers of its config.json',
+    )
+
+
+def _differing(typed: Checkpoint, known: Checkpoint) -> Iterator[tuple[str, object, object]]:
+    """(field, typed, known) of everything memory is counted by; parameters may differ by a rounding."""
+    for name in COMPARED:
+        if getattr(typed, name) != getattr(known, name):
+            yield name, repr(getattr(typed, name)), repr(getattr(known, name))
+    for name, count in (("kv_heads", kv_heads), ("head_dim", head_dim)):
+        if typed.heads and count(typed) != count(known):
+            yield name, count(typed), count(known)
+    if _apart(typed.parameters, known.parameters):
+        yield "parameters", f"{typed.parameters:_}", f"{known.parameters:_}"
+
+
+def _apart(size: int, other: int) -> bool:
+    return abs(size - other) * 100 > APART_PERCENT * other

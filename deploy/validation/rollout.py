@@ -1,0 +1,128 @@
+"""The fleet as a whole: somebody in it, and a rollout that reaches everybody without taking too much out at once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from deploy.refusals.errors import Refusal
+from deploy.refusals.refuse import refuse
+from deploy.spec import Host, Rollout
+from deploy.topology.waves import Pool, pools_of
+
+LEAST = (("canary_hosts", "hosts", 1), ("may_be_lost", "hosts", 1), ("bake_seconds", "seconds", 300),
+         ("slower_percent", "percent", 20))  # fmt: skip
+"""Fields that count from 0, their unit, and an example."""
+SHARE = re.compile(r"[0-9]{1,3}%|")
+POOL = re.compile(r"[A-Za-z0-9_-]+")
+"""It is part of names in HAProxy's configuration."""
+
+
+def rollout_problems(rollout: Rollout, hosts: Iterable[Host]) -> Iterator[Refusal]:
+    """A refusal for each mistake in the size of canary and waves, and for a pool that nobody may leave."""
+    if not 1 <= rollout.wave_percent <= 100:
+        yield refuse(
+            "out-of-range",
+            f"a wave of {rollout.wave_percent} percent reaches nobody or more than everybody",
+            where="rollout.wave_percent",
+            seen=str(rollout.wave_percent),
+            wanted="1 to 100 percent of the hosts after the canary",
+            attempt="Rollout(wave_percent=25)",
+        )
+    for field, unit, example in LEAST:
+        if getattr(rollout, field) < 0:
+            yield _negative(field, getattr(rollout, field), unit, example)
+    said = rollout.max_unavailable
+    if isinstance(said, str) and not SHARE.fullmatch(said):
+        yield _no_share(said)
+    elif rollout.may_be_lost >= 0:
+        members = [(host.name, host.pool) for host in hosts if not host.farm]
+        yield from (_nobody(pool, rollout) for pool in pools_of(members, rollout) if pool.wave < 1)
+
+
+def _negative(field: str, seen: int, unit: str, example: int) -> Refusal:
+    return refuse(
+        "out-of-range",
+        f"`{field}` is a number of {unit} and counts from 0",
+        where=f"rollout.{field}",
+        seen=str(seen),
+        wanted="0 or more",
+        attempt=f"Rollout({field}={example})",
+    )
+
+
+def _no_share(said: str) -> Refusal:
+    return refuse(
+        "out-of-range",
+        f"`max_unavailable` is a number of hosts or a share of a pool, and {said!r} is neither",
+        where="rollout.max_unavailable",
+        seen=repr(said),
+        wanted='a whole number, or one with % behind it: "25%"',
+        attempt='Rollout(max_unavailable="25%")',
+    )
+
+
+def _nobody(pool: Pool, rollout: Rollout) -> Refusal:
+    name, size = f"pool {pool.name}" if pool.name else "the hosts without a pool", len(pool.units)
+    lost = f", and {rollout.may_be_lost} may be lost" if rollout.may_be_lost else ""
+    least = 1 + max(0, rollout.may_be_lost)
+    said = rollout.max_unavailable if rollout.max_unavailable != "" else "nothing, which is a quarter"
+    return refuse(
+        "nobody-out",
+        f"nobody may go out of {name}, so none of its hosts can be brought over",
+        where="rollout.max_unavailable",
+        seen=f"{said}: of {size} hosts {max(0, pool.allowed)} may be out{lost}",
+        wanted=f"room for {least} at least" + (": those that may be lost, and one that is swapped" if lost else ""),
+        attempt=f"Rollout(max_unavailable={least})" if least <= size else "Rollout(may_be_lost=0), or a larger pool",
+    )
+
+
+def pool_problems(host: Host) -> Iterator[Refusal]:
+    """A refusal for a pool's name that a balancer cannot write, and for a pool of a host that serves nobody."""
+    if host.pool and not POOL.fullmatch(host.pool):
+        yield refuse(
+            "pool-name",
+            f"{host.pool!r} is no name of a pool",
+            where="pool",
+            seen=repr(host.pool),
+            wanted="letters, digits, - and _: balancers name their backends by it",
+            attempt=f'"pool": "{re.sub("[^A-Za-z0-9_-]+", "-", host.pool).strip("-") or "chat"}"',
+        )
+    if host.pool and host.farm:
+        yield refuse(
+            "farm-in-a-pool",
+            "a farm host serves nobody, so it is in no pool",
+            where="pool",
+            seen=f"pool={host.pool!r}, farm=True",
+            wanted="a pool of hosts that serve, or farm=True without a pool",
+            attempt=f'take "pool": "{host.pool}" off this host',
+        )
+
+
+def no_hosts() -> Refusal:
+    """The refusal of an inventory without hosts."""
+    return refuse(
+        "no-hosts",
+        "the inventory has no hosts",
+        where="the inventory file",
+        seen="no list of hosts, or an empty one",
+        wanted='h100 = (["ubuntu@203.0.113.7"], {"machine": Machine(…), "servers": (Server(…),)})',
+        attempt="copy inventories/h100.py and change the address",
+    )
+
+
+def out_of_step(typed: Iterable[str]) -> Iterator[Refusal]:
+    """A refusal for each option of pyinfra in `typed` with which hosts do not wait for each other."""
+    means = {
+        "--serial": "one host would go through all waves before the next one begins",
+        "--no-wait": "hosts would not wait for each other, and later waves would begin before earlier ones have ended",
+    }
+    for option in typed:
+        yield refuse(
+            "out-of-step",
+            f"{option} and gates do not go together: {means[option]}",
+            where="the command line",
+            seen=option,
+            wanted="all hosts in step: a gate lets the next wave begin once it has seen every host of the last",
+            attempt=f"the same command without {option}; Rollout(max_unavailable=1) brings one host over at a time",
+        )

@@ -1,0 +1,80 @@
+"""Secrets are named, never typed out. What looks like a key in a place for names is refused without being shown."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from deploy.refusals.errors import Refusal
+from deploy.refusals.refuse import refuse
+from deploy.refusals.secrets_in_text import secret_in, typed_out
+from deploy.spec import Host, Secret
+
+VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
+KEY_LIKE = re.compile(r"(hf_|nvapi-|ghp_|sk-)\S{8,}|[A-Za-z0-9+/_-]{40,}")
+
+
+INSTEAD = {
+    "balancer": 'certificate_key=Secret.command("cat", "keys/edge.key")',
+    'docker.daemon["proxies"]': "the proxy's password in /etc/systemd/system/docker.service.d/proxy.conf of the host "
+    "(Environment=HTTPS_PROXY=…), readable by root only",
+    "docker.daemon": "the key without it: daemon.json is readable by every user of the host",
+    "engine_store": "EngineStore.…(place) without it: ssh and rclone read credentials from files of their own",
+    "engine_trust": 'EngineTrust(key="keys/engines"): the path of a key file on this machine',
+    "hub": 'Hub(endpoint="https://HOST", token=Secret.env("HF_TOKEN"))',
+    "mirrors": "the URL without it; apt reads credentials from /etc/apt/auth.conf.d/ on the host",
+    "monitor": 'receivers=Secret.command("cat", "secrets/receivers.yml")',
+    "registry": 'Registry(username="NAME", key=Secret.env("NGC_API_KEY"))',
+}
+"""What to type instead, by the beginning of the place."""
+
+
+def typed_out_problems(data: Mapping[str, Any]) -> Iterator[Refusal]:
+    """A refusal for every text in a host's data that holds a secret, down to the last string of a dictionary."""
+    for key, value in data.items():
+        for where, kind in typed_out(value, key):
+            instead = next((text for start, text in INSTEAD.items() if where.startswith(start)), "leave the secret out")
+            yield refuse(
+                "literal-secret",
+                f"`{where}` holds a secret, which the plan, its JSON and files of the host would show",
+                where=where,
+                seen=f"{kind}, not shown",
+                wanted="no secret in any text of an inventory; hub.token and registry.key name the place of one",
+                attempt=f"{instead}. This secret is in a file now, so make a new one",
+            )
+
+
+def secret_problems(host: Host) -> Iterator[Refusal]:
+    """Every secret of one host that shows the secret itself, or names nothing."""
+    for where, secret in (("hub.token", host.hub.token), ("registry.key", host.registry.key)):
+        if secret is not None:
+            yield from named_secret(where, secret, "NGC_API_KEY" if where == "registry.key" else "HF_TOKEN")
+
+
+def named_secret(where: str, secret: Secret, variable: str) -> Iterator[Refusal]:
+    """A refusal for a secret that shows itself, or names nothing; `variable` is the example of a name."""
+    if any(KEY_LIKE.fullmatch(word) or secret_in(word) for word in secret.source):
+        yield refuse(
+            "literal-secret",
+            f"`{where}` holds the secret itself; an inventory only says where a secret is found",
+            where=where,
+            seen=f"Secret.{secret.kind} of something that looks like a key, not shown",
+            wanted="the name of an environment variable, a vault file and key, or a command",
+            attempt='Secret.env("NAME_OF_THE_VARIABLE"); the value is in a file now, so make a new one',
+        )
+    elif not _names_a_place(secret):
+        yield refuse(
+            "nameless-secret",
+            f"`{where}` names no place to find a secret",
+            where=where,
+            seen=f"Secret.{secret.kind} of {len(secret.source)} words, one of them empty or no name",
+            wanted="the name of an environment variable, a vault file and key, or a command",
+            attempt=f'Secret.env("{variable}")',
+        )
+
+
+def _names_a_place(secret: Secret) -> bool:
+    if not secret.source or not all(secret.source):
+        return False
+    return secret.kind != "env" or VARIABLE.fullmatch(secret.source[0]) is not None

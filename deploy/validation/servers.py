@@ -1,0 +1,200 @@
+"""The servers of one host: names, GPUs, ports, addresses. Their models are judged in `deploy.validation.models`."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Iterator
+
+from deploy.refusals.errors import Refusal
+from deploy.refusals.refuse import refuse, server_at
+from deploy.spec import Host, Server
+
+NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?")
+"""Names become systemd instances, container names and directories."""
+
+PORTS = ("http_port", "grpc_port", "metrics_port")
+
+
+def server_problems(host: Host) -> Iterator[Refusal]:
+    """A refusal for each mistake in the servers of one host, each alone and all together."""
+    if not host.servers and not host.farm:
+        yield refuse(
+            "no-servers",
+            "the host serves nothing",
+            where="servers",
+            seen="()",
+            wanted="one Server or more",
+            attempt='servers=(Server(name="main", models=(…,)),)',
+        )
+    for server in host.servers:
+        # Instances of cut GPUs are counted in deploy.validation.mig.
+        yield from _alone(server, 0 if host.machine.mig else host.machine.gpus)
+    yield from _same_names(host)
+    yield from _same_ports(host)
+    yield from _same_gpus(host)
+
+
+def _alone(server: Server, gpus: int) -> Iterator[Refusal]:
+    if not NAME.fullmatch(server.name):
+        yield _bad_name(server)
+    if not server.models:
+        yield refuse(
+            "empty-server",
+            f"server {server.name} has no models",
+            where=server_at(server.name, "models"),
+            seen="()",
+            wanted="one model or more",
+            attempt="add a model, or remove the server",
+        )
+    yield from _gpu_indexes(server, gpus)
+    yield from _port_range(server)
+    yield from _address(server)
+    yield from _times(server)
+
+
+def _bad_name(server: Server) -> Refusal:
+    return refuse(
+        "bad-name",
+        f"{server.name!r} cannot name a systemd unit and a container",
+        where=server_at(server.name, "name"),
+        seen=repr(server.name),
+        wanted="lower-case letters, digits and inner hyphens, 32 at most",
+        attempt=f'Server(name="{re.sub("[^a-z0-9]+", "-", server.name.lower()).strip("-")[:32] or "main"}")',
+    )
+
+
+def _gpu_indexes(server: Server, gpus: int) -> Iterator[Refusal]:
+    place = server_at(server.name, "gpus")
+    missing = [index for index in server.gpus if not 0 <= index < gpus]
+    if missing and gpus > 0:
+        last = "GPU 0 only" if gpus == 1 else f"0 to {gpus - 1}"
+        yield refuse(
+            "gpu-index",
+            f"server {server.name} wants GPU {missing[0]} of a machine with {gpus}",
+            where=place,
+            seen=str(server.gpus),
+            wanted=last,
+            attempt=f"Machine(gpus={max(missing) + 1}) if it has them, or gpus=(0,)",
+        )
+    if not server.gpus:
+        yield refuse(
+            "server-without-gpu",
+            f"server {server.name} names no GPU",
+            where=place,
+            seen="()",
+            wanted='the indexes of its GPUs; encoders that need none say device="cpu" themselves',
+            attempt="gpus=(0,)",
+        )
+    if len(set(server.gpus)) < len(server.gpus):
+        yield refuse(
+            "gpus-used-twice",
+            f"server {server.name} names a GPU twice",
+            where=place,
+            seen=str(server.gpus),
+            wanted="each index once",
+            attempt=f"gpus={tuple(sorted(set(server.gpus)))}",
+        )
+
+
+def _port_range(server: Server) -> Iterator[Refusal]:
+    for field in PORTS:
+        port = getattr(server, field)
+        if not 1024 <= port <= 65535:
+            yield refuse(
+                "port-range",
+                f"server {server.name}: {port} is no port an ordinary user may listen on",
+                where=server_at(server.name, field),
+                seen=str(port),
+                wanted="1024 to 65535; the container runs without privileges",
+                attempt=f"{field}={8000 + PORTS.index(field)}",
+            )
+
+
+def _address(server: Server) -> Iterator[Refusal]:
+    place = server_at(server.name, "address")
+    try:
+        address = ipaddress.ip_address(server.address)
+    except ValueError:
+        yield refuse(
+            "bad-address",
+            f"server {server.name}: {server.address!r} is no IP address",
+            where=place,
+            seen=repr(server.address),
+            wanted="an address of the host; 127.0.0.1 is reachable from the host only",
+            attempt='address="127.0.0.1"',
+        )
+        return
+    if not address.is_loopback and not server.protection:
+        yield refuse(
+            "public-address",
+            f"server {server.name} would answer anyone who reaches {server.address}: Triton asks nobody for a password",
+            where=place,
+            seen=f"{server.address!r}, protection={server.protection!r}",
+            wanted='loopback; protection="firewall" with a Firewall on this host; '
+            'or protection="balancer" behind a Balancer',
+            attempt='address="127.0.0.1"; or protection="firewall" and "firewall": Firewall(allow=("10.0.0.0/8",))',
+        )
+
+
+def _times(server: Server) -> Iterator[Refusal]:
+    limits = {"stop_seconds": (10, 3600), "start_seconds": (60, 14400), "shm_mib": (64, 65536), "log_verbose": (0, 9)}
+    for field, (low, high) in limits.items():
+        value = getattr(server, field)
+        if not low <= value <= high:
+            yield refuse(
+                "out-of-range",
+                f"server {server.name}: {field} of {value} cannot work",
+                where=server_at(server.name, field),
+                seen=str(value),
+                wanted=f"{low} to {high}",
+                attempt=f"{field}={getattr(Server(name='', models=()), field)}, the default",
+            )
+
+
+def _same_names(host: Host) -> Iterator[Refusal]:
+    names = [server.name for server in host.servers]
+    for name in sorted({name for name in names if names.count(name) > 1}):
+        yield refuse(
+            "duplicate-server",
+            f"{names.count(name)} servers are called {name}",
+            where=server_at(name, "name"),
+            seen=f"{name!r}, {names.count(name)} times",
+            wanted="one name each: it names the unit triton@NAME.service",
+            attempt=f'Server(name="{name}-2")',
+        )
+
+
+def _same_ports(host: Host) -> Iterator[Refusal]:
+    owners: dict[int, list[str]] = {}
+    for field in ("ready_port", "agent_port") if host.servers else ():
+        owners.setdefault(getattr(host.traffic, field), []).append(f"traffic.{field}")
+    for server in host.servers:
+        for field in PORTS:
+            owners.setdefault(getattr(server, field), []).append(server_at(server.name, field))
+    for port, places in owners.items():
+        if len(places) > 1:
+            free = next(candidate for candidate in range(port + 1, 65536) if candidate not in owners)
+            yield refuse(
+                "port-twice",
+                f"port {port} is given out twice on one host",
+                where=places[1],
+                seen=f"{port}, also {places[0]}",
+                wanted="a port of its own for each listener",
+                attempt=f"{places[1].rsplit('.', 1)[1]}={free}",
+            )
+
+
+def _same_gpus(host: Host) -> Iterator[Refusal]:
+    owner: dict[int, str] = {}
+    for server in host.servers:
+        for index in sorted(set(server.gpus)):
+            if owner.setdefault(index, server.name) != server.name:
+                yield refuse(
+                    "gpus-used-twice",
+                    f"GPU {index} belongs to two servers",
+                    where=server_at(server.name, "gpus"),
+                    seen=f"{server.gpus}, and GPU {index} is in server {owner[index]} already",
+                    wanted="each GPU in one server, whose models share its memory",
+                    attempt=f"move the models into server {owner[index]}, or name another GPU",
+                )

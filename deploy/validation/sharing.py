@@ -1,0 +1,105 @@
+"""Hosts that share files: addresses at which they find each other, and ports that nobody else of ours has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from deploy.inventory.fleet import Fleet
+from deploy.models.resolve import image_of, release_row
+from deploy.refusals.errors import Refusal
+from deploy.refusals.refuse import refuse
+from deploy.spec import Host, Sharing
+from deploy.topology.balancing import address_of, is_reachable
+from deploy.topology.monitors import OURS
+from deploy.topology.mutual import reached
+from deploy.topology.sharing import all_weights
+from deploy.validation.door import taken_ports
+
+
+def sharing_problems(fleet: Fleet) -> list[tuple[str, Refusal]]:
+    """(host, refusal) for each mistake in what hosts share with each other."""
+    sharing = [host for host in fleet.hosts if host.sharing]
+    asked = {other.name for host in fleet.hosts for other in reached(host, fleet.hosts)}
+    sets = len({named for host in sharing for named in all_weights(host)}) + len(_images(sharing))
+    found = [
+        (host.name, problem)
+        for host in sharing
+        for problem in _of_host(host, sets, host.name in asked, bool(fleet.monitors))
+    ]
+    return [*found, *_one_address_twice(sharing)]
+
+
+def _images(hosts: list[Host]) -> set[str]:
+    """Digests of the images that hosts share."""
+    rows = ((host, release_row(host.release)) for host in hosts)
+    return {image.digest for host, row in rows if row and (image := image_of(host, row)).shared_port}
+
+
+def _of_host(host: Host, sets: int, is_asked: bool, is_watched: bool) -> Iterator[Refusal]:
+    assert host.sharing
+    if not is_reachable(address_of(host)):
+        yield refuse(
+            "no-peer-address",
+            "nothing says where the hosts that share files with this one reach it",
+            where="peer_address",
+            seen=f"peer_address={host.peer_address!r}",
+            wanted="an IP address of the host in the network of the fleet",
+            attempt=f'("{host.name}", {{"peer_address": "10.0.0.11"}})',
+        )
+    first, last = host.sharing.port, host.sharing.port + max(sets, 1) - 1
+    taken = taken_ports(host) | dict.fromkeys(host.door.ports if host.door else (), "door.ports")
+    taken |= {host.traffic.doors_port: "traffic.doors_port"} if is_asked else {}
+    taken |= OURS if is_watched else {}
+    wrong = [port for port in range(first, last + 1) if port in taken]
+    if not 1024 <= first <= last <= 65535:
+        yield refuse(
+            "port-range",
+            f"{first} is no first port for {sets} sets of files",
+            where="sharing.port",
+            seen=f"{first}",
+            wanted=f"1024 to {65536 - max(sets, 1)}: each set has a port of its own",
+            attempt=f"Sharing(port={Sharing().port}), the default",
+        )
+    elif wrong:
+        yield refuse(
+            "port-twice",
+            f"port {wrong[0]} is given out twice on one host",
+            where="sharing.port",
+            seen=f"{first} to {last}, one for each of {sets} sets of files; {wrong[0]} is also {taken[wrong[0]]}",
+            wanted="ports of their own",
+            attempt=f"Sharing(port={_free(taken, sets)})",
+        )
+    images = host.sharing.images_port
+    if images and (images in taken or first <= images <= last or not 1024 <= images <= 65535):
+        yield refuse(
+            "port-twice",
+            f"port {images} is not free for the images that Docker pulls from loopback",
+            where="sharing.images_port",
+            seen=f"{images}; {taken.get(images) or f'sharing has {first} to {last}'}",
+            wanted="1024 to 65535, and a port of its own",
+            attempt=f"Sharing(images_port={first - 1})",
+        )
+
+
+def _free(taken: dict[int, str], sets: int) -> int:
+    """The first port of a row that nobody has."""
+    return next(
+        port for port in range(Sharing().port, 65536) if not any(port + more in taken for more in range(max(sets, 1)))
+    )
+
+
+def _one_address_twice(hosts: list[Host]) -> Iterator[tuple[str, Refusal]]:
+    """A refusal for each host that another one would take for itself."""
+    first: dict[str, str] = {}
+    for host in hosts:
+        address = address_of(host)
+        if is_reachable(address) and first.setdefault(address, host.name) != host.name:
+            problem = refuse(
+                "peer-address-twice",
+                f"{first[address]} and {host.name} are to share files from one address",
+                where="peer_address",
+                seen=f"{address}, for both",
+                wanted="an address of its own for each host",
+                attempt=f'("{host.name}", {{"peer_address": "10.0.0.12"}}), beside its name and not in a group',
+            )
+            yield host.name, problem

@@ -1,0 +1,297 @@
+"""Speculation: whether this path and release have it, and whether its halves (build and request) can agree."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from deploy.catalog import ARCHITECTURES, CHECKPOINTS, DEFAULT_RELEASE, RELEASES, STORED, Architecture
+from deploy.catalog.flags import build_flags
+from deploy.catalog.names import offer
+from deploy.catalog.releases import first_offered
+from deploy.catalog.versions import at_least
+from deploy.models.memory import kv_heads
+from deploy.models.paths import choose_path
+from deploy.models.speculation import drafted_tokens, tree_of
+from deploy.refusals.errors import Refusal
+from deploy.spec import Checkpoint, Draft, Eagle, Lookahead, Medusa, ReDrafter, Speculative
+from deploy.validation.placed import Placed
+
+MODES = {
+    Draft: "draft_tokens_external",
+    Medusa: "medusa",
+    Eagle: "eagle",
+    Lookahead: "lookahead_decoding",
+    ReDrafter: "explicit_draft_tokens",
+}
+"""What `trtllm-build --speculative_decoding_mode` calls them."""
+
+FAMILIES = {
+    Medusa: ("LlamaForCausalLM", "MistralForCausalLM", "Qwen2ForCausalLM"),
+    Eagle: ("LlamaForCausalLM", "MistralForCausalLM"),  # EagleForCausalLM is a LLaMAForCausalLM (TensorRT-LLM 10396)
+    ReDrafter: ("LlamaForCausalLM", "Qwen2ForCausalLM"),
+}
+ON_PYTORCH = (Draft, Eagle)
+"""llm_args.py of 1.0 to 1.2: Medusa and Lookahead say themselves that they are not of that backend."""
+
+LONGEST_CHAIN = 8
+"""On the PyTorch path drafts are one chain: each further token is a further pass, and rarely kept."""
+
+KEYS_SINCE = "0.19"
+"""The backend before had none of the keys `lookahead_…` and `lora_prefetch_dir` (sources of v0.18.2 and v0.19.0)."""
+
+NAMED_TREE = "mc_sim_7b_63"
+"""What the backend takes where no tree is given (tensorrtllm_backend, docs/model_config.md); it reads no names."""
+
+
+def speculation_problems(placed: Placed) -> Iterator[Refusal]:
+    """Everything wrong with what one LLM speculates with."""
+    speculative = placed.model.speculative
+    if speculative is None:
+        return
+    yield from _available(placed, speculative)
+    yield from _numbers(placed, speculative)
+    yield from _tree(placed, speculative)
+    yield from _step(placed, speculative)
+    if isinstance(speculative, Draft):
+        yield from _draft(placed, speculative)
+
+
+def _available(placed: Placed, speculative: Speculative) -> Iterator[Refusal]:
+    if placed.is_engine:
+        yield from _of_release(placed, speculative)
+        yield from _of_family(placed, speculative)
+    elif type(speculative) not in ON_PYTORCH:
+        name = type(speculative).__name__
+        yield placed.no(
+            "speculation-path",
+            f"{name} is of the engine path: the PyTorch backend does not have it",
+            "speculative",
+            seen=f"{name}(…) on path {placed.path}",
+            wanted="Draft(…), or Eagle(…) with an EAGLE-3 head",
+            attempt='path="engine", or Eagle(weights=…, tokens=3)',
+        )
+
+
+def _of_release(placed: Placed, speculative: Speculative) -> Iterator[Refusal]:
+    """Whether trtllm-build and the backend of this release have it."""
+    name, kind = type(speculative).__name__, type(speculative)
+    table = build_flags(placed.trtllm).certain.get("--speculative_decoding_mode") if placed.trtllm else None
+    if table and MODES[kind] not in table.choices:
+        yield placed.no(
+            "speculation-too-early",
+            f"trtllm-build of TensorRT-LLM {placed.trtllm} has no --speculative_decoding_mode {MODES[kind]}",
+            "speculative",
+            seen=f"{name}(…), {placed.release}",
+            wanted=f"one of {', '.join(table.choices)}",
+            attempt=f'release="{_first_with(MODES[kind])}", or Draft(…), which every release has',
+        )
+    if kind is Lookahead and placed.trtllm and not at_least(placed.trtllm, KEYS_SINCE):
+        yield placed.no(
+            "speculation-too-early",
+            f"the backend of TensorRT-LLM {placed.trtllm} cannot be told the sizes of a lookahead",
+            "speculative",
+            seen=f"{name}(…), {placed.release}",
+            wanted=f"TensorRT-LLM {KEYS_SINCE} or later",
+            attempt=f'release="{first_offered(KEYS_SINCE)}", or Draft(…), which every release has',
+        )
+
+
+def _of_family(placed: Placed, speculative: Speculative) -> Iterator[Refusal]:
+    """Whether engines with these heads exist for this architecture."""
+    name, families = type(speculative).__name__, FAMILIES.get(type(speculative), ())
+    if families and placed.served.architecture.name not in families:
+        yield placed.no(
+            "speculation-family",
+            f"{name} engines exist for {', '.join(families)}, and this is {placed.served.architecture.name}",
+            "speculative",
+            seen=f"{name}(…) on {placed.served.architecture.name}",
+            wanted="Draft(…) or Lookahead(), which any decoder can have",
+            attempt="Lookahead(): it needs no other weights",
+        )
+
+
+def _first_with(mode: str) -> str:
+    rows = (row for row in RELEASES.values() if row.offered and row.trtllm)
+    having = (row.name for row in rows if mode in _modes(row.trtllm))
+    return min(having, default=DEFAULT_RELEASE)
+
+
+def _modes(trtllm: str) -> tuple[str, ...]:
+    flag = build_flags(trtllm).certain.get("--speculative_decoding_mode")
+    return flag.choices if flag else ()
+
+
+def _numbers(placed: Placed, speculative: Speculative) -> Iterator[Refusal]:
+    limits = {"tokens": (1, 256), "heads": (1, 16), "beams": (1, 32), "window": (1, 64), "ngram": (1, 64)}
+    limits["verification"] = (1, 64)
+    chain = not placed.is_engine and isinstance(speculative, Eagle)
+    if chain:
+        limits["tokens"] = (1, LONGEST_CHAIN)
+    for name, (low, high) in limits.items():
+        value = getattr(speculative, name, low)
+        if not low <= value <= high:
+            why = "; the PyTorch path drafts one chain, a tree of 63 is of the engine path" if chain else ""
+            yield placed.no(
+                "out-of-range",
+                f"{type(speculative).__name__} with {name} of {value}",
+                f"speculative.{name}",
+                seen=str(value),
+                wanted=f"{low} to {high}{why}",
+                attempt=f"{name}={min(max(low, 3), high)}",
+            )
+    if isinstance(speculative, Lookahead) and speculative.ngram == 1 and speculative.window == 1:
+        yield placed.no(
+            "drafts-nothing",
+            "a lookahead of one word in one window drafts nothing",
+            "speculative.ngram",
+            seen="window=1, ngram=1",
+            wanted="ngram of 2 or more",
+            attempt="Lookahead(window=4, ngram=3, verification=4)",
+        )
+
+
+def _tree(placed: Placed, speculative: Speculative) -> Iterator[Refusal]:
+    if not isinstance(speculative, (Medusa, Eagle)) or not speculative.choices:
+        return
+    if not placed.is_engine:
+        yield placed.no(
+            "tree-on-pytorch",
+            "the PyTorch backend drafts one chain; its own trees say they are not to be used yet",
+            "speculative.choices",
+            seen=speculative.choices,
+            wanted="no choices",
+            attempt="leave choices out, tokens=3",
+        )
+        return
+    if isinstance(speculative, Medusa) and speculative.choices == NAMED_TREE:
+        return
+    paths = tree_of(speculative.choices)
+    deepest = speculative.heads if isinstance(speculative, Medusa) else max(map(len, paths or [()]))
+    if paths is None or len(paths) > speculative.tokens or max(map(len, paths)) > deepest:
+        limits = f"at most {speculative.tokens} paths (tokens)"
+        limits += f", none longer than {deepest} (heads)" if isinstance(speculative, Medusa) else ""
+        yield placed.no(
+            "no-tree",
+            "these choices are no tree this engine can have",
+            "speculative.choices",
+            seen=speculative.choices,
+            wanted=f"a list of paths, each beginning with another path of the list: {limits}",
+            attempt='"[[0], [0, 0], [1], [0, 1]]", or no choices for the release\'s own tree',
+        )
+
+
+def _step(placed: Placed, speculative: Speculative) -> Iterator[Refusal]:
+    model, tokens = placed.model, drafted_tokens(speculative)
+    wanted = model.max_batch_size * (1 + tokens)
+    if model.max_num_tokens < wanted and tokens > 0:
+        yield placed.no(
+            "iteration-below-drafts",
+            f"{model.max_num_tokens} tokens an iteration do not confirm {tokens} drafted ones for "
+            f"{model.max_batch_size} sequences",
+            "max_num_tokens",
+            seen=f"max_num_tokens={model.max_num_tokens}, max_batch_size={model.max_batch_size}, tokens={tokens}",
+            wanted=f"at least max_batch_size x (1 + tokens) = {wanted}",
+            attempt=f"max_num_tokens={wanted}, or a smaller max_batch_size",
+        )
+    if placed.is_engine and model.engine.context_logits:
+        yield placed.no(
+            "context-logits-with-drafts",
+            "trtllm-build refuses --gather_context_logits where tokens are drafted",
+            "engine.context_logits",
+            seen=f"True, with {type(speculative).__name__}(…)",
+            wanted="False, or no speculation",
+            attempt="leave context_logits out; generation_logits goes with speculation",
+        )
+    if placed.is_engine and model.engine.max_beam_width > 1:
+        yield placed.no(
+            "beams-with-drafts",
+            "beam search and speculation both choose the next token, and only one of them can",
+            "engine.max_beam_width",
+            seen=f"max_beam_width={model.engine.max_beam_width}, {type(speculative).__name__}(…)",
+            wanted="1 with speculation",
+            attempt="leave max_beam_width out",
+        )
+
+
+def _draft(placed: Placed, draft: Draft) -> Iterator[Refusal]:
+    shape, target = placed.served.draft, placed.served.shape
+    if shape is None:
+        yield placed.no(
+            "unknown-checkpoint",
+            f"the draft's checkpoint {draft.checkpoint} is not in the catalog",
+            "speculative.checkpoint",
+            seen=repr(draft.checkpoint),
+            wanted="a row of catalog.CHECKPOINTS, or a Checkpoint(…) with the numbers of its config.json",
+            attempt=offer(str(draft.checkpoint), CHECKPOINTS),
+        )
+        return
+    family = ARCHITECTURES.get(shape.architecture)
+    if family is None or family.kind != "llm":
+        yield placed.no(
+            "draft-is-no-llm",
+            f"{shape.architecture} generates no text, so it drafts none",
+            "speculative.checkpoint",
+            seen=shape.architecture,
+            wanted="a smaller model of the target's own family",
+            attempt=f"a checkpoint of {target.architecture}",
+        )
+        return
+    if placed.is_engine and placed.trtllm:
+        yield from _draft_engine(placed, shape, family)
+    yield from _draft_fits(placed, shape)
+
+
+def _draft_fits(placed: Placed, shape: Checkpoint) -> Iterator[Refusal]:
+    """A draft speaks its target's tokens, is smaller, and splits over the same GPUs."""
+    target = placed.served.shape
+    if shape.vocabulary != target.vocabulary:
+        yield placed.no(
+            "draft-vocabulary",
+            "draft and target do not speak the same tokens",
+            "speculative.checkpoint",
+            seen=f"a vocabulary of {shape.vocabulary:,} against the target's {target.vocabulary:,}",
+            wanted="the target's own tokenizer: a smaller model of its family",
+            attempt="another draft, or Lookahead(), which drafts from the sequence itself",
+        )
+    if shape.parameters >= target.parameters:
+        yield placed.no(
+            "draft-too-large",
+            "a draft as large as its target saves nothing",
+            "speculative.checkpoint",
+            seen=f"{shape.parameters:,} parameters against {target.parameters:,}",
+            wanted="a draft of a tenth of the target or less",
+            attempt="a smaller model of the same family",
+        )
+    if kv_heads(shape) % placed.ways.tensor and placed.ways.tensor % kv_heads(shape):
+        yield placed.no(
+            "uneven-split",
+            f"the draft's {kv_heads(shape)} key/value heads do not split over {placed.ways.tensor} GPUs",
+            "speculative.checkpoint",
+            seen=f"tensor={placed.ways.tensor}, as for the target",
+            wanted="a divisor or a multiple",
+            attempt="another draft, or fewer GPUs",
+        )
+
+
+def _draft_engine(placed: Placed, shape: Checkpoint, family: Architecture) -> Iterator[Refusal]:
+    """A draft's engine is made by its target's commands: of an architecture and of weights that they read."""
+    target = placed.served.shape
+    choice = choose_path("engine", family, placed.trtllm)
+    if not choice.path:
+        yield placed.no(
+            choice.kind,
+            f"the draft: {choice.reason}",
+            "speculative.checkpoint",
+            seen=f"Draft(…) of {shape.architecture}, {placed.release}",
+            wanted="a draft that can be compiled too: on the engine path it has an engine of its own",
+            attempt=f'a checkpoint of {target.architecture}, or path="pytorch"',
+        )
+    elif shape.quantisation != target.quantisation and placed.model.engine.checkpoint == "hub":
+        yield placed.no(
+            "draft-stored-otherwise",
+            f"the draft is converted as its target is, and its weights are stored as {STORED[shape.quantisation]}",
+            "speculative.checkpoint",
+            seen=f"quantisation={shape.quantisation!r}, the target's {target.quantisation!r}",
+            wanted=f"weights stored as the target's are: {STORED[target.quantisation]}",
+            attempt="the draft's plain checkpoint" if shape.quantisation else "the draft published in GPTQ too",
+        )

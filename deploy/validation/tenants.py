@@ -1,0 +1,46 @@
+"""Judges whether what one tenant asked can be noticed by another.
+
+A block of the key/value cache that is found again answers faster, which tells that somebody began a prompt in the same
+way. TensorRT-LLM's LLM API takes a salt from 1.1 on, which keeps blocks apart; the front door sends a tenant's with
+each request. Clients of Triton itself send any salt, so a server alone keeps no tenants apart while it reuses blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from deploy.models.budget import is_compiled, reuses_blocks
+from deploy.models.resolve import Served
+from deploy.refusals.errors import Refusal
+from deploy.refusals.refuse import model_at, refuse
+from deploy.spec import LLM, Host
+from deploy.topology.door import SALTS_SINCE, takes_salt
+
+
+def tenant_problems(host: Host) -> Iterator[Refusal]:
+    """A refusal for each LLM that is to reuse blocks and keep tenants apart at once."""
+    for server in host.servers:
+        for model in server.models:
+            if isinstance(model, LLM) and model.kv_cache.per_tenant and model.kv_cache.reuse:
+                yield refuse(
+                    "reuse-among-tenants",
+                    f"{model.name} cannot reuse blocks and keep tenants apart: clients of Triton choose their salt",
+                    where=model_at(server.name, model.name, "kv_cache", "per_tenant"),
+                    seen="per_tenant=True, reuse=True",
+                    wanted="one of the two in one server",
+                    attempt="one server per tenant with reuse=True, or per_tenant=True alone, which reuses nothing",
+                )
+
+
+def shared_prefixes(host: Host, served: Served, trtllm: str) -> Iterator[str]:
+    """A sentence where tenants of the host's door share cached prefixes of this LLM."""
+    has_tenants = host.door is not None and host.door.keys is not None
+    path = "engine" if is_compiled(served, trtllm) else "pytorch"
+    if has_tenants and reuses_blocks(served, trtllm) and not takes_salt(path, trtllm):
+        why = (
+            "an engine takes no cache_salt" if path == "engine" else f"cache_salt came with TensorRT-LLM {SALTS_SINCE}"
+        )
+        yield (
+            f"tenants of the door share cached prefixes of {served.model.name} ({why}): by an answer's speed one can "
+            "tell how another's prompt began; KVCache(per_tenant=True) or a server for each tenant keeps them apart"
+        )

@@ -1,0 +1,48 @@
+"""What a host says of its own traffic: times and ports that can work, and an address that is one."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterator
+
+from deploy.refusals.errors import Refusal
+from deploy.refusals.refuse import refuse
+from deploy.spec import Host, Traffic
+
+LIMITS = {
+    "ready_port": (1024, 65535),
+    "agent_port": (1024, 65535),
+    "drain_seconds": (1, 3600),
+    "heard_seconds": (1, 60),
+}
+
+
+def traffic_problems(host: Host) -> Iterator[Refusal]:
+    """A refusal for each value of `traffic` that cannot work."""
+    for name, (low, high) in LIMITS.items():
+        value = getattr(host.traffic, name)
+        if not low <= value <= high:
+            yield refuse(
+                "out-of-range",
+                f"{name} of {value} cannot work",
+                where=f"traffic.{name}",
+                seen=str(value),
+                wanted=f"{low} to {high}",
+                attempt=f"Traffic({name}={getattr(Traffic(), name)}), the default",
+            )
+    if host.traffic.address and not _is_address(host.traffic.address):
+        yield refuse(
+            "bad-address",
+            f"{host.traffic.address!r} is no IP address that a balancer could connect to",
+            where="traffic.address",
+            seen=repr(host.traffic.address),
+            wanted="an address of the host",
+            attempt='peer_address="10.0.0.11", or Traffic(address="10.0.0.11")',
+        )
+
+
+def _is_address(text: str) -> bool:
+    try:
+        return not ipaddress.ip_address(text).is_unspecified
+    except ValueError:
+        return False

@@ -1,0 +1,1 @@
+"""Machinery of the roles that runs pyinfra operations: no role, and nothing of it is on a host."""

@@ -1,0 +1,60 @@
+"""A reboot that is waited for and confirmed: the one way the roles restart a host."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+from paramiko import SSHException
+from pyinfra import logger
+from pyinfra.api import FunctionCommand, Host, State, StringCommand
+from pyinfra.connectors.util import clear_askpass_cache
+
+from roles._pyinfra import lock
+from roles._pyinfra.steps import Command
+
+BOOT_ID = "cat /proc/sys/kernel/random/boot_id"
+
+
+def reboot(before: str, limit_seconds: int) -> Iterator[Command]:
+    """Commands that reboot the host and wait for it; `before` is the boot id it has now."""
+    # Detached: an SSH session that ends together with the host never tells its exit status.
+    yield StringCommand("(sleep 1; systemctl reboot) </dev/null >/dev/null 2>&1 &")
+    yield FunctionCommand(wait_for_boot, (before, limit_seconds), {})
+
+
+def wait_for_boot(state: State, host: Host, before: str, limit_seconds: int) -> bool:
+    """True if the host came back as another boot, within the limit, and this run holds it; the connection is a new one.
+
+    The boot id decides. An answer alone may come from the host that is about to go down, and the uptime of a container
+    is that of the machine around it.
+    """
+    deadline = time.monotonic() + limit_seconds
+    lock.let_go(host)  # its connection ends with the boot
+    clear_askpass_cache(host)  # its file is gone with the boot, and sudo must not be pointed at it
+    while time.monotonic() < deadline:
+        time.sleep(2)
+        after = _boot_id(host)
+        if after and after != before:
+            host.log_styled("rebooted: boot id changed", fg="green")
+            return lock.take_back(host)
+    text = f"the host did not come back from its reboot within {limit_seconds} seconds; look at its console"
+    host.log_styled(text, fg="red", log_func=logger.error)
+    return False
+
+
+def _boot_id(host: Host) -> str:
+    """The boot id over a new connection, empty while there is none."""
+    client = getattr(host.connector, "client", None)
+    if client is not None:
+        client.close()
+    host.connected = False
+    try:
+        host.connector.disconnect()
+        host.connect(show_errors=False)
+        if not host.connected:
+            return ""
+        answered, output = host.run_shell_command(StringCommand(BOOT_ID), _timeout=20)
+    except (OSError, EOFError, SSHException, TimeoutError):
+        return ""
+    return output.stdout.strip() if answered else ""

@@ -1,0 +1,65 @@
+"""What happens in a run, for programs: one line of JSON for each event, in the file of `--data events=FILE`.
+
+Every line has `time` (universal), `run`, `event`, `host`, `wave` (the host's, from 1; 0 where it is in none), `stage`
+(the last one told of the host: staged, drained, swapped, proven, admitted, passed, …) and `operation`. By `event`:
+
+    waves    who is in which wave
+    began    the operation begins
+    result   it ended on this host: `result` (changed, unchanged, failed, ignored) and `seconds` since it began
+    ended    it ended everywhere: `hosts` with each result, the skipped ones too, and `seconds`
+    stage    the host has come to this stage
+    line     whatever else pyinfra or a role says: `line` and `level`
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+from datetime import UTC, datetime
+from typing import Any
+
+from pyinfra import logger
+
+from deploy.refusals.errors import Refusal
+
+told = logging.getLogger(f"{logger.name}.enginehouse")
+"""Below pyinfra's own, whose handlers hear it. Its records are for a View (roles/_pyinfra/view.py); nobody else sees them."""
+
+
+def tell(host: str = "", **fields: Any) -> None:
+    """Whoever listens knows that these fields are true of the host, or of the run."""
+    told.debug("", extra={"told": {"host": host, **fields}})
+
+
+class EventFile:
+    """The file, for its owner's eyes, added to. Where it can be written no more, the run goes on without it."""
+
+    def __init__(self, path: str, run: str) -> None:
+        """Raises: a Refusal where the file cannot be opened."""
+        self.path, self.run = path, run
+        try:
+            opened = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        except OSError as problem:
+            raise Refusal(
+                "the events of this run cannot be written",
+                facts={"where": f"--data events={path}", "said": str(problem.strerror)},
+                attempt="name a file in a directory that is there and yours",
+                state="no host was asked anything",
+                kind="no-events",
+            ) from None
+        self._file: Any = os.fdopen(opened, "a", buffering=1, encoding="utf-8")
+
+    def write(self, **fields: Any) -> None:
+        """One line is in the file; or one warning is told, and nothing is written from then on."""
+        if self._file is None:
+            return
+        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        try:
+            self._file.write(json.dumps({"time": now, "run": self.run, **fields}) + "\n")
+        except OSError as problem:
+            file, self._file = self._file, None
+            with contextlib.suppress(OSError):
+                file.close()
+            logger.warning(f"no more events are written to {self.path}: {problem.strerror}")

@@ -1,0 +1,199 @@
+"""The lock of a host: a shell there that holds it as long as the run's own connection tells it to.
+
+It is a flock on FILE, in memory, of a shell that reads its standard input. So it ends with the connection, however that
+ends (a killed control process, a cut line, a reboot), and after SILENT_SECONDS in which nothing came, as from a laptop
+that sleeps or a network that drops everything. It needs bash and flock, which every Debian and Ubuntu has.
+
+The run says every RENEW_SECONDS that it is there, and the shell answers. Before a further command of a run whose last
+answer is old, it is asked; where it has ended, the lock is taken again, unless another run had it meanwhile.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+import gevent
+from gevent.lock import BoundedSemaphore
+from gevent.subprocess import PIPE, Popen
+from paramiko import SSHException
+from pyinfra.api import Host, QuoteString, StringCommand
+from pyinfra.api.arguments import CONNECTOR_ARGUMENT_KEYS, pop_global_arguments
+from pyinfra.connectors.local import LocalConnector
+from pyinfra.connectors.util import make_unix_command_for_host
+
+from roles._pyinfra import connections
+
+FILE = "/run/enginehouse.lock"
+RENEW_SECONDS, SILENT_SECONDS = 20, 120
+FRESH_SECONDS = 90
+"""How long an answer says that the lock is ours: less than SILENT_SECONDS, by what a command may take."""
+ANSWER_SECONDS = 30
+HOLDING = f"""umask 077
+while :; do
+  exec 9<>"$0" || exit
+  # A run that ended a moment ago may still hold it: its shell hears of that a moment later.
+  flock -w 5 9 || {{ echo "held $(cat "$0")"; exit; }}
+  [ "$0" -ef /proc/self/fd/9 ] && break
+done
+[ -z "$2" ] || [ "$(cat "$0")" = "$1" ] || {{ echo "gone $(cat "$0")"; exit; }}
+echo "$1" >"$0" && echo mine
+while :; do
+  read -r -t {SILENT_SECONDS} _
+  heard=$?
+  [ $heard -eq 0 ] || break
+  echo here
+done
+[ $heard -gt 128 ] || rm -f "$0"
+"""
+"""Holds the file `$0` for the run that `$1` tells of; with `$2`, only if that run was the last to hold it.
+
+After a silence (`read` ends with more than 128) the file stays: it says to a run that wakes up whether another came.
+"""
+NO_LINE = (OSError, EOFError, SSHException)
+TAKEN_BY_CONNECTORS = ("_timeout", "_stdin", "_get_pty", "_success_exit_codes")
+"""What pyinfra's connectors take from a command's arguments for themselves."""
+_arguments = cast(Callable[..., tuple[dict[str, Any], list[str]]], pop_global_arguments)
+
+
+class Hold:
+    """The lock of a host as this run has it. While it has none, commands are not checked.
+
+    `on_loss` gets what the host said, as `take` returns it, when this run holds the host no more and was to go on.
+    """
+
+    def __init__(self, held: Host, told: str, on_loss: Callable[[str], None]) -> None:
+        self.host, self.told, self.on_loss = held, told, on_loss
+        given = _arguments(held.state, held, dict(held.current_op_global_arguments or {}))[0]
+        keys = [key for key in CONNECTOR_ARGUMENT_KEYS if key not in TAKEN_BY_CONNECTORS]
+        self._as_user = {key: given[key] for key in keys if key in given}
+        self._line: Line | None = None
+        self._answered = 0.0
+        self._turn = BoundedSemaphore()
+
+    def take(self, again: bool = False) -> str:
+        """What the host said: "mine", "held HOLDER", with `again` "gone HOLDER"; else what went wrong."""
+        words = [QuoteString(word) for word in (HOLDING, FILE, self.told, "again" if again else "")]
+        said = f"nothing within {ANSWER_SECONDS} s"
+        try:
+            with gevent.Timeout(ANSWER_SECONDS, False):
+                asked = now()
+                line = opened(self.host, StringCommand("bash -c", *words), self._as_user)
+                if line is None:  # a connector that keeps no command open; no real host has such a one
+                    return "mine"
+                said = line.answer() or line.problem() or "nothing"
+                if said == "mine":
+                    self._line, self._answered = line, asked
+                    self._guard()
+                    gevent.spawn(self._renew, line)
+        except NO_LINE as problem:
+            said = f"no second session: {problem}"
+        return said
+
+    def close(self) -> None:
+        """The host may be another run's."""
+        line, self._line = self._line, None
+        if line is not None:
+            line.close()
+
+    def confirm(self) -> None:
+        """The host is ours now, as far as its answers say. Raises: ConnectionError where it is not."""
+        if self._is_fresh():
+            return
+        said = f"nothing within {ANSWER_SECONDS} s"
+        with gevent.Timeout(ANSWER_SECONDS, False), self._turn:
+            if self._line is not None and not self._is_fresh() and not self._say(self._line):
+                said = self.take(again=True)
+        if self._is_fresh() or connections.is_lost(self.host.connector):  # a lost connection is told as such
+            return
+        self.on_loss(said)
+        raise ConnectionError("this run holds the host no more")
+
+    def _is_fresh(self) -> bool:
+        return self._line is None or (self._line.is_open and now() - self._answered < FRESH_SECONDS)
+
+    def _say(self, line: Line) -> bool:
+        """True where the host's shell has answered; it ends where it has not heard of us in time."""
+        asked, answer = now(), ""
+        with contextlib.suppress(*NO_LINE):
+            line.say()
+            answer = line.answer()
+        line.is_open = bool(answer)
+        if answer:
+            self._answered = asked
+        return bool(answer)
+
+    def _renew(self, line: Line) -> None:
+        """Until the line ends: says that the run is there."""
+        while line.is_open and line is self._line:
+            gevent.sleep(RENEW_SECONDS)
+            with self._turn:
+                if line is self._line:
+                    self._say(line)
+
+    def _guard(self) -> None:
+        """Every further command of this run to the host asks first whether it is still ours."""
+        connector = self.host.connector
+        if "run_shell_command" in vars(connector):
+            return
+
+        @functools.wraps(connector.run_shell_command)
+        def guarded(*arguments: Any, **more: Any) -> Any:
+            self.confirm()
+            return type(connector).run_shell_command(connector, *arguments, **more)
+
+        connector.run_shell_command = guarded
+
+
+@dataclass(eq=False)
+class Line:
+    """A command on a host that goes on: what it hears, says, and complains of."""
+
+    heard: Any
+    said: Any
+    complaints: Any
+    is_open: bool = True
+
+    def say(self) -> None:
+        """It hears an empty line."""
+        self.heard.write(b"\n")
+        self.heard.flush()
+
+    def answer(self) -> str:
+        """Its next line; empty once it has ended."""
+        return _text(self.said.readline())
+
+    def problem(self) -> str:
+        """What it complained of before it ended."""
+        return _text(self.complaints.read())
+
+    def close(self) -> None:
+        """It hears that there is nobody any more, and ends."""
+        self.is_open = False
+        with contextlib.suppress(*NO_LINE):
+            self.heard.close()
+
+
+def _text(output: str | bytes) -> str:
+    return (output.decode(errors="replace") if isinstance(output, bytes) else output).strip()
+
+
+def opened(held: Host, command: StringCommand, as_user: Mapping[str, Any]) -> Line | None:
+    """The command begun over the connection that the host has; None where its connector keeps none open."""
+    shell = make_unix_command_for_host(held.state, held, command, **as_user).get_raw_value()
+    client = getattr(held.connector, "client", None)
+    if client is not None:
+        return Line(*client.exec_command(shell))
+    if isinstance(held.connector, LocalConnector):
+        process = Popen(shell, shell=True, stdin=PIPE, stdout=PIPE, stderr=PIPE)
+        return Line(process.stdin, process.stdout, process.stderr)
+    return None
+
+
+def now() -> float:
+    """Seconds on a clock that goes on while this machine sleeps."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))

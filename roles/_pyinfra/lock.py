@@ -1,0 +1,190 @@
+"""The run's lock on all its hosts: no second run changes what this one is changing.
+
+A dead run needs no hand (roles/_pyinfra/hold.py). Who comes second is refused before his first change, on all his hosts.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from weakref import WeakKeyDictionary
+
+from pyinfra import host, logger, state
+from pyinfra.api import FactBase, FunctionCommand, Host, State, operation
+
+from deploy.refusals.errors import Refusal, Refusals
+from roles._pyinfra.hold import FILE, SILENT_SECONDS, Hold
+from roles._pyinfra.runs import this_run
+from roles._pyinfra.steps import Refuse, ask
+
+UNTOUCHED = "before the first change; every host serves what it served"
+BEGUN = "steps that ended are done; nothing further happens on this host"
+SHOWN = 8
+
+
+@dataclass(frozen=True)
+class Holder:
+    """The run that holds a host, as it told the host."""
+
+    run: str = "(unknown)"
+    who: str = "(unknown)"
+    since: str = "(unknown)"
+    plan: str = "(unknown)"
+
+    @classmethod
+    def of(cls, text: str) -> Holder:
+        """From what the file holds; somebody unknown where it was read while it was written."""
+        try:
+            return cls(**json.loads(text))
+        except (ValueError, TypeError):
+            return cls()
+
+    def __str__(self) -> str:
+        return f"{self.who} since {self.since}, plan {self.plan}"
+
+
+class HolderNow(FactBase[Holder | None]):
+    """The run that holds this host now, if there is one."""
+
+    def command(self) -> str:
+        """Prints what the holder told. Shared, so that two who look do not take each other for a run."""
+        return f"if [ -e {FILE} ] && ! flock -ns {FILE} true; then echo held; cat {FILE}; fi; true"
+
+    @staticmethod
+    def default() -> Holder | None:
+        """Nobody."""
+        return None
+
+    def process(self, output: list[str]) -> Holder | None:
+        """The holder, as it told the host."""
+        return Holder.of("".join(output[1:])) if output[:1] == ["held"] else None
+
+
+def take(plan: str) -> None:
+    """This run alone works on its hosts until it ends; or none of them is changed, and one report says who does.
+
+    `plan` is the digest that others read. A dry run takes nothing, and notes who does.
+    """
+    _take(plan, name="Lock | Hold the host for this run")
+    _confirm(name="Lock | No other run is at work")
+
+
+@operation()
+def _take(plan: str) -> Generator[FunctionCommand, None, None]:
+    """No change. Where another run holds the host, `_confirm` says so, once every host was asked."""
+    if not state.is_executing:
+        if holder := ask(host, HolderNow):
+            host.log(f"held by {holder}; a run that begins before that one ends is refused", log_func=logger.warning)
+        host.noop("a run takes it as it begins")
+        return
+    held, run = state.inventory.get_host(host.name), this_run(host.state)
+    if held not in _holds:
+        told = json.dumps({"run": run.id, "who": run.who, "since": run.since, "plan": plan})
+        _holds[held] = Hold(held, told, partial(_lost, held))
+        word, text = parted(_holds[held].take())
+        if word == "held":
+            _others.setdefault(host.state, {})[host.name] = Holder.of(text)
+        elif word != "mine":
+            yield Refuse(not_taken(text, UNTOUCHED))
+            return
+    host.noop("held by this run, or told below")
+
+
+@operation()
+def _confirm() -> Generator[FunctionCommand, None, None]:
+    """Stops every host where one is held by another run; the report of all of them is told once."""
+    others = _others.get(host.state, {}) if state.is_executing else {}
+    if not others:
+        host.noop("nobody else")
+        return
+    if host.state not in _told:
+        _told[host.state] = True
+        for line in str(taken(others, len(host.state.activated_hosts))).splitlines():
+            logger.error(line)
+
+    def stop(state: State, host: Host) -> bool:
+        return False
+
+    yield FunctionCommand(stop, (), {})
+
+
+def let_go(held: Host) -> None:
+    """This run does not hold the host: its connection is about to end on purpose. Nothing is checked until `take_back`.
+
+    A host that reboots lets nobody in meanwhile, and another run that wants all its hosts waits at the others.
+    """
+    if held in _holds:
+        _holds[held].close()
+
+
+def take_back(held: Host) -> bool:
+    """True where this run holds the host again, or never did; False, and told, where another one has come."""
+    if held not in _holds:
+        return True
+    said = _holds[held].take()
+    if said != "mine":
+        _lost(held, said)
+    return said == "mine"
+
+
+def parted(said: str) -> tuple[str, str]:
+    """What `Hold.take` returned: "mine", "held" or "gone" with the holder's text; else "" with what went wrong."""
+    word, _, text = said.partition(" ")
+    return (word, text) if word in ("mine", "held", "gone") else ("", said)
+
+
+def taken(others: Mapping[str, Holder], size: int) -> Refusal:
+    """The refusal of a run some of whose `size` hosts other runs hold: each of those runs, and where it works."""
+    runs: dict[Holder, list[str]] = {}
+    for name, holder in sorted(others.items()):
+        runs.setdefault(holder, []).append(name)
+    return Refusals(
+        Refusal(
+            f"another run is at work on {len(names)} of {size} hosts",
+            facts={
+                "who": holder.who,
+                "since": holder.since,
+                "run": f"{holder.run}, plan {holder.plan}",
+                "hosts": ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""),
+            },
+            attempt="run again once it has ended; one that died or was cut off holds two minutes at most",
+            state=UNTOUCHED,
+            kind="held",
+        )
+        for holder, names in runs.items()
+    )
+
+
+def not_taken(said: str, state_then: str) -> Refusal:
+    """The refusal where a host could not be held, for want of a shell, a file or a second session."""
+    return Refusal(
+        "this host cannot be held for the run",
+        facts={"said": said, "wanted": f"{FILE}, bash, flock, and a second session over the same connection"},
+        attempt="make sure that MaxSessions of its sshd is 2 or more; then run again",
+        state=state_then,
+        kind="not-held",
+    )
+
+
+def lost(holder: Holder | None) -> Refusal:
+    """The refusal of a run that was away until another one came; None where that one has ended since."""
+    return Refusal(
+        "another run came while this one was away",
+        facts={"away": f"silent for {SILENT_SECONDS} s, or in a reboot", "came": str(holder or "it has ended since")},
+        attempt="see what that run did, then run again",
+        state=BEGUN,
+        kind="held",
+    )
+
+
+def _lost(held: Host, said: str) -> None:
+    word, text = parted(said)
+    other = Holder.of(text) if text else None
+    Refuse(lost(other) if word in ("held", "gone") else not_taken(text, BEGUN)).tell(held)
+
+
+_holds: WeakKeyDictionary[Host, Hold] = WeakKeyDictionary()
+_others: WeakKeyDictionary[State, dict[str, Holder]] = WeakKeyDictionary()
+_told: WeakKeyDictionary[State, bool] = WeakKeyDictionary()

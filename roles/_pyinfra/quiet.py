@@ -1,0 +1,112 @@
+"""Hosts that want nothing: their steps are left out of the run, and one operation looks whether that is still so.
+
+pyinfra pays 1.2 ms of CPU for an operation on a host, whatever it does, and a finished host had some 70 (3.10.0,
+2026-11-22). `settle` comes last in a verb. By then each step can say what it would do. Where no step of a host would
+change anything, the host keeps what is no step (preflight, lock, gates) and the looks that `look` laid between them.
+Where any would, the host keeps all its steps and no look.
+
+A look asks again, once the run holds the host. Should a step want something by then, because another run or a person
+was at work meanwhile, the steps of its part of the run are done there and then, each under its own name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from pyinfra import host, state
+from pyinfra.api import Host, operation
+from pyinfra.api.operations import run_host_op
+from pyinfra.api.util import log_operation_start
+from pyinfra.context import ctx_host
+
+from roles._pyinfra import together
+from roles._pyinfra.steps import Command, has_failed, looking, steps_of, stopped
+
+
+@dataclass
+class Part:
+    """Steps of a host, from one look to the next: what pyinfra knows of each, by its hash. Empty where they stay."""
+
+    steps: dict[str, Any] = field(default_factory=dict)
+
+
+def look() -> None:
+    """What stands before this in the host's run is still as it was read; or it is done now."""
+    part = Part()
+    _parts.setdefault(ctx_host.get(), {})[_look(part, name="Host | Look whether it still wants nothing")._hash] = part
+
+
+@operation(_set_in_op=False)
+def _look(part: Part) -> Iterator[Command]:
+    """No change; `part` is what was left out."""
+    if not (state.is_executing and part.steps):
+        host.noop("its steps say so themselves")
+        return
+    mine = ctx_host.get()
+    with looking(mine):
+        wanted = any(True for step in part.steps.values() for _ in step.command_generator())
+    if has_failed(mine):
+        yield from stopped()
+        return
+    if wanted:
+        yield from _done(mine, part)
+    host.noop("as it was read")
+
+
+def _done(mine: Host, part: Part) -> Iterator[Command]:
+    """Every step of the part has run, in order; ends this host's run where one of them ended badly."""
+    state.ops[mine].update(part.steps)
+    for key in part.steps:
+        log_operation_start(state.get_op_meta(key), op_types=["nested"], prefix="")
+        if not run_host_op(mine.state, mine, key):
+            yield from stopped()
+            return
+
+
+def once_known(say: Callable[..., None], *about: Any) -> None:
+    """`settle` calls `say`: what it asks is asked together with all else that the verb wants to know of the host."""
+    _said_last.setdefault(ctx_host.get(), []).append(partial(say, *about))
+
+
+def settle() -> None:
+    """Where no step would change the host, its steps are left out of the run; else its looks are. Nothing follows."""
+    mine = ctx_host.get()
+    if state.is_executing or has_failed(mine):
+        return
+    parts, ours = _parts.get(mine, {}), steps_of(mine)
+    with looking(mine):
+        wants_nothing = not any(meta.will_change for meta in ours.values())
+    if has_failed(mine):
+        return
+    for say in _said_last.pop(mine, []):
+        say()
+    if not parts:
+        return
+    together.of(mine).wants_nothing = wants_nothing
+    if not wants_nothing:
+        for key in parts:
+            _leave_out(mine, key)
+        return
+    seen = dict[str, Any]()
+    for key in list(mine.op_hash_order):
+        if key in ours:
+            seen[key] = _leave_out(mine, key)
+        elif key in parts:
+            parts[key].steps, seen = seen, {}
+    assert not seen, "a step stands after the last look"
+
+
+def _leave_out(mine: Host, key: str) -> Any:
+    """What pyinfra knew of this operation on the host."""
+    mine.op_hash_order.remove(key)
+    counts = mine.state.get_meta_for_host(mine)
+    counts.ops, counts.ops_no_change = counts.ops - 1, counts.ops_no_change - 1
+    return mine.state.ops[mine].pop(key)
+
+
+_parts: WeakKeyDictionary[Host, dict[str, Part]] = WeakKeyDictionary()
+_said_last: WeakKeyDictionary[Host, list[Callable[[], None]]] = WeakKeyDictionary()

@@ -1,0 +1,37 @@
+"""Merges what an inventory says under a role's name into that role's `Defaults`. The only place roles read
+`host.data`."""
+
+from __future__ import annotations
+
+import pkgutil
+from dataclasses import replace
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any, TypeVar
+
+from pyinfra.api import Host
+
+import roles
+from deploy.inventory.knobs import SUFFIX, role_problems
+from deploy.refusals.errors import refuse_all
+
+D = TypeVar("D")
+
+
+@cache
+def known_settings() -> dict[str, type[Any]]:
+    """The `Defaults` of each role that has any, by the role's name: what a plan judges `<role>_settings` by."""
+    packages = [module.name for module in pkgutil.iter_modules(roles.__path__) if module.ispkg]
+    with_defaults = [name for name in packages if find_spec(f"roles.{name}.defaults")]
+    return {name: import_module(f"roles.{name}.defaults").Defaults for name in sorted(with_defaults)}
+
+
+def overridden(host: Host, role: str, defaults: D) -> D:
+    """`defaults` with the keys of the dictionary `host.data.<role>_settings`. Raises: a Refusal for one it cannot take.
+
+    The suffix keeps them apart from the spec's own keys (`docker = Docker(…)`, `registry = Registry(…)`).
+    """
+    given = host.data.get(f"{role}{SUFFIX}") or {}
+    refuse_all(role_problems(f"{role}{SUFFIX}", given, type(defaults)))
+    return replace(defaults, **given)  # type: ignore[type-var]  # every Defaults is a dataclass; D cannot say so

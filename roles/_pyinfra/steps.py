@@ -1,0 +1,295 @@
+"""The one operation most roles are made of: what was seen, what is wanted, and the commands between the two.
+
+pyinfra asks every stock operation's facts anew, in prepare and again in execute: forty operations on a finished host
+are some two hundred round trips that find nothing. Here a role asks one fact (`Reading`), pure functions turn the
+answer into commands, and `step` runs them. So a finished host costs all roles one round trip per phase (together.py),
+its steps can be left out (quiet.py), and the decisions are tested without pyinfra. What it must not lose, it keeps:
+nothing wanted is no change, and `--dry` tells the truth.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar, cast
+from weakref import WeakKeyDictionary, WeakSet
+
+from pyinfra import host, logger, state
+from pyinfra.api import FunctionCommand, Host, QuoteString, State, StringCommand, operation
+from pyinfra.api.command import PyinfraCommand
+from pyinfra.api.operation import OperationMeta
+from pyinfra.context import ctx_host
+
+from deploy.refusals.errors import Refusal
+from roles._pyinfra import together
+
+T = TypeVar("T")
+Answer = TypeVar("Answer", covariant=True)
+Command: TypeAlias = str | PyinfraCommand
+ANSWER_SECONDS = 300
+"""How long a host may take to answer one question. All of ours end in seconds: what takes long is a unit (units.py)."""
+
+
+before_acting: WeakKeyDictionary[Host, PyinfraCommand] = WeakKeyDictionary()
+"""What a host does before the first command that a step has for it; a gate sets it (roles.rollout). It fails where the
+host may not act now, and then the step's commands do not run. A host with nothing to do never comes to it."""
+
+
+class Fact(Protocol[Answer]):
+    """What a pyinfra fact has, by the type of its answer: mypy sees `FactBase[T]` as Any, and loses T.
+
+    Without `default`: in some facts it is a class, in others a static method, and a protocol can name only one of them.
+    """
+
+    name: str
+
+    def process(self, output: list[str]) -> Answer:
+        """The answer in the lines that the host printed."""
+        ...
+
+
+class Answers(Protocol[Answer]):
+    """What a step reads: a `Reading`, or what gives answers as one does."""
+
+    def now(self) -> Answer:
+        """The answer, no older than the last change made through it."""
+        ...
+
+    def forget(self) -> None:
+        """The next use asks again."""
+        ...
+
+
+def ask(asked: Host, fact: type[Fact[T]], **arguments: Any) -> T:
+    """The answer of a fact on a host; the fact's default where the host gives none in time, and that host alone fails.
+
+    pyinfra would wait for ever: what hangs in the driver (state D) keeps its line alive, and all other hosts with it.
+    It also goes on preparing for a host that has failed; all others wait for that one, so it is asked nothing more.
+    """
+    executing = bool(asked.state.is_executing)
+    return cast(T, together.of(asked).answer(together.Question(fact, arguments), executing, partial(load, asked)))
+
+
+def load(asked: Host, fact: type[Fact[T]], **arguments: Any) -> T:
+    """The answer, asked for over the connection whatever the host has said before."""
+    if has_failed(asked):
+        return cast(T, cast(Any, fact).default())
+    began = time.monotonic()
+    try:
+        return cast(T, asked.get_fact(fact, _timeout=ANSWER_SECONDS, **arguments))
+    finally:  # it raises where no host is left
+        if has_failed(asked) and time.monotonic() - began >= ANSWER_SECONDS:
+            Refuse(_unanswered(fact, bool(asked.state.is_executing))).tell(asked)
+
+
+def has_failed(asked: Host) -> bool:
+    """True if pyinfra has given this host up: an answer from it is then a default, and nothing to act upon."""
+    return asked in asked.state.failed_hosts
+
+
+def _unanswered(fact: type[Fact[Any]], executing: bool) -> Refusal:
+    about = (inspect.getdoc(fact) or "").partition("\n\n")[0].replace("\n", " ")
+    done = "steps that ended are done; nothing was changed for want of this answer"
+    return Refusal(
+        f"the host did not answer a question within {ANSWER_SECONDS} s",
+        facts={"asked": f"{fact.name}: {about}", "means": "a program that was to answer it hangs there"},
+        attempt="find it there with ps -eo pid,stat,args (state D ends with a reboot only), then run again",
+        state=done if executing else "nothing was changed on this host",
+        kind="unanswered",
+    )
+
+
+@dataclass
+class Reading(Generic[T]):
+    """The answer of a fact on this host: asked at first use in each phase, and again after a step changed something."""
+
+    fact: type[Fact[T]]
+    arguments: dict[str, Any] = field(default_factory=dict)
+    _answer: T | None = None
+    _asked: bool | None = None
+
+    def __post_init__(self) -> None:
+        together.note(self.fact, **self.arguments)
+
+    def now(self) -> T:
+        """The answer, no older than the last change made through it."""
+        executing = bool(state.is_executing)
+        if self._asked != executing:
+            self._answer = ask(host, self.fact, **self.arguments)
+            self._asked = executing
+        return cast(T, self._answer)
+
+    def forget(self) -> None:
+        """The next use asks again."""
+        self._asked = None
+
+
+def step(
+    reading: Answers[T],
+    decide: Callable[[T], Iterable[Command]],
+    after: Sequence[OperationMeta] = (),
+    only_after: Sequence[OperationMeta] = (),
+    *,
+    name: str,
+) -> OperationMeta:
+    """The commands that `decide` returns for the answer of `reading`; none of them is no change.
+
+    `after`: steps whose effect `decide` must see. Before they ran, what it says may be premature, so `--dry` reports a
+    change where one of them would change. `only_after`: act only if one of these did change; unlike `_if`, `--dry`
+    knows. Both are read when the step runs, so a list must not grow afterwards: a step in its own `after` has no end.
+    """
+    return _kept(_step(reading, decide, after, only_after, name=name))
+
+
+@operation()
+def _step(
+    reading: Answers[T],
+    decide: Callable[[T], Iterable[Command]],
+    after: Sequence[OperationMeta],
+    only_after: Sequence[OperationMeta],
+) -> Generator[Command, None, None]:
+    """The operation of `step`."""
+    if only_after and not any_changed(only_after):
+        host.noop("nothing it follows has changed")
+        return
+    if not state.is_executing and any_changed([*after, *only_after]):
+        yield "true"  # never run: in prepare it only says that there will be something to do
+        return
+    answer = reading.now()
+    if has_failed(host):
+        yield from stopped()
+        return
+    commands = list(decide(answer))
+    if not commands:
+        host.noop("as wanted")
+    elif ctx_host.get() in _looked_at:
+        yield "true"  # never run: somebody only looks
+        return
+    elif state.is_executing and (first := before_acting.pop(ctx_host.get(), None)):
+        yield first
+    for command in commands:
+        if isinstance(command, Refuse) and not state.is_executing:
+            command.tell(host)
+        yield command
+    if commands:
+        reading.forget()
+        together.of(host).forget()
+
+
+def check(
+    reading: Answers[T],
+    judge: Callable[[T], Iterable[Command]],
+    after: Sequence[OperationMeta] = (),
+    *,
+    name: str,
+) -> OperationMeta:
+    """Refuses what `judge` refuses, and is no change otherwise; `--dry` judges only where `after` changes nothing."""
+    return _kept(_check(reading, judge, after, name=name))
+
+
+@operation()
+def _check(
+    reading: Answers[T], judge: Callable[[T], Iterable[Command]], after: Sequence[OperationMeta]
+) -> Generator[Command, None, None]:
+    """The operation of `check`."""
+    if not state.is_executing and any_changed(after):
+        host.noop("can only be said once the steps before it ran")
+        return
+    answer = reading.now()
+    if has_failed(host):
+        yield from stopped()
+        return
+    problems = list(judge(answer))
+    for problem in problems:
+        if isinstance(problem, Refuse) and not state.is_executing and ctx_host.get() not in _looked_at:
+            problem.tell(host)
+        yield problem
+    if not problems:
+        host.noop("verified")
+
+
+def stopped() -> Iterator[FunctionCommand]:
+    """Ends this host's step badly; why has been told. Acting on a default could stop what serves."""
+
+    def unanswered(state: State, host: Host) -> bool:
+        return False
+
+    yield FunctionCommand(unanswered, (), {})
+
+
+class Refuse(FunctionCommand):
+    """A command that changes nothing and fails this host alone, with the refusal as its message; `--dry` shows it too.
+
+    Raised instead, the refusal would stop every host, in prepare as in execute (pyinfra 3.10.0).
+    """
+
+    def __init__(self, problem: Refusal) -> None:
+        self.problem = problem
+        super().__init__(self._fail, (), {})
+
+    def tell(self, refused: Host) -> None:
+        """Log the message, line by line, under the host's name; each line knows all of it, which many hosts may say."""
+        said = partial(logger.error, extra={"refusal": str(self.problem)})
+        for line in str(self.problem).splitlines():
+            refused.log_styled(line, fg="red", log_func=said)
+
+    def _fail(self, state: State, host: Host) -> bool:
+        self.tell(host)
+        return False
+
+
+def any_changed(steps: Iterable[OperationMeta]) -> bool:
+    """True if one of `steps` changed this host; in prepare, if one of them would."""
+    if state.is_executing:
+        seen = (step for step in steps if step.is_complete() or ctx_host.get() not in _looked_at)
+        return any(step.did_change() for step in seen)
+    return any(step.will_change for step in steps)
+
+
+def steps_of(prepared: Host) -> dict[str, OperationMeta]:
+    """The steps and checks of a host as far as it is prepared, by pyinfra's hash."""
+    return dict(_steps.get(prepared, {}))
+
+
+@contextlib.contextmanager
+def looking(at: Host) -> Iterator[None]:
+    """Meanwhile the host's steps only say whether they want something: nothing is told, and no gate hears of it."""
+    _looked_at.add(at)
+    try:
+        yield
+    finally:
+        _looked_at.discard(at)
+
+
+def _kept(made: OperationMeta) -> OperationMeta:
+    _steps.setdefault(ctx_host.get(), {})[made._hash] = made
+    return made
+
+
+_steps: WeakKeyDictionary[Host, dict[str, OperationMeta]] = WeakKeyDictionary()
+_looked_at: WeakSet[Host] = WeakSet()
+
+
+def write(path: str, content: str, mode: str = "0644", then: str = "") -> StringCommand:
+    """The command after which `path` holds `content`, replaced by rename: no reader ever sees half of it.
+
+    `then` follows where the file was replaced, also where the control process is killed in between: as a command of its
+    own it would be forgotten, because the next run finds the file as wanted.
+
+    On the disk before the rename is: a power cut would leave a new name with nothing in it. And all of it: where the
+    control process is killed while it sends, `cat` ends well, with half of it or nothing.
+    """
+    assert content.endswith("\n"), "standard input is sent line by line"
+    new = f"{path}.enginehouse-new"
+    return StringCommand(
+        *("mkdir -p", QuoteString(path.rsplit("/", 1)[0]), "&& cat >", QuoteString(new)),
+        *("&& test $(stat -c %s", QuoteString(new), f") = {len(content.encode())}"),
+        *("&& chmod", mode, QuoteString(new), "&& sync", QuoteString(new)),
+        *("&& mv -T", QuoteString(new), QuoteString(path)),
+        *(("&&", then) if then else ()),
+        _stdin=content,
+    )

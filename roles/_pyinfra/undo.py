@@ -1,0 +1,261 @@
+"""The dead man's switch: what may shut us out is taken back by the host itself unless a new connection confirms it.
+
+The host keeps the old files first and starts a timer (files/host/undo.py); then the change is made; then this program
+logs in anew and says that it got in. The connection that made the change proves nothing: rules for new connections
+leave an open one alone. So the confirmation comes over a second one, with a TCP handshake and a login of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import gevent
+from paramiko import SSHException
+from pyinfra import logger
+from pyinfra.api import Host, State
+from pyinfra.api.arguments import ConnectorArguments
+from pyinfra.api.command import PyinfraCommand, StringCommand
+from pyinfra.api.exceptions import ConnectError
+from pyinfra.api.operation import OperationMeta
+
+from deploy.refusals.errors import Refusal
+from roles._pyinfra import connections
+from roles._pyinfra.steps import Command, Reading, Refuse, step, write
+from roles._shipping.places import SETTINGS, command, program, unit
+from roles._shipping.texts import Text, TextsSeen, is_unit, put, shipped
+
+PROGRAM = command("undo")
+UNIT = "enginehouse-undo.service"
+DOCKER_BACK = (
+    f"bash {program('docker-back.sh')} $(ip -4 -brief address show docker0 2>/dev/null | tr -s ' ' | cut -d' ' -f3)"
+)
+"""Said while the old files are kept: which address docker0 has then."""
+KEPT = f"{SETTINGS}/undo"
+UNITS_SECONDS = 20
+"""How long a host goes on with changed units that nobody has confirmed, once the last of them is written."""
+MADE_WITHIN_SECONDS = 300
+"""How long a few small files may take to be written, slowly too; a silent connection ends sooner (connections.py)."""
+RETRY_SECONDS = 2
+CONNECTIONS = 5
+NEVER_CONNECTED = ["no new connection could be made to change it"]
+NO_LINE = (ConnectError, OSError, EOFError, SSHException)
+GRACE_SECONDS = 150
+"""How long after its time the host may take to put everything back, its commands included."""
+
+
+def installed() -> OperationMeta:
+    """The host has the switch, and what is left unconfirmed when it goes down is taken back at its next boot."""
+    docker_back = shipped("files/shell/docker-back.sh", program("docker-back.sh"), "0755")
+    switch = shipped(f"files/units/{UNIT}", unit(UNIT))
+
+    def decide(seen: dict[str, str]) -> Iterator[Command]:
+        unit_first = list(put([switch], seen))
+        is_missing = seen.get(docker_back.path) != docker_back.seen_when_right
+        yield from unit_first
+        if unit_first or is_missing:
+            yield f"systemctl enable {UNIT}"
+        # Last: of a run that was killed before it enabled the unit, the next one finds it missing.
+        if is_missing:
+            yield write(docker_back.path, docker_back.content, docker_back.mode)
+
+    reading = Reading(TextsSeen, {"paths": (switch.path, docker_back.path)})
+    return step(reading, decide, name="Undo | Install what takes changes back")
+
+
+def look(role: str, wanted: Sequence[Text]) -> Reading[dict[str, str]]:
+    """The reading of a role's texts on a host, and of units that wait to be confirmed: what `put_watched` needs."""
+    return Reading(TextsSeen, {"paths": (*(text.path for text in wanted), _kept(role))})
+
+
+def put_watched(role: str, wanted: Sequence[Text], seen: Mapping[str, str], *more: Command) -> Iterator[Command]:
+    """Commands of `put`, then `more`; where present units change, the host keeps the old ones until a new SSH login."""
+    commands = [*put(wanted, seen), *more]
+    units = [text for text in wanted if is_unit(text.path)]
+    changed = [text for text in units if text.path in seen and seen[text.path] != text.seen_when_right]
+    if changed or _kept(role) in seen:
+        yield from units_of(role, units).around(commands)
+    else:
+        yield from commands
+
+
+def units_of(role: str, texts: Iterable[Text]) -> WatchedChange:
+    """The units of a role as a change that may shut us out."""
+    return WatchedChange(
+        name=f"units-{role}",
+        what=f"the changed units ({role})",
+        paths=tuple(text.path for text in texts),
+        after=(),
+        seconds=UNITS_SECONDS,
+        attempt="journalctl -b on the host says what kept new connections out; then run again",
+    )
+
+
+def _kept(role: str) -> str:
+    return f"{KEPT}/units-{role}/kept.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class WatchedChange:
+    """One kind of change that may shut us out: the files it changes, and what to run once they are put back.
+
+    `after` stand between double quotes: what `$(…)` in them says is that of the moment when the files are kept.
+    `seconds` begin when the change is made, because a line or a host that is slow says nothing against the change.
+    """
+
+    name: str
+    what: str
+    paths: tuple[str, ...]
+    after: tuple[str, ...]
+    seconds: int
+    attempt: str
+    made_within: int = MADE_WITHIN_SECONDS
+    """How long making the change may take: where nobody says that it is made, the host waits this much longer."""
+
+    @property
+    def longest(self) -> int:
+        """After this long the host has begun to take back what nobody confirmed, wherever we were cut off."""
+        return self.made_within + self.seconds
+
+    def around(self, commands: Iterable[Command], risky: str = "") -> Iterator[Command]:
+        """`commands`, then `risky`, between keeping what is there now and confirming that we still get in."""
+        made = f"{PROGRAM} watch {self.name} {self.seconds}"
+        changes = list(commands)
+        yield self.keep()
+        if changes or risky:
+            yield f"{PROGRAM} watch --making {self.name} {self.longest}"
+        yield from changes
+        # The host itself says when what is risky is done: we may be shut out by then.
+        risk = Risk(self, f"{risky} && {made}") if risky else None
+        yield risk or made
+        yield Confirm(self, risk)
+
+    def keep(self) -> str:
+        """The command that keeps what is there now; what an unconfirmed change has kept already stays as it is."""
+        words = [*(f'--after "{command}"' for command in self.after), *map(shlex.quote, self.paths)]
+        return f"{PROGRAM} save {self.name} {' '.join(words)}"
+
+
+class Risk(PyinfraCommand):
+    """Runs a command over a connection of its own: losing that one is no answer, the confirmation is.
+
+    One that ends badly is taken back at once: there is nothing to confirm.
+    """
+
+    def __init__(self, watched: WatchedChange, command: str) -> None:
+        super().__init__()
+        self.watched, self.command, self.is_lost = watched, command, False
+
+    def __repr__(self) -> str:
+        return f"risk {self.command}"
+
+    def execute(self, state: State, host: Host, connector_arguments: ConnectorArguments) -> bool:
+        """False only where it ended, and badly."""
+        arguments: ConnectorArguments = {**connector_arguments, "_timeout": self.watched.longest}
+        for _ in range(CONNECTIONS):
+            done, output = over_a_new_connection(state, host, self.command, arguments)
+            if done is not None or output != NEVER_CONNECTED:
+                break
+            gevent.sleep(RETRY_SECONDS)  # nothing was run: a server may turn one away that comes with many others
+        self.is_lost = done is None and output != NEVER_CONNECTED
+        if done or self.is_lost:
+            return True
+        for line in output:
+            host.log_styled(line, fg="red", log_func=logger.error)
+        back = f"{PROGRAM} back {self.watched.name} 'the host would not have it'"
+        if over_a_new_connection(state, host, back, connector_arguments)[0] is None:
+            host.run_shell_command(StringCommand(back), **_limited(connector_arguments))
+        host.log_styled(f"{self.watched.what} were taken back", fg="red", log_func=logger.error)
+        return False
+
+
+class Confirm(PyinfraCommand):
+    """A new connection says that it got in; or this host fails with what was taken back, once it has been."""
+
+    def __init__(self, watched: WatchedChange, risk: Risk | None = None) -> None:
+        super().__init__()
+        self.watched, self.risk = watched, risk
+
+    @property
+    def within(self) -> int:
+        """Seconds in which the change can be confirmed; longer where its command was lost and may still run."""
+        return self.watched.longest if self.risk and self.risk.is_lost else self.watched.seconds
+
+    def __repr__(self) -> str:
+        return f"confirm {self.watched.name} over a new connection"
+
+    def execute(self, state: State, host: Host, connector_arguments: ConnectorArguments) -> bool:
+        """True once it is confirmed."""
+        until, record = time.monotonic() + self.within, dict[str, Any]()
+        while not record and time.monotonic() < until + GRACE_SECONDS:
+            done = None
+            if time.monotonic() < until:
+                confirm = f"{PROGRAM} confirm {self.watched.name}"
+                done, _ = over_a_new_connection(state, host, confirm, connector_arguments)
+            if done:
+                return True
+            if done is False or time.monotonic() >= until:  # we got in, with nothing to confirm (yet)
+                record = self._taken_back(state, host, connector_arguments)
+            if not record:
+                gevent.sleep(RETRY_SECONDS)
+        Refuse(self._refusal(record)).tell(host)
+        return False
+
+    def _taken_back(self, state: State, host: Host, arguments: ConnectorArguments) -> dict[str, Any]:
+        """The host's record of what it has put back; empty where it has not yet, or cannot be asked."""
+        read_record = f"cat {KEPT}/{self.watched.name}.taken-back.json"
+        done, lines = over_a_new_connection(state, host, read_record, arguments)
+        return dict(json.loads("".join(lines))) if done else {}
+
+    def _refusal(self, record: dict[str, Any]) -> Refusal:
+        tried = f"a new SSH connection, again and again for {self.within} s"
+        if not record:
+            return Refusal(
+                f"{self.watched.what} shut this program out, and the host still does not answer",
+                facts={"tried": tried},
+                attempt="look at its console: journalctl -u 'enginehouse-undo-*'",
+                state="unknown; the host was told to take the change back by itself",
+                kind="shut-out",
+            )
+        problems = {"problems": "; ".join(record["said"])} if record["said"] else {}
+        return Refusal(
+            f"{self.watched.what} shut this program out, and the host has taken them back",
+            facts={"tried": tried, "taken back": f"{', '.join(record['paths'])}, {record['when']}", **problems},
+            attempt=self.watched.attempt,
+            state="what was there before is in force again",
+            kind="shut-out",
+        )
+
+
+def over_a_new_connection(
+    state: State, host: Host, command: str, arguments: ConnectorArguments
+) -> tuple[bool | None, list[str]]:
+    """True if a command ended well over a connection made for it, None if that is not known; and its output.
+
+    A second connector of the host's own kind and settings: pyinfra's shares no socket, and knows no ControlMaster.
+    """
+    fresh = type(host.connector)(state, host)
+    try:
+        try:
+            fresh.connect()
+        except NO_LINE:
+            return None, NEVER_CONNECTED
+        done, output = fresh.run_shell_command(StringCommand(command), **_limited(arguments))
+        if not done and connections.is_lost(fresh):
+            return None, []
+    except NO_LINE:
+        return None, []
+    finally:
+        client = getattr(fresh, "client", None)
+        if client is not None:
+            client.close()
+    return done, list(output.stdout_lines if done else output.stderr_lines)
+
+
+def _limited(arguments: ConnectorArguments) -> ConnectorArguments:
+    """With a time for the command's end where it has none: a host that hangs keeps its line alive."""
+    return arguments if arguments.get("_timeout") else {**arguments, "_timeout": GRACE_SECONDS}

@@ -1,0 +1,1 @@
+"""What the roles send to hosts, and how: files, programs, units, packages, secrets."""

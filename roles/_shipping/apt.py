@@ -1,0 +1,187 @@
+"""Third-party apt repositories and held packages, as the roles that install something need them.
+
+Commands go through two programs that are on the host by then: `patient-apt`, which waits for apt's locks, and
+`fetch-apt-key`, which trusts a key only by its fingerprint. Which packages are wanted is the role's business.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from shlex import quote
+from textwrap import wrap
+
+from deploy.refusals.errors import Refusal
+from deploy.spec import AptMirror
+from roles._pyinfra.facts import Installed, Seen, ask_files, ask_value
+from roles._pyinfra.steps import Command, write
+from roles._shipping.places import PROGRAMS, command
+
+KEYRINGS = "/etc/apt/keyrings"
+SOURCES = "/etc/apt/sources.list.d"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Repository:
+    """One apt source and the key that signs it. `path` follows the base URL and may hold apt's own $(ARCH)."""
+
+    name: str
+    url: str
+    path: str
+    key_url: str
+    key_fingerprint: str
+    key_file: str = ""
+    """On the control machine; replaces the upstream key. A mirror's operator vouches for it, so no fingerprint."""
+
+    def mirrored(self, mirror: AptMirror | None) -> Repository:
+        """The repository with the same packages at `mirror`; this repository where there is no mirror."""
+        if mirror is None:
+            return self
+        return Repository(
+            name=self.name,
+            url=mirror.url.rstrip("/"),
+            path=self.path,
+            key_url="",
+            key_fingerprint="",
+            key_file=mirror.key_file,
+        )
+
+    @property
+    def key_path(self) -> str:
+        """The path of the key on the host; apt tells armoured from binary by the ending."""
+        return f"{KEYRINGS}/{self.name}.asc"
+
+    @property
+    def list_path(self) -> str:
+        """The source list on the host."""
+        return f"{SOURCES}/{self.name}.list"
+
+    @property
+    def content(self) -> str:
+        """The source list's one line."""
+        return f"deb [signed-by={self.key_path}] {self.url}/{self.path}\n"
+
+    def questions(self) -> tuple[str, str]:
+        """For the role's fact: this repository's files, and other source files that name the same address."""
+        # apt compares addresses without the scheme's difference in mind; two files that sign one repository with two
+        # keys make every apt command fail ("Conflicting values set for option Signed-By").
+        address = quote(f"{self.url}/{self.path.split()[0].replace('$(ARCH)', '')}".removesuffix("/"))
+        named = f"grep -lsF {address} {SOURCES}/*.list {SOURCES}/*.sources /etc/apt/sources.list"
+        others = f"{named} | grep -vxF {quote(self.list_path)}"
+        return ask_files(self.key_path, self.list_path), ask_value(f"conflicts-{self.name}", others)
+
+    def missing(self, seen: Seen) -> Iterator[Command]:
+        """Commands after which the host trusts the key and knows the source, and no other file names it."""
+        for path in seen.value(f"conflicts-{self.name}").splitlines():
+            yield _set_aside(path, self.url)
+        if self.key_file:
+            key = armoured(self.key_file)
+            if not seen.holds(self.key_path, key):
+                yield write(self.key_path, key)
+        elif self.key_path not in seen.files:
+            yield f"{command('fetch-apt-key')} {self.key_url} {self.key_fingerprint} {self.key_path}"
+        if not seen.holds(self.list_path, self.content):
+            yield write(self.list_path, self.content)
+
+
+def armoured(key_file: str) -> str:
+    """The mirror's public key as ASCII armour, whichever form the file has. A file that is not there is refused."""
+    try:
+        key = Path(key_file).expanduser().read_bytes()
+    except OSError as error:
+        raise Refusal(
+            f"the mirror's signing key {key_file} cannot be read",
+            facts={"found": error.strerror or str(error)},
+            attempt="name a file of the machine that runs pyinfra, relative to where it is started",
+            kind="mirror-key",
+        ) from error
+    if key.startswith(b"-----"):
+        return key.decode("ascii").rstrip("\n") + "\n"
+    checksum = b64encode(_crc24(key).to_bytes(3, "big")).decode()
+    lines = "\n".join(wrap(b64encode(key).decode(), 64))
+    return f"-----BEGIN PGP PUBLIC KEY BLOCK-----\n\n{lines}\n={checksum}\n-----END PGP PUBLIC KEY BLOCK-----\n"
+
+
+def _crc24(data: bytes) -> int:
+    """The checksum of OpenPGP's armour (RFC 4880, 6.1)."""
+    crc = 0xB704CE
+    for byte in data:
+        crc ^= byte << 16
+        for _ in range(8):
+            crc = (crc << 1) ^ (0x1864CFB if crc & 0x800000 else 0)
+    return crc & 0xFFFFFF
+
+
+def _set_aside(path: str, url: str) -> str:
+    """Keeps the file but lets apt ignore it; of a one-line list only the lines of this repository."""
+    if path.endswith(".sources"):
+        return f"mv {quote(path)} {quote(path)}.disabled"
+    return f"sed -i {quote(f's|^deb.*{url}|# set aside by enginehouse: &|')} {quote(path)}"
+
+
+def install(
+    wanted: Mapping[str, str], seen: Mapping[str, Installed], *, repository: str = "", recommends: bool = False
+) -> Iterator[Command]:
+    """Commands after which each package is there, at a version its pattern matches (`""` means any)."""
+    missing = {
+        name: version
+        for name, version in wanted.items()
+        if name not in seen or not fnmatchcase(seen[name].version, version or "*")
+    }
+    if not missing:
+        return
+    if repository:
+        yield f"{PROGRAMS}/patient-apt update {repository}"
+    flags = "--allow-downgrades --allow-change-held-packages" + ("" if recommends else " --no-install-recommends")
+    yield f"{PROGRAMS}/patient-apt install {flags} {specified(missing)}"
+
+
+def install_masked(wanted: Mapping[str, str], seen: Mapping[str, Installed]) -> Iterator[Command]:
+    """Commands that install packages, each with its unit, that would start and listen on every address at once.
+
+    The units of those that are missing are masked first, and stay so. A package that was there before us keeps its
+    unit as it is: somebody uses it.
+    """
+    units = [unit for name, unit in wanted.items() if name not in seen]
+    if units:
+        yield f"systemctl mask {' '.join(units)}"
+        yield from install(dict.fromkeys(wanted, ""), seen)
+
+
+def specified(packages: Mapping[str, str]) -> str:
+    """Names and version patterns as apt-get wants them on its command line."""
+    return " ".join(quote(f"{name}={version}") if version else name for name, version in packages.items())
+
+
+def hold(names: Iterable[str], seen: Mapping[str, Installed]) -> Iterator[Command]:
+    """The command that holds those of `names` that are installed and not held yet; nothing where there are none."""
+    free = sorted(name for name in names if name in seen and not seen[name].held)
+    if free:
+        yield f"apt-mark hold {' '.join(free)}"
+
+
+def release(names: Iterable[str], seen: Mapping[str, Installed]) -> Iterator[Command]:
+    """The command that lifts the holds among `names`: apt moves a held package where named, not as a dependency."""
+    held = sorted(name for name in names if name in seen and seen[name].held)
+    if held:
+        yield f"apt-mark unhold {' '.join(held)}"
+
+
+def keep_from_upgrades(subject: str, patterns: Iterable[str]) -> tuple[str, str]:
+    """Path and content of an apt setting that keeps unattended-upgrades off packages matching the expressions.
+
+    A hold alone is not enough: it is undone by whoever installs with --allow-change-held-packages, and dependents of a
+    held package would still move. apt joins lists of several files.
+    """
+    lines = "".join(f'    "{pattern}";\n' for pattern in patterns)
+    return f"/etc/apt/apt.conf.d/52enginehouse-{subject}", f"Unattended-Upgrade::Package-Blacklist {{\n{lines}}};\n"
+
+
+def write_missing(files: Mapping[str, str], seen: Seen) -> Iterator[Command]:
+    """Commands after which every path holds its content."""
+    for path, content in files.items():
+        if not seen.holds(path, content):
+            yield write(path, content)

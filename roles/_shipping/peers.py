@@ -1,0 +1,295 @@
+"""Files that come from other hosts of the run: those that have them give them, for a bounded time, to those without.
+
+A host that wants files starts the hosts that give, over the connections that the run has to them, because a finished
+host has no step of its own. What it needs to know of the others, each host has noted on the board of the run. The
+program that gives and gets is files/host/peers; where it does not deliver, the direct way follows.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shlex
+import time
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol, cast
+from weakref import WeakKeyDictionary
+
+import gevent
+from gevent.lock import BoundedSemaphore
+from gevent.pool import Pool
+from pyinfra import logger
+from pyinfra.api import Host, State
+from pyinfra.api.arguments import CONNECTOR_ARGUMENT_KEYS, ConnectorArguments, pop_global_arguments
+from pyinfra.api.command import PyinfraCommand
+
+from deploy.models.files import ROOT, blobs_path, weights_path
+from deploy.slices.host import Slice, WeightsSlice
+from deploy.slices.image import ImageSlice
+from deploy.slices.sharing import SharedSlice
+from roles._pyinfra.steps import write
+from roles._pyinfra.undo import NO_LINE
+from roles._shipping import units
+from roles._shipping.places import RUNTIME
+
+MOST_GIVERS, AT_ONCE = 8, 32
+NOT_DELIVERED = "3"
+"""What host.peers.main exits with where the direct way is next."""
+UNITS_OF_BYTES = {"": 1 << 10, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+"""As rsync reads them behind --bwlimit."""
+LOOK_SECONDS = 1.0
+Key = tuple[str, str]
+_arguments = cast(Callable[..., tuple[dict[str, Any], list[str]]], pop_global_arguments)
+
+
+class Patience(Protocol):
+    """What a role's Defaults say of its files; `roles.model_store.defaults` says what each is."""
+
+    @property
+    def fetch_seconds(self) -> int: ...
+    @property
+    def give_seconds(self) -> int: ...
+    @property
+    def patience_seconds(self) -> int: ...
+    @property
+    def offer_seconds(self) -> int: ...
+    @property
+    def bandwidth_limit(self) -> str: ...
+
+
+@dataclass(frozen=True)
+class Files:
+    """One set of files: the directory `path` on every host."""
+
+    name: str
+    revision: str
+    path: str
+    what: str
+    """As a person calls it."""
+
+    @classmethod
+    def of(cls, given: WeightsSlice | ImageSlice) -> Files:
+        """A model's, or an image's blobs."""
+        if isinstance(given, WeightsSlice):
+            return cls(given.model, given.revision, weights_path(given), f"weights of {given.model}")
+        return cls(given.files_name, given.digest, blobs_path(given.digest), f"image {given.digest[:19]}")
+
+    @property
+    def unit(self) -> str:
+        """The unit that gives them to other hosts, or gets them from there."""
+        return f"enginehouse-share@{self.name}.service"
+
+    @property
+    def key(self) -> Key:
+        """What names them on every host."""
+        return self.name, self.revision
+
+
+class Board:
+    """What the hosts of one run have said: who has which files; and the offer of those that are being given."""
+
+    def __init__(self) -> None:
+        self.having: defaultdict[Key, set[str]] = defaultdict(set)
+        self._offers: dict[Key, dict[str, Any] | None] = {}
+        self._turns: defaultdict[Key, BoundedSemaphore] = defaultdict(BoundedSemaphore)
+
+    def note(self, name: str, files: Files, has_it: bool) -> None:
+        """A host has the files, or it has not."""
+        (set.add if has_it else set.discard)(self.having[files.key], name)
+
+    def offer(self, asked: Sharing, state: State) -> dict[str, Any] | None:
+        """The offer of the hosts that give now; None where nobody does. The first that asks starts them."""
+        key = asked.files.key
+        with self._turns[key]:
+            if key not in self._offers:
+                self._offers[key] = Giving(asked, state, self).begun()
+            return self._offers[key]
+
+
+def board(state: State) -> Board:
+    """The one board of this run."""
+    return _boards.setdefault(state, Board())
+
+
+_boards: WeakKeyDictionary[State, Board] = WeakKeyDictionary()
+
+
+@dataclass(frozen=True)
+class Sharing:
+    """One set of files as one host of the run shares it."""
+
+    name: str
+    files: Files
+    shared: SharedSlice
+    settings: Patience
+
+    @classmethod
+    def of(cls, mine: Slice, files: Files, settings: Patience, state: State) -> Sharing | None:
+        """None where no other host of the run shares the files."""
+        shared = mine.sharing.of(*files.key) if mine.sharing else None
+        found = cls(mine.host, files, shared, settings) if shared else None
+        return found if found and len(found.hosts(state)) > 1 else None
+
+    def hosts(self, state: State) -> list[str]:
+        """The hosts of the run that want the files or have them; their order differs from set to set."""
+        active = {peer.name for peer in state.active_hosts}
+        names = {self.name, *(peer.host for peer in self.shared.peers)} & active
+        return sorted(names, key=lambda name: hashlib.sha256(f"{self.files.key} {name}".encode()).digest())
+
+    def has_a_giver(self, state: State) -> bool:
+        """True if a host of the run has the files."""
+        return bool(board(state).having[self.files.key] & set(self.hosts(state)))
+
+    def is_first(self, state: State) -> bool:
+        """True if this host is the one that brings the files into the run the direct way, where none has them."""
+        return self.hosts(state)[:1] == [self.name] and not (state.is_executing and self.has_a_giver(state))
+
+    def places(self) -> dict[str, str]:
+        """Where each host gives and gets the files, by its name."""
+        return {self.name: self.shared.here, **{peer.host: peer.place for peer in self.shared.peers}}
+
+    def text(self, name: str, others: list[str], offer: Mapping[str, Any] | None) -> str:
+        """The settings of the program on one host."""
+        places, most = self.places(), bytes_per_second(self.settings.bandwidth_limit)
+        content = {
+            "target": self.files.path,
+            "folder": f"{ROOT}/sharing/{self.files.name}",
+            "offer": offer,
+            "here": places[name],
+            "peers": {places[other]: other for other in sorted(others) if other != name},
+            "bytes_per_second": most,
+            "seed_seconds": self.settings.give_seconds,
+            "patience_seconds": self.settings.patience_seconds,
+            "least_bytes_per_second": min(1 << 16, most // 2) if most else 1 << 16,
+        }
+        return json.dumps(content, indent=2) + "\n"
+
+    def started(self, state: State, host: Host, arguments: ConnectorArguments, text: str) -> bool:
+        """True once a host has its settings and the unit is on its way; one that runs begins again, where it was."""
+        path, unit = f"{RUNTIME}/share/{self.files.name}.json", shlex.quote(self.files.unit)
+        begin = f"{{ systemctl reset-failed {unit} 2>/dev/null || true; }} && systemctl restart --no-block {unit}"
+        return bool(write(path, text, then=begin).execute(state, host, arguments))
+
+
+class Giving:
+    """Hosts that have one set of files, made to give them."""
+
+    def __init__(self, asked: Sharing, state: State, known: Board) -> None:
+        self.asked, self.state = asked, state
+        having = known.having[asked.files.key]
+        hosts = asked.hosts(state)
+        self.givers = [name for name in hosts if name in having][:MOST_GIVERS]
+        self.all = [*self.givers, *(name for name in hosts if name not in having)]
+
+    def begun(self) -> dict[str, Any] | None:
+        """What they offer, once the first of them has read its files; None where none can."""
+        pool = Pool(AT_ONCE)
+        going = [name for name, ok in zip(self.givers, pool.imap(self._start, self.givers), strict=True) if ok]
+        until = time.monotonic() + self.asked.settings.offer_seconds
+        while going and time.monotonic() < until:
+            for name in list(going):
+                offer, is_going = self._look(name)
+                if offer:
+                    return offer
+                if not is_going:
+                    going.remove(name)
+            gevent.sleep(LOOK_SECONDS)
+        return None
+
+    def _start(self, name: str) -> bool:
+        giver = self.state.inventory.get_host(name)
+        try:
+            return self.asked.started(self.state, giver, told(giver), self.asked.text(name, self.all, None))
+        except NO_LINE:
+            return False
+
+    def _look(self, name: str) -> tuple[dict[str, Any] | None, bool]:
+        """Its offer, and whether it is still worth waiting for."""
+        giver, target = self.state.inventory.get_host(name), self.asked.files.path
+        parent, _, revision = target.rpartition("/")
+        question = f"echo offer=$(cat {shlex.quote(f'{parent}/.{revision}.offer.json')} 2>/dev/null)"
+        try:
+            lines = units.run(giver, f"{question}; {units.ask(self.asked.files.unit)}", told(giver))
+        except NO_LINE:
+            return None, False
+        offer = next((line[6:] for line in lines if line.startswith("offer=")), "")
+        return _read(offer), units.UnitState.of(lines).is_going
+
+
+def _read(offer: str) -> dict[str, Any] | None:
+    """None where there is no offer, or one that a power cut left half; its host writes it anew."""
+    try:
+        return dict(json.loads(offer))
+    except ValueError:
+        return None
+
+
+class Ask(PyinfraCommand):
+    """The files are on their way from other hosts, where one of them gives."""
+
+    def __init__(self, asked: Sharing) -> None:
+        super().__init__()
+        self.asked, self.is_under_way = asked, False
+
+    def __repr__(self) -> str:
+        return f"ask other hosts for {self.asked.files.name}"
+
+    def execute(self, state: State, host: Host, connector_arguments: ConnectorArguments) -> bool:
+        """False only where the host cannot be told."""
+        offer = board(state).offer(self.asked, state)
+        if offer is None:
+            host.log(f"{self.asked.files.what}: no host offers them", log_func=logger.warning)
+            return True
+        others = Giving(self.asked, state, board(state)).all
+        text = self.asked.text(self.asked.name, others, offer)
+        self.is_under_way = self.asked.started(state, host, connector_arguments, text)
+        return self.is_under_way
+
+
+class Await(PyinfraCommand):
+    """The files are published, or the peers have not delivered them; fails where this host could not take them."""
+
+    def __init__(self, ask: Ask) -> None:
+        super().__init__()
+        self.ask, self.asked, self.unit = ask, ask.asked, ask.asked.files.unit
+
+    def __repr__(self) -> str:
+        return f"await {self.asked.files.name} from other hosts"
+
+    def execute(self, state: State, host: Host, connector_arguments: ConnectorArguments) -> bool:
+        """True unless no other way would help either."""
+        began, said, last = time.monotonic(), "", ""
+        manifest = shlex.quote(f"{self.asked.files.path}/manifest.sha256")
+        question = f"systemctl show -p ExecMainStatus {shlex.quote(self.unit)}; test -s {manifest} && echo published=1"
+        while self.ask.is_under_way and (elapsed := time.monotonic() - began) < self.asked.settings.fetch_seconds:
+            lines = units.run(host, f"{units.ask(self.unit)}; {question}; true", connector_arguments)
+            seen, status = units.UnitState.of(lines), next((line[15:] for line in lines if "MainStatus" in line), "")
+            if "published=1" in lines:
+                return True
+            if lines and not seen.is_going:
+                return self._told_why(host, connector_arguments, status)
+            if seen.status not in ("", last) and elapsed - float(said or 0) > units.LONGEST_SILENCE_SECONDS:
+                host.log(f"{self.asked.files.what}: {seen.status}", log_func=logger.info)
+                said, last = str(elapsed), seen.status
+            gevent.sleep(min(max(0.5, elapsed / 10), 5.0))
+        return True
+
+    def _told_why(self, host: Host, arguments: ConnectorArguments, status: str) -> bool:
+        lines = units.run(host, f"journalctl -q -o cat -n 4 -u {shlex.quote(self.unit)} || true", arguments)
+        is_over = status != NOT_DELIVERED
+        for line in lines:
+            host.log(line, log_func=logger.error if is_over else logger.warning)
+        return not is_over
+
+
+def told(asked: Host) -> ConnectorArguments:
+    """How a command runs on a host: as which user, by the host's own data."""
+    given = _arguments(asked.state, asked, {})[0]
+    return cast(ConnectorArguments, {key: given[key] for key in CONNECTOR_ARGUMENT_KEYS if key in given})
+
+
+def bytes_per_second(limit: str) -> int:
+    """Bytes of a limit as rsync takes it ("80m"); 0 where there is none."""
+    return int(float(limit.rstrip("kKmMgG")) * UNITS_OF_BYTES[limit.lstrip("0123456789.").lower()]) if limit else 0

@@ -1,0 +1,42 @@
+"""Where things lie on a host: the paths that roles, host programs, units and smoke tests agree on."""
+
+from __future__ import annotations
+
+from deploy.models.files import ROOT
+
+PROGRAMS = "/usr/local/lib/enginehouse"
+SETTINGS = "/etc/enginehouse"
+RUNTIME = "/run/enginehouse"
+UNITS = "/etc/systemd/system"
+
+FETCH_USER, SHARE_USER = "enginehouse-fetch", "enginehouse-share"
+"""Who receives files from a hub, and from other hosts; each may write into its staging directory alone."""
+
+RELEASES = f"{ROOT}/releases"
+SERVERS = f"{ROOT}/servers"
+PROBES = f"{ROOT}/probes"
+
+
+def program(name: str) -> str:
+    """Path of a helper program."""
+    return f"{PROGRAMS}/{name}"
+
+
+def command(name: str) -> str:
+    """The words that start a Python program of the host: `swap`, `undo`, … of files/host."""
+    return f"/usr/bin/python3 -B {PROGRAMS}/host {name}"
+
+
+def unit(name: str) -> str:
+    """Path of a unit file."""
+    return f"{UNITS}/{name}"
+
+
+def release(release_id: str) -> str:
+    """Directory of a published release."""
+    return f"{RELEASES}/{release_id}"
+
+
+def server(name: str) -> str:
+    """Directory with a server's `current`, `previous` and records."""
+    return f"{SERVERS}/{name}"

@@ -1,0 +1,115 @@
+"""The Python programs of a host, files/host, published whole: a directory of its own, and a link that is replaced.
+
+    /usr/local/lib/enginehouse/host -> versions/DIGEST/host
+
+Every unit and command names the link (`roles._shipping.places.command`). So a unit that starts finds one whole version at any
+moment, a power cut included, and a program that runs keeps the version it began with. The version before stays until
+the next publication, for whoever was just starting; one that something runs stays longer.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+from pyinfra.api import FactBase
+from pyinfra.api.command import StringCommand
+from pyinfra.api.operation import OperationMeta
+
+from roles._pyinfra.steps import Command, Reading, step
+from roles._shipping.places import PROGRAMS
+from roles._shipping.tar import tarred
+from roles._shipping.texts import HERE
+
+SOURCE = HERE / "files" / "host"
+LINK = f"{PROGRAMS}/host"
+VERSIONS = f"{PROGRAMS}/versions"
+SENT_WITHIN_SECONDS = 120
+"""A line that breaks while the tar is sent can leave its reader waiting for hours, and every next run behind it."""
+UNCOUNTED = "-name __pycache__ -prune -o"
+"""Byte code that Python left when a person started a program without `-B`."""
+
+
+class Version(FactBase[str]):
+    """The digest of the programs in force, their modes and owners included; empty on a host without them."""
+
+    default = str
+
+    def command(self) -> str:
+        """The shell that prints on a host what `digest` returns for the repository's files."""
+        return asked(LINK)
+
+    def process(self, output: list[str]) -> str:
+        """The digest."""
+        return output[0].split()[0] if output and output[0] else ""
+
+
+def asked(folder: str) -> str:
+    """The shell that prints on a host the digest of a folder's files, as `digest` returns it."""
+    return (
+        f"cd {folder}/ 2>/dev/null && {{ find . {UNCOUNTED} -type f -print | LC_ALL=C sort | xargs sha256sum;"
+        f" find . {UNCOUNTED} \\( ! -user root -o ! -type d ! -perm 644 -o -type d ! -perm 755 \\) -print; }}"
+        " | sha256sum; true"
+    )
+
+
+def installed() -> OperationMeta:
+    """The link names this repository's version of every program."""
+
+    def decide(version: str) -> Iterator[Command]:
+        if version != shipped_version():
+            yield publication()
+
+    return step(Reading(Version), decide, name="Programs | Publish the programs of the host")
+
+
+def sources(folder: Path = SOURCE) -> dict[str, bytes]:
+    """Content of every module, by its path in the package."""
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*.py"))}
+
+
+@cache
+def shipped_version() -> str:
+    """The digest of this repository's programs, read once in a run."""
+    return digest(sources())
+
+
+def digest(files: dict[str, bytes]) -> str:
+    """The digest that `Version` reads on a host with exactly these files, owned by root, in the modes as sent."""
+    names = sorted((f"./{name}" for name in files), key=os.fsencode)
+    sums = [f"{hashlib.sha256(files[name[2:]]).hexdigest()}  {name}\n" for name in names]
+    return hashlib.sha256("".join(sums).encode()).hexdigest()
+
+
+def publication() -> StringCommand:
+    """The command that publishes the programs, handed over as a tar on standard input."""
+    files = sources()
+    sent = tarred({f"host/{path}": content for path, content in files.items()})
+    return StringCommand(publishing(digest(files)), _stdin=base64.encodebytes(sent).decode())
+
+
+def publishing(version: str) -> str:
+    """The shell command that publishes a version out of the tar on its standard input.
+
+    Every file is on the disk before the link names it. What is in force is never touched: where it was changed by hand,
+    the same version gets a second name. Versions that nothing runs go before the link changes, so that a run that is
+    killed anywhere leaves what the next one, which may find nothing to do, would have left. One run at a time.
+    """
+    return (
+        f"set -e; umask 022; mkdir -p {VERSIONS}; cd {PROGRAMS}; exec 9<versions; flock 9;"
+        " before=$(readlink host || true);"
+        # The lock is the one that a program takes on its version while it runs (files/host/__main__.py).
+        ' for old in versions/*; do [ ! -d "$old" ] || [ "$old/host" = "$before" ]'
+        ' || flock -n "$old/host" rm -rf "$old" || true; done;'
+        " rm -rf versions/.new; mkdir versions/.new;"
+        f" timeout --foreground {SENT_WITHIN_SECONDS} base64 -d | tar -xz --no-same-owner -C versions/.new;"
+        " test -f versions/.new/host/__main__.py; chown -R root:root versions/.new;"
+        " chmod -R u=rwX,go=rX,g-s versions/.new; find versions/.new -exec sync {} +;"
+        f" new=versions/{version[:16]}; count=1;"
+        f" while [ -e $new ]; do count=$((count + 1)); new=versions/{version[:16]}.$count; done;"
+        " mv -T versions/.new $new; sync versions; ln -sfn $new/host .host.new; mv -T .host.new host; sync ."
+    )

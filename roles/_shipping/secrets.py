@@ -1,0 +1,42 @@
+"""Sends the secrets an inventory names: on standard input only, read when they are sent, shown as their source.
+
+`SecretText` is handed to pyinfra as `_stdin`, which neither `-vv` nor `--debug` prints, and its own text names the
+source and not the value. Where a secret is found is `deploy.io.secrets`' business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from deploy.io.secrets import described, read
+from deploy.refusals.errors import Refusal
+from deploy.spec import Secret
+
+__all__ = ["SecretText", "described", "missing", "read"]
+
+
+class SecretText:
+    """A secret as pyinfra's `_stdin`: read when it is sent, shown as its source. `is_whole`: all a command prints."""
+
+    def __init__(self, secret: Secret, is_whole: bool = False) -> None:
+        self.secret, self.is_whole = secret, is_whole
+
+    def __repr__(self) -> str:
+        return f"SecretText({described(self.secret)})"
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.readlines())
+
+    def readlines(self) -> list[str]:
+        """The lines to send, one unless the secret has more. pyinfra asks for lines; a retry asks again."""
+        return read(self.secret, is_whole=self.is_whole).splitlines(keepends=True)
+
+
+def missing(secret: Secret | None) -> Refusal | None:
+    """Why the secret cannot be had, before anything is sent; None when it can, or when there is none to have."""
+    try:
+        if secret:
+            read(secret)
+    except Refusal as problem:
+        return problem
+    return None

@@ -1,0 +1,97 @@
+"""Small text files a role wants on the host (programs, units, settings): wanted minus found gives commands.
+
+One fact asks about all of them at once, so a finished host costs one round trip, however many files there are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shlex
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from pyinfra.api import FactBase
+from pyinfra.api.command import StringCommand
+
+from roles._pyinfra.steps import write
+from roles._shipping.places import UNITS
+
+HERE = Path(__file__).resolve().parents[2]
+_FILES = (
+    "n='\n'; s=$n$(stat -c '%n %a %U' @ 2>/dev/null); sha256sum @ 2>/dev/null | while read -r h f;"
+    """ do t=${s#*"$n$f "}; printf '%s %s %s\\n' "$h" "${t%%"$n"*}" "$f"; done"""
+)
+"""Two processes however many files there are, and not two for each."""
+UNREAD = "daemon-reload"
+"""In the answer of `TextsSeen`: systemd holds one of these units as it was before its file changed."""
+
+
+@dataclass(frozen=True)
+class Text:
+    """What a path must hold. `mode` is four octal digits, the owner always root."""
+
+    path: str
+    content: str
+    mode: str = "0644"
+
+    @property
+    def seen_when_right(self) -> str:
+        """The fact's answer for this path when nothing needs doing."""
+        return f"{hashlib.sha256(self.content.encode()).hexdigest()} {int(self.mode, 8):o} root"
+
+
+class TextsSeen(FactBase[dict[str, str]]):
+    """What each path holds, as `sha256 mode owner`; a path that is no regular file is absent from the answer.
+
+    Of units also whether systemd has read them: a run that was killed before its `daemon-reload` leaves them right on
+    disk and unread.
+    """
+
+    def command(self, paths: tuple[str, ...]) -> str:
+        listed = " ".join(shlex.quote(path) for path in paths)
+        files = _FILES.replace("@", listed)
+        units = " ".join(shlex.quote(name) for name in dict.fromkeys(map(loaded_as, filter(is_unit, paths))))
+        if not units:
+            return files
+        asked = f"systemctl show -p NeedDaemonReload {units} 2>/dev/null | grep -q =yes"
+        return f'{files}; if {asked}; then echo "due - - {UNREAD}"; fi'
+
+    @staticmethod
+    def default() -> dict[str, str]:
+        return {}
+
+    def process(self, output: list[str]) -> dict[str, str]:
+        rows = (line.split(" ", 3) for line in output)
+        return {row[3]: " ".join(row[:3]) for row in rows if len(row) == 4}
+
+
+def is_unit(path: str) -> bool:
+    """True if systemd reads this file."""
+    return path.startswith(f"{UNITS}/")
+
+
+def loaded_as(path: str) -> str:
+    """The unit a file is of, as systemd has it loaded; of a template, every instance."""
+    name = path.removeprefix(f"{UNITS}/").split("/")[0].removesuffix(".d")
+    return name.replace("@.", "@*.")
+
+
+def shipped(source: str, path: str, mode: str = "0644") -> Text:
+    """The repository's file `source` ("files/units/triton@.service") as the text wanted at `path`."""
+    return Text(path, _content(source), mode)
+
+
+@cache
+def _content(source: str) -> str:
+    """Read once in a run: every host of a fleet wants the same files."""
+    return (HERE / source).read_text()
+
+
+def put(wanted: Iterable[Text], seen: Mapping[str, str]) -> Iterator[StringCommand]:
+    """Commands that write what differs, and one `daemon-reload` after them if a unit was among it, or is unread."""
+    changed = [text for text in wanted if seen.get(text.path) != text.seen_when_right]
+    yield from (write(text.path, text.content, text.mode) for text in changed)
+    if any(is_unit(text.path) for text in changed) or UNREAD in seen:
+        yield StringCommand("systemctl daemon-reload")

@@ -1,0 +1,40 @@
+"""What makes a host a balancer or a monitor, in place of `foundation` and what follows on other hosts.
+
+Neither is in a wave. Hosts join and leave a balancer before the first wave, and nothing of it is reloaded while one is
+out. A monitor learns of what is new after the last wave: before, nobody would answer it.
+"""
+
+from __future__ import annotations
+
+from deploy.slices.monitor import MonitorSlice
+from deploy.slices.traffic import BalancerSlice
+from roles import balancer, base, exporters, firewall, monitor
+
+
+def apply(mine: BalancerSlice | MonitorSlice) -> None:
+    """Tools and firewall are there; a balancer's HAProxy sends to the hosts of the plan, each once it says ready."""
+    base.apply(mine)
+    if isinstance(mine, BalancerSlice):
+        balancer.apply(mine)
+    firewall.apply(mine)
+
+
+def send_keys(mine: BalancerSlice | MonitorSlice) -> None:
+    """A balancer that asks for keys knows those of this machine."""
+    if isinstance(mine, BalancerSlice):
+        balancer.send_keys(mine)
+
+
+def settle(mine: BalancerSlice | MonitorSlice) -> None:
+    """Every host has the models of the plan: a balancer asks each for them, a monitor reads all that is there."""
+    exporters.apply(mine.exporters)
+    if isinstance(mine, BalancerSlice):
+        balancer.settle(mine)
+    else:
+        monitor.apply(mine)
+
+
+def relax(mine: BalancerSlice | MonitorSlice) -> None:
+    """No host is asked for a model that the release of before may not have."""
+    if isinstance(mine, BalancerSlice):
+        balancer.relax(mine)
