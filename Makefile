@@ -70,7 +70,7 @@ lint: $(TESTREADY) ## what a reviewer would check first
 	$(RUN)/ruff format --check .
 	$(RUN)/mypy
 	@# Ubuntu 22.04 has 3.10: a name of a later standard library would be met on a host only.
-	$(RUN)/mypy --python-version 3.10 -p host -p gateway -p spans
+	$(RUN)/mypy --python-version 3.10 -p host -p gateway -p spans -p launch
 
 unit: $(TESTREADY) ## everything that needs neither machine nor network
 	$(RUN)/pytest -m "not rehearsal and not faults" $(PYTEST_ARGS)
