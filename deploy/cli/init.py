@@ -18,7 +18,8 @@ from deploy.io.shown import refusals_shown, say
 @click.option("--monitor", multiple=True, metavar="USER@HOST", help="A machine without GPU that is to run Prometheus.")
 def init(targets: tuple[str, ...], balancer: tuple[str, ...], monitor: tuple[str, ...]) -> None:
     """Ask machines over ssh what they are, and write an inventory for them. Equal machines become a group."""
-    from deploy.inventory.first_inventory import Target, inventory_text
+    from deploy.inventory.first_inventory import inventory_text
+    from deploy.inventory.targets import Target
     from deploy.io.ask import asked, write_inventory
 
     with refusals_shown("", False):

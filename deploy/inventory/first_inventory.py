@@ -12,13 +12,10 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address
 
 from deploy.catalog import DEFAULT_RELEASE, GPUS, SYSTEMS
+from deploy.inventory.targets import SSH_PORT, Target
 from deploy.refusals.errors import Refusal, refuse_all
 from deploy.refusals.quoting import inside_quotes, shortened, source
-from deploy.refusals.refuse import refuse
 
-SSH_PORT = 22
-TARGET = re.compile(r"(?!-)(?:([^@\s]+)@)?(?:\[([\da-fA-F:.%]+)\]|([^@:\s\[\]]+)|([\da-fA-F:]+))(?::(\d+))?")
-"""User, then the host in brackets, as a name, or as a bare IPv6 address; then the port."""
 FIRST_ROUTE_PORT = 8443
 ASKING = "asking; no file was written, and no host was changed"
 
@@ -46,44 +43,6 @@ ANSWERS: dict[str, tuple[Callable[[str], bool], str]] = {
 }
 """What a machine may answer, by the name of the answer, and that in words."""
 MOST_GPUS = 64
-
-
-@dataclass(frozen=True)
-class Target:
-    """The address of a machine for ssh: `user@host:port`, of which only the host is needed."""
-
-    host: str
-    user: str = ""
-    port: int = SSH_PORT
-
-    @classmethod
-    def of(cls, text: str) -> Target:
-        """The target somebody typed. Raises: a Refusal for what names no host or no port.
-
-        An IPv6 address stands in brackets where a port follows it.
-        """
-        parts = TARGET.fullmatch(text)
-        if not parts or not 0 < int(parts[5] or SSH_PORT) < 65_536:
-            raise refuse(
-                "no-target",
-                f"{text!r} names no machine to ask",
-                where=text,
-                seen=repr(text),
-                wanted="user@host or user@host:port; an IPv6 address in brackets",
-                attempt="enginehouse init ubuntu@203.0.113.7:22",
-            )
-        return cls(host=parts[2] or parts[3] or parts[4], user=parts[1] or "", port=int(parts[5] or SSH_PORT))
-
-    @property
-    def login(self) -> str:
-        """`user@host`, as ssh takes it."""
-        return f"{self.user}@{self.host}" if self.user else self.host
-
-    def __str__(self) -> str:
-        """`user@host:port`, as `of` takes it."""
-        host = f"[{self.host}]" if ":" in self.host and self.port != SSH_PORT else self.host
-        address = host if self.port == SSH_PORT else f"{host}:{self.port}"
-        return f"{self.user}@{address}" if self.user else address
 
 
 @dataclass(frozen=True)

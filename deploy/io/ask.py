@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from deploy.inventory.first_inventory import SSH_PORT, Answered, Target
+from deploy.inventory.first_inventory import Answered
+from deploy.inventory.targets import SSH_PORT, Target
 from deploy.io.output import output_of
 from deploy.refusals.errors import Refusal, refuse_all
 from deploy.refusals.quoting import shortened

@@ -5,12 +5,10 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Any
 
 from deploy.catalog.names import offer
-from deploy.inventory.fleet import Fleet
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import at, model_at, refuse, server_at
 from deploy.spec import LLM, Door, DoorLimits, Host, Model
@@ -58,24 +56,6 @@ def door_problems(host: Host) -> Iterator[Refusal]:
     yield from _bodies(door.limits)
     yield from _aliases(door, host)
     yield from _models(host)
-
-
-def with_default_door(fleet: Fleet) -> Fleet:
-    """The fleet whose only host has a door if its inventory says nothing of one; else the reason among its remarks.
-
-    A door that nobody asked for refuses nobody's inventory. Several hosts are a fleet: its inventory names the hosts
-    that clients come to.
-    """
-    if not fleet.gets_door:
-        return fleet
-    host = fleet.hosts[0]
-    if host.farm or not any(server.models for server in host.servers):
-        return fleet
-    with_door = replace(host, door=Door())
-    problem = next(door_problems(with_door), None)
-    if problem is None:
-        return replace(fleet, hosts=(with_door,))
-    return replace(fleet, remarks=(f"no front door: {problem.problem}; with `door=None` nothing is said of it",))
 
 
 def door_notice(host: Host) -> str:

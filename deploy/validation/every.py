@@ -14,8 +14,9 @@ from deploy.spec.surroundings import Surroundings
 from deploy.validation.balancers import balancer_problems
 from deploy.validation.building import building_problems
 from deploy.validation.certificates import certificate_notice, open_notice
+from deploy.validation.default_door import with_default_door
 from deploy.validation.disk import disk_problems
-from deploy.validation.door import door_notice, door_problems, past_the_door, with_default_door
+from deploy.validation.door import door_notice, door_problems, past_the_door
 from deploy.validation.door_others import door_others_problems
 from deploy.validation.engine_hosts import engine_host_problems
 from deploy.validation.firewall import firewall_problems

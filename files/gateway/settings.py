@@ -1,5 +1,7 @@
 """The map of models and servers that the plan renders, as values; a file that says anything else is refused whole.
 
+More than 300 lines, because the whole file format stands in one place.
+
     {"fingerprint": "plan-c0561c73b5631697",            answers name it as system_fingerprint
      "url": "https://llm.example.com",                   of the door, for the page at /; absent: where it listens
      "keys_file": "/etc/enginehouse/gateway/keys.json",  absent: no key is asked for

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis.strategies import sampled_from, text
 
-from deploy.inventory.first_inventory import Answered, Kind, Target, inventory_text
+from deploy.inventory.first_inventory import Answered, Kind, inventory_text
+from deploy.inventory.targets import Target
 from deploy.io.ask import ask
 from deploy.refusals.errors import Refusal
 from deploy.refusals.quoting import source
@@ -69,7 +70,18 @@ NODES = (
     *(ast.Module, ast.Expr, ast.Constant, ast.ImportFrom, ast.alias, ast.Assign, ast.Name, ast.Store, ast.Load),
     *(ast.Call, ast.keyword, ast.Attribute, ast.Tuple, ast.List, ast.Dict),
 )
-CALLED = {"LLM", "Reranker", "Embedder", "Weights.hub", "Machine", "Server", "Balancer", "Monitor", "Route"}
+CALLED = {
+    "LLM",
+    "Reranker",
+    "Embedder",
+    "Weights.hub",
+    "Machine",
+    "Server",
+    "Balancer",
+    "Monitor",
+    "Route",
+    "Secret.command",
+}
 
 
 @given(STRANGE, STRANGE, STRANGE, STRANGE, STRANGE, STRANGE)

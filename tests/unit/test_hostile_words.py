@@ -17,6 +17,7 @@ import pytest
 from deploy import spec
 from deploy.inventory.fleet import Fleet
 from deploy.spec import (
+    AcceptedHoles,
     Adapter,
     AptMirror,
     Calibration,
@@ -76,6 +77,7 @@ DATA = {
     ".Docker.daemon",
     ".Door.aliases",
     ".Replay.reason",
+    ".AcceptedHoles.reason",
 }
 """Fields that may hold any line, and why that harms nobody. A new field belongs here, or has a form."""
 
@@ -120,6 +122,7 @@ BASES: dict[str, dict[str, Any]] = {
         replace(COMPILED, precision="fp8", calibration=Calibration(directory="calibration/texts"), replay=UNJUDGED),
         **OF_ENGINES,
     ),
+    "holes": host(servers=(replace(MAIN, accepts=AcceptedHoles(ids=("CVE-2026-24207",), reason="a closed network")),)),
     "pool": host(
         servers=(replace(MAIN, address="0.0.0.0", protection="balancer"),),
         pool="chat",
@@ -129,7 +132,10 @@ BASES: dict[str, dict[str, Any]] = {
 }
 BESIDE: dict[str, dict[str, dict[str, Any]]] = {
     "pool": {
-        "edge": {"balancer": replace(EDGE, **SIGNED), "rollout": Rollout(interrupt=True)},
+        "edge": {
+            "balancer": replace(EDGE, **SIGNED, keys="file", open_to_all=False),
+            "rollout": Rollout(interrupt=True),
+        },
         "watch": {
             "monitor": Monitor(os="debian-12", address="10.0.0.6", receivers=Secret.env("RECEIVERS")),
             "rollout": Rollout(interrupt=True),
