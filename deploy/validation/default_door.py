@@ -18,7 +18,7 @@ def with_default_door(fleet: Fleet) -> Fleet:
     if not fleet.gets_door:
         return fleet
     host = fleet.hosts[0]
-    if host.farm or not any(server.models for server in host.servers):
+    if host.door or host.farm or not any(server.models for server in host.servers):
         return fleet
     with_door = replace(host, door=Door())
     problem = next(door_problems(with_door), None)
