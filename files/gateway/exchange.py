@@ -29,6 +29,7 @@ FORM_BYTES = 4096
 BODY_RATE = 16_384
 """Bytes a second that a body has to come at, after `GRACE_SECONDS`: what is held for slow clients is held long."""
 GRACE_SECONDS = 5.0
+PASSED_OVER_SECONDS = 5.0
 COMMENT = b": still working\n\n"
 LAST_EVENT = b"data: [DONE]\n\n"
 
@@ -89,6 +90,7 @@ class Exchange:
             raise ApiError(415, f"the body must be {name}: send `Content-Type: {kind.decode()}`")
         length = self.headers.get(b"content-length", b"0")
         if not length.isdigit() or int(length) > most:
+            await self._pass_over()
             raise self._too_large(most)
         try:
             return await self._read(most)
@@ -107,6 +109,7 @@ class Exchange:
             part = message.get("body", b"")
             size += len(part)
             if size > most:
+                await self._pass_over()
                 raise self._too_large(most)
             if self.held:
                 self.held.take(len(part))
@@ -114,6 +117,22 @@ class Exchange:
             more = message.get("more_body", False)
         self._is_read = True
         return b"".join(parts)
+
+    async def _pass_over(self) -> None:
+        """The rest of a body that is too large is received and kept nowhere, within bounds.
+
+        A connection that is closed with unread bytes is reset, and many clients then see no answer (2026-11-25).
+        """
+        ends, size = time.monotonic() + PASSED_OVER_SECONDS, 0
+        while not self._is_read and size <= self.limits.body_bytes:
+            try:
+                message = await asyncio.wait_for(self._receive(), max(ends - time.monotonic(), 0.001))
+            except asyncio.TimeoutError:
+                return
+            if message["type"] == "http.disconnect":
+                raise ClientLeft
+            size += len(message.get("body", b""))
+            self._is_read = not message.get("more_body", False)
 
     def _too_large(self, most: int) -> ApiError:
         return ApiError(413, f"the body has more than {most} bytes, which is all that this path takes")
