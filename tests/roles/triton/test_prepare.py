@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -25,6 +26,7 @@ def host(tmp_path: Path) -> Path:
     programs = tmp_path / "programs"
     programs.mkdir()
     (programs / "host").write_text(VERIFIER.format(log=tmp_path / "asked"))
+    shutil.copy(PREPARE.with_name("guard.sh"), programs)
     (programs / "docker").write_text(f"#!/bin/sh\necho docker >> {tmp_path}/asked\nexit 7\n")
     for program in programs.iterdir():
         program.chmod(0o755)
@@ -123,7 +125,11 @@ RULES = """*filter
 -A ENGINEHOUSE-LOCAL -m owner --uid-owner 61184-65519 -j RETURN
 -A ENGINEHOUSE-LOCAL -m owner --uid-owner 999 -j RETURN
 -A ENGINEHOUSE-LOCAL -o lo -p tcp -m multiport --dports 8001,8000,8002 -j REJECT --reject-with tcp-reset
+-A ENGINEHOUSE-LOCAL -o lo -p tcp -m conntrack --ctstate DNAT --ctorigdstport 8001 -j REJECT --reject-with tcp-reset
+-A ENGINEHOUSE-LOCAL -o lo -p tcp -m conntrack --ctstate DNAT --ctorigdstport 8000 -j REJECT --reject-with tcp-reset
+-A ENGINEHOUSE-LOCAL -o lo -p tcp -m conntrack --ctstate DNAT --ctorigdstport 8002 -j REJECT --reject-with tcp-reset
 -A ENGINEHOUSE-LOCAL -o enginehouse0 -p tcp -j REJECT --reject-with tcp-reset
+-I OUTPUT -p tcp --syn -j ENGINEHOUSE-LOCAL -m comment --comment "enginehouse: no way in"
 COMMIT
 """
 USERS = """case "$2" in enginehouse-gateway) echo 999 ;; anna) echo 1001 ;; bert) echo 1002 ;; *) exit 1 ;; esac"""
@@ -150,17 +156,28 @@ def guarded(host: Path) -> Path:
 
 
 def test_before_anything_starts_only_root_and_our_services_may_connect_to_a_server(guarded: Path) -> None:
-    said, asked = prepared(guarded)
+    said, _ = prepared(guarded)
     assert (said, (guarded / "rules").read_text()) == ("", RULES)
-    assert (
-        "iptables -w -I OUTPUT 1 -p tcp --syn -j ENGINEHOUSE-LOCAL -m comment --comment enginehouse: no way in" in asked
-    )
+
+
+def test_a_rule_that_is_there_is_put_first_again_and_is_there_once(guarded: Path) -> None:
+    (guarded / "programs" / "iptables").write_text("#!/bin/sh\nexit 0\n")
+    prepared(guarded)
+    rule = 'OUTPUT -p tcp --syn -j ENGINEHOUSE-LOCAL -m comment --comment "enginehouse: no way in"\n'
+    assert (guarded / "rules").read_text() == RULES.replace(f"-I {rule}", f"-D {rule}-I {rule}")
+
+
+def test_a_host_without_servers_has_no_rules_of_them(guarded: Path) -> None:
+    """The unit of a gateway runs the program too."""
+    environment = {"PATH": f"{guarded / 'programs'}:{os.environ['PATH']}", "ENGINEHOUSE_SERVERS": str(guarded / "none")}
+    subprocess.run(["bash", PREPARE.with_name("guard.sh")], env=environment, check=True)
+    assert not (guarded / "rules").exists()
 
 
 def test_where_users_cannot_be_kept_out_nothing_starts(guarded: Path) -> None:
     (guarded / "programs" / "iptables-restore").write_text("#!/bin/sh\nexit 2\n")
     said, asked = prepared(guarded)
-    assert "users of this host cannot be kept from Triton's ports, so nothing starts" in said
+    assert "users of this host cannot be kept from Triton's ports, so no server starts" in said
     assert not [line for line in asked if "DROP" in line]
 
 
