@@ -23,6 +23,11 @@ _PCI = (
     " 10de:$(cut -c3- $d/device) $(cat $d/class); done"
 )
 _VARIABLE = "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
+_NO_OWNER_MATCH = (
+    'k=/lib/modules/$(uname -r); [ ! -e "$k/modules.dep" ]'
+    ' || grep -qs "/xt_owner[.]ko" "$k/modules.dep" "$k/modules.builtin" || echo absent'
+)
+"""Says so only where the kernel lists its modules: one that does not may have it."""
 _NEAREST = 'd={path}; while [ ! -d "$d" ]; do d=$(dirname "$d"); done; df -Pm "$d" | tail -n 1'
 
 
@@ -69,6 +74,8 @@ class MachineHost(FactBase[Seen]):
             ask_value("pci", _PCI),
             ask_value("memory-kib", "sed -n 's/^MemTotal: *\\([0-9]*\\) kB/\\1/p' /proc/meminfo"),
             ask_value("clock", "date +%s"),
+            ask_value("ptrace-scope", "cat /proc/sys/kernel/yama/ptrace_scope"),
+            ask_value("owner-match", _NO_OWNER_MATCH),
             *_ask_room(mine),
             *_ask_driver(),
             *(() if mine.driver.manage else cards.questions()),

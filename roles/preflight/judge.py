@@ -31,6 +31,7 @@ def judge(seen: Seen, mine: Slice, chosen: Defaults, control_seconds: float) -> 
         *clock(seen, mine, chosen, control_seconds),
         *driver(seen, mine),
         *cut(seen, mine),
+        *confinement(seen, mine),
         *foreign_docker(seen, mine),
         *ports(seen, mine),
         *(reachable(seen, mine) if chosen.check_network else ()),
@@ -180,6 +181,23 @@ def driver(seen: Seen, mine: Slice) -> Iterator[Refusal]:
     if seen.value("gpu-users"):
         actual, attempt = "; ".join(seen.value("gpu-users").splitlines()), "stop these processes, or use another host"
         yield refusal(mine, "other programs use the GPU", actual, "an idle GPU", attempt, "gpu-in-use")
+
+
+def confinement(seen: Seen, mine: Slice) -> Iterator[Refusal]:
+    """What a server would not start without: it hides its key by tracing itself, and keeps users from its ports."""
+    scope = seen.value("ptrace-scope")
+    if scope in ("2", "3"):
+        attempt = (
+            "sysctl kernel.yama.ptrace_scope=1 on the host and in /etc/sysctl.d; from 3 it takes a reboot"
+        )
+        wanted = "at most 1: Triton's launch hides the admin key by tracing its own start"
+        yield refusal(mine, "processes may not trace their own children", scope, wanted, attempt, "ptrace-scope")
+    if seen.value("owner-match") == "absent":
+        attempt = "apt-get install linux-modules-extra-$(uname -r) on the host, or another kernel"
+        wanted = "xt_owner: it keeps the host's users from Triton's ports"
+        yield refusal(
+            mine, "the kernel cannot tell whose connections are", "no xt_owner", wanted, attempt, "owner-match"
+        )
 
 
 def cut(seen: Seen, mine: Slice) -> Iterator[Refusal]:
