@@ -24,10 +24,10 @@ _PCI = (
 )
 _VARIABLE = "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
 _NO_OWNER_MATCH = (
-    'k=/lib/modules/$(uname -r); [ ! -e "$k/modules.dep" ]'
-    ' || grep -qs "/xt_owner[.]ko" "$k/modules.dep" "$k/modules.builtin" || echo absent'
+    'k=/lib/modules/$(uname -r); grep -qs "/x_tables[.]ko" "$k/modules.dep" "$k/modules.builtin"'
+    ' && ! grep -qs "/xt_owner[.]ko" "$k/modules.dep" "$k/modules.builtin" && echo absent'
 )
-"""Says so only where the kernel lists its modules: one that does not may have it."""
+"""Says so only where the kernel's own list of modules has iptables: another list may be a part, or a driver's."""
 _NEAREST = 'd={path}; while [ ! -d "$d" ]; do d=$(dirname "$d"); done; df -Pm "$d" | tail -n 1'
 
 
