@@ -187,9 +187,7 @@ def confinement(seen: Seen, mine: Slice) -> Iterator[Refusal]:
     """What a server would not start without: it hides its key by tracing itself, and keeps users from its ports."""
     scope = seen.value("ptrace-scope")
     if scope in ("2", "3"):
-        attempt = (
-            "sysctl kernel.yama.ptrace_scope=1 on the host and in /etc/sysctl.d; from 3 it takes a reboot"
-        )
+        attempt = "sysctl kernel.yama.ptrace_scope=1 on the host and in /etc/sysctl.d; from 3 it takes a reboot"
         wanted = "at most 1: Triton's launch hides the admin key by tracing its own start"
         yield refusal(mine, "processes may not trace their own children", scope, wanted, attempt, "ptrace-scope")
     if seen.value("owner-match") == "absent":
