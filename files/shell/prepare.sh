@@ -94,24 +94,29 @@ allowed() {
   done
 }
 
-# guard: the chain of one family, replaced whole: published ports of every server here, and the bridge behind them, to which
-# Docker rewrites a port that it publishes on another address of this host. Only the packet that begins a connection is
-# judged: it alone surely has a process that sends it.
+# guard: the chain of one family, replaced whole and first in OUTPUT: published ports of every server here, and the bridge
+# behind them. Docker rewrites a port that it publishes on another address of this host; OUTPUT then sees the container's
+# port and still lo, so that such a connection is known by the port that it was made to (seen with 6.18, 2026-11-25).
+# Only the packet that begins a connection is judged: it alone surely has a process that sends it.
 guard() {
-  local chain=ENGINEHOUSE-LOCAL jump=(-p tcp --syn -j ENGINEHOUSE-LOCAL -m comment --comment "enginehouse: no way in") uid
+  local chain=ENGINEHOUSE-LOCAL why="enginehouse: no way in" ports match uid
+  local jump=(OUTPUT -p tcp --syn -j "$chain" -m comment --comment)
+  # Asked first: a chain without its ports would let everybody in.
+  ports=$(python3 -c 'import json, sys
+for path in sys.argv[1:]:
+    ports = [str(port) for key, port in sorted(json.load(open(path)).items()) if key.endswith("_port")]
+    print("multiport --dports", ",".join(ports))
+    for port in ports: print("conntrack --ctstate DNAT --ctorigdstport", port)' "$servers"/*/current/server.json) || return
   {
     echo "*filter"
     echo ":$chain - [0:0]"
     for uid in $(allowed | sort -u); do echo "-A $chain -m owner --uid-owner $uid -j RETURN"; done
-    python3 -c 'import json, sys
-for path in sys.argv[1:]:
-    ports = ",".join(str(port) for key, port in sorted(json.load(open(path)).items()) if key.endswith("_port"))
-    print(f"-A ENGINEHOUSE-LOCAL -o lo -p tcp -m multiport --dports {ports} -j REJECT --reject-with tcp-reset")' \
-      "$servers"/*/current/server.json
+    while read -r match; do echo "-A $chain -o lo -p tcp -m $match -j REJECT --reject-with tcp-reset"; done <<<"$ports"
     echo "-A $chain -o $bridge -p tcp -j REJECT --reject-with tcp-reset"
+    ! "$1" -w -C "${jump[@]}" "$why" 2>/dev/null || echo "-D ${jump[*]} \"$why\""
+    echo "-I ${jump[*]} \"$why\""
     echo COMMIT
-  } | "$1-restore" -w --noflush || return
-  "$1" -w -C OUTPUT "${jump[@]}" 2>/dev/null || "$1" -w -I OUTPUT 1 "${jump[@]}"
+  } | "$1-restore" -w --noflush
 }
 if ! guard iptables; then
   echo "users of this host cannot be kept from Triton's ports, so nothing starts" >&2
