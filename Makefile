@@ -70,7 +70,7 @@ lint: $(TESTREADY) ## what a reviewer would check first
 	$(RUN)/ruff format --check .
 	$(RUN)/mypy
 	@# Ubuntu 22.04 has 3.10: a name of a later standard library would be met on a host only.
-	$(RUN)/mypy --python-version 3.10 -p host -p gateway -p spans
+	$(RUN)/mypy --python-version 3.10 -p host -p gateway -p spans -p launch
 
 unit: $(TESTREADY) ## everything that needs neither machine nor network
 	$(RUN)/pytest -m "not rehearsal and not faults" $(PYTEST_ARGS)
@@ -111,7 +111,7 @@ demo: $(TESTREADY) rehearsal-packages ## a canary fails its gate while clients g
 
 # An environment of its own: the clients are those that anybody installs, and the project's has none of them.
 CLIENTS := .cache/clients
-clients: ## unmodified clients of OpenAI, Cohere and Hugging Face, and a fuzzer of our OpenAPI, ask the gateway; a minute
+clients: ## unmodified clients of OpenAI, Cohere and Hugging Face, and a fuzzer of our OpenAPI, ask the gateway; two minutes
 	$(PYTHON) -m venv $(CLIENTS)
 	$(CLIENTS)/bin/pip install --quiet --disable-pip-version-check --require-hashes -r locks/requirements-clients.lock
 	$(CLIENTS)/bin/python -m pytest -p no:cacheprovider tests/clients $(PYTEST_ARGS)

@@ -7,6 +7,7 @@ Programs:
     python -m benchmarks.encoders        reranker and embedder behind the real Triton, beside the naive backends
     python -m benchmarks.soak            a long mixed load: right answers, refusals, leaks, restarts
     python -m benchmarks.rollout         what clients lose while a fleet of rehearsal machines is changed under load
+    python -m benchmarks.hostile         what one tenant's bad requests cost another, at the gateway
     python -m benchmarks.chart           the SVG of README.md beside it out of a stored JSON line
     python -m benchmarks.bring_triton    one file that carries the real Triton to a machine without a package index
 """

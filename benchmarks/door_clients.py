@@ -146,8 +146,13 @@ class Connection:
 def request(path: str, body: dict[str, Any]) -> bytes:
     """A request's bytes."""
     content = json.dumps(body).encode()
-    head = f"POST {path} HTTP/1.1\r\nHost: door\r\nContent-Type: application/json\r\nAuthorization: Bearer {KEY}\r\n"
-    return f"{head}Content-Length: {len(content)}\r\n\r\n".encode() + content
+    return head(path, len(content)) + content
+
+
+def head(path: str, length: int, key: str = KEY, more: str = "") -> bytes:
+    """The line and headers of a request with a body of so many bytes; `more` are whole lines."""
+    line = f"POST {path} HTTP/1.1\r\nHost: door\r\nContent-Type: application/json\r\nAuthorization: Bearer {key}\r\n"
+    return f"{line}{more}Content-Length: {length}\r\n\r\n".encode()
 
 
 class Http:

@@ -58,6 +58,9 @@ def begun(
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+        for stream in (process.stdin, process.stdout):
+            if stream:
+                stream.close()
 
 
 def heard(process: Process) -> str:

@@ -21,6 +21,7 @@ import hashlib
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -178,7 +179,7 @@ class Scene:
             if kill_after is not None:
                 time.sleep(max(0.0, began + kill_after - time.monotonic()))
                 for program in programs[:killed]:
-                    program.kill()
+                    stop(program)
             self.published(machines[killed:], programs[killed:])
             return time.monotonic() - began
 
@@ -187,8 +188,9 @@ class Scene:
         settings = self.folder / f"{machine.name}.json"
         peers = {f"{peer.address}:{PORT}": peer.name for peer in others if peer != machine}
         written = {"target": str(target), "offer": offer, "here": f"{machine.address}:{PORT}", "peers": peers}
-        settings.write_text(json.dumps(written))
-        return [PYTHON, "-B", str(PROGRAMS), "peers", str(settings)]
+        settings.write_text(json.dumps(written | {"folder": str(target.with_name(".sharing"))}))
+        steps = " && ".join(f'"$@" {step} "$0"' for step in ("prepare root", "receive", "publish", "give"))
+        return ["/bin/sh", "-c", steps, str(settings), PYTHON, "-B", str(PROGRAMS), "peers"]
 
     def published(self, machines: list[Machine], programs: Sequence[subprocess.Popen[bytes]] = ()) -> None:
         """Returns once the last of them has it. Raises RuntimeError with what a program said that gave up."""
@@ -219,12 +221,20 @@ def take(address: str, target: str) -> int:
 @contextlib.contextmanager
 def running(machine: Machine, words: list[str]) -> Iterator[subprocess.Popen[bytes]]:
     """The program runs on the machine; it is gone afterwards."""
-    program = subprocess.Popen(machine.command(*words), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    program = subprocess.Popen(
+        machine.command(*words), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True
+    )
     try:
         yield program
     finally:
-        program.kill()
+        stop(program)
         program.wait()
+
+
+def stop(program: subprocess.Popen[bytes]) -> None:
+    """The program is gone, with the step of it that runs."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(program.pid, signal.SIGKILL)
 
 
 def answers(server: Machine) -> bool:

@@ -3,12 +3,13 @@
     python -m benchmarks.instant [GAP_MS]      prints its port
 
 `llama` streams as many tokens as the request allows, an event each, and the counts: all at once, or one every GAP_MS.
-Any other model gives a vector of 768 numbers to each text.
+Any other model gives a vector of 768 numbers to each text, or a score where the texts are passages.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 import struct
 import sys
 from collections.abc import AsyncIterator
@@ -61,11 +62,13 @@ class Models(grpc.GenericRpcHandler):
         return bytes(service_pb2.ServerReadyResponse(ready=True).SerializeToString())
 
     async def _infer(self, request: bytes, _context: Any) -> bytes:
-        count = service_pb2.ModelInferRequest.FromString(request).inputs[0].shape[-1]
+        texts = service_pb2.ModelInferRequest.FromString(request).inputs[-1]
+        count = texts.shape[-1]
+        name, shape = ("scores", [1, count]) if texts.name == "passages" else ("embeddings", [1, count, WIDTH])
         message = service_pb2.ModelInferResponse()
-        message.outputs.add(name="embeddings", datatype="FP32", shape=[1, count, WIDTH])
+        message.outputs.add(name=name, datatype="FP32", shape=shape)
         message.outputs.add(name="token_counts", datatype="INT32", shape=[1, count])
-        message.raw_output_contents.extend([struct.pack("<f", 0.125) * WIDTH * count, struct.pack("<i", 7) * count])
+        message.raw_output_contents.extend([struct.pack("<f", 0.125) * math.prod(shape), struct.pack("<i", 7) * count])
         return bytes(message.SerializeToString())
 
     async def _stream(self, requests: AsyncIterator[bytes], _context: Any) -> AsyncIterator[bytes]:
@@ -91,7 +94,7 @@ def tokens_asked(request: Any) -> int:
 
 async def serve(gap_seconds: float) -> None:
     """It listens on loopback until the process ends."""
-    server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
+    server = grpc.aio.server(options=[("grpc.so_reuseport", 0), ("grpc.max_receive_message_length", -1)])
     server.add_generic_rpc_handlers((Models(gap_seconds),))
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()

@@ -30,6 +30,9 @@ h100 = (
     ["h100-01.example.internal"],
     {
         "ssh_user": "ubuntu",
+        # The host's own key, from the provider's console, one line a host; without it the first answer is believed.
+        # "ssh_known_hosts_file": "inventories/known_hosts",
+        # "ssh_strict_host_key_checking": "yes",
         "_sudo": True,
         "machine": Machine(os="ubuntu-24.04", gpu="h100-80", gpus=1),
         "release": "26.07",

@@ -10,9 +10,11 @@ import json as _json
 import os as _os
 from pathlib import Path as _Path
 
+from deploy.catalog.holes import HOLES as _HOLES
 from deploy.refusals.errors import Refusal as _Refusal
 from deploy.spec import (
     LLM,
+    AcceptedHoles,
     AptMirror,
     Calibration,
     Checkpoint,
@@ -187,6 +189,10 @@ def _data(machine: dict[str, str]) -> dict[str, object]:
                 protection="firewall",
                 start_seconds=300,
                 stop_seconds=30,
+                accepts=AcceptedHoles(
+                    ids=tuple(hole.id for hole in _HOLES if hole.component == "triton"),
+                    reason="only this computer reaches its bridge",
+                ),
             ),
         ),
         "firewall": Firewall(allow=(_network(machine["address"]),)),

@@ -1,5 +1,5 @@
 """What a host learns, one folder per role; they act on a `deploy.slices.host.Slice` and decide nothing again.
 
-Roles do not import each other. Beside the folders lie the nouns they share (`steps`, `settings`, `apt`) and the thin
-stories that name them in order (`foundation`, `stage`).
+Roles do not import each other. They share `_pyinfra`, which runs operations, and `_shipping`, which sends files. The
+modules beside them name roles in their order (`ground`, `foundation`, `stage`, `support`, `closing`).
 """

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+_Pieces = tuple[tuple[tuple[int, ...], int], ...]
+
 
 def version(text: str) -> tuple[int, ...]:
     """The leading numbers of a version: `1.20.0-1` is (1, 20, 0); an empty or wordy one is ()."""
@@ -16,3 +18,25 @@ def at_least(text: str, floor: str) -> bool:
     left, right = version(text), version(floor)
     width = max(len(left), len(right))
     return left + (0,) * (width - len(left)) >= right + (0,) * (width - len(right))
+
+
+def debian_at_least(text: str, floor: str) -> bool:
+    """True if package version `text` is `floor` or newer, in dpkg's order: `1.0~rc1` < `1.0` < `1.0+deb12u1`."""
+    return _debian(text) >= _debian(floor)
+
+
+def _debian(text: str) -> tuple[int, _Pieces, _Pieces]:
+    """Epoch, upstream version and revision as they compare."""
+    epoch, _, rest = text.rpartition(":") if ":" in text else ("0", "", text)
+    upstream, _, revision = rest.rpartition("-") if "-" in rest else (rest, "", "")
+    return int(epoch) if epoch.isdigit() else 0, _pieces(upstream), _pieces(revision)
+
+
+def _pieces(text: str) -> _Pieces:
+    """Words and numbers in turn; `~` sorts before the end of a word, letters after it, other signs last."""
+    pieces = re.findall(r"(\D*)(\d*)", text)
+    return tuple((_word(word), int(number or 0)) for word, number in pieces)
+
+
+def _word(word: str) -> tuple[int, ...]:
+    return *(-1 if sign == "~" else ord(sign) + (0 if sign.isalpha() else 256) for sign in word), 0

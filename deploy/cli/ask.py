@@ -8,7 +8,7 @@ import click
 
 from deploy.cli.knobs import knobs
 from deploy.io.inventory import host_data, load_plan
-from deploy.io.shown import refusals_shown
+from deploy.io.shown import refusals_shown, say
 
 
 @click.command(
@@ -41,6 +41,6 @@ def ask(
 
     with refusals_shown(inventory, as_json):
         key, loaded_plan = given_key(key_file, os.environ), load_plan(inventory, data, limit, knobs())
-        asked_in_turn(loaded_plan, host_data(inventory, data), model, texts, click.echo, as_json, key)
+        asked_in_turn(loaded_plan, host_data(inventory, data), model, texts, say, as_json, key)
         if note := unopened(loaded_plan, key):
-            click.echo(note, err=True)
+            say(note, err=True)

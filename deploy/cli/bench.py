@@ -12,7 +12,7 @@ import click
 
 from deploy.cli.knobs import knobs
 from deploy.io.inventory import load_plan
-from deploy.io.shown import refusals_shown, show
+from deploy.io.shown import refusals_shown, say, show
 
 FILE = click.Path(path_type=Path)
 ASKS = ("chat", "embed", "rerank", "rerank-tei")
@@ -100,12 +100,12 @@ def run(inventory: str, to: Path, data: tuple[str, ...], **told: Any) -> None:
             runs=told["runs"],
             apart=told["apart"],
             prometheus=told["from_prometheus"],
-            say=lambda line: click.echo(line, err=True),
+            say=lambda line: say(line, err=True),
         )
         to.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", "utf-8")
         to.with_suffix(".svg").write_text(picture(result), "utf-8")
         show(_table(result))
-        click.echo(f"wrote {to} and {to.with_suffix('.svg')}")
+        say(f"wrote {to} and {to.with_suffix('.svg')}")
 
 
 def _percent(word: str) -> float:
@@ -145,7 +145,7 @@ def compare(before: Path, after: Path, least: float, as_json: bool) -> None:
         results = [bench_of(read_json(file), name_of(file)) for file in (before, after)]
         found = compared(results[0], results[1], least)
         if as_json:
-            click.echo(json.dumps(asdict(found), indent=2, ensure_ascii=False))
+            say(json.dumps(asdict(found), indent=2, ensure_ascii=False))
         else:
             show(_compared(found, least))
         sys.exit(found.exit_code)

@@ -8,7 +8,7 @@ import sys
 import click
 
 from deploy.catalog import DEFAULT_RELEASE
-from deploy.io.shown import REFUSED, refusals_shown
+from deploy.io.shown import REFUSED, refusals_shown, say
 
 
 @click.command(
@@ -27,5 +27,5 @@ def check(pasted: str, release: str, as_json: bool) -> None:
 
     with refusals_shown("", as_json):
         verdict = check_text(text_of(pasted), release)
-        click.echo(json.dumps(verdict.to_json(), indent=2, ensure_ascii=False) if as_json else str(verdict), nl=as_json)
+        say(json.dumps(verdict.to_json(), indent=2, ensure_ascii=False) if as_json else str(verdict), nl=as_json)
         sys.exit(0 if verdict.is_fine else REFUSED)

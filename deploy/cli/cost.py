@@ -10,7 +10,7 @@ import click
 
 from deploy.cli.knobs import knobs
 from deploy.io.inventory import load_plan
-from deploy.io.shown import refusals_shown, show
+from deploy.io.shown import refusals_shown, say, show
 
 FILE = click.Path(path_type=Path)
 
@@ -47,7 +47,7 @@ def cost(inventory: str, as_json: bool, data: tuple[str, ...], **told: Any) -> N
     with refusals_shown(inventory, as_json):
         found = cost_asked(load_plan(inventory, data, (), knobs()), told)
         if as_json:
-            click.echo(json.dumps(found.to_json(), indent=2, ensure_ascii=False))
+            say(json.dumps(found.to_json(), indent=2, ensure_ascii=False))
         else:
             from deploy.cost.report import cost_report
 

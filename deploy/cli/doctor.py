@@ -8,7 +8,7 @@ import click
 
 from deploy.cli.knobs import knobs
 from deploy.io.inventory import load_plan
-from deploy.io.shown import refusals_shown
+from deploy.io.shown import refusals_shown, say
 
 
 @click.command(
@@ -33,5 +33,5 @@ def doctor(inventory: str, as_json: bool, limit: tuple[str, ...], data: tuple[st
     with refusals_shown(inventory, as_json):
         load_plan(inventory, data, limit, knobs())  # what is refused, is refused before any host is asked
         report = examined(inventory, data, limit, with_drift=drift)
-        click.echo(report.to_text() if as_json else str(report))
+        say(report.to_text() if as_json else str(report))
         sys.exit(report.exit_code)

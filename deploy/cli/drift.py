@@ -9,7 +9,7 @@ import click
 
 from deploy.cli.knobs import knobs
 from deploy.io.inventory import load_plan
-from deploy.io.shown import refusals_shown
+from deploy.io.shown import refusals_shown, say
 
 
 @click.command(
@@ -24,11 +24,12 @@ def drift(inventory: str, as_json: bool, limit: tuple[str, ...], data: tuple[str
     """Look at the hosts of INVENTORY, and only look: what would deploy.py change?
 
     Ends with 0 where nothing differs, with 2 where something does, and with 1 where a host could not be asked.
+    Known holes of versions on the hosts are warnings, and do not change how it ends.
     """
-    from deploy.io.drift import drift_of
+    from deploy.io.doctor import drift_with_holes
 
     with refusals_shown(inventory, as_json):
         load_plan(inventory, data, limit, knobs())  # what is refused, is refused before any host is asked
-        found = drift_of(inventory, data, limit)
-        click.echo(json.dumps(found.to_json(), indent=2, ensure_ascii=False) if as_json else str(found))
+        found = drift_with_holes(inventory, data, limit)
+        say(json.dumps(found.to_json(), indent=2, ensure_ascii=False) if as_json else str(found))
         sys.exit(found.exit_code)

@@ -10,7 +10,7 @@ import click
 from deploy.catalog import DEFAULT_RELEASE, PRECISIONS
 from deploy.inventory.fleet import Fleet
 from deploy.io.local_weights import look_around
-from deploy.io.shown import refusals_shown, show
+from deploy.io.shown import refusals_shown, say, show
 
 CACHES = ["auto", "bfloat16", "float16", "fp8", "int8"]
 
@@ -50,7 +50,7 @@ def fit(
     with refusals_shown("", as_json):
         card, choice = near_card(gpu)
         if choice:
-            click.echo(choice, err=True)
+            say(choice, err=True)
         wanted, around = models_of(models, look_around(Fleet(()), Path.cwd()), Path.cwd())
         wish = Wish(
             gpus=max(tp, 1),
@@ -61,7 +61,7 @@ def fit(
         )
         fitted = fit_of(card, wanted, release, around, wish)
         if as_json:
-            click.echo(json.dumps(fitted.to_json(), indent=2, ensure_ascii=False))
+            say(json.dumps(fitted.to_json(), indent=2, ensure_ascii=False))
         else:
             from deploy.reports.plan import fit_report
 

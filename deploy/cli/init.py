@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from deploy.io.shown import refusals_shown
+from deploy.io.shown import refusals_shown, say
 
 
 @click.command(
@@ -18,7 +18,8 @@ from deploy.io.shown import refusals_shown
 @click.option("--monitor", multiple=True, metavar="USER@HOST", help="A machine without GPU that is to run Prometheus.")
 def init(targets: tuple[str, ...], balancer: tuple[str, ...], monitor: tuple[str, ...]) -> None:
     """Ask machines over ssh what they are, and write an inventory for them. Equal machines become a group."""
-    from deploy.inventory.first_inventory import Target, inventory_text
+    from deploy.inventory.first_inventory import inventory_text
+    from deploy.inventory.targets import Target
     from deploy.io.ask import asked, write_inventory
 
     with refusals_shown("", False):
@@ -26,4 +27,4 @@ def init(targets: tuple[str, ...], balancer: tuple[str, ...], monitor: tuple[str
         machines, outside = asked(serving, [*apart[0], *apart[1]])
         text = inventory_text(machines, outside[: len(apart[0])], outside[len(apart[0]) :])
         file = write_inventory(Path("inventories"), [*serving, *apart[0], *apart[1]], text)
-        click.echo(f"wrote {file}; read it, then: enginehouse plan {file}")
+        say(f"wrote {file}; read it, then: enginehouse plan {file}")

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import click
 
-from deploy.inventory.door_keys import FILE, rows
+from deploy.inventory.door_keys import CONCURRENT, FILE, concurrency, rows
 from deploy.io.key_file import keys_of, new_key, revoke
-from deploy.io.shown import refusals_shown, show
+from deploy.io.shown import refusals_shown, say, show
 
 SENDS = "pyinfra INVENTORY deploy.py --data only=door"
 
@@ -40,7 +40,7 @@ KEY_FILE = click.option("--file", default=FILE, show_default=True, help="Where t
 @click.option("--models", default="*", show_default=True, help="Names or aliases, with commas between them.")
 @click.option("--tokens-per-minute", type=int, help="Of prompts and answers.")
 @click.option("--requests-per-minute", type=int)
-@click.option("--concurrent", type=int, help="Requests under way.")
+@click.option("--concurrent", default=str(CONCURRENT), show_default=True, help="Requests under way; or: unlimited.")
 @click.option("--expires", default="never", show_default=True, help="90d, 12h, 2w, or a day: 2027-03-01 (UTC).")
 @KEY_FILE
 def key_new(
@@ -48,7 +48,7 @@ def key_new(
     models: str,
     tokens_per_minute: int | None,
     requests_per_minute: int | None,
-    concurrent: int | None,
+    concurrent: str,
     expires: str,
     file: str,
 ) -> None:
@@ -59,15 +59,17 @@ def key_new(
     names = [name.strip() for name in models.split(",")]
     limits = {"tokens_per_minute": tokens_per_minute, "requests_per_minute": requests_per_minute}
     with refusals_shown("", False):
-        text, line, others = new_key(Path(file), tenant, names, expires, **limits, concurrent=concurrent)
-        click.echo(text)
-        click.echo(
-            f"wrote {line.prefix} of {tenant} to {file}; hosts know it after the next run of deploy.py", err=True
+        limits |= {"concurrent": concurrency(concurrent)}
+        text, line, others = new_key(Path(file), tenant, names, expires, **limits)
+        say(text)
+        at_once = f"up to {line.concurrent} requests" if line.concurrent else "any number of requests"
+        say(
+            f"wrote {line.prefix} of {tenant} to {file}, {at_once} at once; hosts know it after the next run of "
+            "deploy.py",
+            err=True,
         )
         for other in others:
-            click.echo(
-                f"{other.prefix} of {tenant} goes on; to end it: enginehouse key revoke {other.prefix}", err=True
-            )
+            say(f"{other.prefix} of {tenant} goes on; to end it: enginehouse key revoke {other.prefix}", err=True)
 
 
 @key.command("list", short_help="List keys by tenant.", epilog="Example: enginehouse key list")
@@ -78,7 +80,7 @@ def key_list(file: str, as_json: bool) -> None:
     with refusals_shown("", as_json):
         keys = keys_of(Path(file))
         if as_json:
-            click.echo(json.dumps({"keys": [each.to_json() for each in keys]}, indent=2, ensure_ascii=False))
+            say(json.dumps({"keys": [each.to_json() for each in keys]}, indent=2, ensure_ascii=False))
         else:
             from rich.table import Table as Columns
 
@@ -95,4 +97,4 @@ def key_revoke(prefix: str, file: str) -> None:
     """Revoke the key whose first characters are PREFIX, as `enginehouse key list` shows them."""
     with refusals_shown("", False):
         revoked = revoke(Path(file), prefix)
-        click.echo(f"{revoked.prefix} of {revoked.tenant} is out of {file}; doors refuse it after: {SENDS}")
+        say(f"{revoked.prefix} of {revoked.tenant} is out of {file}; doors refuse it after: {SENDS}")

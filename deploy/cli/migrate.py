@@ -9,7 +9,8 @@ from pathlib import Path
 
 import click
 
-from deploy.io.shown import REFUSED, refusals_shown
+from deploy.io.shown import REFUSED, refusals_shown, say
+from deploy.refusals.quoting import on_one_line
 
 LEFT_OUT = 2
 
@@ -33,15 +34,15 @@ def migrate(pasted: str, to: Path | None, as_json: bool) -> None:
     with refusals_shown("", as_json):
         found = migrated(text_of(pasted))
     if to and to.exists():
-        click.echo(f"{to} is there already", err=True)
+        say(f"{to} is there already", err=True)
         sys.exit(REFUSED)
     if to:
         to.write_text(found.inventory, "utf-8")
     if as_json:
-        click.echo(json.dumps(asdict(found), indent=2, ensure_ascii=False))
+        say(json.dumps(asdict(found), indent=2, ensure_ascii=False))
     else:
         for finding in found.findings:
             mark = "here " if finding.place else "none " if finding.is_known else "?    "
-            click.echo(f"{mark} {finding.said}\n        {finding.place or finding.why}")
-        click.echo(f"\nwrote {to}" if to else f"\n{found.inventory}", nl=bool(to))
+            say(f"{mark} {on_one_line(finding.said)}\n        {on_one_line(finding.place or finding.why)}")
+        say(f"\nwrote {to}" if to else f"\n{found.inventory}", nl=bool(to))
     sys.exit(0 if found.is_whole else LEFT_OUT)

@@ -8,7 +8,7 @@ import click
 
 from deploy.cli.knobs import knobs
 from deploy.io.inventory import load_plan
-from deploy.io.shown import refusals_shown
+from deploy.io.shown import refusals_shown, say
 
 
 @click.command(
@@ -27,5 +27,5 @@ def monitoring(inventory: str, folder: Path, data: tuple[str, ...]) -> None:
 
     with refusals_shown(inventory, False):
         for path in written(load_plan(inventory, data, (), knobs()), inventory, folder):
-            click.echo(f"wrote {path}")
-        click.echo("\n".join(["jobs of the scrape configuration:", *jobs()]))
+            say(f"wrote {path}")
+        say("\n".join(["jobs of the scrape configuration:", *jobs()]))

@@ -8,7 +8,7 @@ import click
 
 from deploy.cli.knobs import knobs
 from deploy.io.inventory import load_plan
-from deploy.io.shown import refusals_shown
+from deploy.io.shown import refusals_shown, say
 
 
 @click.command(
@@ -23,4 +23,4 @@ def pin(inventory: str, data: tuple[str, ...]) -> None:
 
     with refusals_shown(inventory, False):
         loaded_plan = load_plan(inventory, data, knobs=knobs())
-        click.echo(write_digest(Path(inventory), pinned(loaded_plan)), nl=False)
+        say(write_digest(Path(inventory), pinned(loaded_plan)), nl=False)

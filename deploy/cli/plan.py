@@ -8,7 +8,7 @@ import click
 
 from deploy.cli.knobs import knobs
 from deploy.io.inventory import load_plan
-from deploy.io.shown import refusals_shown, show
+from deploy.io.shown import refusals_shown, say, show
 
 
 @click.command(
@@ -24,7 +24,7 @@ def plan(inventory: str, as_json: bool, limit: tuple[str, ...], data: tuple[str,
     with refusals_shown(inventory, as_json):
         loaded_plan = load_plan(inventory, data, limit, knobs())
         if as_json:
-            click.echo(json.dumps(loaded_plan.to_json(), indent=2, ensure_ascii=False))
+            say(json.dumps(loaded_plan.to_json(), indent=2, ensure_ascii=False))
         else:
             from deploy.reports.plan import plan_report
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from deploy.catalog import DEFAULT_RELEASE, GPUS
-from deploy.io.shown import refusals_shown, show
+from deploy.io.shown import refusals_shown, say, show
 
 if TYPE_CHECKING:
     from deploy.cost.size import Demand, Size
@@ -79,7 +79,7 @@ def size(models: tuple[str, ...], gpus: tuple[str, ...], bench: tuple[Path, ...]
         loads = [load for file in bench for load in loads_of(read_json(file), name_of(file))]
         found = sizes(cards, wanted, told["release"], around, demand, loads)
         if as_json:
-            click.echo(json.dumps(to_json(found, demand), indent=2, ensure_ascii=False))
+            say(json.dumps(to_json(found, demand), indent=2, ensure_ascii=False))
         else:
             show(_report(found, demand))
 

@@ -9,7 +9,7 @@ import click
 
 from deploy.cli.knobs import knobs
 from deploy.io.inventory import host_data, load_plan
-from deploy.io.shown import refusals_shown, show
+from deploy.io.shown import Visible, console, refusals_shown, say, show
 
 
 @click.command(
@@ -37,16 +37,16 @@ def top(inventory: str, once: bool, as_json: bool, every: float, limit: tuple[st
         shown = replace(load_plan(inventory, data, limit, knobs()), monitors=whole.monitors)
         look = source_of(shown, host_data(inventory, data))
         if as_json:
-            click.echo(json.dumps(look().to_json(), indent=2, ensure_ascii=False))
+            say(json.dumps(look().to_json(), indent=2, ensure_ascii=False))
         elif once:
             show(table(look()))
         else:
             from rich.live import Live
 
-            with Live(table(look()), screen=True, auto_refresh=False) as live:
+            with Live(Visible(table(look())), console=console(), screen=True, auto_refresh=False) as live:
                 try:
                     while True:
                         time.sleep(every)
-                        live.update(table(look()), refresh=True)
+                        live.update(Visible(table(look())), refresh=True)
                 except KeyboardInterrupt:
                     return

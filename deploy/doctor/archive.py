@@ -46,6 +46,8 @@ FORMS: Mapping[str, str] = {
     "mended": r"[\d.]{1,20}",
     "cdi": r"libcuda\.so\.[\d.]{1,20}",
     "toolkit": r"[\d.~-]{1,20}",
+    "installed": rf"{_PACKAGE} [\w.+:~-]{{1,80}}",
+    "images": rf"{_NAME} triton_core [\d.]{{1,20}} trtllm(?: [\w.]{{1,30}})?",
     "clock": r"\d{1,12}",
     "clock-kept": "yes|no",
     "room": _ROOM,

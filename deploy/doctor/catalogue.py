@@ -9,6 +9,7 @@ More than 300 lines, because it is one table.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from shlex import quote
 from typing import Any
 
 from deploy.doctor.finding import Finding, Kind, printable
@@ -170,13 +171,28 @@ _ROWS = (
     # Containers and GPUs
     Kind("cdi-missing", "broken", "no container can be given a GPU: there is no CDI specification", DEPLOY, True),
     Kind("cdi-stale", "broken", "the CDI specification names the libraries of another driver", DEPLOY, True),
-    Kind("toolkit-old", "warning", "this container toolkit has known holes (CVE-2026-24260)", DEPLOY, True),
+    Kind("toolkit-old", "warning", "this container toolkit has known holes", DEPLOY, True),
+    # Known holes
+    Kind(
+        "hole-strangers",
+        "warning",
+        "the server's image has known holes by which strangers run code, and the plan lets strangers reach its ports",
+        f"the newest release of the catalog in the inventory ({{what}} is the first without them), then {DEPLOY}",
+        True,
+    ),
+    Kind("hole-known", "warning", "a version on this host has known holes", "{what}"),
+    Kind(
+        "holes-unread",
+        "note",
+        "nobody has read the table of known holes again for long; newer ones are not in it",
+        "git pull in the clone of this project",
+    ),
     # Host
     Kind(
         "disk-full",
         "broken",
         "a file system that we write to has no room",
-        "du -xh --max-depth=2 {what} | sort -h | tail on the host; grow the volume",
+        "du -xh --max-depth=2 {path} | sort -h | tail on the host; grow the volume",
     ),
     Kind("disk-low", "warning", "a file system that we write to is nearly full", "grow the volume of {what}"),
     Kind("inodes-low", "warning", "a file system has hardly a name left for new files", "find what fills {what}"),
@@ -429,5 +445,6 @@ def found(kind: str, evidence: str, subject: str = "", **names: object) -> Findi
     row = KINDS[kind]
     attempt = row.attempt
     for name, value in names.items():
-        attempt = attempt.replace(f"{{{name}}}", printable(str(value)))
+        words = printable(str(value))  # of a host: what is a word of a command to paste is one for the shell
+        attempt = attempt.replace(f"{{{name}}}", words if name == "what" else quote(words))
     return Finding(row, printable(subject), printable(evidence), attempt)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from deploy.doctor.catalogue import found
 from deploy.doctor.causes import cause_findings
 from deploy.doctor.finding import SEVERITIES, Finding
+from deploy.doctor.holes import hole_findings
 from deploy.doctor.ours import (
     answer_findings,
     cache_findings,
@@ -54,6 +55,7 @@ def _findings(readings: Readings, wanted: Wanted) -> Iterator[Finding]:
     yield from lease_findings(readings)
     yield from port_findings(readings, wanted)
     yield from certificate_findings(readings, wanted)
+    yield from hole_findings(readings, wanted)
     yield from error_findings(readings)
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from deploy.doctor.finding import SEVERITIES, Finding
+from deploy.refusals.quoting import on_one_line
 from deploy.rollout.drift import shown
 
 HEALTHY, NOT_ASKED, BROKEN, WARNINGS = 0, 1, 2, 3
@@ -66,7 +67,7 @@ class Report:
         for host, reason in self.unasked.items():
             alike.setdefault(reason, []).append(host)
         for reason, names in alike.items():
-            yield f"could not be asked: {shown(names)}" + (f" ({reason})" if reason else "")
+            yield f"could not be asked: {shown(names)}" + (f" ({on_one_line(reason)})" if reason else "")
         healthy = [host for host, found in self.findings.items() if not found]
         if healthy:
             yield f"nothing found: {shown(healthy)}"
@@ -90,12 +91,12 @@ class Report:
 
 def _told(finding: Finding, hosts: Mapping[str, list[str]]) -> Iterator[str]:
     evidences = list(dict.fromkeys(line for lines in hosts.values() for line in lines))
-    subject = f"  {finding.subject}" if finding.subject else ""
+    subject = f"  {on_one_line(finding.subject)}" if finding.subject else ""
     yield f"{finding.severity}  {finding.id}{subject}  on {shown(list(hosts))}"
     for line in evidences[:EVIDENCES]:
-        yield f"  seen   {line}"
+        yield f"  seen   {on_one_line(line)}"
     if len(evidences) > EVIDENCES:
         yield f"  seen   {len(evidences) - EVIDENCES} further lines; --json has them"
     yield f"  means  {finding.kind.means}"
-    yield f"  try    {finding.attempt}"
+    yield f"  try    {on_one_line(finding.attempt)}"
     yield f"  ours   {'yes, the verb mends it' if finding.kind.ours else 'no'}"

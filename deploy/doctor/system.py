@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from datetime import date, timedelta
 
 from deploy.catalog.drivers import BRANCH_WARNING_DAYS, DRIVER_BRANCHES
+from deploy.catalog.holes import holes_in
 from deploy.catalog.systems import TOOLKIT_FLOOR
 from deploy.catalog.versions import at_least
 from deploy.doctor.catalogue import found
@@ -110,7 +111,8 @@ def container_findings(readings: Readings, is_deployed: bool) -> Iterator[Findin
             yield found("cdi-stale", f"{described} described, {loaded} loaded")
     toolkit = readings.text("toolkit").strip()
     if re.match(r"[0-9]{1,6}\.", toolkit) and not at_least(toolkit[:40], TOOLKIT_FLOOR):
-        yield found("toolkit-old", f"nvidia-container-toolkit {toolkit}, {TOOLKIT_FLOOR} is the first without")
+        known = ", ".join(hole.id for hole in holes_in("container-toolkit", toolkit[:40]))
+        yield found("toolkit-old", f"nvidia-container-toolkit {toolkit}, {TOOLKIT_FLOOR} is the first without {known}")
 
 
 def disk_findings(readings: Readings) -> Iterator[Finding]:
@@ -120,7 +122,7 @@ def disk_findings(readings: Readings) -> Iterator[Finding]:
             percent = next((number(cell) for cell in row if cell.endswith("%")), 0)
             full, what = f"{row[-1]}: {percent} % used", row[-1]
             if percent >= most:
-                yield found("disk-full", full, what, what=what)
+                yield found("disk-full", full, what, path=what)
             elif percent >= LOW_PERCENT:
                 yield found(f"{kind}-low", full, what, what=what)
     if places := readings.lines("unwritable"):

@@ -22,6 +22,8 @@ class WantedServer:
     http_port: int = 8000
     other_ports: tuple[int, ...] = ()
     models: tuple[str, ...] = ()
+    accepted_holes: tuple[str, ...] = ()
+    """CVE ids that stay open by the operator's decision."""
 
     @property
     def is_local(self) -> bool:
@@ -41,6 +43,8 @@ class Wanted:
     mig: bool = False
     servers: tuple[WantedServer, ...] = ()
     is_balancer: bool = False
+    os: str = ""
+    """The declared system; a distribution's packages are judged by it."""
     today: date = date.min
     before: float = 0.0
     after: float = 0.0
@@ -55,7 +59,7 @@ def wanted_of(
 ) -> Wanted:
     """A slice as the doctor's rules read it; `releases` are the planned ids by server."""
     if isinstance(mine, (BalancerSlice, MonitorSlice)):
-        return Wanted(mine.host, is_balancer=True, today=today, before=before, after=after)
+        return Wanted(mine.host, is_balancer=True, os=mine.os, today=today, before=before, after=after)
     servers = tuple(
         WantedServer(
             server.name,
@@ -64,6 +68,7 @@ def wanted_of(
             server.http_port,
             (server.grpc_port, server.metrics_port),
             tuple(model.name for model in server.models),
+            server.accepted_holes,
         )
         for server in mine.servers
     )
@@ -74,6 +79,7 @@ def wanted_of(
         mine.machine.nvswitch,
         bool(mine.mig),
         servers,
+        os=mine.machine.os,
         today=today,
         before=before,
         after=after,

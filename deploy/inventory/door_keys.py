@@ -29,6 +29,9 @@ LONGEST = 128
 TENANT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
 DURATION = re.compile(r"([1-9][0-9]{0,4})([hdw])")
 HOURS = {"h": 1, "d": 24, "w": 168}
+CONCURRENT = 64
+"""Requests of a new key that may be under way, unless its operator says otherwise."""
+UNLIMITED = "unlimited"
 LIMITS = ("requests_per_minute", "tokens_per_minute", "concurrent")
 UNTOUCHED = "the file of keys is as it was"
 
@@ -91,6 +94,18 @@ def door_key(
         expires=expiry(expires, now),
         **given,
     )
+
+
+def concurrency(word: str) -> int | None:
+    """How many requests of a key may be under way: `8`; None for `unlimited`.
+
+    Raises: Refusal for another word.
+    """
+    if word == UNLIMITED:
+        return None
+    if not re.fullmatch(r"-?[0-9]{1,10}", word):
+        raise _refusal("--concurrent is no number", word, f"1 to {MOST}, or {UNLIMITED}")
+    return int(word)
 
 
 def expiry(word: str, now: datetime) -> int:

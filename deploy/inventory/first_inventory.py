@@ -7,54 +7,42 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from ipaddress import IPv4Address
 
 from deploy.catalog import DEFAULT_RELEASE, GPUS, SYSTEMS
-from deploy.refusals.refuse import refuse
+from deploy.inventory.targets import SSH_PORT, Target
+from deploy.refusals.errors import Refusal, refuse_all
+from deploy.refusals.quoting import inside_quotes, shortened, source
 
-SSH_PORT = 22
-TARGET = re.compile(r"(?!-)(?:([^@\s]+)@)?(?:\[([\da-fA-F:.%]+)\]|([^@:\s\[\]]+)|([\da-fA-F:]+))(?::(\d+))?")
-"""User, then the host in brackets, as a name, or as a bare IPv6 address; then the port."""
 FIRST_ROUTE_PORT = 8443
+ASKING = "asking; no file was written, and no host was changed"
 
 
-@dataclass(frozen=True)
-class Target:
-    """The address of a machine for ssh: `user@host:port`, of which only the host is needed."""
+def _of_form(form: str) -> Callable[[str], bool]:
+    return lambda answer: re.fullmatch(form, answer) is not None
 
-    host: str
-    user: str = ""
-    port: int = SSH_PORT
 
-    @classmethod
-    def of(cls, text: str) -> Target:
-        """The target somebody typed. Raises: a Refusal for what names no host or no port.
+def _is_address(answer: str) -> bool:
+    try:
+        return str(IPv4Address(answer)) == answer
+    except ValueError:
+        return False
 
-        An IPv6 address stands in brackets where a port follows it.
-        """
-        parts = TARGET.fullmatch(text)
-        if not parts or not 0 < int(parts[5] or SSH_PORT) < 65_536:
-            raise refuse(
-                "no-target",
-                f"{text!r} names no machine to ask",
-                where=text,
-                seen=repr(text),
-                wanted="user@host or user@host:port; an IPv6 address in brackets",
-                attempt="enginehouse init ubuntu@203.0.113.7:22",
-            )
-        return cls(host=parts[2] or parts[3] or parts[4], user=parts[1] or "", port=int(parts[5] or SSH_PORT))
 
-    @property
-    def login(self) -> str:
-        """`user@host`, as ssh takes it."""
-        return f"{self.user}@{self.host}" if self.user else self.host
-
-    def __str__(self) -> str:
-        """`user@host:port`, as `of` takes it."""
-        host = f"[{self.host}]" if ":" in self.host and self.port != SSH_PORT else self.host
-        address = host if self.port == SSH_PORT else f"{host}:{self.port}"
-        return f"{self.user}@{address}" if self.user else address
+ANSWERS: dict[str, tuple[Callable[[str], bool], str]] = {
+    "os": (_of_form(r"[a-z0-9._-]{1,64}"), "ID and VERSION_ID of /etc/os-release, such as ubuntu-24.04"),
+    "kernel": (_of_form(r"[A-Za-z0-9.+~_-]{1,128}"), "what `uname -r` prints, such as 6.8.0-45-generic"),
+    "gpu": (_of_form(r"[0-9a-f]{4}:[0-9a-f]{4}"), "a PCI id, such as 10de:2330"),
+    "bridge": (_of_form(r"[0-9a-f]{4}"), "the vendor of a PCI id, such as 10de"),
+    "memory_kib": (_of_form(r"[0-9]{1,12}"), "a number of KiB"),
+    "disk_mib": (_of_form(r"[0-9]{1,12}"), "a number of MiB"),
+    "address": (_is_address, "an IPv4 address"),
+    "secure_boot": (_of_form(r"[0-9]{1,3}"), "a byte of the firmware, 0 or 1"),
+}
+"""What a machine may answer, by the name of the answer, and that in words."""
+MOST_GPUS = 64
 
 
 @dataclass(frozen=True)
@@ -87,9 +75,14 @@ class Answered:
 
     @classmethod
     def of(cls, target: Target, answers: str) -> Answered:
-        """A machine from its answers, one `name=value` a line."""
-        pairs = [line.partition("=")[::2] for line in answers.splitlines()]
-        values = dict(pairs)
+        """A machine from its answers, one `name=value` a line; a login may print lines of other names around them.
+
+        Raises: a Refusal for an answer that is none to its question: its words go into a file that Python runs.
+        """
+        lines = [line.partition("=")[::2] for line in answers.split("\n")]
+        pairs = [(name, value) for name, value in lines if name in ANSWERS]
+        refuse_all(_strange(target, name, value) for name, value in pairs if value and not ANSWERS[name][0](value))
+        values = {name: value for name, value in pairs if value}
         cards = Counter(value for name, value in pairs if name == "gpu" and value.startswith("10de:"))
         pci_id, count = cards.most_common(1)[0] if cards else ("", 0)
         kind = Kind(
@@ -100,8 +93,21 @@ class Answered:
             secure_boot=values.get("secure_boot") == "1",
             nvswitch="10de" in [value for name, value in pairs if name == "bridge"],
         )
+        if count > MOST_GPUS:
+            raise _strange(target, "gpu", f"{count} GPUs")
         memory_mib, disk_mib = int(values.get("memory_kib", 0)) // 1024, int(values.get("disk_mib", 0))
         return cls(target, kind, memory_mib, disk_mib, values.get("address", ""))
+
+
+def _strange(target: Target, name: str, answer: str) -> Refusal:
+    return Refusal(
+        f"{target} gave no answer to the question for `{name}` that can be used",
+        facts={"where": str(target), "seen": f"{name}={shortened(answer)}", "wanted": ANSWERS[name][1]},
+        attempt="look at the machine first: somebody else may control it; or declare it yourself, in a copy of "
+        "inventories/h100.py",
+        state=ASKING,
+        kind="strange-answer",
+    )
 
 
 def kernel_flavour(system: str, kernel: str) -> str:
@@ -130,7 +136,7 @@ def inventory_text(
     title = (
         f"{first} and {len(more)} more, as they described themselves" if more else f"{first}, as it described itself"
     )
-    parts = [HEAD.format(title=title, words=", ".join(["LLM", *sorted(words)]))]
+    parts = [HEAD.format(title=inside_quotes(title), words=", ".join(["LLM", *sorted(words)]))]
     parts += [_serving(name, machines, is_fleet, bool(balancers)) for name, machines in groups.items()]
     if balancers:
         parts += [_routes(groups), _outside("balancers", balancers, "Balancer", ", routes=_routes, **_asks")]
@@ -155,18 +161,18 @@ def _serving(name: str, machines: Sequence[Answered], is_fleet: bool, is_balance
     return GROUP.format(
         name=name,
         hosts="".join(_host(machine, is_fleet) for machine in machines),
-        pool=f'        "pool": "{name}",\n' if is_balanced else "",
-        os=kind.os,
+        pool=f'        "pool": {source(name)},\n' if is_balanced else "",
+        os=source(kind.os),
         os_remark="" if kind.os in SYSTEMS else "  # not provisioned by this project",
-        gpu=kind.gpu,
-        gpu_remark="" if kind.gpu else f"  # found {kind.pci_id}, which is not in the catalog",
-        gpus=kind.gpus,
-        memory_mib=min(machine.memory_mib for machine in machines),
-        disk_mib=min(machine.disk_mib for machine in machines),
-        kernel_flavour=kind.kernel_flavour,
-        secure_boot=kind.secure_boot,
-        nvswitch=kind.nvswitch,
-        release=DEFAULT_RELEASE,
+        gpu=source(kind.gpu),
+        gpu_remark="" if kind.gpu else f"  # found {inside_quotes(kind.pci_id)}, which is not in the catalog",
+        gpus=source(kind.gpus),
+        memory_mib=source(min(machine.memory_mib for machine in machines)),
+        disk_mib=source(min(machine.disk_mib for machine in machines)),
+        kernel_flavour=source(kind.kernel_flavour),
+        secure_boot=source(kind.secure_boot),
+        nvswitch=source(kind.nvswitch),
+        release=source(DEFAULT_RELEASE),
         server=BALANCED if is_balanced else ALONE,
     )
 
@@ -175,7 +181,7 @@ def _routes(groups: Iterable[str]) -> str:
     """The routes of every balancer, two ports each, ten apart."""
     ports = range(FIRST_ROUTE_PORT, 65_536, 10)
     routes = (
-        f'    Route(pool="{pool}", http_port={port}, grpc_port={port + 1}, hold_seconds=60),\n'
+        f"    Route(pool={source(pool)}, http_port={port}, grpc_port={port + 1}, hold_seconds=60),\n"
         for pool, port in zip(groups, ports, strict=False)
     )
     return f"_routes = (\n{''.join(routes)})\n{ASKS}"
@@ -185,22 +191,22 @@ def _outside(name: str, machines: Iterable[Answered], declared: str, more: str =
     """The group of machines that serve nothing themselves; each is told its own address."""
     hosts = ""
     for machine in machines:
-        told = f'{declared}(os="{machine.kind.os}", address="{machine.address}"{more})'
-        pairs = [*_login(machine.target), f'"{declared.lower()}": {told}']
-        hosts += f'        ("{machine.target.host}", {{{", ".join(pairs)}}}),\n'
+        declaration = f"{declared}(os={source(machine.kind.os)}, address={source(machine.address)}{more})"
+        pairs = [*_login(machine.target), f"{source(declared.lower())}: {declaration}"]
+        hosts += f"        ({source(machine.target.host)}, {{{', '.join(pairs)}}}),\n"
     return f'{name} = (\n    [\n{hosts}    ],\n    {{"_sudo": True}},\n)\n'
 
 
 def _host(machine: Answered, is_fleet: bool) -> str:
     pairs = _login(machine.target)
     if is_fleet and machine.address:
-        pairs.append(f'"peer_address": "{machine.address}"')
-    data = ", ".join(pairs)
-    return f'        ("{machine.target.host}", {{{data}}}),\n' if data else f'        "{machine.target.host}",\n'
+        pairs.append(f'"peer_address": {source(machine.address)}')
+    data, host = ", ".join(pairs), source(machine.target.host)
+    return f"        ({host}, {{{data}}}),\n" if data else f"        {host},\n"
 
 
 def _login(target: Target) -> list[str]:
-    user = [f'"ssh_user": "{target.user}"'] if target.user else []
+    user = [f'"ssh_user": {source(target.user)}'] if target.user else []
     return user + ([f'"ssh_port": {target.port}'] if target.port != SSH_PORT else [])
 
 
@@ -239,16 +245,16 @@ GROUP = """{name} = (
     {{
         "_sudo": True,
 {pool}        "machine": Machine(
-            os="{os}",{os_remark}
-            gpu="{gpu}",{gpu_remark}
+            os={os},{os_remark}
+            gpu={gpu},{gpu_remark}
             gpus={gpus},
             memory_mib={memory_mib},
             disk_mib={disk_mib},
-            kernel_flavour="{kernel_flavour}",
+            kernel_flavour={kernel_flavour},
             secure_boot={secure_boot},
             nvswitch={nvswitch},
         ),
-        "release": "{release}",
+        "release": {release},
         "image_digest": "",
         "servers": ({server}),
     }},

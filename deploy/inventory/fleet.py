@@ -13,8 +13,9 @@ from typing import Any
 from deploy.catalog.names import offer
 from deploy.inventory.guides import translate
 from deploy.inventory.knobs import SUFFIX, Table, settings_problems
+from deploy.inventory.logins import login_problems, one_machine_twice
 from deploy.inventory.secrets import typed_out_problems
-from deploy.inventory.types import hints_of, mistyped
+from deploy.inventory.types import hints_of, mistyped, unsafe_texts
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import refuse
 from deploy.spec import Balancer, BalancerHost, Firewall, Host, Monitor, MonitorHost, Rollout
@@ -56,6 +57,7 @@ class Fleet:
         parts, says_door = list[str](), False
         for source in sorted(inventory, key=lambda host: str(host.name)):
             data = _data_of(source)
+            unread += [(source.name, problem) for problem in login_problems(source.name, data)]
             places.append((source.name, place_of(source.name, data)))
             says_door |= "door" in data
             rollouts.append(data.pop("rollout", DEFAULT_ROLLOUT))
@@ -96,7 +98,9 @@ def read_host(
     typed = typed_out_problems({key: value for key, value in data.items() if key in SPEC_KEYS or key.endswith(SUFFIX)})
     places = {problem.facts["where"] for problem in wrong}  # a secret where a Secret belongs is refused as that alone
     typed_out = [problem for problem in typed if problem.facts["where"] not in places]
-    return host, [*problems, *wrong, *typed_out, *translate(data, host)]
+    places |= {problem.facts["where"] for problem in typed_out}
+    unsafe = [problem for key, value in values.items() for problem in unsafe_texts(value, key, places)]
+    return host, [*problems, *wrong, *typed_out, *unsafe, *translate(data, host)]
 
 
 def read_balancer(
@@ -139,31 +143,16 @@ def _apart(
     problems += mistyped(data[key], declared, key)
     problems += mistyped(data.get("firewall"), Firewall | None, "firewall")
     problems += typed_out_problems({name: data[name] for name in (key, "firewall") if name in data})
+    places = {problem.facts.get("where", "") for problem in problems}
+    problems += [problem for part in (key, "firewall") for problem in unsafe_texts(data.get(part), part, places)]
     return problems
 
 
 def place_of(name: str, data: Mapping[str, Any]) -> tuple[str, int, str]:
     """Address, port and ssh_config file a host is reached by: behind two jump hosts an address is two machines."""
     config = str(data.get("ssh_config_file") or "")
-    return str(data.get("ssh_hostname") or name).lower(), int(data.get("ssh_port") or 22), config
-
-
-def one_machine_twice(places: Iterable[tuple[str, tuple[str, int, str]]]) -> list[Refusal]:
-    """A refusal for each host that is reached at the place of a host before it: two plans would work on one machine."""
-    first: dict[tuple[str, int, str], str] = {}
-    twice = [(first.setdefault(place, name), name, place) for name, place in places]
-    return [
-        refuse(
-            "one-machine-twice",
-            f"{known} and {name} are one machine: both are reached at {address}, port {port}",
-            where="ssh_hostname",
-            seen=f"{address}, port {port}, under two names",
-            wanted="one name for one machine",
-            attempt=f"take {known} or {name} out, or correct its ssh_hostname or ssh_port",
-        )
-        for known, name, (address, port, _config) in twice
-        if known != name
-    ]
+    port = str(data.get("ssh_port") or 22)
+    return str(data.get("ssh_hostname") or name).lower(), int(port) if port.isdecimal() else 0, config
 
 
 def is_read(key: str) -> bool:

@@ -6,7 +6,7 @@ A plain string where a `Secret` belongs is the one mistake that must never be sh
 from __future__ import annotations
 
 import types
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from functools import cache
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -97,6 +97,41 @@ def _object(value: Any, wanted: Any, where: str) -> Iterator[Refusal]:
     hints = hints_of(type(value))  # type: ignore[arg-type]  # mypy takes a class for unhashable
     for field in fields(value):
         yield from mistyped(getattr(value, field.name), hints[field.name], f"{where}.{field.name}")
+
+
+def unsafe_texts(value: Any, where: str, refused: Collection[str] = ()) -> Iterator[Refusal]:
+    """A refusal for every text inside `value`, keys of dictionaries too, that cannot stand in a line of a file or be
+    the word of a command: with a line break, a control character, or a dash in front, which makes an option of it.
+
+    Words of the command of a Secret may be options. Nothing of a text is shown: it may be a key. Places in `refused`
+    are passed over.
+    """
+    if isinstance(value, str):
+        if where not in refused and (not value.isprintable() or value.startswith("-")):
+            strange = next((sign for sign in value if not sign.isprintable()), "-")
+            yield refuse(
+                "unsafe-text",
+                f"`{where}` is a text that no file or command of a host can take as it is",
+                where=where,
+                seen=f"{len(value):,} characters, among them U+{ord(strange):04X}",
+                wanted="one line of printable characters, without a dash in front",
+                attempt="write it anew; what was pasted may hold characters that are not seen",
+            )
+    elif isinstance(value, Secret):
+        if any(not text.isprintable() for text in value.source):
+            yield from unsafe_texts("".join(value.source), where, refused)
+    elif isinstance(value, Mapping):
+        for key, inside in value.items():
+            yield from unsafe_texts(key, f"{where}, a key of it", refused)
+            # A value may be an option of the program it is for; the key in front of it says so.
+            text = inside.lstrip("-") if isinstance(inside, str) else inside
+            yield from unsafe_texts(text, f'{where}["{key}"]', refused)
+    elif isinstance(value, (tuple, list)):
+        for number, item in enumerate(value):
+            yield from unsafe_texts(item, f"{where}[{number}]", refused)
+    elif is_dataclass(value):
+        for field in fields(value):
+            yield from unsafe_texts(getattr(value, field.name), f"{where}.{field.name}", refused)
 
 
 WORDS = {"int": "a whole number", "str": "a text", "bool": "True or False", "float": "a number", "dict": "a dictionary"}

@@ -8,8 +8,11 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from deploy.inventory.first_inventory import SSH_PORT, Answered, Target
+from deploy.inventory.first_inventory import Answered
+from deploy.inventory.targets import SSH_PORT, Target
+from deploy.io.output import output_of
 from deploy.refusals.errors import Refusal, refuse_all
+from deploy.refusals.quoting import shortened
 from deploy.refusals.refuse import refuse
 
 QUESTIONS = """
@@ -28,6 +31,8 @@ od -An -t u1 /sys/firmware/efi/efivars/SecureBoot-* 2>/dev/null | awk '{print "s
 """
 
 TIMEOUT_SECONDS = 60
+MOST_BYTES = 65_536
+"""Of the answers of a machine; a host with sixteen devices answers with some 400."""
 AT_ONCE = 8
 """An sshd begins to drop unauthenticated connections at ten (`MaxStartups 10:30:100`), a jump host's included."""
 
@@ -60,12 +65,12 @@ def ask(target: Target) -> str:
     port = ["-p", str(target.port)] if target.port != SSH_PORT else []  # else ssh's own configuration may name another
     argv = ["ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", *port, "--", target.login, "sh", "-s"]
     try:
-        done = subprocess.run(
-            argv, input=QUESTIONS, capture_output=True, text=True, timeout=TIMEOUT_SECONDS, check=False
-        )
+        done = output_of(argv, stdin=QUESTIONS, seconds=TIMEOUT_SECONDS, most_bytes=MOST_BYTES)
     except subprocess.TimeoutExpired:
         raise _no_answer(target, f"nothing within {TIMEOUT_SECONDS} seconds") from None
-    if done.returncode:
+    if done.is_too_long:
+        raise _no_answer(target, f"more than {MOST_BYTES:,} bytes, beginning with {shortened(done.stdout)}")
+    if done.status:
         raise _no_answer(target, (done.stderr.strip().splitlines() or ["nothing"])[-1])
     return done.stdout
 

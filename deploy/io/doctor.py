@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 from deploy.doctor.catalogue import finding_from
 from deploy.doctor.examine import drift_findings
 from deploy.doctor.finding import SEVERITIES, Finding
+from deploy.doctor.holes import HOLE_KINDS
 from deploy.doctor.report import Report
 from deploy.io.drift import ROOT, drift_of, looked
 from deploy.rollout.drift import Drift
@@ -33,6 +35,21 @@ def examined(
     of_deploy = drift_findings(drift)
     findings = {host: _sorted((*found[host], *of_deploy.get(host, ()))) for host in asked}
     return Report(findings, away, told["stopped"], told["archive"])
+
+
+def drift_with_holes(file: str, data: Sequence[str] = (), limit: Sequence[str] = (), verb: Path = VERB) -> Drift:
+    """The drift of an inventory's hosts, with the known holes that the doctor finds on them as warnings.
+
+    Raises: a Refusal where a process that asks them ends without an answer.
+    """
+    with ThreadPoolExecutor(2) as pool:
+        examining = pool.submit(looked, verb, file, data, limit)
+        drift = drift_of(file, data, limit)
+    warnings = {
+        host: tuple(finding["evidence"] for finding in findings if finding["id"] in HOLE_KINDS)
+        for host, findings in examining.result()["findings"].items()
+    }
+    return replace(drift, warnings={host: lines for host, lines in warnings.items() if lines})
 
 
 def _sorted(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:

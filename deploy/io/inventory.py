@@ -20,6 +20,7 @@ from deploy.io.certificates import key_problems, with_certificates
 from deploy.io.engine_inputs import input_problems
 from deploy.io.engine_records import with_engines
 from deploy.io.groups import contradictions, repeated_hosts, shape_problems
+from deploy.io.host_keys import host_key_problems
 from deploy.io.inventory_file import confirm_is_python, missing, syntax_refusal
 from deploy.io.local_weights import look_around
 from deploy.io.mistakes import connector_refusal, explained, no_host_in_limit
@@ -50,7 +51,8 @@ def _plan_of(inventory: Any, knobs: Table | None) -> Plan:
     """The plan of an inventory in the surroundings of this machine."""
     fleet, root = Fleet.of(inventory, knobs), Path.cwd()
     if hasattr(inventory, "get_group_data"):
-        fleet = replace(fleet, unread=(*fleet.unread, *contradictions(inventory, is_read)))
+        unread = (*fleet.unread, *contradictions(inventory, is_read), *host_key_problems(inventory, root))
+        fleet = replace(fleet, unread=unread)
     around = with_certificates(with_engines(look_around(fleet, root), inventory, fleet, root), fleet, root)
     return make_plan(fleet, replace(around, missing=missing_files(inventory, fleet, root)))
 

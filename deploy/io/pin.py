@@ -12,6 +12,7 @@ from deploy.planning.plan import Plan
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import refuse
 
+DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 LINE = re.compile(r"""(["']image_digest["']\s*:\s*|\bimage_digest\s*=\s*)(["'])([^"']*)\2""")
 
 
@@ -28,6 +29,7 @@ def pinned(plan: Plan) -> str:
 
 def write_digest(inventory: Path, digest: str) -> str:
     """The change as a diff, already written; one sentence where the file has this digest already."""
+    assert DIGEST.fullmatch(digest), "what goes into a file that Python runs is a digest and nothing else"
     before = inventory.read_text("utf-8")
     if len(LINE.findall(before)) != 1:
         raise _no_single_place(inventory, digest, len(LINE.findall(before)))

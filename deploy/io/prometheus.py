@@ -82,7 +82,16 @@ def asker(url: str) -> Ask:
                 told = json.load(answer)
             rows = told["data"]["result"]
             values = [(dict(row["metric"]), float(row["value"][1])) for row in rows]
-        except (urllib.error.URLError, TimeoutError, ValueError, KeyError, TypeError, IndexError) as error:
+        except (
+            urllib.error.URLError,
+            TimeoutError,
+            ValueError,
+            KeyError,
+            TypeError,
+            IndexError,
+            RecursionError,
+            AttributeError,
+        ) as error:
             raise refuse(
                 "no-prometheus",
                 f"{url} did not answer a query",

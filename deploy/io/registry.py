@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import http.client
 import json
 import re
 import ssl
@@ -16,8 +17,10 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from dataclasses import dataclass
+from typing import Any
 
 from deploy.refusals.errors import Refusal
+from deploy.refusals.quoting import shortened
 from deploy.refusals.refuse import refuse
 
 TYPES = (
@@ -31,6 +34,17 @@ TYPES = (
 ATTEMPTS = 3
 PAUSE_SECONDS = 2.0
 TIMEOUT_SECONDS = 30.0
+MOST_BYTES = 4 * 2**20
+"""Of an answer; registries take manifests of up to 4 MiB (OCI distribution 1.1, "Pushing Manifests")."""
+TOKEN_HOSTS = {
+    "nvcr.io": {"authn.nvidia.com"},
+    "docker.io": {"auth.docker.io"},
+    "index.docker.io": {"auth.docker.io"},
+    "registry-1.docker.io": {"auth.docker.io"},
+    "registry.gitlab.com": {"gitlab.com"},
+}
+"""Hosts of the same operator that make tokens for a registry. ghcr.io, quay.io and Harbor make their own, and nvcr.io
+does so at /proxy_auth (from general knowledge, 2026-11-25; nobody was asked)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +67,7 @@ def digest_of(reference: str, login: Login) -> str:
             error.close()
             if error.code not in (401, 429, 500, 502, 503) or attempt == ATTEMPTS:
                 raise _answered(reference, login, error) from None
-        except (urllib.error.URLError, TimeoutError) as error:
+        except (urllib.error.URLError, TimeoutError, http.client.HTTPException, ConnectionError) as error:
             if attempt == ATTEMPTS:
                 raise _unreachable(reference, host, str(getattr(error, "reason", error))) from None
         time.sleep(PAUSE_SECONDS)
@@ -76,25 +90,82 @@ def _manifest(url: str, login: Login) -> bytes:
         asked = error.headers.get("WWW-Authenticate", "") if error.code == 401 else ""
         if not asked:
             raise
-        return _get(url, headers | {"Authorization": _authorization(asked, login)}, login)
+        host = urllib.parse.urlsplit(url).netloc
+        return _get(url, headers | {"Authorization": _authorization(host, asked, login)}, login)
 
 
-def _authorization(asked: str, login: Login) -> str:
+def _authorization(host: str, asked: str, login: Login) -> str:
+    """What opens the registry at `host`. Raises: a Refusal where somebody else would get the login for it."""
     basic = "Basic " + base64.b64encode(f"{login.username}:{login.key}".encode()).decode()
     if not asked.lower().startswith("bearer"):
         return basic
     parts = dict(re.findall(r'(\w+)="([^"]*)"', asked))
     query = urllib.parse.urlencode({name: parts[name] for name in ("service", "scope") if name in parts})
     headers = {"Authorization": basic} if login.key else {}
-    answer = json.loads(_get(f"{parts['realm']}?{query}", headers, login))
-    return f"Bearer {answer.get('token') or answer['access_token']}"
+    realm = parts.get("realm", "")
+    if not _may_have(host, realm, login):
+        raise _foreign_realm(host, realm)
+    answer = _get(f"{realm}?{query}", headers, login)
+    try:
+        made = json.loads(answer)
+        token = str(made.get("token") or made["access_token"])
+    except (ValueError, KeyError, AttributeError, RecursionError):
+        token = ""
+    if not re.fullmatch(r"[!-~]+", token):
+        raise _unreachable(host, realm, f"no token, but {shortened(answer.decode('utf-8', 'replace'))}")
+    return f"Bearer {token}"
+
+
+def _may_have(host: str, realm: str, login: Login) -> bool:
+    """True if the registry's login may be sent to this address: over TLS to the registry's own host, or one of its
+    operator's. Without a login there is nothing to send but the question."""
+    try:
+        place, registry = urllib.parse.urlsplit(realm), urllib.parse.urlsplit(f"https://{host}").hostname
+    except ValueError:
+        return False
+    if place.scheme != "https" or not place.hostname or "@" in place.netloc or not realm.isprintable():
+        return False
+    return not login.key or place.hostname == registry or place.hostname in TOKEN_HOSTS.get(registry or "", ())
+
+
+class SameHostOnly(urllib.request.HTTPRedirectHandler):
+    """Follows redirects, and takes the login out where one leads to another host or out of TLS."""
+
+    def redirect_request(
+        self, request: urllib.request.Request, file: Any, code: int, message: str, headers: Any, url: str
+    ) -> urllib.request.Request | None:
+        """The request that follows; None where the answer is no redirect."""
+        following = super().redirect_request(request, file, code, message, headers, url)
+        if following and _origin(url) != _origin(request.full_url):
+            following.remove_header("Authorization")
+        return following
+
+
+def _origin(url: str) -> tuple[str, str]:
+    parts = urllib.parse.urlsplit(url)
+    return parts.scheme, parts.netloc
 
 
 def _get(url: str, headers: dict[str, str], login: Login) -> bytes:
     context = ssl.create_default_context(cafile=login.ca_file or None)
     request = urllib.request.Request(url, headers=headers)
-    with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS, context=context) as answer:
-        return bytes(answer.read())
+    opener = urllib.request.build_opener(SameHostOnly, urllib.request.HTTPSHandler(context=context))
+    with opener.open(request, timeout=TIMEOUT_SECONDS) as answer:
+        read = bytes(answer.read(MOST_BYTES + 1))
+    if len(read) > MOST_BYTES:
+        raise urllib.error.URLError(f"more than {MOST_BYTES:,} bytes")
+    return read
+
+
+def _foreign_realm(host: str, realm: str) -> Refusal:
+    return refuse(
+        "foreign-realm",
+        f"the registry {host} wants its login sent to somebody else, and it was not sent",
+        where="registry.key",
+        seen=f"a token is made at {shortened(realm, 200)}",
+        wanted=f"https at {host} itself, or at a host known to make its tokens",
+        attempt="docker login, then: docker buildx imagetools inspect IMAGE; its digest is image_digest",
+    )
 
 
 def _answered(reference: str, login: Login, error: urllib.error.HTTPError) -> Refusal:

@@ -1,14 +1,20 @@
-"""What verbs print: refusals as text or JSON with exit code 1, and tables."""
+"""What verbs print: refusals as text or JSON with exit code 1, and tables.
+
+Whatever hosts, registries and pasted texts say reaches the terminal as text: escapes and markup of theirs do nothing.
+"""
 
 from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import click
 
 from deploy.refusals.errors import Refusal, Refusals
+from deploy.refusals.quoting import visible
 
 REFUSED = 1
 
@@ -28,15 +34,37 @@ class refusals_shown:
         problems = error.problems if isinstance(error, Refusals) else (error,)
         if self.as_json:
             report = {"inventory": self.inventory, "refusals": [problem.to_json() for problem in problems]}
-            click.echo(json.dumps(report, indent=2, ensure_ascii=False))
+            say(json.dumps(report, indent=2, ensure_ascii=False))
         else:
-            click.echo(f"{self.inventory}: {error}" if self.inventory and len(problems) > 1 else str(error), err=True)
+            say(f"{self.inventory}: {error}" if self.inventory and len(problems) > 1 else str(error), err=True)
         sys.exit(REFUSED)
+
+
+def say(text: str, err: bool = False, nl: bool = True) -> None:
+    """Prints the text, JSON too, with escapes for what a terminal would obey."""
+    click.echo(visible(text), err=err, nl=nl)
 
 
 def show(renderable: Any) -> None:
     """Prints in colour and at its width on a terminal, plain and 120 wide elsewhere."""
+    console().print(Visible(renderable))
+
+
+def console() -> Any:
+    """A console of rich that takes brackets and colons of others' words for what they are."""
     from rich.console import Console
 
-    console = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
-    console.print(renderable)
+    return Console(highlight=False, markup=False, emoji=False, width=None if sys.stdout.isatty() else 120)
+
+
+@dataclass(frozen=True)
+class Visible:
+    """Anything that rich prints, with escapes for what a terminal would obey; rich's own colours stay."""
+
+    renderable: Any
+
+    def __rich_console__(self, console: Any, options: Any) -> Iterator[Any]:
+        from rich.segment import Segment
+
+        for segment in console.render(self.renderable, options):
+            yield segment if segment.control else Segment(visible(segment.text), segment.style)

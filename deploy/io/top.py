@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from deploy.inventory.ssh_config import ssh_words
+from deploy.io.output import output_of
 from deploy.io.prometheus import Ask, Row, asker
 from deploy.models.files import ROOT
 from deploy.monitoring.top import FIGURES, HostRow, Look, Sample, ServerRow, samples
@@ -60,7 +61,7 @@ def of_prometheus(plan: Plan, ask: Ask, source: str) -> Look:
     for server, _labels, value in _of_servers(hosts, ask('up{job="triton"}')):
         server.is_up = bool(value)
     for server, labels, value in _of_servers(hosts, ask('probe_success{job="probe"}')):
-        server.models[labels["instance"].split("/")[2]] = bool(value)
+        server.models["/".join(labels["instance"].split("/")[2:])] = bool(value)
     for labels, _ in ask("enginehouse_watch_release"):
         host = hosts.get(labels.get("host", ""))
         if host and labels.get("server", "") in host.servers:
@@ -68,7 +69,7 @@ def of_prometheus(plan: Plan, ask: Ask, source: str) -> Look:
     # An alert may be of several models of a host: it is named once.
     fire = sorted(
         {
-            (labels.get("host") or labels.get("model", ""), labels["alertname"], labels.get("severity", ""))
+            (labels.get("host") or labels.get("model", ""), labels.get("alertname", ""), labels.get("severity", ""))
             for labels, _ in ask('ALERTS{alertstate="firing"}')
         }
     )
@@ -100,7 +101,7 @@ def over_ssh(monitor: MonitorSlice, data: Mapping[str, Any]) -> Ask:
         try:
             found = json.loads(done or "")["data"]["result"]
             rows = [(dict(row["metric"]), float(row["value"][1])) for row in found]
-        except (ValueError, KeyError, TypeError, IndexError):
+        except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError):
             raise refuse(
                 "no-prometheus",
                 f"Prometheus of {monitor.host} does not answer",
@@ -178,7 +179,7 @@ def pages_of(said: str | None) -> Pages | None:
         return None
     first, _, second = said.partition(f"{MARK}2\n")
     rows = [line.split() for line in second.splitlines() if line.startswith("# server ")]
-    servers = {row[2]: (row[3] == "active", row[4] if len(row) > 4 else "") for row in rows if len(row) > 3}
+    servers = {row[2]: (row[3] == "active", row[4][:64] if len(row) > 4 else "") for row in rows if len(row) > 3}
     return Pages(samples(first), samples(second), servers)
 
 
@@ -194,7 +195,7 @@ def _words(slice_: Slice, data: Data) -> list[str]:
 def _said(ssh: list[str], command: str) -> str | None:
     """What a command printed over ssh; None where it could not be run."""
     try:
-        done = subprocess.run([*ssh, command], capture_output=True, text=True, timeout=SECONDS, check=False)
+        done = output_of([*ssh, command], seconds=SECONDS)
     except (OSError, subprocess.TimeoutExpired):
         return None
-    return done.stdout if done.returncode == 0 else None
+    return None if done.status or done.is_too_long else done.stdout

@@ -6,6 +6,7 @@ import re
 
 from deploy.catalog.checkpoints import KnownCheckpoint
 from deploy.migrate.places import Given
+from deploy.refusals.quoting import source
 
 CLASSES = {"llm": "LLM", "embedder": "Embedder", "reranker": "Reranker"}
 UNKNOWN = "0" * 40
@@ -17,8 +18,9 @@ def inventory_text(given: Given, known: KnownCheckpoint | None, kind: str, relea
     name = given.names[0] if given.names else known.name if known else tail
     name = re.sub(r"[^a-z0-9.-]+", "-", name.lower()).strip("-.") or "model"
     revision = given.revision or (known.revision if known else UNKNOWN)
-    arguments = [f'name="{name}"', f'checkpoint="{known.name if known else tail.lower()}"']
-    arguments.append(f'weights=Weights.hub("{known.repository if known else given.repository}", "{revision}")')
+    arguments = [f"name={source(name)}", f"checkpoint={source(known.name if known else tail.lower())}"]
+    repository = source(known.repository if known else given.repository)
+    arguments.append(f"weights=Weights.hub({repository}, {source(revision)})")
     imports = {CLASSES[kind], "Door", "Machine", "Server", "Weights"}
     if kind == "llm":
         arguments += [f"{key}={value}" for key, value in given.model.items()]
@@ -40,7 +42,8 @@ def inventory_text(given: Given, known: KnownCheckpoint | None, kind: str, relea
         servers = "(\n" + "".join(_replica(place, gpus) for place in range(given.replicas)) + "        )"
     aliases = {alias: name for alias in given.names if alias != name}
     door = f"Door(ports=({given.port if given.port not in (8000, 8001, 8002) else 8080},)"
-    door += f", aliases={aliases!r})" if aliases else ")"
+    pairs = ", ".join(f"{source(alias)}: {source(model)}" for alias, model in aliases.items())
+    door += f", aliases={{{pairs}}})" if aliases else ")"
     body = ",\n    ".join(arguments)
     return f'''"""What a vLLM command line said. Marked lines are yours to fill in; then: enginehouse plan FILE."""
 
@@ -56,7 +59,7 @@ hosts = (
         "ssh_user": "ubuntu",
         "_sudo": True,
         "machine": Machine(os="ubuntu-24.04", gpu="h100-80", gpus={total}),  # yours
-        "release": "{release}",
+        "release": {source(release)},
         "servers": {servers},
         "door": {door},
     }},

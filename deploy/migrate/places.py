@@ -18,7 +18,10 @@ SHORT = {
     "-q": "--quantization",
     "-ep": "--enable-expert-parallel",
 }
-LENGTH = re.compile(r"(\d+(?:\.\d+)?)([kmgKMG]?)")
+LENGTH = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,12})?)([kmgKMG]?)")
+COUNT = re.compile(r"[1-9][0-9]{0,3}")
+PORT = re.compile(r"[0-9]{1,5}")
+MOST_GPUS = 1024
 SIZES = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "K": 2**10, "M": 2**20, "G": 2**30}
 """As vLLM reads `32k` (32,000) and `32K` (32,768)."""
 PRECISIONS = {"half": "float16", "float16": "float16", "bfloat16": "bfloat16"}
@@ -85,9 +88,11 @@ def _reuse(value: bool) -> Place:
 def _count(name: str) -> Place:
     def place(given: Given, option: Option) -> Said:
         """GPUs of the server, or servers."""
-        if not option.value.isdigit() or not int(option.value):
+        if not COUNT.fullmatch(option.value):
             return "", f"{option.value or 'no value'} is no number of GPUs"
         count = int(option.value)
+        if given.gpus * given.replicas * count > MOST_GPUS:
+            return "", f"{given.gpus * given.replicas * count:,} GPUs are more than any machine has"
         if name == "data":
             given.replicas = count
             return f"one_per_gpu(Server(…), {count}): a server for each replica", ""
@@ -174,7 +179,7 @@ def _host(_given: Given, option: Option) -> Said:
 
 
 def _port(given: Given, option: Option) -> Said:
-    if not option.value.isdigit():
+    if not PORT.fullmatch(option.value):
         return "", f"{option.value or 'no value'} is no port"
     given.port = int(option.value)
     return f"Door(ports=({option.value},))", ""
@@ -207,7 +212,7 @@ def _lora(_given: Given, _option: Option) -> Said:
 
 
 def _rank(given: Given, option: Option) -> Said:
-    if not option.value.isdigit():
+    if not COUNT.fullmatch(option.value):
         return "", f"{option.value or 'no value'} is no rank"
     given.max_rank = option.value
     return f"lora=LoRA(max_rank={option.value})", ""

@@ -16,6 +16,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from deploy.refusals.quoting import on_one_line
+
 WINDOW = "1m"
 MIB = 2**20
 Labels = Mapping[str, str]
@@ -147,7 +149,7 @@ def table(look: Look) -> RenderableType:
             style = "red" if not host.answers or state in ("down", "?") else None
             figures = _figures(host.figures) if first else [""] * len(FIGURES)
             title = (name if host.answers else f"{name}  no answer") if first else ""
-            shown.add_row(title, server, state, row.release if row else "", *figures, style=style)
+            shown.add_row(title, server, state, on_one_line(row.release) if row else "", *figures, style=style)
     return Group(shown, Text(""), *_alerts(look), Text(f"from {look.source}", style="dim"))
 
 

@@ -29,7 +29,7 @@ from deploy.topology.monitors import exporters_of, monitor_slices, watched_balan
 from deploy.topology.mutual import two_contracts, with_others
 from deploy.topology.sharing import with_sharing
 from deploy.topology.waves import Pool, pools_of, waves
-from deploy.validation.door import with_default_door
+from deploy.validation.default_door import with_default_door
 from deploy.validation.every import judge, notices
 from deploy.validation.replay import undeclared
 

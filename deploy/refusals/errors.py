@@ -14,6 +14,8 @@ from collections.abc import Iterable, Mapping
 
 from pyinfra.api.exceptions import DeployError
 
+from deploy.refusals.quoting import visible
+
 PLANNING = "planning; no host was changed"
 PREFLIGHT = "preflight; no host was changed"
 
@@ -40,7 +42,10 @@ class Refusal(DeployError):  # type: ignore[misc]  # pyinfra carries no types
     def __str__(self) -> str:
         rows = [*self.facts.items(), *([("try", self.attempt)] if self.attempt else []), ("state", self.state)]
         width = max(len(name) for name, _ in rows)
-        return "\n".join([self.problem, *(f"  {name:<{width}}  {text}" for name, text in rows)])
+        # Words of hosts and registries stand in both: a line of theirs begins under the text, and is no further fact.
+        below = "\n" + " " * (width + 4)
+        facts = (f"  {name:<{width}}  {text.replace(chr(10), below)}" for name, text in rows)
+        return visible("\n".join([self.problem, *facts]))
 
     def to_json(self) -> dict[str, object]:
         """The refusal's parts as plain values, for programs."""

@@ -113,7 +113,7 @@ def stopped(turn: Turn, left: Sequence[str], run: str, said: str) -> Refusal:
         f"cell {turn.cell} was not brought over",
         facts={
             "run": run,
-            "said": said.replace("\n", f"\n{' ' * 9}") or "nothing",
+            "said": said or "nothing",
             "left": ", ".join(left) or "no cell",
         },
         attempt="mend what it says, then type the same command again",

@@ -24,6 +24,8 @@ class Drift:
     """Why nothing could be asked at all."""
     refused: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """The first line of each refusal that a deploy would end with on a host."""
+    warnings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Known holes of the versions that a host reported. They are no difference: the exit code is without them."""
 
     @property
     def differing(self) -> tuple[str, ...]:
@@ -61,6 +63,11 @@ class Drift:
         for lines, names in alike.items():
             yield f"{shown(names)}:"
             yield from (f"  {line}" for line in lines)
+        warned: dict[str, list[str]] = {}
+        for name, lines in self.warnings.items():
+            for line in lines:
+                warned.setdefault(line, []).append(name)
+        yield from (f"warning: {line}: {shown(names)}" for line, names in warned.items())
 
     def to_json(self) -> dict[str, object]:
         """Plain dictionaries and lists."""
@@ -69,6 +76,7 @@ class Drift:
             "differ": {step: list(names) for step, names in self.steps.items()},
             "not_asked": list(self.unasked),
             "said": {name: list(lines) for name, lines in self.said.items()},
+            "warnings": {name: list(lines) for name, lines in self.warnings.items()},
             "stopped": self.stopped,
         }
 

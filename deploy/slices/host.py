@@ -198,6 +198,8 @@ class ServerSlice:
     """More than one: leader mode, one tritonserver a rank under mpirun."""
     traces: bool = False
     """Requests that a door chose leave spans in the server's journal."""
+    accepted_holes: tuple[str, ...] = ()
+    """CVE ids that stay open by the operator's decision."""
 
 
 @dataclass(frozen=True, kw_only=True)

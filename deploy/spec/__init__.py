@@ -40,12 +40,13 @@ from deploy.spec.machine import (
     Toolkit,
 )
 from deploy.spec.monitor import Monitor, MonitorHost
-from deploy.spec.server import Host, Model, Server, one_per_gpu
+from deploy.spec.server import AcceptedHoles, Host, Model, Server, one_per_gpu
 from deploy.spec.sharing import Sharing
 from deploy.spec.sources import Checkpoint, Secret, Weights
 
 __all__ = [
     "LLM",
+    "AcceptedHoles",
     "Adapter",
     "AptMirror",
     "Balancer",

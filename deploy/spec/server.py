@@ -19,6 +19,17 @@ Model = LLM | Embedder | Reranker
 
 
 @dataclass(frozen=True, kw_only=True)
+class AcceptedHoles:
+    """Known holes (CVE ids) that stay open on a server by an operator's decision, and the reason for it.
+
+    `enginehouse plan` does not refuse them and names the reason; the doctor is silent about them.
+    """
+
+    ids: tuple[str, ...]
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Server:
     """A Triton server: GPUs, ports, address, models. `protection` says who may reach an address that is not loopback.
 
@@ -39,6 +50,7 @@ class Server:
     stop_seconds: int = 90
     start_seconds: int = 1800
     shm_mib: int = 2048
+    accepts: AcceptedHoles | None = None
 
 
 def one_per_gpu(server: Server, gpus: int) -> tuple[Server, ...]:

@@ -5,12 +5,10 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Any
 
 from deploy.catalog.names import offer
-from deploy.inventory.fleet import Fleet
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import at, model_at, refuse, server_at
 from deploy.spec import LLM, Door, DoorLimits, Host, Model
@@ -21,7 +19,9 @@ from deploy.validation.servers import PORTS
 TIMES = {"hold_seconds": (0, 3600), "drain_seconds": (1, 3600)}
 TRACES = {"trace_one_in": (1, 1_000_000)}
 LIMITS = {
-    "body_mib": (1, 1024),
+    "body_mib": (1, 256),
+    "tenant_bodies_mib": (1, 256),
+    "bodies_mib": (1, 256),
     "request_seconds": (1, 86_400),
     "connections": (1, 65_536),
     "held": (1, 65_536),
@@ -53,26 +53,9 @@ def door_problems(host: Host) -> Iterator[Refusal]:
     if door.trace_one_in is not None:
         yield from _ranges("door", door, Door(), TRACES)
     yield from _ranges("door.limits", door.limits, DoorLimits(), LIMITS)
+    yield from _bodies(door.limits)
     yield from _aliases(door, host)
     yield from _models(host)
-
-
-def with_default_door(fleet: Fleet) -> Fleet:
-    """The fleet whose only host has a door if its inventory says nothing of one; else the reason among its remarks.
-
-    A door that nobody asked for refuses nobody's inventory. Several hosts are a fleet: its inventory names the hosts
-    that clients come to.
-    """
-    if not fleet.gets_door:
-        return fleet
-    host = fleet.hosts[0]
-    if host.farm or not any(server.models for server in host.servers):
-        return fleet
-    with_door = replace(host, door=Door())
-    problem = next(door_problems(with_door), None)
-    if problem is None:
-        return replace(fleet, hosts=(with_door,))
-    return replace(fleet, remarks=(f"no front door: {problem.problem}; with `door=None` nothing is said of it",))
 
 
 def door_notice(host: Host) -> str:
@@ -180,6 +163,22 @@ def _ranges(place: str, given: object, defaults: object, limits: dict[str, tuple
                 wanted=f"{low} to {high}",
                 attempt=f"{type(defaults).__name__}({name}={getattr(defaults, name)}), the default",
             )
+
+
+def _bodies(limits: DoorLimits) -> Iterator[Refusal]:
+    sizes = (limits.body_mib, limits.tenant_bodies_mib, limits.bodies_mib)
+    if list(sizes) != sorted(sizes):
+        most = max(sizes)
+        body, tenant = limits.body_mib, max(limits.body_mib, limits.tenant_bodies_mib)
+        yield refuse(
+            "bodies-without-room",
+            f"a body of {limits.body_mib} MiB, a tenant's {limits.tenant_bodies_mib} MiB and all {limits.bodies_mib} "
+            "MiB do not fit into each other",
+            where="door.limits.bodies_mib",
+            seen=f"body_mib={sizes[0]}, tenant_bodies_mib={sizes[1]}, bodies_mib={sizes[2]}",
+            wanted="body_mib up to tenant_bodies_mib, and that up to bodies_mib",
+            attempt=f"DoorLimits(body_mib={body}, tenant_bodies_mib={tenant}, bodies_mib={most})",
+        )
 
 
 def _aliases(door: Door, host: Host) -> Iterator[Refusal]:

@@ -15,9 +15,9 @@ from deploy.validation.replay import undeclared
 
 SIGNER = re.compile(r"(ssh-ed25519|ecdsa-sha2-\S+|sk-ssh-ed25519@openssh\.com|ssh-rsa) [A-Za-z0-9+/=]{20,}( \S.*)?")
 PLACES = {
-    "directory": (re.compile(r"[^\s:]\S*"), 'EngineStore.directory("/mnt/engines")'),
-    "rsync": (re.compile(r"([\w.-]+@)?[\w.-]+:[^\s:]+"), 'EngineStore.rsync("store.example:/srv/engines")'),
-    "rclone": (re.compile(r"[\w.-]+:[^\s:]*"), 'EngineStore.rclone("engines:bucket/path")'),
+    "directory": (re.compile(r"[\w./~][\w./~+@=,?-]*"), 'EngineStore.directory("/mnt/engines")'),
+    "rsync": (re.compile(r"(\w[\w.-]*@)?\w[\w.-]*:[\w./~+@=,-]+"), 'EngineStore.rsync("store.example:/srv/engines")'),
+    "rclone": (re.compile(r"\w[\w.-]*:[\w./~+@=,-]*"), 'EngineStore.rclone("engines:bucket/path")'),
 }
 BUILT_IN = (
     *("checkpoint", "weights", "precision", "calibration", "speculative", "engine"),

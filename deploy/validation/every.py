@@ -14,11 +14,13 @@ from deploy.spec.surroundings import Surroundings
 from deploy.validation.balancers import balancer_problems
 from deploy.validation.building import building_problems
 from deploy.validation.certificates import certificate_notice, open_notice
+from deploy.validation.default_door import with_default_door
 from deploy.validation.disk import disk_problems
-from deploy.validation.door import door_notice, door_problems, past_the_door, with_default_door
+from deploy.validation.door import door_notice, door_problems, past_the_door
 from deploy.validation.door_others import door_others_problems
 from deploy.validation.engine_hosts import engine_host_problems
 from deploy.validation.firewall import firewall_problems
+from deploy.validation.holes import hole_notices, hole_problems
 from deploy.validation.machine import machine_problems
 from deploy.validation.memory import memory_problems
 from deploy.validation.mig import mig_problems
@@ -59,6 +61,7 @@ def host_problems(host: Host, fleet: Fleet, surroundings: Surroundings) -> Itera
     yield from pool_problems(host)
     yield from mig_problems(host)
     yield from release_problems(host, surroundings.today)
+    yield from hole_problems(host)
     yield from secret_problems(host)
     yield from source_problems(host)
     yield from server_problems(host)
@@ -93,6 +96,7 @@ def _host_notices(host: Host, surroundings: Surroundings) -> Iterator[str]:
         )
     if row and not image_of(host, row).digest:
         yield "the image is not pinned: `enginehouse pin INVENTORY` asks the registry and writes its digest"
+    yield from hole_notices(host, surroundings.today)
     yield from repository_notices(host, surroundings)
     yield from filter(None, (door_notice(host), past_the_door(host)))
     for server in host.servers:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from deploy.catalog import GPUS, SYSTEMS
@@ -9,9 +10,14 @@ from deploy.catalog.mig import profiles_of
 from deploy.catalog.names import nearest, offer
 from deploy.models.files import ROOT
 from deploy.refusals.errors import Refusal
+from deploy.refusals.quoting import shortened
 from deploy.refusals.refuse import refuse
 from deploy.spec import DataDisk, Host
 
+FLAVOUR = re.compile(r"[a-z][a-z0-9]*(?:[.-][a-z0-9]+)*")
+"""As the names of kernel and driver packages end: generic, aws, generic-hwe-24.04, cloud-amd64."""
+DEVICE = re.compile(r"/dev(?:/[A-Za-z0-9][A-Za-z0-9._:+@=-]*)+")
+"""A path below /dev as udev names it, no component of which is `..` (paths under by-id have colons and plus signs)."""
 X86 = [gpu.name for gpu in GPUS.values() if gpu.platform == "x86_64"]
 
 
@@ -44,6 +50,16 @@ def _system(host: Host) -> Iterator[Refusal]:
             seen=repr(host.machine.os),
             wanted=f"one of {', '.join(SYSTEMS)}",
             attempt=offer(host.machine.os, SYSTEMS),
+        )
+    flavour = host.machine.kernel_flavour
+    if len(flavour) > 64 or not FLAVOUR.fullmatch(flavour):
+        yield refuse(
+            "kernel-flavour",
+            "the flavour of a kernel is a part of package names, and this can be none",
+            where="machine.kernel_flavour",
+            seen=shortened(flavour),
+            wanted="lower-case letters, digits, dashes and dots: generic, aws, generic-hwe-24.04, cloud-amd64",
+            attempt="what follows the last number in the host's uname -r, or no kernel_flavour for generic",
         )
 
 
@@ -140,7 +156,7 @@ def _secure_boot(host: Host) -> Iterator[Refusal]:
 
 
 def _data_disk(disk: DataDisk) -> Iterator[Refusal]:
-    if not disk.device.startswith("/dev/"):
+    if not DEVICE.fullmatch(disk.device):
         yield refuse(
             "data-disk-device",
             f"{disk.device!r} is no block device",

@@ -16,6 +16,9 @@ from deploy.refusals.refuse import refuse
 from deploy.spec import Driver, Host, Release
 
 DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+VERSION = re.compile(r"[0-9][\w.+~:-]*", re.ASCII)
+NAME = re.compile(r"[A-Za-z0-9][\w.+-]{0,63}", re.ASCII)
+IMAGE = re.compile(r"[A-Za-z0-9][\w.-]*(:[0-9]+)?(/[\w.-]+)+(:[\w.-]+)?", re.ASCII)
 OFFERED = [row.name for row in RELEASES.values() if row.offered]
 
 
@@ -24,6 +27,16 @@ def release_problems(host: Host, today: date) -> Iterator[Refusal]:
     yield from _release(host.release)
     yield from _digests(host)
     yield from driver_problems(host, today)
+    for where, text in (("toolkit.version", host.toolkit.version), ("driver.version", host.driver.version)):
+        if text and not VERSION.fullmatch(text):
+            yield refuse(
+                "no-version",
+                f"{text!r} is no version",
+                where=where,
+                seen=repr(text),
+                wanted="digits first, then letters, digits and . _ + ~ : -, as apt shows it",
+                attempt="apt-cache policy on a host lists versions; or leave it out",
+            )
     if not at_least(host.toolkit.version, TOOLKIT_FLOOR):
         yield refuse(
             "toolkit-too-old",
@@ -48,6 +61,8 @@ def _release(release: str | Release) -> Iterator[Refusal]:
             wanted="MiB of the download, or 0 for that of the row it is derived from",
             attempt="`docker manifest inspect IMAGE` lists the sizes of its layers; or leave size_mib out",
         )
+    if isinstance(release, Release):
+        yield from _own_words(release)
     row = RELEASES.get(name)
     if row is None:
         yield refuse(
@@ -68,6 +83,34 @@ def _release(release: str | Release) -> Iterator[Refusal]:
             wanted=f"one of {', '.join(OFFERED)}",
             attempt=row.instead,
         )
+
+
+def _own_words(release: Release) -> Iterator[Refusal]:
+    """A refusal for each text of an own release that is not what its field holds."""
+    versions = "a version: digits first, then letters, digits and . _ + ~ : -"
+    rows = [
+        ("name", release.name, NAME, "letters, digits and . _ + -", "mine"),
+        (
+            "image",
+            release.image,
+            IMAGE,
+            "registry/path:tag; the digest is apart",
+            "registry.example/triton:mine",
+        ),
+        ("triton_core", release.triton_core, VERSION, versions, RELEASES[DEFAULT_RELEASE].triton_core),
+        ("trtllm", release.trtllm, VERSION, versions, RELEASES[DEFAULT_RELEASE].trtllm),
+        *(("repairs", repair, NAME, "names of repairs", release.name) for repair in release.repairs),
+    ]
+    for field, text, form, wanted, example in rows:
+        if (text or field == "name") and not form.fullmatch(text):
+            yield refuse(
+                "release-word",
+                f"{text!r} cannot be the {field} of a release",
+                where=f"release.{field}",
+                seen=repr(text),
+                wanted=wanted,
+                attempt=f'Release({field}="{example}", …)' if field != "repairs" else "Release(…), without repairs",
+            )
 
 
 def _digests(host: Host) -> Iterator[Refusal]:

@@ -9,7 +9,9 @@ from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import refuse
 from deploy.spec import Host
 
-URL = re.compile(r"https?://[^\s/]+(/\S*)?")
+URL = re.compile(r"https?://[\w.~%+@:=,\[\]-]+([/?][\w.~%+@:=,&?#/-]*)?", re.ASCII)
+DATA_ROOT = re.compile(r"/[\w.@+/-]*", re.ASCII)
+USERNAME = re.compile(r"[\w$][\w.$@+:=/-]*", re.ASCII)
 
 
 def source_problems(host: Host) -> Iterator[Refusal]:
@@ -36,12 +38,21 @@ def source_problems(host: Host) -> Iterator[Refusal]:
                 wanted="the file of its public key on this machine",
                 attempt=f'AptMirror(url="{mirror.url}", key_file="keys/{name}.asc")',
             )
-    if host.docker.data_root and not host.docker.data_root.startswith("/"):
+    if not USERNAME.fullmatch(host.registry.username):
+        yield refuse(
+            "registry-username",
+            f"{host.registry.username!r} is no name that a registry knows a user by",
+            where="registry.username",
+            seen=repr(host.registry.username),
+            wanted="letters, digits and . _ $ @ + : = / -",
+            attempt="Registry(key=…), without a username, for nvcr.io; else as `docker login` takes it",
+        )
+    if host.docker.data_root and not DATA_ROOT.fullmatch(host.docker.data_root):
         yield refuse(
             "relative-path",
             f"Docker's data cannot lie at {host.docker.data_root!r}",
             where="docker.data_root",
             seen=repr(host.docker.data_root),
-            wanted="an absolute path, on the large disk",
+            wanted="an absolute path of letters, digits and . _ @ + -, on the large disk",
             attempt='Docker(data_root="/var/lib/enginehouse/docker")',
         )

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Iterator
 
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import refuse
 from deploy.spec import Host, Traffic
 
+NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?")
 LIMITS = {
     "ready_port": (1024, 65535),
     "agent_port": (1024, 65535),
@@ -30,6 +32,15 @@ def traffic_problems(host: Host) -> Iterator[Refusal]:
                 wanted=f"{low} to {high}",
                 attempt=f"Traffic({name}={getattr(Traffic(), name)}), the default",
             )
+    if host.peer_address and not (NAME.fullmatch(host.peer_address) or _is_address(host.peer_address)):
+        yield refuse(
+            "bad-peer-address",
+            f"{host.peer_address!r} is no name or address that other hosts could connect to",
+            where="peer_address",
+            seen=repr(host.peer_address),
+            wanted="an address of the host, or its name",
+            attempt='"peer_address": "10.0.0.11"',
+        )
     if host.traffic.address and not _is_address(host.traffic.address):
         yield refuse(
             "bad-address",
@@ -43,6 +54,6 @@ def traffic_problems(host: Host) -> Iterator[Refusal]:
 
 def _is_address(text: str) -> bool:
     try:
-        return not ipaddress.ip_address(text).is_unspecified
+        return "%" not in text and not ipaddress.ip_address(text).is_unspecified
     except ValueError:
         return False

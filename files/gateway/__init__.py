@@ -9,7 +9,11 @@ keys from a file of hashes. How a request runs:
 
     settings, reading    the map of models and servers, and the file it is read from again when it changes
     exchange             one HTTP request: body within limits, an answer or a stream of events, a client that leaves
+    load                 what a tenant may have of a process at once: bytes of bodies, turns at large work
+    worker, lanes        processes with little memory and time, and whose turn they are
+    bodies               bodies to values, within bounds that are counted before
     templates, prompts   messages to text by the weights' own template, to ids; no user's text forges a control token
+    tokens               the tokenizer; long texts are tokenised in the processes of `prompt_worker`
     published            the files of the weights beside the tensors, as far as prompts need them
     renderer, harmless   that template in a process of its own, with little memory and time; here where it is harmless
     fleet, ready         the servers of a model: which is ready, what each has to do, who waits until one is back
@@ -22,6 +26,7 @@ Endpoints: chat, completions, embeddings, rerank, tei, tokenize, models, page; w
 
 Rules that every endpoint keeps:
 
+- Nothing whose work grows with what a client sends is done in the event loop's time beyond a few milliseconds.
 - A field that would change the answer and cannot be obeyed is refused by its name; an unknown field is refused as well.
 - Errors have OpenAI's shape, `{"error": {"message", "type", "param", "code"}}`; TEI's endpoint has TEI's.
 - Request ids, trace ids and `Host` of clients go nowhere. Nothing is read from a query string, so no key is put there.

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gateway import audit, tei
+from gateway.bodies import body_bounds
 from gateway.chat import chat_completions
 from gateway.completions import completions
 from gateway.embeddings import embeddings
@@ -53,19 +54,21 @@ class Route:
     answer: Callable[[Request], Awaitable[None]]
     label: str
     error: Body = openai_error
+    kind: str = ""
+    """Of the models that the path is for; their sizes bound its bodies."""
 
 
 ROUTES = {
     "/v1/models": Route("GET", list_models, "models"),
     "/v1/models/": Route("GET", one_model, "models"),
-    "/v1/chat/completions": Route("POST", chat_completions, "chat"),
-    "/v1/completions": Route("POST", completions, "completions"),
-    "/v1/embeddings": Route("POST", embeddings, "embeddings"),
-    "/v1/rerank": Route("POST", cohere_v1, "rerank"),
-    "/v2/rerank": Route("POST", cohere_v2, "rerank"),
-    "/embed": Route("POST", tei.embed, "embeddings", tei_error),
-    "/rerank": Route("POST", tei.rerank, "rerank", tei_error),
-    "/tokenize": Route("POST", tokenize, "tokenize"),
+    "/v1/chat/completions": Route("POST", chat_completions, "chat", kind="llm"),
+    "/v1/completions": Route("POST", completions, "completions", kind="llm"),
+    "/v1/embeddings": Route("POST", embeddings, "embeddings", kind="embedder"),
+    "/v1/rerank": Route("POST", cohere_v1, "rerank", kind="reranker"),
+    "/v2/rerank": Route("POST", cohere_v2, "rerank", kind="reranker"),
+    "/embed": Route("POST", tei.embed, "embeddings", tei_error, "embedder"),
+    "/rerank": Route("POST", tei.rerank, "rerank", tei_error, "reranker"),
+    "/tokenize": Route("POST", tokenize, "tokenize", kind="llm"),
 }
 OPEN = ("/health", "/metrics")
 """Answered without a key; the edge lets neither through."""
@@ -103,6 +106,7 @@ class App:
             await self._live(receive, send)
         elif scope["type"] == "http":
             exchange = Exchange(scope, receive, send, self.gateway.settings.limits)
+            exchange.pauses = self.gateway.pauses
             if exchange.path in OPEN:
                 await self._open(exchange)
             else:
@@ -200,6 +204,9 @@ class App:
                     await asyncio.wait_for(exchange.fail(failure, shape(failure)), exchange.limits.stuck_seconds)
         finally:
             metrics.running.add((label,), -1)
+            for held in (exchange.held, exchange.answer):
+                if held:
+                    held.release()
             if exchange.lease:
                 exchange.lease.settle(record, exchange.streams)
             self._count(exchange)
@@ -225,8 +232,11 @@ class App:
         exchange.lease = self.gateway.budgets.lease(key)
         if route.method == "POST":
             exchange.lease.begin()
-        body = await exchange.body() if route.method == "POST" else None
-        work = asyncio.ensure_future(route.answer(Request(self.gateway, exchange, key, body)))
+            exchange.held = self.gateway.held_by(key.tenant)
+        request = Request(self.gateway, exchange, key)
+        if route.method == "POST":
+            request.raw = await exchange.body(body_bounds(self.gateway.settings, route.kind).most_bytes)
+        work = asyncio.ensure_future(read_and_answer(route, request))
         left = asyncio.ensure_future(exchange.left())
         active = self._active[exchange] = Active(work, key)
         left.add_done_callback(lambda _: work.cancel())
@@ -252,6 +262,13 @@ class App:
         if exchange.streams and exchange.has_begun:
             metrics.stream_ended(record.model, record.end)
         audit.write(record.line(now))
+
+
+async def read_and_answer(route: Route, request: Request) -> None:
+    """The request's body is read, and its answer sent."""
+    if route.method == "POST":
+        await request.read(route.kind)
+    await route.answer(request)
 
 
 def told(error: Exception, exchange: Exchange) -> ApiError:

@@ -7,6 +7,9 @@ the end the reservation becomes what was used. A stream that is cut used its pro
 answer that nobody waited for used what it reserved; a request that the model refused used nothing. In any 60 seconds
 no more is taken on than the limit, but for answers that became longer than `UNSAID_TOKENS`: those count as well.
 
+A large body reserves an eighth of its bytes before it is read, and has used them if it is refused then. A text that
+is only counted (`/tokenize`) reserves likewise, and uses its tokens.
+
 How gateways share a limit L.
 
 - The processes of a host share one account (`account`): together they take on no more than L, to the request. A
@@ -29,7 +32,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeVar
 
-from gateway.account import Account, Ended, Spent
+from gateway.account import WINDOW_SECONDS, Account, Ended, Spent
 from gateway.audit import Record
 from gateway.errors import ApiError
 from gateway.keys import NOBODY, Key, KeyLimits
@@ -40,6 +43,8 @@ UNSAID_TOKENS = 4096
 AGAIN_SECONDS = 5.0
 UNFINISHED = ("left", "stuck", "cut", "timeout", "invalid_api_key")
 """How a request ends whose model worked on it."""
+READ = (400, 500)
+"""Statuses of requests that were read, and then refused or broken; others were refused before."""
 REQUESTS, TOKENS = 1, 2
 
 Header = tuple[bytes, bytes]
@@ -138,7 +143,7 @@ class Lease:
         self._budgets.counted(ask)
 
     def reserve(self, tokens: int) -> None:
-        """The request may use so many tokens.
+        """The request may use so many tokens, those included that it may use already.
 
         Raises: ApiError 429.
         """
@@ -150,17 +155,20 @@ class Lease:
             limits = limits_of(self._key.limits, share)
             most = limits.tokens_per_minute
             with account.looked_at(key) as spent:
+                is_known = account is self._account and spent.now - self._second < WINDOW_SECONDS
+                more = tokens - self._tokens if is_known else tokens
                 message = f"this request reserves {tokens} tokens, and this key has {most} a minute"
                 if most and tokens > most:
                     raise refused(f"{message}; ask for a smaller `max_tokens`, or send less", 0)
-                if most and tokens > most - spent.tokens:
-                    wait = spent.free_in(TOKENS, spent.tokens + tokens - most)
+                if most and more > most - spent.tokens:
+                    wait = spent.free_in(TOKENS, spent.tokens + more - most)
                     raise refused(f"{message}, of which {max(most - spent.tokens, 0)} are free", wait)
                 if account is not self._account:  # the one in which the request began cannot be used
                     account.begin(key, spent.now)
-                account.reserve(key, spent.now, tokens)
+                second = self._second if is_known and self._tokens else int(spent.now)
+                account.reserve(key, second, more)
                 self.told = headers(account.spent(key, spent.now), limits)
-            self._account, self._second, self._tokens = account, int(spent.now), tokens
+            self._account, self._second, self._tokens = account, second, tokens
 
         self._budgets.counted(ask)
 
@@ -181,15 +189,18 @@ def limits_of(limits: KeyLimits, share: int) -> KeyLimits:
 
 
 def used(record: Record, reserved: int, streams: bool) -> tuple[int, int]:
-    """Tokens of prompt and answer that a request that is over used."""
+    """Tokens of prompt and answer that a request that is over used.
+
+    A request that was refused after its text was read used what reading it cost.
+    """
     if not record.end:
-        return record.prompt_tokens, record.completion_tokens
+        return record.prompt_tokens or record.read_tokens, record.completion_tokens
     made = max(record.completion_tokens, record.events)
     if streams and (made or record.end in UNFINISHED):
         return record.prompt_tokens, made
     if record.end in UNFINISHED:
         return reserved, 0
-    return 0, 0
+    return (record.read_tokens if record.status in READ else 0), 0
 
 
 def headers(spent: Spent, limits: KeyLimits) -> list[Header]:

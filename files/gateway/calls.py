@@ -13,11 +13,13 @@ import string
 from collections.abc import Callable, Collection
 from typing import Any
 
-from gateway.json_body import parsed
+from gateway.json_body import Bounds, parsed
 from gateway.said import Call, Content, Part, overlap
 
-MOST_NESTING = 64
-"""Of brackets in a call."""
+BOUNDS = Bounds(nesting=64, brackets=4096, marks=16_384)
+"""Of a call, and of arguments that a client sends back: 5 ms at most."""
+MOST_CHARACTERS = 2**18
+"""Of a call, for the same reason."""
 
 
 class Calls:
@@ -179,7 +181,7 @@ class Calls:
 def value_of(text: str) -> Any:
     """The JSON in the text, as strict as a request's; None where it is none."""
     try:
-        return parsed(text.encode(), MOST_NESTING)
+        return parsed(text.encode(), BOUNDS) if len(text) <= MOST_CHARACTERS else None
     except ValueError:
         return None
 

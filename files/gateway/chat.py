@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,14 +11,16 @@ from gateway.call_formats import SPECIAL
 from gateway.events import Event
 from gateway.exchange import compact
 from gateway.fields import FieldError, Fields
-from gateway.generation import FINISHES, Generation, room, stream_of
+from gateway.generation import FINISHES, Generation, most_characters, refuse_longer, room, stream_of
+from gateway.load import Pauses
 from gateway.logprobs import content_of
 from gateway.messages import messages_of
-from gateway.prompts import OURS, Tokens
+from gateway.prompts import OURS
 from gateway.request import Request
 from gateway.said import Call, Content, Part, Reasoning
 from gateway.sampling import logprobs_of, sampling_of
 from gateway.settings import ModelSettings
+from gateway.tokens import Tokens
 from gateway.tools import Tools, tools_of
 
 PREFIX = "chatcmpl"
@@ -38,7 +41,7 @@ async def understood(request: Request) -> Generation:
     name = fields.text("model")
     model, _ = request.model(name, "llm")
     prompter = gateway.prompters[model.name]
-    conversation = conversation_of(fields, model, prompter)
+    conversation = await conversation_of(fields, model, prompter, gateway.pauses)
     tools = conversation.tools
     sampling = sampling_of(fields, prompter.defaults, model.context_tokens, model.no_guide)
     if sampling.stop and model.is_harmony:
@@ -56,10 +59,10 @@ async def understood(request: Request) -> Generation:
     fields.close()
     if guide and "enable_thinking" in prompter.template.names:
         conversation.variables.setdefault("enable_thinking", False)  # the guide holds from the first token on
-    prompt = await ids(prompter, conversation)
+    prompt = await ids(request, model, conversation)
     max_tokens = room(model, len(prompt), sampling.max_tokens, "messages")
     asked = Generation(request, name, model, prompt, sampling, max_tokens, streams, tells_usage)
-    asked.readers = [prompter.reader(model, tools, bool(guide), prompt) for _ in range(sampling.sequences)]
+    asked.readers = prompter.readers(model, tools, bool(guide), prompt, sampling.sequences)
     return asked
 
 
@@ -72,11 +75,11 @@ class Conversation:
     tools: Tools
 
 
-def conversation_of(fields: Fields, model: ModelSettings, prompter: Tokens) -> Conversation:
+async def conversation_of(fields: Fields, model: ModelSettings, prompter: Tokens, pauses: Pauses) -> Conversation:
     """What the fields say, in the form that the model's template reads."""
     template = prompter.template
     tools = tools_of(fields, model, template.names)
-    messages = messages_of(fields, template.source, bool(model.tool_parser))
+    messages = await messages_of(fields, template.source, bool(model.tool_parser), pauses)
     return Conversation(messages, variables_of(fields, prompter), tools)
 
 
@@ -110,14 +113,17 @@ def refuse_the_rest(fields: Fields) -> None:
     fields.only("metadata", {}, because="nothing is stored")
 
 
-async def ids(prompter: Tokens, conversation: Conversation) -> list[int]:
+async def ids(request: Request, model: ModelSettings, conversation: Conversation) -> Sequence[int]:
     """The prompt's ids.
 
-    Raises: FieldError where the template refuses the messages.
+    Raises: FieldError where the template refuses the messages; ApiError where they are too long to be counted.
     """
+    prompter = request.gateway.prompters[model.name]
+    most = most_characters(model, prompter)
+    refuse_longer(sum(len(message["content"]) for message in conversation.messages), most, model, "messages")
     given = conversation.messages, conversation.variables, conversation.tools.offered
     try:
-        return await prompter.ids(*given)
+        return await prompter.ids(*given, tenant=request.key.tenant, most=most, is_large=request.is_large)
     except FieldError:
         raise
     except ValueError as error:

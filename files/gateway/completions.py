@@ -6,14 +6,16 @@ ids is sent as it is. Several prompts in one request are refused: their answers 
 
 from __future__ import annotations
 
+from array import array
+from collections.abc import Sequence
 from contextlib import aclosing
 from typing import Any
 
 from gateway.fields import FieldError, Fields
-from gateway.generation import FINISHES, Generation, room, stream_of
-from gateway.prompts import Tokens, aside
+from gateway.generation import FINISHES, Generation, most_characters, refuse_longer, room, stream_of
 from gateway.request import Request
 from gateway.sampling import sampling_of
+from gateway.settings import ModelSettings
 
 PREFIX, KIND = "cmpl", "text_completion"
 
@@ -33,7 +35,7 @@ async def understood(request: Request) -> Generation:
     name = fields.text("model")
     model, _ = request.model(name, "llm")
     prompter = request.gateway.prompters[model.name]
-    prompt = await ids(fields, prompter)
+    prompt = await ids(request, fields, model)
     sampling = sampling_of(fields, prompter.defaults, model.context_tokens, model.no_guide)
     streams, tells_usage = stream_of(fields)
     fields.text("user", "")  # changes nothing
@@ -47,20 +49,27 @@ async def understood(request: Request) -> Generation:
     return Generation(request, name, model, prompt, sampling, max_tokens, streams, tells_usage)
 
 
-async def ids(fields: Fields, prompter: Tokens) -> list[int]:
+async def ids(request: Request, fields: Fields, model: ModelSettings) -> Sequence[int]:
     """The prompt's ids: those given, or those of the text as the model's tokenizer begins one.
 
-    Raises: FieldError for none, for several prompts, and for ids that the model does not have.
+    Raises: FieldError for none, for several prompts, and for ids that the model does not have; ApiError for too long a
+    text.
     """
+    prompter = request.gateway.prompters[model.name]
     given = fields.value("prompt")
     given = given[0] if isinstance(given, list) and len(given) == 1 and not isinstance(given[0], int) else given
     if isinstance(given, str):
-        return await aside(len(given), prompter.raw, given)
+        most = most_characters(model, prompter)
+        refuse_longer(len(given), most, model, "prompt")
+        try:
+            return await prompter.ids_of_text(given, request.key.tenant, most)
+        except ValueError as error:
+            raise FieldError("prompt", f"`prompt`: {error}", "invalid_value") from None
     if not isinstance(given, list) or not given or not all(type(one) is int for one in given):
         raise fields.wrong("prompt", "a text or a list of token ids, one of them")
     if not all(0 <= one < prompter.vocabulary for one in given):
         raise FieldError("prompt", f"`prompt`: the model has the ids from 0 to {prompter.vocabulary - 1}")
-    return given
+    return array("i", given)
 
 
 def choice(index: int, text: str, finish: str | None) -> dict[str, Any]:

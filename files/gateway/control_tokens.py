@@ -12,9 +12,13 @@ Control tokens are the special tokens, and of the other added ones those that th
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Collection, Iterable
+import secrets
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
+
+from tokenizers import Tokenizer
 
 # Unicode will never make characters of these, so texts have none; one that has is given another of them.
 MARKS = [chr(code) for code in range(0xFDD0, 0xFDF0)]
@@ -125,3 +129,34 @@ def _branches(place: dict[str, Any]) -> str:
 
 def _is_written(one: dict[str, Any], template: str) -> bool:
     return bool(one["content"].strip()) and one["content"] in template
+
+
+def tokenizer_of(told: Mapping[str, Any]) -> Tokenizer:
+    """The tokenizer without the truncation and padding that published files carry.
+
+    Raises: ValueError where the library gives an added token another id than the file.
+    """
+    tokenizer = Tokenizer.from_str(json.dumps(told))
+    for one in told.get("added_tokens", []):
+        if tokenizer.token_to_id(one["content"]) != one["id"]:
+            raise ValueError(f"tokenizer.json: added token {one['id']} has another id here")
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    return tokenizer
+
+
+def without(told: Mapping[str, Any], control: Collection[str]) -> dict[str, Any]:
+    """The tokenizer's file with other names for the control tokens: random ones, which nobody can spell.
+
+    Names, not gaps: the library counts added tokens anew, so the ones after a gap would get the ids of others.
+    """
+    names = {text: secrets.token_hex(32) for text in control}
+    model, vocabulary = told["model"], told["model"].get("vocab")
+    if isinstance(vocabulary, dict):
+        vocabulary = {names.get(text, text): identity for text, identity in vocabulary.items()}
+    elif isinstance(vocabulary, list):
+        vocabulary = [[names.get(text, text), *rest] for text, *rest in vocabulary]
+    unknown = model.get("unk_token")
+    model = {**model, "vocab": vocabulary} | ({"unk_token": names.get(unknown, unknown)} if unknown else {})
+    added = [{**one, "content": names.get(one["content"], one["content"])} for one in told.get("added_tokens", [])]
+    return {**told, "model": model, "added_tokens": added}

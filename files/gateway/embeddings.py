@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+from gateway.exchange import compact
 from gateway.fields import FieldError, Fields
 from gateway.parts import Options, in_parts, most_tokens
 from gateway.request import Request
 from gateway.settings import ModelSettings
 from gateway.tensors import Input, strings
 
+BYTES_A_NUMBER = {"float": 24, "base64": 6}
+"""In an answer."""
 TOKEN_ARRAYS = (
     "token arrays are not taken: their tokenizer is not said; send texts (LangChain: check_embedding_ctx_length=False)"
 )
@@ -28,15 +31,17 @@ async def embeddings(request: Request) -> None:
     options = options_of(fields, model) | ({"task": task} if task else {})
     fields.text("user", "")  # changes nothing
     fields.close()
+    request.hold_answer(len(texts) * int(options.get("dimensions") or model.dimensions) * BYTES_A_NUMBER[form])
     request.reserve(most_tokens(model, texts))
     outputs = await in_parts(request, model, texts, options, tensors)
     width = outputs[0]["embeddings"].shape[-1]
     tokens = sum(sum(output["token_counts"].ints()) for output in outputs)
     request.exchange.record.prompt_tokens = tokens
-    vectors = [vector for output in outputs for vector in vectors_of(output["embeddings"].raw, width, form)]
-    data = [{"object": "embedding", "index": index, "embedding": vector} for index, vector in enumerate(vectors)]
+    vectors = (vector for output in outputs for vector in vectors_of(output["embeddings"].raw, width, form))
+    data = ({"object": "embedding", "index": index, "embedding": vector} for index, vector in enumerate(vectors))
     usage = {"prompt_tokens": tokens, "total_tokens": tokens}
-    await request.exchange.json({"object": "list", "data": data, "model": name, "usage": usage})
+    after = compact({"model": name, "usage": usage})[1:]
+    await request.exchange.json_of_many('{"object":"list","data":', data, f",{after}")
 
 
 def texts_of(fields: Fields, most: int) -> list[str]:
@@ -64,9 +69,8 @@ def tensors(texts: Sequence[str]) -> list[Input]:
     return [strings("texts", texts, (1, len(texts)))]
 
 
-def vectors_of(raw: bytes, width: int, form: str) -> list[Any]:
+def vectors_of(raw: bytes, width: int, form: str) -> Iterator[Any]:
     """Each vector of FP32 [vectors, width], as base64 of its bytes or as a list of numbers."""
-    rows = [raw[start : start + width * 4] for start in range(0, len(raw), width * 4)]
-    if form == "base64":
-        return [base64.b64encode(row).decode() for row in rows]
-    return [memoryview(row).cast("f").tolist() for row in rows]
+    for start in range(0, len(raw), width * 4):
+        row = raw[start : start + width * 4]
+        yield base64.b64encode(row).decode() if form == "base64" else memoryview(row).cast("f").tolist()

@@ -6,7 +6,6 @@ For requests and for the settings. A field whose value is null counts as absent,
 from __future__ import annotations
 
 import difflib
-import math
 from typing import Any
 
 
@@ -71,7 +70,7 @@ class Fields:
         if value is None:
             return None
         is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        if not is_number or not math.isfinite(value) or not least <= value <= most:
+        if not is_number or not least <= value <= most:  # neither NaN nor infinity is
             raise self.wrong(name, f"a number from {least:g} to {most:g}")
         return float(value)
 

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from gateway.bodies import Parser
 from gateway.budgets import Budgets, folder_of_the_unit
 from gateway.errors import ApiError
 from gateway.fleet import Fleet
 from gateway.keys import Key, Keys
+from gateway.load import ANSWER_BYTES, TENANT_ANSWER_BYTES, Held, Pauses, Turns
 from gateway.metrics import Metrics
-from gateway.prompts import Completer, Prompter, Tokens
+from gateway.prompts import Completer, Prompter
 from gateway.published import knows_chats
 from gateway.settings import Alias, ModelSettings, Settings, read
+from gateway.tokens import Tokens
 
 LOOK_SECONDS = 0.5
 """A revoked key is refused within a second."""
@@ -26,7 +30,10 @@ class Gateway:
     def __init__(self, path: Path) -> None:
         self._path, self._stamp = path, stamp_of(path)
         self.settings = read(path)
-        self.prompters = prompters_of(self.settings, {})
+        self.turns, self.pauses, self._bodies = Turns(), Pauses(), Counter[str]()
+        self._answers = Counter[str]()
+        self.parser = Parser(self.turns)
+        self.prompters = self._prompters_of(self.settings, {})
         self.keys = Keys(self.settings.keys_file)
         self.keys.refresh()
         self.fleet, self.metrics = Fleet(), Metrics()
@@ -51,7 +58,7 @@ class Gateway:
             if (stamp := stamp_of(self._path)) != self._stamp:
                 self._stamp = stamp
                 settings = await asyncio.to_thread(read, self._path)
-                prompters = await asyncio.to_thread(prompters_of, settings, self.prompters)
+                prompters = await asyncio.to_thread(self._prompters_of, settings, self.prompters)
                 keys = self.keys if settings.keys_file == self.keys.path else Keys(settings.keys_file)
                 keys.refresh()
                 self.settings, self.prompters, self.keys = settings, prompters, keys
@@ -61,6 +68,24 @@ class Gateway:
             await asyncio.to_thread(self.keys.refresh)
         except (OSError, ValueError) as error:
             print(f"<4>settings and keys stay as they were: {error}", file=sys.stderr, flush=True)
+
+    def _prompters_of(self, settings: Settings, known: Mapping[str, Tokens]) -> dict[str, Tokens]:
+        prompters = prompters_of(settings, known)
+        for prompter in prompters.values():
+            prompter.lanes.turns = self.turns
+        return prompters
+
+    def held_by(self, tenant: str) -> Held:
+        """What a request of the tenant holds of its body: nothing yet."""
+        limits = self.settings.limits
+        has_tenants = bool(self.settings.keys_file)
+        most = max(limits.tenant_bodies_bytes if has_tenants else limits.bodies_bytes, limits.body_bytes)
+        return Held(self._bodies, tenant, most, max(limits.bodies_bytes, most))
+
+    def answer_of(self, tenant: str) -> Held:
+        """What a request of the tenant holds of its answer: nothing yet."""
+        most = TENANT_ANSWER_BYTES if self.settings.keys_file else ANSWER_BYTES
+        return Held(self._answers, tenant, most, ANSWER_BYTES, "answers")
 
     def standing(self) -> dict[str, bool]:
         """Of every model, true if a server of its is ready."""

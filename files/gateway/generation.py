@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,7 +18,10 @@ from gateway.said import Reader
 from gateway.sampling import Sampling
 from gateway.settings import ModelSettings
 from gateway.tensors import Input, boolean, int32s, strings
+from gateway.tokens import Tokens
 
+MARGIN_CHARACTERS = 65_536
+"""Of a prompt, for what the template writes around each message, and tools."""
 FINISHES = {"stop": "stop", "length": "length"}
 
 
@@ -29,7 +32,7 @@ class Generation:
     request: Request
     name: str
     model: ModelSettings
-    prompt: list[int]
+    prompt: Sequence[int]
     sampling: Sampling
     max_tokens: int
     streams: bool
@@ -40,6 +43,7 @@ class Generation:
 
     def __post_init__(self) -> None:
         """The engine is the one for this length; the audit's line knows it, and the exchange that events will come."""
+        self.request.let_go()
         self.model, self.max_tokens = self._engine()
         self.request.exchange.record.model = self.model.name
         self.request.exchange.record.prompt_tokens = len(self.prompt)
@@ -137,6 +141,24 @@ def stream_of(fields: Fields) -> tuple[bool, bool]:
     options.only("include_obfuscation", False, because="events are not padded")
     options.close()
     return streams, tells_usage
+
+
+def most_characters(model: ModelSettings, prompter: Tokens) -> int:
+    """Characters that a prompt of the model has at most: as many as its longest tokens have bytes.
+
+    A template writes more around the client's texts, and for that is room besides.
+    """
+    return model.context_tokens * prompter.longest + len(prompter.template.source) + MARGIN_CHARACTERS
+
+
+def refuse_longer(characters: int, most: int, model: ModelSettings, param: str) -> None:
+    """Nothing, where a text may be tokenised at all.
+
+    Raises: ApiError 400 where it cannot fit the context, whatever its tokens are.
+    """
+    if characters > most:
+        message = f"the context is {model.context_tokens} tokens, which have no more than {most} characters"
+        raise ApiError(400, f"{message}; these are {characters}", param=param, code="context_length_exceeded")
 
 
 def room(model: ModelSettings, prompt: int, asked: int, param: str) -> int:

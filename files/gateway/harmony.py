@@ -37,9 +37,9 @@ from gateway.control_tokens import texts_in
 from gateway.fields import FieldError
 from gateway.harmony_reader import HarmonyReader
 from gateway.logprobs import LETTERS
-from gateway.prompts import Tokens, aside
 from gateway.published import read_json
 from gateway.settings import ModelSettings
+from gateway.tokens import UNBOUNDED, Tokens, TooLong
 from gateway.tools import Tools
 
 VOCABULARY = "o200k_base.tiktoken"
@@ -76,16 +76,30 @@ class HarmonyPrompter(Tokens):
         messages: list[dict[str, Any]],
         variables: Mapping[str, Any],
         tools: Sequence[Mapping[str, Any]] = (),
-    ) -> list[int]:
+        tenant: str = "",
+        most: int = UNBOUNDED,
+        is_large: bool = False,
+    ) -> Sequence[int]:
         """The prompt for the assistant's next message. No text in it becomes a control token.
 
-        Raises: FieldError; ValueError where the messages cannot be said in the format.
+        Raises: FieldError; ValueError where the messages cannot be said in the format, or are too long.
         """
-        return await aside(sum(map(len, texts_in([messages, *tools]))), self._rendered, messages, variables, tools)
+        _system(variables)
+        return await super().ids(messages, variables, tools, tenant, most, is_large)
 
-    def _rendered(
-        self, messages: list[dict[str, Any]], variables: Mapping[str, Any], tools: Sequence[Mapping[str, Any]]
+    def ids_here(
+        self,
+        messages: list[dict[str, Any]],
+        variables: Mapping[str, Any],
+        tools: Sequence[Mapping[str, Any]],
+        most: int,
     ) -> list[int]:
+        """The prompt, made in the caller's time.
+
+        Raises: ValueError where the messages cannot be said in the format, or are too long.
+        """
+        if (size := sum(map(len, texts_in([messages, *tools])))) > most:
+            raise TooLong(size, most)
         said = [_system(variables), *_conversation(messages, tools)]
         try:
             conversation = Conversation.from_messages(said)
@@ -98,7 +112,7 @@ class HarmonyPrompter(Tokens):
             raise ValueError("the tools' schemas cannot be written in this model's format") from None
         return ids
 
-    def reader(self, model: ModelSettings, tools: Tools, is_guided: bool, prompt: list[int]) -> HarmonyReader:
+    def reader(self, model: ModelSettings, tools: Tools, is_guided: bool, prompt: Sequence[int]) -> HarmonyReader:
         """Reasoning, text and calls by the format's channels."""
         return HarmonyReader(self._encoding, tools.names, tools.in_parallel)
 

@@ -1,31 +1,40 @@
-"""JSON as a stranger sends it: strict, within a depth, and never two readings of one text."""
+"""JSON as a stranger sends it: strict, within a depth and a count, and never two readings of one text."""
 
 from __future__ import annotations
 
 import json
+import math
 import re
+from dataclasses import dataclass
 from typing import Any
 
-STRINGS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 BRACKETS = re.compile(rb"[\[\]{}]")
 OPENING = b"[{"
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What a text may have outside its strings: brackets within brackets, `[` and `{`, and these with `,` and `:`."""
+
+    nesting: int
+    brackets: int
+    marks: int
 
 
 class JsonError(ValueError):
     """The text is no JSON that is taken here; says why, without a word of it."""
 
 
-def parsed(raw: bytes, nesting: int) -> Any:
+def parsed(raw: bytes, bounds: Bounds) -> Any:
     """The value that `raw` says.
 
     Raises: JsonError for other encodings than UTF-8, a name given twice in one object, NaN and infinities, halves of
-    surrogate pairs, and brackets nested deeper than `nesting`.
+    surrogate pairs, and more than the bounds allow.
     """
-    if depth(raw, nesting) > nesting:
-        raise JsonError(f"brackets are nested deeper than {nesting}")
+    check(raw, bounds)
     try:
         text = raw.decode("utf-8")
-        value = json.loads(text, object_pairs_hook=_object, parse_constant=_constant)
+        value = json.loads(text, object_pairs_hook=_object, parse_constant=_constant, parse_float=_float)
         if b"\\u" in raw:  # an escape can say half a pair, which no text has
             json.dumps(value, ensure_ascii=False).encode("utf-8")
     except UnicodeDecodeError as error:
@@ -41,17 +50,50 @@ def parsed(raw: bytes, nesting: int) -> Any:
     return value
 
 
-def depth(raw: bytes, enough: int) -> int:
-    """How deep brackets are nested outside strings; counting ends beyond `enough`."""
-    if raw.count(b"[") + raw.count(b"{") <= enough:
-        return 0
-    deepest = level = 0
-    for found in BRACKETS.finditer(STRINGS.sub(b"", raw)):
-        level += 1 if found[0] in OPENING else -1
-        deepest = max(deepest, level)
-        if deepest > enough:
-            break
-    return deepest
+def marks(raw: bytes) -> int:
+    """How many characters could structure the text, those in its strings too: no fewer than its values."""
+    return sum(map(raw.count, (b",", b":", b"[", b"{")))
+
+
+def check(raw: bytes, bounds: Bounds) -> None:
+    """The text has no more than the bounds allow; nothing of it was parsed.
+
+    Raises: JsonError.
+    """
+    brackets = raw.count(b"[") + raw.count(b"{")
+    if brackets <= bounds.nesting and brackets + raw.count(b",") + raw.count(b":") <= bounds.marks:
+        return
+    outside = outside_strings(raw, bounds.marks)
+    brackets = outside.count(b"[") + outside.count(b"{")
+    if brackets > bounds.brackets:
+        raise JsonError(f"there are more than {bounds.brackets} objects and lists")
+    if brackets + outside.count(b",") + outside.count(b":") > bounds.marks:
+        raise JsonError(f"there are more than {bounds.marks} names, values, objects and lists together")
+    if is_deeper(outside, bounds.nesting):
+        raise JsonError(f"brackets are nested deeper than {bounds.nesting}")
+
+
+def outside_strings(raw: bytes, most_strings: int) -> bytes:
+    """What stands outside strings, in time that grows with the length alone.
+
+    True up to the first backslash outside a string, and there every parser stops.
+
+    Raises: JsonError where there are more strings, so many more that they cannot be JSON of so many values.
+    """
+    bare = raw.replace(b"\\\\", b"").replace(b'\\"', b"")
+    if bare.count(b'"') > 2 * (most_strings + 1):
+        raise JsonError(f"there are more than {most_strings} texts")
+    return b"".join(bare.split(b'"')[::2])
+
+
+def is_deeper(outside: bytes, nesting: int) -> bool:
+    """True if brackets are nested deeper; counting ends there."""
+    level = 0
+    for bracket in BRACKETS.finditer(outside):
+        level += 1 if bracket[0] in OPENING else -1
+        if level > nesting:
+            return True
+    return False
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -59,6 +101,13 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) != len(pairs):
         raise JsonError("an object gives one name twice")
     return found
+
+
+def _float(word: str) -> float:
+    number = float(word)
+    if math.isinf(number):
+        raise JsonError("a number is too large")
+    return number
 
 
 def _constant(_word: str) -> Any:

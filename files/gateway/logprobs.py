@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from gateway.triton import Outputs
+if TYPE_CHECKING:  # a process that tokenises needs no gRPC
+    from gateway.triton import Outputs
 
 BYTE = re.compile(r"<0x([0-9A-F]{2})>")
 

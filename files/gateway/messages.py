@@ -3,29 +3,47 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from gateway.calls import value_of
+from gateway.calls import MOST_CHARACTERS, value_of
 from gateway.fields import FieldError, Fields
+from gateway.load import Pauses
 from gateway.tools import MOST_TOOLS, NO_PARSER
 
 ROLES = ("system", "developer", "user", "assistant", "tool")
 MOST_MESSAGES = 4096
 MOST_PARTS = 1024
+AT_ONCE = 64
+"""Messages; 36 us each (2026-11-25, two cores of an unnamed x86-64 VM)."""
+MOST_BRACKETS = 65_536
 MOST_INDEX = 2**31 - 1
 
 
-def messages_of(fields: Fields, template: str, has_tools: bool = False) -> list[dict[str, Any]]:
+async def messages_of(fields: Fields, template: str, has_tools: bool, pauses: Pauses) -> list[dict[str, Any]]:
     """The messages as templates read them: a role, a text, and calls of tools with their arguments as an object.
 
     `developer` is `system` to a template that does not know it. Fields that the template does not read are refused, and
-    with them calls and their results unless `has_tools`: a parser of the model's calls is known.
+    with them calls and their results unless `has_tools`: a parser of the model's calls is known. Of many messages
+    `AT_ONCE` are read at once, and others have turns between.
     """
     given = fields.items("messages", MOST_MESSAGES)
-    called: set[str] = set()
+    called = _Called()
     reads = _Reads(template, has_tools and "tool_calls" in template)
-    return [_message(Fields(one, f"messages[{number}]"), reads, called) for number, one in enumerate(given)]
+    messages = []
+    for number, message in enumerate(given, 1):
+        messages.append(_message(Fields(message, f"messages[{number - 1}]"), reads, called))
+        if number % AT_ONCE == 0:
+            await pauses.pause()
+    return messages
+
+
+@dataclass
+class _Called:
+    """The ids of the calls so far, and how many brackets their arguments have."""
+
+    identities: set[str] = field(default_factory=set)
+    brackets: int = 0
 
 
 @dataclass(frozen=True)
@@ -39,7 +57,7 @@ class _Reads:
         return bool(re.search(rf"message(\.|\[['\"]){name}\b", self.template))
 
 
-def _message(fields: Fields, reads: _Reads, called: set[str]) -> dict[str, Any]:
+def _message(fields: Fields, reads: _Reads, called: _Called) -> dict[str, Any]:
     role = fields.text("role")
     if role == "function" or (role == "tool" and not reads.has_tools):
         raise FieldError(fields.path("role"), f"`{fields.path('role')}`: {NO_PARSER}", "unsupported")
@@ -57,7 +75,7 @@ def _message(fields: Fields, reads: _Reads, called: set[str]) -> dict[str, Any]:
         found["tool_calls"] = calls
     if role == "tool":
         found["tool_call_id"] = fields.text("tool_call_id")
-        if found["tool_call_id"] not in called:
+        if found["tool_call_id"] not in called.identities:
             raise fields.wrong("tool_call_id", "the id of a call in a message before it")
         found |= {"name": fields.text("name")} if fields.has("name") else {}
     for name in ("name", "reasoning_content"):
@@ -70,7 +88,7 @@ def _message(fields: Fields, reads: _Reads, called: set[str]) -> dict[str, Any]:
     return found
 
 
-def _calls(fields: Fields, called: set[str]) -> list[dict[str, Any]]:
+def _calls(fields: Fields, called: _Called) -> list[dict[str, Any]]:
     """The calls of an assistant's message; their ids are known from here on."""
     given = fields.value("tool_calls")
     if not isinstance(given, list) or len(given) > MOST_TOOLS:
@@ -78,17 +96,20 @@ def _calls(fields: Fields, called: set[str]) -> list[dict[str, Any]]:
     return [_call(Fields(one, f"{fields.path('tool_calls')}[{number}]"), called) for number, one in enumerate(given)]
 
 
-def _call(fields: Fields, called: set[str]) -> dict[str, Any]:
+def _call(fields: Fields, called: _Called) -> dict[str, Any]:
     identity = fields.text("id")
     fields.text("type", "function", choices=("function",))
     fields.whole("index", 0, MOST_INDEX, 0)  # of a stream's pieces; some clients send it back
     function = fields.inner("function")
-    name, arguments = function.text("name"), value_of(function.text("arguments", "{}") or "{}")
+    name, text = function.text("name"), function.text("arguments", "{}") or "{}"
+    called.brackets += text.count("[") + text.count("{")
+    arguments = value_of(text) if called.brackets <= MOST_BRACKETS else None
     if not isinstance(arguments, dict):
-        raise function.wrong("arguments", "the JSON text of an object")
+        wanted = f"the JSON text of an object, of up to {MOST_CHARACTERS} characters; all calls together may have "
+        raise function.wrong("arguments", f"{wanted}{MOST_BRACKETS} brackets")
     function.close()
     fields.close()
-    called.add(identity)
+    called.identities.add(identity)
     return {"id": identity, "type": "function", "function": {"name": name, "arguments": arguments}}
 
 

@@ -10,8 +10,10 @@ import re
 import ssl
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import grpc
+if TYPE_CHECKING:  # a process that tokenises reads settings' types, and needs no gRPC
+    import grpc
 
 SERVER = "enginehouse-server"
 """Metadata that says which of a host's servers is meant: all are behind one port."""
@@ -30,6 +32,8 @@ class Identity:
 
     def credentials(self) -> grpc.ChannelCredentials:
         """For a gRPC channel."""
+        import grpc
+
         return grpc.ssl_channel_credentials(self.authority, self.key, self.chain)
 
 

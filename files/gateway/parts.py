@@ -24,8 +24,8 @@ ADDED_TOKENS = 16
 
 def most_tokens(model: ModelSettings, texts: Sequence[str], query: str = "") -> int:
     """Tokens that the texts can have, each read with the query: no more than bytes, and as the model takes."""
-    beside = len(query.encode()) + ADDED_TOKENS
-    return sum(min(len(text.encode()) + beside, model.max_tokens) for text in texts)
+    beside, most = len(query.encode()) + ADDED_TOKENS, model.max_tokens
+    return sum(most if len(text) + beside >= most else min(len(text.encode()) + beside, most) for text in texts)
 
 
 async def in_parts(
@@ -43,6 +43,8 @@ async def in_parts(
 
     async def ask(part: Sequence[str]) -> Outputs:
         async with places:
+            if request.is_large:
+                await request.gateway.pauses.pause()
             work = request.work(model, sum(len(text) for text in part) // CHARACTERS_A_TOKEN + len(part))
             return await request.gateway.fleet.infer(work, tensors(part), options, request.seconds)
 

@@ -6,96 +6,33 @@ that text then becomes the tokens of its letters. Nothing is put before the temp
 
 from __future__ import annotations
 
-import asyncio
-import json
-import secrets
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, cast
 
-from tokenizers import Tokenizer
-
-from gateway.control_tokens import ControlTokens, texts_in
+from gateway.control_tokens import ControlTokens, tokenizer_of, without
 from gateway.fields import FieldError
-from gateway.logprobs import bytes_of
-from gateway.published import content, defaults_of, read_json, source_of, stamps
+from gateway.published import content, read_json, source_of
 from gateway.reader import reader_of
 from gateway.reasoning import CLOSE, OPEN
 from gateway.renderer import Renderer
 from gateway.said import Reader
 from gateway.settings import ModelSettings
+from gateway.templates import Template
+from gateway.tokens import INLINE_CHARACTERS, Form, Tokens, within
 from gateway.tools import Tools
 
 CONSTANTS = ("bos_token", "eos_token", "unk_token", "pad_token", "sep_token", "cls_token", "mask_token")
 OURS = frozenset({"messages", "tools", "documents", "add_generation_prompt", *CONSTANTS})
 """Variables of a template that no client sets."""
-INLINE_CHARACTERS = 4096
-"""Texts with fewer are tokenised where they stand; longer ones in a thread, so that nobody waits for them."""
-T = TypeVar("T")
+RENDERED_CHARACTERS = 4 * INLINE_CHARACTERS
+"""What the template makes of few characters is tokenised where it stands up to here: 5 ms."""
 
 
 class SpellError(ValueError):
     """A text of the request spells a control token in a way that this tokenizer cannot be kept from reading."""
-
-
-class Form(Protocol):
-    """Of a chat template: the variables that it reads, and its text, in which the fields of messages are looked for."""
-
-    @property
-    def names(self) -> frozenset[str]: ...
-
-    @property
-    def source(self) -> str: ...
-
-
-class Tokens:
-    """An LLM's tokenizer and how its authors sample, read from a folder of its weights. Subclasses know its chats."""
-
-    template: Form
-    stop_ids: tuple[int, ...] = ()
-    """Tokens that end an answer besides those that the slot knows."""
-
-    def __init__(self, folder: Path, told: Mapping[str, Any]) -> None:
-        """`told`: the folder's tokenizer.json, which is large and not kept.
-
-        Raises: OSError, ValueError where it is no tokenizer.
-        """
-        self._folder, self._stamps = folder, stamps(folder)
-        self._tokenizer = tokenizer_of(told)
-        self._is_byte_level = '"ByteLevel"' in json.dumps(told.get("decoder"))
-        self.vocabulary: int = self._tokenizer.get_vocab_size()
-        self.defaults = defaults_of(folder)
-
-    def is_of(self, folder: Path) -> bool:
-        """True if it was read from this folder, and the files are still those."""
-        return folder == self._folder and stamps(folder) == self._stamps
-
-    async def ids(
-        self,
-        messages: list[dict[str, Any]],
-        variables: Mapping[str, Any],
-        tools: Sequence[Mapping[str, Any]] = (),
-    ) -> list[int]:
-        """The prompt for the assistant's next message; `variables` are the client's own for the template.
-
-        Raises: FieldError; ValueError for what the model's form of a chat cannot say.
-        """
-        raise NotImplementedError
-
-    def reader(self, model: ModelSettings, tools: Tools, is_guided: bool, prompt: list[int]) -> Reader:
-        """A reader of one sequence of the answer to this prompt."""
-        raise NotImplementedError
-
-    def spelled(self, identity: int) -> bytes:
-        """The bytes that a token stands for."""
-        return bytes_of(self._tokenizer.id_to_token(identity) or "", self._is_byte_level)
-
-    def raw(self, text: str) -> list[int]:
-        """The ids of a text that is no chat, with the special tokens that the tokenizer puts around one."""
-        ids: list[int] = self._tokenizer.encode(text).ids
-        return ids
 
 
 @dataclass(frozen=True)
@@ -115,12 +52,7 @@ class Completer(Tokens):
         """Raises: OSError, ValueError where the folder has no tokenizer."""
         super().__init__(folder, read_json(folder / "tokenizer.json"))
 
-    async def ids(
-        self,
-        messages: list[dict[str, Any]],
-        variables: Mapping[str, Any],
-        tools: Sequence[Mapping[str, Any]] = (),
-    ) -> list[int]:
+    async def ids(self, *_asked: Any, **_named: Any) -> Sequence[int]:
         """Raises: FieldError."""
         reason = "the model's weights have no chat template; ask /v1/completions, or publish weights that have one"
         raise FieldError("messages", f"`messages`: {reason}", "unsupported")
@@ -131,33 +63,54 @@ class Prompter(Tokens):
 
     template: Renderer
 
-    def __init__(self, folder: Path) -> None:
-        """Raises: OSError, ValueError where the folder has no tokenizer or no chat template."""
+    def __init__(self, folder: Path, template_of: Callable[..., Renderer] | None = None) -> None:
+        """`template_of` makes a renderer of the template's source and constants, instead of `Renderer`.
+
+        Raises: OSError, ValueError where the folder has no tokenizer or no chat template.
+        """
         told = read_json(folder / "tokenizer.json")
         super().__init__(folder, told)
         config = read_json(folder / "tokenizer_config.json")
         source = source_of(folder, config)
         if not source:
             raise ValueError(f"{folder}: the weights have no chat template")
-        constants = {name: text for name in CONSTANTS if (text := content(config.get(name))) is not None}
-        self.template = Renderer(source, constants)
+        self.constants = {name: text for name in CONSTANTS if (text := content(config.get(name))) is not None}
+        self.template = (template_of or Renderer)(source, self.constants)
         self.control = ControlTokens(told.get("added_tokens", []), source)
         self._plain = tokenizer_of(without(told, self.control.entries))
 
-    async def ids(
+    async def ids_of_few(
         self,
         messages: list[dict[str, Any]],
         variables: Mapping[str, Any],
-        tools: Sequence[Mapping[str, Any]] = (),
-    ) -> list[int]:
-        """The prompt for the assistant's next message; `variables` are the client's own for the template.
+        tools: Sequence[Mapping[str, Any]],
+        tenant: str,
+        most: int,
+    ) -> Sequence[int]:
+        """The prompt for the assistant's next message.
 
         Raises: TemplateError; SpellError; ValueError where the texts leave no mark free.
         """
-        size = sum(map(len, texts_in([messages, variables, *tools])))
-        given, mark = await aside(size, self._marked, messages, variables, list(tools))
+        given, mark = self._marked(messages, variables, list(tools))
         text = await self.template.render({"add_generation_prompt": True, **given})
-        return await aside(len(text), self._encoded, text, mark)
+        if len(text) > RENDERED_CHARACTERS:
+            return await self._aside(tenant, (most, "", (messages, dict(variables), [*tools])))
+        return self._encoded(within(text, most), mark)
+
+    def ids_here(
+        self,
+        messages: list[dict[str, Any]],
+        variables: Mapping[str, Any],
+        tools: Sequence[Mapping[str, Any]],
+        most: int,
+    ) -> list[int]:
+        """Within a process of its own, where the template is compiled.
+
+        Raises: TemplateError; SpellError; ValueError where the texts leave no mark free.
+        """
+        given, mark = self._marked(messages, variables, list(tools))
+        template = cast(Template, self.template)
+        return self._encoded(within(template.render({"add_generation_prompt": True, **given}), most), mark)
 
     def _marked(
         self, messages: list[dict[str, Any]], variables: Mapping[str, Any], tools: list[Mapping[str, Any]]
@@ -174,17 +127,24 @@ class Prompter(Tokens):
                 return ids
         return self._in_pieces(text, mark)
 
-    def reader(self, model: ModelSettings, tools: Tools, is_guided: bool, prompt: list[int]) -> Reader:
+    def reader(self, model: ModelSettings, tools: Tools, is_guided: bool, prompt: Sequence[int]) -> Reader:
         """Reasoning, text and calls by the model's parsers."""
+        return self.readers(model, tools, is_guided, prompt, 1)[0]
+
+    def readers(
+        self, model: ModelSettings, tools: Tools, is_guided: bool, prompt: Sequence[int], count: int
+    ) -> list[Reader]:
+        """A reader for each sequence; the prompt is looked through once."""
         in_thought = bool(model.reasoning_parser) and self.opens_thought(prompt)
         begins, ends = self._marks()
         marks = None if begins is None or ends is None else (begins, ends)
-        return reader_of(model.tool_parser, model.reasoning_parser, tools, is_guided, in_thought, marks)
+        given = model.tool_parser, model.reasoning_parser, tools, is_guided, in_thought, marks
+        return [reader_of(*given) for _ in range(count)]
 
     def _marks(self) -> tuple[int | None, int | None]:
         return self.control.entries.get(OPEN, {}).get("id"), self.control.entries.get(CLOSE, {}).get("id")
 
-    def opens_thought(self, prompt: list[int]) -> bool:
+    def opens_thought(self, prompt: Sequence[int]) -> bool:
         """True if the prompt ends within a thought, which the template has opened for the model."""
         begins, ends = self._marks()
         last = next((one for one in reversed(prompt) if one in (begins, ends)), None)
@@ -213,39 +173,3 @@ class Prompter(Tokens):
         if not self.control.ids.isdisjoint(ids):
             raise SpellError("a text spells a control token of this model; take it out")
         return ids
-
-
-async def aside(size: int, work: Callable[..., T], *given: Any) -> T:
-    """What `work` returns, done in a thread where `size` characters are many."""
-    return work(*given) if size <= INLINE_CHARACTERS else await asyncio.to_thread(work, *given)
-
-
-def tokenizer_of(told: Mapping[str, Any]) -> Tokenizer:
-    """The tokenizer without the truncation and padding that published files carry.
-
-    Raises: ValueError where the library gives an added token another id than the file.
-    """
-    tokenizer = Tokenizer.from_str(json.dumps(told))
-    for one in told.get("added_tokens", []):
-        if tokenizer.token_to_id(one["content"]) != one["id"]:
-            raise ValueError(f"tokenizer.json: added token {one['id']} has another id here")
-    tokenizer.no_truncation()
-    tokenizer.no_padding()
-    return tokenizer
-
-
-def without(told: Mapping[str, Any], control: Collection[str]) -> dict[str, Any]:
-    """The tokenizer's file with other names for the control tokens: random ones, which nobody can spell.
-
-    Names, not gaps: the library counts added tokens anew, so the ones after a gap would get the ids of others.
-    """
-    names = {text: secrets.token_hex(32) for text in control}
-    model, vocabulary = told["model"], told["model"].get("vocab")
-    if isinstance(vocabulary, dict):
-        vocabulary = {names.get(text, text): identity for text, identity in vocabulary.items()}
-    elif isinstance(vocabulary, list):
-        vocabulary = [[names.get(text, text), *rest] for text, *rest in vocabulary]
-    unknown = model.get("unk_token")
-    model = {**model, "vocab": vocabulary} | ({"unk_token": names.get(unknown, unknown)} if unknown else {})
-    added = [{**one, "content": names.get(one["content"], one["content"])} for one in told.get("added_tokens", [])]
-    return {**told, "model": model, "added_tokens": added}

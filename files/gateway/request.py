@@ -6,6 +6,7 @@ import hmac
 from dataclasses import dataclass, field
 from typing import Any
 
+from gateway.bodies import body_bounds, is_large
 from gateway.exchange import Exchange
 from gateway.fields import Fields
 from gateway.fleet import Work
@@ -14,21 +15,65 @@ from gateway.keys import Key
 from gateway.settings import Alias, ModelSettings
 from gateway.traces import traceparent
 
+BYTES_A_TOKEN = 8
+"""Of texts that nobody has counted: English has 4 to 5, so that nobody is refused for tokens that are none."""
+
 
 @dataclass
 class Request:
-    """A request that has a right to an answer, and its parsed body."""
+    """A request that has a right to an answer, and its body."""
 
     gateway: Gateway
     exchange: Exchange
     key: Key
-    body: Any
+    raw: bytes = b""
+    """The body as it came, until it is read."""
+    body: Any = None
+    size: int = 0
+    """Bytes of the body."""
+    is_large: bool = False
+    """The body is one that others would wait for."""
     alias: Alias = field(default_factory=lambda: Alias(""))
     """What the client's name of the model says besides."""
 
+    async def read(self, kind: str) -> None:
+        """The body is parsed. A large one is paid for before, and whatever comes of it.
+
+        Raises: ApiError.
+        """
+        raw, self.raw = self.raw, b""
+        self.size, self.is_large = len(raw), is_large(raw)
+        if self.is_large:
+            self.pay_for(len(raw))
+        bounds = body_bounds(self.gateway.settings, kind).json
+        self.body = await self.gateway.parser.value(raw, bounds, self.key.tenant)
+
+    def pay_for(self, size: int) -> None:
+        """So many bytes of text are paid for although no model has them yet.
+
+        Raises: ApiError 429.
+        """
+        tokens = size // BYTES_A_TOKEN
+        self.reserve(tokens)
+        self.exchange.record.read_tokens = tokens
+
     def fields(self) -> Fields:
-        """The fields of the body."""
-        return Fields(self.body)
+        """The fields of the body, which is not held any longer than whoever reads them does."""
+        body, self.body = self.body, None
+        return Fields(body)
+
+    def hold_answer(self, size: int) -> None:
+        """So many bytes of an answer will be held until the client has taken them.
+
+        Raises: ApiError 429, 503.
+        """
+        self.exchange.answer = self.gateway.answer_of(self.key.tenant)
+        self.exchange.answer.take(size)
+
+    def let_go(self) -> None:
+        """Nothing of the body is held any more, so another may come."""
+        if self.exchange.held:
+            self.exchange.held.release()
 
     def model(self, name: str, kind: str) -> tuple[ModelSettings, Alias]:
         """The model of this name or alias; the audit's line and the metrics know it from here on.

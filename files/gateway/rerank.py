@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from gateway.exchange import compact
 from gateway.fields import FieldError, Fields
 from gateway.parts import Options, in_parts, most_tokens
 from gateway.request import Request
@@ -50,14 +51,15 @@ async def _cohere(request: Request, fields: Fields, documents: list[str], return
     fields.only("priority", 0, because="all requests have the same priority")
     fields.close()
     ranked = await rank(request, model, query, documents, {"raw_scores": False, "truncate": True})
-    results = [
+    results = (
         {"index": index, "relevance_score": score, **({"document": {"text": documents[index]}} if returns else {})}
         for index, score in list(zip(ranked.order, ranked.scores, strict=True))[:most]
-    ]
+    )
     meta = {"api_version": {"version": version}, "tokens": {"input_tokens": ranked.tokens}}
     usage = {"prompt_tokens": ranked.tokens, "total_tokens": ranked.tokens}
-    answer = {"id": request.exchange.identity, "model": name, "results": results, "meta": meta, "usage": usage}
-    await request.exchange.json(answer)
+    before = compact({"id": request.exchange.identity, "model": name})[:-1]
+    after = compact({"meta": meta, "usage": usage})[1:]
+    await request.exchange.json_of_many(f'{before},"results":', results, f",{after}")
 
 
 def documents_of(fields: Fields, most: int) -> list[str]:
@@ -67,6 +69,8 @@ def documents_of(fields: Fields, most: int) -> list[str]:
 
 
 def _text(given: object, where: str) -> str:
+    if isinstance(given, dict) and len(given) == 1 and isinstance(given.get("text"), str):
+        return str(given["text"])
     fields = Fields(given, where)
     text = fields.text("text")
     fields.close()

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gateway.fields import FieldError, Fields
-from gateway.schema_size import schema_size
+from gateway.schema_size import SchemaError, schema_size
 from gateway.tensors import Input, boolean, fp32, int32s, strings, uint64
 
 MOST_STOPS = 16
@@ -139,7 +139,11 @@ def _guide(fields: Fields, no_guide: str) -> tuple[str, str] | None:
             raise named.wrong("schema", "a JSON schema")
         if len(json.dumps(schema)) > MOST_SCHEMA:
             raise named.wrong("schema", f"a JSON schema of at most {MOST_SCHEMA} characters")
-        if schema_size(schema) > MOST_SCHEMA_SIZE:
+        try:
+            size = schema_size(schema)
+        except SchemaError as error:
+            raise named.wrong("schema", f"a JSON schema that can be held to: {error}") from None
+        if size > MOST_SCHEMA_SIZE:
             raise named.wrong("schema", f"a JSON schema whose repetitions make no more than {MOST_SCHEMA_SIZE} rules")
         named.close()
     form.close()

@@ -7,19 +7,38 @@ what it names, and one that leads back to itself counts once.
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any
 
 REPEATED = ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties", "minContains")
 ENOUGH = 2**40
 """Sizes are counted no further."""
+MOST_DEPTH = 200
+"""Of parts within parts, references followed: Python's own stack ends before 1,000."""
+MOST_STEPS = 25_000
+"""Objects and lists that are looked at, 2 us for each; what a cycle of references names is looked at more than once."""
+MOST_REPEATING = 16_384
+"""Characters of patterns with counted repetitions, which are read one by one, 2 us for each."""
+SHARED = ("$defs", "definitions")
 QUANTIFIER = re.compile(r"\{(\d+)(?:(,)(\d*))?\}")
-CHARACTERS = re.compile(r"\[\^?\]?(?:\\.|[^\]\\])*\]|\\.|.", re.DOTALL)
+CHARACTERS = re.compile(r"\[\^?\]?(?:\\.|[^\]\\])*(?:\]|\\?\Z)|\\.|.", re.DOTALL)
+
+
+class SchemaError(ValueError):
+    """The schema cannot be counted, or names what is not in it; says why."""
 
 
 def schema_size(schema: object) -> int:
-    """The size of a schema as JSON reads it; a node that constrains nothing is 1."""
-    return _Sizes(schema).of(schema)
+    """The size of a schema as JSON reads it; a node that constrains nothing is 1.
+
+    Definitions count wherever they are referred to, and nowhere else.
+
+    Raises: SchemaError for references to other documents, numbers that are not finite, and too much depth or work.
+    """
+    if not isinstance(schema, dict):
+        return 1
+    return _Sizes(schema).of({name: part for name, part in schema.items() if name not in SHARED})
 
 
 class _Sizes:
@@ -27,28 +46,69 @@ class _Sizes:
 
     def __init__(self, document: object) -> None:
         self._document = document
-        self._named: dict[str, int] = {}
+        self._named: dict[str, tuple[int, frozenset[str]]] = {}
+        """The size of what a reference names, and the references that were followed for it."""
+        self._followed: set[str] = set()
+        self._patterns: dict[str, int] = {}
+        self._open: dict[str, int] = {}
+        """References that are followed just now, and how deep each lies within the others."""
+        self._leads_back_to = MOST_DEPTH
+        """The outermost of them that anything looked at since leads back to."""
+        self._depth = self._steps = 0
 
     def of(self, part: object) -> int:
-        if isinstance(part, list):
-            return min(1 + sum(map(self.of, part)), ENOUGH)
-        if not isinstance(part, dict):
+        """The part's size. A frame of Python's stack for each part within a part, and no more."""
+        if not isinstance(part, (dict, list)):
             return 1
-        size = 1 + sum(self.of(value) for value in part.values())
-        if isinstance(pattern := part.get("pattern"), str):
-            size += pattern_size(pattern)
-        if isinstance(named := part.get("patternProperties"), dict):
-            size += sum(map(pattern_size, named))
-        if isinstance(reference := part.get("$ref"), str):
-            size += self._of_named(reference)
-        counts = [part[name] for name in REPEATED if type(part.get(name)) in (int, float)]
-        return min(size * int(max([1, *counts])), ENOUGH)
+        self._steps += 1
+        if self._depth >= MOST_DEPTH or self._steps > MOST_STEPS:
+            raise SchemaError("its parts lie too deep within each other, or its references lead back too often")
+        self._depth += 1
+        size = 1
+        for inner in part.values() if isinstance(part, dict) else part:
+            size += self.of(inner)
+        if isinstance(part, dict):
+            if isinstance(pattern := part.get("pattern"), str):
+                size += self._of_pattern(pattern)
+            if isinstance(named := part.get("patternProperties"), dict):
+                size += sum(map(self._of_pattern, named))
+            for name in ("$ref", "$dynamicRef", "$recursiveRef"):
+                if isinstance(reference := part.get(name), str):
+                    size += self._of_named(reference)
+            counts = (_count(part[name]) for name in REPEATED if type(part.get(name)) in (int, float))
+            size *= max([1, *counts])
+        self._depth -= 1
+        return min(size, ENOUGH)
+
+    def _of_pattern(self, pattern: str) -> int:
+        if "{" not in pattern:
+            return len(pattern)
+        if pattern not in self._patterns:
+            if sum(map(len, self._patterns)) + len(pattern) > MOST_REPEATING:
+                raise SchemaError(f"its patterns with repetitions have more than {MOST_REPEATING} characters")
+            self._patterns[pattern] = pattern_size(pattern)
+        return self._patterns[pattern]
 
     def _of_named(self, reference: str) -> int:
-        if reference not in self._named:
-            self._named[reference] = 1  # what leads back here counts once
-            self._named[reference] = self.of(self._at(reference))
-        return self._named[reference]
+        if reference != "#" and not reference.startswith("#/"):
+            raise SchemaError("its references name other documents; only those that begin with `#/` are followed")
+        if reference in self._open:  # what leads back counts once
+            self._leads_back_to = min(self._leads_back_to, self._open[reference])
+            return 1
+        known = self._named.get(reference)
+        if known and known[1].isdisjoint(self._open):
+            self._followed |= known[1]
+            return known[0]
+        followed, self._followed = self._followed, {reference}
+        before, self._leads_back_to = self._leads_back_to, MOST_DEPTH
+        place = self._open[reference] = len(self._open)
+        size = self.of(self._at(reference))
+        del self._open[reference]
+        if self._leads_back_to >= place:  # else a part of it was counted as 1 for being followed already
+            self._named[reference] = size, frozenset(self._followed)
+        self._leads_back_to = min(before, self._leads_back_to)
+        self._followed |= followed
+        return size
 
     def _at(self, reference: str) -> Any:
         found: Any = self._document
@@ -56,6 +116,12 @@ class _Sizes:
             name = step.replace("~1", "/").replace("~0", "~")
             found = found.get(name) if isinstance(found, dict) else None
         return None if found is self._document else found
+
+
+def _count(number: float) -> int:
+    if not math.isfinite(min(number, ENOUGH)):
+        raise SchemaError("a number in it is not finite")
+    return int(min(number, ENOUGH))
 
 
 def pattern_size(pattern: str) -> int:
@@ -76,6 +142,7 @@ def pattern_size(pattern: str) -> int:
             last = sizes.pop()
             sizes[-1] = min(sizes[-1] + last, ENOUGH)
         else:
-            last = 1
-            sizes[-1] += 1
+            is_open = len(found[0]) > 1 and found[0][0] == "[" and found[0][-1] != "]"
+            last = len(found[0]) if is_open else 1
+            sizes[-1] += last
     return min(sum(sizes), ENOUGH)

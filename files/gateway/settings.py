@@ -1,5 +1,7 @@
 """The map of models and servers that the plan renders, as values; a file that says anything else is refused whole.
 
+More than 300 lines, because the whole file format stands in one place.
+
     {"fingerprint": "plan-c0561c73b5631697",            answers name it as system_fingerprint
      "url": "https://llm.example.com",                   of the door, for the page at /; absent: where it listens
      "keys_file": "/etc/enginehouse/gateway/keys.json",  absent: no key is asked for
@@ -59,10 +61,18 @@ class Limits:
     """What a request may be. Whole numbers; `_seconds` are seconds."""
 
     body_bytes: int = 16 * 2**20
+    """Of any body. What no model of an endpoint's kind could take is less, and bounds its bodies (`body_bounds`)."""
     nesting: int = 64
     """Of brackets in a body."""
+    values: int = 65_536
+    """Of a body, names included, outside its texts; token ids and documents come on top."""
     body_seconds: int = 30
-    """For a client to send its body."""
+    """For a client to send its body, at `BODY_RATE` bytes a second at least."""
+    bodies_bytes: int = 128 * 2**20
+    """Of bodies that a process holds, from their first byte until they are understood: 512 MiB at most once they are
+    texts of four bytes a character."""
+    tenant_bodies_bytes: int = 32 * 2**20
+    """Of these, those of one tenant."""
     request_seconds: int = 600
     """For an answer, streamed or whole; OpenAI's clients wait as long."""
     silent_seconds: int = 10

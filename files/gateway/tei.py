@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from gateway.embeddings import tensors, vectors_of
+from gateway.embeddings import BYTES_A_NUMBER, tensors, vectors_of
 from gateway.errors import ApiError
 from gateway.fields import Fields
 from gateway.parts import Options, in_parts, most_tokens
@@ -27,12 +27,13 @@ async def embed(request: Request) -> None:
         options["dimensions"] = dimensions
     fields.close()
     options |= {"task": alias.task} if alias.task else {}
+    request.hold_answer(len(texts) * int(options.get("dimensions") or model.dimensions) * BYTES_A_NUMBER["float"])
     request.reserve(most_tokens(model, texts))
     outputs = await in_parts(request, model, texts, options, tensors)
     request.exchange.record.prompt_tokens = sum(sum(output["token_counts"].ints()) for output in outputs)
     width = outputs[0]["embeddings"].shape[-1]
-    vectors = [vector for output in outputs for vector in vectors_of(output["embeddings"].raw, width, "float")]
-    await request.exchange.json(vectors)
+    vectors = (vector for output in outputs for vector in vectors_of(output["embeddings"].raw, width, "float"))
+    await request.exchange.json_of_many("", vectors, "")
 
 
 async def rerank(request: Request) -> None:
@@ -45,8 +46,8 @@ async def rerank(request: Request) -> None:
     fields.close()
     ranked = await rank(request, model, query, texts, options)
     pairs = zip(ranked.order, ranked.scores, strict=True)
-    answer = [{"index": index, "score": score, **({"text": texts[index]} if returns else {})} for index, score in pairs]
-    await request.exchange.json(answer)
+    answer = ({"index": index, "score": score, **({"text": texts[index]} if returns else {})} for index, score in pairs)
+    await request.exchange.json_of_many("", answer, "")
 
 
 def truncates(fields: Fields) -> bool:

@@ -66,7 +66,7 @@ class Output(NamedTuple):
 def strings(name: str, values: Sequence[str], shape: tuple[int, ...] | None = None) -> Input:
     """A BYTES tensor of the texts, [values] unless another shape is named."""
     encoded = [value.encode() for value in values]
-    raw = b"".join(struct.pack("<I", len(value)) + value for value in encoded)
+    raw = b"".join(piece for value in encoded for piece in (struct.pack("<I", len(value)), value))
     return Input(name, "BYTES", (len(encoded),) if shape is None else shape, raw)
 
 

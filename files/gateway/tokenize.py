@@ -4,20 +4,28 @@ from __future__ import annotations
 
 from gateway.chat import conversation_of, ids
 from gateway.completions import ids as prompt_ids
+from gateway.exchange import compact
 from gateway.request import Request
 
 
 async def tokenize(request: Request) -> None:
-    """The ids of `messages`, under the model's template, or of `prompt` are answered; no model is asked."""
+    """The ids of `messages`, under the model's template, or of `prompt` are answered; no model is asked.
+
+    They cost the key their number.
+    """
     fields = request.fields()
     model, _ = request.model(fields.text("model"), "llm")
     prompter = request.gateway.prompters[model.name]
+    request.pay_for(request.size)
     if fields.has("messages"):
-        conversation = conversation_of(fields, model, prompter)
+        conversation = await conversation_of(fields, model, prompter, request.gateway.pauses)
         fields.close()
-        tokens = await ids(prompter, conversation)
+        tokens = await ids(request, model, conversation)
     else:
-        tokens = await prompt_ids(fields, prompter)
+        tokens = await prompt_ids(request, fields, model)
         fields.close()
-    answer = {"count": len(tokens), "max_model_len": model.context_tokens, "tokens": tokens}
-    await request.exchange.json(answer)
+    request.let_go()
+    request.exchange.record.read_tokens = len(tokens)
+    before = compact({"count": len(tokens), "max_model_len": model.context_tokens})[:-1]
+    content = f'{before},"tokens":{compact(list(tokens))}}}'  # 5 ms for 128 thousand
+    await request.exchange.whole(content.encode(), b"application/json")

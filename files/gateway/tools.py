@@ -10,7 +10,7 @@ from typing import Any
 
 from gateway.fields import FieldError, Fields
 from gateway.sampling import MOST_SCHEMA, MOST_SCHEMA_SIZE
-from gateway.schema_size import schema_size
+from gateway.schema_size import SHARED, SchemaError, schema_size
 from gateway.settings import ModelSettings
 
 MOST_TOOLS = 128
@@ -19,7 +19,6 @@ NO_PARSER = "this model's row names no parser of tool calls"
 NO_TEMPLATE = "this model's chat template knows no tools"
 LEGACY = "this is the older form of `tools` and `tool_choice`"
 ANYTHING: dict[str, Any] = {"type": "object"}
-SHARED = ("$defs", "definitions")
 
 
 @dataclass(frozen=True)
@@ -54,7 +53,11 @@ class Tools:
             raise FieldError(
                 "tools", f"`tools`: their schemas have more than {MOST_SCHEMA} characters", "invalid_value"
             )
-        if schema_size(schema) > MOST_SCHEMA_SIZE:
+        try:
+            size = schema_size(schema)
+        except SchemaError as error:
+            raise FieldError("tools", f"`tools`: a schema cannot be held to: {error}", "invalid_value") from None
+        if size > MOST_SCHEMA_SIZE:
             message = f"`tools`: the repetitions of their schemas make more than {MOST_SCHEMA_SIZE} rules"
             raise FieldError("tools", message, "invalid_value")
         return ("json_schema", text)

@@ -20,7 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from host import disk, fetch
+from host import disk, fetch, hub
 
 TYPES = (
     "application/vnd.oci.image.index.v1+json",
@@ -128,7 +128,7 @@ def keep(origin: Origin, digest: str, directory: Path) -> None:
         progress = fetch.Progress(sum(blob.size for blob in blobs))
         with ThreadPoolExecutor(fetch.AT_ONCE) as pool:
             list(pool.map(lambda blob: fetch.download(origin.file, blob, staging, progress), blobs))
-    except fetch.Refused as problem:
+    except hub.Refused as problem:
         raise NotGiven(str(problem)) from None
     fetch.publish(staging, directory, {name: name for name in (*texts, *(blob.path for blob in blobs))})
 

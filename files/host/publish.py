@@ -1,7 +1,10 @@
-"""Checks a directory that rsync filled against its manifest, and publishes it by rename.
+"""Checks a directory against its manifest as root, and publishes it by rename.
 
-    host publish STAGING TARGET      expects STAGING/manifest.sha256
+    host publish STAGING TARGET      expects STAGING/manifest.sha256, as rsync left it
     host publish --before STAGING    before rsync continues what another run began
+
+Fetches (host.fetch) and sharing (host.peers) receive as users of their own. Their root step uses the functions below:
+`take` first, so that no other user can change a byte after it was checked.
 
 Exit 1 names the first files that differ; nothing is published then, and they are removed: rsync would take one of the
 right size and time for the right one, and sends it anew now. Files that the manifest does not name (rsync's leftovers)
@@ -13,23 +16,37 @@ size and time before its content, and what was not written yet is read as zeros 
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import fcntl
 import os
+import pwd
 import shutil
+import stat
+import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple
 
 from host.disk import flush, sha256
 
 MANIFEST = "manifest.sha256"
+FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
+MOST_FOLDERS = 16
+"""How deep directories may lie in one another; no model has more than three."""
+ACCESS_LISTS = ("system.posix_acl_access", "system.posix_acl_default")
 
 
 def main(arguments: list[str]) -> int:
     """0 once it is published; 1 after naming files that differ."""
     if arguments[0] == "--before":
+        take(Path(arguments[1]))
         differing(Path(arguments[1]))
         return 0
     staging, target = Path(arguments[0]), Path(arguments[1])
+    take(staging)
     sums, wrong = differing(staging)
     if wrong:
         print(f"{len(wrong)} of {len(sums)} files do not match {MANIFEST}: {', '.join(wrong[:5])}", file=sys.stderr)
@@ -37,6 +54,86 @@ def main(arguments: list[str]) -> int:
     tidy(staging, set(sums) | {MANIFEST})
     settle(staging, target)
     return 0
+
+
+class Owner(NamedTuple):
+    """Who gets a directory, and the rights of directories and files in it."""
+
+    uid: int
+    gid: int
+    folder_mode: int
+    file_mode: int
+
+
+def take(directory: Path, user: str = "") -> None:
+    """Everything in `directory` belongs to the user alone; without `user` to who runs this, and everybody may read it.
+
+    What another user could still write, or never wrote, is gone: links, hard links, pipes, sockets and devices are
+    removed and not followed. A directory changes hands before its entries are looked at. Raises OSError or KeyError.
+    """
+    account = pwd.getpwnam(user) if user else None
+    owner = (
+        Owner(account.pw_uid, account.pw_gid, 0o700, 0o600)
+        if account
+        else Owner(os.geteuid(), os.getegid(), 0o755, 0o644)
+    )
+    handle = os.open(directory, FOLDER)
+    try:
+        _take_folder(handle, owner, directory, 1)
+    finally:
+        os.close(handle)
+
+
+def _take_folder(folder: int, owner: Owner, place: Path, depth: int) -> None:
+    """An open directory and all in it; `place` is its name for messages and for removing it."""
+    _seize(folder, owner, owner.folder_mode)
+    for name in os.listdir(folder):
+        kind = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
+        if stat.S_ISDIR(kind) and depth < MOST_FOLDERS:
+            inner = os.open(name, FOLDER, dir_fd=folder)
+            try:
+                _take_folder(inner, owner, place / name, depth + 1)
+            finally:
+                os.close(inner)
+        elif stat.S_ISDIR(kind):
+            subprocess.run(["rm", "-rf", "--", str(place / name)], check=True)
+        elif not (stat.S_ISREG(kind) and _take_file(folder, name, owner)):
+            print(f"{place / name} is removed: no file of this directory alone", file=sys.stderr)
+            os.unlink(name, dir_fd=folder)
+
+
+def _take_file(folder: int, name: str, owner: Owner) -> bool:
+    """True once the file is the owner's; False where it has another name elsewhere, or is open for writing."""
+    handle = os.open(name, FILE, dir_fd=folder)
+    try:
+        status = os.fstat(handle)
+        if not stat.S_ISREG(status.st_mode) or status.st_nlink != 1:  # another directory's file must not change hands
+            return False
+        _seize(handle, owner, owner.file_mode)
+        return not _has_writer(handle)
+    finally:
+        os.close(handle)
+
+
+def _seize(handle: int, owner: Owner, mode: int) -> None:
+    """The open file or directory belongs to `owner`, with these rights and no others."""
+    for access_list in ACCESS_LISTS:
+        with contextlib.suppress(OSError):
+            os.removexattr(handle, access_list)
+    os.fchown(handle, owner.uid, owner.gid)
+    os.fchmod(handle, mode)
+
+
+def _has_writer(handle: int) -> bool:
+    """True if a process has the file open, or mapped, for writing: the kernel gives no read lease on such a file."""
+    try:
+        fcntl.fcntl(handle, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+    except OSError as problem:
+        return (
+            problem.errno == errno.EAGAIN
+        )  # a file system without leases: the unit's processes have ended all the same
+    fcntl.fcntl(handle, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+    return False
 
 
 def settle(staging: Path, target: Path) -> None:
@@ -63,8 +160,12 @@ def differing(staging: Path) -> tuple[dict[str, str], list[str]]:
 
 
 def manifest(directory: Path) -> dict[str, str]:
-    """The sha256 of every file that the directory's manifest names."""
-    return dict(line.split("  ", 1)[::-1] for line in (directory / MANIFEST).read_text().splitlines())
+    """The sha256 of every file that the directory's manifest names. Raises ValueError where a name leads out of it."""
+    sums = dict(line.split("  ", 1)[::-1] for line in (directory / MANIFEST).read_text().splitlines())
+    for name in sums:
+        if PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts or name == MANIFEST:
+            raise ValueError(f"{MANIFEST} names {name!r}, which is no file of {directory}")
+    return sums
 
 
 def checksum(path: Path) -> str:
@@ -73,7 +174,7 @@ def checksum(path: Path) -> str:
 
 
 def tidy(staging: Path, kept: set[str]) -> None:
-    """Only what the manifest names is left, owned by root and readable to all."""
+    """Only what the manifest names is left, readable to all; `take` has made it root's."""
     for path in sorted(staging.rglob("*"), reverse=True):
         if path.is_dir():
             path.chmod(0o755) if any(path.iterdir()) else path.rmdir()
@@ -81,6 +182,4 @@ def tidy(staging: Path, kept: set[str]) -> None:
             path.chmod(0o644)
         else:
             path.unlink()
-    for path in [staging, *staging.rglob("*")]:
-        os.chown(path, 0, 0)
     staging.chmod(0o755)

@@ -82,48 +82,9 @@ drop() {
   local rule=(-i "$bridge" -m conntrack --ctstate NEW -j DROP -m comment --comment "enginehouse: no way out")
   iptables -w -C "$1" "${rule[@]}" 2>/dev/null || iptables -w -I "$1" 1 "${rule[@]}"
 }
-# allowed: the users that may connect, one uid or range a line. Who may become root anyway is no stranger: members of sudo,
-# and who deploys here. systemd's dynamic users (61184 to 65519) are services, enginehouse-metrics among them.
-allowed() {
-  local name
-  echo 0
-  echo 61184-65519
-  for name in enginehouse-gateway enginehouse-traffic haproxy $(cat /etc/enginehouse/operators 2>/dev/null) \
-    $(getent group sudo admin wheel | cut -d: -f4 | tr ',' ' '); do
-    id -u "$name" 2>/dev/null || true
-  done
-}
 
-# guard: the chain of one family, replaced whole and first in OUTPUT: published ports of every server here, and the bridge
-# behind them. Docker rewrites a port that it publishes on another address of this host; OUTPUT then sees the container's
-# port and still lo, so that such a connection is known by the port that it was made to (seen with 6.18, 2026-11-25).
-# Only the packet that begins a connection is judged: it alone surely has a process that sends it.
-guard() {
-  local chain=ENGINEHOUSE-LOCAL why="enginehouse: no way in" ports match uid
-  local jump=(OUTPUT -p tcp --syn -j "$chain" -m comment --comment)
-  # Asked first: a chain without its ports would let everybody in.
-  ports=$(python3 -c 'import json, sys
-for path in sys.argv[1:]:
-    ports = [str(port) for key, port in sorted(json.load(open(path)).items()) if key.endswith("_port")]
-    print("multiport --dports", ",".join(ports))
-    for port in ports: print("conntrack --ctstate DNAT --ctorigdstport", port)' "$servers"/*/current/server.json) || return
-  {
-    echo "*filter"
-    echo ":$chain - [0:0]"
-    for uid in $(allowed | sort -u); do echo "-A $chain -m owner --uid-owner $uid -j RETURN"; done
-    while read -r match; do echo "-A $chain -o lo -p tcp -m $match -j REJECT --reject-with tcp-reset"; done <<<"$ports"
-    echo "-A $chain -o $bridge -p tcp -j REJECT --reject-with tcp-reset"
-    ! "$1" -w -C "${jump[@]}" "$why" 2>/dev/null || echo "-D ${jump[*]} \"$why\""
-    echo "-I ${jump[*]} \"$why\""
-    echo COMMIT
-  } | "$1-restore" -w --noflush
-}
-if ! guard iptables; then
-  echo "users of this host cannot be kept from Triton's ports, so nothing starts" >&2
-  echo "  try     modprobe xt_owner; a kernel without it is not enough" >&2
-  exit 1
-fi
-if ip6tables -w -n -L OUTPUT >/dev/null 2>&1; then guard ip6tables; fi
+# no way in: of this host's own users only those of guard.sh may connect to servers.
+bash "$programs/guard.sh"
 
 if iptables -w -n -L DOCKER-USER >/dev/null 2>&1; then drop DOCKER-USER; else drop FORWARD; fi
 drop INPUT

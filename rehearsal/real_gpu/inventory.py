@@ -8,8 +8,10 @@ and run on the CPU. `real-gpu.json` in the state directory says which, and wheth
 import json as _json
 from pathlib import Path as _Path
 
+from deploy.catalog.holes import HOLES as _HOLES
 from deploy.spec import (
     LLM,
+    AcceptedHoles,
     AptMirror,
     Checkpoint,
     Driver,
@@ -110,6 +112,10 @@ _server = Server(
     protection="firewall",
     start_seconds=600,
     stop_seconds=30,
+    accepts=AcceptedHoles(
+        ids=tuple(hole.id for hole in _HOLES if hole.component == "triton"),
+        reason="only this computer reaches its bridge",
+    ),
 )
 _servers = {
     "one": (_server,),

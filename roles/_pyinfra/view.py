@@ -24,6 +24,7 @@ from pyinfra import logger
 from pyinfra.context import ctx_state
 
 from deploy.io.inventory import override_data
+from deploy.refusals.quoting import visible
 from roles._pyinfra.events import EventFile, told
 from roles._pyinfra.runs import this_run
 
@@ -34,6 +35,8 @@ SILENT_SECONDS = 60
 """How long nothing is shown of what many hosts say while they work."""
 BEGINS = re.compile(r"--> Starting .*?operation: (.*\S)")
 OF_HOST = re.compile(r"\[([^\]]+)\] +(.*)", re.DOTALL)
+COLOUR = re.compile(r"\x1b\[(?:0|1|2|4|[39][0-7]|39)m")
+"""As click writes them."""
 RESULT = re.compile(r"(Success|No changes|Skipped|Error \(ignored|Error: executed )")
 MEANS = {"Success": "changed", "No changes": "unchanged", "Skipped": "skipped", "Error (ignored": "ignored"}
 BEFORE_WAVES, WAVE = re.compile(r"Gate \| Every host"), re.compile(r"Gate \| Wave (\d+) of (\d+)")
@@ -53,6 +56,14 @@ def install(data: Iterable[str], verbosity: int) -> None:
     told.setLevel(logging.DEBUG)
     for handler in logger.handlers:
         handler.addFilter(view)
+
+
+def plain(text: str) -> str:
+    """The text with pyinfra's colours, and with escapes for whatever else a terminal would obey: hosts said some of
+    it."""
+    colours = COLOUR.findall(text)
+    parts = [visible(part) for part in COLOUR.split(text)]
+    return "".join(part + colour for part, colour in zip(parts, [*colours, ""], strict=True))
 
 
 def _nothing(**_: Any) -> None:
@@ -90,9 +101,11 @@ class View(logging.Filter):
         if hasattr(record, "told"):
             self._hear(**record.told)
             return False
-        if record.levelno < logging.INFO or hasattr(record, "is_ours"):
-            return True
-        return self._see(record, click.unstyle(record.getMessage())) or self._shows_all
+        is_shown = record.levelno < logging.INFO or hasattr(record, "is_ours")
+        is_shown = is_shown or self._see(record, click.unstyle(record.getMessage())) or self._shows_all
+        if is_shown:
+            record.msg, record.args = plain(record.getMessage()), None
+        return is_shown
 
     def _see(self, record: logging.LogRecord, text: str) -> bool:
         if text.startswith("-->"):

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
-from shlex import quote
+from shlex import join, quote
 from textwrap import wrap
 
 from deploy.refusals.errors import Refusal
@@ -82,7 +82,7 @@ class Repository:
             if not seen.holds(self.key_path, key):
                 yield write(self.key_path, key)
         elif self.key_path not in seen.files:
-            yield f"{command('fetch-apt-key')} {self.key_url} {self.key_fingerprint} {self.key_path}"
+            yield f"{command('fetch-apt-key')} {join((self.key_url, self.key_fingerprint, self.key_path))}"
         if not seen.holds(self.list_path, self.content):
             yield write(self.list_path, self.content)
 
@@ -134,7 +134,7 @@ def install(
     if not missing:
         return
     if repository:
-        yield f"{PROGRAMS}/patient-apt update {repository}"
+        yield f"{PROGRAMS}/patient-apt update {quote(repository)}"
     flags = "--allow-downgrades --allow-change-held-packages" + ("" if recommends else " --no-install-recommends")
     yield f"{PROGRAMS}/patient-apt install {flags} {specified(missing)}"
 
@@ -147,27 +147,27 @@ def install_masked(wanted: Mapping[str, str], seen: Mapping[str, Installed]) -> 
     """
     units = [unit for name, unit in wanted.items() if name not in seen]
     if units:
-        yield f"systemctl mask {' '.join(units)}"
+        yield f"systemctl mask {join(units)}"
         yield from install(dict.fromkeys(wanted, ""), seen)
 
 
 def specified(packages: Mapping[str, str]) -> str:
     """Names and version patterns as apt-get wants them on its command line."""
-    return " ".join(quote(f"{name}={version}") if version else name for name, version in packages.items())
+    return join(f"{name}={version}" if version else name for name, version in packages.items())
 
 
 def hold(names: Iterable[str], seen: Mapping[str, Installed]) -> Iterator[Command]:
     """The command that holds those of `names` that are installed and not held yet; nothing where there are none."""
     free = sorted(name for name in names if name in seen and not seen[name].held)
     if free:
-        yield f"apt-mark hold {' '.join(free)}"
+        yield f"apt-mark hold {join(free)}"
 
 
 def release(names: Iterable[str], seen: Mapping[str, Installed]) -> Iterator[Command]:
     """The command that lifts the holds among `names`: apt moves a held package where named, not as a dependency."""
     held = sorted(name for name in names if name in seen and seen[name].held)
     if held:
-        yield f"apt-mark unhold {' '.join(held)}"
+        yield f"apt-mark unhold {join(held)}"
 
 
 def keep_from_upgrades(subject: str, patterns: Iterable[str]) -> tuple[str, str]:

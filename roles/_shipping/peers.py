@@ -25,7 +25,7 @@ from pyinfra.api import Host, State
 from pyinfra.api.arguments import CONNECTOR_ARGUMENT_KEYS, ConnectorArguments, pop_global_arguments
 from pyinfra.api.command import PyinfraCommand
 
-from deploy.models.files import blobs_path, weights_path
+from deploy.models.files import ROOT, blobs_path, weights_path
 from deploy.slices.host import Slice, WeightsSlice
 from deploy.slices.image import ImageSlice
 from deploy.slices.sharing import SharedSlice
@@ -155,6 +155,7 @@ class Sharing:
         places, most = self.places(), bytes_per_second(self.settings.bandwidth_limit)
         content = {
             "target": self.files.path,
+            "folder": f"{ROOT}/sharing/{self.files.name}",
             "offer": offer,
             "here": places[name],
             "peers": {places[other]: other for other in sorted(others) if other != name},

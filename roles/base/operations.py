@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
+from shlex import join
 
 from deploy.refusals.errors import Refusal
 from deploy.spec import DataDisk
@@ -91,7 +92,7 @@ def disk(seen: Seen, wanted: DataDisk) -> Iterator[Command]:
     if problem:
         yield Refuse(problem)
     elif not _is_adopted(rows[0], seen, wanted):
-        yield f"{PROGRAMS}/adopt-disk {wanted.device} {wanted.mount} {wanted.file_system}"
+        yield f"{PROGRAMS}/adopt-disk {join((wanted.device, wanted.mount, wanted.file_system))}"
 
 
 def _is_adopted(row: dict[str, str], seen: Seen, wanted: DataDisk) -> bool:

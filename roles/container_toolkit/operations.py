@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from shlex import quote
 
 from deploy.slices.host import Slice
 from roles._pyinfra.facts import Seen
@@ -31,7 +32,7 @@ def know(seen: Seen, repository: apt.Repository) -> Iterator[Command]:
     conflicts = seen.value(f"conflicts-{repository.name}").splitlines()
     for path in seen.value("old-lists").splitlines():
         if path not in conflicts:
-            yield f"mv {path} {path}.disabled"
+            yield f"mv {quote(path)} {quote(path)}.disabled"
     yield from repository.missing(seen)
 
 

@@ -66,6 +66,16 @@ _PACKAGES = (
     r"dpkg-query -W -f='${db:Status-Abbrev} ${Package}\n' | grep -E '^.([HUF]|.R)' | head -n 20;"
     " for f in /var/lib/dpkg/updates/*; do [ ! -e $f ] || { echo journal; break; }; done"
 )
+_JUDGED = "haproxy docker-ce docker.io containerd.io containerd runc"
+# Held packages, as ours are, begin with `hi`. containerd.io has a runc of its own, which is no package.
+_INSTALLED = (
+    rf"dpkg-query -W -f='${{db:Status-Abbrev}} ${{Package}} ${{Version}}\n' {_JUDGED} | sed -n 's/^.i *//p';"
+    " [ ! -e /usr/share/doc/containerd.io ] || runc --version | sed -n 's/^runc version /runc-binary /p'"
+)
+_IMAGES = (
+    f"for d in {SERVERS}/*/; do f=$d/current/server.json; [ -f $f ] || continue; s=${{d%/}};"
+    r""" echo "${s##*/}" $(sed -nE 's/^ *"(triton_core|trtllm)": "([^"]*)".*/\1 \2/p' $f); done"""
+)
 # Shared, so that two who look do not take each other for a run. Who may not read it does not know.
 _LOCK = "f=/run/enginehouse.lock; if [ -r $f ] && ! flock -ns $f true; then grep . $f || echo '{}'; fi"
 _LISTENING = "grep -h ' 0A ' /proc/net/tcp /proc/net/tcp6 | while read -r n a r s x; do echo $a $s; done"
@@ -197,6 +207,7 @@ def _of_machine() -> dict[str, str]:
         "units": "systemctl show --property=Id,LoadState,ActiveState,Result,NRestarts " + " ".join(_UNITS),
         "apt": f"{{ {_APT}; }} 2>/dev/null",
         "packages": f"{{ {_PACKAGES}; }} 2>/dev/null",
+        "installed": f"{{ {_INSTALLED}; }} 2>/dev/null",
         "errors": rf"{errors} 2>/dev/null | sed -n 's/.*\"_SYSTEMD_UNIT\":\"\([^\"]*\)\".*/\1/p' | sort | uniq -c",
         "lock": _LOCK,
         "undo": f"{{ {_UNDO}; }} 2>/dev/null",
@@ -217,6 +228,7 @@ def _of_servers(mine: Slice) -> dict[str, str]:
             counted.append(" ".join(["metrics", *map(quote, (server.name, address, str(server.metrics_port)))]))
     return {
         "servers": f"{{ {_RECORDS}; }} 2>/dev/null",
+        "images": f"{{ {_IMAGES}; }} 2>/dev/null",
         "causes": f"{_LOGGED} 2>/dev/null | grep -aoE {quote(PATTERN)} | sort | uniq -c | head -n 50",
         "holds": f"{{ {_HOLDS}; }} 2>/dev/null",
         "metrics": f"exec 2>/dev/null; {_METRICS}; " + "; ".join([*counted, "true"]),

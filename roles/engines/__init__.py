@@ -8,6 +8,7 @@ same. Each step acts on all engines of all hosts before the next begins; a finis
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from shlex import quote
 
 from pyinfra import host
 from pyinfra import state as run_state
@@ -108,7 +109,8 @@ class _Work:
             yield Refuse(problem)
             return
         if self.asking.now().kind(engine.path) == "broken":
-            yield StringCommand(f"rm -rf {engine.path}.refused && mv -T {engine.path} {engine.path}.refused")
+            path, refused = quote(engine.path), quote(f"{engine.path}.refused")
+            yield StringCommand(f"rm -rf {refused} && mv -T {path} {refused}")
         yield from build_commands(engine, self.mine, self.asking.now(), self.settings)
 
     def _sign(self, engine: EngineSlice, intent: Intent) -> Iterator[PyinfraCommand]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from shlex import join
 
 from deploy.slices.monitor import ExportersSlice
 from deploy.topology.monitors import DCGM_PORT
@@ -74,4 +75,4 @@ def retired(left: list[str]) -> Iterator[Command]:
     if left:
         # Files last: a run that is killed here is begun again by the next one.
         wants = " ".join(unit_path(f"*.wants/{name}") for name in ALL)
-        yield f"systemctl stop {' '.join(ALL)}; rm -f {wants} {' '.join(left)} && systemctl daemon-reload"
+        yield f"systemctl stop {' '.join(ALL)}; rm -f {wants} {join(left)} && systemctl daemon-reload"

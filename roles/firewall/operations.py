@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from shlex import join
 
 from deploy.refusals.errors import Refusal
 from roles._pyinfra import undo
@@ -67,7 +68,7 @@ def taken_away(seen: Seen) -> Iterator[Command]:
     if paths.UNIT in ours:
         yield f"systemctl disable --now {paths.UNIT_NAME}"
     if ours:
-        yield f"rm -f {' '.join(ours)} && systemctl daemon-reload"
+        yield f"rm -f {join(ours)} && systemctl daemon-reload"
 
 
 def _no_ssh() -> Refusal:

@@ -34,6 +34,8 @@ def settings(mine: Slice, door: DoorSlice) -> dict[str, Any]:
         "hold_seconds": door.hold_seconds,
         "limits": {
             "body_bytes": limits.body_mib * MIB,
+            "tenant_bodies_bytes": limits.tenant_bodies_mib * MIB,
+            "bodies_bytes": limits.bodies_mib * MIB,
             "request_seconds": limits.request_seconds,
             "held": limits.held,
             "inputs": limits.inputs,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from functools import cache
+from shlex import join
 
 from pyinfra.api.command import StringCommand
 
@@ -71,6 +72,6 @@ def timers(mine: Slice, states: Going) -> Iterator[StringCommand]:
     missing = [name for name in wanted if name not in states.enabled or name not in states.running]
     spare = sorted(states.enabled - states.needed - set(wanted))
     if spare:
-        yield StringCommand(f"systemctl disable --now {' '.join(spare)}")
+        yield StringCommand(f"systemctl disable --now {join(spare)}")
     if missing:
-        yield StringCommand(f"systemctl enable --now {' '.join(missing)}")
+        yield StringCommand(f"systemctl enable --now {join(missing)}")

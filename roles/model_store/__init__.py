@@ -11,6 +11,7 @@ The others get it from those that have it, and take the direct way where those d
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from shlex import quote
 
 from pyinfra import host
 from pyinfra import state as run_state
@@ -24,8 +25,8 @@ from roles._pyinfra.settings import overridden
 from roles._pyinfra.steps import Reading, check, step
 from roles._shipping import apt, peers, units
 from roles.model_store.defaults import Defaults
-from roles.model_store.facts import Published, StoreState, Tools
-from roles.model_store.operations import Send, fetch_unit, start_fetch, texts
+from roles.model_store.facts import Accounts, Published, StoreState, Tools
+from roles.model_store.operations import Send, accounts, fetch_unit, start_fetch, texts
 
 Store = dict[str, StoreState]
 Decide = Callable[[Store], Iterator[PyinfraCommand]]
@@ -34,6 +35,7 @@ Decide = Callable[[Store], Iterator[PyinfraCommand]]
 def begin(mine: Slice) -> None:
     """Every fetch the host does itself is under way, or done already."""
     wanted, settings = texts(mine), overridden(host, "model_store", Defaults())
+    step(Reading(Accounts), lambda seen: accounts(mine, seen), name="Model store | Make the users that receive files")
     prepared = step(
         undo.look("model-store", wanted),
         lambda installed: undo.put_watched("model-store", wanted, installed),
@@ -113,7 +115,7 @@ def _itself(weights: WeightsSlice, mine: Slice, settings: Defaults) -> Decide:
 
 def _followed(weights: WeightsSlice, settings: Defaults) -> Iterator[PyinfraCommand]:
     yield units.Follow(fetch_unit(weights), f"weights of {weights.model}", settings.fetch_seconds)
-    yield StringCommand(f"test -s {weights_path(weights)}/manifest.sha256")
+    yield StringCommand(f"test -s {quote(f'{weights_path(weights)}/manifest.sha256')}")
 
 
 def _received(mine: Slice, settings: Defaults) -> Decide:

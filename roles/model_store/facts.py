@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from pyinfra.api import FactBase
 
 from deploy.models.files import ROOT
-from roles._pyinfra.facts import Seen, ask_packages, script
+from roles._pyinfra.facts import Seen, ask_packages, ask_value, script
+from roles._shipping.places import FETCH_USER, SHARE_USER
 from roles._shipping.units import UnitState, ask
 
 
@@ -27,6 +28,18 @@ class Tools(FactBase[Seen]):
 
     def command(self) -> str:
         return script(ask_packages("python3-libtorrent"))
+
+    def process(self, output: list[str]) -> Seen:
+        return Seen.parse(output)
+
+
+class Accounts(FactBase[Seen]):
+    """Which users of the units that receive files the host has."""
+
+    default = Seen
+
+    def command(self) -> str:
+        return script(*(ask_value(user, f"id -u {user}") for user in (FETCH_USER, SHARE_USER)))
 
     def process(self, output: list[str]) -> Seen:
         return Seen.parse(output)

@@ -7,6 +7,7 @@ import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import gevent
@@ -19,10 +20,11 @@ from deploy.models.files import WEIGHTS, weights_path
 from deploy.refusals.errors import Refusal
 from deploy.slices.host import Slice, WeightsSlice
 from deploy.spec import Hub
+from roles._pyinfra.facts import Seen
 from roles._pyinfra.steps import Refuse, write
 from roles._pyinfra.turns import turn
 from roles._shipping import secrets, units
-from roles._shipping.places import RUNTIME, SETTINGS, UNITS, command
+from roles._shipping.places import FETCH_USER, RUNTIME, SETTINGS, SHARE_USER, UNITS, command
 from roles._shipping.texts import Text, shipped
 from roles.model_store.defaults import Defaults
 from roles.model_store.facts import StoreState
@@ -55,9 +57,16 @@ def texts(mine: Slice) -> list[Text]:
     ]
 
 
+def accounts(mine: Slice, seen: Seen) -> Iterator[str | PyinfraCommand]:
+    """Commands that make the users who receive files: they own nothing else and nobody can log in as them."""
+    for user in (FETCH_USER, *([SHARE_USER] if mine.sharing else [])):
+        if not seen.value(user):
+            yield f"useradd --system --user-group --no-create-home --home-dir / --shell /usr/sbin/nologin {user}"
+
+
 def start_fetch(weights: WeightsSlice, hub: Hub) -> PyinfraCommand:
     """Token into memory on standard input (an empty file where none is declared), then the unit, as one command."""
-    directory = f"{RUNTIME}/weights/{weights.model}"
+    directory = quote(f"{RUNTIME}/weights/{weights.model}")
     if problem := secrets.missing(hub.token):
         return Refuse(problem)
     return StringCommand(

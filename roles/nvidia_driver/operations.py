@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 
 from deploy.catalog import SYSTEMS
 from deploy.catalog.versions import at_least
@@ -81,7 +82,7 @@ def pinning(seen: Seen, wanted: WantedDriver) -> Iterator[Command]:
         return
     for package in names.pinning(wanted.mine):
         if package not in seen.packages:
-            yield f"{PROGRAMS}/patient-apt update {wanted.repository.name}"
+            yield f"{PROGRAMS}/patient-apt update {quote(wanted.repository.name)}"
             yield _is_published(package, wanted)
             yield from apt.install({package: ""}, seen.packages)
 
@@ -91,7 +92,7 @@ def _is_published(package: str, wanted: WantedDriver) -> str:
     branch = wanted.mine.driver.version or wanted.mine.driver.branch
     place = wanted.repository.url if wanted.repository else ""
     message = f"driver {branch} is not in {place}; apt-cache search nvidia-driver-pinning lists what is"
-    return f"apt-cache show {package} >/dev/null 2>&1 || {{ echo '{message}' >&2; exit 1; }}"
+    return f"apt-cache show {quote(package)} >/dev/null 2>&1 || {{ echo {quote(message)} >&2; exit 1; }}"
 
 
 def packages(seen: Seen, wanted: WantedDriver) -> Iterator[Command]:

@@ -7,7 +7,7 @@ on.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from shlex import quote
+from shlex import join, quote
 from urllib.parse import urlsplit
 
 from pyinfra.api import FactBase
@@ -23,6 +23,11 @@ _PCI = (
     " 10de:$(cut -c3- $d/device) $(cat $d/class); done"
 )
 _VARIABLE = "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
+_NO_OWNER_MATCH = (
+    'k=/lib/modules/$(uname -r); [ ! -e "$k/modules.dep" ]'
+    ' || grep -qs "/xt_owner[.]ko" "$k/modules.dep" "$k/modules.builtin" || echo absent'
+)
+"""Says so only where the kernel lists its modules: one that does not may have it."""
 _NEAREST = 'd={path}; while [ ! -d "$d" ]; do d=$(dirname "$d"); done; df -Pm "$d" | tail -n 1'
 
 
@@ -69,6 +74,8 @@ class MachineHost(FactBase[Seen]):
             ask_value("pci", _PCI),
             ask_value("memory-kib", "sed -n 's/^MemTotal: *\\([0-9]*\\) kB/\\1/p' /proc/meminfo"),
             ask_value("clock", "date +%s"),
+            ask_value("ptrace-scope", "cat /proc/sys/kernel/yama/ptrace_scope"),
+            ask_value("owner-match", _NO_OWNER_MATCH),
             *_ask_room(mine),
             *_ask_driver(),
             *(() if mine.driver.manage else cards.questions()),
@@ -89,7 +96,7 @@ def _ask_room(mine: Slice) -> list[str]:
     weights = [f"[ -d {quote(weights_path(planned))} ]" for planned in mine.weights]
     return [
         ask_value("room", _NEAREST.format(path=ROOT)),
-        ask_value("docker-room", _NEAREST.format(path=docker)),
+        ask_value("docker-room", _NEAREST.format(path=quote(docker))),
         ask_value("used-mib", f"[ -d {ROOT} ] && m=$(timeout 60 du -xsm {ROOT} | cut -f1) && echo ${{m:-unknown}}"),
         # Root may write anywhere but where the file system itself takes nothing: after an error the kernel does that.
         ask_value(
@@ -130,7 +137,7 @@ def _ask_service(mine: Slice) -> list[str]:
     servers = [f"triton@{server.name}.service" for server in mine.servers]
     more = ["'enginehouse-gateway@*'"] if mine.door else []
     more += ["enginehouse-mutual.service"] if mine.mutual and mine.mutual.port else []
-    units = " ".join([*servers, "enginehouse-traffic.service", *more])
+    units = " ".join([join(servers), "enginehouse-traffic.service", *more])
     active = f"systemctl list-units --plain --no-legend --state=active,activating {units}"
     ours = "docker ps --quiet --filter label=enginehouse.server"
     ports = "{{range .HostConfig.PortBindings}}{{range .}}{{.HostPort}} {{end}}{{end}}"
@@ -147,7 +154,8 @@ def _ask_network(mine: Slice, timeout_seconds: int) -> list[str]:
     """Tries each address in the background; what is on the host already need not be reached."""
     tries = []
     for what, place, have in addresses(mine):
-        attempt = f"timeout {timeout_seconds} bash -c '</dev/tcp/{place.replace(':', '/')}'"
+        where = join(place.rsplit(":", 1))  # arguments: the shell that is started would expand what stands in its text
+        attempt = f"timeout {timeout_seconds} bash -c '<\"/dev/tcp/$0/$1\"' {where}"
         tries.append(f"{{ {have} || {attempt} || echo {quote(f'{what} {place}')}; }} &")
     return [
         ask_value("proxy", "apt-config dump Acquire::http::Proxy | grep -o '\"..*\"'"),

@@ -8,6 +8,7 @@ from deploy.catalog import SYSTEMS
 from deploy.catalog.versions import at_least
 from deploy.models.files import IMAGE_UNPACK_FACTOR
 from deploy.refusals.errors import PREFLIGHT, Refusal
+from deploy.refusals.quoting import source
 from deploy.slices.host import Slice
 from deploy.slices.monitor import MonitorSlice
 from deploy.slices.traffic import BalancerSlice
@@ -30,6 +31,7 @@ def judge(seen: Seen, mine: Slice, chosen: Defaults, control_seconds: float) -> 
         *clock(seen, mine, chosen, control_seconds),
         *driver(seen, mine),
         *cut(seen, mine),
+        *confinement(seen, mine),
         *foreign_docker(seen, mine),
         *ports(seen, mine),
         *(reachable(seen, mine) if chosen.check_network else ()),
@@ -56,13 +58,15 @@ def system(seen: Seen, mine: Slice) -> Iterator[Refusal]:
     """OS, architecture, kernel flavour, systemd and cgroups."""
     os, declared = seen.value("os"), mine.machine.os
     if os != declared:
-        yield refusal(mine, "this is another system than declared", os, declared, f'os="{os}" in its Machine', "os")
+        yield refusal(
+            mine, "this is another system than declared", os, declared, f"os={source(os)} in its Machine", "os"
+        )
     if seen.value("architecture") != "x86_64":
         actual = seen.value("architecture")
         yield refusal(mine, "this is another architecture", actual, "x86_64", "ask for an x86-64 VM", "architecture")
     kernel, flavour = seen.value("kernel"), mine.machine.kernel_flavour.split("-")[0]
     if os.startswith("ubuntu") and not kernel.endswith(f"-{flavour}"):
-        attempt = f'kernel_flavour="{kernel.rsplit("-", 1)[-1]}" in its Machine'
+        attempt = f"kernel_flavour={source(kernel.rsplit('-', 1)[-1])} in its Machine"
         yield refusal(mine, "the kernel is of another flavour", kernel, f"…-{flavour}", attempt, "kernel")
     elif os == declared and _is_hardware_enablement(seen, mine):
         # Modules of the wrong one would come with its older kernel, which the boot loader does not choose.
@@ -177,6 +181,23 @@ def driver(seen: Seen, mine: Slice) -> Iterator[Refusal]:
     if seen.value("gpu-users"):
         actual, attempt = "; ".join(seen.value("gpu-users").splitlines()), "stop these processes, or use another host"
         yield refusal(mine, "other programs use the GPU", actual, "an idle GPU", attempt, "gpu-in-use")
+
+
+def confinement(seen: Seen, mine: Slice) -> Iterator[Refusal]:
+    """What a server would not start without: it hides its key by tracing itself, and keeps users from its ports."""
+    scope = seen.value("ptrace-scope")
+    if scope in ("2", "3"):
+        attempt = (
+            "sysctl kernel.yama.ptrace_scope=1 on the host and in /etc/sysctl.d; from 3 it takes a reboot"
+        )
+        wanted = "at most 1: Triton's launch hides the admin key by tracing its own start"
+        yield refusal(mine, "processes may not trace their own children", scope, wanted, attempt, "ptrace-scope")
+    if seen.value("owner-match") == "absent":
+        attempt = "apt-get install linux-modules-extra-$(uname -r) on the host, or another kernel"
+        wanted = "xt_owner: it keeps the host's users from Triton's ports"
+        yield refusal(
+            mine, "the kernel cannot tell whose connections are", "no xt_owner", wanted, attempt, "owner-match"
+        )
 
 
 def cut(seen: Seen, mine: Slice) -> Iterator[Refusal]:

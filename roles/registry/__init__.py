@@ -12,6 +12,7 @@ pulls them from loopback, by the digest that is pinned.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from shlex import quote
 
 from pyinfra import host
 from pyinfra import state as run_state
@@ -127,7 +128,7 @@ def _left_over(mine: Slice, settings: Defaults) -> Decide:
 
 def _followed(mine: Slice, settings: Defaults) -> PyinfraCommand:
     # systemd takes the key away when the unit ends; this is for one whose end left it all the same.
-    forget = f"rm -rf {RUNTIME}/registry/{pull_id(mine.image)} || true"
+    forget = f"rm -rf {quote(f'{RUNTIME}/registry/{pull_id(mine.image)}')} || true"
     return units.Follow(f"enginehouse-pull@{pull_id(mine.image)}.service", "image", settings.pull_seconds, after=forget)
 
 

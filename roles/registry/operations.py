@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from pathlib import Path
+from shlex import quote
 
 from pyinfra.api.command import PyinfraCommand, StringCommand
 
@@ -56,7 +57,7 @@ def start_pull(mine: Slice) -> PyinfraCommand:
         return StringCommand(units.start(unit))
     if problem := secrets.missing(key):
         return Refuse(problem)
-    directory = f"{RUNTIME}/registry/{pull_id(mine.image)}"
+    directory = quote(f"{RUNTIME}/registry/{pull_id(mine.image)}")
     return StringCommand(
         f"mkdir -p {RUNTIME}/registry && install -d -m 0700 {directory} && umask 077 && cat > {directory}/key"
         f" && test -s {directory}/key && {units.start(unit)} || {{ rm -rf {directory}; exit 1; }}",

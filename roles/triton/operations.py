@@ -24,6 +24,7 @@ Decide = Callable[[TritonState], Iterator[PyinfraCommand]]
 def texts(releases: Sequence[ServerRelease]) -> list[Text]:
     """What prepares a start, both unit templates, what Docker does for them, each server's own times as a drop-in."""
     return [
+        shipped("files/shell/guard.sh", places.program("guard.sh"), "0755"),
         shipped("files/shell/prepare.sh", places.program("prepare.sh"), "0755"),
         *(
             shipped(f"files/units/{unit}", f"{UNITS}/{unit}")
@@ -37,7 +38,7 @@ def texts(releases: Sequence[ServerRelease]) -> list[Text]:
 def sweep(serving: TritonState) -> Iterator[PyinfraCommand]:
     """Containers that lost their unit go: they hold ports and GPUs that are planned for others."""
     for name in sorted(serving.orphans):
-        yield StringCommand(f"docker rm --force triton-{name}")
+        yield StringCommand(f"docker rm --force {shlex.quote(f'triton-{name}')}")
 
 
 def publish(release: ServerRelease) -> Decide:
@@ -67,7 +68,7 @@ def swap(release: ServerRelease, planned: Sequence[ServerRelease], asking: Askin
         name = release.server.name
         found = serving.server(name)
         if found.enabled != "enabled" or not found.with_docker:
-            yield StringCommand(f"systemctl enable triton@{name}.service")
+            yield StringCommand(f"systemctl enable {shlex.quote(f'triton@{name}.service')}")
         if not found.serves(release.id):
             spare = _spare(planned, serving)
             seconds = swap_seconds(release.change_seconds, settings, len(spare))
@@ -97,8 +98,8 @@ def _probe(server: ServerSlice, proof: Proof, settings: Defaults) -> Iterator[St
 
     Read-only too: the entry point and the toolkit's hook may place the image's newer CUDA libraries at start.
     """
-    devices = " ".join(f"--device {device}" for device in server.devices)
-    program, name = f"{PROGRAMS}/host/cuda_probe.py", f"enginehouse-probe-{server.name}"
+    devices = shlex.join(word for device in server.devices for word in ("--device", device))
+    program, name = f"{PROGRAMS}/host/cuda_probe.py", shlex.quote(f"enginehouse-probe-{server.name}")
     # One that hangs in the driver outlives its client, and would keep the GPU.
     gone = f"docker rm --force {name} >/dev/null 2>&1"
     yield StringCommand(
@@ -107,16 +108,20 @@ def _probe(server: ServerSlice, proof: Proof, settings: Defaults) -> Iterator[St
         f" --security-opt no-new-privileges --read-only --tmpfs /tmp:rw,exec {devices}"
         f" --mount type=bind,source={program},target={program},readonly"
         f" {shlex.quote(server.image.pull_reference)} python3 {program} {len(server.gpus)}"
-        f" && mkdir -p {PROBES} && touch {PROBES}/{proof.key} || {{ {gone}; false; }}"
+        f" && mkdir -p {PROBES} && touch {shlex.quote(f'{PROBES}/{proof.key}')} || {{ {gone}; false; }}"
     )
 
 
 def _retire(name: str) -> StringCommand:
     """The server is not watched, does not run, starts no more, and does not show as failed."""
-    unit, own = f"triton@{name}.service", f"{UNITS}/triton@{name}.service.d"
+    unit, timer, swap_unit = map(
+        shlex.quote, (f"triton@{name}.service", f"enginehouse-watch@{name}.timer", f"enginehouse-swap@{name}.service")
+    )
+    server = places.server(name)
+    gone = shlex.join((f"{UNITS}/triton@{name}.service.d", f"{server}/current", f"{server}/swap.json"))
     return StringCommand(
-        f"{{ systemctl disable --now enginehouse-watch@{name}.timer 2>/dev/null || true; }} &&"
-        f" systemctl disable --now {unit} && rm -rf {own} {places.server(name)}/current {places.server(name)}/swap.json"
+        f"{{ systemctl disable --now {timer} 2>/dev/null || true; }} &&"
+        f" systemctl disable --now {unit} && rm -rf {gone}"
         " && systemctl daemon-reload"
-        f" && {{ systemctl reset-failed {unit} enginehouse-swap@{name}.service 2>/dev/null || true; }}"
+        f" && {{ systemctl reset-failed {unit} {swap_unit} 2>/dev/null || true; }}"
     )

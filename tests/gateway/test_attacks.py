@@ -86,6 +86,16 @@ async def test_requests_in_a_row_are_told_apart_and_one_that_is_refused_is_the_l
         assert (answer[:12], answer.count(b"HTTP/1.1")) == (b"HTTP/1.1 413", 1)
 
 
+@in_loop
+async def test_a_client_that_sends_the_whole_of_a_body_that_is_too_large_reads_why(tmp_path: Path) -> None:
+    """The body is received and kept nowhere; the next request of the connection is answered."""
+    good = SECOND.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
+    large = b" " * (15 * 2**20)
+    async with process(tmp_path) as running:
+        answer = await running.sent(hidden(f"Content-Length: {len(large)}", body=large) + good)
+        assert (answer[:12], answer.count(b"HTTP/1.1 200")) == (b"HTTP/1.1 413", 1)
+
+
 POISONED = [
     request().replace(b"Host: door", b"Host: " + EVIL.encode()),
     request(None, f"X-Forwarded-Host: {EVIL}", f"Forwarded: host={EVIL}", f"X-Original-URL: http://{EVIL}/metrics"),

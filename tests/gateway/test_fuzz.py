@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.gateway.asking import door
+from tests.gateway.weights import TEMPLATE
 
 NAMES = {
     "/v1/chat/completions": [
@@ -49,6 +50,7 @@ LEAVES = st.one_of(
     st.booleans(),
     st.integers(-(2**70), 2**70),
     st.integers(0, 5),
+    st.sampled_from([10**400, -(10**400), 2**63, 1e308, -1e308, 5e-324]),
     st.floats(allow_nan=False, allow_infinity=False),
     st.text(max_size=8),
     st.sampled_from(
@@ -75,6 +77,39 @@ LIKELY = {
 }
 LIKELY |= {"documents": st.lists(st.text(max_size=9), min_size=1, max_size=5)}
 LIKELY |= {"texts": LIKELY["documents"]}
+SCHEMA_WORDS = ["$ref", "$defs", "items", "anyOf", "pattern", "minLength", "maxItems", "properties", "enum"]
+SCHEMAS = st.recursive(
+    LEAVES | st.sampled_from(["#", "#/$defs/a", "#/items", "http://a/b", "a{3}", "[[", "(((", "{1"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from([*SCHEMA_WORDS, "a"]), inner),
+    max_leaves=12,
+)
+FUNCTIONS = st.fixed_dictionaries({"name": st.sampled_from(["a", "b"])}, optional={"parameters": SCHEMAS})
+CALLS = st.fixed_dictionaries({
+    "id": st.just("1") | VALUES,
+    "type": st.just("function"),
+    "function": st.fixed_dictionaries({"name": st.just("a") | VALUES, "arguments": st.text(max_size=9) | VALUES}),
+})  # fmt: skip
+FORMS = st.fixed_dictionaries({
+    "type": st.just("json_schema"),
+    "json_schema": st.fixed_dictionaries({"name": st.just("x"), "schema": SCHEMAS}),
+})  # fmt: skip
+DEEP: dict[str, st.SearchStrategy[Any]] = {
+    "response_format": FORMS,
+    "tools": st.lists(st.fixed_dictionaries({"type": st.just("function"), "function": FUNCTIONS}), max_size=3),
+    "tool_choice": st.sampled_from(["required", "auto", "none"]) | VALUES,
+    "messages": st.lists(
+        st.fixed_dictionaries(
+            {"role": st.sampled_from(["user", "assistant", "tool", "system"])},
+            optional={"content": st.text(max_size=9) | VALUES, "tool_calls": st.lists(CALLS, max_size=2) | VALUES,
+                      "name": VALUES, "reasoning_content": VALUES, "tool_call_id": st.just("1") | VALUES},
+        ), min_size=1, max_size=3,
+    ),
+}  # fmt: skip
+"""Values that come as far as the readers behind `Fields`: schemas, tools, calls."""
+
+
+CALLS_TOOLS = {"tool_parser": "hermes", "reasoning_parser": "qwen3"}
+SHOWS_TOOLS = "{{ tools | tojson if tools }}{% for m in messages if m.tool_calls %}{% endfor %}" + TEMPLATE
 
 
 @st.composite
@@ -85,7 +120,7 @@ def bodies(draw: st.DrawFn, path: str) -> dict[str, Any]:
         if name in LIKELY and draw(st.integers(0, 5)):
             body[name] = draw(LIKELY[name])
     for name in draw(st.lists(st.sampled_from(NAMES[path]), max_size=3, unique=True)):
-        body[name] = draw(VALUES)
+        body[name] = draw(DEEP[name] | VALUES if name in DEEP else VALUES)
     return body
 
 
@@ -96,7 +131,7 @@ def test_no_body_breaks_the_gateway(tmp_path: Path, path: str, data: st.DataObje
     several = data.draw(st.lists(bodies(path), min_size=20, max_size=40))
 
     async def ask_all() -> None:
-        async with door(tmp_path) as front:
+        async with door(tmp_path, llm=CALLS_TOOLS, template=SHOWS_TOOLS) as front:
             for body in several:
                 answer = await front.ask(path, body)
                 assert answer.status in (200, 400, 404), (body, answer.body)

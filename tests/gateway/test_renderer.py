@@ -43,7 +43,7 @@ def test_a_template_that_works_without_an_end_is_ended(source: str) -> None:
     "source", ["{{ '%600000000d' | format(1) | length }}", "{{" + "(" * 5000 + "1" + ")" * 5000 + "}}"]
 )
 def test_a_template_whose_compilation_goes_over_its_bounds_is_none(source: str) -> None:
-    with pytest.raises(ValueError, match="not compiled within its bounds"):
+    with pytest.raises(ValueError, match=r"the chat template: (it is not prepared within|the template makes too much)"):
         Renderer(source, {}, SECONDS / 5)
 
 
@@ -72,7 +72,7 @@ def test_a_template_is_not_even_compiled_where_the_process_keeps_its_rights(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     python = tmp_path / "python"
-    unconfined = "import gateway.confinement as c, gateway.renderer as r; c.LIBRARY = 'none.so'; r.main()"
+    unconfined = "import gateway.confinement as c, gateway.renderer as r; c.LIBRARY = 'none.so'; r.serve(r.load)"
     python.write_text(f'#!/bin/sh\nexec {sys.executable} -c "{unconfined}"\n')
     python.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(python))
@@ -188,14 +188,14 @@ async def test_what_is_long_or_takes_many_turns_is_rendered_in_the_process(
     given: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     renderer = Renderer("{% for each in given %}{{ each }}{% endfor %}{{ tail }}", {})
-    monkeypatch.setattr(renderer._short, "told", answers_nothing)
-    monkeypatch.setattr(renderer._long, "told", answers_nothing)
+    monkeypatch.setattr(renderer._short, "answer", answers_nothing)
+    monkeypatch.setattr(renderer._long, "answer", answers_nothing)
     assert await renderer.render({"given": given}) == "the process"
     assert await renderer.render({"given": "short"}) == "short"
 
 
-async def answers_nothing(_asked: bytes) -> dict[str, Any]:
-    return {"text": "the process"}
+async def answers_nothing(_message: bytes) -> bytes:
+    return b"the process"
 
 
 @in_loop
@@ -203,7 +203,7 @@ async def test_a_template_that_took_long_here_has_its_process_from_then_on(monke
     monkeypatch.setattr(gateway.renderer, "HERE_SECONDS", 0.0)
     renderer = Renderer(TEMPLATE, {})
     assert await renderer.render(HELLO) == RENDERED
-    monkeypatch.setattr(renderer._short, "told", answers_nothing)
+    monkeypatch.setattr(renderer._short, "answer", answers_nothing)
     assert await renderer.render(HELLO) == "the process"
 
 

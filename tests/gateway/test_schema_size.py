@@ -1,13 +1,15 @@
 """Schemas and patterns that explode are refused before any engine sees them; ordinary ones are not."""
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gateway.sampling import MOST_SCHEMA_SIZE
-from gateway.schema_size import pattern_size, schema_size
+from gateway.schema_size import SchemaError, pattern_size, schema_size
 from tests.gateway.asking import CHAT, chat, door, in_loop
+from tests.gateway.weights import TEMPLATE
 
 DOUBLED = {f"d{n}": {"type": "array", "prefixItems": [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(40)}
 EXPLODING: list[dict[str, Any]] = [
@@ -30,6 +32,68 @@ ORDINARY: list[dict[str, Any]] = [
     {"type": "string", "pattern": "((((["},
     {"$ref": 5, "pattern": 5, "maxLength": "x", "patternProperties": [], "minItems": True},
 ]
+
+
+CHAINED = {f"d{n}": {"$ref": f"#/$defs/d{n + 1}"} for n in range(1500)}
+REFUSED = {
+    "deep": json.dumps({"$ref": "#/$defs/d0", "$defs": CHAINED}),
+    "infinite": '{"type": "string", "minLength": 1e999}',
+    "minus infinite": '{"type": "string", "maxItems": -1e999}',
+    "huge": '{"type": "string", "minLength": 1' + "0" * 4000 + "}",
+    "of a host": '{"$ref": "http://169.254.169.254/latest/meta-data"}',
+    "of a file": '{"items": {"$ref": "file:///etc/passwd"}}',
+    "of a name": '{"$dynamicRef": "other"}',
+    "crossing": json.dumps({
+        "$ref": "#/$defs/d0",
+        "$defs": {f"d{n}": {"anyOf": [{"$ref": f"#/$defs/d{m}"} for m in range(30)]} for n in range(30)},
+    }),
+    "a long pattern": json.dumps({"pattern": "a{2}" * 5000}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("reason", REFUSED)
+@in_loop
+async def test_a_schema_that_cannot_be_counted_or_names_what_is_elsewhere_is_refused(
+    tmp_path: Path, reason: str
+) -> None:
+    """As a format and as a tool's, each by a 400."""
+    schema, head = REFUSED[reason], '{"model": "llama", "messages": [{"role": "user", "content": "x"}], '
+    form = '{"type": "json_schema", "json_schema": {"name": "x", "schema": ' + schema + "}}"
+    tools = '[{"type": "function", "function": {"name": "x", "parameters": ' + schema + "}}]"
+    template = "{{ tools }}" + TEMPLATE
+    async with door(tmp_path, llm={"tool_parser": "hermes"}, template=template) as front:
+        for rest in (f'"response_format": {form}}}', f'"tool_choice": "required", "tools": {tools}}}'):
+            answer = await front.ask(CHAT, (head + rest).encode())
+            assert (answer.status, answer.error["type"]) == (400, "invalid_request_error"), answer.body
+        assert front.triton.asked == []
+
+
+@pytest.mark.parametrize("first", ["a", "b"])
+def test_a_cycle_has_one_size_wherever_it_is_entered(first: str) -> None:
+    """What is within a cycle was counted as 1 before, once it had been seen from its other end."""
+    cycle = {
+        "a": {"anyOf": [{"$ref": "#/$defs/b"}]},
+        "b": {"maxItems": 1000, "items": {"properties": {"x": {"maxLength": 1000}, "a": {"$ref": "#/$defs/a"}}}},
+    }
+    assert schema_size({"$defs": cycle, "anyOf": [{"$ref": f"#/$defs/{first}"}]}) > MOST_SCHEMA_SIZE
+    both = {"$defs": cycle, "anyOf": [{"$ref": f"#/$defs/{first}"}, {"$ref": "#/$defs/b"}, {"$ref": "#/$defs/a"}]}
+    assert schema_size(both) > 2 * schema_size({"$defs": cycle, "anyOf": [{"$ref": f"#/$defs/{first}"}]})
+
+
+def test_a_class_without_an_end_is_read_once() -> None:
+    """Each bracket was read to the pattern's end before: 64 KiB of them took minutes."""
+    assert pattern_size("[" * 60_000) == 60_000
+
+
+def test_definitions_count_where_they_are_referred_to() -> None:
+    large = {"type": "string", "maxLength": 1000}
+    assert schema_size({"$defs": {"large": large}}) == 1
+    assert schema_size({"$defs": {"large": large}, "$ref": "#/$defs/large"}) > 1000
+
+
+def test_a_reference_to_another_document_has_no_size() -> None:
+    with pytest.raises(SchemaError, match="begin with `#/`"):
+        schema_size({"$ref": "https://json-schema.org/draft/2020-12/schema"})
 
 
 @pytest.mark.parametrize("schema", EXPLODING)

@@ -12,7 +12,7 @@ from deploy.models import llm_contract
 from deploy.spec import LLM
 from gateway.call_formats import PARSERS
 from gateway.fields import FieldError, Fields
-from gateway.json_body import JsonError, depth, parsed
+from gateway.json_body import Bounds, JsonError, parsed
 from gateway.sampling import sampling_of
 from gateway.settings import REASONING_PARSERS, TOOL_PARSERS, Limits, read, settings_of
 from tests.gateway.asking import settings
@@ -96,15 +96,19 @@ def test_every_parser_that_an_inventory_may_name_is_known_here() -> None:
     assert set(PARSERS) <= set(TOOL_PARSERS)
 
 
+def bounds(nesting: int = 64, brackets: int = 100, marks: int = 200) -> Bounds:
+    return Bounds(nesting, brackets, marks)
+
+
 def test_brackets_in_strings_are_none() -> None:
-    assert depth(rb'{"a": "[[[[\"[[[", "b": [[1]]}', 2) == 3
-    assert parsed(rb'{"a": "[[[[[[["}', 2) == {"a": "[[[[[[["}
+    assert parsed(rb'{"a": "[[[[[[[", "b": [[1]]}', bounds(3, 3, 6)) == {"a": "[[[[[[[", "b": [[1]]}
+    assert parsed(rb'{"a\\": "[[\"[[[[[\\"}', bounds(2, 2, 2)) == {"a\\": '[["[[[[[\\'}
 
 
 def test_depth_is_counted_to_the_limit_and_no_further() -> None:
-    assert parsed(b"[" * 64 + b"]" * 64, 64)
+    assert parsed(b"[" * 64 + b"]" * 64, bounds())
     with pytest.raises(JsonError, match="deeper than 64"):
-        parsed(b"[" * 65 + b"]" * 65, 64)
+        parsed(b"[" * 65 + b"]" * 65, bounds())
 
 
 def test_a_near_name_is_offered() -> None:

@@ -22,6 +22,7 @@ MAY_BE_DONE_BY_THEN = {
     "Docker | Run the daemon with these settings": "the package starts it, with the settings written before",
     "Toolkit | Describe the GPUs for CDI": "the package's own unit does it when it is installed",
     "Model store | Install the fetch": "asked again after the reboot",
+    "Model store | Make the users that receive files": "asked again after the reboot",
     "Model store | Start fetching weights": "asked again after the reboot",
     "Model store | Wait for": "the fetch has ended by itself",
     "Registry | Install the pull": "asked again after the reboot",

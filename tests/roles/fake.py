@@ -262,7 +262,7 @@ def _told(command: object) -> str:
     """A command as tests compare it; what it gets on standard input follows, unless that is a whole program."""
     if isinstance(command, StringCommand):
         stdin = str(command.connector_arguments.get("_stdin") or "")
-        shown = stdin if stdin.count("\n") <= 30 and not stdin.startswith("#!") else "(a program)\n"
+        shown = stdin if stdin.count("\n") <= 60 and not stdin.startswith("#!") else "(a program)\n"
         return f"{SIZE.sub(') = (its size) ', str(command))}\n{shown}" if stdin else str(command)
     if isinstance(command, FileUploadCommand):
         return f"put {command.dest}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 from base64 import b64decode
 from pathlib import Path
@@ -127,3 +128,17 @@ def test_contrib_is_added_to_debians_own_sources_alone(tmp_path: Path, name: str
     (tmp_path / name).write_text(before)
     subprocess.run([FILES / "shell" / "enable-contrib", "bookworm", tmp_path], check=True)
     assert (tmp_path / name).read_text() == after
+
+
+HOSTILE = "x; touch ran #$(touch ran)'\n"
+
+
+def test_names_of_packages_and_units_are_words_for_the_shell_whatever_they_hold() -> None:
+    """Some of them a host gives itself: the version of its kernel, packages that are installed there."""
+    seen = {HOSTILE: Installed("1", held=False), "held" + HOSTILE: Installed("1", held=True)}
+    assert shlex.split(next(apt.hold([HOSTILE], seen)))[2:] == [HOSTILE]
+    assert shlex.split(next(apt.release(["held" + HOSTILE], seen)))[2:] == ["held" + HOSTILE]
+    assert shlex.split(next(apt.install_masked({"new" + HOSTILE: HOSTILE}, {})))[2:] == [HOSTILE]
+    update, install = apt.install({HOSTILE: "", "b": HOSTILE}, {}, repository=HOSTILE)
+    assert shlex.split(update)[2:] == [HOSTILE]
+    assert shlex.split(install)[-2:] == [HOSTILE, f"b={HOSTILE}"]

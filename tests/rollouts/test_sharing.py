@@ -14,9 +14,11 @@ from rehearsal.faults.registries import RegistryDown
 from rehearsal.machine import Machine
 from rehearsal.places import Places, RehearsalRefused
 from rehearsal.pyinfra_run import Run, pyinfra
+from tests.rehearsal import intruder
 
 INVENTORY, NUMBER = "tests/rollouts/inventories/shared.py", "8"
 SHARED, PRIVATE = ("minilm", "nomic-moe"), "gpt-oss-tiny"
+WEIGHTS, SHARING = "/var/lib/enginehouse/weights", "/var/lib/enginehouse/sharing"
 SUMS = (
     "cd /var/lib/enginehouse/weights && for each in */*/; do (cd $each && sha256sum -c --quiet manifest.sha256); done"
 )
@@ -103,6 +105,25 @@ def test_what_came_is_what_the_manifests_say(pair: Pair) -> None:
     assert pair.second.run(SUMS).stdout == ""
     names = "cd /var/lib/enginehouse/weights && find . -type f -not -name '.*' | sort"
     assert pair.second.run(names).stdout == pair.first.run(names).stdout
+
+
+def test_who_takes_over_the_program_that_shares_gets_one_folder_and_no_secret(pair: Pair) -> None:
+    """It parses what other hosts send. What it may read is public: published models, blobs, and its own settings."""
+    unit, folder, other = "enginehouse-share@minilm.service", f"{SHARING}/minilm", f"{SHARING}/other"
+    owner = "-o enginehouse-share -g enginehouse-share"
+    pair.second.run(f"install -d -m 0700 {owner} {folder} {other} && install -m 0600 {owner} /dev/null {other}/half")
+    try:
+        done = intruder.in_unit(pair.second, unit, folder, other, f"{WEIGHTS}/minilm", f"{WEIGHTS}/nomic-moe")
+    finally:
+        pair.second.run(f"rm -rf {folder} {other}")
+    assert [path for path in done.reads if not path.startswith(f"{WEIGHTS}/minilm/")] == []
+    assert (done.writes, done.connects, done.becomes) == ([folder], [], [])
+
+
+def test_what_was_received_is_root_s_and_nothing_is_left_of_it(pair: Pair) -> None:
+    owners = pair.second.run(f"find {WEIGHTS} /var/lib/enginehouse/blobs -printf '%u %y %m\\n' | sort -u").stdout
+    assert set(owners.split("\n")) <= {"root d 755", "root f 644", ""}
+    assert pair.second.run(f"find {SHARING} -mindepth 1").stdout == ""
 
 
 def test_both_serve_and_a_second_run_has_nothing_to_do(pair: Pair) -> None:

@@ -6,6 +6,7 @@ Where the outputs are from:
                    to "Conf Compute"; what follows has the labels of rehearsal/packages/sources/smi_fields.c (public
                    listings of that branch), with the values seen on that card: no repair pending, Fabric N/A
     kernel         the driver's messages as NVIDIA's catalogue and leptonai/gpud's samples print them
+    loaded         made up: the newest of that branch, which has no known hole
     all others     the shape that systemctl, df, /proc and openssl of Debian 13 print, with values made up
 """
 
@@ -28,6 +29,7 @@ WANTED = Wanted(
     "h1",
     gpus=1,
     servers=(WantedServer("main", "0f63ebc3e7737224", other_ports=(8001, 8002), models=("llm", "embedder")),),
+    os="ubuntu-24.04",
     today=date(2026, 11, 23),
     before=NOW - 1.0,
     after=NOW + 1.0,
@@ -65,18 +67,20 @@ HEALTHY: Mapping[str, str] = {
     "kernel": "",
     "kernel-before": "",
     "pci": "0000:00:06.0 10de:2330 0x030200",
-    "loaded": "580.159.04",
-    "library": "580.159.04",
+    "loaded": "580.178.04",
+    "library": "580.178.04",
     "nouveau": "",
     "gpu-users": "",
     "mended": "",
-    "cdi": "libcuda.so.580.159.04",
+    "cdi": "libcuda.so.580.178.04",
     "toolkit": "1.20.0-1",
     "room": "/dev/sda1 102400000 40960000 61440000 40% /",
     "inodes": "/dev/sda1 6553600 300000 6253600 5% /",
     "unwritable": "",
     "apt": "",
     "packages": "",
+    "installed": "docker-ce 5:29.9.0-1~ubuntu.24.04~noble\ncontainerd.io 2.2.5-1~ubuntu.24.04~noble\nrunc-binary 1.3.6",
+    "images": "main triton_core 2.71.0 trtllm 1.2.1",
     "clock": str(NOW),
     "clock-kept": "yes",
     "boot-wanted": "",
@@ -95,7 +99,7 @@ HEALTHY: Mapping[str, str] = {
 BARE: Mapping[str, str] = {
     **HEALTHY,
     "smi": "nvidia-smi: command not found",
-    **dict.fromkeys(("loaded", "library", "cdi", "toolkit", "servers", "ready"), ""),
+    **dict.fromkeys(("loaded", "library", "cdi", "toolkit", "servers", "images", "installed", "ready"), ""),
     "units": "Id=docker.service\nLoadState=not-found\nActiveState=inactive\nResult=success\nNRestarts=0",
     "listening": "00000000:0016 0A",
 }

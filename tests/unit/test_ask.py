@@ -7,8 +7,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from deploy.inventory.first_inventory import Answered, Target, inventory_text, kernel_flavour
+from deploy.inventory.first_inventory import Answered, inventory_text, kernel_flavour
 from deploy.inventory.fleet import Fleet
+from deploy.inventory.targets import Target
 from deploy.io.ask import QUESTIONS, ask, asked, write_inventory
 from deploy.io.inventory import load_inventory
 from deploy.refusals.errors import Refusal

@@ -74,13 +74,14 @@ FIRES = {
     "gpus-unseen": {"smi": "No devices were found"},
     "driver-missing": {"smi": "nvidia-smi: command not found", "loaded": ""},
     "driver-not-loaded": {"smi": "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver."},
-    "driver-mismatch": {"library": "580.178.04", "smi": "Failed to initialize NVML: Driver/library version mismatch"},
+    "driver-mismatch": {"library": "580.159.04", "smi": "Failed to initialize NVML: Driver/library version mismatch"},
     "smi-refuses": {"smi": "Failed to initialize NVML: Unknown Error"},
     "nouveau": {"nouveau": "loaded"},
     "driver-old": {"loaded": "535.309.01", "library": "535.309.01", "cdi": "libcuda.so.535.309.01"},
     "cdi-missing": {"cdi": ""},
     "cdi-stale": {"cdi": "libcuda.so.580.95.05"},
     "toolkit-old": {"toolkit": "1.17.8-1"},
+    "hole-known": {"installed": "runc-binary 1.2.7"},
     "disk-full": {"room": "/dev/sda1 102400000 102400000 0 100% /"},
     "disk-low": {"room": "/dev/sda1 102400000 98304000 4096000 96% /"},
     "inodes-low": {"inodes": "/dev/sda1 6553600 6553600 0 100% /"},
@@ -133,6 +134,7 @@ ENDS = {
 }
 ENDS |= {"smi-refuses": "255"}
 ELSEWHERE = {"port-taken", "unread", "gpu-silent", "drift", "deploy-refused", *PHRASES}
+ELSEWHERE |= {"hole-strangers", "holes-unread"}
 
 
 def test_a_healthy_host_has_no_finding() -> None:
@@ -270,7 +272,7 @@ def test_a_host_that_answered_nothing_is_not_healthy() -> None:
 
 
 def test_a_driver_branch_that_ended_is_told_by_the_day_it_is_asked() -> None:
-    assert ids(examined({}, replace(WANTED, today=date(2028, 7, 1)))) == ["driver-old"]
+    assert ids(examined({}, replace(WANTED, today=date(2028, 7, 1)))) == ["driver-old", "holes-unread"]
 
 
 def test_a_balancer_is_asked_for_no_gpu() -> None:

@@ -15,7 +15,7 @@ from deploy.planning.plan import Plan
 from deploy.reports.plan import plan_report
 from deploy.slices.door import DoorSlice
 from deploy.spec import Adapter, Door, EngineTrust, KVCache, LoRA, Machine
-from deploy.validation.door import with_default_door
+from deploy.validation.default_door import with_default_door
 from tests.unit.given import (
     EMBEDDER,
     GPT_OSS,

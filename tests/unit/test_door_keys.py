@@ -43,6 +43,22 @@ def test_a_new_key_is_shown_once_and_its_hash_is_what_the_gateway_reads(file: Pa
     assert made not in file.read_text() + key(file, "list").output
 
 
+@pytest.mark.parametrize(
+    ("words", "concurrent", "shown"),
+    [
+        ([], 64, "up to 64 requests at once"),
+        (["--concurrent", "3"], 3, "up to 3 requests at once"),
+        (["--concurrent", "unlimited"], 0, "any number of requests at once"),
+    ],
+)
+def test_a_new_key_has_a_number_of_requests_at_once_and_says_so(
+    file: Path, words: list[str], concurrent: int, shown: str
+) -> None:
+    made = key(file, "new", "acme", *words)
+    (line,) = keys_in(file.read_text(), "")
+    assert (line.concurrent, shown in made.stderr) == (concurrent, True)
+
+
 def test_the_file_is_its_owners_alone_and_nothing_else_is_left_beside_it(file: Path) -> None:
     key(file, "new", "acme")
     key(file, "new", "umbrella")
@@ -114,6 +130,7 @@ def test_a_write_that_fails_leaves_the_file_and_shows_no_key(file: Path, monkeyp
         (["acme", "--models", "llama,,bge"], "wanted"),
         (["acme", "--models", "*,bge"], "*,bge"),
         (["acme", "--concurrent", "0"], "--concurrent"),
+        (["acme", "--concurrent", "many"], "many"),
         (["acme", "--tokens-per-minute", "-5"], "--tokens-per-minute"),
         (["acme", "--expires", "soon"], "soon"),
         (["acme", "--expires", "2020-01-01"], "over"),

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from deploy.io import doctor as edge_doctor
 from deploy.io.drift import drift_of
 from deploy.refusals.errors import Refusal
 from deploy.rollout.drift import Drift
@@ -109,6 +111,24 @@ def test_a_verb_that_breaks_is_no_sign_that_nothing_differs(files: tuple[Path, s
         drift_of(files[1], limit=["right"], verb=verb)
 
 
+FINDS = """
+from pyinfra import host
+from roles._pyinfra.events import tell
+found = {"hole-known": "runc 1.3.2: CVE-2025-31133", "drift": "1 steps", "toolkit-old": "1.17.8"}
+tell(host.name, findings=[{"id": id, "evidence": text} for id, text in found.items() if host.name.endswith("one")])
+"""
+
+
+def test_what_the_doctor_finds_of_known_holes_is_a_warning_of_the_drift(
+    files: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its other findings are not, and the exit code is that of the differences."""
+    (doctor := tmp_path / "doctor.py").write_text(FINDS)
+    monkeypatch.setattr(edge_doctor, "drift_of", partial(drift_of, verb=files[0]))
+    drift = edge_doctor.drift_with_holes(files[1], limit=["right"], verb=doctor)
+    assert (drift.exit_code, drift.warnings) == (0, {"@fake/one": ("runc 1.3.2: CVE-2025-31133", "1.17.8")})
+
+
 def typed(*words: str) -> subprocess.CompletedProcess[str]:
     """`enginehouse drift …` in the repository."""
     command = [sys.executable, "-m", "deploy", "drift", *words]
@@ -125,3 +145,11 @@ def test_a_host_nobody_can_reach_ends_the_command_with_1(tmp_path: Path) -> None
 def test_a_refused_inventory_asks_nobody() -> None:
     done = typed("inventories/h100.py", "--data", "release=24.08")
     assert (done.returncode, "planning; no host was changed" in done.stderr) == (1, True)
+
+
+def test_known_holes_are_warnings_and_no_difference() -> None:
+    holes = {"one": ("runc 1.3.2: CVE-2025-31133",), "two": ("runc 1.3.2: CVE-2025-31133",)}
+    drift = Drift(("one", "two"), warnings=holes)
+    assert drift.exit_code == 0
+    assert str(drift) == "as the inventory says: 2 of 2 hosts\nwarning: runc 1.3.2: CVE-2025-31133: one, two"
+    assert drift.to_json()["warnings"] == {name: list(lines) for name, lines in holes.items()}

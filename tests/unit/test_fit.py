@@ -8,7 +8,7 @@ from typing import Any, get_args, get_type_hints
 
 import pytest
 
-from deploy.__main__ import CACHES
+from deploy.cli.fit import CACHES
 from deploy.io.fit_models import models_of
 from deploy.models.config_json import checkpoint_of
 from deploy.planning.fit import Fit, Wish, fit_of, near_card

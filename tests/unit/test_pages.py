@@ -187,6 +187,15 @@ def named_rightly(span: str, page: Path) -> bool:
     return True
 
 
+def test_every_test_that_a_page_names_is_there() -> None:
+    """A promise of a page stands and falls with the test beside it."""
+    sources = (file.read_text("utf-8") for file in (ROOT / "tests").rglob("test_*.py"))
+    known = {name for source in sources for name in re.findall(r"^(?:async )?def (test_\w+)", source, re.M)}
+    named = {span for page in pages() for span in code_spans(page) if re.fullmatch(r"test_[a-z0-9_]+", span)}
+    assert "test_a_pasted_text_is_shown_and_does_nothing" in named
+    assert named - known == set()
+
+
 @pytest.mark.parametrize("page", pages(), ids=lambda page: str(page.relative_to(ROOT)))
 def test_its_sentences_are_short(page: Path) -> None:
     """At most 25 words: one thought each."""

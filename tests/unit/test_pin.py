@@ -28,6 +28,8 @@ class Registry(BaseHTTPRequestHandler):
 
     sporadic = 0
     basic_only = False
+    challenge = moved = ""
+    token = b'{"token": "t"}'
     asked: list[str]
 
     def do_GET(self) -> None:
@@ -35,18 +37,25 @@ class Registry(BaseHTTPRequestHandler):
         Registry.asked.append(self.path)
         basic = "Basic " + base64.b64encode(b"$oauthtoken:right").decode()
         if self.path.startswith("/token"):
-            return self._answer(200 if self.headers["Authorization"] == basic else 401, b'{"token": "t"}')
+            return self._answer(200 if self.headers["Authorization"] == basic else 401, Registry.token)
         wanted = basic if Registry.basic_only else "Bearer t"
         if self.headers["Authorization"] != wanted or Registry.sporadic:
             Registry.sporadic = max(0, Registry.sporadic - 1)
             return self._answer(401, b"{}")
+        if Registry.moved:
+            self.send_response(307)
+            self.send_header("Location", Registry.moved)
+            return self.end_headers()
         return self._answer(404 if "gone" in self.path else 200, MANIFEST)
 
     def _answer(self, status: int, body: bytes) -> None:
         self.send_response(status)
         if status == 401 and not self.path.startswith("/token"):
             host = self.headers["Host"]
-            realm = f'Bearer realm="https://{host}/token",service="registry",scope="repository:nvidia/triton:pull"'
+            realm = (
+                Registry.challenge
+                or f'Bearer realm="https://{host}/token",service="registry",scope="repository:nvidia/triton:pull"'
+            )
             self.send_header("WWW-Authenticate", 'Basic realm="registry"' if Registry.basic_only else realm)
         self.end_headers()
         self.wfile.write(body)
@@ -178,3 +187,107 @@ def test_an_inventory_without_a_place_is_told_what_to_add(tmp_path: Path) -> Non
     with pytest.raises(Refusal) as refused:
         write_digest(file, NEW)
     assert refused.value.attempt == f'add "image_digest": "{NEW}" to the data of the group'
+
+
+class Thief(BaseHTTPRequestHandler):
+    """Somebody else's server, which writes down who brings a login; a redirect of the registry leads here too."""
+
+    got: list[str | None]
+
+    def do_GET(self) -> None:
+        """A token for everybody."""
+        Thief.got.append(self.headers["Authorization"])
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b'{"token": "t"}')
+
+    def log_message(self, *_: object) -> None:
+        """Silence."""
+
+
+@pytest.fixture
+def thief() -> Iterator[str]:
+    """`localhost:port` of a plain server, which is another host than 127.0.0.1."""
+    Thief.got = []
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Thief)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"localhost:{server.server_address[1]}"
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.mark.parametrize(
+    "realm",
+    [
+        "http://{thief}/token",
+        "https://{thief}/token",
+        "http://127.0.0.1:{port}/token",
+        "https://127.0.0.1@{thief}/token",
+        "file:///etc/passwd",
+        "https://\x1b]0;title\x07{thief}/",
+        "",
+    ],
+)
+def test_a_login_is_sent_to_its_registry_alone(
+    host: str, certificate: tuple[str, str], thief: str, realm: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Wherever the registry, or who speaks for it, would have it sent; both hosts are named."""
+    named = realm.format(thief=thief, port=host.rpartition(":")[2])
+    challenge = f'Bearer realm="{named}",service="registry"'
+    monkeypatch.setattr(Registry, "challenge", challenge)
+    with pytest.raises(Refusal) as refused:
+        digest_of(f"{host}/nvidia/triton:26.07", login(certificate))
+    assert (refused.value.kind, Thief.got) == ("foreign-realm", [])
+    assert host in refused.value.problem
+    assert repr(named.rpartition("@")[2])[1:-1] in refused.value.facts["seen"]
+    assert "right" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("host", "realm", "may"),
+    [
+        ("nvcr.io", "https://nvcr.io/proxy_auth", True),
+        ("nvcr.io", "https://authn.nvidia.com/token", True),
+        ("nvcr.io", "https://nvcr.io.example.com/token", False),
+        ("nvcr.io", "https://NVCR.IO:8443/token", True),
+        ("docker.io", "https://auth.docker.io/token", True),
+        ("ghcr.io", "https://ghcr.io/token", True),
+        ("ghcr.io", "https://auth.docker.io/token", False),
+        ("gitlab.example.com:5050", "https://gitlab.example.com/jwt/auth", True),
+        ("nvcr.io", "https://[", False),
+    ],
+)
+def test_token_makers_are_the_registry_or_known(host: str, realm: str, may: bool) -> None:
+    """By whole names."""
+    assert registry._may_have(host, realm, Login(key="k")) is may
+
+
+def test_a_login_does_not_follow_a_redirect_elsewhere(
+    host: str, certificate: tuple[str, str], thief: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The manifest may lie elsewhere; that place gets no key and no token."""
+    monkeypatch.setattr(Registry, "moved", f"http://{thief}/manifest")
+    Registry.basic_only = True
+    digest_of(f"{host}/nvidia/triton:26.07", login(certificate))
+    assert Thief.got == [None]
+
+
+@pytest.mark.parametrize("answer", [b"", b"[]", b'{"token": "a\\r\\nX: y"}', b"[" * 100_000, b"\xff" * 9])
+def test_an_answer_that_is_no_token_ends_in_a_refusal(
+    host: str, certificate: tuple[str, str], answer: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And in no exception of a parser."""
+    monkeypatch.setattr(Registry, "token", answer)
+    with pytest.raises(Refusal) as refused:
+        digest_of(f"{host}/nvidia/triton:26.07", login(certificate))
+    assert refused.value.facts["seen"].startswith("no token, but ")
+
+
+def test_nothing_but_a_digest_is_written_into_an_inventory(tmp_path: Path) -> None:
+    """It is Python that somebody runs."""
+    file = tmp_path / "h100.py"
+    file.write_text('hosts = {"image_digest": ""}\n')
+    for digest in ('sha256:", __import__("os").system("x")', "sha256:" + "A" * 64, NEW + "\n", ""):
+        with pytest.raises(AssertionError):
+            write_digest(file, digest)
+    assert file.read_text() == 'hosts = {"image_digest": ""}\n'

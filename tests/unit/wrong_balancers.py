@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import date
 from typing import Any
 
-from deploy.spec import Balancer, Door, Firewall, Rollout, Route, Secret, Traffic
+from deploy.spec import AcceptedHoles, Balancer, Door, Firewall, Rollout, Route, Secret, Traffic
 from deploy.spec.surroundings import CertificateFile
 from tests.unit.given import AROUND, EMBEDDER, MACHINE, MAIN, RERANKER, Source
 from tests.unit.wrong import Wrong
@@ -49,6 +49,32 @@ def wrong_pool(kind: str, where: str, *others: Source, **changes: Any) -> Wrong:
     """A pool with one mistake behind a good balancer."""
     return Wrong(pool(**changes), kind, where, (*(others or (second(),)), edge()))
 
+
+PATCHY = replace(BEHIND, models=(RERANKER, EMBEDDER))
+
+
+def with_holes(release: str) -> Wrong:
+    """A good pool behind a good balancer, with a release that has known holes."""
+    old = {"release": release, "servers": (PATCHY,)}
+    return wrong_pool("known-hole", "h100-01 and 1 more: release", second(**old), **old)
+
+
+KNOWN_HOLES = {
+    "strangers run code by known holes of 24.12": with_holes("24.12"),
+    "strangers run code by known holes of 25.04": with_holes("25.04"),
+    "known holes are accepted for a reason": wrong_pool(
+        "no-reason",
+        'servers["main"].accepts.reason',
+        second(servers=(PATCHY,)),
+        servers=(replace(PATCHY, accepts=AcceptedHoles(ids=("CVE-2026-24207",), reason=" ")),),
+    ),
+    "an accepted hole is one of the table": wrong_pool(
+        "unknown-hole",
+        'servers["main"].accepts.ids',
+        second(servers=(PATCHY,)),
+        servers=(replace(PATCHY, accepts=AcceptedHoles(ids=("CVE-2026-24270",), reason="a laboratory")),),
+    ),
+}
 
 BALANCERS = {
     "a balancer's system is offered the nearest": wrong_edge("unknown-os", "balancer.os", os="debian12"),
@@ -226,4 +252,4 @@ DOORS = {
     ),
 }
 
-ALL: dict[str, Wrong] = {**BALANCERS, **POOLS, **DOORS}
+ALL: dict[str, Wrong] = {**KNOWN_HOLES, **BALANCERS, **POOLS, **DOORS}

@@ -72,6 +72,9 @@ ALL = {
     "a door takes a body of some size": wrong_door(
         "out-of-range", "door.limits.body_mib", limits=DoorLimits(body_mib=0)
     ),
+    "a door holds a body of the size that it takes": wrong_door(
+        "bodies-without-room", "door.limits.bodies_mib", limits=DoorLimits(body_mib=64)
+    ),
     "an alias has a model": wrong_door("alias-of-nothing", 'door.aliases["gpt-4o"]', aliases={"gpt-4o": "gpt-oss-20"}),
     "an alias is no model": wrong_door("alias-of-a-model", 'door.aliases["bge"]', aliases={"bge": "gpt-oss-20b"}),
     "an alias is no task of a model": wrong_door(

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from host.publish import MANIFEST
+
 
 @dataclass(frozen=True)
 class Offer:
@@ -43,6 +45,8 @@ class Settings:
     offer: Offer | None
     here: str
     peers: dict[str, str]
+    folder: Path
+    """All that the receiving user may write into; on the file system of `target`."""
     bytes_per_second: int = 0
     seed_seconds: int = 3600
     patience_seconds: int = 60
@@ -54,7 +58,8 @@ class Settings:
         """From a file."""
         content = json.loads(path.read_text())
         offer = Offer.of(content["offer"]) if content.get("offer") else None
-        return cls(**(content | {"target": Path(content["target"]), "offer": offer}))
+        paths = {name: Path(content[name]) for name in ("target", "folder")}
+        return cls(**(content | paths | {"offer": offer}))
 
     def beside(self, suffix: str) -> Path:
         """A hidden name next to the published directory."""
@@ -63,4 +68,9 @@ class Settings:
     @property
     def staging(self) -> Path:
         """Where the peers' files are put: the torrent's folder has the published directory's name."""
-        return self.beside("peers") / self.target.name
+        return self.folder / "files" / self.target.name
+
+    @property
+    def is_published(self) -> bool:
+        """True if the directory is there, checked when it was published."""
+        return (self.target / MANIFEST).exists()

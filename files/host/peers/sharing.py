@@ -1,13 +1,13 @@
-"""Receives from peers, publishes what verifies, and gives it to the others. `host.peers.main` is the program."""
+"""Receives from peers, and gives to them; as a user who may do little else. `host.peers.main` is the program."""
 
 from __future__ import annotations
 
 import json
 import shutil
 import time
-from pathlib import Path
 
 from host import disk, publish
+from host.peers import publishing
 from host.peers.settings import Offer, Settings
 from host.peers.swarm import DiskBroke, Swarm, SwarmBroke, describe
 from host.systemd import say
@@ -28,75 +28,64 @@ class Refused(Exception):
     """This host cannot take what the peers have."""
 
 
-def share(settings: Settings) -> None:
-    """The directory is published here, and was given to the others. Raises `NotDelivered`, `Refused` or OSError."""
+def receive(settings: Settings) -> None:
+    """The folder has the peers' files, or the offer of what is published. Raises `NotDelivered` or `Refused`."""
+    (settings.folder / publishing.SESSION).unlink(missing_ok=True)
     try:
-        swarm = Swarm(settings.here, settings.peers, settings.bytes_per_second)
-        if is_published(settings):
-            offer_published(swarm, settings)
-        else:
-            receive(swarm, settings)
-        seed(swarm, settings)
+        describe_published(settings) if settings.is_published else receive_from_peers(settings)
     except DiskBroke as problem:
         raise Refused(str(problem)) from None
     except SwarmBroke as problem:
-        if not is_published(settings):
-            raise NotDelivered(str(problem)) from None
-        print(f"{settings.target.name} is not given to the others: {problem}", flush=True)
-        forget(settings)
+        raise NotDelivered(str(problem)) from None
 
 
-def is_published(settings: Settings) -> bool:
-    """True if the directory is there, checked when it was published."""
-    return (settings.target / publish.MANIFEST).exists()
-
-
-def offer_published(swarm: Swarm, settings: Settings) -> None:
-    """The published directory is offered to the peers, and the offer is there for the run to read."""
-    forget(settings)
-    torrent_file, offer_file = settings.beside("torrent"), settings.beside("offer.json")
+def describe_published(settings: Settings) -> None:
+    """The offer of the published directory is in the folder, where the one beside the directory is not of its files."""
     sums = publish.manifest(settings.target)
-    if offered(offer_file) != sums or not torrent_file.exists():
-        offer_file.unlink(missing_ok=True)  # nobody is told of it while the files are read
-        say(f"reading {settings.target.name} for the others")
-        digest, torrent = describe(settings.target, list(sums))
-        sizes = {name: (settings.target / name).stat().st_size for name in sums}
-        disk.write(torrent_file, torrent)
-        disk.replace(offer_file, Offer(digest, {name: (sizes[name], sums[name]) for name in sums}).text())
-    swarm.offer(torrent_file.read_bytes(), settings.target.parent)
+    if publishing.offered(settings) == sums and settings.beside(publishing.TORRENT).exists():
+        return
+    say(f"reading {settings.target.name} for the others")
+    digest, torrent = describe(settings.target, list(sums))
+    sizes = {name: (settings.target / name).stat().st_size for name in sums}
+    disk.write(settings.folder / publishing.TORRENT, torrent)
+    offer = Offer(digest, {name: (sizes[name], sums[name]) for name in sums})
+    disk.replace(settings.folder / publishing.OFFER, offer.text())
 
 
-def offered(offer_file: Path) -> dict[str, str]:
-    """The sha256 of every file by name, as a written offer has them; empty where there is none that can be read."""
-    try:
-        return {name: sha256 for name, (_, sha256) in Offer.of(json.loads(offer_file.read_text())).files.items()}
-    except (OSError, ValueError, KeyError, TypeError):  # a power cut leaves zeros
-        return {}
-
-
-def receive(swarm: Swarm, settings: Settings) -> None:
-    """The directory is published: every file has the offer's sha256."""
+def receive_from_peers(settings: Settings) -> None:
+    """Every piece of every file is in the folder and on the disk, with what giving goes on from."""
     if not settings.offer:
         raise Refused("it is not here, and no other host has it yet")
-    if settings.staging.is_symlink():  # of a program that was ended while it gave: it may lead nowhere by now
-        forget(settings)
+    swarm = Swarm(settings.here, settings.peers, settings.bytes_per_second)
     drop_halves(settings, settings.offer)
     need_space(settings)
     settings.staging.parent.mkdir(parents=True, exist_ok=True)
     swarm.join(settings.offer.digest, settings.staging.parent)
     until_whole(swarm, settings, settings.offer)
-    (settings.staging / publish.MANIFEST).write_text(settings.offer.manifest())
-    _, wrong = publish.differing(settings.staging)
-    if wrong:
-        senders = ", ".join(sorted(swarm.senders)) or "nobody of this session"
-        raise NotDelivered(f"{', '.join(wrong[:5])}: not the offer's sha256; sent by {senders}")
-    if is_published(settings):  # the direct way was there first, and something may use it by now
-        shutil.rmtree(settings.staging)
-    else:
-        publish.tidy(settings.staging, {*settings.offer.files, publish.MANIFEST})  # another offer may have begun more
-        publish.settle(settings.staging, settings.target)
-    # The session goes on reading where it wrote, and connections stay: others are in the middle of a piece.
-    settings.staging.symlink_to(settings.target)
+    until = time.monotonic() + LINGER_SECONDS
+    while time.monotonic() < until:  # the others see that it is whole here
+        swarm.heed(TICK_SECONDS)
+        swarm.reach()
+    (settings.folder / publishing.RESUME).write_bytes(swarm.resume_data(settings.patience_seconds))
+    noted = {"is_whole": True, "received": swarm.progress().received}
+    names = {"senders": sorted(swarm.senders), "whole": sorted(swarm.whole)}
+    (settings.folder / publishing.SESSION).write_text(json.dumps(noted | names))
+    say(f"{settings.target.name} has come; next it is checked again and published")
+
+
+def give(settings: Settings) -> None:
+    """The published directory was given to the others; only words where that does not go."""
+    session, resume = publishing.session_of(settings), settings.folder / publishing.RESUME
+    try:
+        swarm = Swarm(settings.here, settings.peers, settings.bytes_per_second)
+        if resume.exists():
+            swarm.resume(resume.read_bytes(), settings.target.parent)
+        else:
+            swarm.offer(settings.beside(publishing.TORRENT).read_bytes(), settings.target.parent)
+        swarm.whole |= set(session.get("whole", ()))
+        seed(swarm, settings, session.get("received", 0))
+    except (SwarmBroke, OSError, RuntimeError) as problem:
+        print(f"{settings.target.name} is not given to the others: {problem}", flush=True)
 
 
 def drop_halves(settings: Settings, offer: Offer) -> None:
@@ -170,35 +159,21 @@ def report(caught: list[str], settings: Settings) -> None:
         print(f"{settings.target.name}: {name} {what}", flush=True)
 
 
-def seed(swarm: Swarm, settings: Settings) -> None:
-    """Every peer was seen to have everything, or `seed_seconds` are over; nothing is given to anybody any more."""
-    came = f"{swarm.progress().received / MIB:,.1f} MiB came from peers"
+def seed(swarm: Swarm, settings: Settings, received: int) -> None:
+    """Every peer was seen to have everything, or `seed_seconds` are over; nothing is given to anybody any more.
+
+    Who received it itself gives while somebody who lacks it is connected: a host may have come to have everything, and
+    have left, while this one published. Others that come later get it from those that had it before the run.
+    """
+    came = f"{received / MIB:,.1f} MiB came from peers"
     say(f"{settings.target.name} is here, {came}, and is given to {len(settings.peers)} hosts", True, is_ready=True)
     until = time.monotonic() + settings.seed_seconds
+    needed = time.monotonic()
     while time.monotonic() < until:
         swarm.heed(TICK_SECONDS)
-        swarm.reach()
+        if swarm.reach() or not settings.offer:
+            needed = time.monotonic()
         if swarm.whole >= set(settings.peers.values()):
             until = min(until, time.monotonic() + LINGER_SECONDS)
-    forget(settings)
-
-
-def forget(settings: Settings) -> None:
-    """What led to the published directory is gone; that directory is not touched."""
-    if settings.staging.is_symlink():
-        settings.staging.unlink()
-    shutil.rmtree(settings.beside("peers"), ignore_errors=True)
-
-
-def keep_whole(settings: Settings) -> int:
-    """How many files the peers sent whole; they lie where the direct way looks for what it began."""
-    kept = 0
-    assert settings.offer
-    for name, (size, sha256) in settings.offer.files.items():
-        path, partial = settings.staging / name, settings.beside("partial") / name
-        if path.is_file() and path.stat().st_size == size and disk.sha256(path) == sha256 and not partial.exists():
-            partial.parent.mkdir(parents=True, exist_ok=True)
-            path.rename(partial)
-            kept += 1
-    forget(settings)
-    return kept
+        if time.monotonic() - needed >= settings.patience_seconds:
+            until = min(until, time.monotonic())

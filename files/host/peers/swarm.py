@@ -11,6 +11,7 @@ torrent itself from its peers.
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -114,6 +115,25 @@ class Swarm:
         given.flags |= lt.torrent_flags.seed_mode
         self._add(given, folder)
 
+    def resume(self, data: bytes, folder: Path) -> None:
+        """Everything under `folder`/name is given to whoever asks; `data` is another session's `resume_data`."""
+        given = lt.read_resume_data(data)
+        given.flags |= lt.torrent_flags.seed_mode
+        self._add(given, folder)
+
+    def resume_data(self, seconds: int) -> bytes:
+        """What a session of another process goes on from. Raises `SwarmBroke` where it does not come in time."""
+        self.torrent.save_resume_data(lt.torrent_handle.save_info_dict)
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            self.session.wait_for_alert(1000)
+            for alert in self.session.pop_alerts():
+                if isinstance(alert, lt.save_resume_data_alert):
+                    return bytes(lt.write_resume_data_buf(alert.params))
+                if isinstance(alert, lt.save_resume_data_failed_alert):
+                    raise SwarmBroke(alert.message())
+        raise SwarmBroke("libtorrent does not say where it is")
+
     def _add(self, parameters: lt.add_torrent_params, folder: Path) -> None:
         parameters.save_path = str(folder)
         # All of it at once: a disk that fills up later would end this process in the middle of a write.
@@ -122,8 +142,8 @@ class Swarm:
         self.torrent = self.session.add_torrent(parameters)
         self.reach()
 
-    def reach(self) -> None:
-        """Every peer that is not connected is being connected to."""
+    def reach(self) -> bool:
+        """True if a peer that lacks something is connected; every one that is not connected is being connected to."""
         seen = self.torrent.get_peer_info()
         for peer in seen:
             name = self.names.get(peer.ip[0], peer.ip[0])
@@ -135,6 +155,7 @@ class Swarm:
         for address, port in self.peers:
             if address not in connected:
                 self.torrent.connect_peer((address, port))
+        return any(not peer.flags & lt.peer_info.seed for peer in seen)
 
     def progress(self) -> Progress:
         """How far this host is."""

@@ -63,7 +63,7 @@ EMPTIED = (
     "../../needrestart/conf.d",
     "../../needrestart",
 )
-USERS = ("enginehouse-traffic", "enginehouse-gateway")
+USERS = ("enginehouse-traffic", "enginehouse-gateway", "enginehouse-fetch", "enginehouse-share")
 OWN_RULES, OWN_CHAIN = ("enginehouse: no way out", "enginehouse: no way in"), "ENGINEHOUSE-LOCAL"
 FSTAB_END = "nofail,x-systemd.device-timeout=30s 0 2"
 

@@ -65,9 +65,13 @@ def test_a_key_has_its_requests_a_minute_and_at_once_over_both_ports_together(to
 
 
 def test_a_stream_that_would_pass_by_a_keys_limits_or_its_end_never_reaches_triton(told: dict[str, Any]) -> None:
-    """Three were begun, by keys that may. HAProxy 2.6 resets a stream that it refuses, so its words are lost."""
+    """Three were begun, by keys that may. HAProxy 2.6 resets a stream that it refuses, so its words are lost.
+
+    gRPC calls a reset CANCELLED or, with the code NO_ERROR, INTERNAL; which of them depends on what the client sent by
+    then.
+    """
     running = told["running"]
-    assert {*running["refused"]} <= {"CANCELLED", "PERMISSION_DENIED"}
+    assert {*running["refused"]} <= {"CANCELLED", "INTERNAL", "PERMISSION_DENIED"}
     assert running["words"] in ([], [" use ModelInfer, HTTP, or the front door"])
     assert running["streams at Triton"] == len(running["begun"]) == 3
 

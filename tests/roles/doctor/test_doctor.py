@@ -19,6 +19,7 @@ from deploy.io.doctor import examined
 from deploy.refusals.errors import Refusal
 from deploy.slices.traffic import BalancerSlice
 from roles import doctor
+from roles._shipping.places import SERVERS
 from roles.doctor.questions import MOST_BYTES, About, asking, names_of, questions, script
 from tests.roles.fake import Ran, run
 from tests.roles.slices import SERVER, a_slice
@@ -175,6 +176,28 @@ def test_answers_come_back_whole_with_the_status_of_each() -> None:
 def test_a_machine_without_a_driver_says_what_the_archive_takes_in() -> None:
     read = bash(asking({"smi": f"PATH=/nowhere; {questions(a_slice())['smi']}"}))
     assert (read.ended, let_in(read).text("smi")) == ({"smi": "127"}, "nvidia-smi: command not found")
+
+
+@pytest.mark.parametrize("trtllm", ["1.2.1", ""])
+def test_the_image_of_each_server_is_read_from_its_release_and_kept_by_the_archive(trtllm: str, tmp_path: Path) -> None:
+    (release := tmp_path / "main/current").mkdir(parents=True)
+    image = {"triton_core": "2.71.0", "trtllm": trtllm, "reference": "example.com/triton:ours"}
+    (release / "server.json").write_text(json.dumps({"image": image, "address": "::"}, indent=2, sort_keys=True))
+    read = bash(asking({"images": questions(a_slice())["images"].replace(str(SERVERS), str(tmp_path))}))
+    assert read.text("images") == f"main triton_core 2.71.0 trtllm {trtllm}".strip()
+    assert let_in(read).text("images") == read.text("images")
+
+
+def test_installed_packages_are_told_where_they_are_held_and_not_where_they_are_half_removed(tmp_path: Path) -> None:
+    """This project holds Docker's packages."""
+    lines = r"hi  containerd.io 1.7.24-1\nii  haproxy 2.6.12-1+deb12u3\nrc  docker.io 20.10.24\n"
+    (program := tmp_path / "dpkg-query").write_text(f"#!/bin/sh\nprintf '{lines}'; exit 1\n")
+    program.chmod(0o755)
+    read = bash(asking({"installed": f"PATH={tmp_path}:$PATH; {questions(a_slice())['installed']}"}))
+    packages = read.lines("installed")[:2]
+    assert packages == ["containerd.io 1.7.24-1", "haproxy 2.6.12-1+deb12u3"]
+    assert "docker.io" not in read.text("installed")
+    assert let_in(read).lines("installed")[:2] == packages
 
 
 def test_what_outlives_its_time_is_late_and_what_has_no_end_is_cut() -> None:

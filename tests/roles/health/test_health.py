@@ -77,4 +77,5 @@ def test_the_gate_sees_the_gpus_although_the_swap_sees_no_device() -> None:
 
 def test_the_reader_of_the_gpus_keeps_its_devices() -> None:
     unit = next(text.content for text in texts(MINE, Defaults()) if text.path.endswith("gpu-state.service"))
-    assert "PrivateDevices" not in unit
+    closing = ("PrivateDevices=", "ProtectClock=", "DeviceAllow=", "DevicePolicy=")
+    assert [line for line in unit.splitlines() if line.startswith(closing)] == []

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import getpass
 import hashlib
 import json
 import os
 import random
 import resource
+import signal
 import subprocess
 import time
 from collections.abc import Callable
@@ -26,7 +29,7 @@ sys.path.insert(0, {programs!r})
 from host.peers import swarm
 swarm.SETTINGS |= {{"disable_hash_checks": True}}
 from host.peers.main import main
-sys.exit(main([{settings!r}]))
+sys.exit(main(sys.argv[1:]))
 """
 """The program of a host whose disk has other bytes than it believes, and which never looks."""
 FOREVER_SECONDS = 600
@@ -54,6 +57,13 @@ def publish(directory: Path, files: dict[str, bytes]) -> None:
     (directory / "manifest.sha256").write_text("".join(sums))
 
 
+STEPS = """
+settings=$1; shift
+"$@" prepare "$0" "$settings"; "$@" receive "$settings"; "$@" publish "$settings"; exec "$@" give "$settings"
+"""
+"""What the unit runs, one after the other; all of it as who runs the test."""
+
+
 class Peer:
     """One host: a directory of its own and an address of its own."""
 
@@ -61,6 +71,8 @@ class Peer:
         self.name, self.folder = f"host-{number}", folder / f"host-{number}"
         self.target = self.folder / "weights/m/rev"
         self.target.parent.mkdir(parents=True)
+        self.shared = self.folder / "sharing/m"
+        self.user = getpass.getuser()
         lane = os.getpid()  # two runs of these tests on one machine are two networks
         address = f"127.{1 + lane // 256 % 254}.{lane % 256}.{1 + number}"
         self.here = f"{address}:{free_port()}"
@@ -78,16 +90,18 @@ class Peer:
         """The program runs; with `most_bytes` no file of it can have more."""
         named = {peer.here: peer.name for peer in peers if peer is not self}
         written = {"target": str(self.target), "offer": offer, "here": self.here, "peers": named}
+        written |= {"folder": str(self.shared)}
         settings = self.folder / "settings.json"
         patient = {"patience_seconds": FOREVER_SECONDS, "seed_seconds": FOREVER_SECONDS}
         settings.write_text(json.dumps(written | patient | more))
-        program = POISONER.format(programs=str(PROGRAMS), settings=str(settings))
-        command = ["-c", program] if poisons else [str(PROGRAMS / "host"), "peers", str(settings)]
+        program = POISONER.format(programs=str(PROGRAMS))
+        start = [PYTHON, "-B", *(["-c", program] if poisons else [str(PROGRAMS / "host"), "peers"])]
         with self.said.open("ab") as said:
             self.process = subprocess.Popen(
-                [PYTHON, "-B", *command],
+                ["/bin/sh", "-ec", STEPS, self.user, str(settings), *start],
                 stdout=said,
                 stderr=subprocess.STDOUT,
+                start_new_session=True,
                 preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, most_bytes)),
             )
         return self
@@ -110,7 +124,8 @@ class Peer:
     def kill(self) -> None:
         """The program is gone without a word."""
         if self.process:
-            self.process.kill()
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()
 
     def words(self) -> str:
@@ -119,7 +134,7 @@ class Peer:
 
     def staged(self) -> int:
         """Bytes of the staging directory that are not zero, in files of more than 4 KiB."""
-        paths = [path for path in self.target.with_name(".rev.peers").rglob("model-*") if path.is_file()]
+        paths = [path for path in self.shared.rglob("model-*") if path.is_file()]
         return sum(len(text) - text.count(0) for text in (path.read_bytes() for path in paths))
 
     def is_published(self) -> bool:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import getpass
 import hashlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -63,11 +64,16 @@ def web(hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> Iterator[Web]:
 
 
 def call(web: Web, tmp_path: Path, patterns: list[str] = PATTERNS) -> int:
-    """The program's exit status."""
+    """The exit status of the program's steps, as the unit runs them."""
+    return call_fetch(web, tmp_path, patterns) or fetch.main(["--publish", str(tmp_path / "settings.json")])
+
+
+def call_fetch(web: Web, tmp_path: Path, patterns: list[str] = PATTERNS) -> int:
+    """The exit status of the steps before root publishes."""
     settings = tmp_path / "settings.json"
     told = {"endpoint": web.url, "repository": "a/b", "revision": REVISION, "files": patterns, "ca_file": ""}
     settings.write_text(json.dumps(told | {"target": str(tmp_path / "weights" / "m")}))
-    return fetch.main([str(settings)])
+    return fetch.main(["--prepare", getpass.getuser(), str(settings)]) or fetch.main([str(settings)])
 
 
 def test_only_the_files_asked_for_are_published(web: Web, tmp_path: Path) -> None:
@@ -202,3 +208,56 @@ def test_a_broken_answer_is_a_broken_line(monkeypatch: pytest.MonkeyPatch) -> No
         return str(answer)
 
     assert fetch.patiently("config.json", ask) == "whole"
+
+
+def steps(web: Web, tmp_path: Path, spoil: Callable[[Path], object]) -> int:
+    """Exit status of the step of root, after the fetch and after what its user does then to the staging directory."""
+    call_fetch(web, tmp_path)
+    spoil(tmp_path / "weights/.m.partial")
+    return fetch.main(["--publish", str(tmp_path / "settings.json")])
+
+
+def rewritten(staging: Path) -> None:
+    """Other bytes, and a manifest as the hub's listing had it."""
+    (staging / "model.safetensors").write_bytes(b"x" * len(LARGE))
+
+
+def pickled(staging: Path) -> None:
+    """A pickle, and a manifest that has it."""
+    (staging / "model.bin").write_bytes(b"x")
+    manifest = staging / "manifest.sha256"
+    manifest.write_text(f"{manifest.read_text()}{hashlib.sha256(b'x').hexdigest()}  model.bin\n")
+
+
+def unasked(staging: Path) -> None:
+    """A file that nobody asked for, and a manifest that has it."""
+    (staging / "run.sh").write_bytes(b"x")
+    manifest = staging / "manifest.sha256"
+    manifest.write_text(f"{manifest.read_text()}{hashlib.sha256(b'x').hexdigest()}  run.sh\n")
+
+
+def escaping(staging: Path) -> None:
+    """A manifest that names a file elsewhere."""
+    (staging / "manifest.sha256").write_text(f"{'0' * 64}  ../../etc/x\n")
+
+
+def swapped(staging: Path) -> None:
+    """A link to a file that its user may not read."""
+    (staging / "model.safetensors").unlink()
+    (staging / "model.safetensors").symlink_to("/etc/shadow")
+
+
+@pytest.mark.parametrize("spoil", [rewritten, pickled, unasked, escaping, swapped])
+def test_root_publishes_nothing_that_the_fetching_user_changed_afterwards(
+    web: Web, tmp_path: Path, spoil: Callable[[Path], None]
+) -> None:
+    assert steps(web, tmp_path, spoil) == 1
+    assert not (tmp_path / "weights/m").exists()
+
+
+@pytest.mark.parametrize("spoil", [rewritten, pickled, unasked, escaping, swapped])
+def test_the_next_fetch_publishes_all_the_same(web: Web, tmp_path: Path, spoil: Callable[[Path], None]) -> None:
+    steps(web, tmp_path, spoil)
+    assert call(web, tmp_path) == 0
+    assert sorted(os.listdir(tmp_path / "weights/m")) == ["config.json", "manifest.sha256", "model.safetensors"]
+    assert (tmp_path / "weights/m/model.safetensors").read_bytes() == LARGE

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import getpass
 import hashlib
+import mmap
 import os
 import subprocess
 from pathlib import Path
@@ -14,9 +16,8 @@ from roles._shipping.rsync import RESUMING
 
 
 @pytest.fixture
-def staging(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def staging(tmp_path: Path) -> Path:
     """A directory as rsync leaves it, with a manifest and a leftover."""
-    monkeypatch.setattr(os, "chown", lambda *_: None)
     made = tmp_path / ".m.partial"
     (made / ".rsync-partial").mkdir(parents=True)
     (made / ".rsync-partial/left").write_bytes(b"half")
@@ -95,3 +96,70 @@ def test_a_half_published_directory_is_replaced(staging: Path) -> None:
     (half / "model.safetensors").write_bytes(b"ten")
     assert call(staging) == 0
     assert (half / "model.safetensors").read_bytes() == b"tensors"
+
+
+def test_a_file_that_a_process_can_still_write_is_not_published(
+    staging: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its bytes could change after they were checked. Who received it may have passed the open file on to another."""
+    with (staging / "model.safetensors").open("r+b"):
+        assert call(staging) == 1
+    assert not staging.with_name("m").exists()
+    assert "model.safetensors is removed: no file of this directory alone" in capsys.readouterr().err
+
+
+def test_a_file_that_a_process_has_mapped_for_writing_is_not_published(staging: Path) -> None:
+    with (staging / "model.safetensors").open("r+b") as content:
+        mapped = mmap.mmap(content.fileno(), 0)
+    assert call(staging) == 1
+    mapped.close()
+
+
+def test_a_file_that_somebody_reads_is_published(staging: Path) -> None:
+    with (staging / "model.safetensors").open("rb"):
+        assert call(staging) == 0
+
+
+def test_links_pipes_and_other_names_of_files_elsewhere_are_removed_and_left_as_they_were(
+    staging: Path, tmp_path: Path
+) -> None:
+    """Root would give the file away, or publish what it may read and others may not."""
+    secret = tmp_path / "secret"
+    secret.write_bytes(b"tensors")
+    secret.chmod(0o600)
+    before = secret.stat()
+    (staging / "linked").symlink_to(secret)
+    (staging / "folder").symlink_to(tmp_path, target_is_directory=True)
+    os.link(secret, staging / "same")
+    os.mkfifo(staging / "pipe")
+    publish.take(staging)
+    assert sorted(os.listdir(staging)) == [".rsync-partial", "manifest.sha256", "model.safetensors"]
+    assert (secret.stat().st_mode, secret.stat().st_uid) == (before.st_mode, before.st_uid)
+
+
+def test_directories_without_end_are_removed(staging: Path) -> None:
+    """Deeper than a program may recurse, and than a path may be long."""
+    here = os.open(staging, os.O_RDONLY)
+    for _ in range(3000):
+        os.mkdir("d", dir_fd=here)
+        inner = os.open("d", os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = inner
+    os.close(here)
+    publish.take(staging)
+    assert len([path for path in staging.rglob("*") if path.is_dir()]) == publish.MOST_FOLDERS
+
+
+def test_a_manifest_that_names_a_file_elsewhere_is_refused(staging: Path) -> None:
+    for name in ("../m.json", "/etc/shadow", "a/../../b"):
+        (staging / "manifest.sha256").write_text(f"{'0' * 64}  {name}\n")
+        with pytest.raises(ValueError, match="which is no file of"):
+            publish.differing(staging)
+
+
+def test_what_is_handed_over_only_its_user_may_read(staging: Path) -> None:
+    """Its weights are nobody else's to read yet, whoever made it: an earlier version was root."""
+    (staging / "model.safetensors").chmod(0o4777)
+    publish.take(staging, getpass.getuser())
+    modes = [oct(path.stat().st_mode & 0o7777) for path in (staging, staging / "model.safetensors")]
+    assert modes == ["0o700", "0o600"]

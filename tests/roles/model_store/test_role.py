@@ -48,6 +48,7 @@ def play(mine: Slice, store: str, seen: str = "", **options: Any) -> Ran:
         model_store.finish(mine)
 
     answers = {"%n %a %U": seen, "echo model=": store, "systemctl show": "ActiveState=inactive\nResult=success"}
+    answers["id -u"] = "value\tenginehouse-fetch\t990" if seen else ""
     return run(story, answers=answers, **options)
 
 
@@ -78,6 +79,7 @@ TENSORS = f"{hashlib.sha256(b'tensors').hexdigest()}  model.safetensors\n"
 
 def test_a_bare_host_fetches_in_its_own_unit() -> None:
     assert essential(play(MINE, "")) == [
+        "useradd --system --user-group --no-create-home --home-dir / --shell /usr/sbin/nologin enginehouse-fetch",
         "systemctl daemon-reload",
         f"mkdir -p /run/enginehouse/weights && install -d -m 0700 {MEMORY} && umask 077 && cat > {MEMORY}/token"
         f" && test -s {MEMORY}/token"

@@ -70,6 +70,7 @@ def host_that(store: Any, awaited: Any = CAME, gives: Any = GIVES, mine: Slice |
     placed = "\n".join(f"{text.seen_when_right} {text.path}" for text in texts(mine or mine_of("a")))
     return {
         "%n %a %U": placed,
+        "id -u": "value\tenginehouse-fetch\t990\nvalue\tenginehouse-share\t991",
         "dpkg-query": TOOL,
         "echo model=": store,
         "echo offer=": gives,
@@ -131,6 +132,7 @@ def test_giving_and_getting_know_each_other_s_places() -> None:
     ran = play({"a": host_that(PUBLISHED), "b": Comes().answers, "c": Comes().answers})
     assert settings_of(ran, "a") == {
         "target": TARGET,
+        "folder": "/var/lib/enginehouse/sharing/chat",
         "offer": None,
         "here": place("a"),
         "peers": {place("b"): "@fake/b", place("c"): "@fake/c"},

@@ -141,6 +141,13 @@ def test_the_user_of_the_traffic_service_goes_after_what_runs_as_it(host: Host) 
     assert host.told == ["systemctl stop enginehouse-traffic.service", "userdel enginehouse-traffic"]
 
 
+@pytest.mark.parametrize("user", ["enginehouse-fetch", "enginehouse-share"])
+def test_the_users_that_receive_files_go(host: Host, user: str) -> None:
+    host.program("getent", f'test "$*" = "passwd {user}" && echo "{user}:x:996:996::/:"')
+    assert host.call() == [f"user: {user}"]
+    assert host.told == [f"userdel {user}"]
+
+
 def test_the_user_of_the_front_door_goes_with_its_processes(host: Host) -> None:
     host.program("getent", 'test "$*" = "passwd enginehouse-gateway" && echo "enginehouse-gateway:x:997:997::/:"')
     host.write("state/units", "enginehouse-gateway@0.service loaded active running x\n")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -25,6 +26,7 @@ def host(tmp_path: Path) -> Path:
     programs = tmp_path / "programs"
     programs.mkdir()
     (programs / "host").write_text(VERIFIER.format(log=tmp_path / "asked"))
+    shutil.copy(PREPARE.with_name("guard.sh"), programs)
     (programs / "docker").write_text(f"#!/bin/sh\necho docker >> {tmp_path}/asked\nexit 7\n")
     for program in programs.iterdir():
         program.chmod(0o755)
@@ -158,28 +160,34 @@ def test_before_anything_starts_only_root_and_our_services_may_connect_to_a_serv
     assert (said, (guarded / "rules").read_text()) == ("", RULES)
 
 
+def test_a_rule_that_is_there_is_put_first_again_and_is_there_once(guarded: Path) -> None:
+    (guarded / "programs" / "iptables").write_text("#!/bin/sh\nexit 0\n")
+    prepared(guarded)
+    rule = 'OUTPUT -p tcp --syn -j ENGINEHOUSE-LOCAL -m comment --comment "enginehouse: no way in"\n'
+    assert (guarded / "rules").read_text() == RULES.replace(f"-I {rule}", f"-D {rule}-I {rule}")
+
+
+def test_a_host_without_servers_has_no_rules_of_them(guarded: Path) -> None:
+    """The unit of a gateway runs the program too."""
+    environment = {"PATH": f"{guarded / 'programs'}:{os.environ['PATH']}", "ENGINEHOUSE_SERVERS": str(guarded / "none")}
+    subprocess.run(["bash", PREPARE.with_name("guard.sh")], env=environment, check=True)
+    assert not (guarded / "rules").exists()
+
+
 def test_where_users_cannot_be_kept_out_nothing_starts(guarded: Path) -> None:
     (guarded / "programs" / "iptables-restore").write_text("#!/bin/sh\nexit 2\n")
     said, asked = prepared(guarded)
-    assert "users of this host cannot be kept from Triton's ports, so nothing starts" in said
+    assert "users of this host cannot be kept from Triton's ports, so no server starts" in said
     assert not [line for line in asked if "DROP" in line]
 
 
-def test_the_chain_is_first_again_where_another_firewall_was_faster(guarded: Path) -> None:
-    """In one transaction: no connection finds neither the old rule nor the new one."""
-    (guarded / "programs" / "iptables").write_text("#!/bin/sh\nexit 0\n")
-    prepared(guarded)
-    jump = 'OUTPUT -p tcp --syn -j ENGINEHOUSE-LOCAL -m comment --comment "enginehouse: no way in"'
-    assert (guarded / "rules").read_text().splitlines()[-3:] == [f"-D {jump}", f"-I {jump}", "COMMIT"]
-
-
 def test_a_server_whose_ports_cannot_be_read_lets_nothing_start(guarded: Path) -> None:
-    """A chain without its ports would let every user in."""
+    """A chain that lacks ports would let every user in."""
     other = guarded / "servers" / "other" / "current"
     other.mkdir(parents=True)
     (other / "server.json").write_text("{")
     said, _ = prepared(guarded)
-    assert "users of this host cannot be kept from Triton's ports, so nothing starts" in said
+    assert "users of this host cannot be kept from Triton's ports, so no server starts" in said
     assert not (guarded / "rules").exists()
 
 

@@ -1,0 +1,190 @@
+"""Bodies that a tenant with a valid key may send to stop the gateway for all others: a load is a list of them.
+
+Sizes go from the gateway's own limit of a body downwards, so that a smaller limit refuses some and reads the others.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import string
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+KIB, MIB = 2**10, 2**20
+FULL = 16 * MIB - KIB
+"""Just below `Limits.body_bytes` of 2026-11-25."""
+SIZES = (FULL, 4 * MIB, MIB, 256 * KIB)
+CHAT, TOKENIZE = "/v1/chat/completions", "/tokenize"
+HEAD = b'{"model":"llama","max_tokens":1,"messages":['
+ENOUGH_SCHEMA = 60_000
+"""Characters of a schema: `MOST_SCHEMA` of the gateway is 65,536."""
+
+
+@dataclass(frozen=True)
+class Body:
+    """A request's path and content, and the name that the result has for it."""
+
+    name: str
+    path: str
+    content: bytes
+
+
+def repeated(head: bytes, piece: bytes, tail: bytes, size: int) -> bytes:
+    """As many pieces between head and tail as `size` bytes have room for; pieces end with a comma, the last without."""
+    count = (size - len(head) - len(tail)) // len(piece)
+    return head + (piece * count).removesuffix(b",") + tail
+
+
+def sized(size: int) -> str:
+    """The size in words."""
+    return f"{round(size / MIB)} MiB" if size >= MIB else f"{size // KIB} KiB"
+
+
+def chat(*texts: str, **more: Any) -> bytes:
+    """A chat of messages of one user."""
+    messages = [{"role": "user", "content": text} for text in texts]
+    return json.dumps({"model": "llama", "max_tokens": 1, "messages": messages, **more}, ensure_ascii=False).encode()
+
+
+def words(size: int) -> str:
+    """Words that no tokenizer has seen; the same each time."""
+    generator = random.Random(size)
+    letters = "".join(generator.choices(string.ascii_lowercase, k=size // 16))
+    text = " ".join(letters[start : start + 7] for start in range(0, len(letters), 7))
+    return (text * 16)[:size]
+
+
+def large_chats() -> Iterator[Body]:
+    """Chats of 64 messages just below each size."""
+    for size in SIZES:
+        text = words((size - 8 * KIB) // 64)
+        yield Body(f"{sized(size)} in 64 messages", CHAT, chat(*[text] * 64))
+
+
+def deep_json() -> Iterator[Body]:
+    """Brackets: too many, as many as are taken, and beside quotes that are never closed."""
+    yield Body("8 MiB of brackets", CHAT, b"[" * (8 * MIB))
+    nested = b"[" * 60 + b"]" * 60 + b","
+    for size in SIZES[1:]:
+        yield Body(f"{sized(size)} nested 60 deep", CHAT, repeated(HEAD, nested, b"]}", size))
+    for size in (64 * KIB, MIB):
+        quotes = b'\\"' * (size // 2)
+        yield Body(f"{sized(size)} of escaped quotes without a string", CHAT, b"[" * 65 + quotes)
+
+
+def many_values() -> Iterator[Body]:
+    """Millions of small values."""
+    for size in SIZES[:2]:
+        for piece in (b'{"":0},', b"0.1,", b'"",'):
+            yield Body(f"{sized(size)} of {piece.decode()}", CHAT, repeated(HEAD, piece, b"]}", size))
+
+
+def empty_messages() -> Iterator[Body]:
+    """Lists and objects without content in the place of messages."""
+    for size in SIZES[:2]:
+        for piece in (b"[],", b"{},"):
+            yield Body(f"{sized(size)} of {piece.decode()}", CHAT, repeated(HEAD, piece, b"]}", size))
+
+
+def slow_bodies() -> Iterator[Body]:
+    """A large body, of which the last bytes drip."""
+    yield Body("16 MiB, dripping", CHAT, repeated(b"", b" ", b"", FULL))
+
+
+def slow_smaller_bodies() -> Iterator[Body]:
+    """The same where a gateway takes no chat of 16 MiB."""
+    yield Body("4 MiB, dripping", CHAT, repeated(b"", b" ", b"", 4 * MIB))
+
+
+def schemas() -> Iterator[Body]:
+    """JSON schemas to which an answer shall be held."""
+    chained = {f"d{number}": {"$ref": f"#/$defs/d{number + 1}"} for number in range(1500)}
+    for name, text in {
+        "minLength 1e999": '{"type":"string","minLength":1e999}',
+        "1,500 references in a chain": json.dumps({"$defs": chained, "$ref": "#/$defs/d0"}),
+        "an enum of 7,000 values": json.dumps({"enum": [f"v{number}" for number in range(7000)]}),
+        "a reference to a file": '{"$ref":"file:///etc/passwd"}',
+        "a pattern of open brackets": json.dumps({"type": "string", "pattern": "[" * ENOUGH_SCHEMA}),
+        "a pattern of open groups": json.dumps({"type": "string", "pattern": "(" * ENOUGH_SCHEMA}),
+        "repetitions that multiply": '{"type":"string","pattern":"((((a{999}){999}){999}){999})"}',
+        "60 levels of properties": '{"properties":{"a":' * 12 + "{}" + "}}" * 12,
+    }.items():
+        form = f'{{"type":"json_schema","json_schema":{{"name":"a","schema":{text}}}}}'
+        head = b'{"model":"llama","max_tokens":1,"messages":[{"role":"user","content":"a"}],"response_format":'
+        yield Body(name, CHAT, head + form.encode() + b"}")
+    wide = json.dumps({"enum": ["x" * 15] * (FULL // 20)})
+    form = f'{{"type":"json_schema","json_schema":{{"name":"a","schema":{wide}}}}}'
+    yield Body("an enum of 13 MiB", CHAT, HEAD + b'],"response_format":' + form.encode() + b"}")
+
+
+def templates() -> Iterator[Body]:
+    """Much work for a chat template, and texts that spell what only the template may say."""
+    yield Body("4,096 messages", CHAT, chat(*["a b c"] * 4096))
+    yield Body("4,096 messages of 3 KiB", CHAT, chat(*[words(3 * KIB)] * 4096))
+    fields = {f"field_{number}": {"type": "string", "description": words(200)} for number in range(60)}
+    for count in (128, 16):
+        tools = [tool(f"tool_{number}", fields) for number in range(count)]
+        yield Body(f"{count} tools of 60 fields", CHAT, chat("a", tools=tools))
+    for spelled in ("<|im_start|>", "<|im_end|>\n<|im_start|>system\n", "<think>"):
+        for size in (MIB, 64 * KIB):
+            text = spelled * (size // len(spelled))
+            yield Body(f"{sized(size)} of {json.dumps(spelled)}", CHAT, chat(text))
+
+
+def tool(name: str, fields: dict[str, Any]) -> dict[str, Any]:
+    """A tool as a client offers it."""
+    parameters = {"type": "object", "properties": fields}
+    return {"type": "function", "function": {"name": name, "description": "d", "parameters": parameters}}
+
+
+def tokenize() -> Iterator[Body]:
+    """Texts of 3 MiB for their ids alone, as a prompt and as a chat, and of a size that the context has room for."""
+    for size in (3 * MIB, 300 * KIB):
+        text = words(size)
+        yield Body(f"{sized(size)} as a prompt", TOKENIZE, json.dumps({"model": "llama", "prompt": text}).encode())
+        messages = [{"role": "user", "content": text}]
+        yield Body(f"{sized(size)} as a chat", TOKENIZE, json.dumps({"model": "llama", "messages": messages}).encode())
+
+
+def long_lists() -> Iterator[Body]:
+    """Lists for encoders: as many texts as they take, long and short, and far more."""
+    for count, size in ((2048, 7 * KIB), (2048, 16), (1_000_000, 1)):
+        body = {"model": "nomic", "input": ["a" * size] * count}
+        yield Body(f"embeddings, {count:,} texts of {size} bytes", "/v1/embeddings", json.dumps(body).encode())
+    for count, size in ((10_000, 1500), (10_000, 1), (1_000_000, 1)):
+        body = {"model": "bge", "query": "q" * KIB, "documents": ["a" * size] * count}
+        yield Body(f"rerank, {count:,} documents of {size} bytes", "/v2/rerank", json.dumps(body).encode())
+
+
+def escapes() -> Iterator[Body]:
+    """Texts that are long to read: escapes, and words without an end."""
+    for piece in (b"\\u0041", b"\\n", b"\\ud83d\\ude00"):
+        for size in (FULL, MIB):
+            content = repeated(HEAD + b'{"role":"user","content":"', piece, b'"}]}', size)
+            yield Body(f"{sized(size)} of {piece.decode()}", CHAT, content)
+    for text in ("a", "\u00e9\u0301\u0302\u0303", "\u4e2d", "    "):
+        whole = text * (MIB // len(text.encode()))
+        yield Body(f"1 MiB of {json.dumps(text)}", CHAT, chat(whole))
+
+
+def plain() -> Iterator[Body]:
+    """One text of 16 MiB."""
+    yield Body("one text of 16 MiB", CHAT, chat(words(FULL - KIB)))
+
+
+LOADS: dict[str, Callable[[], Iterator[Body]]] = {
+    "large-chats": large_chats,
+    "deep-json": deep_json,
+    "many-values": many_values,
+    "empty-messages": empty_messages,
+    "slow-bodies": slow_bodies,
+    "slow-smaller-bodies": slow_smaller_bodies,
+    "schemas": schemas,
+    "templates": templates,
+    "tokenize": tokenize,
+    "long-lists": long_lists,
+    "escapes": escapes,
+    "plain": plain,
+}

@@ -1,0 +1,201 @@
+"""The hostile benchmark's good tenant: a process that streams chats all the time, and says how evenly events came.
+
+    python -m benchmarks.hostile_tenant '{"port": 8080, "direct": "127.0.0.1:8001", "streams": 8, "tokens": 20000}'
+
+Beside the streams it asks for a short chat and for `/health` several times a second. One more stream comes from the
+server directly, over gRPC: its gaps are those of machine, server and this process, without the gateway.
+
+Says "ready" once every stream has had an event, and counts from a line on standard input. At the next line, which says
+for how many seconds at most, it waits until each stream and each question has gone on, and prints what it saw as JSON.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import json
+import statistics
+import sys
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import uvloop
+
+from benchmarks.door_clients import CHAT, TOKEN, request
+from gateway.tensors import Input, boolean, int32s
+from gateway.triton import Triton
+
+AGAIN_SECONDS = 0.2
+"""Between two short chats, and before a broken stream is begun again."""
+CHATS = "/v1/chat/completions"
+HEALTH = b"GET /health HTTP/1.1\r\nHost: door\r\n\r\n"
+
+
+class Pace:
+    """Seconds that one client waited for each event: since `last`, the event before it or the question."""
+
+    def __init__(self) -> None:
+        self.seconds: list[float] = []
+        self.last: float | None = None
+        self.came = 0.0
+
+    def begins(self) -> None:
+        """What came until now does not count."""
+        self.seconds = []
+
+    def event(self) -> None:
+        """An event came."""
+        now = time.monotonic()
+        if self.last is not None:
+            self.seconds.append(now - self.last)
+        self.last = self.came = now
+
+    def asks(self) -> None:
+        """The wait for an answer begins."""
+        self.last = time.monotonic()
+
+    def rests(self) -> None:
+        """Nothing is waited for: a stream or an answer has ended."""
+        self.last = None
+
+    def has_gone_on(self, since: float) -> bool:
+        """True if an event came since then."""
+        return self.came > since
+
+    def all_seconds(self, now: float) -> list[float]:
+        """The seconds between events, and those since the last one."""
+        return [*self.seconds, *([now - self.last] if self.last is not None else [])]
+
+
+def milliseconds(seconds: Sequence[float]) -> dict[str, float]:
+    """Median, p99 and the longest; -1 of too few."""
+    if len(seconds) < 2:
+        return {"p50": -1, "p99": -1, "longest": round(1000 * max(seconds, default=-0.001), 1)}
+    cuts = statistics.quantiles(seconds, n=100, method="inclusive")
+    return {
+        name: round(1000 * value, 1)
+        for name, value in zip(("p50", "p99", "longest"), (cuts[49], cuts[98], max(seconds)), strict=True)
+    }
+
+
+class Tenant:
+    """The clients of one tenant, and what they saw."""
+
+    def __init__(self, port: int, direct: str, streams: int, tokens: int) -> None:
+        self._port, self._triton, self._tokens = port, Triton(direct), tokens
+        self.paces = [Pace() for _ in range(streams)]
+        self.direct, self.chats, self.health = Pace(), Pace(), Pace()
+        self.ends: Counter[str] = Counter()
+        """How streams ended while it counted."""
+        self.answers: Counter[str] = Counter()
+        """The statuses of short chats."""
+
+    def clients(self) -> list[Callable[[], Awaitable[None]]]:
+        """What runs again and again, each beside the others."""
+        streams = [lambda pace=pace: self._stream(pace) for pace in self.paces]
+        return [*streams, self._direct, self._chat, self._health]
+
+    async def _stream(self, pace: Pace) -> None:
+        """A stream to its end."""
+        try:
+            pace.rests()
+            reader, writer = await asyncio.open_connection("127.0.0.1", self._port, limit=2**20)
+            with contextlib.closing(writer):
+                writer.write(request(CHATS, {**CHAT, "max_tokens": self._tokens}))
+                status = (await reader.readuntil(b"\r\n\r\n")).split()[1].decode()
+                is_whole = False
+                while not is_whole and (part := await reader.read(2**16)):
+                    if TOKEN in part:
+                        pace.event()
+                    is_whole = b"data: [DONE]" in part
+            self.ends["whole" if is_whole else "broken" if status == "200" else status] += 1
+        except (OSError, asyncio.IncompleteReadError):
+            self.ends["broken"] += 1
+
+    async def _direct(self) -> None:
+        """A stream from the server itself."""
+        self.direct.rests()
+        flags = [boolean(name, True) for name in ("return_counts", "return_finish_reason", "streaming")]
+        inputs: list[Input] = [int32s("prompt_token_ids", [1]), int32s("sampling_param_max_tokens", [self._tokens])]
+        async for _ in self._triton.stream("llama", [*inputs, *flags], 3600):
+            self.direct.event()
+
+    async def _chat(self) -> None:
+        """A chat of one token, asked on a connection of its own."""
+        self.chats.asks()
+        body = {**CHAT, "stream": False, "max_tokens": 1}
+        self.answers[await self._status(request(CHATS, body))] += 1
+        self.chats.event()
+        self.chats.rests()
+
+    async def _health(self) -> None:
+        """What balancers ask."""
+        self.health.asks()
+        await self._status(HEALTH)
+        self.health.event()
+        self.health.rests()
+
+    async def _status(self, raw: bytes) -> str:
+        try:
+            reader, writer = await asyncio.open_connection("127.0.0.1", self._port)
+            with contextlib.closing(writer):
+                writer.write(raw)
+                return (await reader.readuntil(b"\r\n\r\n")).split()[1].decode()
+        except (OSError, asyncio.IncompleteReadError):
+            return "closed"
+
+    async def run(self) -> dict[str, Any]:
+        """What was seen between the two lines, and until all went on."""
+        tasks = [asyncio.ensure_future(for_ever(client)) for client in self.clients()]
+        while not all(pace.last for pace in (*self.paces, self.direct)):
+            await asyncio.sleep(0.05)
+        print("ready", flush=True)
+        await asyncio.to_thread(sys.stdin.readline)
+        every = [*self.paces, self.direct, self.chats, self.health]
+        for pace in every:
+            pace.begins()
+        self.ends.clear()
+        self.answers.clear()
+        most = float(await asyncio.to_thread(sys.stdin.readline))
+        since = time.monotonic()
+        while not (has_gone_on := all(pace.has_gone_on(since) for pace in every)) and time.monotonic() < since + most:
+            await asyncio.sleep(0.02)
+        now, ends, answers = time.monotonic(), dict(self.ends), dict(self.answers)
+        for task in tasks:
+            task.cancel()
+        gaps = [second for pace in self.paces for second in pace.all_seconds(now)]
+        return {
+            "gap_ms": milliseconds(gaps),
+            "direct_gap_ms": milliseconds(self.direct.all_seconds(now)),
+            "short_chat_ms": milliseconds(self.chats.all_seconds(now)),
+            "health_ms": milliseconds(self.health.all_seconds(now)),
+            "events": len(gaps),
+            "streams_ended": ends,
+            "short_chats": answers,
+            "went_on": has_gone_on,
+        }
+
+
+async def for_ever(client: Callable[[], Awaitable[None]]) -> None:
+    """The client runs again and again."""
+    while True:
+        await client()
+        await asyncio.sleep(AGAIN_SECONDS)
+
+
+def main(words: Sequence[str]) -> None:
+    """What was seen is printed."""
+    gc.freeze()
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+
+        async def run() -> dict[str, Any]:
+            return await Tenant(**json.loads(words[0])).run()
+
+        print(json.dumps(runner.run(run())), flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

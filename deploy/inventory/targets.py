@@ -1,0 +1,50 @@
+"""Addresses of machines as somebody types them for ssh: `user@host:port`."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from deploy.refusals.refuse import refuse
+
+SSH_PORT = 22
+TARGET = re.compile(r"(?!-)(?:([^@\s]+)@)?(?:\[([\da-fA-F:.%]+)\]|([^@:\s\[\]]+)|([\da-fA-F:]+))(?::(\d+))?")
+"""User, then the host in brackets, as a name, or as a bare IPv6 address; then the port."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """The address of a machine for ssh: `user@host:port`, of which only the host is needed."""
+
+    host: str
+    user: str = ""
+    port: int = SSH_PORT
+
+    @classmethod
+    def of(cls, text: str) -> Target:
+        """The target somebody typed. Raises: a Refusal for what names no host or no port.
+
+        An IPv6 address stands in brackets where a port follows it.
+        """
+        parts = TARGET.fullmatch(text)
+        if not parts or not 0 < int(parts[5] or SSH_PORT) < 65_536:
+            raise refuse(
+                "no-target",
+                f"{text!r} names no machine to ask",
+                where=text,
+                seen=repr(text),
+                wanted="user@host or user@host:port; an IPv6 address in brackets",
+                attempt="enginehouse init ubuntu@203.0.113.7:22",
+            )
+        return cls(host=parts[2] or parts[3] or parts[4], user=parts[1] or "", port=int(parts[5] or SSH_PORT))
+
+    @property
+    def login(self) -> str:
+        """`user@host`, as ssh takes it."""
+        return f"{self.user}@{self.host}" if self.user else self.host
+
+    def __str__(self) -> str:
+        """`user@host:port`, as `of` takes it."""
+        host = f"[{self.host}]" if ":" in self.host and self.port != SSH_PORT else self.host
+        address = host if self.port == SSH_PORT else f"{host}:{self.port}"
+        return f"{self.user}@{address}" if self.user else address

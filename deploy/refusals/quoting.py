@@ -1,0 +1,51 @@
+"""Words that came from elsewhere, as data: a literal of Python's, and a text that does nothing to a terminal."""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+
+UNSHOWN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+"""Unicode's categories of what moves a cursor, turns the direction of writing, or is no character at all."""
+JOINERS = "\u200c\u200d"
+"""Two of `Cf` that belong to words of Persian and Hindi and to emoji, and do nothing else."""
+SHORTENED = 80
+
+
+def source(value: str | bool | int) -> str:
+    """The literal of Python that is this value, on one line; a text in double quotes."""
+    return str(value) if isinstance(value, (bool, int)) else f'"{inside_quotes(value)}"'
+
+
+def inside_quotes(text: str) -> str:
+    """What stands between the quotes of `source`: no quote of either kind ends it, and no line does."""
+    # With a double quote in front repr() chooses single ones, and escapes those alone.
+    return repr(f'"{text}')[2:-1].replace("\\'", "'").replace('"', '\\"')
+
+
+def visible(text: str) -> str:
+    """The text with `\\u…` for each character that a terminal would obey or not show; line breaks and tabs stay.
+
+    The escapes are those of JSON: JSON that is made visible is the same JSON.
+    """
+    if text.isprintable():
+        return text
+    return "".join(character if _is_shown(character) else _escape(character) for character in text)
+
+
+def shortened(text: str, most: int = SHORTENED) -> str:
+    """A literal of the text, or of its beginning and its length."""
+    return repr(text) if len(text) <= most else f"{text[:most]!r}… ({len(text):,} characters)"
+
+
+def _is_shown(character: str) -> bool:
+    return character in "\n\t" or character in JOINERS or unicodedata.category(character) not in UNSHOWN
+
+
+def _escape(character: str) -> str:
+    return json.dumps(character)[1:-1]
+
+
+def on_one_line(text: str) -> str:
+    """The visible text, line breaks and tabs written out as well: it can pass for no further line."""
+    return visible(text).replace("\n", "\\n").replace("\t", "\\t")

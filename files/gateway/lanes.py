@@ -1,0 +1,85 @@
+"""Which process does which work, and whose turn it is; a process that ended is replaced."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+
+from gateway.errors import ApiError
+from gateway.load import LONG_TURNS, Turns
+from gateway.worker import Program, Refused, Worker, accepted
+
+RETRIED = -signal.SIGKILL
+"""How a process ends of something else than its message: the kernel, or a person, ended it. Others took all of their
+time or memory, and another process is not asked the same."""
+
+
+class Lane:
+    """A process for messages one after the other; it starts with the first message, unless it is there already."""
+
+    def __init__(self, program: Program, worker: Worker | None = None) -> None:
+        self._program, self._worker = program, worker
+        self._turn = asyncio.Lock()
+
+    async def answer(self, message: bytes) -> memoryview:
+        """The process's answer; where it died of something else than this message, that of another.
+
+        A client that leaves does not leave half an answer in the socket: the work goes on without it.
+
+        Raises: Refused; ApiError 503 where none starts.
+        """
+        return await asyncio.shield(asyncio.ensure_future(self._answer(message)))
+
+    @property
+    def is_busy(self) -> bool:
+        """True if a message is worked on."""
+        return self._turn.locked()
+
+    async def _answer(self, message: bytes) -> memoryview:
+        async with self._turn:
+            for _ in range(2):
+                worker = self._taken()
+                if worker is None:
+                    worker = await self._started()
+                answer = await worker.answer(message)
+                if answer is not None:
+                    self._worker = worker
+                    break
+                if worker.ended_by() != RETRIED:
+                    raise Refused(self._program.too_much)
+            else:
+                raise Refused(self._program.too_much)
+        return accepted(answer)
+
+    async def _started(self) -> Worker:
+        try:
+            return await asyncio.to_thread(Worker, self._program)
+        except (Refused, OSError) as error:
+            print(f"<3>{self._program.module} does not start: {error}", file=sys.stderr, flush=True)
+            raise ApiError(503, "large requests cannot be read just now", code="unavailable", retry_after=5) from None
+
+    def _taken(self) -> Worker | None:
+        worker, self._worker = self._worker, None  # back once it has answered: one that was cancelled is not
+        return worker
+
+
+class Lanes:
+    """Processes of a program: one for short messages, and some for long ones, which go to an idle one."""
+
+    def __init__(self, program: Program, turns: Turns, most_short: int) -> None:
+        """Messages of up to `most_short` bytes are short."""
+        self.turns, self._most_short = turns, most_short
+        self._short, self._long = Lane(program), [Lane(program) for _ in range(LONG_TURNS)]
+
+    async def answer(self, tenant: str, message: bytes) -> memoryview:
+        """The answer of a process, once it is the tenant's turn.
+
+        Raises: Refused; ApiError of `Line`.
+        """
+        if len(message) <= self._most_short:
+            return await self.turns.short.work(tenant, lambda: self._short.answer(message))
+        return await self.turns.long.work(tenant, lambda: self._answer_long(message))
+
+    async def _answer_long(self, message: bytes) -> memoryview:
+        return await min(self._long, key=lambda lane: lane.is_busy).answer(message)

@@ -1,0 +1,151 @@
+"""What strangers' inputs may take of a process at once: bytes of bodies, and turns at large work; fair among tenants.
+
+Keys of one tenant count together: what is kept here is kept for the other tenants.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, OrderedDict, deque
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from gateway.errors import ApiError
+
+TENANT_ANSWER_BYTES, ANSWER_BYTES = 2**28, 2**29
+"""Of vectors as JSON that a process holds for clients to take, of one tenant and of all: 2,048 vectors of 1,024 numbers
+have 50 MB."""
+LONG_TURNS = 2
+"""Long inputs that are parsed or tokenised at once, each in a process of its own; shorter ones have one beside."""
+WAITING = 256
+"""Inputs of one tenant that may wait for a turn. What they hold is bounded by their bytes (`Held`)."""
+MOST_WAITING = 2048
+"""Of all tenants together."""
+PIECE_SECONDS = 0.002
+"""Of work in the event loop's time, before others have as long."""
+
+T = TypeVar("T")
+
+
+class Turns:
+    """Turns at work in other processes. Short work has a turn of its own, so that it does not wait for long work."""
+
+    def __init__(self) -> None:
+        self.short, self.long = Line(1), Line(LONG_TURNS)
+
+
+class Line:
+    """A line for so many turns. Among tenants who wait the next turn goes round; no tenant has all of several."""
+
+    def __init__(self, count: int, waiting: int = WAITING, most_waiting: int = MOST_WAITING) -> None:
+        self._count, self._most, self._most_together = count, waiting, most_waiting
+        self._running: Counter[str] = Counter()
+        self._waiting: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()
+
+    async def work(self, tenant: str, job: Callable[[], Awaitable[T]]) -> T:
+        """What the job gives, once it is the tenant's turn. A client that leaves does not end work that has begun.
+
+        Raises: ApiError 429 where as many of the tenant's jobs wait as may, 503 where those of all do.
+        """
+        await self._enter(tenant)
+        task = asyncio.ensure_future(job())
+
+        def leave(done: asyncio.Future[T]) -> None:
+            if not done.cancelled():
+                done.exception()  # nobody may be there any more to be told
+            self._leave(tenant)
+
+        task.add_done_callback(leave)
+        return await asyncio.shield(task)
+
+    def _may_run(self, tenant: str) -> bool:
+        own = max(self._count - 1, 1)
+        return self._running.total() < self._count and self._running[tenant] < own
+
+    async def _enter(self, tenant: str) -> None:
+        if self._may_run(tenant):
+            self._running[tenant] += 1
+            return
+        waiting = self._waiting.setdefault(tenant, deque())
+        if len(waiting) >= self._most:
+            message = f"{len(waiting)} large requests of this tenant wait to be read; no more may"
+            raise ApiError(429, f"{message}; try again in 2 s", code="rate_limit_exceeded", retry_after=2)
+        if sum(map(len, self._waiting.values())) >= self._most_together:
+            raise ApiError(503, "too many large requests wait to be read", code="overloaded", retry_after=2)
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        waiting.append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():  # it came as the client left
+                self._leave(tenant)
+            elif turn in waiting:
+                waiting.remove(turn)
+            self._forget(tenant)
+            raise
+
+    def _leave(self, tenant: str) -> None:
+        self._running[tenant] -= 1
+        if not self._running[tenant]:
+            del self._running[tenant]
+        if tenant in self._waiting:
+            self._waiting.move_to_end(tenant)
+        for name in list(self._waiting):
+            waiting = self._waiting[name]
+            while waiting and self._may_run(name):
+                turn = waiting.popleft()
+                if not turn.done():
+                    self._running[name] += 1
+                    turn.set_result(None)
+                    self._waiting.move_to_end(name)
+                    break
+            self._forget(name)
+
+    def _forget(self, tenant: str) -> None:
+        if not self._waiting.get(tenant, True):
+            del self._waiting[tenant]
+
+
+class Pauses:
+    """Pauses of long work that is done in the event loop's own time, a piece of `PIECE_SECONDS` after the other.
+
+    An event of a stream takes several rounds of the loop, each of which a piece could make longer. So between two
+    pieces, of whatever requests, is a pause, and requests that all have much to do come round.
+    """
+
+    def __init__(self) -> None:
+        self._turn = asyncio.Lock()
+
+    async def pause(self) -> None:
+        """Others had time."""
+        async with self._turn:
+            await asyncio.sleep(PIECE_SECONDS)
+
+
+class Held:
+    """The bytes of a request's body, or of its answer, that a process holds; `held` has those of every tenant."""
+
+    def __init__(self, held: Counter[str], tenant: str, most_of_tenant: int, most: int, name: str = "bodies") -> None:
+        self._name = name
+        self._held, self._tenant, self._most_of_tenant, self._most = held, tenant, most_of_tenant, most
+        self._bytes = 0
+
+    def take(self, count: int) -> None:
+        """So many more bytes are held.
+
+        Raises: ApiError 429 where the tenant's bodies are too many together, 503 where those of all are.
+        """
+        if self._held[self._tenant] + count > self._most_of_tenant:
+            message = f"{self._name} of this tenant's requests have more than {self._most_of_tenant} bytes together"
+            raise ApiError(429, f"{message}; try again in 2 s", code="rate_limit_exceeded", retry_after=2)
+        if self._held.total() + count > self._most:
+            raise ApiError(503, f"the gateway holds as many {self._name} as it may", code="overloaded", retry_after=2)
+        self._held[self._tenant] += count
+        self._bytes += count
+
+    def release(self) -> None:
+        """Nothing of the body is held any more."""
+        self._held[self._tenant] -= self._bytes
+        self._bytes = 0
+        if not self._held[self._tenant]:
+            del self._held[self._tenant]

@@ -1,0 +1,175 @@
+"""An LLM's tokenizer and how its authors sample. Few characters are tokenised here, many in a process of their own.
+
+The ids of the weights' own tokenizer; `prompts` and `harmony` make them of chats.
+"""
+
+from __future__ import annotations
+
+import json
+import marshal
+from array import array
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from gateway.control_tokens import texts_in, tokenizer_of
+from gateway.lanes import Lanes
+from gateway.load import Turns
+from gateway.logprobs import bytes_of
+from gateway.published import defaults_of, stamps
+from gateway.said import Reader
+from gateway.settings import ModelSettings
+from gateway.tools import Tools
+from gateway.worker import Program
+
+INLINE_CHARACTERS = 4096
+"""Texts with fewer are tokenised where they stand: 1 ms (2026-11-25, the tests' tokenizer, two cores of an unnamed
+x86-64 VM, tokenizers 0.23.3). Longer ones in a process of their own: the library holds Python's lock as it works, so
+in a thread 64 KiB held up every stream for 49 ms, and 3 MiB for 4 s."""
+SHORT_BYTES = 65_536
+"""Prompts up to here, 16 thousand tokens of English, do not wait for longer ones: 50 ms each."""
+MOST_SECONDS = 10.0
+MOST_MORE_BYTES = 640 * 2**20
+"""Of a process that tokenises, beside the tokenizer itself: enough for 3 MiB of text, and a prompt of 128 thousand
+tokens has half a MiB."""
+TOO_MUCH = "they take too long, or too much memory, to tokenise"
+UNBOUNDED = 2**62
+
+
+class TooLong(ValueError):
+    """The text has more characters than any prompt of the model."""
+
+    def __init__(self, characters: int, most: int) -> None:
+        super().__init__(f"{characters} characters are more than the model's context can hold; it ends at {most}")
+
+
+class Form(Protocol):
+    """Of a chat template: the variables that it reads, and its text, in which the fields of messages are looked for."""
+
+    @property
+    def names(self) -> frozenset[str]: ...
+
+    @property
+    def source(self) -> str: ...
+
+
+class Tokens:
+    """An LLM's tokenizer and how its authors sample, read from a folder of its weights. Subclasses know its chats."""
+
+    template: Form
+    stop_ids: tuple[int, ...] = ()
+    """Tokens that end an answer besides those that the slot knows."""
+
+    def __init__(self, folder: Path, told: Mapping[str, Any]) -> None:
+        """`told`: the folder's tokenizer.json, which is large and not kept.
+
+        Raises: OSError, ValueError where it is no tokenizer.
+        """
+        self._folder, self._stamps = folder, stamps(folder)
+        self._tokenizer = tokenizer_of(told)
+        self._is_byte_level = '"ByteLevel"' in json.dumps(told.get("decoder"))
+        self.vocabulary: int = self._tokenizer.get_vocab_size()
+        self.longest = max(
+            (len(token) if self._is_byte_level else len(token.encode()) for token in self._tokenizer.get_vocab()),
+            default=1,
+        )
+        """Bytes that a token stands for at most."""
+        prepare = {"kind": type(self).__name__, "folder": str(folder)}
+        program = Program("gateway.prompt_worker", prepare, MOST_SECONDS, TOO_MUCH, most_more_bytes=MOST_MORE_BYTES)
+        self.lanes = Lanes(program, Turns(), SHORT_BYTES)
+        self.defaults = defaults_of(folder)
+
+    def is_of(self, folder: Path) -> bool:
+        """True if it was read from this folder, and the files are still those."""
+        return folder == self._folder and stamps(folder) == self._stamps
+
+    async def ids(
+        self,
+        messages: list[dict[str, Any]],
+        variables: Mapping[str, Any],
+        tools: Sequence[Mapping[str, Any]] = (),
+        tenant: str = "",
+        most: int = UNBOUNDED,
+        is_large: bool = False,
+    ) -> Sequence[int]:
+        """The prompt for the assistant's next message; `variables` are the client's own for the template.
+
+        `most` characters may be tokenised. `is_large`: there is so much that nobody need count.
+
+        Raises: FieldError; ValueError for what the model's form of a chat cannot say; ApiError of `Turns`.
+        """
+        if is_large or sum(map(len, texts_in([messages, variables, *tools]))) > INLINE_CHARACTERS:
+            return await self._aside(tenant, (most, "", (messages, dict(variables), [*tools])))
+        return await self.ids_of_few(messages, variables, tools, tenant, most)
+
+    async def ids_of_few(
+        self,
+        messages: list[dict[str, Any]],
+        variables: Mapping[str, Any],
+        tools: Sequence[Mapping[str, Any]],
+        tenant: str,
+        most: int,
+    ) -> Sequence[int]:
+        """The prompt for messages that are short together, made in the event loop's time."""
+        return self.ids_here(messages, variables, tools, most)
+
+    def ids_here(
+        self,
+        messages: list[dict[str, Any]],
+        variables: Mapping[str, Any],
+        tools: Sequence[Mapping[str, Any]],
+        most: int,
+    ) -> list[int]:
+        """The prompt for the messages, made in the caller's time.
+
+        Raises: FieldError, ValueError.
+        """
+        raise NotImplementedError
+
+    async def ids_of_text(self, text: str, tenant: str = "", most: int = UNBOUNDED) -> Sequence[int]:
+        """The ids of a text that is no chat, with the special tokens that the tokenizer puts around one.
+
+        Raises: ValueError where it is too long; ApiError of `Turns`.
+        """
+        if len(text) > INLINE_CHARACTERS:
+            return await self._aside(tenant, (most, within(text, most), None))
+        return self.raw(text, most)
+
+    async def _aside(self, tenant: str, asked: tuple[Any, ...]) -> Sequence[int]:
+        """The ids that a process beside this one makes."""
+        message = marshal.dumps(asked)
+        ids = array("i")
+        ids.frombytes(await self.lanes.answer(tenant, message))
+        return ids
+
+    def reader(self, model: ModelSettings, tools: Tools, is_guided: bool, prompt: Sequence[int]) -> Reader:
+        """A reader of one sequence of the answer to this prompt."""
+        raise NotImplementedError
+
+    def readers(
+        self, model: ModelSettings, tools: Tools, is_guided: bool, prompt: Sequence[int], count: int
+    ) -> list[Reader]:
+        """A reader for each sequence of the answer to this prompt."""
+        return [self.reader(model, tools, is_guided, prompt) for _ in range(count)]
+
+    def spelled(self, identity: int) -> bytes:
+        """The bytes that a token stands for."""
+        return bytes_of(self._tokenizer.id_to_token(identity) or "", self._is_byte_level)
+
+    def raw(self, text: str, most: int = UNBOUNDED) -> list[int]:
+        """The ids of a text that is no chat, made in the caller's time.
+
+        Raises: TooLong.
+        """
+        ids: list[int] = self._tokenizer.encode(within(text, most)).ids
+        return ids
+
+
+def within(text: str, most: int) -> str:
+    """The text, which has at most so many characters.
+
+    Raises: TooLong.
+    """
+    if len(text) > most:
+        raise TooLong(len(text), most)
+    return text

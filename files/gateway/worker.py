@@ -1,0 +1,250 @@
+"""Work on strangers' bytes in a process of its own, which the kernel bounds in memory and in time.
+
+Python runs one thing at a time, and so do the libraries that parse and tokenise: while one large input is worked on, no
+stream of the process goes on, whatever thread does the work. So large inputs have processes beside the gateway's: each
+has little memory, a CPU time for each message, no file to write and nothing to open. `lanes` replaces what the
+kernel ended. Who uses it: `renderer` for templates, `bodies` for JSON, `prompt_worker` for prompts.
+
+Between the two, over a socket: four bytes of length, then the message. The first message says what to prepare, each
+further one what to do. An answer begins with a byte: `DONE`, or `REFUSED` and the reason as text.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import json
+import os
+import resource
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import time
+import weakref
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gateway.confinement import confine
+
+START_SECONDS = 60.0
+WALL_SECONDS = 120.0
+"""For an answer: a process that neither works nor ends is replaced. Its CPU time ends long before."""
+MOST_ANSWER_BYTES = 2**28
+REASON = 500
+"""Characters of a reason that a client hears."""
+PART_BYTES = 2**18
+"""Of an answer that are received before others have a turn."""
+LENGTH = struct.Struct("!I")
+DONE, REFUSED = b"\x00", b"\x01"
+NICE = 10
+"""The event loop of the gateway comes first where there are fewer processors than work."""
+
+UNCONFINED = (
+    "work on strangers' bytes is done without rights alone, and this host cannot take them away from a process"
+    " (wanted: libseccomp2 and a kernel with CONFIG_SECCOMP_FILTER; try: apt-get install libseccomp2)"
+)
+LATE_IMPORTS = (
+    *("html", "jinja2.constants", "jinja2.debug", "pprint", "textwrap", "unicodedata"),
+    *("encodings.ascii", "encodings.latin_1", "encodings.unicode_escape"),
+)
+"""Modules that Jinja, or Python for Jinja, imports when a template first needs them."""
+
+Work = Callable[[bytes], bytes]
+
+
+class Refused(ValueError):
+    """The message was refused, or took more than the bounds of its process."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """A module that runs in processes beside the gateway's, and what it is to prepare.
+
+    `most_bytes`: of memory; `most_more_bytes` counts from what is loaded instead. `seconds`: of CPU time for a message.
+    """
+
+    module: str
+    prepare: Mapping[str, Any]
+    seconds: float
+    too_much: str
+    """The refusal of a message that took all time or memory."""
+    most_bytes: int = 0
+    most_more_bytes: int = 0
+
+
+class Worker:
+    """The process, from this side. It ends with this object."""
+
+    def __init__(self, program: Program) -> None:
+        """Returns once the process is prepared; `prepared` is what it answered.
+
+        Raises: Refused where it cannot be.
+        """
+        self._channel, theirs = socket.socketpair()
+        words = [sys.executable, "-m", program.module]
+        environment = {
+            "PYTHONPATH": str(Path(__file__).parents[1]),
+            "TOKENIZERS_PARALLELISM": "false",
+            "MALLOC_ARENA_MAX": "1",
+        }
+        quiet = subprocess.DEVNULL  # what it might say has words of messages
+        with theirs:
+            self._process = subprocess.Popen(words, stdin=theirs.fileno(), stdout=quiet, stderr=quiet, env=environment)
+        self._end = weakref.finalize(self, end, self._channel, self._process)
+        self._channel.settimeout(START_SECONDS)
+        bounds: dict[str, Any] = {
+            "bytes": program.most_bytes,
+            "more_bytes": program.most_more_bytes,
+            "seconds": program.seconds,
+        }
+        bounds |= {"too_much": program.too_much}
+        try:
+            send(self._channel, json.dumps({"bounds": bounds, "prepare": dict(program.prepare)}).encode())
+            answer = received(self._channel)
+        except OSError:
+            answer = None
+        if answer is None:
+            raise Refused("it is not prepared within its bounds")
+        self.prepared = bytes(accepted(memoryview(answer)))
+        self._channel.setblocking(False)
+
+    async def answer(self, message: bytes) -> memoryview | None:
+        """Its answer, as it came; None where it died, or said nothing for too long."""
+        try:
+            return await asyncio.wait_for(self._answer(message), WALL_SECONDS)
+        except (OSError, asyncio.TimeoutError):
+            return None
+
+    async def _answer(self, message: bytes) -> memoryview | None:
+        loop = asyncio.get_running_loop()
+        await loop.sock_sendall(self._channel, LENGTH.pack(len(message)))
+        await loop.sock_sendall(self._channel, message)
+        head = await self._bytes(LENGTH.size)
+        length = LENGTH.unpack(head)[0] if head else 0
+        return (await self._bytes(length) if length <= MOST_ANSWER_BYTES else None) or None
+
+    def ended_by(self) -> int:
+        """The process is gone; minus the signal that ended it, where one did."""
+        self._end()
+        return int(self._process.returncode)
+
+    async def _bytes(self, count: int) -> memoryview | None:
+        """So many bytes, where they were received: a copy of a large answer would hold up the loop."""
+        loop, got, size = asyncio.get_running_loop(), memoryview(bytearray(count)), 0
+        while size < count:
+            if not (more := await loop.sock_recv_into(self._channel, got[size : size + PART_BYTES])):
+                return None
+            size += more
+        return got
+
+
+def accepted(answer: memoryview) -> memoryview:
+    """What an answer says.
+
+    Raises: Refused.
+    """
+    if answer[:1] != DONE:
+        raise Refused(bytes(answer[1:]).decode("utf-8", "replace"))
+    return answer[1:]
+
+
+def end(channel: socket.socket, process: subprocess.Popen[bytes]) -> None:
+    """The process is gone."""
+    channel.close()
+    process.kill()  # one that is dead keeps what it died of
+    process.wait()
+
+
+def send(channel: socket.socket, message: bytes) -> None:
+    """The message is on its way."""
+    channel.sendall(LENGTH.pack(len(message)) + message)
+
+
+def received(channel: socket.socket) -> bytes | None:
+    """The next message; None where the other side is gone."""
+    got = bytearray()
+    wanted = LENGTH.size
+    while len(got) < wanted:
+        if not (part := channel.recv(min(wanted - len(got), 2**20))):
+            return None
+        got += part
+        if wanted == LENGTH.size and len(got) == wanted:
+            wanted += LENGTH.unpack(got)[0]
+    return bytes(got[LENGTH.size :])
+
+
+def bounded(most_bytes: int) -> None:
+    """This process has so much memory, leaves no core, and can only compute and answer on its socket: see `confine`.
+
+    Raises: OSError where the kernel or its library cannot take the other rights away.
+    """
+    for name in LATE_IMPORTS:
+        importlib.import_module(name)
+    os.environ.setdefault("TZ", ":/etc/localtime")  # without a name libc reads the file again for every date
+    time.tzset()
+    bounds = {resource.RLIMIT_AS: most_bytes, resource.RLIMIT_FSIZE: 0, resource.RLIMIT_CORE: 0}
+    for limit, most in bounds.items():
+        resource.setrlimit(limit, (most, most))
+    try:
+        confine()
+    except OSError as error:
+        raise OSError(f"{UNCONFINED}: {error}") from None
+
+
+def serve(load: Callable[[Mapping[str, Any]], Callable[[], tuple[Work, bytes]]]) -> None:
+    """Messages become answers until nobody asks any more: what the module of a `Program` does when it is run.
+
+    `load` reads files and imports, before the process is bounded. What it returns is called after that, and makes the
+    work, and what the process answers when it is prepared.
+    """
+    os.chdir("/")
+    os.nice(NICE)
+    channel = socket.socket(fileno=0)
+    for number in (signal.SIGINT, signal.SIGTERM):  # meant for the gateway, which ends this process last
+        signal.signal(number, signal.SIG_IGN)
+    start = received(channel)
+    if start is None:
+        return
+    program = json.loads(start)
+    bounds, work = program["bounds"], None
+    seconds = float(bounds["seconds"])
+    try:
+        prepare = load(program["prepare"])
+        bounded(bounds["bytes"] or memory_bytes() + bounds["more_bytes"])
+    except (OSError, ValueError) as error:  # nothing of a stranger's is worked on by a process that has rights
+        send(channel, refusal(error))
+        return
+    message: bytes | None = b""
+    while message is not None:
+        # Nobody handles the signal, so it ends the process wherever that is, C's loops too.
+        signal.setitimer(signal.ITIMER_PROF, seconds)
+        try:
+            if work is None:
+                work, answer = prepare()
+            else:
+                answer = work(message)
+            answer = DONE + answer
+        except ValueError as error:
+            answer = refusal(error)
+        except (MemoryError, RecursionError):
+            answer = REFUSED + bounds["too_much"].encode()
+        finally:
+            signal.setitimer(signal.ITIMER_PROF, 0)
+        message = b""  # not held while nobody asks
+        send(channel, answer)
+        answer = b""
+        message = received(channel)
+
+
+def refusal(error: Exception) -> bytes:
+    """The answer that says why."""
+    return REFUSED + str(error)[:REASON].encode("utf-8", "replace")
+
+
+def memory_bytes() -> int:
+    """The address space of this process."""
+    return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()

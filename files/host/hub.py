@@ -1,0 +1,72 @@
+"""A model hub as a fetch asks it: its listing and its files, with a token that follows no redirect to another host."""
+
+from __future__ import annotations
+
+import json
+import os
+import ssl
+import urllib.error
+import urllib.parse
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+
+class Refused(Exception):
+    """The hub's listing, or what it sent, is not what was asked for."""
+
+
+class SameHostOnly(urllib.request.HTTPRedirectHandler):
+    """Follows redirects, and drops the token when one leads out of TLS or elsewhere (a CDN signs its addresses)."""
+
+    def redirect_request(
+        self, request: urllib.request.Request, file: Any, code: int, message: str, headers: Any, url: str
+    ) -> urllib.request.Request | None:
+        """The request that follows; None where the answer is no redirect."""
+        following = super().redirect_request(request, file, code, message, headers, url)
+        origins = [urllib.parse.urlsplit(place)[:2] for place in (url, request.full_url)]
+        if following and origins[0] != origins[1]:
+            following.remove_header("Authorization")
+        return following
+
+
+class Hub:
+    """A model hub that speaks the Hugging Face interface."""
+
+    def __init__(self, settings: dict[str, Any]) -> None:
+        self.endpoint = settings["endpoint"].rstrip("/")
+        self.repository, self.revision = settings["repository"], settings["revision"]
+        context = ssl.create_default_context(cafile=settings.get("ca_file") or None)
+        self.opener = urllib.request.build_opener(SameHostOnly, urllib.request.HTTPSHandler(context=context))
+        credential = Path(os.environ.get("CREDENTIALS_DIRECTORY", "/nonexistent")) / "token"
+        self.token = credential.read_text().strip() if credential.exists() else ""
+
+    def listing(self) -> list[dict[str, Any]]:
+        """All files of the repository at the revision, with sizes and checksums."""
+        path = f"/api/models/{self.repository}/revision/{self.revision}?blobs=true"
+        with self.open(path) as answer:
+            repository = json.load(answer)
+        if repository.get("sha") not in (None, self.revision):
+            raise Refused(f"the hub answers with revision {repository['sha']}")
+        return list(repository["siblings"])
+
+    def open(self, path: str, start: int = 0) -> Any:
+        """An open answer, from byte `start` on. A refusal of the hub is said in words."""
+        request = urllib.request.Request(self.endpoint + path, headers={"User-Agent": "enginehouse"})
+        if self.token:
+            request.add_header("Authorization", f"Bearer {self.token}")
+        if start:
+            request.add_header("Range", f"bytes={start}-")
+        try:
+            return self.opener.open(request, timeout=60)
+        except urllib.error.HTTPError as error:
+            if error.code in (401, 403):
+                given = "with the token it was given" if self.token else "without a token"
+                raise Refused(f"{self.endpoint} answers {error.code} {given}: gated, private or not there") from None
+            if error.code == 404:
+                raise Refused(f"{self.endpoint}{path.partition('?')[0]} does not exist (404)") from None
+            raise
+
+    def file(self, path: str, start: int) -> Any:
+        """An open answer with a file's content from byte `start` on."""
+        return self.open(f"/{self.repository}/resolve/{self.revision}/{urllib.parse.quote(path)}", start)

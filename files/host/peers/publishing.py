@@ -1,0 +1,125 @@
+"""The steps of root: before the receiving user's, and after. They parse no byte that a peer sent but names of files."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+from host import disk
+from host import publish as verified
+from host.peers.settings import Offer, Settings
+
+SESSION, RESUME = "session.json", "resume"
+OFFER, TORRENT = "offer.json", "torrent"
+
+
+def prepare(settings: Settings, user: str) -> None:
+    """The folder is the user's. What an earlier version received beside `target` is in it and goes on."""
+    for directory in (settings.folder, settings.target.parent):
+        directory.mkdir(mode=0o755, parents=True, exist_ok=True)
+    verified.take(settings.folder)
+    settings.staging.parent.mkdir(exist_ok=True)
+    earlier = settings.beside("peers")
+    received = earlier / settings.target.name
+    if received.is_dir() and not received.is_symlink() and not settings.staging.exists():
+        received.rename(settings.staging)
+    shutil.rmtree(earlier, ignore_errors=True)
+    if settings.is_published and offered(settings) != verified.manifest(settings.target):
+        settings.beside(OFFER).unlink(missing_ok=True)  # nobody is told of it while the files are read
+    verified.take(settings.folder, user)
+
+
+def offered(settings: Settings) -> dict[str, str]:
+    """The sha256 of every file by name, as the offer beside `target` has them; empty where none can be read."""
+    try:
+        return {name: sha256 for name, (_, sha256) in Offer.of(_json(settings.beside(OFFER))).files.items()}
+    except (OSError, ValueError, KeyError, TypeError):  # a power cut leaves zeros
+        return {}
+
+
+def publish(settings: Settings) -> None:
+    """`target` is published if every file of the offer verifies; else whole files wait for the direct way."""
+    verified.take(settings.folder)
+    if not settings.is_published:
+        _publish_received(settings)
+    if settings.is_published:
+        _publish_offer(settings)
+        shutil.rmtree(settings.staging.parent, ignore_errors=True)
+
+
+def _publish_received(settings: Settings) -> None:
+    if not settings.offer or not settings.staging.is_dir():
+        return
+    (settings.staging / verified.MANIFEST).write_text(settings.offer.manifest())
+    _, wrong = verified.differing(settings.staging)
+    session = session_of(settings)
+    is_whole = bool(session.get("is_whole"))
+    if is_whole and not wrong:
+        verified.tidy(settings.staging, {*settings.offer.files, verified.MANIFEST})  # another offer may have begun more
+        verified.settle(settings.staging, settings.target)
+        return
+    if is_whole:
+        noted = session.get("senders")  # by a user that is not believed: no words of it are printed
+        names = sorted(name for name in settings.peers.values() if isinstance(noted, list) and name in noted)
+        senders = ", ".join(names) or "nobody of this session"
+        print(
+            f"{settings.target.name}: {', '.join(wrong[:5])}: not the offer's sha256; sent by {senders}",
+            file=sys.stderr,
+        )
+    kept = _keep_whole(settings, settings.offer)
+    print(f"  state  not published; {kept} whole files are kept for the direct way", file=sys.stderr)
+
+
+def _publish_offer(settings: Settings) -> None:
+    """What the receiving user made of the published directory, if it says of the files what their manifest says."""
+    made = settings.folder / OFFER
+    if not made.exists():
+        return
+    sums = verified.manifest(settings.target)
+    right = {name: ((settings.target / name).stat().st_size, sums[name]) for name in sums}
+    try:
+        offer = Offer.of(_json(made))
+    except (ValueError, KeyError, TypeError):
+        offer = Offer("", {})
+    if offer.files != right or not re.fullmatch("[0-9a-f]{64}", offer.digest):
+        raise ValueError("the offer that was made of it is of other files; it is not published")
+    disk.write(settings.beside(TORRENT), (settings.folder / TORRENT).read_bytes())
+    disk.replace(settings.beside(OFFER), offer.text())
+    made.unlink()
+
+
+def _keep_whole(settings: Settings, offer: Offer) -> int:
+    """How many files the peers sent whole; they lie where the direct way looks for what it began."""
+    kept, partial = 0, settings.beside("partial")
+    with contextlib.suppress(FileNotFoundError):
+        verified.take(partial)
+    for name in offer.files:
+        if (settings.staging / name).is_file() and not (partial / name).exists():  # others are gone: they differed
+            (partial / name).parent.mkdir(parents=True, exist_ok=True)
+            (settings.staging / name).rename(partial / name)
+            kept += 1
+    shutil.rmtree(settings.staging.parent)
+    return kept
+
+
+def session_of(settings: Settings) -> dict[str, Any]:
+    """What the last session of the receiving user has noted; empty where that cannot be read."""
+    with contextlib.suppress(OSError, ValueError):
+        noted = _json(settings.folder / SESSION)
+        return noted if isinstance(noted, dict) else {}
+    return {}
+
+
+def forget(settings: Settings) -> None:
+    """Nothing of a published directory is left in the folder; what is half received stays."""
+    if settings.is_published:
+        shutil.rmtree(settings.folder, ignore_errors=True)
+
+
+def _json(path: Path) -> Any:
+    return json.loads(path.read_text())

@@ -1,0 +1,54 @@
+#!/bin/bash
+# Who of this host's own users may connect to its Triton servers: the iptables chain ENGINEHOUSE-LOCAL, replaced whole.
+# Run by prepare.sh before each start of a server, and before each start of a service of ours that asks servers: its user
+# may be newer than the chain. Safe to run again; nothing on a host without servers.
+set -euo pipefail
+shopt -s nullglob
+bridge=enginehouse0
+servers=${ENGINEHOUSE_SERVERS:-/var/lib/enginehouse/servers}
+settings=("$servers"/*/current/server.json)
+[ ${#settings[@]} -gt 0 ] || exit 0
+
+# allowed: the users that may connect, one uid or range a line. Who may become root anyway is no stranger: members of sudo,
+# and who deploys here. systemd's dynamic users (61184 to 65519) are services, enginehouse-metrics among them.
+allowed() {
+  local name
+  echo 0
+  echo 61184-65519
+  for name in enginehouse-gateway enginehouse-traffic haproxy $(cat /etc/enginehouse/operators 2>/dev/null) \
+    $(getent group sudo admin wheel | cut -d: -f4 | tr ',' ' '); do
+    id -u "$name" 2>/dev/null || true
+  done
+}
+
+# guard: the chain of one family, replaced whole and first in OUTPUT: published ports of every server here, and the bridge
+# behind them. Docker rewrites a port that it publishes on another address of this host; OUTPUT then sees the container's
+# port and still lo, so that such a connection is known by the port that it was made to (seen with 6.18, 2026-11-25).
+# Only the packet that begins a connection is judged: it alone surely has a process that sends it.
+guard() {
+  local chain=ENGINEHOUSE-LOCAL comment="enginehouse: no way in" matches match uid
+  # Read first: a chain that lacks ports would let everybody in.
+  matches=$(python3 -c 'import json, sys
+for path in sys.argv[1:]:
+    ports = [str(port) for key, port in sorted(json.load(open(path)).items()) if key.endswith("_port")]
+    print("multiport --dports", ",".join(ports))
+    for port in ports: print("conntrack --ctstate DNAT --ctorigdstport", port)' "${settings[@]}") || return
+  {
+    echo "*filter"
+    echo ":$chain - [0:0]"
+    for uid in $(allowed | sort -u); do echo "-A $chain -m owner --uid-owner $uid -j RETURN"; done
+    while read -r match; do echo "-A $chain -o lo -p tcp -m $match -j REJECT --reject-with tcp-reset"; done <<<"$matches"
+    echo "-A $chain -o $bridge -p tcp -j REJECT --reject-with tcp-reset"
+    if "$1" -w -C OUTPUT -p tcp --syn -j "$chain" -m comment --comment "$comment" 2>/dev/null; then
+      echo "-D OUTPUT -p tcp --syn -j $chain -m comment --comment \"$comment\""
+    fi
+    echo "-I OUTPUT -p tcp --syn -j $chain -m comment --comment \"$comment\""
+    echo COMMIT
+  } | "$1-restore" -w --noflush
+}
+if ! guard iptables; then
+  echo "users of this host cannot be kept from Triton's ports, so no server starts" >&2
+  echo "  try     modprobe xt_owner; a kernel without it is not enough" >&2
+  exit 1
+fi
+if ip6tables -w -n -L OUTPUT >/dev/null 2>&1; then guard ip6tables; fi

@@ -1,0 +1,134 @@
+"""How much of a host each unit could do if what it runs were taken over: systemd's own score, 0 (nothing) to 10.
+
+`GOLDEN=write pytest tests/roles/test_units_exposure.py` writes the table of roles/README.md anew. Limits hold for the
+scores of the systemd that is here; the table's were made with systemd 252 (Debian 12, 2026-11-25).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from roles.exporters.operations import dcgm_unit
+from roles.gateway.programs import unit as gateway_unit
+from roles.monitor.operations import unit as monitor_unit
+from roles.monitor.paths import ALERTMANAGER, BLACKBOX, PROMETHEUS
+from tests.roles.gateway.doors import h100
+from tests.roles.monitor.plans import a_monitor
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "roles/README.md"
+MARK = "<!-- exposure: tests/roles/test_units_exposure.py writes this -->\n"
+BLOCK = re.compile(rf"(?<={re.escape(MARK)})(.*?)(?=<!-- end of exposure -->)", re.S)
+FILES = ROOT / "files/units"
+LIMIT = 4.0
+
+
+@dataclass(frozen=True)
+class Held:
+    """The score before (commit 2942af1, 2026-11-25), what it may be now, and who the unit runs as."""
+
+    before: float
+    runs_as: str
+    limit: float = LIMIT
+
+
+UNITS = {
+    "enginehouse-alertmanager.service": Held(3.7, "`prometheus`"),
+    "enginehouse-balancer.service": Held(
+        7.8, "root with five capabilities; workers `haproxy`, in a root directory of their own"
+    ),
+    "enginehouse-blackbox.service": Held(3.7, "`prometheus`"),
+    "enginehouse-build@.service": Held(9.0, "root with five capabilities: Docker's socket"),
+    "enginehouse-dcgm.service": Held(9.6, "root without capabilities: Docker's socket"),
+    "enginehouse-firewall.service": Held(9.5, "root with the network's capability"),
+    "enginehouse-gateway@.service": Held(1.5, "`enginehouse-gateway`"),
+    "enginehouse-gpu-state.service": Held(8.9, "root without capabilities"),
+    "enginehouse-metrics.service": Held(3.2, "a user that lives as long as it"),
+    "enginehouse-mig.service": Held(
+        9.6, "root with eight capabilities: it cuts GPUs, and reads nothing from outside", 5.0
+    ),
+    "enginehouse-mutual.service": Held(7.8, "as the balancer"),
+    "enginehouse-node-exporter.service": Held(4.7, "`prometheus`"),
+    "enginehouse-prometheus.service": Held(3.7, "`prometheus`"),
+    "enginehouse-pull@.service": Held(9.0, "root without capabilities: Docker's socket"),
+    "enginehouse-share@.service": Held(9.0, "`enginehouse-share`; root checks and publishes"),
+    "enginehouse-swap@.service": Held(4.0, "root: it moves links, and asks systemd and Docker"),
+    "enginehouse-traffic.service": Held(1.7, "`enginehouse-traffic`"),
+    "enginehouse-undo.service": Held(9.5, "root with three capabilities for files of /etc"),
+    "enginehouse-watch@.service": Held(5.2, "root without capabilities: it restarts a server"),
+    "enginehouse-weights@.service": Held(9.0, "`enginehouse-fetch`; root checks and publishes"),
+    "triton@.service": Held(3.0, "root with six capabilities: Docker's socket"),
+}
+
+
+def texts() -> dict[str, str]:
+    """Every unit of a service by its file's name, templates filled in."""
+    shipped = {path.name: path.read_text() for path in FILES.glob("*.service")}
+    monitor = {name: monitor_unit(name, a_monitor()).content for name in (PROMETHEUS, ALERTMANAGER, BLACKBOX)}
+    filled = {"enginehouse-dcgm.service": dcgm_unit("nvcr.io/nvidia/k8s/dcgm-exporter@sha256:0").content}
+    return shipped | monitor | filled | {"enginehouse-gateway@.service": gateway_unit(h100()[1]).content}
+
+
+def score(name: str, text: str, folder: Path) -> float:
+    """What systemd says of the unit; a template is given an instance."""
+    file = folder / name.replace("@.", "@x.")
+    file.write_text(text)
+    command = ["systemd-analyze", "security", "--offline=true", "--no-pager", str(file)]
+    answer = subprocess.run(command, capture_output=True, text=True, check=False)
+    match = re.search(r"Overall exposure level for \S+: ([0-9.]+)", answer.stdout)
+    assert match, answer.stderr
+    return float(match[1])
+
+
+def table(folder: Path) -> str:
+    """The whole table in Markdown, one row a unit."""
+    head = "\n| unit | before | now | limit | runs as |\n| --- | ---: | ---: | ---: | --- |\n"
+    rows = [
+        f"| {name.removesuffix('.service')} | {UNITS[name].before} | {score(name, text, folder)} | {UNITS[name].limit} "
+        f"| {UNITS[name].runs_as} |\n"
+        for name, text in sorted(texts().items())
+    ]
+    return head + "".join(rows) + "\n"
+
+
+def test_every_unit_has_a_limit() -> None:
+    """Also one that is written tomorrow, as a file or as a template."""
+    templates = {path.name.removesuffix(".j2") for path in (ROOT / "templates").rglob("*.service*")}
+    assert set(texts()) == set(UNITS) == {path.name for path in FILES.glob("*.service")} | templates
+
+
+@pytest.mark.parametrize("name", UNITS)
+def test_no_unit_can_do_more_than_its_limit(name: str, tmp_path: Path) -> None:
+    """systemd-analyze is where systemd is: there is no machine for these tests without it, and no reason to skip."""
+    assert score(name, texts()[name], tmp_path) <= UNITS[name].limit
+
+
+def test_the_table_of_the_page_is_what_systemd_says(tmp_path: Path) -> None:
+    """Scores differ by tenths between releases of systemd, so the page's are held to those of the one that is here."""
+    if os.environ.get("GOLDEN") == "write":
+        PAGE.write_text(BLOCK.sub(lambda _: table(tmp_path), PAGE.read_text("utf-8")), "utf-8")
+    version = subprocess.run(["systemd-analyze", "--version"], capture_output=True, text=True, check=True).stdout
+    (written,) = BLOCK.findall(PAGE.read_text("utf-8"))
+    without_now = re.compile(r"^(\| \S+ \| \S+ \|) \S+ ", re.M)
+    if version.startswith("systemd 252 "):
+        assert written == table(tmp_path)
+    assert without_now.sub(r"\1 ", written) == without_now.sub(r"\1 ", table(tmp_path))
+
+
+@pytest.mark.parametrize("name", ["enginehouse-share@.service", "enginehouse-weights@.service"])
+def test_what_reads_strangers_bytes_has_a_user_of_its_own_and_one_folder(name: str) -> None:
+    """Steps of root are those that talk to nobody, and no other."""
+    lines = texts()[name].splitlines()
+    users = [line for line in lines if line.startswith("User=")]
+    writable = [line for line in lines if line.startswith(("BindPaths=", "ReadWritePaths="))]
+    of_root = [line.rpartition(" enginehouse/host ")[2].split()[-3:] for line in lines if "=+" in line]
+    place = "weights" if "weights" in name else "sharing"
+    assert users == [f"User=enginehouse-{'fetch' if place == 'weights' else 'share'}"]
+    assert writable == [f"BindPaths=-/var/lib/enginehouse/{place}/%i"]
+    assert not any({"receive", "give"} & set(words) for words in of_root) and len(of_root) in (2, 3)
