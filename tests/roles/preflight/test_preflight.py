@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
 import time
 from collections.abc import Callable
 from dataclasses import replace
 from ipaddress import ip_address
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,11 +15,10 @@ from deploy.slices.host import Slice
 from roles import preflight
 from roles._pyinfra.facts import Seen
 from roles.preflight.defaults import Defaults
-from roles.preflight.facts import _NO_OWNER_MATCH, addresses
+from roles.preflight.facts import addresses
 from roles.preflight.judge import judge, notes
 from roles.preflight.network import address_of, ports
 from tests.roles.fake import Ran, run
-from tests.roles.gateway.doors import h100
 from tests.roles.slices import a_slice
 
 NOW = 1_790_000_000
@@ -175,97 +172,6 @@ def test_a_message_names_the_host_what_was_seen_and_what_to_do() -> None:
         "  try     declare the GPU it has, or ask the provider for the right VM\n"
         "  state   preflight; no host was changed"
     )
-
-
-@pytest.mark.parametrize(
-    ("scope", "files", "attempt"),
-    [
-        ("2", "", "sysctl kernel.yama.ptrace_scope=1 on the host"),
-        (
-            "2",
-            "/etc/sysctl.d/10-ptrace.conf\n/etc/sysctl.d/99-hard.conf",
-            "sysctl kernel.yama.ptrace_scope=1 on the host and in /etc/sysctl.d/10-ptrace.conf"
-            " and in /etc/sysctl.d/99-hard.conf",
-        ),
-        (
-            "3",
-            "/etc/sysctl.d/99-hard.conf",
-            "kernel.yama.ptrace_scope = 1 in /etc/sysctl.d/99-hard.conf, and reboot the host",
-        ),
-        ("3", "", "kernel.yama.ptrace_scope = 1 in /etc/sysctl.d, and reboot the host"),
-    ],
-)
-def test_a_host_that_lets_nothing_trace_is_told_how_to_let_it(scope: str, files: str, attempt: str) -> None:
-    """The kernel never lowers 3."""
-    answers = {**GOOD, "ptrace-scope": scope, "ptrace-files": files}
-    (finding,) = judge(Seen(values=answers), a_slice("debian-12"), Defaults(), NOW)
-    assert str(finding) == (
-        "host: processes may not trace their own children\n"
-        f"  found   kernel.yama.ptrace_scope = {scope}\n"
-        "  wanted  at most 1: Triton's launch hides the admin key by tracing its own start\n"
-        f"  try     {attempt}\n"
-        "  state   preflight; no host was changed"
-    )
-
-
-@pytest.mark.parametrize(
-    ("system", "package"), [("debian-12", "linux-image-amd64"), ("ubuntu-24.04", "linux-image-generic")]
-)
-def test_a_kernel_without_the_owner_match_is_refused_with_one_that_has_it(system: str, package: str) -> None:
-    kernel = "6.8.0-1-generic"
-    answers = {**GOOD, "os": system, "kernel": kernel, "owner-match": "absent"}
-    (finding,) = judge(Seen(values=answers), a_slice(system), Defaults(), NOW)
-    assert str(finding) == (
-        "host: the kernel cannot tell whose a connection is\n"
-        "  found   6.8.0-1-generic without xt_owner\n"
-        "  wanted  it keeps the host's users from Triton's ports\n"
-        f"  try     apt-get install {package} on the host, and reboot into that kernel\n"
-        "  state   preflight; no host was changed"
-    )
-
-
-def test_a_gateway_needs_filters_of_system_calls_and_a_server_alone_does_not() -> None:
-    answers = {**GOOD, "seccomp": "absent"}
-    (finding,) = judge(Seen(values=answers), a_slice("debian-12", door=h100()[1]), Defaults(), NOW)
-    assert str(finding) == (
-        "host: the kernel has no filters of system calls\n"
-        "  found   6.1.0-40-amd64 without CONFIG_SECCOMP_FILTER\n"
-        "  wanted  filters that answer with an error\n"
-        "  try     boot the distribution's own kernel, or take the gateway off this host: door=None\n"
-        "  state   preflight; no host was changed"
-    )
-    assert kinds(seccomp="absent") == []
-
-
-@pytest.mark.parametrize(
-    ("dependencies", "builtin", "answer"),
-    [
-        ("kernel/net/netfilter/xt_owner.ko.zst: kernel/net/netfilter/x_tables.ko.zst\n", "kernel/fs/ext4.ko\n", ""),
-        ("kernel/net/netfilter/xt_mark.ko:\n", "kernel/net/netfilter/xt_owner.ko\n", ""),
-        ("kernel/net/netfilter/xt_mark.ko:\n", "kernel/fs/ext4.ko\n", "absent"),
-        ("updates/dkms/nvidia.ko:\n", "", ""),
-        ("", "", ""),
-    ],
-    ids=["module", "built in", "absent", "depmod's list of the driver alone", "no list"],
-)
-def test_a_kernel_lacks_a_match_only_where_its_list_of_modules_says_so(
-    tmp_path: Path, dependencies: str, builtin: str, answer: str
-) -> None:
-    for name, text in (("modules.dep", dependencies), ("modules.builtin", builtin)):
-        if text:
-            (tmp_path / name).write_text(text)
-    command = _NO_OWNER_MATCH.replace("/lib/modules/$(uname -r)", str(tmp_path))
-    command = command.replace("/proc/net", str(tmp_path)).replace("/sys/module", str(tmp_path))
-    ran = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
-    assert (ran.stdout.strip(), ran.stderr) == (answer, "")
-
-
-def test_a_match_that_the_kernel_has_at_work_needs_no_list(tmp_path: Path) -> None:
-    for name in ("modules.dep", "modules.builtin"):
-        (tmp_path / name).write_text("kernel/net/netfilter/xt_mark.ko:\n")
-    (tmp_path / "ip_tables_matches").write_text("limit\nowner\n")
-    command = _NO_OWNER_MATCH.replace("/lib/modules/$(uname -r)", str(tmp_path)).replace("/proc/net", str(tmp_path))
-    assert subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False).stdout == ""
 
 
 def test_a_port_names_the_program_that_has_it() -> None:
