@@ -183,11 +183,10 @@ def test_where_users_cannot_be_kept_out_nothing_starts(guarded: Path) -> None:
 
 def test_a_server_whose_ports_cannot_be_read_lets_nothing_start(guarded: Path) -> None:
     """A chain that lacks ports would let every user in."""
-    other = guarded / "servers" / "other" / "current"
-    other.mkdir(parents=True)
-    (other / "server.json").write_text("{")
-    said, _ = prepared(guarded)
-    assert "users of this host cannot be kept from Triton's ports, so no server starts" in said
+    second = guarded / "servers" / "other" / "current"
+    second.mkdir(parents=True)
+    (second / "server.json").write_text("{")
+    assert "users of this host cannot be kept from Triton's ports, so no server starts" in prepared(guarded)[0]
     assert not (guarded / "rules").exists()
 
 
