@@ -48,6 +48,7 @@ FORMS: Mapping[str, str] = {
     "toolkit": r"[\d.~-]{1,20}",
     "installed": rf"{_PACKAGE} [\w.+:~-]{{1,80}}",
     "images": rf"{_NAME} triton_core [\d.]{{1,20}} trtllm(?: [\w.]{{1,30}})?",
+    "ptrace-scope": r"\d",
     "clock": r"\d{1,12}",
     "clock-kept": "yes|no",
     "room": _ROOM,

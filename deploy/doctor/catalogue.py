@@ -209,6 +209,12 @@ _ROWS = (
         "timedatectl set-ntp true on the host (or correct the clock of the machine that asks)",
     ),
     Kind("clock-free", "note", "nothing keeps the host's clock", "timedatectl set-ntp true on the host"),
+    Kind(
+        "ptrace-scope",
+        "warning",
+        "processes may not trace their own children: the next start of a server fails, for it could not hide its key",
+        "sysctl kernel.yama.ptrace_scope=1 on the host and where /etc/sysctl.d sets it; where it is 3, boot after that",
+    ),
     Kind("boot-wanted", "note", "a package waits for a boot of the host", "boot it when it suits: " + BOOT),
     Kind("apt-busy", "note", "a program is at work with apt: a run waits for it, up to 15 minutes", "wait for its end"),
     Kind(

@@ -102,7 +102,10 @@ def _smi(readings: Readings, wanted: Wanted, is_deployed: bool, told: bool) -> I
 
 
 def container_findings(readings: Readings, is_deployed: bool) -> Iterator[Finding]:
-    """What containers need: a CDI specification of the loaded driver, a toolkit without known holes, Docker."""
+    """What containers need: a CDI specification of the loaded driver, a toolkit without known holes, a traced start."""
+    scope = readings.text("ptrace-scope").strip()
+    if is_deployed and scope in ("2", "3"):
+        yield found("ptrace-scope", f"kernel.yama.ptrace_scope = {scope}")
     loaded, described = readings.text("loaded").strip(), readings.text("cdi").strip()
     if is_deployed and loaded and readings.is_whole("cdi"):
         if not described:

@@ -26,17 +26,18 @@ allowed() {
 # port and still lo, so that such a connection is known by the port that it was made to (seen with 6.18, 2026-11-25).
 # Only the packet that begins a connection is judged: it alone surely has a process that sends it.
 guard() {
-  local chain=ENGINEHOUSE-LOCAL comment="enginehouse: no way in" uid
+  local chain=ENGINEHOUSE-LOCAL comment="enginehouse: no way in" matches match uid
+  # Read first: a chain that lacks ports would let everybody in.
+  matches=$(python3 -c 'import json, sys
+for path in sys.argv[1:]:
+    ports = [str(port) for key, port in sorted(json.load(open(path)).items()) if key.endswith("_port")]
+    print("multiport --dports", ",".join(ports))
+    for port in ports: print("conntrack --ctstate DNAT --ctorigdstport", port)' "${settings[@]}") || return
   {
     echo "*filter"
     echo ":$chain - [0:0]"
     for uid in $(allowed | sort -u); do echo "-A $chain -m owner --uid-owner $uid -j RETURN"; done
-    python3 -c 'import json, sys
-for path in sys.argv[1:]:
-    ports = [str(port) for key, port in sorted(json.load(open(path)).items()) if key.endswith("_port")]
-    for match in ["multiport --dports " + ",".join(ports), *(f"conntrack --ctstate DNAT --ctorigdstport {p}" for p in ports)]:
-        print(f"-A ENGINEHOUSE-LOCAL -o lo -p tcp -m {match} -j REJECT --reject-with tcp-reset")' \
-      "${settings[@]}"
+    while read -r match; do echo "-A $chain -o lo -p tcp -m $match -j REJECT --reject-with tcp-reset"; done <<<"$matches"
     echo "-A $chain -o $bridge -p tcp -j REJECT --reject-with tcp-reset"
     if "$1" -w -C OUTPUT -p tcp --syn -j "$chain" -m comment --comment "$comment" 2>/dev/null; then
       echo "-D OUTPUT -p tcp --syn -j $chain -m comment --comment \"$comment\""

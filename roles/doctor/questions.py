@@ -198,6 +198,7 @@ def _of_machine() -> dict[str, str]:
     errors = f"{_JOURNAL} -b -p 0..3 -o json --output-fields=_SYSTEMD_UNIT -n 500 -u 'triton@*' -u 'enginehouse-*'"
     return {
         "user": "echo $EUID",
+        "ptrace-scope": "cat /proc/sys/kernel/yama/ptrace_scope 2>/dev/null",
         "clock": "printf '%(%s)T' -1",
         "clock-kept": f"{{ {kept}; }} && echo yes || echo no",
         "room": f"df -Pk {_PLACES} 2>/dev/null | {{ read -r _; sort -u; }}",

@@ -23,7 +23,7 @@ class DoorHost(FactBase[Seen]):
     def command(self, environment: str, version: str) -> str:
         """`environment` and `version` are the directories that are wanted."""
         return script(
-            ask_packages("python3-venv"),
+            ask_packages("python3-venv", "libseccomp2"),
             ask_value("user", f"id -u {USER}"),
             ask_value("folder", f"stat -c '%a %U %G' {FOLDER}"),
             ask_value("keys", f"[ ! -e {KEYS} ] || echo there"),

@@ -23,11 +23,15 @@ _PCI = (
     " 10de:$(cut -c3- $d/device) $(cat $d/class); done"
 )
 _VARIABLE = "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
+_SYSCTL = "/etc/sysctl.conf /{etc,run,usr/local/lib,usr/lib}/sysctl.d/*.conf"
+_PTRACE_FILES = f"grep -lsE '^ *-?kernel[./]yama[./]ptrace_scope *= *[23]' {_SYSCTL}"
 _NO_OWNER_MATCH = (
-    'k=/lib/modules/$(uname -r); grep -qs "/x_tables[.]ko" "$k/modules.dep" "$k/modules.builtin"'
+    "k=/lib/modules/$(uname -r); ! grep -qsx owner /proc/net/ip_tables_matches"
+    ' && grep -qs "/x_tables[.]ko" "$k/modules.dep" "$k/modules.builtin"'
     ' && ! grep -qs "/xt_owner[.]ko" "$k/modules.dep" "$k/modules.builtin" && echo absent'
 )
 """Says so only where the kernel's own list of modules has iptables: another list may be a part, or a driver's."""
+_NO_FILTER = "f=/proc/sys/kernel/seccomp/actions_avail; [ ! -d /proc/sys/kernel ] || grep -qsw errno $f || echo absent"
 _NEAREST = 'd={path}; while [ ! -d "$d" ]; do d=$(dirname "$d"); done; df -Pm "$d" | tail -n 1'
 
 
@@ -75,7 +79,9 @@ class MachineHost(FactBase[Seen]):
             ask_value("memory-kib", "sed -n 's/^MemTotal: *\\([0-9]*\\) kB/\\1/p' /proc/meminfo"),
             ask_value("clock", "date +%s"),
             ask_value("ptrace-scope", "cat /proc/sys/kernel/yama/ptrace_scope"),
+            ask_value("ptrace-files", _PTRACE_FILES),
             ask_value("owner-match", _NO_OWNER_MATCH),
+            ask_value("seccomp", _NO_FILTER),
             *_ask_room(mine),
             *_ask_driver(),
             *(() if mine.driver.manage else cards.questions()),

@@ -184,18 +184,30 @@ def driver(seen: Seen, mine: Slice) -> Iterator[Refusal]:
 
 
 def confinement(seen: Seen, mine: Slice) -> Iterator[Refusal]:
-    """What a server would not start without: it hides its key by tracing itself, and keeps users from its ports."""
+    """What a server would not start without: it hides its key by tracing itself, and keeps users from its ports.
+
+    A gateway confines what reads strangers' templates by a filter of system calls.
+    """
     scope = seen.value("ptrace-scope")
-    if scope in ("2", "3"):
-        attempt = "sysctl kernel.yama.ptrace_scope=1 on the host and in /etc/sysctl.d; from 3 it takes a reboot"
+    if mine.servers and scope in ("2", "3"):
+        files = seen.value("ptrace-files").splitlines()
+        attempt = "sysctl " + " and in ".join(["kernel.yama.ptrace_scope=1 on the host", *files])
+        if scope == "3":  # the kernel takes no lower value until it boots
+            attempt = (
+                f"kernel.yama.ptrace_scope = 1 in {' and in '.join(files) or '/etc/sysctl.d'}, and reboot the host"
+            )
         wanted = "at most 1: Triton's launch hides the admin key by tracing its own start"
-        yield refusal(mine, "processes may not trace their own children", scope, wanted, attempt, "ptrace-scope")
-    if seen.value("owner-match") == "absent":
-        attempt = "apt-get install linux-modules-extra-$(uname -r) on the host, or another kernel"
-        wanted = "xt_owner: it keeps the host's users from Triton's ports"
-        yield refusal(
-            mine, "the kernel cannot tell whose connections are", "no xt_owner", wanted, attempt, "owner-match"
-        )
+        actual = f"kernel.yama.ptrace_scope = {scope}"
+        yield refusal(mine, "processes may not trace their own children", actual, wanted, attempt, "ptrace-scope")
+    if mine.servers and seen.value("owner-match") == "absent":
+        kernel = mine.machine.kernel_flavour if seen.value("os").startswith("ubuntu") else "amd64"
+        attempt = f"apt-get install linux-image-{kernel} on the host, and reboot into that kernel"
+        actual, wanted = f"{seen.value('kernel')} without xt_owner", "it keeps the host's users from Triton's ports"
+        yield refusal(mine, "the kernel cannot tell whose a connection is", actual, wanted, attempt, "owner-match")
+    if mine.door and seen.value("seccomp") == "absent":
+        actual, wanted = f"{seen.value('kernel')} without CONFIG_SECCOMP_FILTER", "filters that answer with an error"
+        attempt = "boot the distribution's own kernel, or take the gateway off this host: door=None"
+        yield refusal(mine, "the kernel has no filters of system calls", actual, wanted, attempt, "seccomp")
 
 
 def cut(seen: Seen, mine: Slice) -> Iterator[Refusal]:

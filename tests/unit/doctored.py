@@ -81,6 +81,7 @@ HEALTHY: Mapping[str, str] = {
     "packages": "",
     "installed": "docker-ce 5:29.9.0-1~ubuntu.24.04~noble\ncontainerd.io 2.2.5-1~ubuntu.24.04~noble\nrunc-binary 1.3.6",
     "images": "main triton_core 2.71.0 trtllm 1.2.1",
+    "ptrace-scope": "1",
     "clock": str(NOW),
     "clock-kept": "yes",
     "boot-wanted": "",

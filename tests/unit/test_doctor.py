@@ -88,6 +88,7 @@ FIRES = {
     "read-only": {"unwritable": "/etc\n/var/lib"},
     "apt-busy": {"apt": "4711 apt-get", "packages": "iU  curl\njournal"},
     "packages-half": {"packages": "iU  curl\njournal"},
+    "ptrace-scope": {"ptrace-scope": "2"},
     "clock-off": {"clock": str(NOW - 300)},
     "clock-free": {"clock-kept": "no"},
     "boot-wanted": {"boot-wanted": "linux-image-6.12.48+deb13-amd64"},

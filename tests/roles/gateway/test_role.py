@@ -25,11 +25,12 @@ from tests.roles.plans import a_plan
 from tests.roles.slices import a_slice
 
 DIFFERS, FOLLOW = f"{command('door')} differs", f"{command('door')} follow"
-PACKAGE = "package\tpython3-venv\t3.12.3-0ubuntu2\tii "
+VENV, SECCOMP = "package\tpython3-venv\t3.12.3-0ubuntu2\tii ", "package\tlibseccomp2\t2.5.5-1ubuntu3\tii "
+PACKAGES = [VENV, SECCOMP]
 USER = ["value\tuser\t998", "value\tfolder\t2750 root enginehouse-gateway", "value\tkeys\tthere"]
 COMPLETE = "value\tenvironment\tcomplete"
 PUBLISHED = f"value\tversion\t{version()}  -"
-DONE = [PACKAGE, *USER, COMPLETE, PUBLISHED]
+DONE = [*PACKAGES, *USER, COMPLETE, PUBLISHED]
 WITH_KEYS = Door()
 
 
@@ -119,12 +120,18 @@ def test_a_run_that_was_cut_off_before_the_processes_began_is_finished() -> None
 
 
 def test_an_environment_that_was_cut_off_is_made_anew(sent: list[str]) -> None:
-    ran = play(PACKAGE, *USER, PUBLISHED)
+    ran = play(*PACKAGES, *USER, PUBLISHED)
     assert (len(ran.commands), sent) == (3, ["3.12"])
 
 
+def test_a_host_without_the_library_of_filters_gets_it() -> None:
+    """The gateway confines what reads templates of strangers, and ends with 78 where it cannot."""
+    ran = play(VENV, *USER, COMPLETE, PUBLISHED)
+    assert [command.split()[-1] for command in ran.commands] == ["libseccomp2"]
+
+
 def test_programs_that_differ_are_published_and_nothing_else() -> None:
-    ran = play(PACKAGE, *USER, COMPLETE, "value\tversion\t0123  -")
+    ran = play(*PACKAGES, *USER, COMPLETE, "value\tversion\t0123  -")
     assert first_lines(ran) == [str(publication()).split("\n")[0]]
 
 

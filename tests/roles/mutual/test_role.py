@@ -25,7 +25,7 @@ from roles.mutual import operations
 from roles.mutual.config import config
 from roles.mutual.paths import AUTHORITY, CERTIFICATE, CONFIG, UNIT, UNIT_NAME
 from tests.roles.fake import Ran, run
-from tests.roles.gateway.test_role import COMPLETE, PACKAGE, PUBLISHED
+from tests.roles.gateway.test_role import COMPLETE, PACKAGES, PUBLISHED
 from tests.roles.mutual.hosts import front_and_back, pem_of
 from tests.roles.slices import a_slice
 
@@ -157,7 +157,7 @@ def test_the_firewall_lets_in_the_door_s_host_and_nobody_else() -> None:
 
 
 def test_a_door_has_a_certificate_before_its_settings_name_it(authority: Path) -> None:
-    seen = [PACKAGE, COMPLETE, PUBLISHED, "value\tkeys\tthere"]
+    seen = [*PACKAGES, COMPLETE, PUBLISHED, "value\tkeys\tthere"]
     ran = run(lambda: gateway.apply(FRONT), answers={"dpkg-query": seen, "openssl req": request().splitlines()})
     lines = first_lines(ran)
     order = [

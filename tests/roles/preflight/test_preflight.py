@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
 import time
 from collections.abc import Callable
 from dataclasses import replace
 from ipaddress import ip_address
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +15,7 @@ from deploy.slices.host import Slice
 from roles import preflight
 from roles._pyinfra.facts import Seen
 from roles.preflight.defaults import Defaults
-from roles.preflight.facts import _NO_OWNER_MATCH, addresses
+from roles.preflight.facts import addresses
 from roles.preflight.judge import judge, notes
 from roles.preflight.network import address_of, ports
 from tests.roles.fake import Ran, run
@@ -174,37 +172,6 @@ def test_a_message_names_the_host_what_was_seen_and_what_to_do() -> None:
         "  try     declare the GPU it has, or ask the provider for the right VM\n"
         "  state   preflight; no host was changed"
     )
-
-
-def test_a_host_that_lets_nothing_trace_is_told_how_to_let_it() -> None:
-    (found,) = judge(Seen(values={**GOOD, "ptrace-scope": "2"}), a_slice("debian-12"), Defaults(), NOW)
-    assert str(found) == (
-        "host: processes may not trace their own children\n"
-        "  found   2\n"
-        "  wanted  at most 1: Triton's launch hides the admin key by tracing its own start\n"
-        "  try     sysctl kernel.yama.ptrace_scope=1 on the host and in /etc/sysctl.d; from 3 it takes a reboot\n"
-        "  state   preflight; no host was changed"
-    )
-
-
-@pytest.mark.parametrize(
-    ("modules", "answer"),
-    [
-        ("kernel/net/netfilter/xt_owner.ko.zst: kernel/net/netfilter/x_tables.ko.zst\n", ""),
-        ("kernel/net/netfilter/xt_mark.ko: kernel/net/netfilter/x_tables.ko\n", "absent"),
-        ("updates/dkms/nvidia.ko:\n", ""),
-        (None, ""),
-    ],
-    ids=["there", "absent", "a driver's list", "unknown"],
-)
-def test_a_kernel_lacks_a_match_only_where_its_list_of_modules_says_so(
-    tmp_path: Path, modules: str | None, answer: str
-) -> None:
-    if modules is not None:
-        (tmp_path / "modules.dep").write_text(modules)
-    command = _NO_OWNER_MATCH.replace("k=/lib/modules/$(uname -r)", f"k={tmp_path}")
-    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
-    assert done.stdout.strip() == answer
 
 
 def test_a_port_names_the_program_that_has_it() -> None:

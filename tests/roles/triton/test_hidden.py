@@ -21,6 +21,31 @@ import hidden
 hidden.SEIZE = 0x9999
 sys.exit(hidden.main(sys.argv[1:]))
 """
+SIGNALLED = """
+import os, signal, sys
+sys.path.insert(0, {folder!r})
+import hidden
+start, arrived = os.execvpe, []
+
+
+def signalled(*words):
+    signal.signal(signal.SIGTERM, lambda number, frame: arrived.append(number))
+    os.kill(os.getpid(), signal.SIGTERM)
+    print(*arrived, flush=True)
+    start(*words)
+
+
+os.execvpe = signalled
+sys.exit(hidden.main(sys.argv[1:]))
+"""
+"""The signal of `docker stop` arrives after the trace has begun, before the program is started."""
+CUT = """
+import os, sys
+sys.path.insert(0, {folder!r})
+import hidden
+hidden.point = lambda process: os._exit(9)
+sys.exit(hidden.main(sys.argv[1:]))
+"""
 
 
 def started(folder: Path, before: list[str], *words: str) -> subprocess.CompletedProcess[str]:
@@ -59,3 +84,22 @@ def test_a_status_of_the_program_is_the_process_s(tmp_path: Path) -> None:
     (tmp_path / "key").write_text("s3cret")
     words = [sys.executable, HIDDEN, tmp_path / "key", "sh", "-c", "exit 7", "@KEY@"]
     assert subprocess.run(words, check=False, env=dict(os.environ)).returncode == 7
+
+
+def test_a_signal_during_the_trace_arrives(tmp_path: Path) -> None:
+    ran = started(tmp_path, ["-c", SIGNALLED.format(folder=str(HIDDEN.parent))], "--http=@KEY@")
+    lines = ran.stdout.splitlines()
+    assert (lines[0], lines[2], ran.returncode) == ("15", "--http=s3cret", 0)
+
+
+def test_a_program_whose_tracer_dies_is_killed_before_its_first_instruction(tmp_path: Path) -> None:
+    """Else it would take the mark for its key, which everybody knows."""
+    ran = started(tmp_path, ["-c", CUT.format(folder=str(HIDDEN.parent))], "--http=@KEY@")
+    assert (ran.returncode, ran.stdout) == (-9, "")
+
+
+def test_a_program_that_is_not_there_ends_the_start_without_the_key_in_its_words(tmp_path: Path) -> None:
+    (tmp_path / "key").write_text("s3cret")
+    words = [sys.executable, HIDDEN, tmp_path / "key", tmp_path / "none", "--http=@KEY@"]
+    ran = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
+    assert (ran.returncode, "No such file" in ran.stderr, "s3cret" in ran.stderr) == (1, True, False)

@@ -181,6 +181,15 @@ def test_where_users_cannot_be_kept_out_nothing_starts(guarded: Path) -> None:
     assert not [line for line in asked if "DROP" in line]
 
 
+def test_a_server_whose_ports_cannot_be_read_lets_nothing_start(guarded: Path) -> None:
+    """A chain that lacks ports would let every user in."""
+    second = guarded / "servers" / "other" / "current"
+    second.mkdir(parents=True)
+    (second / "server.json").write_text("{")
+    assert "users of this host cannot be kept from Triton's ports, so no server starts" in prepared(guarded)[0]
+    assert not (guarded / "rules").exists()
+
+
 def test_the_key_belongs_to_the_user_of_the_release(guarded: Path) -> None:
     """A release of an earlier version says nothing of its user, which was 1000; going back to it must work."""
     assert "chown 1000:1000 nowhere/key" in prepared(guarded)[1]

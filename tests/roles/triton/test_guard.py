@@ -1,0 +1,85 @@
+"""Users of a host cannot connect to its servers: the rules in a real kernel, in a network namespace of their own."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+GUARD = Path(__file__).resolve().parents[3] / "files" / "shell" / "guard.sh"
+PROGRAMS = ("ip", "iptables", "unshare", "nsenter", "setpriv")
+MISSING = [program for program in PROGRAMS if not shutil.which(program)]
+PYTHON = "/usr/bin/python3"
+"""Every user may start it."""
+NETWORK = """
+ip link set lo up
+ip link add enginehouse0 type bridge
+ip link add eth9 type bridge
+ip addr add 172.18.0.1/16 dev enginehouse0
+ip addr add 10.0.0.1/24 dev eth9
+ip link set enginehouse0 up
+ip link set eth9 up
+unshare -n sleep 60 &
+container=$!
+until [ "$(readlink /proc/$container/ns/net)" != "$(readlink /proc/self/ns/net)" ]; do :; done
+ip link add v0 type veth peer name v1 netns $container
+ip link set v0 master enginehouse0 up
+in="nsenter -t $container -n"
+$in ip link set lo up
+$in ip addr add 172.18.0.2/16 dev v1
+$in ip link set v1 up
+$in ip route add default via 172.18.0.1
+iptables -t nat -N DOCKER
+iptables -t nat -A OUTPUT ! -d 127.0.0.0/8 -m addrtype --dst-type LOCAL -j DOCKER
+iptables -t nat -A DOCKER -d 10.0.0.1 ! -i enginehouse0 -p tcp --dport 8010 -j DNAT --to-destination 172.18.0.2:8000
+"""
+"""A container behind its bridge, and the rule of Docker that publishes its port 8000 as 10.0.0.1:8010."""
+CONNECT = """
+import os, select, socket, subprocess, sys
+ends = {"published": ("10.0.0.1", 8010), "container": ("172.18.0.2", 8000), "loopback": ("127.0.0.1", 8010)}
+listen = "import socket, time; s = socket.create_server(('', int(PORT)), backlog=64); print(flush=True); time.sleep(60)"
+inside = ["nsenter", "-t", sys.argv[1], "-n"]
+for before, port in ((inside, "8000"), ([], "8010")):
+    command = [*before, sys.executable, "-c", listen.replace("PORT", port)]
+    subprocess.Popen(command, stdout=subprocess.PIPE).stdout.readline()
+for user in map(int, sys.argv[2:]):
+    child = os.fork()
+    if not child:
+        os.setgid(user), os.setuid(user)
+        for name, end in ends.items():
+            try:
+                socket.create_connection(end, 5)
+                print(user, name, "connected", flush=True)
+            except OSError as error:
+                print(user, name, error.strerror, flush=True)
+        os._exit(0)
+    os.waitpid(child, 0)
+"""
+
+
+@pytest.mark.skipif(bool(MISSING), reason=f"no {', '.join(MISSING)} here")
+@pytest.mark.skipif(os.getuid() != 0, reason="wants root, for a network namespace")
+def test_no_user_connects_to_a_server_by_any_of_its_addresses(tmp_path: Path) -> None:
+    """Docker rewrites the published port on its way out: the filter sees the container's port, and still lo."""
+    current = tmp_path / "main" / "current"
+    current.mkdir(parents=True)
+    ports = {"http_port": 8010, "grpc_port": 8011, "metrics_port": 8012}
+    (current / "server.json").write_text(json.dumps(ports))
+    firewall = "iptables -I OUTPUT -o lo -j ACCEPT"  # somebody else's, begun after the first start of a server
+    script = f'set -e\n{NETWORK}\nbash {GUARD}\n{firewall}\nbash {GUARD}\nexec {PYTHON} -c "$CONNECT" $container 0 4711'
+    environment = os.environ | {"ENGINEHOUSE_SERVERS": str(tmp_path), "CONNECT": CONNECT}
+    # A process namespace of its own ends everything with its first process.
+    words = ["unshare", "--net", "--pid", "--fork", "--mount-proc", "--kill-child", "bash", "-c", script]
+    ran = subprocess.run(words, env=environment, capture_output=True, text=True, check=False, timeout=60)
+    assert ran.stdout.splitlines() == [
+        "0 published connected",
+        "0 container connected",
+        "0 loopback connected",
+        "4711 published Connection refused",
+        "4711 container Connection refused",
+        "4711 loopback Connection refused",
+    ], ran.stderr
