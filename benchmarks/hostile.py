@@ -1,4 +1,4 @@
-"""What one tenant's bad requests cost another: the longest gap between two events of its streams, and the memory.
+"""The cost of one tenant's bad requests to another: the longest gap between two events, and the gateway's memory.
 
     python -m benchmarks.hostile                                  all loads, ten seconds each: six minutes
     python -m benchmarks.hostile --loads deep-json schemas        two of them
@@ -134,7 +134,7 @@ def named(files: Path) -> str:
 def measured(
     load: str, body: int, files: Path, work: Path, options: argparse.Namespace, cores: Cores
 ) -> dict[str, Any]:
-    """What the good tenant saw while the load went on, what the bad one was answered, and the gateway's memory."""
+    """Gaps of the good tenant under the load, answers to the bad one, and the gateway's memory."""
     (port,) = free_ports(1)
     with contextlib.ExitStack() as stack:
         (server,) = stack.enter_context(servers(1, options.gap_ms, cores.get("server", [])))

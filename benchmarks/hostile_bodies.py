@@ -170,7 +170,7 @@ def escapes() -> Iterator[Body]:
 
 
 def plain() -> Iterator[Body]:
-    """One text of 16 MiB."""
+    """A single text of 16 MiB."""
     yield Body("one text of 16 MiB", CHAT, chat(words(FULL - KIB)))
 
 

@@ -43,7 +43,7 @@ class Pace:
         self.came = 0.0
 
     def begins(self) -> None:
-        """What came until now does not count."""
+        """Forgets all events so far."""
         self.seconds = []
 
     def event(self) -> None:
@@ -58,7 +58,7 @@ class Pace:
         self.last = time.monotonic()
 
     def rests(self) -> None:
-        """Nothing is waited for: a stream or an answer has ended."""
+        """Ends the wait: a stream or an answer has ended."""
         self.last = None
 
     def has_gone_on(self, since: float) -> bool:
@@ -94,7 +94,7 @@ class Tenant:
         """The statuses of short chats."""
 
     def clients(self) -> list[Callable[[], Awaitable[None]]]:
-        """What runs again and again, each beside the others."""
+        """The clients that run side by side, again and again."""
         streams = [lambda pace=pace: self._stream(pace) for pace in self.paces]
         return [*streams, self._direct, self._chat, self._health]
 
@@ -132,7 +132,7 @@ class Tenant:
         self.chats.rests()
 
     async def _health(self) -> None:
-        """What balancers ask."""
+        """Asks `/health`, as balancers do."""
         self.health.asks()
         await self._status(HEALTH)
         self.health.event()
@@ -148,7 +148,7 @@ class Tenant:
             return "closed"
 
     async def run(self) -> dict[str, Any]:
-        """What was seen between the two lines, and until all went on."""
+        """The record between the two lines, and until all streams went on."""
         tasks = [asyncio.ensure_future(for_ever(client)) for client in self.clients()]
         while not all(pace.last for pace in (*self.paces, self.direct)):
             await asyncio.sleep(0.05)

@@ -1,4 +1,4 @@
-"""What a host learns, one folder per role; they act on a `deploy.slices.host.Slice` and decide nothing again.
+"""The roles, a folder each; they act on a `deploy.slices.host.Slice` and decide nothing again.
 
 Roles do not import each other. They share `_pyinfra`, which runs operations, and `_shipping`, which sends files. The
 modules beside them name roles in their order (`ground`, `foundation`, `stage`, `support`, `closing`).

@@ -92,7 +92,7 @@ def _of_package(name: str, text: str, wanted: Wanted) -> Iterator[Finding]:
 def _known(
     component: Component, number: str, holes: Iterable[Hole], attempt: str, subject: str = ""
 ) -> Iterator[Finding]:
-    """One finding for all holes of one component, the worst effect first."""
+    """The finding for all holes of a component, the worst effect first."""
     listed = sorted(holes, key=lambda hole: list(EFFECTS).index(hole.effect))
     if listed:
         worst = listed[0]

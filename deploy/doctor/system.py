@@ -102,7 +102,7 @@ def _smi(readings: Readings, wanted: Wanted, is_deployed: bool, told: bool) -> I
 
 
 def container_findings(readings: Readings, is_deployed: bool) -> Iterator[Finding]:
-    """What containers need: a CDI specification of the loaded driver, a toolkit without known holes, a traced start."""
+    """Findings about containers: CDI specification of the loaded driver, holes of the toolkit, a traced start."""
     scope = readings.text("ptrace-scope").strip()
     if is_deployed and scope in ("2", "3"):
         yield found("ptrace-scope", f"kernel.yama.ptrace_scope = {scope}")

@@ -1,1 +1,1 @@
-"""What an operator declares: the inventory as typed hosts, and what other tools list."""
+"""The inventory as typed hosts, and hosts that other tools list."""

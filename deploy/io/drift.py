@@ -29,7 +29,7 @@ def drift_of(file: str, data: Sequence[str] = (), limit: Sequence[str] = (), ver
 
 
 def looked(verb: Path, file: str, data: Sequence[str] = (), limit: Sequence[str] = ()) -> dict[str, Any]:
-    """What `deploy.io.looking` prints of a verb, in a process of its own.
+    """The output of `deploy.io.looking` for a verb, in a process of its own.
 
     Raises: a Refusal where that process ends without an answer.
     """

@@ -95,7 +95,7 @@ def _manifest(url: str, login: Login) -> bytes:
 
 
 def _authorization(host: str, asked: str, login: Login) -> str:
-    """What opens the registry at `host`. Raises: a Refusal where somebody else would get the login for it."""
+    """The Authorization header for the registry at `host`. Raises: a Refusal if another site would get the login."""
     basic = "Basic " + base64.b64encode(f"{login.username}:{login.key}".encode()).decode()
     if not asked.lower().startswith("bearer"):
         return basic

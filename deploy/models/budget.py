@@ -1,4 +1,4 @@
-"""Who gets how many MiB on the GPUs of one server. The arithmetic is `deploy.models.memory`; validation refuses.
+"""MiB of each model on the GPUs of one server. The arithmetic is `deploy.models.memory`; validation refuses.
 
 An LLM takes every GPU of its server (tensor x pipeline parallel); encoders sit on the first one, so that one is the
 tightest. What a draft model or heads add is counted with the LLM they speed up.

@@ -18,7 +18,7 @@ def source(value: str | bool | int) -> str:
 
 
 def inside_quotes(text: str) -> str:
-    """What stands between the quotes of `source`: no quote of either kind ends it, and no line does."""
+    """The text between the quotes of `source`: no quote of either kind ends it, and no line does."""
     # With a double quote in front repr() chooses single ones, and escapes those alone.
     return repr(f'"{text}')[2:-1].replace("\\'", "'").replace('"', '\\"')
 

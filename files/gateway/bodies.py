@@ -39,14 +39,14 @@ PROGRAM = Program("gateway.bodies", {}, MOST_SECONDS, TOO_MUCH, most_more_bytes=
 
 @dataclass(frozen=True)
 class BodyBounds:
-    """What a body may be for one endpoint: bytes, and what `json_body` counts."""
+    """Bounds of a body for one endpoint: bytes, and the counts of `json_body`."""
 
     most_bytes: int
     json: Bounds
 
 
 def body_bounds(settings: Settings, kind: str) -> BodyBounds:
-    """What models of this kind could take, within the operator's limits."""
+    """Bounds of a body that models of this kind could take, within the operator's limits."""
     limits = settings.limits
     models = [model for model in settings.models.values() if model.kind == kind]
     tokens = max([0, *(model.context_tokens or model.max_tokens for model in models)])
@@ -63,7 +63,7 @@ class Parser:
         self._lanes = Lanes(PROGRAM, turns, SHORT_BYTES)
 
     async def value(self, raw: bytes, bounds: Bounds, tenant: str) -> Any:
-        """What the body says.
+        """The value of the body.
 
         Raises: ApiError 400 where it is no JSON within the bounds; those of `Turns`.
         """
@@ -83,7 +83,7 @@ def is_large(raw: bytes) -> bool:
 
 
 def load(_given: Mapping[str, Any]) -> Callable[[], tuple[Work, bytes]]:
-    """What parses bodies."""
+    """The work of the process: it parses bodies."""
 
     def answer(message: bytes) -> bytes:
         bounds, raw = marshal.loads(message)

@@ -76,14 +76,14 @@ class Gateway:
         return prompters
 
     def held_by(self, tenant: str) -> Held:
-        """What a request of the tenant holds of its body: nothing yet."""
+        """The bytes that a request of the tenant holds of its body: none yet."""
         limits = self.settings.limits
         has_tenants = bool(self.settings.keys_file)
         most = max(limits.tenant_bodies_bytes if has_tenants else limits.bodies_bytes, limits.body_bytes)
         return Held(self._bodies, tenant, most, max(limits.bodies_bytes, most))
 
     def answer_of(self, tenant: str) -> Held:
-        """What a request of the tenant holds of its answer: nothing yet."""
+        """The bytes that a request of the tenant holds of its answer: none yet."""
         most = TENANT_ANSWER_BYTES if self.settings.keys_file else ANSWER_BYTES
         return Held(self._answers, tenant, most, ANSWER_BYTES, "answers")
 

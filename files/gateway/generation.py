@@ -152,7 +152,7 @@ def most_characters(model: ModelSettings, prompter: Tokens) -> int:
 
 
 def refuse_longer(characters: int, most: int, model: ModelSettings, param: str) -> None:
-    """Nothing, where a text may be tokenised at all.
+    """Refuses a text that no tokens of the context could spell.
 
     Raises: ApiError 400 where it cannot fit the context, whatever its tokens are.
     """

@@ -14,7 +14,7 @@ OPENING = b"[{"
 
 @dataclass(frozen=True)
 class Bounds:
-    """What a text may have outside its strings: brackets within brackets, `[` and `{`, and these with `,` and `:`."""
+    """Bounds of a text outside its strings: depth of brackets, count of `[` and `{`, and of these with `,` and `:`."""
 
     nesting: int
     brackets: int
@@ -74,7 +74,7 @@ def check(raw: bytes, bounds: Bounds) -> None:
 
 
 def outside_strings(raw: bytes, most_strings: int) -> bytes:
-    """What stands outside strings, in time that grows with the length alone.
+    """The text outside strings, in time that grows with the length alone.
 
     True up to the first backslash outside a string, and there every parser stops.
 

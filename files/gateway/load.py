@@ -1,4 +1,4 @@
-"""What strangers' inputs may take of a process at once: bytes of bodies, and turns at large work; fair among tenants.
+"""Shares of a process for strangers' inputs: bytes of bodies, and turns at large work; fair among tenants.
 
 Keys of one tenant count together: what is kept here is kept for the other tenants.
 """
@@ -43,7 +43,7 @@ class Line:
         self._waiting: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()
 
     async def work(self, tenant: str, job: Callable[[], Awaitable[T]]) -> T:
-        """What the job gives, once it is the tenant's turn. A client that leaves does not end work that has begun.
+        """The job's result, once it is the tenant's turn. A client that leaves does not end work that has begun.
 
         Raises: ApiError 429 where as many of the tenant's jobs wait as may, 503 where those of all do.
         """
@@ -144,7 +144,7 @@ class Held:
         self._bytes += count
 
     def release(self) -> None:
-        """Nothing of the body is held any more."""
+        """Frees the bytes of the body."""
         self._held[self._tenant] -= self._bytes
         self._bytes = 0
         if not self._held[self._tenant]:

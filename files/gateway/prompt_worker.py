@@ -42,7 +42,7 @@ def tokens_of(kind: str, folder: Path) -> Tokens:
 
 
 def load(weights: Mapping[str, Any]) -> Callable[[], tuple[Work, bytes]]:
-    """What makes ids of messages, and of texts."""
+    """The work of the process: ids of messages, and of texts."""
     tokens = tokens_of(weights["kind"], Path(weights["folder"]))
 
     def prepare() -> tuple[Work, bytes]:

@@ -71,7 +71,7 @@ class Request:
         self.exchange.answer.take(size)
 
     def let_go(self) -> None:
-        """Nothing of the body is held any more, so another may come."""
+        """Frees the bytes of the body, so that another may come."""
         if self.exchange.held:
             self.exchange.held.release()
 

@@ -143,7 +143,7 @@ class Worker:
 
 
 def accepted(answer: memoryview) -> memoryview:
-    """What an answer says.
+    """The content of an answer.
 
     Raises: Refused.
     """

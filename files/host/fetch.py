@@ -87,7 +87,7 @@ def main(arguments: list[str]) -> int:
 
 
 def staging_of(target: Path) -> Path:
-    """Where the files of `target` are received."""
+    """The directory that receives the files of `target`."""
     return target.parent / f".{target.name}.partial"
 
 

@@ -57,7 +57,7 @@ def main(arguments: list[str]) -> int:
 
 
 class Owner(NamedTuple):
-    """Who gets a directory, and the rights of directories and files in it."""
+    """The owner of a directory, and the rights of directories and files in it."""
 
     uid: int
     gid: int

@@ -1,4 +1,4 @@
-"""What one encoder takes of a GPU without Triton, at several budgets of tokens: figures for deploy/models/memory.py.
+"""MiB of one encoder on a GPU without Triton, at several budgets of tokens: figures for deploy/models/memory.py.
 
     python -m rehearsal.real_gpu.workspaces WEIGHTS [--tokens 4096 16384 65536] [--device cuda:0] [--uncapped]
 

@@ -1,1 +1,1 @@
-"""What the roles send to hosts, and how: files, programs, units, packages, secrets."""
+"""Files, programs, units, packages and secrets on their way to hosts."""

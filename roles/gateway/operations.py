@@ -45,7 +45,7 @@ WHEELS = f"{HOME}/wheels"
 def package(seen: Seen) -> Iterator[Command]:
     """Commands that install what makes a virtual environment, and what confines the reader of strangers' templates.
 
-    systemd depends on libseccomp2 in Debian 12 and 13 and in Ubuntu 22.04 and 24.04 (read 2026-11-25).
+    systemd depends on libseccomp2 in Debian 12 (read 2026-11-25); elsewhere it may be missing.
     """
     yield from apt.install({"python3-venv": "", "libseccomp2": ""}, seen.packages)
 

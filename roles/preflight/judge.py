@@ -184,7 +184,7 @@ def driver(seen: Seen, mine: Slice) -> Iterator[Refusal]:
 
 
 def confinement(seen: Seen, mine: Slice) -> Iterator[Refusal]:
-    """What a server would not start without: it hides its key by tracing itself, and keeps users from its ports.
+    """Refusals of hosts on which a server would not start: it traces itself, and keeps users from its ports.
 
     A gateway confines what reads strangers' templates by a filter of system calls.
     """

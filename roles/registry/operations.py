@@ -31,7 +31,7 @@ def registry_of(reference: str) -> str:
 
 
 def record_path(image: ImageSlice) -> str:
-    """Where the host keeps what was pulled."""
+    """The path of the host's record of a pull."""
     return f"{ROOT}/images/{pull_id(image)}.json"
 
 

@@ -68,7 +68,7 @@ class Life:
     """The test that has failed for it."""
 
     def death(self) -> str:
-        """What died, with the log's last lines; empty while server and stubs run."""
+        """The process that died, with the log's last lines; empty while server and stubs run."""
         code = self.process.poll()
         if code is not None:
             how = signal.Signals(-code).name if code < 0 else f"exit status {code}"

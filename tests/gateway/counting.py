@@ -9,7 +9,7 @@ from gateway.worker import Work, serve
 
 
 def load(_given: Mapping[str, Any]) -> Callable[[], tuple[Work, bytes]]:
-    """What counts."""
+    """The work of the process: it counts."""
     count = 0
 
     def answer(message: bytes) -> bytes:

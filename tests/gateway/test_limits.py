@@ -63,7 +63,7 @@ async def test_a_header_that_is_there_twice_is_refused_whatever_server_let_it_th
 
 @in_loop
 async def test_a_body_that_is_too_long_is_passed_over_within_bounds(tmp_path: Path) -> None:
-    """One that ends soon is received, so that its client reads the answer; one without an end is not."""
+    """A body that ends soon is received, so that its client reads the answer; an endless one is not."""
     async with door(tmp_path, limits={"body_bytes": 100}) as front:
         short = front.opened(CHAT, chat(), headers={"content-length": "101"})
         assert ((await short.run()).status, len(short.parts)) == (413, 0)

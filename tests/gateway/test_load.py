@@ -1,4 +1,4 @@
-"""What tenants have of a process at once, turns at large work and bytes of bodies; and who does that work."""
+"""Tenants' shares of a process: turns at large work, bytes of bodies, and the lanes that do the work."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ async def test_a_schema_that_cannot_be_counted_or_names_what_is_elsewhere_is_ref
 
 @pytest.mark.parametrize("first", ["a", "b"])
 def test_a_cycle_has_one_size_wherever_it_is_entered(first: str) -> None:
-    """What is within a cycle was counted as 1 before, once it had been seen from its other end."""
+    """Names in a cycle were counted as 1 before, once they had been seen from the other end."""
     cycle = {
         "a": {"anyOf": [{"$ref": "#/$defs/b"}]},
         "b": {"maxItems": 1000, "items": {"properties": {"x": {"maxLength": 1000}, "a": {"$ref": "#/$defs/a"}}}},

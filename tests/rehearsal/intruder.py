@@ -47,7 +47,7 @@ FOLDERS = (
 
 @dataclass(frozen=True)
 class Done:
-    """What the program could do of what it tried."""
+    """The attempts that succeeded."""
 
     reads: list[str]
     writes: list[str]

@@ -33,7 +33,7 @@ def machine(request: pytest.FixtureRequest, deployed: Pair) -> Machine:
 
 
 def test_who_takes_over_a_fetch_gets_one_directory_and_no_secret(machine: Machine) -> None:
-    """What a fetch may read is public, or its own: settings, token and files of its model."""
+    """A fetch reads public files and its own: settings, token and files of its model."""
     machine.run(SCENE)
     try:
         done = intruder.in_unit(machine, UNIT, OWN, OTHER, f"{WEIGHTS}/minilm")

@@ -76,7 +76,7 @@ def texts() -> dict[str, str]:
 
 
 def score(name: str, text: str, folder: Path) -> float:
-    """What systemd says of the unit; a template is given an instance."""
+    """The exposure of a unit by systemd; a template gets an instance."""
     file = folder / name.replace("@.", "@x.")
     file.write_text(text)
     command = ["systemd-analyze", "security", "--offline=true", "--no-pager", str(file)]

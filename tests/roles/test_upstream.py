@@ -50,7 +50,7 @@ print(json.dumps(seen))
 
 
 def seen(*arguments: str, **variables: str) -> dict[str, str]:
-    """What stands at each attribute in a new process; with an argument, after `install`."""
+    """The value of each attribute in a new process; with an argument, after `install`."""
     words = [
         sys.executable,
         "-c",

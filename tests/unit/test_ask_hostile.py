@@ -56,7 +56,7 @@ def test_words_of_a_login_around_the_answers_are_not_read() -> None:
 
 @given(text())
 def test_a_literal_is_the_text_on_one_line_in_double_quotes(value: str) -> None:
-    """Whatever it holds; so is it inside three quotes."""
+    """Any text; inside three quotes as well."""
     literal = source(value)
     assert ast.literal_eval(literal) == value
     assert len(literal.splitlines()) == 1
@@ -111,7 +111,7 @@ def test_an_answer_is_refused_or_what_is_written_parses_as_before(answer: str, n
 def test_a_machine_that_answers_without_end_is_cut_off_and_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nobody's memory is filled."""
+    """An endless answer fills no memory."""
     (tmp_path / "ssh").write_text("#!/bin/sh\nexec yes 'os=debian-12'\n")
     (tmp_path / "ssh").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")

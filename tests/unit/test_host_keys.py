@@ -16,7 +16,7 @@ WORDS = f"{KEY.get_name()} {KEY.get_base64()}"
 
 
 def kinds(directory: Path, text: str, **data: Any) -> list[str]:
-    """What is wrong with a known_hosts file of this text, for a host of this data."""
+    """Kinds of refusal for a known_hosts file of this text and a host of this data."""
     (directory / "known_hosts").write_text(text)
     settings = {"ssh_known_hosts_file": "known_hosts", "ssh_strict_host_key_checking": "yes"} | data
     host = SimpleNamespace(name="gpu-1", data=SimpleNamespace(dict=lambda: settings))

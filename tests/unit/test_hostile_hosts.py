@@ -81,7 +81,7 @@ def here(*words: str) -> Result:
 
 
 def assert_harmless(done: subprocess.CompletedProcess[str] | Result, directory: Path) -> None:
-    """Nothing ran, no exception ended it, and no character of its output moves anything on a terminal."""
+    """Fails if something ran, an exception ended it, or a character of its output moves a terminal."""
     shown = done.stdout + done.stderr
     assert not list(directory.rglob("ran"))
     assert "Traceback" not in shown

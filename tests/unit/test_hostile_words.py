@@ -216,7 +216,7 @@ def accepted(payload: str) -> set[str]:
 
 
 def test_these_inventories_are_good_and_have_every_class_of_the_spec() -> None:
-    """What is refused below is refused for the payload; and a new class is tried as soon as it is declared."""
+    """Refusals below are for the payload alone; a new class is tried as soon as it is declared."""
     assert {name: judge(read(hosts), AROUND) for name, hosts in inventories() if judge(read(hosts), AROUND)} == {}
     declared = {name for name in spec.__all__ if is_dataclass(getattr(spec, name))}
     without_texts = {"BalancerHost", "Encoder", "Host", "MonitorHost"}  # read from data, or never built itself

@@ -51,7 +51,7 @@ def test_four(server):
 
 
 def outcome(folder: Path, what: str) -> str:
-    """What pytest prints of a module in whose second test this happens, in CI."""
+    """The output of pytest in CI for a module in whose second test this happens."""
     (folder / "test_deaths.py").write_text(TESTS.replace("WHAT", what))
     command = [
         sys.executable,

@@ -76,7 +76,7 @@ def _publish_received(settings: Settings) -> None:
 
 
 def _publish_offer(settings: Settings) -> None:
-    """What the receiving user made of the published directory, if it says of the files what their manifest says."""
+    """The receiving user's offer of the published directory, if its sums equal those of the manifest."""
     made = settings.folder / OFFER
     if not made.exists():
         return
@@ -108,7 +108,7 @@ def _keep_whole(settings: Settings, offer: Offer) -> int:
 
 
 def session_of(settings: Settings) -> dict[str, Any]:
-    """What the last session of the receiving user has noted; empty where that cannot be read."""
+    """The notes of the receiving user's last session; empty if they cannot be read."""
     with contextlib.suppress(OSError, ValueError):
         noted = _json(settings.folder / SESSION)
         return noted if isinstance(noted, dict) else {}
@@ -116,7 +116,7 @@ def session_of(settings: Settings) -> dict[str, Any]:
 
 
 def forget(settings: Settings) -> None:
-    """Nothing of a published directory is left in the folder; what is half received stays."""
+    """Removes a published directory from the folder; half received files stay."""
     if settings.is_published:
         shutil.rmtree(settings.folder, ignore_errors=True)
 

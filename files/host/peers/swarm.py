@@ -122,7 +122,7 @@ class Swarm:
         self._add(given, folder)
 
     def resume_data(self, seconds: int) -> bytes:
-        """What a session of another process goes on from. Raises `SwarmBroke` where it does not come in time."""
+        """The state that a session of another process goes on from. Raises `SwarmBroke` if it does not come in time."""
         self.torrent.save_resume_data(lt.torrent_handle.save_info_dict)
         until = time.monotonic() + seconds
         while time.monotonic() < until:

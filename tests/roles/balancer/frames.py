@@ -19,7 +19,7 @@ def frame(kind: int, payload: bytes = b"", flags: int = 0, stream: int = 0) -> b
 
 
 def hello(**settings: int) -> bytes:
-    """What a client begins with; `settings` by their number, as `s4`."""
+    """The first bytes of a client; `settings` by their number, as `s4`."""
     pairs = (struct.pack(">HI", int(name[1:]), value) for name, value in settings.items())
     return PREFACE + frame(SETTINGS, b"".join(pairs))
 

@@ -90,7 +90,7 @@ async def ended(edge: Bench, pem: Path, case: Case) -> str:
 
 
 def outcome(case: Case, received: bytes, is_over: bool = False) -> str:
-    """What the bytes so far say; "" where more is needed."""
+    """The outcome that the bytes so far show; "" if more are needed."""
     if case.h2 and not received.startswith(b"HTTP/"):
         for kind, _, _, payload in frames_of(received):
             if kind in ENDS:
@@ -115,7 +115,7 @@ def is_idle(edge: Bench) -> bool:
 
 
 async def seen(edge: Bench, pem: Path, log: Path, case: Case) -> dict[str, Any]:
-    """What became of a case, and of the request of another tenant after it."""
+    """The outcome of a case, and of another tenant's request after it."""
     before = len(lines(log))
     how = await ended(edge, pem, case)
     others, _ = await told(edge, pem, OTHERS)

@@ -248,7 +248,7 @@ async def spared() -> dict[str, Any]:
 
 
 async def crowded() -> dict[str, Any]:
-    """One address sends all it may, a second one fills the ports, and a third comes meanwhile."""
+    """An address sends all it may, a second one fills the ports, and a third comes meanwhile."""
     async with bench(1, bounds=(8, 6)) as edge, edge.channel() as channel:
         answers, over_grpc = [await _or_closed(edge, "127.0.0.1") for _ in range(7)], await _awaited(unary(channel))
         where = {"port": edge.http_port, "local_addr": ("127.0.0.2", 0)}

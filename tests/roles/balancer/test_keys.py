@@ -117,7 +117,7 @@ LIMIT = st.sampled_from([0, 1, 600])
 def test_a_stream_goes_on_only_under_a_key_without_limits_and_an_end(
     requests: int, tokens: int, concurrent: int, expires: int, models: tuple[str, ...]
 ) -> None:
-    """Whatever the file says of a key, the host's program reads it as it was written; no line has no right."""
+    """The host's program reads every line of the file as it was written; a line of no key has no right."""
     limits = {"requests_per_minute": requests, "tokens_per_minute": tokens, "concurrent": concurrent}
     (text,) = maps(ASKS, [key("k", models, expires=expires, **limits)])
     rights = text.content.split()[-1]

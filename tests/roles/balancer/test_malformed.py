@@ -21,7 +21,7 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture(scope="module")
 def ends() -> dict[str, Any]:
-    """What became of each case."""
+    """The outcome of each case."""
     argv = [sys.executable, "-m", "tests.roles.balancer.malformed_stories"]
     environment = {**os.environ, "PYTHONPATH": f"{HERE}:{HERE / 'files'}"}
     done = subprocess.run(argv, cwd=HERE, env=environment, capture_output=True, text=True, timeout=300, check=False)

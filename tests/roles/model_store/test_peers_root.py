@@ -21,7 +21,7 @@ OFFER = Offer("d" * 64, {name: (len(text), sha256(text).hexdigest()) for name, t
 
 
 def of_a_host(tmp_path: Path, offer: Offer | None) -> Settings:
-    """What a run wants of a host whose folder has been prepared."""
+    """The commands of a run for a host whose folder has been prepared."""
     made = Settings(tmp_path / "m/rev", offer, "127.0.0.1:1", {"127.0.0.2:1": "host-1"}, tmp_path / "sharing/m")
     publishing.prepare(made, getpass.getuser())
     return made

@@ -65,7 +65,7 @@ def test_a_pull_that_is_killed_leaves_its_mark_until_one_ends(tmp_path: Path, mo
 
 
 def test_a_pull_that_was_refused_leaves_no_mark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What an operator loads by hand after it is no half of ours."""
+    """An image that an operator loads by hand afterwards is no half of ours."""
     assert call([refusal("denied: requested access is denied")], tmp_path, monkeypatch)[0] == 1
     assert not (tmp_path / "record.begun").exists()
 

@@ -1,4 +1,4 @@
-"""What the LLM slot answers: the contract of deploy/models/llm_contract.py, kept in front of an engine of its form."""
+"""Answers of the LLM slot: the contract of deploy/models/llm_contract.py, kept in front of an engine of its form."""
 
 from __future__ import annotations
 
