@@ -61,7 +61,7 @@ RUN = """docker run --name NAME --device nvidia.com/gpu=all --user 1000 --read-o
 -p 8000:8000 -p 8001:8001 -v /srv:/srv:ro -e LLM_CONFIG_PATH=/srv/model.yaml $IMAGE \
 tritonserver --model-repository=/srv/models"""
 # All that the toolkit gives a container, but the node is a mount: no device rule comes with it.
-WITHOUT_RULES = """docker run --rm --entrypoint bash -v /dev/nvidiactl:/dev/nvidiactl -v /dev/nvidia0:/dev/nvidia0 \
+WITHOUT_RULES = """docker create --entrypoint bash -v /dev/nvidiactl:/dev/nvidiactl -v /dev/nvidia0:/dev/nvidia0 \
 -v /run/rehearsal-gpu-carried:/run/rehearsal-gpu -v /usr/bin/nvidia-smi:/usr/bin/nvidia-smi \
 -v /usr/lib/x86_64-linux-gnu/libcuda.so.1:/usr/lib/x86_64-linux-gnu/libcuda.so.1"""
 FIRST_READY = (
@@ -149,7 +149,12 @@ def _serve(made: Journey) -> None:
         "CUDA in a container",
     )
     for program in ("nvidia-smi", ASK_CUDA):
-        made.do(f"{WITHOUT_RULES} $IMAGE -c {_quoted(program)}", f"{program} without device rules")
+        # Read from Docker's log: a client that attaches can miss what a container says that ends at once.
+        run = f"id=$({WITHOUT_RULES} $IMAGE -c {_quoted(program)}) && docker start $id >/dev/null"
+        made.do(
+            f"{run} && code=$(docker wait $id); docker logs $id; docker rm $id >/dev/null; exit $code",
+            f"{program} without device rules",
+        )
     made.do(PREPARE_REPOSITORY)
     made.machine.put("/srv/model.yaml", MODEL_YAML)
     made.do(RUN.replace("NAME", "broken --rm"), "openai too old")
