@@ -68,7 +68,7 @@ def bench() -> None:
 @click.option("--from-prometheus", default="", metavar="URL", help="Knows the watts.")
 @click.option("--to", type=FILE, default="bench.json", show_default=True, help="The result; a picture lies beside it.")
 @click.option("--data", multiple=True, help="KEY=VALUE above what the inventory says.")
-def run(inventory: str, to: Path, data: tuple[str, ...], **told: Any) -> None:
+def run(inventory: str, to: Path, data: tuple[str, ...], **options: Any) -> None:
     """Put load on the front door of INVENTORY with aiperf, and write what it answered.
 
     aiperf is installed in .cache/bench the first time (1.2 GB, versions pinned by hash). Its tokenizer makes the
@@ -78,28 +78,28 @@ def run(inventory: str, to: Path, data: tuple[str, ...], **told: Any) -> None:
     from deploy.bench.picture import picture
     from deploy.io.bench import bench_of
 
-    asks = tuple(word for word in told["mix"].split(",") if word)
+    asks = tuple(word for word in options["mix"].split(",") if word)
     if not asks or set(asks) - set(ASKS):
-        raise click.UsageError(f"--mix {told['mix']}: of {', '.join(ASKS)}, with commas between them")
+        raise click.UsageError(f"--mix {options['mix']}: of {', '.join(ASKS)}, with commas between them")
     load = Load(
-        clients=0 if told["rate"] else told["clients"],
-        rate=told["rate"],
-        cancel_percent=_percent(told["cancel"]),
-        **{name: told[name] for name in ("seconds", "prompt", "answer", "piece", "passages", "texts")},
-        **{name: told[name] for name in ("first_token_ms", "gap_ms", "whole_ms")},
+        clients=0 if options["rate"] else options["clients"],
+        rate=options["rate"],
+        cancel_percent=_percent(options["cancel"]),
+        **{name: options[name] for name in ("seconds", "prompt", "answer", "piece", "passages", "texts")},
+        **{name: options[name] for name in ("first_token_ms", "gap_ms", "whole_ms")},
     )
     with refusals_shown(inventory, False):
         result = bench_of(
             load_plan(inventory, data, (), knobs()),
             load,
             asks,
-            url=told["url"],
-            key=told["key_file"].read_text("utf-8").strip() if told["key_file"] else "",
-            models=told["models"],
-            tokenizer=_tokenizer(told["tokenizer"]),
-            runs=told["runs"],
-            apart=told["apart"],
-            prometheus=told["from_prometheus"],
+            url=options["url"],
+            key=options["key_file"].read_text("utf-8").strip() if options["key_file"] else "",
+            models=options["models"],
+            tokenizer=_tokenizer(options["tokenizer"]),
+            runs=options["runs"],
+            apart=options["apart"],
+            prometheus=options["from_prometheus"],
             say=lambda line: say(line, err=True),
         )
         to.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", "utf-8")

@@ -37,7 +37,7 @@ FILE = click.Path(path_type=Path)
 @click.option("--build-minutes", default=0.0, help="Of one engine: built once against by every host.")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 @click.option("--data", multiple=True, help="KEY=VALUE above what the inventory says.")
-def cost(inventory: str, as_json: bool, data: tuple[str, ...], **told: Any) -> None:
+def cost(inventory: str, as_json: bool, data: tuple[str, ...], **options: Any) -> None:
     """Say what INVENTORY costs a month, and what a million tokens or a thousand documents of it cost.
 
     No price is built in: type yours, or keep them in a file with a date. Asks no host.
@@ -45,10 +45,10 @@ def cost(inventory: str, as_json: bool, data: tuple[str, ...], **told: Any) -> N
     from deploy.io.cost import cost_asked
 
     with refusals_shown(inventory, as_json):
-        found = cost_asked(load_plan(inventory, data, (), knobs()), told)
+        costs = cost_asked(load_plan(inventory, data, (), knobs()), options)
         if as_json:
-            say(json.dumps(found.to_json(), indent=2, ensure_ascii=False))
+            say(json.dumps(costs.to_json(), indent=2, ensure_ascii=False))
         else:
             from deploy.cost.report import cost_report
 
-            show(cost_report(found))
+            show(cost_report(costs))

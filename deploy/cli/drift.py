@@ -30,6 +30,6 @@ def drift(inventory: str, as_json: bool, limit: tuple[str, ...], data: tuple[str
 
     with refusals_shown(inventory, as_json):
         load_plan(inventory, data, limit, knobs())  # what is refused, is refused before any host is asked
-        found = drift_with_holes(inventory, data, limit)
-        say(json.dumps(found.to_json(), indent=2, ensure_ascii=False) if as_json else str(found))
-        sys.exit(found.exit_code)
+        differences = drift_with_holes(inventory, data, limit)
+        say(json.dumps(differences.to_json(), indent=2, ensure_ascii=False) if as_json else str(differences))
+        sys.exit(differences.exit_code)

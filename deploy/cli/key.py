@@ -80,7 +80,7 @@ def key_list(file: str, as_json: bool) -> None:
     with refusals_shown("", as_json):
         keys = keys_of(Path(file))
         if as_json:
-            say(json.dumps({"keys": [each.to_json() for each in keys]}, indent=2, ensure_ascii=False))
+            say(json.dumps({"keys": [entry.to_json() for entry in keys]}, indent=2, ensure_ascii=False))
         else:
             from rich.table import Table as Columns
 

@@ -21,25 +21,25 @@ ROOT = Path(__file__).parents[2]
 BY = ("tenant", "model", "engine")
 
 
-def cost_asked(plan: Plan, told: dict[str, Any]) -> Cost:
-    """What the words of the command line ask for; `told` is by the names of its options."""
-    prices, spot_prices = typed_prices(told["per_hour"], "--per-hour"), None
-    if told["prices"]:
-        prices, spot_prices = prices_of_file(read_json(told["prices"]), name_of(told["prices"]))
-    if told["spot_per_hour"]:
-        spot_prices = typed_prices(told["spot_per_hour"], "--spot-per-hour")
-    by = tuple(word for word in told["by"].split(",") if word)
-    if set(by) - set(BY) or ("tenant" in by and not (told["audit"] and told["from_prometheus"])):
+def cost_asked(plan: Plan, options: dict[str, Any]) -> Cost:
+    """What the words of the command line ask for; `options` is by their names."""
+    prices, spot_prices = typed_prices(options["per_hour"], "--per-hour"), None
+    if options["prices"]:
+        prices, spot_prices = prices_of_file(read_json(options["prices"]), name_of(options["prices"]))
+    if options["spot_per_hour"]:
+        spot_prices = typed_prices(options["spot_per_hour"], "--spot-per-hour")
+    by = tuple(word for word in options["by"].split(",") if word)
+    if set(by) - set(BY) or ("tenant" in by and not (options["audit"] and options["from_prometheus"])):
         raise refuse(
             "no-such-group",
-            f"--by {told['by']} cannot be answered",
+            f"--by {options['by']} cannot be answered",
             where="--by",
-            seen=told["by"],
+            seen=options["by"],
             wanted="tenant, model and engine; tenant with --from-prometheus and --audit, which name them",
             attempt="--by model,engine",
         )
-    a_day = told["interruptions_per_day"]
-    if (a_day is not None) != bool(spot_prices) and not told["prices"]:
+    a_day = options["interruptions_per_day"]
+    if (a_day is not None) != bool(spot_prices) and not options["prices"]:
         raise refuse(
             "half-a-spot",
             "a spot price and a rate of interruptions go together",
@@ -52,24 +52,24 @@ def cost_asked(plan: Plan, told: dict[str, Any]) -> Cost:
     if a_day is not None:
         interruptions = Interruptions(
             a_day=a_day,
-            boot_seconds=told["boot_seconds"],
-            fetch_mib_s=told["fetch_mib_s"],
-            build_minutes=told["build_minutes"],
+            boot_seconds=options["boot_seconds"],
+            fetch_mib_s=options["fetch_mib_s"],
+            build_minutes=options["build_minutes"],
         )
     return cost_of(
         plan,
         prices,
         spot_prices=spot_prices,
-        bench=told["bench"],
-        prometheus=told["from_prometheus"],
-        window=told["window"],
-        audit=told["audit"],
+        bench=options["bench"],
+        prometheus=options["from_prometheus"],
+        window=options["window"],
+        audit=options["audit"],
         by=by,
-        output_weight=told["output_weight"],
-        utilisation=told["utilisation"] / 100 if told["utilisation"] else None,
+        output_weight=options["output_weight"],
+        utilisation=options["utilisation"] / 100 if options["utilisation"] else None,
         interruptions=interruptions,
-        record=told["deploy_record"],
-        build_minutes=told["build_minutes"],
+        record=options["deploy_record"],
+        build_minutes=options["build_minutes"],
     )
 
 

@@ -87,19 +87,19 @@ def _manifest(url: str, login: Login) -> bytes:
         return _get(url, headers, login)
     except urllib.error.HTTPError as error:
         error.close()
-        asked = error.headers.get("WWW-Authenticate", "") if error.code == 401 else ""
-        if not asked:
+        challenge = error.headers.get("WWW-Authenticate", "") if error.code == 401 else ""
+        if not challenge:
             raise
         host = urllib.parse.urlsplit(url).netloc
-        return _get(url, headers | {"Authorization": _authorization(host, asked, login)}, login)
+        return _get(url, headers | {"Authorization": _authorization(host, challenge, login)}, login)
 
 
-def _authorization(host: str, asked: str, login: Login) -> str:
+def _authorization(host: str, challenge: str, login: Login) -> str:
     """The Authorization header for the registry at `host`. Raises: a Refusal if another site would get the login."""
     basic = "Basic " + base64.b64encode(f"{login.username}:{login.key}".encode()).decode()
-    if not asked.lower().startswith("bearer"):
+    if not challenge.lower().startswith("bearer"):
         return basic
-    parts = dict(re.findall(r'(\w+)="([^"]*)"', asked))
+    parts = dict(re.findall(r'(\w+)="([^"]*)"', challenge))
     query = urllib.parse.urlencode({name: parts[name] for name in ("service", "scope") if name in parts})
     headers = {"Authorization": basic} if login.key else {}
     realm = parts.get("realm", "")

@@ -70,7 +70,9 @@ def past_the_door(host: Host) -> str:
     """A sentence where clients may go past a door that asks for keys, to Triton itself; empty where they cannot."""
     if host.door is None or host.door.keys is None or host.firewall is None:
         return ""
-    passed = [one.name for one in host.servers if one.protection == "firewall" and not is_loopback(one.address)]
+    passed = [
+        server.name for server in host.servers if server.protection == "firewall" and not is_loopback(server.address)
+    ]
     if not passed:
         return ""
     return (

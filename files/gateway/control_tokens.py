@@ -48,7 +48,7 @@ class Words:
         body = text.strip()
         if body and len(body) <= self._longest and any(body.casefold() in word for word in self._folded):
             text = text.replace(body, body[:1] + mark + body[1:])  # the inner part of a word
-        return self._edges.sub(lambda found: found[0] or mark, text)
+        return self._edges.sub(lambda match: match[0] or mark, text)
 
 
 class ControlTokens:
@@ -56,10 +56,12 @@ class ControlTokens:
 
     def __init__(self, added: Iterable[Any], template: str) -> None:
         """`added`: entries of `added_tokens` in tokenizer.json."""
-        special = {one["content"]: one for one in added if one.get("special")}
-        written = {one["content"]: one for one in added if not one.get("special") and _is_written(one, template)}
+        special = {entry["content"]: entry for entry in added if entry.get("special")}
+        written = {
+            entry["content"]: entry for entry in added if not entry.get("special") and _is_written(entry, template)
+        }
         self.entries: dict[str, dict[str, Any]] = special | written
-        self.ids = frozenset(int(one["id"]) for one in self.entries.values())
+        self.ids = frozenset(int(entry["id"]) for entry in self.entries.values())
         self.all, self.special = Words(list(self.entries)), Words(list(special), list(written))
 
     def mark_for(self, value: object) -> str:
@@ -76,8 +78,11 @@ class ControlTokens:
     def marked_messages(self, messages: list[dict[str, Any]], mark: str) -> list[dict[str, Any]]:
         """The messages with every text in them marked; what the model wrote keeps the tokens that are not special."""
         return [
-            {name: self.marked(value, mark, self._words(name, one["role"]), name) for name, value in one.items()}
-            for one in messages
+            {
+                name: self.marked(value, mark, self._words(name, message["role"]), name)
+                for name, value in message.items()
+            }
+            for message in messages
         ]
 
     def _words(self, name: str, role: str) -> Words:
@@ -89,9 +94,9 @@ class ControlTokens:
         if isinstance(value, str):
             return value if value in KEPT.get(name, ()) else words.marked(value, mark)
         if isinstance(value, list):
-            return [self.marked(each, mark, words) for each in value]
+            return [self.marked(item, mark, words) for item in value]
         if isinstance(value, dict):
-            return {words.marked(key, mark): self.marked(each, mark, words, key) for key, each in value.items()}
+            return {words.marked(key, mark): self.marked(item, mark, words, key) for key, item in value.items()}
         return value
 
 
@@ -100,12 +105,12 @@ def texts_in(value: object) -> Iterable[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):
-        for name, each in value.items():
+        for name, item in value.items():
             yield name
-            yield from texts_in(each)
+            yield from texts_in(item)
     elif isinstance(value, list):
-        for each in value:
-            yield from texts_in(each)
+        for item in value:
+            yield from texts_in(item)
 
 
 def trie(words: Iterable[str]) -> str:
@@ -120,43 +125,46 @@ def trie(words: Iterable[str]) -> str:
 
 
 def _branches(place: dict[str, Any]) -> str:
-    ways = [re.escape(character) + _branches(after) for character, after in sorted(place.items()) if character]
-    if not ways:
+    alternatives = [re.escape(character) + _branches(after) for character, after in sorted(place.items()) if character]
+    if not alternatives:
         return ""
-    together = ways[0] if len(ways) == 1 and "" not in place else f"(?:{'|'.join(ways)})"
+    together = alternatives[0] if len(alternatives) == 1 and "" not in place else f"(?:{'|'.join(alternatives)})"
     return f"{together}?" if "" in place else together
 
 
-def _is_written(one: dict[str, Any], template: str) -> bool:
-    return bool(one["content"].strip()) and one["content"] in template
+def _is_written(entry: dict[str, Any], template: str) -> bool:
+    return bool(entry["content"].strip()) and entry["content"] in template
 
 
-def tokenizer_of(told: Mapping[str, Any]) -> Tokenizer:
+def tokenizer_of(tokenizer_json: Mapping[str, Any]) -> Tokenizer:
     """The tokenizer without the truncation and padding that published files carry.
 
     Raises: ValueError where the library gives an added token another id than the file.
     """
-    tokenizer = Tokenizer.from_str(json.dumps(told))
-    for one in told.get("added_tokens", []):
-        if tokenizer.token_to_id(one["content"]) != one["id"]:
-            raise ValueError(f"tokenizer.json: added token {one['id']} has another id here")
+    tokenizer = Tokenizer.from_str(json.dumps(tokenizer_json))
+    for entry in tokenizer_json.get("added_tokens", []):
+        if tokenizer.token_to_id(entry["content"]) != entry["id"]:
+            raise ValueError(f"tokenizer.json: added token {entry['id']} has another id here")
     tokenizer.no_truncation()
     tokenizer.no_padding()
     return tokenizer
 
 
-def without(told: Mapping[str, Any], control: Collection[str]) -> dict[str, Any]:
+def without(tokenizer_json: Mapping[str, Any], control: Collection[str]) -> dict[str, Any]:
     """The tokenizer's file with other names for the control tokens: random ones, which nobody can spell.
 
     Names, not gaps: the library counts added tokens anew, so the ones after a gap would get the ids of others.
     """
     names = {text: secrets.token_hex(32) for text in control}
-    model, vocabulary = told["model"], told["model"].get("vocab")
+    model, vocabulary = tokenizer_json["model"], tokenizer_json["model"].get("vocab")
     if isinstance(vocabulary, dict):
         vocabulary = {names.get(text, text): identity for text, identity in vocabulary.items()}
     elif isinstance(vocabulary, list):
         vocabulary = [[names.get(text, text), *rest] for text, *rest in vocabulary]
     unknown = model.get("unk_token")
     model = {**model, "vocab": vocabulary} | ({"unk_token": names.get(unknown, unknown)} if unknown else {})
-    added = [{**one, "content": names.get(one["content"], one["content"])} for one in told.get("added_tokens", [])]
-    return {**told, "model": model, "added_tokens": added}
+    added = [
+        {**entry, "content": names.get(entry["content"], entry["content"])}
+        for entry in tokenizer_json.get("added_tokens", [])
+    ]
+    return {**tokenizer_json, "model": model, "added_tokens": added}

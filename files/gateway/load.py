@@ -50,12 +50,12 @@ class Line:
         await self._enter(tenant)
         task = asyncio.ensure_future(job())
 
-        def leave(done: asyncio.Future[T]) -> None:
+        def end_turn(done: asyncio.Future[T]) -> None:
             if not done.cancelled():
                 done.exception()  # nobody may be there any more to be told
-            self._leave(tenant)
+            self._end_turn(tenant)
 
-        task.add_done_callback(leave)
+        task.add_done_callback(end_turn)
         return await asyncio.shield(task)
 
     def _may_run(self, tenant: str) -> bool:
@@ -78,13 +78,13 @@ class Line:
             await turn
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():  # it came as the client left
-                self._leave(tenant)
+                self._end_turn(tenant)
             elif turn in waiting:
                 waiting.remove(turn)
             self._forget(tenant)
             raise
 
-    def _leave(self, tenant: str) -> None:
+    def _end_turn(self, tenant: str) -> None:
         self._running[tenant] -= 1
         if not self._running[tenant]:
             del self._running[tenant]

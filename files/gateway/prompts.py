@@ -52,7 +52,7 @@ class Completer(Tokens):
         """Raises: OSError, ValueError where the folder has no tokenizer."""
         super().__init__(folder, read_json(folder / "tokenizer.json"))
 
-    async def ids(self, *_asked: Any, **_named: Any) -> Sequence[int]:
+    async def ids(self, *_arguments: Any, **_named: Any) -> Sequence[int]:
         """Raises: FieldError."""
         reason = "the model's weights have no chat template; ask /v1/completions, or publish weights that have one"
         raise FieldError("messages", f"`messages`: {reason}", "unsupported")
@@ -68,16 +68,16 @@ class Prompter(Tokens):
 
         Raises: OSError, ValueError where the folder has no tokenizer or no chat template.
         """
-        told = read_json(folder / "tokenizer.json")
-        super().__init__(folder, told)
+        tokenizer_json = read_json(folder / "tokenizer.json")
+        super().__init__(folder, tokenizer_json)
         config = read_json(folder / "tokenizer_config.json")
         source = source_of(folder, config)
         if not source:
             raise ValueError(f"{folder}: the weights have no chat template")
         self.constants = {name: text for name in CONSTANTS if (text := content(config.get(name))) is not None}
         self.template = (template_of or Renderer)(source, self.constants)
-        self.control = ControlTokens(told.get("added_tokens", []), source)
-        self._plain = tokenizer_of(without(told, self.control.entries))
+        self.control = ControlTokens(tokenizer_json.get("added_tokens", []), source)
+        self._plain = tokenizer_of(without(tokenizer_json, self.control.entries))
 
     async def ids_of_few(
         self,
@@ -91,8 +91,8 @@ class Prompter(Tokens):
 
         Raises: TemplateError; SpellError; ValueError where the texts leave no mark free.
         """
-        given, mark = self._marked(messages, variables, list(tools))
-        text = await self.template.render({"add_generation_prompt": True, **given})
+        context, mark = self._marked(messages, variables, list(tools))
+        text = await self.template.render({"add_generation_prompt": True, **context})
         if len(text) > RENDERED_CHARACTERS:
             return await self._aside(tenant, (most, "", (messages, dict(variables), [*tools])))
         return self._encoded(within(text, most), mark)
@@ -108,22 +108,22 @@ class Prompter(Tokens):
 
         Raises: TemplateError; SpellError; ValueError where the texts leave no mark free.
         """
-        given, mark = self._marked(messages, variables, list(tools))
+        context, mark = self._marked(messages, variables, list(tools))
         template = cast(Template, self.template)
-        return self._encoded(within(template.render({"add_generation_prompt": True, **given}), most), mark)
+        return self._encoded(within(template.render({"add_generation_prompt": True, **context}), most), mark)
 
     def _marked(
         self, messages: list[dict[str, Any]], variables: Mapping[str, Any], tools: list[Mapping[str, Any]]
     ) -> tuple[dict[str, Any], str]:
         mark = self.control.mark_for([messages, variables, tools])
-        given = {"messages": self.control.marked_messages(messages, mark)}
-        given |= {"tools": self.control.marked(tools, mark)} if tools else {}
-        return {**given, **self.control.marked(dict(variables), mark)}, mark
+        context = {"messages": self.control.marked_messages(messages, mark)}
+        context |= {"tools": self.control.marked(tools, mark)} if tools else {}
+        return {**context, **self.control.marked(dict(variables), mark)}, mark
 
     def _encoded(self, text: str, mark: str) -> list[int]:
         if mark not in text:
             ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids
-            if [one for one in ids if one in self.control.ids] == self._control_ids(text):
+            if [identity for identity in ids if identity in self.control.ids] == self._control_ids(text):
                 return ids
         return self._in_pieces(text, mark)
 
@@ -138,8 +138,8 @@ class Prompter(Tokens):
         in_thought = bool(model.reasoning_parser) and self.opens_thought(prompt)
         begins, ends = self._marks()
         marks = None if begins is None or ends is None else (begins, ends)
-        given = model.tool_parser, model.reasoning_parser, tools, is_guided, in_thought, marks
-        return [reader_of(*given) for _ in range(count)]
+        arguments = model.tool_parser, model.reasoning_parser, tools, is_guided, in_thought, marks
+        return [reader_of(*arguments) for _ in range(count)]
 
     def _marks(self) -> tuple[int | None, int | None]:
         return self.control.entries.get(OPEN, {}).get("id"), self.control.entries.get(CLOSE, {}).get("id")
@@ -147,19 +147,19 @@ class Prompter(Tokens):
     def opens_thought(self, prompt: Sequence[int]) -> bool:
         """True if the prompt ends within a thought, which the template has opened for the model."""
         begins, ends = self._marks()
-        last = next((one for one in reversed(prompt) if one in (begins, ends)), None)
+        last = next((identity for identity in reversed(prompt) if identity in (begins, ends)), None)
         return last is not None and last == begins
 
     def _control_ids(self, text: str) -> list[int]:
-        return [int(self.control.entries[found[0]]["id"]) for found in self.control.all.pattern.finditer(text)]
+        return [int(self.control.entries[match[0]]["id"]) for match in self.control.all.pattern.finditer(text)]
 
     def _in_pieces(self, text: str, mark: str) -> list[int]:
-        found = list(self.control.all.pattern.finditer(text))
-        edges = [(0, 0), *(match.span() for match in found), (len(text), len(text))]
+        matches = list(self.control.all.pattern.finditer(text))
+        edges = [(0, 0), *(match.span() for match in matches), (len(text), len(text))]
         ids: list[int] = []
         for number, ((_, start), (end, _)) in enumerate(pairwise(edges)):
-            before = self.control.entries[found[number - 1][0]] if number else {}
-            after = self.control.entries[found[number][0]] if number < len(found) else {}
+            before = self.control.entries[matches[number - 1][0]] if number else {}
+            after = self.control.entries[matches[number][0]] if number < len(matches) else {}
             piece = text[start:end]
             piece = piece.lstrip() if before.get("rstrip") else piece
             piece = piece.rstrip() if after.get("lstrip") else piece

@@ -60,14 +60,14 @@ class Tokens:
     stop_ids: tuple[int, ...] = ()
     """Tokens that end an answer besides those that the slot knows."""
 
-    def __init__(self, folder: Path, told: Mapping[str, Any]) -> None:
-        """`told`: the folder's tokenizer.json, which is large and not kept.
+    def __init__(self, folder: Path, tokenizer_json: Mapping[str, Any]) -> None:
+        """`tokenizer_json`: the folder's tokenizer.json, which is large and not kept.
 
         Raises: OSError, ValueError where it is no tokenizer.
         """
         self._folder, self._stamps = folder, stamps(folder)
-        self._tokenizer = tokenizer_of(told)
-        self._is_byte_level = '"ByteLevel"' in json.dumps(told.get("decoder"))
+        self._tokenizer = tokenizer_of(tokenizer_json)
+        self._is_byte_level = '"ByteLevel"' in json.dumps(tokenizer_json.get("decoder"))
         self.vocabulary: int = self._tokenizer.get_vocab_size()
         self.longest = max(
             (len(token) if self._is_byte_level else len(token.encode()) for token in self._tokenizer.get_vocab()),
@@ -135,9 +135,9 @@ class Tokens:
             return await self._aside(tenant, (most, within(text, most), None))
         return self.raw(text, most)
 
-    async def _aside(self, tenant: str, asked: tuple[Any, ...]) -> Sequence[int]:
+    async def _aside(self, tenant: str, job: tuple[Any, ...]) -> Sequence[int]:
         """The ids that a process beside this one makes."""
-        message = marshal.dumps(asked)
+        message = marshal.dumps(job)
         ids = array("i")
         ids.frombytes(await self.lanes.answer(tenant, message))
         return ids

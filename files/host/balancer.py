@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from host import disk, places
-from host.haproxy import ANSWER_SECONDS, HaproxyError, asked, end, of_every_worker, told
+from host.haproxy import ANSWER_SECONDS, HaproxyError, answer_to, apply, end, of_every_worker
 from host.systemd import active_states, say, systemctl
 
 UNIT = "enginehouse-balancer.service"
@@ -114,8 +114,8 @@ def follow() -> Iterator[str]:
 def started(status: int) -> None:
     """Nothing is returned. Raises: HaproxyError with the unit's last words where it could not be started."""
     if status:
-        asked = ["journalctl", "-q", "-o", "cat", "-n", "12", "-u", UNIT]
-        words = subprocess.run(asked, capture_output=True, text=True, check=False).stdout
+        command = ["journalctl", "-q", "-o", "cat", "-n", "12", "-u", UNIT]
+        words = subprocess.run(command, capture_output=True, text=True, check=False).stdout
         raise HaproxyError(f"{UNIT} does not start\n{words}")
 
 
@@ -123,26 +123,26 @@ def lined_up(text: str) -> Iterator[str]:
     """A sentence for each server that left or joined; those that leave are drained together."""
     leaving, joining = compared(text)
     for line in leaving:
-        told(f"disable agent {line.place}")
-        told(f"set server {line.place} state drain")
+        apply(f"disable agent {line.place}")
+        apply(f"set server {line.place} state drain")
     began = time.monotonic()
     while (busy := sum(sessions(line.place) for line in leaving)) and time.monotonic() - began < LEAVE_SECONDS:
         say(f"{busy} requests at servers that leave")
         time.sleep(STEP_SECONDS)
     for line in leaving:
-        told(f"set server {line.place} state maint")
-        told(f"shutdown sessions server {line.place}")
+        apply(f"set server {line.place} state maint")
+        apply(f"shutdown sessions server {line.place}")
         until(partial(deleted, line.place), ANSWER_SECONDS, f"{line.place} stays")
         yield f"left: {line.place}"
     for line in joining:
         # A line's end within a word has a backslash before it, or it would end the command.
         words = " ".join(line.words).replace("\\n", "\\\n")
-        said = asked(f"add server {line.place} {words}")
-        if "registered" not in said:
-            raise HaproxyError(said)
+        answer = answer_to(f"add server {line.place} {words}")
+        if "registered" not in answer:
+            raise HaproxyError(answer)
         # An agent that says `ready` says nothing of `up`, which HAProxy takes for granted of lines in its file only.
         for command in ("enable health {}", "enable agent {}", "set server {} agent up"):
-            told(command.format(line.place))
+            apply(command.format(line.place))
         yield f"joined: {line.place}"
 
 
@@ -159,11 +159,11 @@ def read_anew(path: Path) -> Iterator[str]:
     """A sentence if the process had other keys than the file; now it has the same."""
     wanted, running = entries(path), entries_running(path)
     if running is not None and wanted != running:
-        version = asked(f"prepare map {path}").rpartition(":")[2].strip()
+        version = answer_to(f"prepare map {path}").rpartition(":")[2].strip()
         for begin in range(0, len(wanted), ENTRIES):
             rows = [f"{key} {value}" for key, value in list(wanted.items())[begin : begin + ENTRIES]]
-            told(f"add map @{version} {path} <<\n" + "\n".join(rows) + "\n")
-        told(f"commit map @{version} {path}")  # all at once: no request meets half a file
+            apply(f"add map @{version} {path} <<\n" + "\n".join(rows) + "\n")
+        apply(f"commit map @{version} {path}")  # all at once: no request meets half a file
         if entries_running(path) != wanted:
             raise HaproxyError(f"it has other keys than {path}")
         yield f"other keys: {path.name}"
@@ -195,7 +195,7 @@ def entries(path: Path) -> dict[str, str]:
 
 def entries_running(path: Path) -> dict[str, str] | None:
     """What the process knows of each key's hash; None where it does not know the file."""
-    rows = asked(f"show map {path}").splitlines()
+    rows = answer_to(f"show map {path}").splitlines()
     if any(row.startswith("Unknown") for row in rows):
         return None
     return {row.split()[1]: row.split(" ", 2)[2] for row in rows if len(row.split(" ", 2)) == 3}
@@ -203,13 +203,13 @@ def entries_running(path: Path) -> dict[str, str] | None:
 
 def deleted(place: str) -> bool:
     """True once the process has the server no more; its connections may still be closing."""
-    return "deleted" in asked(f"del server {place}")
+    return "deleted" in answer_to(f"del server {place}")
 
 
 def remember() -> Iterator[str]:
     """Nothing. Where the process does not answer, the next one begins as if it had just been started."""
     try:
-        state = asked("show servers state")
+        state = answer_to("show servers state")
     except OSError:
         state = "1\n"
     disk.replace(places.RUNTIME / "balancer" / "state", state)
@@ -218,7 +218,7 @@ def remember() -> Iterator[str]:
 
 def outdated(text: str) -> str:
     """Why the process has to be reloaded; empty where it was loaded with this file, by the program that is here."""
-    info = dict(line.split(": ", 1) for line in asked("show info").splitlines() if ": " in line)
+    info = dict(line.split(": ", 1) for line in answer_to("show info").splitlines() if ": " in line)
     wanted = re.search(r"(?m)^\s+description (.+)$", text)
     if not wanted or info.get("description", "") != wanted[1]:
         return "another configuration"
@@ -253,7 +253,7 @@ def reached(address: str, words: list[str]) -> tuple[str, ...]:
 
 def lines_running() -> Iterator[Line]:
     """The servers of hosts that the process has."""
-    rows = asked("show servers state").splitlines()
+    rows = answer_to("show servers state").splitlines()
     names = next((row.lstrip("# ").split() for row in rows if row.startswith("#")), [])
     for row in rows:
         found = dict(zip(names, row.split(), strict=False))
@@ -264,7 +264,7 @@ def lines_running() -> Iterator[Line]:
 
 def sessions(place: str) -> int:
     """Requests of a server that are under way."""
-    rows = [row.split(",") for row in asked("show stat").splitlines()]
+    rows = [row.split(",") for row in answer_to("show stat").splitlines()]
     at = {name: number for number, name in enumerate(rows[0])}
     found = (row for row in rows[1:] if len(row) > 4 and f"{row[0]}/{row[1]}" == place)
     return sum(int(row[at["scur"]] or 0) for row in found)

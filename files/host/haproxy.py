@@ -22,13 +22,13 @@ def socket_file() -> Path:
     return places.RUNTIME / "balancer" / "admin.sock"
 
 
-def told(command: str) -> None:
+def apply(command: str) -> None:
     """Nothing is returned. Raises: HaproxyError with what HAProxy says against it."""
-    if said := asked(command).strip():
-        raise HaproxyError(f"{command}: {said}")
+    if problem := answer_to(command).strip():
+        raise HaproxyError(f"{command}: {problem}")
 
 
-def asked(command: str, master: bool = False) -> str:
+def answer_to(command: str, master: bool = False) -> str:
     """The answer of the runtime API; with `master` that of the process which leads the workers."""
     with socket.socket(socket.AF_UNIX) as channel:
         channel.settimeout(ANSWER_SECONDS)
@@ -45,15 +45,15 @@ def asked(command: str, master: bool = False) -> str:
 def of_every_worker() -> list[Callable[[str], str]]:
     """How to ask the process that takes requests, and those of before a reload that still carry some."""
     try:
-        rows = asked("show proc", master=True).partition("# old workers")[2].splitlines()
+        rows = answer_to("show proc", master=True).partition("# old workers")[2].splitlines()
     except FileNotFoundError:  # begun by a unit of before, without this socket
         rows = []
     numbers = [row.split()[0] for row in rows if row[:1].isdigit()]
-    return [asked, *(partial(_of_worker, number) for number in numbers)]
+    return [answer_to, *(partial(_of_worker, number) for number in numbers)]
 
 
 def _of_worker(number: str, command: str) -> str:
-    return asked(f"@!{number} {command}", master=True)
+    return answer_to(f"@!{number} {command}", master=True)
 
 
 def end(worker: Callable[[str], str], numbers: set[str]) -> int:

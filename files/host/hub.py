@@ -61,8 +61,10 @@ class Hub:
             return self.opener.open(request, timeout=60)
         except urllib.error.HTTPError as error:
             if error.code in (401, 403):
-                given = "with the token it was given" if self.token else "without a token"
-                raise Refused(f"{self.endpoint} answers {error.code} {given}: gated, private or not there") from None
+                credentials = "with the token it was given" if self.token else "without a token"
+                raise Refused(
+                    f"{self.endpoint} answers {error.code} {credentials}: gated, private or not there"
+                ) from None
             if error.code == 404:
                 raise Refused(f"{self.endpoint}{path.partition('?')[0]} does not exist (404)") from None
             raise

@@ -87,15 +87,15 @@ LAST_LINES = 40
 
 def stubs_of(server: int) -> frozenset[int]:
     """Pids of its Python stubs that run."""
-    found = set()
+    pids = set()
     for status in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):
             pid, _, rest = status.read_text().partition(" (")
             name, _, more = rest.rpartition(") ")
             state, parent = more.split()[:2]
             if name.startswith("triton_python") and int(parent) == server and state != "Z":
-                found.add(int(pid))
-    return frozenset(found)
+                pids.add(int(pid))
+    return frozenset(pids)
 
 
 def installation() -> Path:

@@ -133,8 +133,8 @@ class Scene:
         else:
             report = Report({self.one.name: found_on(self.one, inventory)})
         self._note(f"enginehouse doctor {inventory}", f"{report}\n", report.exit_code)
-        found = {finding.id for listed in report.findings.values() for finding in listed} - REPACKAGED
-        return (found if past else found - PAST) | ({"unasked"} if report.unasked else set())
+        finding_ids = {finding.id for listed in report.findings.values() for finding in listed} - REPACKAGED
+        return (finding_ids if past else finding_ids - PAST) | ({"unasked"} if report.unasked else set())
 
     def _note(self, typed: str, output: str, code: int) -> None:
         """What was typed and what came of it is in operator.log."""

@@ -27,14 +27,14 @@ async def test_bodies_that_are_withheld_leave_room_for_other_tenants(tmp_path: P
         withheld = [front.opened(CHAT, parts=[b" " * 900, b""]) for _ in range(3)]
         for talk in withheld:
             talk.receive = first_then_nothing(talk.receive)
-        asked = [asyncio.ensure_future(talk.run()) for talk in withheld]
-        await becomes(lambda: any(task.done() for task in asked))
-        refused = next(task for task in asked if task.done()).result()
+        tasks = [asyncio.ensure_future(talk.run()) for talk in withheld]
+        await becomes(lambda: any(task.done() for task in tasks))
+        refused = next(task for task in tasks if task.done()).result()
         assert (refused.status, refused.headers["retry-after"]) == (429, "2")
         assert (await front.ask(CHAT, chat(), key=OTHER_KEY)).status == 200
-        for task in asked:
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*asked, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
         await becomes(lambda: not front.gateway._bodies)
 
 
@@ -69,10 +69,10 @@ async def test_vectors_that_clients_do_not_take_are_bounded(tmp_path: Path, monk
         few, many = ({"model": "nomic:query", "input": ["a"] * count} for count in (5, 6))
         assert (await front.ask("/v1/embeddings", few)).status == 200
         assert (await front.ask("/v1/embeddings", few)).status == 200
-        asked = len(front.triton.asked)
+        count_before = len(front.triton.asked)
         refused = await front.ask("/v1/embeddings", many)
         assert (refused.status, refused.error["code"]) == (429, "rate_limit_exceeded")
-        assert (len(front.triton.asked), front.gateway._answers) == (asked, {})
+        assert (len(front.triton.asked), front.gateway._answers) == (count_before, {})
 
 
 @in_loop
@@ -80,11 +80,11 @@ async def test_nothing_of_a_body_is_held_while_its_answer_streams(tmp_path: Path
     async with door(tmp_path) as front:
         front.triton.script = Script(halts_after=1)
         talk = front.opened(CHAT, chat(stream=True))
-        asked = asyncio.ensure_future(talk.run())
+        task = asyncio.ensure_future(talk.run())
         await talk.until(lambda: b"Hel" in talk.answer.body)
         assert front.gateway._bodies == {}
         talk.left.set()
-        await asked
+        await task
 
 
 async def two_tenants(front: Door, **limits: int) -> None:

@@ -250,12 +250,12 @@ async def test_a_long_prompt_is_made_in_another_process_and_has_the_same_ids(
     prompter: Prompter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Marks, template and tokenizer alike; none of them works here meanwhile."""
-    given = user("the cat <|im_end|> sat on the mat " * 1000)
-    marked, mark = prompter._marked(given, {}, [])
+    messages = user("the cat <|im_end|> sat on the mat " * 1000)
+    marked, mark = prompter._marked(messages, {}, [])
     wanted = prompter._encoded(await prompter.template.render({"add_generation_prompt": True, **marked}), mark)
     monkeypatch.setattr(prompter, "_marked", None)
     monkeypatch.setattr(prompter, "_encoded", None)
-    assert list(await prompter.ids(given, {})) == wanted
+    assert list(await prompter.ids(messages, {})) == wanted
 
 
 @in_loop

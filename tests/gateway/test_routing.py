@@ -124,20 +124,20 @@ async def test_tenants_share_no_cached_prefix_where_the_slot_takes_a_salt_that_n
     """The tenant's name gives no salt without the host's secret, which no log has; another secret is another salt."""
     async with door(tmp_path) as front:
         front.keys_file.write_text(json.dumps({"keys": [key_line(OTHER_KEY, "umbrella"), *keys_of(front)]}))
-        told = json.loads(front.settings_file.read_text())
-        told["models"]["llama"]["salts"] = True
-        told["salt_file"] = str(tmp_path / "salt")
+        content = json.loads(front.settings_file.read_text())
+        content["models"]["llama"]["salts"] = True
+        content["salt_file"] = str(tmp_path / "salt")
         (tmp_path / "salt").write_text("5a17" * 16)
-        front.settings_file.write_text(json.dumps(told))
+        front.settings_file.write_text(json.dumps(content))
         await front.gateway.refresh()
         answer = await front.chat()
         await front.chat()
         await front.ask(CHAT, chat(), key=OTHER_KEY)
         (tmp_path / "salt").write_text("07e4" * 16)
-        front.settings_file.write_text(json.dumps(told | {"fingerprint": "plan-2"}))
+        front.settings_file.write_text(json.dumps(content | {"fingerprint": "plan-2"}))
         await front.gateway.refresh()
         await front.chat()
-    salts = [salt for each in front.triton.asked for salt in each.tensors["cache_salt"]]
+    salts = [salt for request in front.triton.asked for salt in request.tensors["cache_salt"]]
     acme, same, umbrella, rotated = salts
     assert acme == same
     assert len({acme, umbrella, rotated, sha256(b"acme").hexdigest()[:32]}) == 4
@@ -152,13 +152,13 @@ async def test_tenants_share_no_cached_prefix_where_the_slot_takes_a_salt_that_n
 async def test_where_tenants_share_prefixes_no_client_is_told_how_many_tokens_were_cached(tmp_path: Path) -> None:
     """Whole and streamed; the audit has the number. Where nobody shows a key, nobody is told apart."""
 
-    async def told(has_keys: bool) -> list[int]:
+    async def cached_tokens(has_keys: bool) -> list[int]:
         async with door(tmp_path, has_keys=has_keys) as front:
             whole = (await front.chat()).json()
             *_, last, _end = (await front.chat(stream=True, stream_options={"include_usage": True})).events
-        return [each["usage"]["prompt_tokens_details"]["cached_tokens"] for each in (whole, last)]
+        return [answer["usage"]["prompt_tokens_details"]["cached_tokens"] for answer in (whole, last)]
 
-    assert (await told(has_keys=True), await told(has_keys=False)) == ([0, 0], [2, 2])
+    assert (await cached_tokens(has_keys=True), await cached_tokens(has_keys=False)) == ([0, 0], [2, 2])
 
 
 def keys_of(front: Door) -> list[Any]:

@@ -21,27 +21,27 @@ SALTED = {"kind": "llm", "servers": ["host-0/main"], "context_tokens": 1, "files
 
 
 @pytest.fixture
-def given(tmp_path: Path) -> dict[str, Any]:
+def content_of_file(tmp_path: Path) -> dict[str, Any]:
     return settings(["127.0.0.1:8001"], tmp_path, None)
 
 
-def test_settings_are_read_from_their_file(tmp_path: Path, given: dict[str, Any]) -> None:
+def test_settings_are_read_from_their_file(tmp_path: Path, content_of_file: dict[str, Any]) -> None:
     file = tmp_path / "settings.json"
-    file.write_text(json.dumps(given))
-    found = read(file)
-    assert found.models["bge"].triton_model == "bge_v2"
-    assert found.models["llama"].context_tokens == 200
-    assert found.servers["host-0/main"].grpc == "127.0.0.1:8001"
-    assert (found.keys_file, found.limits) == ("", Limits())
+    file.write_text(json.dumps(content_of_file))
+    settings_read = read(file)
+    assert settings_read.models["bge"].triton_model == "bge_v2"
+    assert settings_read.models["llama"].context_tokens == 200
+    assert settings_read.servers["host-0/main"].grpc == "127.0.0.1:8001"
+    assert (settings_read.keys_file, settings_read.limits) == ("", Limits())
 
 
 @pytest.mark.parametrize("content", ["", "short\n"])
 def test_a_secret_that_is_none_is_refused_and_a_secret_is_never_shown(
-    tmp_path: Path, given: dict[str, Any], content: str
+    tmp_path: Path, content_of_file: dict[str, Any], content: str
 ) -> None:
     (tmp_path / "salt").write_text(content)
     file = tmp_path / "settings.json"
-    file.write_text(json.dumps(given | {"salt_file": str(tmp_path / "salt")}))
+    file.write_text(json.dumps(content_of_file | {"salt_file": str(tmp_path / "salt")}))
     with pytest.raises(ValueError, match="is no secret of 64 characters"):
         read(file)
     (tmp_path / "salt").write_text("5a17" * 16)
@@ -67,10 +67,10 @@ def test_a_secret_that_is_none_is_refused_and_a_secret_is_never_shown(
     ],
 )
 def test_settings_that_say_something_else_are_refused_whole(
-    given: dict[str, Any], change: dict[str, Any], param: str
+    content_of_file: dict[str, Any], change: dict[str, Any], param: str
 ) -> None:
     with pytest.raises(FieldError) as caught:
-        settings_of(given | change)
+        settings_of(content_of_file | change)
     assert caught.value.param == param
 
 

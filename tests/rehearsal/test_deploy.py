@@ -58,7 +58,9 @@ def test_what_was_announced_was_done_by_the_run_or_by_what_it_set_going(before: 
 
 
 def test_each_machine_rebooted_exactly_once_and_the_run_went_on(deployed: Pair, first: Run) -> None:
-    boots = [re.findall(r"\b[0-9a-f]{32}\b", one.run("journalctl --list-boots").stdout) for one in deployed.both]
+    boots = [
+        re.findall(r"\b[0-9a-f]{32}\b", machine.run("journalctl --list-boots").stdout) for machine in deployed.both
+    ]
     assert [len(each) for each in boots] == [2, 2]
     assert first.told_of("Driver | Reboot, confirmed") == deployed.names
 
@@ -70,21 +72,21 @@ def test_image_and_weights_were_both_under_way_before_either_was_waited_for(depl
     awaited = [place for place, name in enumerate(order) if name.startswith(("Wait for", "Send"))]
     assert len(started) >= 2
     assert max(started) < min(awaited)
-    for one in deployed.both:
-        assert set(begun(one)) == {"pull", "weights"}, "what was started ran as units of the host"
+    for machine in deployed.both:
+        assert set(begun(machine)) == {"pull", "weights"}, "what was started ran as units of the host"
 
 
 def test_image_and_weights_are_recorded_by_the_units_that_brought_them(deployed: Pair) -> None:
     """Also where the driver's reboot cut a pull whose image Docker already had."""
-    for one in deployed.both:
-        ended = one.run(ENDED).stdout.split()
+    for machine in deployed.both:
+        ended = machine.run(ENDED).stdout.split()
         assert {path.split("/")[0] for path in ended} == {"images", "weights"}
         assert [path for path in ended if path.endswith(".begun")] == []
 
 
-def begun(one: Machine) -> list[str]:
+def begun(machine: Machine) -> list[str]:
     """Kinds of units of which the journal has any word: pull, weights."""
-    return re.findall(r"enginehouse-(pull|weights)@", one.run(BEGUN).stdout)
+    return re.findall(r"enginehouse-(pull|weights)@", machine.run(BEGUN).stdout)
 
 
 def test_a_second_run_changes_nothing_and_is_gates_alone(operator: Operator, deployed: Pair) -> None:
@@ -112,4 +114,4 @@ def test_the_smoke_tests_pass_on_both(operator: Operator, deployed: Pair, tmp_pa
     ended = operator.python("-m", "pytest", *words)
     assert ended.returncode == 0, ended.stdout
     passed = [case.attrib["name"] for case in ElementTree.parse(told).iter("testcase") if len(case) == 0]
-    assert [sum(one in re.split(r"\W", name) for name in passed) >= 30 for one in deployed.names] == [True, True]
+    assert [sum(host in re.split(r"\W", name) for name in passed) >= 30 for host in deployed.names] == [True, True]

@@ -191,8 +191,10 @@ def test_a_user_of_the_machine_neither_reads_the_key_nor_signals_the_container(s
     stranger = f"setpriv --reuid {STRANGER} --regid {STRANGER} --clear-groups"
     process = "$(docker inspect -f '{{.State.Pid}}' triton-main)"
     key = "/run/enginehouse/triton-main/key"
-    asked = [f"{stranger} cat {key}", f"{stranger} kill -0 {process}", f"{stranger} cat /proc/{process}/environ"]
-    assert served.says("; ".join(f"{command} >/dev/null 2>&1 || echo refused" for command in asked)) == ["refused"] * 3
+    commands = [f"{stranger} cat {key}", f"{stranger} kill -0 {process}", f"{stranger} cat /proc/{process}/environ"]
+    assert (
+        served.says("; ".join(f"{command} >/dev/null 2>&1 || echo refused" for command in commands)) == ["refused"] * 3
+    )
     assert served.says(f"cat /proc/[0-9]*/cmdline 2>/dev/null | grep -acFf {key}") == ["0"]
     assert served.says(f"grep -aczFf {key} /proc/{process}/environ") == ["2"]  # the key that was looked for is in use
 

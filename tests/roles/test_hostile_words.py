@@ -46,12 +46,12 @@ def heard() -> list[Heard]:
 
 
 def test_no_command_holds_such_a_line_outside_quotes(heard: list[Heard]) -> None:
-    bare = [re.sub(r"'[^']*'", "", one.command) for one in heard]
+    bare = [re.sub(r"'[^']*'", "", command.command) for command in heard]
     assert [command for command in bare if MARK in command] == []
 
 
 def test_docker_s_file_has_it_as_a_string(heard: list[Heard]) -> None:
-    (content,) = [one.stdin for one in heard if "daemon.json" in one.command and MARK in one.stdin]
+    (content,) = [command.stdin for command in heard if "daemon.json" in command.command and MARK in command.stdin]
     assert json.loads(content)[LINE] == LINE
 
 

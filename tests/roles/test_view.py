@@ -178,5 +178,5 @@ def test_a_disk_that_is_full_does_not_end_the_run(own_lines: list[str]) -> None:
 
 def test_what_a_host_says_is_shown_as_text_and_pyinfra_s_colours_stay() -> None:
     """Escapes of a host would write over other lines, or into the clipboard."""
-    said = "\x1b[31mfailed\x1b[0m \x1b]52;c;cm0=\x07\x1b[2J\x9b\u202e"
-    assert plain(said) == "\x1b[31mfailed\x1b[0m \\u001b]52;c;cm0=\\u0007\\u001b[2J\\u009b\\u202e"
+    text = "\x1b[31mfailed\x1b[0m \x1b]52;c;cm0=\x07\x1b[2J\x9b\u202e"
+    assert plain(text) == "\x1b[31mfailed\x1b[0m \\u001b]52;c;cm0=\\u0007\\u001b[2J\\u009b\\u202e"

@@ -109,13 +109,15 @@ def test_what_came_is_what_the_manifests_say(pair: Pair) -> None:
 
 def test_who_takes_over_the_program_that_shares_gets_one_folder_and_no_secret(pair: Pair) -> None:
     """It parses what other hosts send. What it may read is public: published models, blobs, and its own settings."""
-    unit, folder, other = "enginehouse-share@minilm.service", f"{SHARING}/minilm", f"{SHARING}/other"
+    unit, folder, other_folder = "enginehouse-share@minilm.service", f"{SHARING}/minilm", f"{SHARING}/other"
     owner = "-o enginehouse-share -g enginehouse-share"
-    pair.second.run(f"install -d -m 0700 {owner} {folder} {other} && install -m 0600 {owner} /dev/null {other}/half")
+    pair.second.run(
+        f"install -d -m 0700 {owner} {folder} {other_folder} && install -m 0600 {owner} /dev/null {other_folder}/half"
+    )
     try:
-        done = intruder.in_unit(pair.second, unit, folder, other, f"{WEIGHTS}/minilm", f"{WEIGHTS}/nomic-moe")
+        done = intruder.in_unit(pair.second, unit, folder, other_folder, f"{WEIGHTS}/minilm", f"{WEIGHTS}/nomic-moe")
     finally:
-        pair.second.run(f"rm -rf {folder} {other}")
+        pair.second.run(f"rm -rf {folder} {other_folder}")
     assert [path for path in done.reads if not path.startswith(f"{WEIGHTS}/minilm/")] == []
     assert (done.writes, done.connects, done.becomes) == ([folder], [], [])
 

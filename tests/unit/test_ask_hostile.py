@@ -90,8 +90,8 @@ def test_whatever_a_machine_is_called_and_says_the_file_holds_literals_alone(
 ) -> None:
     """Also past the refusal of such answers: constructors of the spec are called, and nothing else is."""
     kind = Kind(os=os, pci_id=pci_id, gpus=1, kernel_flavour=flavour, secure_boot=False, nvswitch=False)
-    one = Answered(Target(host, user), kind, 1, 1, address)
-    tree = ast.parse(inventory_text([one], [one], [one]))
+    machine = Answered(Target(host, user), kind, 1, 1, address)
+    tree = ast.parse(inventory_text([machine], [machine], [machine]))
     nodes = list(ast.walk(tree))
     assert [node for node in nodes if not isinstance(node, NODES)] == []
     assert {ast.unparse(node.func) for node in nodes if isinstance(node, ast.Call)} == CALLED

@@ -155,11 +155,11 @@ def test_the_plan_says_aloud_which_balancer_asks_nobody() -> None:
     key = Secret.command("cat", "keys/edge.key")
     asks = replace(EDGE, keys="file", open_to_all=False, certificate="keys/edge.pem", certificate_key=key)
 
-    def said(balancer: Balancer) -> list[str]:
+    def notes(balancer: Balancer) -> list[str]:
         plan = planned(a=serving("10.0.0.11"), b=serving("10.0.0.12"), edge={"balancer": balancer})
         return [note for note in plan.warnings if "asks nobody" in note]
 
-    assert (said(EDGE), said(asks)) == (
+    assert (notes(EDGE), notes(asks)) == (
         [
             "edge asks nobody (open_to_all=True): whoever reaches 10.0.0.5 may use every model of its pools by KServe, "
             "without a key and without limits"
@@ -171,14 +171,14 @@ def test_the_plan_says_aloud_which_balancer_asks_nobody() -> None:
 def test_the_plan_says_who_passes_a_door_that_asks_for_keys() -> None:
     """Networks that a firewall lets go to Triton itself; not where a balancer alone gets there, or no key is asked."""
 
-    def said(server: Server, door: Door) -> list[str]:
+    def notes(server: Server, door: Door) -> list[str]:
         host = serving("10.0.0.11", server) | {"door": door, "firewall": Firewall(allow=("10.0.0.5/32",))}
         plan = planned(a=host, b=serving("10.0.0.12"), edge={"balancer": EDGE})
         return [note for note in plan.warnings if "past it" in note]
 
     passed = "the door asks for keys, and 10.0.0.5/32 of the firewall reach server main past it, without a key and "
-    assert said(OPEN, Door()) == [passed + "without limits"]
-    assert (said(SERVER, Door()), said(OPEN, Door(keys=None))) == ([], [])
+    assert notes(OPEN, Door()) == [passed + "without limits"]
+    assert (notes(SERVER, Door()), notes(OPEN, Door(keys=None))) == ([], [])
 
 
 DOOR = Door(address="0.0.0.0", protection="balancer", ports=(8080, 8081))

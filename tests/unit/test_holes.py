@@ -49,9 +49,9 @@ STRANGERS_2504 = {
 def routed(release: str | Release) -> list[str]:
     """Kinds of the refusals of a pool of two hosts with this release, behind a balancer."""
     data = {"servers": (replace(BEHIND, models=ENCODERS.models),), "release": release}
-    first, other = second(**data), second(**data)
-    first = replace(first, name="h100-01", data=first.data | {"peer_address": "10.0.0.11"})
-    return [problem.kind for problem in refusals(first, other, edge())]
+    first_host, second_host = second(**data), second(**data)
+    first_host = replace(first_host, name="h100-01", data=first_host.data | {"peer_address": "10.0.0.11"})
+    return [problem.kind for problem in refusals(first_host, second_host, edge())]
 
 
 def row_of(hole: Hole) -> str:
@@ -216,8 +216,8 @@ def test_everything_that_the_refusal_offers_is_planned(mended: dict[str, object]
 
 
 def test_an_acceptance_of_one_hole_leaves_the_others_refused() -> None:
-    one = AcceptedHoles(ids=("CVE-2025-23310",), reason="known to us")
-    server = replace(ENCODERS, address="0.0.0.0", protection="firewall", accepts=one)
+    acceptance = AcceptedHoles(ids=("CVE-2025-23310",), reason="known to us")
+    server = replace(ENCODERS, address="0.0.0.0", protection="firewall", accepts=acceptance)
     (problem,) = refusals(release="25.04", servers=(server,), firewall=Firewall(allow=("10.0.0.0/8",)))
     assert "CVE-2025-23310" not in problem.facts["seen"]
 

@@ -173,8 +173,8 @@ def test_a_number_that_is_none_ends_in_no_exception(there: Path, number: str) ->
 
 def test_another_key_than_the_pinned_one_gets_nothing(host: SshHost, tmp_path: Path) -> None:
     """No password, no command: whoever answers at the address is not the host."""
-    other = SshHost(port=host.port)
-    (tmp_path / "known_hosts").write_text(other.line)
+    impostor = SshHost(port=host.port)
+    (tmp_path / "known_hosts").write_text(impostor.line)
     done = enginehouse(tmp_path, "drift", "hosts.py")
     assert_harmless(done, tmp_path)
     assert "could not be asked: gpu-1" in done.stdout

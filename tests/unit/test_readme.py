@@ -104,7 +104,7 @@ def test_the_table_of_what_fits_is_the_planners() -> None:
 def test_each_row_is_what_fit_answers_to_its_words(models: tuple[LLM, ...]) -> None:
     """The command line has the model's name, and path, weights and cache where the row names them."""
     model = models[-1]
-    words = [str(each.checkpoint) for each in models]
+    words = [str(row_model.checkpoint) for row_model in models]
     for option, value in {"path": model.path, "precision": model.precision, "cache": model.kv_cache.dtype}.items():
         words += [f"--{option}", value] if value != "auto" else []
     answer = CliRunner().invoke(main, ["fit", "h100-80", *words, "--json"])

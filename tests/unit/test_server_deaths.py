@@ -72,13 +72,13 @@ def outcome(folder: Path, what: str) -> str:
 
 
 def test_a_server_that_dies_fails_the_test_that_asked_it_and_no_other(tmp_path: Path) -> None:
-    said = outcome(tmp_path, "os.kill(server.process.pid, signal.SIGABRT)")
-    assert "1 failed, 1 passed, 2 skipped" in said, said
-    assert re.search(r"tritonserver died of SIGABRT:\s+malloc\(\): unaligned fastbin chunk detected", said)
-    assert "the client lost its connection" in said
+    output = outcome(tmp_path, "os.kill(server.process.pid, signal.SIGABRT)")
+    assert "1 failed, 1 passed, 2 skipped" in output, output
+    assert re.search(r"tritonserver died of SIGABRT:\s+malloc\(\): unaligned fastbin chunk detected", output)
+    assert "the client lost its connection" in output
 
 
 def test_a_stub_that_dies_is_named_though_the_server_lives(tmp_path: Path) -> None:
-    said = outcome(tmp_path, "os.kill(min(server.stubs), signal.SIGABRT)")
-    assert "1 failed, 1 passed, 2 skipped" in said, said
-    assert "1 of 1 Python stubs of tritonserver died:" in said
+    output = outcome(tmp_path, "os.kill(min(server.stubs), signal.SIGABRT)")
+    assert "1 failed, 1 passed, 2 skipped" in output, output
+    assert "1 of 1 Python stubs of tritonserver died:" in output

@@ -110,16 +110,16 @@ class Swarm:
 
     def offer(self, torrent: bytes, folder: Path) -> None:
         """Everything under `folder`/name is given to whoever asks. It has been checked: nothing is read for it now."""
-        given = lt.add_torrent_params()
-        given.ti = lt.torrent_info(lt.bdecode(torrent))
-        given.flags |= lt.torrent_flags.seed_mode
-        self._add(given, folder)
+        parameters = lt.add_torrent_params()
+        parameters.ti = lt.torrent_info(lt.bdecode(torrent))
+        parameters.flags |= lt.torrent_flags.seed_mode
+        self._add(parameters, folder)
 
     def resume(self, data: bytes, folder: Path) -> None:
         """Everything under `folder`/name is given to whoever asks; `data` is another session's `resume_data`."""
-        given = lt.read_resume_data(data)
-        given.flags |= lt.torrent_flags.seed_mode
-        self._add(given, folder)
+        parameters = lt.read_resume_data(data)
+        parameters.flags |= lt.torrent_flags.seed_mode
+        self._add(parameters, folder)
 
     def resume_data(self, seconds: int) -> bytes:
         """The state that a session of another process goes on from. Raises `SwarmBroke` if it does not come in time."""

@@ -134,18 +134,18 @@ class Bench:
 
     def states(self) -> dict[str, str]:
         """The state of each line, as the exporter and a person see it."""
-        rows = [row.split(",") for row in balancer.asked("show stat").splitlines()]
+        rows = [row.split(",") for row in balancer.answer_to("show stat").splitlines()]
         at = rows[0].index("status")
         lines = [row for row in rows[1:] if len(row) > at and row[1] not in ("FRONTEND", "BACKEND", "hold")]
         return {f"{row[0]}/{row[1]}": row[at].partition(" ")[0] for row in lines}
 
     def waiting(self, port: str = "chat") -> int:
         """Requests at a port that clients wait for; gRPC's is `chat_h2`."""
-        return sum(f"fe={port} " in row for row in balancer.asked("show sess").splitlines())
+        return sum(f"fe={port} " in row for row in balancer.answer_to("show sess").splitlines())
 
     def queued(self, backend: str) -> int:
         """Requests that wait in HAProxy's own queue."""
-        rows = [row.split(",") for row in balancer.asked("show stat").splitlines()]
+        rows = [row.split(",") for row in balancer.answer_to("show stat").splitlines()]
         at = rows[0].index("qcur")
         return next(int(row[at]) for row in rows if row[:2] == [backend, "BACKEND"])
 

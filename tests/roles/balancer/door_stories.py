@@ -125,7 +125,7 @@ async def held(edge: Bench, pem: Path) -> dict[str, Any]:
     host.word = "drain"
     await sent_to_doors(edge)
     waiting = asyncio.create_task(told(edge, pem, ASK))
-    await until(lambda: sum("fe=chat.door " in row for row in balancer.asked("show sess").splitlines()) == 1)
+    await until(lambda: sum("fe=chat.door " in row for row in balancer.answer_to("show sess").splitlines()) == 1)
     host.word = "ready"
     answer = await waiting
     edge.hold_seconds = 0

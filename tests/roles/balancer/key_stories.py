@@ -143,7 +143,7 @@ async def told() -> dict[str, Any]:
             await asyncio.sleep(0.01)
         at_once = [(await http(edge, "one-at-once"))[0], await over_grpc(channel, "one-at-once")]
         waiting.cancel()
-        before = balancer.asked("show info")
+        before = balancer.answer_to("show info")
         edge.keys = (*KEYS[1:], *MANY)
         edge.write()
         differs = list(await asyncio.to_thread(lambda: list(balancer.differs())))
@@ -161,7 +161,7 @@ async def told() -> dict[str, Any]:
             "done": done,
             "revoked": revoked,
             "new": new,
-            "other process": _pid(before) != _pid(balancer.asked("show info")),
+            "other process": _pid(before) != _pid(balancer.answer_to("show info")),
         }
 
 

@@ -253,9 +253,9 @@ async def crowded() -> dict[str, Any]:
         answers, over_grpc = [await _or_closed(edge, "127.0.0.1") for _ in range(7)], await _awaited(unary(channel))
         where = {"port": edge.http_port, "local_addr": ("127.0.0.2", 0)}
         _open = [await asyncio.open_connection("127.0.0.1", **where) for _ in range(8)]
-        await until(lambda: "conn_cur=8 " in balancer.asked("show table chat"))
-        ninth, other = await _or_closed(edge, "127.0.0.2"), await _or_closed(edge, "127.0.0.3")
-        return {"requests": answers, "over gRPC": over_grpc, "a ninth connection": ninth, "of another": other}
+        await until(lambda: "conn_cur=8 " in balancer.answer_to("show table chat"))
+        ninth, third = await _or_closed(edge, "127.0.0.2"), await _or_closed(edge, "127.0.0.3")
+        return {"requests": answers, "over gRPC": over_grpc, "a ninth connection": ninth, "of another": third}
 
 
 async def _or_closed(edge: Bench, address: str) -> str:

@@ -36,14 +36,14 @@ def story() -> Iterator[Callable[[str], dict[str, Any]]]:
         for name in STORIES
     }
 
-    told: dict[str, dict[str, Any]] = {}
+    results: dict[str, dict[str, Any]] = {}
 
     def story_of(name: str) -> dict[str, Any]:
-        for process in running.values() if not told else ():
-            output, said = process.communicate(timeout=300)
-            assert process.returncode == 0, output[-2000:] + said[-2000:]
-            told.update(json.loads(output.splitlines()[-1]))
-        return told[name]
+        for process in running.values() if not results else ():
+            output, errors = process.communicate(timeout=300)
+            assert process.returncode == 0, output[-2000:] + errors[-2000:]
+            results.update(json.loads(output.splitlines()[-1]))
+        return results[name]
 
     yield story_of
     for process in running.values():
@@ -96,8 +96,8 @@ def test_who_shows_no_signed_certificate_is_refused_at_every_port(
     story: Callable[[str], dict[str, Any]],
 ) -> None:
     """And reads why, but for one whom TLS itself refuses. `/health` of the doors asks nobody."""
-    said = story("shown")
-    assert said.pop("stranger") == [["refused"], "UNAVAILABLE", "refused"]
-    status, body = said["nobody"].pop(2), json.loads(said["nobody"].pop(2))
+    shown = story("shown")
+    assert shown.pop("stranger") == [["refused"], "UNAVAILABLE", "refused"]
+    status, body = shown["nobody"].pop(2), json.loads(shown["nobody"].pop(2))
     assert (status, body["error"]["code"]) == (401, "invalid_client_certificate")
-    assert said == {"nobody": ["401", "UNAUTHENTICATED"], "client": ["h1", "h1", 200, "h1"], "health": 200}
+    assert shown == {"nobody": ["401", "UNAUTHENTICATED"], "client": ["h1", "h1", 200, "h1"], "health": 200}

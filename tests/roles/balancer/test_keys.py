@@ -32,7 +32,7 @@ CHAT_MAP = map_path("chat")
 
 
 @pytest.fixture(scope="module")
-def told() -> dict[str, Any]:
+def story() -> dict[str, Any]:
     """What the story told."""
     if not shutil.which("haproxy"):
         pytest.skip("no haproxy here: python -m rehearsal requirements --install --tests")
@@ -43,9 +43,9 @@ def told() -> dict[str, Any]:
     return dict(json.loads(done.stdout.splitlines()[-1]))
 
 
-def test_both_ports_answer_a_key_that_may_and_say_no_in_their_own_words(told: dict[str, Any]) -> None:
+def test_both_ports_answer_a_key_that_may_and_say_no_in_their_own_words(story: dict[str, Any]) -> None:
     refused, elsewhere, answered = [401, "UNAUTHENTICATED"], [403, "PERMISSION_DENIED"], [200, "h1"]
-    assert told["found"] == {
+    assert story["found"] == {
         "None": refused,
         "nobody's": refused,
         "everything": answered,
@@ -55,40 +55,40 @@ def test_both_ports_answer_a_key_that_may_and_say_no_in_their_own_words(told: di
         "over": refused,
         "later": answered,
     }
-    assert (told["in KServe's shape"], told["over gRPC"]) == (["error"], "UNAUTHENTICATED: this key is")
-    assert told["keys told to Triton"] == 0
+    assert (story["in KServe's shape"], story["over gRPC"]) == (["error"], "UNAUTHENTICATED: this key is")
+    assert story["keys told to Triton"] == 0
 
 
-def test_a_key_has_its_requests_a_minute_and_at_once_over_both_ports_together(told: dict[str, Any]) -> None:
-    assert told["a minute"] == [200, 200, 200, 429, "RESOURCE_EXHAUSTED: this key has"]
-    assert told["at once"] == [429, "RESOURCE_EXHAUSTED: this key has"]
+def test_a_key_has_its_requests_a_minute_and_at_once_over_both_ports_together(story: dict[str, Any]) -> None:
+    assert story["a minute"] == [200, 200, 200, 429, "RESOURCE_EXHAUSTED: this key has"]
+    assert story["at once"] == [429, "RESOURCE_EXHAUSTED: this key has"]
 
 
-def test_a_stream_that_would_pass_by_a_keys_limits_or_its_end_never_reaches_triton(told: dict[str, Any]) -> None:
+def test_a_stream_that_would_pass_by_a_keys_limits_or_its_end_never_reaches_triton(story: dict[str, Any]) -> None:
     """Three were begun, by keys that may. HAProxy 2.6 resets a stream that it refuses, so its words are lost.
 
     gRPC calls a reset CANCELLED or, with the code NO_ERROR, INTERNAL; which of them depends on what the client sent by
     then.
     """
-    running = told["running"]
+    running = story["running"]
     assert {*running["refused"]} <= {"CANCELLED", "INTERNAL", "PERMISSION_DENIED"}
     assert running["words"] in ([], [" use ModelInfer, HTTP, or the front door"])
     assert running["streams at Triton"] == len(running["begun"]) == 3
 
 
 def test_what_a_key_has_under_way_ends_when_it_is_revoked_and_its_streams_when_it_gets_limits(
-    told: dict[str, Any],
+    story: dict[str, Any],
 ) -> None:
     """A stream and a request over HTTP of a key that is gone, a stream of one with a limit now; not those of others."""
-    running = told["running"]
+    running = story["running"]
     assert running["done"] == [f"other keys: {Path(CHAT_MAP).name}", "ended, of keys that may no more: 3"]
     assert running["after"] == {"everything": "CANCELLED", "both-models": "h1", "later-limited": "CANCELLED"}
     assert (running["cut"], running["goes on"]) == (True, True)
 
 
-def test_a_stream_of_a_revoked_key_ends_in_the_process_before_a_reload_too(told: dict[str, Any]) -> None:
+def test_a_stream_of_a_revoked_key_ends_in_the_process_before_a_reload_too(story: dict[str, Any]) -> None:
     """Another key's stream there goes on."""
-    after = told["reloaded"]
+    after = story["reloaded"]
     assert after["done"] == [
         "reloaded: another configuration",
         f"other keys: {Path(CHAT_MAP).name}",
@@ -97,10 +97,14 @@ def test_a_stream_of_a_revoked_key_ends_in_the_process_before_a_reload_too(told:
     assert (after["begun"], after["still"], after["after"]) == (["h1", "h1"], ["h1", "h1"], ["CANCELLED", "h1"])
 
 
-def test_keys_come_and_go_without_a_reload(told: dict[str, Any]) -> None:
+def test_keys_come_and_go_without_a_reload(story: dict[str, Any]) -> None:
     """500 at once; a second time there is nothing to do."""
-    assert (told["differs"], told["done"]) == ([f"other keys: {Path(CHAT_MAP).name}"],) * 2
-    assert (told["revoked"], told["new"], told["other process"]) == ([401, "UNAUTHENTICATED"], [200, "h1"], False)
+    assert (story["differs"], story["done"]) == ([f"other keys: {Path(CHAT_MAP).name}"],) * 2
+    assert (story["revoked"], story["new"], story["other process"]) == (
+        [401, "UNAUTHENTICATED"],
+        [200, "h1"],
+        False,
+    )
 
 
 def test_balancers_share_a_limit_and_only_hashes_are_written() -> None:
@@ -150,11 +154,11 @@ def test_keys_of_a_pool_that_is_gone_go(tmp_path: Path, monkeypatch: pytest.Monk
 def test_a_run_for_doors_alone_sends_keys_and_lets_them_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     keeps(tmp_path, monkeypatch, text_of(KEYS))
     ran = send()
-    written, told = ran.commands
+    written, keys_command = ran.commands
     (wanted,) = maps(ASKS, KEYS)
     assert f"cat > {CHAT_MAP}.enginehouse-new" in written
     assert wanted.content in [heard.stdin for heard in ran.shell["host"]]
-    assert told == f"{command('balancer')} keys"
+    assert keys_command == f"{command('balancer')} keys"
 
 
 def test_keys_are_there_before_haproxy_reads_that_it_has_to_ask(

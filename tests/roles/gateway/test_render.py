@@ -45,9 +45,11 @@ def test_the_gateway_reads_what_is_rendered_for_a_shipped_inventory(inventory: s
 
 
 def test_what_an_operator_says_of_a_door_reaches_the_program() -> None:
-    said = Door(ports=(9000, 9001), keys=None, hold_seconds=7, drain_seconds=8, limits=DoorLimits(body_mib=1, held=9))
-    said = replace(said, trace_one_in=50, limits=replace(said.limits, tenant_bodies_mib=2, bodies_mib=3))
-    read = settings_of(json.loads(rendered(*h100(said))))
+    declared = Door(
+        ports=(9000, 9001), keys=None, hold_seconds=7, drain_seconds=8, limits=DoorLimits(body_mib=1, held=9)
+    )
+    declared = replace(declared, trace_one_in=50, limits=replace(declared.limits, tenant_bodies_mib=2, bodies_mib=3))
+    read = settings_of(json.loads(rendered(*h100(declared))))
     assert (read.listen.ports, read.listen.drain_seconds, read.hold_seconds, read.trace_one_in) == (
         (9000, 9001),
         8,

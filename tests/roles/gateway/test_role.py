@@ -160,11 +160,11 @@ def salted() -> DoorSlice:
 def test_a_host_makes_the_secret_of_cached_prefixes_itself_and_shows_it_to_nobody(tmp_path: Path) -> None:
     """Run for real: kept by a second run, another one after it was removed, readable by root and the door's group."""
     (command_,) = operations.salt(Seen.parse([]), salted())
-    said = command_.replace("/etc/enginehouse/gateway", str(tmp_path))
-    said = said.replace("root:enginehouse-gateway", f"{os.getuid()}:{os.getgid()}")
+    script = command_.replace("/etc/enginehouse/gateway", str(tmp_path))
+    script = script.replace("root:enginehouse-gateway", f"{os.getuid()}:{os.getgid()}")
 
     def made() -> str:
-        ran = subprocess.run(["sh", "-c", said], capture_output=True, text=True, check=True)
+        ran = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=True)
         assert (ran.stdout + ran.stderr, (tmp_path / "salt").stat().st_mode & 0o777) == ("", 0o640)
         return (tmp_path / "salt").read_text()
 

@@ -260,22 +260,22 @@ def test_connections_go_on_while_files_are_summed_and_two_hosts_read_them_once(
     source: WeightsSlice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The reading waits for what only the thread of all connections can do."""
-    said, read = list[str](), list[Path]()
+    messages, read = list[str](), list[Path]()
 
     def summed(path: Path) -> str:
         for _ in range(2000):
-            if said:
+            if messages:
                 break
             time.sleep(0.01)
-        assert said, "nothing was said while the files were read"
+        assert messages, "nothing was said while the files were read"
         read.append(path)
         return TENSORS.split()[0]
 
     monkeypatch.setattr(manifest, "_sha256", summed)
-    asked = (Path(source.directory), ["model.safetensors"], tmp_path / "m.json")
-    hosts = [gevent.spawn(manifest.manifest, *asked) for _ in range(2)]
-    gevent.spawn(said.append, "pong")
-    assert [each.get(timeout=300) for each in hosts] == [TENSORS] * 2
+    arguments = (Path(source.directory), ["model.safetensors"], tmp_path / "m.json")
+    hosts = [gevent.spawn(manifest.manifest, *arguments) for _ in range(2)]
+    gevent.spawn(messages.append, "pong")
+    assert [greenlet.get(timeout=300) for greenlet in hosts] == [TENSORS] * 2
     assert len(read) == 1
 
 

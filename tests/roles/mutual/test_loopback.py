@@ -168,9 +168,9 @@ async def test_a_stream_outlives_a_renewed_certificate(tmp_path: Path) -> None:
 
 def shown(back: Back) -> str:
     """The certificate that HAProxy shows now."""
-    asked = ["openssl", "s_client", "-connect", f"{ADDRESS}:{back.port}", "-cert", str(back.certificate())]
-    told = subprocess.run(asked, input="", capture_output=True, text=True, check=False, timeout=300).stdout
-    return told[told.find("-----BEGIN CERT") : told.find("-----END CERT")]
+    command = ["openssl", "s_client", "-connect", f"{ADDRESS}:{back.port}", "-cert", str(back.certificate())]
+    output = subprocess.run(command, input="", capture_output=True, text=True, check=False, timeout=300).stdout
+    return output[output.find("-----BEGIN CERT") : output.find("-----END CERT")]
 
 
 @in_loop

@@ -156,8 +156,8 @@ def guarded(host: Path) -> Path:
 
 
 def test_before_anything_starts_only_root_and_our_services_may_connect_to_a_server(guarded: Path) -> None:
-    said, _ = prepared(guarded)
-    assert (said, (guarded / "rules").read_text()) == ("", RULES)
+    errors, _ = prepared(guarded)
+    assert (errors, (guarded / "rules").read_text()) == ("", RULES)
 
 
 def test_a_rule_that_is_there_is_put_first_again_and_is_there_once(guarded: Path) -> None:
@@ -176,9 +176,9 @@ def test_a_host_without_servers_has_no_rules_of_them(guarded: Path) -> None:
 
 def test_where_users_cannot_be_kept_out_nothing_starts(guarded: Path) -> None:
     (guarded / "programs" / "iptables-restore").write_text("#!/bin/sh\nexit 2\n")
-    said, asked = prepared(guarded)
-    assert "users of this host cannot be kept from Triton's ports, so no server starts" in said
-    assert not [line for line in asked if "DROP" in line]
+    errors, commands = prepared(guarded)
+    assert "users of this host cannot be kept from Triton's ports, so no server starts" in errors
+    assert not [line for line in commands if "DROP" in line]
 
 
 def test_a_server_whose_ports_cannot_be_read_lets_nothing_start(guarded: Path) -> None:
