@@ -39,12 +39,12 @@ from tests.gateway.asking import key_line
 
 FILES = Path(__file__).parents[1] / "files"
 CORES = {"gateway": 4, "server": 1, "client": 1, "stranger": 2}
-"""Where there are as many: the gateway's processes share theirs."""
+"""Cores of each part if the machine has eight; the gateway's processes share theirs."""
 AIM_GAP_MS, AIM_MIB = 100, MEMORY_MAX_MIB // 2
 PATIENCE_SECONDS = 20.0
-"""For streams to go on after a load: a longer gap is said to be at least that long."""
+"""Seconds that streams get to go on after a load; a longer gap is reported as at least this long."""
 TOKENS = 100_000
-"""Of a stream: more than it sends while it is measured."""
+"""Tokens of a stream: more than it sends while it is measured."""
 CONTEXT_TOKENS = 131_072
 ENCODER = {"max_items": 1024, "max_tokens": 512}
 TEMPLATE = """{{ bos_token }}{% if tools %}<|im_start|>system

@@ -32,7 +32,7 @@ class Body:
 
 
 def repeated(head: bytes, piece: bytes, tail: bytes, size: int) -> bytes:
-    """As many pieces between head and tail as `size` bytes have room for; pieces end with a comma, the last without."""
+    """A body of at most `size` bytes: the piece, repeated between head and tail. The last piece loses its comma."""
     count = (size - len(head) - len(tail)) // len(piece)
     return head + (piece * count).removesuffix(b",") + tail
 
@@ -94,7 +94,7 @@ def slow_bodies() -> Iterator[Body]:
 
 
 def slow_smaller_bodies() -> Iterator[Body]:
-    """The same where a gateway takes no chat of 16 MiB."""
+    """A smaller dripping body, for gateways that take no chat of 16 MiB."""
     yield Body("4 MiB, dripping", CHAT, repeated(b"", b" ", b"", 4 * MIB))
 
 

@@ -19,7 +19,7 @@ SHARED_SAMPLES = 10
 
 
 class Memory:
-    """Of a process and its children, while it is watched: most MiB resident, and most of their proportional share."""
+    """Peak memory of a watched process and its children: MiB resident, and MiB of their proportional share."""
 
     def __init__(self, pid: int) -> None:
         self._pid, self._over = pid, threading.Event()
@@ -67,7 +67,7 @@ def resident_mib(pid: int) -> float:
 
 
 def proportional_mib(pid: int) -> float:
-    """The same, where pages that several processes share count in parts."""
+    """MiB of a process's memory; a page that several processes share counts in parts."""
     with contextlib.suppress(OSError):
         lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
         return sum(int(line.split()[1]) for line in lines if line.startswith("Pss:")) / 1024
@@ -75,7 +75,7 @@ def proportional_mib(pid: int) -> float:
 
 
 def kill(pids: Sequence[int]) -> None:
-    """None of them runs any more."""
+    """Kills the processes."""
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)

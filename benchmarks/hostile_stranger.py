@@ -26,12 +26,12 @@ from benchmarks.hostile_bodies import KIB, LOADS, Body
 STRANGER_KEY = "sk-hostile"
 SLOW = ("slow-bodies", "slow-smaller-bodies")
 SLOW_CONNECTIONS = 192
-"""Of bodies that drip: of 16 MiB each, they are 3 GiB together."""
+"""Connections with a dripping body; at 16 MiB each they hold 3 GiB together."""
 DRIPPING = 64
 """Bytes at a slow body's end that come one at a time."""
 DRIP_SECONDS = 0.5
 PAUSE_SECONDS = 0.2
-"""After an answer to a slow body, so that the load stays a slow one."""
+"""Seconds between the answer to a slow body and the next one, so that the load stays slow."""
 Answers = dict[str, Counter[str]]
 
 

@@ -29,7 +29,7 @@ from gateway.tensors import Input, boolean, int32s
 from gateway.triton import Triton
 
 AGAIN_SECONDS = 0.2
-"""Between two short chats, and before a broken stream is begun again."""
+"""Seconds between two short chats, and before a broken stream is begun again."""
 CHATS = "/v1/chat/completions"
 HEALTH = b"GET /health HTTP/1.1\r\nHost: door\r\n\r\n"
 
@@ -187,7 +187,7 @@ async def for_ever(client: Callable[[], Awaitable[None]]) -> None:
 
 
 def main(words: Sequence[str]) -> None:
-    """What was seen is printed."""
+    """Prints the record of the streams."""
     gc.freeze()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
 

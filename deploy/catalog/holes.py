@@ -67,7 +67,7 @@ class Hole:
     """The first version without it, of each branch that has one, oldest first; of Triton the container release.
     Empty where nobody read it."""
     reach: Reach
-    """What an attacker needs."""
+    """Access that an attacker needs."""
     effect: Effect
     source: str
     since: str = ""
@@ -75,7 +75,7 @@ class Hole:
     packages: Mapping[str, str] = field(default_factory=dict)
     """The distribution's own first version without it, by OS. A backport keeps the upstream number."""
     only: str = ""
-    """Where it is open; with `judged` False that is nowhere here."""
+    """The only setups in which the hole is open; if `judged` is False, no host here is one."""
     judged: bool = True
     """False: the row is listed, and no host is said to have the hole."""
     read: date | None = READ

@@ -16,12 +16,12 @@ from deploy.doctor.units import is_active, parse_units
 from deploy.doctor.wanted import Wanted, WantedServer
 
 CERTIFICATE_DAYS = 21
-"""The plan warns of them as early (deploy/validation/certificates.py)."""
+"""Days before the end of a certificate; the plan warns as early (deploy/validation/certificates.py)."""
 MUTUAL = re.compile(r"/(mutual/host|gateway/mutual)\.pem$")
 """Certificates of the fleet's own authority, which hosts show each other."""
 WATCHED_SECONDS = 2 * 3600
 CACHE_SHARE = 0.95
-"""As the alert CacheNearlyFull has it (deploy/monitoring/causes.py)."""
+"""Share of the KV cache at which the alert CacheNearlyFull fires (deploy/monitoring/causes.py)."""
 GIVES_UP = 3
 """Restarts within WATCHED_SECONDS after which the watchdog leaves a server to a person (role health's defaults)."""
 _LOOPBACK = ("0100007F", "00000000000000000000000001000000", "0000000000000000FFFF00000100007F")

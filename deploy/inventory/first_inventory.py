@@ -41,7 +41,7 @@ ANSWERS: dict[str, tuple[Callable[[str], bool], str]] = {
     "address": (_is_address, "an IPv4 address"),
     "secure_boot": (_of_form(r"[0-9]{1,3}"), "a byte of the firmware, 0 or 1"),
 }
-"""What a machine may answer, by the name of the answer, and that in words."""
+"""The accepted form of each answer of a machine, by the answer's name: a check, and its description."""
 MOST_GPUS = 64
 
 

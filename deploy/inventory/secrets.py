@@ -21,7 +21,7 @@ INSTEAD = {
     "monitor": 'receivers=Secret.command("cat", "secrets/receivers.yml")',
     "registry": 'Registry(username="NAME", key=Secret.env("NGC_API_KEY"))',
 }
-"""What to type instead, by the beginning of the place."""
+"""Examples of secrets to type instead, by the first word of their place."""
 
 
 def typed_out_problems(data: Mapping[str, Any]) -> Iterator[Refusal]:

@@ -1,4 +1,4 @@
-"""What `deploy/` does with the outside world: inventories, files, the clock, a registry, a machine.
+"""The boundary of `deploy/` to the outside world: inventories, files, the clock, a registry, a machine.
 
 Nothing else in deploy/ touches it.
 """

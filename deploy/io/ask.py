@@ -32,7 +32,7 @@ od -An -t u1 /sys/firmware/efi/efivars/SecureBoot-* 2>/dev/null | awk '{print "s
 
 TIMEOUT_SECONDS = 60
 MOST_BYTES = 65_536
-"""Of the answers of a machine; a host with sixteen devices answers with some 400."""
+"""Bytes of a machine's answers that are read; a host with sixteen devices sends some 400."""
 AT_ONCE = 8
 """An sshd begins to drop unauthenticated connections at ten (`MaxStartups 10:30:100`), a jump host's included."""
 

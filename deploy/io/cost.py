@@ -22,7 +22,7 @@ BY = ("tenant", "model", "engine")
 
 
 def cost_asked(plan: Plan, options: dict[str, Any]) -> Cost:
-    """What the words of the command line ask for; `options` is by their names."""
+    """The cost that a command line asks for; `options` is by the names of its options."""
     prices, spot_prices = typed_prices(options["per_hour"], "--per-hour"), None
     if options["prices"]:
         prices, spot_prices = prices_of_file(read_json(options["prices"]), name_of(options["prices"]))

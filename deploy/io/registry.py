@@ -35,7 +35,7 @@ ATTEMPTS = 3
 PAUSE_SECONDS = 2.0
 TIMEOUT_SECONDS = 30.0
 MOST_BYTES = 4 * 2**20
-"""Of an answer; registries take manifests of up to 4 MiB (OCI distribution 1.1, "Pushing Manifests")."""
+"""Bytes of an answer; registries take manifests of up to 4 MiB (OCI distribution 1.1, "Pushing Manifests")."""
 TOKEN_HOSTS = {
     "nvcr.io": {"authn.nvidia.com"},
     "docker.io": {"auth.docker.io"},

@@ -1,4 +1,4 @@
-"""What verbs print: refusals as text or JSON with exit code 1, and tables.
+"""Output of the verbs: refusals as text or JSON with exit code 1, and tables.
 
 Whatever hosts, registries and pasted texts say reaches the terminal as text: escapes and markup of theirs do nothing.
 """

@@ -109,7 +109,7 @@ class BalancerSlice:
     clients: str = ""
     """File of the authorities that sign clients' certificates; empty where nobody is asked for one."""
     address_connections: int = 0
-    """Of one address to the ports of a pool at once; 0 is no limit. Likewise its requests a minute."""
+    """Connections of one address to the ports of a pool; 0 is no limit. Likewise its requests a minute."""
     address_requests: int = 0
 
     def data_disk(self) -> None:

@@ -11,11 +11,11 @@ class DoorLimits:
     """What one request through a door may be, and how much of everything a process takes on."""
 
     body_mib: int = 16
-    """Of a request's body. A chat may have less: as much as the largest context of the door's LLMs can hold."""
+    """MiB of a request's body. A chat may have less: as much as the largest context of the door's LLMs can hold."""
     tenant_bodies_mib: int = 32
-    """Of bodies that a process holds of one tenant, from their first byte until they are understood; more: 429."""
+    """MiB of bodies that a process holds for one tenant, from the first byte until they are parsed; more: 429."""
     bodies_mib: int = 128
-    """Of those of all tenants; more: 503. As text a body takes up to four times as much of the process's 4 GiB."""
+    """MiB of all tenants' bodies; more: 503. As text a body takes up to four times its size of the process's 4 GiB."""
     request_seconds: int = 600
     """For an answer, streamed or whole; OpenAI's clients wait as long."""
     connections: int = 4096

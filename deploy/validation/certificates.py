@@ -1,5 +1,6 @@
-"""Whom a balancer asks who they are, and certificates: a file that is one, in its time, with the key that belongs to
-it. Files are read at the edge (deploy/io/certificates.py)."""
+"""Refusals about a balancer's clients and certificates: each file is a certificate, valid now, with its own key.
+
+Files are read in deploy/io/certificates.py."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from deploy.refusals.refuse import refuse
 from deploy.spec import DataDisk, Host
 
 FLAVOUR = re.compile(r"[a-z][a-z0-9]*(?:[.-][a-z0-9]+)*")
-"""As the names of kernel and driver packages end: generic, aws, generic-hwe-24.04, cloud-amd64."""
+"""Endings of kernel and driver packages' names: generic, aws, generic-hwe-24.04, cloud-amd64."""
 DEVICE = re.compile(r"/dev(?:/[A-Za-z0-9][A-Za-z0-9._:+@=-]*)+")
 """A path below /dev as udev names it, no component of which is `..` (paths under by-id have colons and plus signs)."""
 X86 = [gpu.name for gpu in GPUS.values() if gpu.platform == "x86_64"]

@@ -55,7 +55,7 @@ class Route:
     label: str
     error: Body = openai_error
     kind: str = ""
-    """Of the models that the path is for; their sizes bound its bodies."""
+    """Kind of the models behind the path; their sizes bound its bodies."""
 
 
 ROUTES = {

@@ -27,7 +27,7 @@ class Record:
     completion_tokens: int = 0
     cached_tokens: int = 0
     read_tokens: int = 0
-    """What reading a large request, or counting a text, costs its key where no model was asked."""
+    """Tokens that a key pays for a large or counted text if no model was asked."""
     events: int = 0
     """Of an LLM so far, each of a token at least; counts of tokens come with the last one."""
     first_token: float | None = None

@@ -17,9 +17,9 @@ from gateway.json_body import Bounds, parsed
 from gateway.said import Call, Content, Part, overlap
 
 BOUNDS = Bounds(nesting=64, brackets=4096, marks=16_384)
-"""Of a call, and of arguments that a client sends back: 5 ms at most."""
+"""Bounds of a call, and of arguments that a client sends back: they are read in 5 ms at most."""
 MOST_CHARACTERS = 2**18
-"""Of a call, for the same reason."""
+"""Characters of a call, for the same reason."""
 
 
 class Calls:

@@ -56,11 +56,11 @@ class Exchange:
         self.lease: Lease | None = None
         """What the request holds of its key's limits; the answer tells of them."""
         self.pauses = Pauses()
-        """Of long work in the event loop's time; those of the process, where it has one."""
+        """Pauses of long work in the event loop; the gateway replaces them with those of its process."""
         self.held: Held | None = None
         """The bytes of its body, which count among those of its tenant."""
         self.answer: Held | None = None
-        """Those of its answer, where it is large."""
+        """The bytes of a large answer, which count among those of its tenant."""
         self.streams = False
         """The client asked for events; a comment may begin the answer."""
         self.has_begun = False

@@ -21,7 +21,7 @@ from gateway.tensors import Input, boolean, int32s, strings
 from gateway.tokens import Tokens
 
 MARGIN_CHARACTERS = 65_536
-"""Of a prompt, for what the template writes around each message, and tools."""
+"""Characters that a prompt may have besides its texts: the template's own around messages, and tools."""
 FINISHES = {"stop": "stop", "length": "length"}
 
 

@@ -13,16 +13,16 @@ from typing import TypeVar
 from gateway.errors import ApiError
 
 TENANT_ANSWER_BYTES, ANSWER_BYTES = 2**28, 2**29
-"""Of vectors as JSON that a process holds for clients to take, of one tenant and of all: 2,048 vectors of 1,024 numbers
-have 50 MB."""
+"""Bytes of vectors as JSON that a process holds until clients take them, for one tenant and for all. For scale: 2,048
+vectors of 1,024 numbers have 50 MB."""
 LONG_TURNS = 2
 """Long inputs that are parsed or tokenised at once, each in a process of its own; shorter ones have one beside."""
 WAITING = 256
 """Inputs of one tenant that may wait for a turn. What they hold is bounded by their bytes (`Held`)."""
 MOST_WAITING = 2048
-"""Of all tenants together."""
+"""Inputs of all tenants that may wait for a turn."""
 PIECE_SECONDS = 0.002
-"""Of work in the event loop's time, before others have as long."""
+"""Seconds of work in the event loop before a pause of the same length."""
 
 T = TypeVar("T")
 
@@ -117,7 +117,7 @@ class Pauses:
         self._turn = asyncio.Lock()
 
     async def pause(self) -> None:
-        """Others had time."""
+        """Waits while other tasks of the event loop run."""
         async with self._turn:
             await asyncio.sleep(PIECE_SECONDS)
 
@@ -131,7 +131,7 @@ class Held:
         self._bytes = 0
 
     def take(self, count: int) -> None:
-        """So many more bytes are held.
+        """Adds to the bytes that are held.
 
         Raises: ApiError 429 where the tenant's bodies are too many together, 503 where those of all are.
         """

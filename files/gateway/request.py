@@ -16,7 +16,7 @@ from gateway.settings import Alias, ModelSettings
 from gateway.traces import traceparent
 
 BYTES_A_TOKEN = 8
-"""Of texts that nobody has counted: English has 4 to 5, so that nobody is refused for tokens that are none."""
+"""Bytes a token in texts that are not yet counted. English has 4 to 5, so the estimate refuses nobody wrongly."""
 
 
 @dataclass
@@ -90,7 +90,7 @@ class Request:
         return Work(model, weight, self._served_by, self._queued, beginning, self.key.tenant, trace)
 
     def salt(self, model: ModelSettings) -> str:
-        """What keeps this tenant's cached prefixes apart from others', where the model's slot can; no tenant's name.
+        """The tenant's salt, which keeps its cached prefixes apart from others'; empty if the model's slot takes none.
 
         Nobody computes it without the host's secret: whoever reaches Triton beside the gateway could else send it, and
         learn from `cached_tokens` how a tenant's prompts begin.

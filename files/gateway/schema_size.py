@@ -15,7 +15,7 @@ REPEATED = ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "
 ENOUGH = 2**40
 """Sizes are counted no further."""
 MOST_DEPTH = 200
-"""Of parts within parts, references followed: Python's own stack ends before 1,000."""
+"""Nesting of a schema's parts, with references followed; Python's own stack ends before 1,000."""
 MOST_STEPS = 25_000
 """Objects and lists that are looked at, 2 us for each; what a cycle of references names is looked at more than once."""
 MOST_REPEATING = 16_384

@@ -61,18 +61,18 @@ class Limits:
     """What a request may be. Whole numbers; `_seconds` are seconds."""
 
     body_bytes: int = 16 * 2**20
-    """Of any body. What no model of an endpoint's kind could take is less, and bounds its bodies (`body_bounds`)."""
+    """Bytes of any body. `body_bounds` lowers it to the most that a model of the endpoint's kind could take."""
     nesting: int = 64
-    """Of brackets in a body."""
+    """Brackets within brackets of a body."""
     values: int = 65_536
-    """Of a body, names included, outside its texts; token ids and documents come on top."""
+    """Values of a body, names included, outside its texts; token ids and documents come on top."""
     body_seconds: int = 30
-    """For a client to send its body, at `BODY_RATE` bytes a second at least."""
+    """Seconds that a client gets to send its body, at `BODY_RATE` bytes a second at least."""
     bodies_bytes: int = 128 * 2**20
-    """Of bodies that a process holds, from their first byte until they are understood: 512 MiB at most once they are
-    texts of four bytes a character."""
+    """Bytes of bodies that a process holds, from the first byte until they are parsed. As texts of four bytes a
+    character they take 512 MiB at most."""
     tenant_bodies_bytes: int = 32 * 2**20
-    """Of these, those of one tenant."""
+    """Bytes of bodies that a process holds for one tenant."""
     request_seconds: int = 600
     """For an answer, streamed or whole; OpenAI's clients wait as long."""
     silent_seconds: int = 10
@@ -172,7 +172,7 @@ class Settings:
     trace_one_in: int = 0
     salt_file: str = ""
     salt: bytes = field(default=b"", repr=False)
-    """What is in that file: the same for the processes of a host, and known to nobody else."""
+    """Content of `salt_file`: the same for all processes of a host, and known to nobody else."""
 
 
 def read(path: Path) -> Settings:

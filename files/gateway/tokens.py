@@ -30,7 +30,7 @@ SHORT_BYTES = 65_536
 """Prompts up to here, 16 thousand tokens of English, do not wait for longer ones: 50 ms each."""
 MOST_SECONDS = 10.0
 MOST_MORE_BYTES = 640 * 2**20
-"""Of a process that tokenises, beside the tokenizer itself: enough for 3 MiB of text, and a prompt of 128 thousand
+"""Memory of a process that tokenises, beside the tokenizer itself: enough for 3 MiB of text. A prompt of 128 thousand
 tokens has half a MiB."""
 TOO_MUCH = "they take too long, or too much memory, to tokenise"
 UNBOUNDED = 2**62
@@ -44,7 +44,7 @@ class TooLong(ValueError):
 
 
 class Form(Protocol):
-    """Of a chat template: the variables that it reads, and its text, in which the fields of messages are looked for."""
+    """The variables that a chat template reads, and its text, which is searched for the fields of messages."""
 
     @property
     def names(self) -> frozenset[str]: ...

@@ -37,7 +37,7 @@ MOST_ANSWER_BYTES = 2**28
 REASON = 500
 """Characters of a reason that a client hears."""
 PART_BYTES = 2**18
-"""Of an answer that are received before others have a turn."""
+"""Bytes of an answer that are received before other tasks have a turn."""
 LENGTH = struct.Struct("!I")
 DONE, REFUSED = b"\x00", b"\x01"
 NICE = 10

@@ -14,7 +14,7 @@ ANSWER_SECONDS = 10
 
 
 class HaproxyError(Exception):
-    """What HAProxy said instead of doing it."""
+    """HAProxy's words after a command that it did not carry out."""
 
 
 def socket_file() -> Path:
@@ -23,7 +23,7 @@ def socket_file() -> Path:
 
 
 def apply(command: str) -> None:
-    """Nothing is returned. Raises: HaproxyError with what HAProxy says against it."""
+    """Runs a command that answers nothing if it succeeds. Raises: HaproxyError with HAProxy's answer."""
     if problem := answer_to(command).strip():
         raise HaproxyError(f"{command}: {problem}")
 

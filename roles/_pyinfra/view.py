@@ -36,7 +36,7 @@ SILENT_SECONDS = 60
 BEGINS = re.compile(r"--> Starting .*?operation: (.*\S)")
 OF_HOST = re.compile(r"\[([^\]]+)\] +(.*)", re.DOTALL)
 COLOUR = re.compile(r"\x1b\[(?:0|1|2|4|[39][0-7]|39)m")
-"""As click writes them."""
+"""Colours as click writes them."""
 RESULT = re.compile(r"(Success|No changes|Skipped|Error \(ignored|Error: executed )")
 MEANS = {"Success": "changed", "No changes": "unchanged", "Skipped": "skipped", "Error (ignored": "ignored"}
 BEFORE_WAVES, WAVE = re.compile(r"Gate \| Every host"), re.compile(r"Gate \| Wave (\d+) of (\d+)")

@@ -10,7 +10,7 @@ RUNTIME = "/run/enginehouse"
 UNITS = "/etc/systemd/system"
 
 FETCH_USER, SHARE_USER = "enginehouse-fetch", "enginehouse-share"
-"""Who receives files from a hub, and from other hosts; each may write into its staging directory alone."""
+"""The users that receive files from a hub, and from other hosts; each may write into its staging directory alone."""
 
 RELEASES = f"{ROOT}/releases"
 SERVERS = f"{ROOT}/servers"

@@ -54,7 +54,7 @@ def configuration(folder: Path, port: int, gateway_port: int) -> str:
 
 
 def table_of(section: str) -> str:
-    """Of a section that is left out, the table in which others count."""
+    """The stick table of a section that is left out, in which other sections count."""
     tables = [line for line in section.splitlines() if line.strip().startswith("stick-table ")]
     name = section.split("\n")[0].split()[-1]
     return "\n".join([f"backend {name}", *tables, ""]) if tables else ""

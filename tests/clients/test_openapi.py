@@ -25,7 +25,7 @@ CHECKS = (
     "ignored_auth",
 )
 REFUSALS = [400, 401, 404, 405, 413, 415]
-"""What a request may be refused with that does not keep its schema: one of too many items is too large as well."""
+"""Statuses for requests that break their schema; a request of too many items is too large as well."""
 
 
 def test_no_answer_is_a_server_error_or_outside_of_its_schema(house: House, tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ NUMPY = "numpy==1.26.4"
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 START_SECONDS = 600
 STUB_PATIENCE = f"--backend-config=python,stub-timeout-seconds={START_SECONDS}"
-"""As the product sets it. By default Triton gives up a stub after 30 s, and one imports torch in that time."""
+"""Triton's flag as the product sets it. By default a stub has to import torch within 30 s."""
 
 
 @dataclass(frozen=True)

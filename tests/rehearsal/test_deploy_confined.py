@@ -14,7 +14,7 @@ WEIGHTS, USER = "/var/lib/enginehouse/weights", "enginehouse-fetch"
 UNIT = "enginehouse-weights@minilm.service"
 OWN, OTHER = f"{WEIGHTS}/minilm/.intruder.partial", f"{WEIGHTS}/other/.intruder.partial"
 TOKEN, OTHER_TOKEN = "/run/enginehouse/weights/minilm/token", "/run/enginehouse/weights/other/token"
-"""Another model is being fetched at the same time: what it has belongs to the same user."""
+"""Tokens of this unit and of another model's fetch, which runs at the same time as the same user."""
 SCENE = f"""
 install -d -m 0755 {WEIGHTS}/other
 install -d -m 0700 -o {USER} -g {USER} {OWN} {OTHER} {TOKEN.rpartition("/")[0]} {OTHER_TOKEN.rpartition("/")[0]}

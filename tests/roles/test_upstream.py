@@ -27,8 +27,8 @@ READ = {
     "pyinfra.connectors.ssh.SSHConnector.run_shell_command": "6e742d04535439d4",
     "pyinfra.connectors.ssh.SSHConnector.connect": "32da021d77c0af3e",
 }
-"""What stood at each attribute in pyinfra 3.10.0 and paramiko 4.0.0: a value, another package's name, or the first 16
-hex digits of its source's SHA-256. A new digest wants a new reading of upstream's code beside ours."""
+"""Content of each attribute in pyinfra 3.10.0 and paramiko 4.0.0: a value, another package's name, or the first 16 hex
+digits of its source's SHA-256. A new digest wants a new reading of upstream's code beside ours."""
 
 SEEN = """
 import hashlib, importlib, inspect, json, sys
@@ -62,7 +62,7 @@ def seen(*arguments: str, **variables: str) -> dict[str, str]:
 
 
 def test_what_is_replaced_is_still_what_was_read() -> None:
-    """Another version may do more there than what we took its place with."""
+    """Upstream's code may do more in another version than our replacement does."""
     assert seen() == READ
 
 

@@ -51,7 +51,7 @@ from tests.unit.given import AROUND, GPT_OSS, LLAMA, MACHINE, MAIN, ONE_B, OWN, 
 from tests.unit.wrong_balancers import EDGE, SIGNED
 
 SHELL = "x;touch${IFS}/tmp/p"
-"""One line, printable, and no option: what is refused here is refused for what its field may hold."""
+"""A payload in one printable line that is no option, so only the form of its field can refuse it."""
 BROKEN = (
     "x\"\n$(touch /tmp/p)';%h {{7*7}}",
     "a\nProxyCommand=touch /tmp/p",

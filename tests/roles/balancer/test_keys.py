@@ -33,7 +33,7 @@ CHAT_MAP = map_path("chat")
 
 @pytest.fixture(scope="module")
 def story() -> dict[str, Any]:
-    """What the story told."""
+    """Results of the story `key_stories`."""
     if not shutil.which("haproxy"):
         pytest.skip("no haproxy here: python -m rehearsal requirements --install --tests")
     argv = [sys.executable, "-m", "tests.roles.balancer.key_stories"]
@@ -87,7 +87,7 @@ def test_what_a_key_has_under_way_ends_when_it_is_revoked_and_its_streams_when_i
 
 
 def test_a_stream_of_a_revoked_key_ends_in_the_process_before_a_reload_too(story: dict[str, Any]) -> None:
-    """Another key's stream there goes on."""
+    """The stream of another key goes on in that process."""
     after = story["reloaded"]
     assert after["done"] == [
         "reloaded: another configuration",

@@ -50,7 +50,7 @@ Batcher.step = step
 
 
 def eventually(is_so: Callable[[], bool]) -> bool:
-    """Whether it is so within five minutes."""
+    """True if the condition comes true within five minutes."""
     until = time.monotonic() + 300
     while not (found := is_so()) and time.monotonic() < until:
         time.sleep(0.2)

@@ -61,7 +61,7 @@ STEPS = """
 settings=$1; shift
 "$@" prepare "$0" "$settings"; "$@" receive "$settings"; "$@" publish "$settings"; exec "$@" give "$settings"
 """
-"""What the unit runs, one after the other; all of it as who runs the test."""
+"""The unit's steps in their order, all as the user who runs the test."""
 
 
 class Peer:
