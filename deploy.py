@@ -16,9 +16,9 @@ lock.take(plan.digest)  # no second run changes these hosts until this one ends
 rollout.all_there(plan)  # before the first change: every host is what the plan believes
 
 ground.lay()  # what was here before us, our programs, a way back
-if edge and not plan.door_only:
+if edge and not plan.gateway_only:
     support.apply(edge)  # HAProxy: hosts join it and leave it here, and not while one is out
-elif not plan.door_only:  # --data only=door: nothing but the front door, below
+elif not plan.gateway_only:  # --data only=gateway: nothing but the gateway, below
     foundation.apply(mine)  # driver, Docker, toolkit: here only where nothing is serving yet
     firewall.apply(mine)  # what of the host answers from outside, where the inventory says so
     stage.apply(mine, plan.slices)  # image, weights, engines: interrupts nothing
@@ -35,4 +35,4 @@ for number, wave in enumerate(host.loop(plan.waves), start=1):
         quiet.look()
     rollout.end_of_wave(mine, plan, number, triton.put_back)
 
-closing.apply(mine, edge, plan)  # every wave has passed its gate: balancers check all models, doors offer them
+closing.apply(mine, edge, plan)  # every wave has passed its gate: balancers check all models, gateways offer them

@@ -28,10 +28,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from benchmarks.door import machine, say
-from benchmarks.door_clients import KEY
-from benchmarks.door_cores import shares, usable
-from benchmarks.door_processes import Process, begun, free_ports, heard, listens, servers, settings_file
+from benchmarks.gateway.__main__ import machine, say
+from benchmarks.gateway.clients import KEY
+from benchmarks.gateway.cores import shares, usable
+from benchmarks.gateway.processes import Process, begun, free_ports, heard, listens, servers, settings_file
 from benchmarks.hostile_bodies import LOADS
 from benchmarks.hostile_memory import MEMORY_MAX_MIB, Memory, family, kill, resident_mib
 from benchmarks.hostile_stranger import STRANGER_KEY
@@ -138,15 +138,15 @@ def measured(
     (port,) = free_ports(1)
     with contextlib.ExitStack() as stack:
         (server,) = stack.enter_context(servers(1, options.gap_ms, cores.get("server", [])))
-        door = stack.enter_context(gateway(settings(work, server, port), files, port, cores))
+        gateway = stack.enter_context(start_gateway(settings(work, server, port), files, port, cores))
         asks = {"port": port, "direct": server, "streams": options.streams, "tokens": TOKENS}
         tenant = stack.enter_context(client("tenant", asks, cores.get("client", [])))
         stranger = None
         if load != "none":
             bad = {"load": load, "port": port, "connections": options.connections, "body": body}
             stranger = stack.enter_context(client("stranger", bad, cores.get("stranger", [])))
-        before = resident_mib(door.pid)
-        with Memory(door.pid) as memory:
+        before = resident_mib(gateway.pid)
+        with Memory(gateway.pid) as memory:
             tell(tenant, "go")
             if stranger:
                 tell(stranger, "go")
@@ -154,9 +154,9 @@ def measured(
             if stranger:
                 tell(stranger, "stop")
             answers = json.loads(heard(stranger)) if stranger else {}
-            tell(tenant, f"{PATIENCE_SECONDS if door.poll() is None else 0}")
+            tell(tenant, f"{PATIENCE_SECONDS if gateway.poll() is None else 0}")
             seen = json.loads(heard(tenant))
-        ended = door.poll()
+        ended = gateway.poll()
     return {
         **seen,
         "memory_mib": {
@@ -170,7 +170,7 @@ def measured(
 
 
 @contextlib.contextmanager
-def gateway(settings: Path, files: Path, port: int, cores: Cores) -> Iterator[Process]:
+def start_gateway(settings: Path, files: Path, port: int, cores: Cores) -> Iterator[Process]:
     """A gateway's process with the code of the folder, which listens; at the end it is gone, with its children."""
     command = [sys.executable, "-m", "gateway", "serve", str(settings)]
     log = settings.with_suffix(".log")

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.door_processes import resident_kib
+from benchmarks.gateway.processes import resident_kib
 
 MEMORY_MAX_MIB = 4096
 """`MemoryMax` of templates/gateway/enginehouse-gateway@.service.j2, 2026-11-25."""

@@ -20,7 +20,7 @@ from typing import Any
 
 import uvloop
 
-from benchmarks.door_clients import head
+from benchmarks.gateway.clients import head
 from benchmarks.hostile_bodies import KIB, LOADS, Body
 
 STRANGER_KEY = "sk-hostile"

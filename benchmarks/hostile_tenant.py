@@ -24,14 +24,14 @@ from typing import Any
 
 import uvloop
 
-from benchmarks.door_clients import CHAT, TOKEN, request
+from benchmarks.gateway.clients import CHAT, TOKEN, request
 from gateway.tensors import Input, boolean, int32s
 from gateway.triton import Triton
 
 AGAIN_SECONDS = 0.2
 """Seconds between two short chats, and before a broken stream is begun again."""
 CHATS = "/v1/chat/completions"
-HEALTH = b"GET /health HTTP/1.1\r\nHost: door\r\n\r\n"
+HEALTH = b"GET /health HTTP/1.1\r\nHost: gateway\r\n\r\n"
 
 
 class Pace:

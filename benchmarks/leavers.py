@@ -55,7 +55,7 @@ def main(words: Sequence[str] | None = None) -> int:
 
 async def measured(scene: real.Scene, folder: Path, clients: int) -> dict[str, Any]:
     """Milliseconds until nothing ran, of so many clients; beside them a client that stayed."""
-    async with gateway(scene, folder) as port:
+    async with start_gateway(scene, folder) as port:
         begins = time.monotonic()
         await asked(port, stays=True)
         whole = time.monotonic() - begins
@@ -97,7 +97,7 @@ async def asked(port: int, stays: bool, before: Any = None) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=MOST_BYTES)
     body = json.dumps(chat("one two", stream=True, max_tokens=ANSWER_TOKENS)).encode()
     head = (
-        f"POST {CHAT} HTTP/1.1\r\nHost: door\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+        f"POST {CHAT} HTTP/1.1\r\nHost: here\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
     )
     writer.write(head.encode() + body)
     async with asyncio.timeout(PATIENCE_SECONDS):
@@ -109,9 +109,9 @@ async def asked(port: int, stays: bool, before: Any = None) -> None:
 
 
 @contextlib.asynccontextmanager
-async def gateway(scene: real.Scene, folder: Path) -> AsyncIterator[int]:
+async def start_gateway(scene: real.Scene, folder: Path) -> AsyncIterator[int]:
     """A gateway listens on this port."""
-    async with real.door(scene, folder) as front:
+    async with real.running_gateway(scene, folder) as front:
         server = uvicorn.Server(uvicorn.Config(front.app, port=0, log_level="error", lifespan="off", access_log=False))
         serving = asyncio.create_task(server.serve())
         while not server.started:

@@ -9,7 +9,7 @@ import time
 
 import click
 
-from rehearsal import door, faults, machines, requirements, services
+from rehearsal import faults, gateway, machines, requirements, services
 from rehearsal.apt_sources import CODENAMES
 from rehearsal.hardware import KINDS
 from rehearsal.places import Places, RehearsalRefused
@@ -111,19 +111,19 @@ def ssh(name: str, command: tuple[str, ...]) -> None:
     sys.exit(machines.named(name).ssh(*command).returncode)
 
 
-@main.command("door")
+@main.command("gateway")
 @click.argument("name", default="")
-def door_(name: str) -> None:
-    """Print url, key and ca of the front door of a machine [the first that has one] as JSON, for a client here.
+def gateway_(name: str) -> None:
+    """Print url, key and ca of the gateway of a machine [the first that has one] as JSON, for a client here.
 
     The first time, a key is made and a port of this computer is forwarded; both stay until `down`.
     """
     known = [machines.named(name)] if name else machines.known()
     running = [machine for machine in known if machine.state == "running"]
-    found = next((machine for machine in running if door.has_one(machine)), running[0] if running else None)
+    found = next((machine for machine in running if gateway.has_one(machine)), running[0] if running else None)
     if found is None:
         raise RehearsalRefused("no machine of this rehearsal runs\n  try     make rehearse")
-    click.echo(json.dumps(door.opened(found).to_json(), indent=2))
+    click.echo(json.dumps(gateway.opened(found).to_json(), indent=2))
 
 
 @main.command("ssh-config")

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from rehearsal import door, forks, network, requirements, ssh
+from rehearsal import forks, gateway, network, requirements, ssh
 from rehearsal.hardware import Hardware, h100
 from rehearsal.machine import Machine
 from rehearsal.places import Places, RehearsalRefused
@@ -69,7 +69,7 @@ def down(places: Places | None = None) -> None:
     """No machine, mount, rule or process of this rehearsal is left; snapshots and the cache are kept."""
     places = places or Places.here()
     with places.locked():
-        door.shut(places)
+        gateway.shut(places)
         for machine in known(places):
             machine.destroy()
         # A machine whose making was interrupted has a directory but no record.

@@ -22,7 +22,7 @@ from typing import TypeVar
 from rich.console import Console
 from rich.table import Table
 
-from rehearsal import door, faults, machines, services
+from rehearsal import faults, gateway, machines, services
 from rehearsal.faults.fault import BEFORE, SERVING, Fault
 from rehearsal.machine import Machine
 from rehearsal.places import REPOSITORY, Places, RehearsalRefused
@@ -81,7 +81,7 @@ def rehearse(names: list[str], kind: str = "nspawn", inventory: str = INVENTORY)
         console.print("the smoke tests found something; see above", style="red")
         return 1
     _report(first, again, seconds, inventory)
-    return _ask(inventory) or _stream_through_doors()
+    return _ask(inventory) or _stream_through_gateways()
 
 
 def rehearse_fault(names: list[str], fault: Fault) -> int:
@@ -214,15 +214,15 @@ def _ask(inventory: str) -> int:
     return 0
 
 
-def _stream_through_doors() -> int:
-    """Where a machine has a front door: a chat as OpenAI's clients ask for it, its first events and its last."""
+def _stream_through_gateways() -> int:
+    """Where a machine has a gateway: a chat as OpenAI's clients ask for it, its first events and its last."""
     for one in machines.known():
-        if one.state != "running" or not door.has_one(one) or not (llms := door.models(one, "llm")):
+        if one.state != "running" or not gateway.has_one(one) or not (llms := gateway.models(one, "llm")):
             continue
-        console.rule(f"the front door of {one.name}: `.venv/bin/python -m rehearsal door` says where, and a key",
+        console.rule(f"the gateway of {one.name}: `.venv/bin/python -m rehearsal gateway` says where, and a key",
                      align="left")  # fmt: skip
-        opened = door.opened(one)
-        events = list(door.spoken(opened, llms[0], "Say hello."))
+        opened = gateway.opened(one)
+        events = list(gateway.spoken(opened, llms[0], "Say hello."))
         print("\n".join([f"{opened.url}, {llms[0]}", *events[:4], "…", *events[-2:]]), flush=True)
         if events[-1] != "data: [DONE]":
             return 1

@@ -1,4 +1,4 @@
-"""What follows the last wave, once each has passed its gate: balancers, front doors, monitors and what they
+"""What follows the last wave, once each has passed its gate: balancers, gateways, monitors and what they
 read, and what nobody asks for any more.
 
 Nothing here stops a server, so nobody is drained for it.
@@ -16,16 +16,16 @@ from roles._pyinfra import quiet
 
 
 def apply(mine: Slice | None, edge: BalancerSlice | MonitorSlice | None, plan: Plan) -> None:
-    """Balancers check every model of the plan, doors offer it, monitors read it; `only=door`: doors and keys alone."""
-    if mine and not plan.door_only:
+    """Balancers check each model of the plan, gateways offer it, monitors read it; `only=gateway`: gateways and keys."""
+    if mine and not plan.gateway_only:
         mutual.apply(mine)
     if mine:
         gateway.apply(mine)
-    if edge and plan.door_only:
+    if edge and plan.gateway_only:
         edges.send_keys(edge)
     elif edge:
         edges.settle(edge)
-    if mine and not plan.door_only:
+    if mine and not plan.gateway_only:
         exporters.apply(mine.exporters)
         cleanup.apply(mine)
     quiet.look()

@@ -54,7 +54,7 @@ MODULES: dict[str, Whole | Dealt] = {
     "tests/faults/test_before.py": Whole("number-7", 3, 5),
     "tests/faults/test_disks.py": Whole("number-7", 1, 4),
     "tests/faults/test_doctor.py": Whole("number-7", 3, 2),
-    "tests/faults/test_door.py": Whole("number-7", 1, 5),
+    "tests/faults/test_gateway.py": Whole("number-7", 1, 5),
     "tests/faults/test_ends.py": Whole("number-7", 0, 6),
     "tests/faults/test_halves.py": Whole("number-7", 1, 8),
     "tests/faults/test_hands.py": Whole("number-7", 2, 2),

@@ -51,7 +51,7 @@ def _host(name: str, data: dict[str, _Any]) -> dict[str, _Any]:
     )
     return data | {
         "servers": (server,),
-        "door": None,  # clients here speak to Triton itself
+        "gateway": None,  # clients here speak to Triton itself
         # Behind balancers only they are let in; without, this computer asks the host itself.
         "firewall": None if _edge else data["firewall"],
         "driver": _Driver(branch=OTHER_BRANCH) if "driver" in _changes else _Driver(),

@@ -18,7 +18,7 @@ def _host(data: dict[str, _Any]) -> dict[str, _Any]:
     models = tuple(model for model in server.models if model.name == "minilm")
     return data | {
         "ssh_config_file": str(_rehearsal["_state"] / "names_config"),
-        "door": None,  # one host has a front door unless told not to, several have none: runs are to be alike
+        "gateway": None,  # one host has a gateway unless told not to, several have none: runs are to be alike
         "servers": (_replace(server, models=models),),
     }
 

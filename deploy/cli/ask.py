@@ -21,7 +21,7 @@ from deploy.io.shown import refusals_shown, say
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 @click.option("--limit", multiple=True, help="Hosts, groups or patterns to ask.")
 @click.option("--data", multiple=True, help="KEY=VALUE above what the inventory says.")
-@click.option("--key-file", default="", help="A file with a key of the front door; else ENGINEHOUSE_KEY has it.")
+@click.option("--key-file", default="", help="A file with a key of the gateway; else ENGINEHOUSE_KEY has it.")
 def ask(
     inventory: str,
     model: str,
@@ -33,11 +33,11 @@ def ask(
 ) -> None:
     """Ask every model of INVENTORY, or MODEL, one question.
 
-    Prints the line that asks, to paste, and the answer. A reranker takes a query and passages. With a key, a front door
+    Prints the line that asks, to paste, and the answer. A reranker takes a query and passages. With a key, a gateway
     is asked where there is one; without, Triton itself.
     """
     from deploy.io.ask_models import asked_in_turn, unopened
-    from deploy.io.door_key import given_key
+    from deploy.io.gateway_key import given_key
 
     with refusals_shown(inventory, as_json):
         key, loaded_plan = given_key(key_file, os.environ), load_plan(inventory, data, limit, knobs())

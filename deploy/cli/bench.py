@@ -30,11 +30,11 @@ class Bench(click.Group):
 @click.group(
     cls=Bench,
     context_settings={"help_option_names": ["-h", "--help"]},
-    short_help="Measure the front door, and compare two results.",
+    short_help="Measure the gateway, and compare two results.",
     epilog="Example: enginehouse bench inventories/h100.py --clients 16 --mix chat,rerank --key-file key",
 )
 def bench() -> None:
-    """Measure the front door of an inventory under load, and say what got slower from one result to another.
+    """Measure the gateway of an inventory under load, and say what got slower from one result to another.
 
     `bench INVENTORY` is `bench run INVENTORY`; see `bench run --help`.
     """
@@ -42,7 +42,7 @@ def bench() -> None:
 
 @bench.command(
     "run",
-    short_help="Put load on the front door.",
+    short_help="Put load on the gateway.",
     epilog="Example: enginehouse bench inventories/h100.py --clients 16 --mix chat,rerank --key-file key",
 )
 @click.argument("inventory")
@@ -61,15 +61,15 @@ def bench() -> None:
 @click.option("--first-token-ms", default=2500.0, show_default=True, help="Service level of goodput.")
 @click.option("--gap-ms", default=100.0, show_default=True, help="Service level, between tokens.")
 @click.option("--whole-ms", default=500.0, show_default=True, help="Service level of encoders.")
-@click.option("--url", default="", help="Of the front door; else that of the inventory's first one.")
-@click.option("--key-file", type=FILE, help="Holds an API key of the front door, and nothing else.")
+@click.option("--url", default="", help="Of the gateway; else that of the inventory's first one.")
+@click.option("--key-file", type=FILE, help="Holds an API key of the gateway, and nothing else.")
 @click.option("--model", "models", multiple=True, help="Of several of a kind, this one.")
 @click.option("--tokenizer", default="", help="A hub id or directory; else the model's own repository.")
 @click.option("--from-prometheus", default="", metavar="URL", help="Knows the watts.")
 @click.option("--to", type=FILE, default="bench.json", show_default=True, help="The result; a picture lies beside it.")
 @click.option("--data", multiple=True, help="KEY=VALUE above what the inventory says.")
 def run(inventory: str, to: Path, data: tuple[str, ...], **options: Any) -> None:
-    """Put load on the front door of INVENTORY with aiperf, and write what it answered.
+    """Put load on the gateway of INVENTORY with aiperf, and write what it answered.
 
     aiperf is installed in .cache/bench the first time (1.2 GB, versions pinned by hash). Its tokenizer makes the
     prompts: it is fetched from the hub unless --tokenizer names a directory.

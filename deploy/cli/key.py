@@ -8,23 +8,23 @@ from pathlib import Path
 
 import click
 
-from deploy.inventory.door_keys import CONCURRENT, FILE, concurrency, rows
+from deploy.inventory.gateway_keys import CONCURRENT, FILE, concurrency, rows
 from deploy.io.key_file import keys_of, new_key, revoke
 from deploy.io.shown import refusals_shown, say, show
 
-SENDS = "pyinfra INVENTORY deploy.py --data only=door"
+SENDS = "pyinfra INVENTORY deploy.py --data only=gateway"
 
 
 @click.group(
     context_settings={"help_option_names": ["-h", "--help"]},
-    short_help="Make, list and revoke API keys of the front door.",
+    short_help="Make, list and revoke API keys of the gateway.",
     epilog="Example: enginehouse key new search --models bge-reranker-large --requests-per-minute 600 --expires 90d",
 )
 def key() -> None:
-    """Make, list and revoke API keys of the front door.
+    """Make, list and revoke API keys of the gateway.
 
     The file keeps a hash of each key and no key: it may be committed. A key is shown once, when it is made. `pyinfra
-    INVENTORY deploy.py --data only=door` sends it to the doors, which read it within a second.
+    INVENTORY deploy.py --data only=gateway` sends it to the gateways, which read it within a second.
     """
 
 
@@ -97,4 +97,4 @@ def key_revoke(prefix: str, file: str) -> None:
     """Revoke the key whose first characters are PREFIX, as `enginehouse key list` shows them."""
     with refusals_shown("", False):
         revoked = revoke(Path(file), prefix)
-        say(f"{revoked.prefix} of {revoked.tenant} is out of {file}; doors refuse it after: {SENDS}")
+        say(f"{revoked.prefix} of {revoked.tenant} is out of {file}; gateways refuse it after: {SENDS}")

@@ -417,14 +417,14 @@ _ROWS = (
     Kind(
         "fleet-certificate-ended",
         "broken",
-        "a front door and the hosts that it sends to refuse each other's certificates",
+        "a gateway and the hosts that it sends to refuse each other's certificates",
         f"renew it: {DEPLOY}",
         True,
     ),
     Kind(
         "fleet-certificate-ends",
         "warning",
-        "no run has renewed this certificate, by which a front door and the hosts that it sends to know each other",
+        "no run has renewed this certificate, by which a gateway and the hosts that it sends to know each other",
         f"renew it: {DEPLOY}",
         True,
     ),

@@ -22,7 +22,7 @@ from deploy.spec import Balancer, BalancerHost, Firewall, Host, Monitor, Monitor
 
 SPEC_KEYS = tuple(field.name for field in fields(Host) if field.name not in ("name", "groups"))
 FLEET_KEYS = ("rollout", "expect", "remove", "run", "events", "json", "report", "balancer", "monitor", "only")
-PARTS = ("door",)
+PARTS = ("gateway",)
 """What `--data only=PART` may name."""
 CONNECTOR_PREFIXES = ("_", "ssh_", "fake_", "own_")
 """Keys pyinfra and its connectors read, and `own_` for whatever an operator's own roles read."""
@@ -44,8 +44,8 @@ class Fleet:
     monitors: tuple[MonitorHost, ...] = ()
     remarks: tuple[str, ...] = ()
     """What was left out of the hosts without being asked for, a sentence each."""
-    gets_door: bool = False
-    """True if the only serving host says nothing of a door: the plan gives it one."""
+    gets_gateway: bool = False
+    """True if the only serving host says nothing of a gateway: the plan gives it one."""
 
     @classmethod
     def of(cls, inventory: Iterable[Any], knobs: Table | None = None) -> Fleet:
@@ -54,12 +54,12 @@ class Fleet:
         Without `knobs` the settings of roles are taken as they are.
         """
         hosts, balancers, monitors, unread, rollouts, expected, places = [], [], [], [], [], [], []
-        parts, says_door = list[str](), False
+        parts, says_gateway = list[str](), False
         for source in sorted(inventory, key=lambda host: str(host.name)):
             data = _data_of(source)
             unread += [(source.name, problem) for problem in login_problems(source.name, data)]
             places.append((source.name, place_of(source.name, data)))
-            says_door |= "door" in data
+            says_gateway |= "gateway" in data
             rollouts.append(data.pop("rollout", DEFAULT_ROLLOUT))
             expected.append(str(data.pop("expect", "") or ""))
             parts.append(str(data.get("only") or ""))
@@ -81,9 +81,11 @@ class Fleet:
         unread += [("", problem) for problem in one_machine_twice(places)]
         expect = next(filter(None, expected), "")
         only = next(filter(None, parts), "")
-        gets_door = bool(hosts) and len(places) == 1 + len(monitors) and not says_door
+        gets_gateway = bool(hosts) and len(places) == 1 + len(monitors) and not says_gateway
         unread += [("", problem) for problem in _part_problems(only)]
-        return cls(tuple(hosts), rollout, tuple(unread), expect, tuple(balancers), only, tuple(monitors), (), gets_door)
+        return cls(
+            tuple(hosts), rollout, tuple(unread), expect, tuple(balancers), only, tuple(monitors), (), gets_gateway
+        )
 
 
 def read_host(

@@ -111,6 +111,6 @@ def _refused(kind: str, problem: str, seen: str, attempt: str) -> Refusal:
         problem,
         where="enginehouse bench",
         seen=last[-1].strip() if last else "nothing",
-        wanted="aiperf, which asks the front door",
+        wanted="aiperf, which asks the gateway",
         attempt=attempt,
     )

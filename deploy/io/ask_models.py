@@ -1,6 +1,6 @@
 """Asks the models of a plan one question each, by running the very line it prints. Changes nothing on a host.
 
-Where a host has a front door and somebody gave a key for it, the door is asked, and else Triton.
+Where a host has a gateway and somebody gave a key for it, the gateway is asked, and else Triton.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from typing import Any
 from deploy.catalog.names import nearest, offer
 from deploy.inventory.ssh_config import ssh_words
 from deploy.io.asked import Exchange, Request
-from deploy.io.door_key import VARIABLE, GivenKey
+from deploy.io.gateway_key import VARIABLE, GivenKey
 from deploy.io.reach import ASKING, address_of
-from deploy.models.answers import UnreadableReply, answer, door_answer
+from deploy.models.answers import UnreadableReply, answer, gateway_answer
 from deploy.models.questions import (
     NO_CHATS,
     Command,
     Question,
     command,
-    door_command,
-    door_question,
+    gateway_command,
+    gateway_question,
     is_loopback,
     question,
 )
 from deploy.planning.plan import Plan
 from deploy.refusals.errors import Refusal, refuse_all
-from deploy.slices.door import DoorSlice
+from deploy.slices.gateway import GatewaySlice
 from deploy.slices.host import ModelSlice, ServerSlice, Slice
 
 SECONDS = 150
@@ -51,7 +51,7 @@ def requests(
 ) -> list[Request]:
     """A request to every model of the plan, or to the one named; `data` is the inventory's, by host.
 
-    A front door that `key` may open, or that asks for none, is asked once for each name.
+    A gateway that `key` may open, or that asks for none, is asked once for each name.
 
     Raises `Refusal` for a name that no server of these hosts has, and for texts the model cannot take.
     """
@@ -60,32 +60,32 @@ def requests(
     if not wanted:
         raise _no_such_model(model, sorted({served_model.name for _, _, served_model in served}), texts)
     return [
-        _door_request(slice_, slice_.door, server, served_model, data.get(slice_.host, {}), texts, key)
-        if slice_.door and opens(slice_.door, key)
+        _gateway_request(slice_, slice_.gateway, server, served_model, data.get(slice_.host, {}), texts, key)
+        if slice_.gateway and opens(slice_.gateway, key)
         else _request(slice_.host, server, served_model, data.get(slice_.host, {}), texts)
         for slice_, server, served_model in wanted
     ]
 
 
-def opens(door: DoorSlice, key: GivenKey | None) -> bool:
-    """True if the door can be asked: somebody gave a key, or it wants none."""
-    return key is not None or not door.keys
+def opens(gateway: GatewaySlice, key: GivenKey | None) -> bool:
+    """True if the gateway can be asked: somebody gave a key, or it wants none."""
+    return key is not None or not gateway.keys
 
 
 def unopened(plan: Plan, key: GivenKey | None) -> str:
-    """A sentence for whoever could have asked through a front door and gave no key; else ""."""
-    doors = [slice_.door for slice_ in plan.slices if slice_.door]
-    if not doors or any(opens(door, key) for door in doors):
+    """A sentence for whoever could have asked through a gateway and gave no key; else ""."""
+    gateways = [slice_.gateway for slice_ in plan.slices if slice_.gateway]
+    if not gateways or any(opens(gateway, key) for gateway in gateways):
         return ""
-    return f"asked Triton itself; with a key in {VARIABLE} or --key-file, the front door is asked"
+    return f"asked Triton itself; with a key in {VARIABLE} or --key-file, the gateway is asked"
 
 
 def _asked(slice_: Slice, key: GivenKey | None) -> Iterator[tuple[ServerSlice, ModelSlice]]:
-    """Every model of every server; through a door each name once, whichever server answers."""
+    """Every model of every server; through a gateway each name once, whichever server answers."""
     told = set[str]()
     for server in slice_.servers:
         for model in server.models:
-            if slice_.door and opens(slice_.door, key) and model.name in told:
+            if slice_.gateway and opens(slice_.gateway, key) and model.name in told:
                 continue
             told.add(model.name)
             yield server, model
@@ -140,9 +140,9 @@ def send(request: Request) -> Exchange:
     started = time.monotonic()
     reply = _reply(request)
     try:
-        if request.door is None:
+        if request.gateway is None:
             return Exchange(request, answer(request.model, request.question, reply), time.monotonic() - started)
-        read = door_answer(request.model, request.question, reply)
+        read = gateway_answer(request.model, request.question, reply)
     except UnreadableReply as error:
         if NO_CHATS in str(error) and request.question.path.endswith("/chat/completions"):
             return send(_completing(request))
@@ -171,40 +171,40 @@ def _reply(request: Request) -> str:
     return done.stdout
 
 
-def _door_request(
+def _gateway_request(
     slice_: Slice,
-    door: DoorSlice,
+    gateway: GatewaySlice,
     server: ServerSlice,
     model: ModelSlice,
     data: Mapping[str, Any],
     texts: Sequence[str],
     key: GivenKey | None,
 ) -> Request:
-    """The request to a front door, which listens on the host's loopback."""
+    """The request to a gateway, which listens on the host's loopback."""
     ssh = tuple(ssh_words(slice_.host, data))
-    asked = door_question(model, texts)
-    made = Request(slice_.host, server, model, asked, Command(()), ssh, door, key if door.keys else None)
+    asked = gateway_question(model, texts)
+    made = Request(slice_.host, server, model, asked, Command(()), ssh, gateway, key if gateway.keys else None)
     return replace(made, command=_through(made, asked))
 
 
 def _completing(request: Request) -> Request:
     """The same texts, as the beginning of a text that the model goes on with."""
-    asked = door_question(request.model, request.question.texts, is_chat=False)
+    asked = gateway_question(request.model, request.question.texts, is_chat=False)
     return replace(request, question=asked, command=_through(request, asked))
 
 
 def _through(request: Request, asked: Question) -> Command:
-    assert request.door, "only a door is asked so"
+    assert request.gateway, "only a gateway is asked so"
     hop = () if request.host.startswith("@local") else request.ssh
     shell = request.key.shell if request.key else ""
-    return door_command(asked, near(request.door), request.door.ports[0], hop, shell)
+    return gateway_command(asked, near(request.gateway), request.gateway.ports[0], hop, shell)
 
 
-def near(door: DoorSlice) -> str:
-    """Where the host itself reaches its door, which may listen on every address."""
-    if not ip_address(door.address).is_unspecified:
-        return door.address
-    return "127.0.0.1" if ip_address(door.address).version == 4 else "::1"
+def near(gateway: GatewaySlice) -> str:
+    """Where the host itself reaches its gateway, which may listen on every address."""
+    if not ip_address(gateway.address).is_unspecified:
+        return gateway.address
+    return "127.0.0.1" if ip_address(gateway.address).version == 4 else "::1"
 
 
 def _request(

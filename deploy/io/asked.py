@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from deploy.io.door_key import GivenKey
+from deploy.io.gateway_key import GivenKey
 from deploy.models.answers import Answer
 from deploy.models.questions import BEARER, Command, Question, authority
-from deploy.slices.door import DoorSlice
+from deploy.slices.gateway import GatewaySlice
 from deploy.slices.host import ModelSlice, ServerSlice
 
 
@@ -15,7 +15,7 @@ from deploy.slices.host import ModelSlice, ServerSlice
 class Request:
     """A question on its way: to which model of which server and host, and the command that sends it.
 
-    With a `door` it goes there, and the server is one of those behind it.
+    With a `gateway` it goes there, and the server is one of those behind it.
     """
 
     host: str
@@ -24,7 +24,7 @@ class Request:
     question: Question
     command: Command
     ssh: tuple[str, ...]
-    door: DoorSlice | None = None
+    gateway: GatewaySlice | None = None
     key: GivenKey | None = None
 
     @property
@@ -37,19 +37,19 @@ class Request:
     @property
     def asked_by_name(self) -> str:
         """Who is asked, in the words of messages."""
-        return "front door" if self.door else f"server {self.server.name}"
+        return "gateway" if self.gateway else f"server {self.server.name}"
 
     @property
     def address(self) -> str:
         """Where it listens, as `address:port`."""
-        if self.door:
-            return authority(self.door.address, self.door.ports[0])
+        if self.gateway:
+            return authority(self.gateway.address, self.gateway.ports[0])
         return authority(self.server.address, self.server.http_port)
 
     @property
     def unit(self) -> str:
         """The unit of whoever is asked."""
-        return "enginehouse-gateway@0" if self.door else f"triton@{self.server.name}"
+        return "enginehouse-gateway@0" if self.gateway else f"triton@{self.server.name}"
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Exchange:
         return {
             "host": request.host,
             "server": request.server.name,
-            "door": request.door is not None,
+            "gateway": request.gateway is not None,
             "model": request.model.name,
             "kind": request.model.kind,
             "line": request.command.line,

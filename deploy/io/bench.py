@@ -1,4 +1,4 @@
-"""A bench of an inventory's front door: loads of the wanted kinds, some runs of each, one result."""
+"""A bench of an inventory's gateway: loads of the wanted kinds, some runs of each, one result."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ def bench_of(
 ) -> dict[str, Any]:
     """The result of `runs` runs of each load. Loads go on at the same time, or `apart`, one after the other.
 
-    Raises: a Refusal where the inventory has no such model or door, or aiperf no answer.
+    Raises: a Refusal where the inventory has no such model or gateway, or aiperf no answer.
     """
     chosen = [(ask, _model(plan, ask, models)) for ask in asks]
-    url = url or _door(plan)
+    url = url or _gateway(plan)
     if program is None:
         say("aiperf: its environment is made the first time, 1.2 GB in .cache/bench")
         program = environment()
@@ -116,12 +116,12 @@ def _model(plan: Plan, ask: str, models: Sequence[str]) -> ModelSlice:
     return named[0]
 
 
-def _door(plan: Plan) -> str:
+def _gateway(plan: Plan) -> str:
     for slice_ in plan.slices:
-        if door := slice_.door:
-            address = f"[{door.address}]" if ":" in door.address else door.address
-            return f"http://{address}:{door.ports[0]}"
-    raise _refused("the inventory has no front door", "no Door", "--url http://…")
+        if gateway := slice_.gateway:
+            address = f"[{gateway.address}]" if ":" in gateway.address else gateway.address
+            return f"http://{address}:{gateway.ports[0]}"
+    raise _refused("the inventory has no gateway", "no Gateway", "--url http://…")
 
 
 def _tokenizer(model: ModelSlice) -> str:
@@ -134,6 +134,6 @@ def _refused(problem: str, seen: str, attempt: str) -> Refusal:
         problem,
         where="enginehouse bench",
         seen=seen,
-        wanted="a front door, and a model of each kind of the mix",
+        wanted="a gateway, and a model of each kind of the mix",
         attempt=attempt,
     )

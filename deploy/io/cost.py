@@ -168,7 +168,7 @@ def audit_lines(file: Path) -> Iterator[dict[str, object]]:
             f"{name_of(file)} cannot be read",
             where="--audit",
             seen=f"{type(error).__name__}: {error}",
-            wanted="the front doors' audit lines, one JSON object a line",
+            wanted="the gateways' audit lines, one JSON object a line",
             attempt="journalctl -u 'enginehouse-gateway@*' -o cat --since -30d > audit.jsonl",
         ) from None
 

@@ -10,13 +10,13 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-from deploy.inventory.door_keys import DoorKey, door_key, key_text, keys_in, text_of, without
+from deploy.inventory.gateway_keys import GatewayKey, gateway_key, key_text, keys_in, text_of, without
 from deploy.refusals.errors import Refusal
 
 
 def new_key(
     file: Path, tenant: str, models: list[str], expires: str, **limits: int | None
-) -> tuple[str, DoorKey, list[DoorKey]]:
+) -> tuple[str, GatewayKey, list[GatewayKey]]:
     """A new key, which is kept nowhere; its line, which the file has now; and the tenant's other keys.
 
     Raises: Refusal.
@@ -26,12 +26,12 @@ def new_key(
         text = ""
         while not text:
             text = key_text(secrets.token_bytes(64), {key.prefix for key in keys})
-        line = door_key(text, tenant, models, expires, datetime.now(UTC), **limits)
+        line = gateway_key(text, tenant, models, expires, datetime.now(UTC), **limits)
         _write(path, text_of((*keys, line)))
     return text, line, [key for key in keys if key.tenant == tenant]
 
 
-def revoke(file: Path, prefix: str) -> DoorKey:
+def revoke(file: Path, prefix: str) -> GatewayKey:
     """The key of this prefix, which the file has no longer.
 
     Raises: Refusal.
@@ -42,7 +42,7 @@ def revoke(file: Path, prefix: str) -> DoorKey:
     return revoked
 
 
-def keys_of(file: Path) -> tuple[DoorKey, ...]:
+def keys_of(file: Path) -> tuple[GatewayKey, ...]:
     """The keys of the file; none where there is no file.
 
     Raises: Refusal where it cannot be read or is no file of keys.

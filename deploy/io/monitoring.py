@@ -13,7 +13,7 @@ from deploy.monitoring.rules import rule_file
 from deploy.planning.plan import Plan
 
 WHO = {
-    "gateway": "the front door's /metrics; instance: the host's name",
+    "gateway": "the gateway's /metrics; instance: the host's name",
     "haproxy": "each balancer's /metrics; instance: its name",
     "triton": "each server's /metrics; instance: HOST/SERVER",
     "host": "node-exporter with --collector.systemd, --collector.systemd.enable-restarts-metrics and "

@@ -159,8 +159,8 @@ def row_of(slice_: Slice, pages: Pages | None) -> HostRow:
 def reading(slice_: Slice) -> str:
     """The shell that prints a host's pages, waits, and prints them again."""
     urls = [_metrics(server) for server in slice_.servers]
-    if slice_.door:
-        urls += [f"http://{in_address(slice_.door.address, port)}/metrics" for port in slice_.door.ports]
+    if slice_.gateway:
+        urls += [f"http://{in_address(slice_.gateway.address, port)}/metrics" for port in slice_.gateway.ports]
     fetched = "; ".join(f"curl -fsS --noproxy '*' --max-time 5 {url}" for url in urls) or "true"
     states = "; ".join(
         f'echo "# server {server.name} $(systemctl is-active triton@{server.name})'

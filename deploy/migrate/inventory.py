@@ -21,7 +21,7 @@ def inventory_text(given: Given, known: KnownCheckpoint | None, kind: str, relea
     arguments = [f"name={source(name)}", f"checkpoint={source(known.name if known else tail.lower())}"]
     repository = source(known.repository if known else given.repository)
     arguments.append(f"weights=Weights.hub({repository}, {source(revision)})")
-    imports = {CLASSES[kind], "Door", "Machine", "Server", "Weights"}
+    imports = {CLASSES[kind], "Gateway", "Machine", "Server", "Weights"}
     if kind == "llm":
         arguments += [f"{key}={value}" for key, value in given.model.items()]
         tensor = given.parallel.get("tensor", "1")
@@ -41,9 +41,9 @@ def inventory_text(given: Given, known: KnownCheckpoint | None, kind: str, relea
     elif given.replicas > 1:
         servers = "(\n" + "".join(_replica(place, gpus) for place in range(given.replicas)) + "        )"
     aliases = {alias: name for alias in given.names if alias != name}
-    door = f"Door(ports=({given.port if given.port not in (8000, 8001, 8002) else 8080},)"
+    gateway = f"Gateway(ports=({given.port if given.port not in (8000, 8001, 8002) else 8080},)"
     pairs = ", ".join(f"{source(alias)}: {source(model)}" for alias, model in aliases.items())
-    door += f", aliases={{{pairs}}})" if aliases else ")"
+    gateway += f", aliases={{{pairs}}})" if aliases else ")"
     body = ",\n    ".join(arguments)
     return f'''"""What a vLLM command line said. Marked lines are yours to fill in; then: enginehouse plan FILE."""
 
@@ -61,7 +61,7 @@ hosts = (
         "machine": Machine(os="ubuntu-24.04", gpu="h100-80", gpus={total}),  # yours
         "release": {source(release)},
         "servers": {servers},
-        "door": {door},
+        "gateway": {gateway},
     }},
 )
 '''

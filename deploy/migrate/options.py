@@ -11,10 +11,10 @@ MEMORY = "the plan counts MiB instead: weights, contexts, workspace and KVCache(
 KERNELS = "TensorRT-LLM's own kernels and graphs decide it"
 LOADING = "weights are fetched as safetensors of a pinned commit and checked, always"
 MANY_HOSTS = "a model is not split over hosts here; a fleet is more hosts with the same server"
-DOOR_LOGS = "the front door writes counts to its audit and metrics, never a word of a prompt"
-TLS = "a Door speaks plain HTTP on loopback; TLS is the inventory's Balancer, or one of yours"
+GATEWAY_LOGS = "the gateway writes counts to its audit and metrics, never a word of a prompt"
+TLS = "a Gateway speaks plain HTTP on loopback; TLS is the inventory's Balancer, or one of yours"
 PICTURES = "no multi-modal model is served here"
-SAMPLING = "a front door takes the checkpoint's generation_config.json and what a request says"
+SAMPLING = "a gateway takes the checkpoint's generation_config.json and what a request says"
 TOKENIZER = "tokenizer and template come with the weights, at their commit"
 ROPE = "positions are the checkpoint's own; another length wants another checkpoint"
 SCHEDULING = 'the scheduler is TensorRT-LLM\'s: scheduler="guaranteed_no_evict" or "max_utilization"'
@@ -113,14 +113,14 @@ NO_PLACE: dict[str, str] = {
             "--otlp-traces-endpoint",
             "--collect-detailed-traces",
         ),
-        DOOR_LOGS,
+        GATEWAY_LOGS,
     ),
     **dict.fromkeys(
         ("--ssl-keyfile", "--ssl-certfile", "--ssl-ca-certs", "--ssl-cert-reqs", "--uds", "--root-path"), TLS
     ),
     **dict.fromkeys(
         ("--allowed-origins", "--allow-credentials", "--allowed-methods", "--allowed-headers", "--middleware"),
-        "the front door answers programs; pages of a browser want a proxy of yours before it",
+        "the gateway answers programs; pages of a browser want a proxy of yours before it",
     ),
     **dict.fromkeys(
         (
@@ -190,16 +190,16 @@ NO_PLACE: dict[str, str] = {
     "--override-pooler-config": "pooling is the checkpoint's own (1_Pooling/config.json)",
     "--worker-cls": "no code of another server is loaded",
     "--worker-extension-cls": "no code of another server is loaded",
-    "--tool-parser-plugin": "parsers are the front door's own",
-    "--reasoning-parser-plugin": "parsers are the front door's own",
-    "--enable-prompt-embeds": "the front door takes text",
-    "--return-tokens-as-token-ids": "the front door answers text",
+    "--tool-parser-plugin": "parsers are the gateway's own",
+    "--reasoning-parser-plugin": "parsers are the gateway's own",
+    "--enable-prompt-embeds": "the gateway takes text",
+    "--return-tokens-as-token-ids": "the gateway answers text",
     "--enable-server-load-tracking": "the balancer counts what is under way; /metrics has enginehouse_gateway_running",
-    "--enable-prompt-tokens-details": "the front door always says how many prompt tokens were cached, where it knows",
-    "--enable-request-id-headers": "the front door always answers with its request's identity",
+    "--enable-prompt-tokens-details": "the gateway always says how many prompt tokens were cached, where it knows",
+    "--enable-request-id-headers": "the gateway always answers with its request's identity",
     "--additional-config": KERNELS,
-    "--api-server-count": "Door(ports=(8080, 8081)): a process for each port",
-    "--response-role": "the front door answers as assistant",
+    "--api-server-count": "Gateway(ports=(8080, 8081)): a process for each port",
+    "--response-role": "the gateway answers as assistant",
     "--enable-force-include-usage": 'a request says stream_options={"include_usage": true}',
     "--disable-frontend-multiprocessing": "gateway and Triton are processes of their own",
     "--config": "the file was not read: give its options as words",

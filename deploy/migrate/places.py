@@ -148,12 +148,12 @@ def _revision(given: Given, option: Option) -> Said:
 
 def _names(given: Given, option: Option) -> Said:
     given.names = tuple(value.text for value in option.values)
-    return "name" + (f", and Door(aliases) for {', '.join(given.names[1:])}" if given.names[1:] else ""), ""
+    return "name" + (f", and Gateway(aliases) for {', '.join(given.names[1:])}" if given.names[1:] else ""), ""
 
 
 def _tool_parser(given: Given, option: Option) -> Said:
     if option.value not in TOOLS:
-        return "", f"the front door reads tool calls as {', '.join(sorted(TOOLS))}"
+        return "", f"the gateway reads tool calls as {', '.join(sorted(TOOLS))}"
     given.model["tool_parser"] = f'"{TOOLS[option.value]}"'
     return f'tool_parser="{TOOLS[option.value]}"', ""
 
@@ -162,7 +162,7 @@ def _reasoning_parser(given: Given, option: Option) -> Said:
     if option.value in ("openai_gptoss", "gpt_oss"):
         return "gpt-oss: its reasoning is read by itself", ""
     if option.value not in REASONING:
-        return "", f"the front door reads reasoning as {', '.join(sorted(REASONING))}"
+        return "", f"the gateway reads reasoning as {', '.join(sorted(REASONING))}"
     given.model["reasoning_parser"] = f'"{REASONING[option.value]}"'
     return f'reasoning_parser="{REASONING[option.value]}"', ""
 
@@ -174,20 +174,20 @@ def _guided(given: Given, _option: Option) -> Said:
 
 def _host(_given: Given, option: Option) -> Said:
     if option.value in ("127.0.0.1", "localhost", "::1"):
-        return "Door(address)", ""
-    return "", "a front door listens on loopback; a Balancer of the inventory, or your own TLS, lets others in"
+        return "Gateway(address)", ""
+    return "", "a gateway listens on loopback; a Balancer of the inventory, or your own TLS, lets others in"
 
 
 def _port(given: Given, option: Option) -> Said:
     if not PORT.fullmatch(option.value):
         return "", f"{option.value or 'no value'} is no port"
     given.port = int(option.value)
-    return f"Door(ports=({option.value},))", ""
+    return f"Gateway(ports=({option.value},))", ""
 
 
 def _key(given: Given, _option: Option) -> Said:
     given.has_key = True
-    return 'Door(keys="file"): make one a client with `enginehouse key new`; the one here stays unsaid', ""
+    return 'Gateway(keys="file"): make one a client with `enginehouse key new`; the one here stays unsaid', ""
 
 
 def _task(given: Given, option: Option) -> Said:
@@ -261,6 +261,6 @@ ENVIRONMENT: dict[str, Any] = {
     "CUDA_VISIBLE_DEVICES": "Server(gpus=…) says which GPUs a server has",
     "HF_TOKEN": 'a secret stands in no command line: Hub(token=Secret.env("HF_TOKEN")), or a vault',
     "HUGGING_FACE_HUB_TOKEN": 'a secret stands in no command line: Hub(token=Secret.env("HF_TOKEN")), or a vault',
-    "VLLM_API_KEY": 'Door(keys="file"): make one a client with `enginehouse key new`; the one here stays unsaid',
+    "VLLM_API_KEY": 'Gateway(keys="file"): make one a client with `enginehouse key new`; the one here stays unsaid',
     "PYTORCH_CUDA_ALLOC_CONF": MEMORY,
 }

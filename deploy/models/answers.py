@@ -1,4 +1,4 @@
-"""What a model replied to a question, itself or through a front door, put into a line for a person."""
+"""What a model replied to a question, itself or through a gateway, put into a line for a person."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def answer(model: ModelSlice, asked: Question, reply: str) -> Answer:
         raise UnreadableReply(f"not what Triton replies to {asked.path}: {reply[:200]!r}") from None
 
 
-def door_answer(model: ModelSlice, asked: Question, reply: str) -> Answer:
-    """The model's answer in a front door's `reply`. Raises `UnreadableReply`."""
+def gateway_answer(model: ModelSlice, asked: Question, reply: str) -> Answer:
+    """The model's answer in a gateway's `reply`. Raises `UnreadableReply`."""
     try:
         if model.kind == "llm":
             return _spoken(reply)
@@ -47,7 +47,7 @@ def door_answer(model: ModelSlice, asked: Question, reply: str) -> Answer:
         scores = {int(one["index"]): float(one["relevance_score"]) for one in told["results"]}
         return _of_scores([scores[number] for number in range(len(scores))], asked)
     except (ValueError, KeyError, TypeError, IndexError, AttributeError):
-        raise UnreadableReply(f"not what a front door replies to {asked.path}: {reply[:200]!r}") from None
+        raise UnreadableReply(f"not what a gateway replies to {asked.path}: {reply[:200]!r}") from None
 
 
 def _spoken(reply: str) -> Answer:

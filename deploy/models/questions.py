@@ -2,7 +2,7 @@
 
 A question is decided from the plan alone. `deploy/io/ask_models.py` sends it, `answers.py` reads the reply.
 Triton applies no chat template: an LLM completes the text it is given. gpt-oss wants its own format around the text.
-A front door does, and is asked as clients of OpenAI and Cohere ask. Its key comes from standard input: what stands in
+A gateway does, and is asked as clients of OpenAI and Cohere ask. Its key comes from standard input: what stands in
 arguments, every user of a machine can read.
 Sources: Triton's HTTP, generate and inference extensions; names of tensors: templates/triton/*.pbtxt.j2.
 """
@@ -27,7 +27,7 @@ SAMPLES: Mapping[str, tuple[str, ...]] = {
 }
 """What is asked where nobody gave a text, by kind of model."""
 NO_CHATS = "no chat template"
-"""What a front door says of an LLM that completes texts and knows no chats."""
+"""What a gateway says of an LLM that completes texts and knows no chats."""
 BEARER = 'header = "Authorization: Bearer %s"'
 """A line of curl's configuration."""
 CURL = ("curl", "-sS", "--connect-timeout", "10", "--max-time", "120")
@@ -60,7 +60,7 @@ class Command:
     argv: tuple[str, ...]
     stdin: str = ""
     key: str = ""
-    """What a shell reads a key of a front door from, which follows on standard input: "$ENGINEHOUSE_KEY"."""
+    """What a shell reads a key of a gateway from, which follows on standard input: "$ENGINEHOUSE_KEY"."""
 
     @property
     def line(self) -> str:
@@ -104,8 +104,8 @@ def command(asked: Question, address: str, port: int, ssh: Sequence[str] = ()) -
     return Command((*ssh, shlex.join((*curl, "--data", "@-", url))), asked.payload)
 
 
-def door_question(model: ModelSlice, texts: Sequence[str] = (), is_chat: bool = True) -> Question:
-    """The question that puts `texts` to the model through a front door; an LLM gets them as a chat, or as a beginning.
+def gateway_question(model: ModelSlice, texts: Sequence[str] = (), is_chat: bool = True) -> Question:
+    """The question that puts `texts` to the model through a gateway; an LLM gets them as a chat, or as a beginning.
 
     Raises `Refusal` if a reranker gets a query and no passage.
     """
@@ -123,10 +123,10 @@ def door_question(model: ModelSlice, texts: Sequence[str] = (), is_chat: bool = 
     return Question("/v1/completions", named | {"prompt": given[0]} | length, given)
 
 
-def door_command(asked: Question, address: str, port: int, ssh: Sequence[str] = (), key: str = "") -> Command:
-    """curl that sends the question to a front door, all but the address by its configuration on standard input.
+def gateway_command(asked: Question, address: str, port: int, ssh: Sequence[str] = (), key: str = "") -> Command:
+    """curl that sends the question to a gateway, all but the address by its configuration on standard input.
 
-    `key` is what a shell reads the key from; "" where the door asks for none.
+    `key` is what a shell reads the key from; "" where the gateway asks for none.
     """
     curl = (*CURL, *(["--no-buffer"] if asked.is_stream else []), "--config", "-")
     curl = (*curl, f"http://{authority(address, port)}{asked.path}")

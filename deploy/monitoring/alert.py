@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 Severity = Literal["page", "ticket"]
 JOBS = ("gateway", "haproxy", "triton", "host", "dcgm", "probe")
-"""Scrape jobs: the front door, balancers' HAProxy, Triton servers, node-exporter, dcgm-exporter, blackbox-exporter."""
+"""Scrape jobs: the gateway, balancers' HAProxy, Triton servers, node-exporter, dcgm-exporter, blackbox-exporter."""
 
 
 @dataclass(frozen=True)

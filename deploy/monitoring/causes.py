@@ -27,7 +27,7 @@ LOST = {
     "probe": "systemctl status enginehouse-blackbox on the monitor",
 }
 LOST_MINUTES = {"triton": 30, "dcgm": 30, "host": 20}
-"""Longer than a deploy takes: a swap loads weights, a reboot trains memory. The front door tells of clients at once."""
+"""Longer than a deploy takes: a swap loads weights, a reboot trains memory. The gateway tells of clients at once."""
 
 
 def finding(

@@ -112,7 +112,7 @@ MODELS = Dashboard(
             "Waiting for a server that is ready",
             "s",
             ((quantile(0.99, QUEUE, MODEL), "{{model}} p99"),),
-            text="While a model's only server is in its swap, the door holds requests.",
+            text="While a model's only server is in its swap, the gateway holds requests.",
         ),
         Panel(
             "Streams that broke",
@@ -164,7 +164,7 @@ MODELS = Dashboard(
             "Triton: mean time of a request",
             "µs",
             ((per_request("queue"), "{{model}} in the queue"), (per_request("compute_infer"), "{{model}} computing")),
-            text="An LLM's slot hands requests on at once: its own times are those of the front door.",
+            text="An LLM's slot hands requests on at once: its own times are those of the gateway.",
         ),
         Panel(
             "Triton: requests that failed",

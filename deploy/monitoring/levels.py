@@ -1,12 +1,12 @@
-"""Service levels of the front door, and the alerts that say how fast a month's budget of bad requests is being spent.
+"""Service levels of the gateway, and the alerts that say how fast a month's budget of bad requests is being spent.
 
 Burn rates and windows are those of Google's SRE workbook, chapter 5 (read 2026-11-22). A month's budget that is spent
 14.4 times too fast is gone in two days. The long window says that it matters, the short one that it still goes on. At a
 few requests an hour one failure would look like an outage: below `floor_requests` in the long window nothing fires, and
 the watchdog's questions tell of a silent model.
 
-A request is bad where its status is 5xx, and a stream that broke where the door or the model broke it. A client's own
-mistake (4xx) or its leaving (499) is not.
+A request is bad if its status is 5xx, a stream if the gateway or the model broke it. A client's own mistake (4xx) or
+its leaving (499) is not.
 """
 
 from __future__ import annotations

@@ -24,12 +24,12 @@ from deploy.slices.traffic import BalancerSlice
 from deploy.spec import BalancerHost, Host, MonitorHost, Rollout
 from deploy.spec.surroundings import Surroundings
 from deploy.topology.balancing import balancer_slice, firewall_of, traffic_slice
-from deploy.topology.door import door_slice, sharing
+from deploy.topology.gateway import gateway_slice, sharing
 from deploy.topology.monitors import exporters_of, monitor_slices, watched_balancer
 from deploy.topology.mutual import two_contracts, with_others
 from deploy.topology.sharing import with_sharing
 from deploy.topology.waves import Pool, pools_of, waves
-from deploy.validation.default_door import with_default_door
+from deploy.validation.default_gateway import with_default_gateway
 from deploy.validation.every import judge, notices
 from deploy.validation.replay import undeclared
 
@@ -48,8 +48,8 @@ class Plan:
     """Why each engine, by its fingerprint, is built: new, known, or what it differs in from the nearest one."""
     balancers: tuple[BalancerSlice, ...] = ()
     monitors: tuple[MonitorSlice, ...] = ()
-    door_only: bool = False
-    """`--data only=door`: a run touches nothing but front doors, so nobody is in a wave."""
+    gateway_only: bool = False
+    """`--data only=gateway`: a run touches nothing but gateways, so nobody is in a wave."""
 
     @property
     def hosts(self) -> tuple[str, ...]:
@@ -121,7 +121,7 @@ def make_plan(fleet: Fleet, surroundings: Surroundings) -> Plan:
 
     Refuses: everything `deploy.validation` finds, all of it in one report; then a plan that is not the expected one.
     """
-    fleet = with_default_door(fleet)
+    fleet = with_default_gateway(fleet)
     refuse_all(judge(fleet, surroundings))
     watched = tuple(host_slice(host, surroundings, fleet.balancers, fleet.monitors) for host in fleet.hosts)
     slices = with_sharing(with_others(sharing(farmed(watched)), fleet.hosts), fleet.hosts)
@@ -138,7 +138,7 @@ def make_plan(fleet: Fleet, surroundings: Surroundings) -> Plan:
         waves=()
         if fleet.only
         else waves(pools, fleet.rollout, beside=(host.name for host in fleet.hosts if host.farm)),
-        door_only=fleet.only == "door",
+        gateway_only=fleet.only == "gateway",
         pools=pools,
         rollout=fleet.rollout,
         digest=digest((*slices, *balancers, *monitors)),
@@ -222,7 +222,7 @@ def host_slice(
         firewall=firewall_of(host, balancers),
         pool=host.pool,
         traffic=traffic_slice(host, balancers),
-        door=door_slice(host, servers),
+        gateway=gateway_slice(host, servers),
         exporters=exporters_of(host, monitors),
     )
 

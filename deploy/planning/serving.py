@@ -50,7 +50,7 @@ def server_slice(server: Server, host: Host, image: ImageSlice, surroundings: Su
         devices=tuple(device_name(index, host) for index in server.gpus),
         # one tritonserver a rank: engines cut over several GPUs run in MPI's world, and only they do
         mpi_ranks=max((engine.world_size for model in models for engine in model.engines), default=1),
-        traces=bool(host.door and host.door.trace_one_in),
+        traces=bool(host.gateway and host.gateway.trace_one_in),
         accepted_holes=server.accepts.ids if server.accepts else (),
     )
 

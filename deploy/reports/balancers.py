@@ -24,9 +24,9 @@ def balancers_report(balancers: Iterable[BalancerSlice]) -> Iterator[RenderableT
             table.add_row(*_route(route))
         yield table
         for route in balancer.routes:
-            if route.door:
-                addresses = ", ".join(f"{member.address}:{member.port}" for member in route.door.members)
-                yield Text(f"front doors of {route.pool}, TLS at port {route.door.port}: {addresses}")
+            if route.gateway:
+                addresses = ", ".join(f"{member.address}:{member.port}" for member in route.gateway.members)
+                yield Text(f"gateways of {route.pool}, TLS at port {route.gateway.port}: {addresses}")
         certificate = f"certificate {balancer.certificate}" if balancer.certificate else "plain text, no certificate"
         certificate += f", clients show one signed by {balancer.clients}" if balancer.clients else ""
         certificate += ", a key of each client" if balancer.keys else ""

@@ -20,7 +20,7 @@ from deploy.planning.plan import Plan
 from deploy.reports.balancers import balancers_report
 from deploy.reports.engines import engines_report, llm_table
 from deploy.reports.monitors import monitors_report
-from deploy.slices.door import DoorSlice
+from deploy.slices.gateway import GatewaySlice
 from deploy.slices.host import ModelSlice, ServerSlice, Slice
 from deploy.slices.sharing import SharingSlice
 
@@ -77,11 +77,11 @@ def _host(alike: list[Slice], changes: dict[str, str]) -> Iterator[RenderableTyp
         llms = llm_table(server)
         if llms:
             yield llms
-    if slice_.door:
-        yield _door(slice_.door)
+    if slice_.gateway:
+        yield _gateway(slice_.gateway)
     if slice_.mutual and slice_.mutual.port:
-        doors = ", ".join(door.name for door in slice_.mutual.doors)
-        yield Text.assemble(("doors ", "bold"), f"of {doors} come to port {slice_.mutual.port}, mutual TLS")
+        gateways = ", ".join(gateway.name for gateway in slice_.mutual.gateways)
+        yield Text.assemble(("gateways ", "bold"), f"of {gateways} come to port {slice_.mutual.port}, mutual TLS")
     if slice_.sharing:
         yield _sharing(slice_.sharing)
     yield from engines_report(slice_, changes)
@@ -94,17 +94,17 @@ def _sharing(sharing: SharingSlice) -> Text:
     return Text.assemble(("shares ", "bold"), models)
 
 
-def _door(door: DoorSlice) -> Text:
+def _gateway(gateway: GatewaySlice) -> Text:
     """Where clients of OpenAI, Cohere and TEI connect, and what they need."""
-    behind = f" as {door.url}" if door.url else ""
-    address = f"[{door.address}]" if ":" in door.address else door.address
-    urls = ", ".join(f"http://{address}:{port}" for port in door.ports)
-    keys = "a key is asked for" if door.keys else "no key is asked for"
-    names = ", ".join([*(model.name for model in door.models), *(alias.name for alias in door.aliases)])
-    others = ", ".join(other.name for other in door.others)
+    behind = f" as {gateway.url}" if gateway.url else ""
+    address = f"[{gateway.address}]" if ":" in gateway.address else gateway.address
+    urls = ", ".join(f"http://{address}:{port}" for port in gateway.ports)
+    keys = "a key is asked for" if gateway.keys else "no key is asked for"
+    names = ", ".join([*(model.name for model in gateway.models), *(alias.name for alias in gateway.aliases)])
+    others = ", ".join(other.name for other in gateway.others)
     beside = f"; also to {others}" if others else ""
-    traced = f"; one request in {door.trace_one_in:,} is traced" if door.trace_one_in else ""
-    return Text.assemble(("door ", "bold"), f"{urls}{behind}, {keys}: {names}{beside}{traced}")
+    traced = f"; one request in {gateway.trace_one_in:,} is traced" if gateway.trace_one_in else ""
+    return Text.assemble(("gateway ", "bold"), f"{urls}{behind}, {keys}: {names}{beside}{traced}")
 
 
 def _installed(slice_: Slice) -> Table:

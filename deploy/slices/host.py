@@ -8,7 +8,7 @@ from __future__ import annotations
 import shlex
 from dataclasses import asdict, dataclass
 
-from deploy.slices.door import DoorSlice, MutualSlice
+from deploy.slices.gateway import GatewaySlice, MutualSlice
 from deploy.slices.image import ImageSlice
 from deploy.slices.monitor import ExportersSlice
 from deploy.slices.sharing import SharingSlice
@@ -197,7 +197,7 @@ class ServerSlice:
     mpi_ranks: int = 1
     """More than one: leader mode, one tritonserver a rank under mpirun."""
     traces: bool = False
-    """Requests that a door chose leave spans in the server's journal."""
+    """Requests that a gateway chose leave spans in the server's journal."""
     accepted_holes: tuple[str, ...] = ()
     """CVE ids that stay open by the operator's decision."""
 
@@ -233,11 +233,11 @@ class Slice:
     pool: str = ""
     """The pool this host's capacity counts in; empty: that of all hosts without one."""
     traffic: TrafficSlice | None = None
-    door: DoorSlice | None = None
+    gateway: GatewaySlice | None = None
     exporters: ExportersSlice | None = None
     """None: nobody watches this host."""
     mutual: MutualSlice | None = None
-    """None: no door of another host sends to this one, and none of its own to another."""
+    """None: no gateway of another host sends to this one, and none of its own to another."""
     sharing: SharingSlice | None = None
     """None: nothing of this host is given to another one, or comes from there."""
 
@@ -247,12 +247,12 @@ class Slice:
         # What is not declared is not said: the digests of older inventories stay what they were.
         if self.firewall is None:
             del plain["firewall"]
-        if self.door is None:
-            del plain["door"]
+        if self.gateway is None:
+            del plain["gateway"]
         else:
             for name in ("others", "trace_one_in"):
-                if not plain["door"][name]:
-                    del plain["door"][name]
+                if not plain["gateway"][name]:
+                    del plain["gateway"][name]
         if self.mutual is None:
             del plain["mutual"]
         if self.exporters is None:

@@ -41,7 +41,7 @@ class TargetSlice:
     path: str = ""
     probe: str = ""
     port: int = 0
-    """Of a front door with several processes: which of them this is."""
+    """Of a gateway with several processes: which of them this is."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -53,8 +53,8 @@ class MemberSlice:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DoorMemberSlice:
-    """A process of a host's front door as its balancer reaches it; `question` is what its host's agent is asked."""
+class GatewayMemberSlice:
+    """A process of a host's gateway as its balancer reaches it; `question` is what its host's agent is asked."""
 
     name: str
     question: str
@@ -65,12 +65,12 @@ class DoorMemberSlice:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DoorRouteSlice:
-    """The port for the front doors of a pool's hosts, and their processes; no answer takes longer than it says."""
+class GatewayRouteSlice:
+    """The port for the gateways of a pool's hosts, and their processes; no answer takes longer than it says."""
 
     port: int
     answer_seconds: int
-    members: tuple[DoorMemberSlice, ...]
+    members: tuple[GatewayMemberSlice, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,7 +84,7 @@ class RouteSlice:
     held_in_flight: int
     """Of the requests that had to wait, how many each port sends on before one of them is answered."""
     members: tuple[MemberSlice, ...]
-    door: DoorRouteSlice | None = None
+    gateway: GatewayRouteSlice | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,8 +123,8 @@ class BalancerSlice:
         if not self.clients:
             del plain["clients"]
         for route in plain["routes"]:
-            if route["door"] is None:  # what is not declared is not said: digests of older inventories stay
-                del route["door"]
+            if route["gateway"] is None:  # what is not declared is not said: digests of older inventories stay
+                del route["gateway"]
         if self.exporters is None:  # as in Slice: what is not declared is not said
             del plain["exporters"]
         return plain

@@ -5,10 +5,10 @@ raises for a wrong *value*: all problems of an inventory are reported together b
 """
 
 from deploy.spec.balancer import Balancer, BalancerHost, Route, Traffic
-from deploy.spec.door import Door, DoorLimits
 from deploy.spec.encoders import DType, Embedder, Encoder, Path, Reranker
 from deploy.spec.engines import EngineStore, EngineTrust
 from deploy.spec.firewall import Firewall, Opening
+from deploy.spec.gateway import Gateway, GatewayLimits
 from deploy.spec.llm import (
     LLM,
     Adapter,
@@ -56,8 +56,6 @@ __all__ = [
     "DType",
     "DataDisk",
     "Docker",
-    "Door",
-    "DoorLimits",
     "Draft",
     "Driver",
     "Eagle",
@@ -67,6 +65,8 @@ __all__ = [
     "EngineStore",
     "EngineTrust",
     "Firewall",
+    "Gateway",
+    "GatewayLimits",
     "Host",
     "Hub",
     "KVCache",

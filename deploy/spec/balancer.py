@@ -13,7 +13,7 @@ from deploy.spec.sources import Secret
 class Traffic:
     """How a host tells balancers whether it may be sent requests, and how long it waits for them at a stop.
 
-    `doors_port` is open where a `Door` of another host names this one, to that host alone, over mutual TLS.
+    `gateways_port` is open where a `Gateway` of another host names this one, to that host alone, over mutual TLS.
     `ready_port` answers `GET /ready` as JSON, for balancers of others too; `agent_port` speaks HAProxy's agent-check.
     Without `address` both are at the host's `peer_address`, else at the address of its servers.
     """
@@ -21,7 +21,7 @@ class Traffic:
     address: str = ""
     ready_port: int = 8003
     agent_port: int = 8004
-    doors_port: int = 8009
+    gateways_port: int = 8009
     drain_seconds: int = 60
     """At a stop, requests in flight have this long to end; then they are cut."""
     heard_seconds: int = 5
@@ -33,14 +33,14 @@ class Route:
     """The two ports of a balancer behind which a pool is: HTTP/1, and h2 for gRPC.
 
     `hold_seconds`: while no host of the pool is ready, requests wait this long and no longer; 0 answers 503 at once.
-    `door_port`: a third port, for the front doors of the pool's hosts: OpenAI, Cohere and TEI over TLS; 0 is none.
+    `gateway_port`: a third port, for the gateways of the pool's hosts: OpenAI, Cohere and TEI over TLS; 0 is none.
     """
 
     pool: str
     http_port: int
     grpc_port: int
     hold_seconds: int = 0
-    door_port: int = 0
+    gateway_port: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,10 +49,10 @@ class Balancer:
 
     `address` is where clients connect to, and what hosts see it come from. `certificate` is a PEM file of the control
     machine with the chain; `certificate_key` its private key. Without both the ports speak plain text. `keys`: "file"
-    asks every client of KServe's ports, HTTP and gRPC, for a key of `enginehouse key`; None asks nobody. Front doors
-    behind `door_port` ask themselves. `clients` is a PEM file of authorities: whoever shows no certificate that one of
-    them signed is refused at every port of the routes. Without both, `open_to_all` has to say so: whoever reaches
-    KServe's ports may use every model, without limits, and past the front door's keys.
+    asks every client of KServe's ports, HTTP and gRPC, for a key of `enginehouse key`; None asks nobody. Gateways
+    behind `gateway_port` ask themselves. `clients` is a PEM file of authorities: whoever shows no certificate that one
+    of them signed is refused at every port of the routes. Without both, `open_to_all` has to say so: whoever reaches
+    KServe's ports may use every model, without limits, and past the gateway's keys.
     """
 
     os: str

@@ -188,7 +188,7 @@ class LLM:
     `max_seq_len` is prompt and answer together, `max_num_tokens` what one iteration takes. `chunked_prefill` is also
     called chunked context. `guided_decoding` lets a request ask for JSON, a regular expression or a grammar.
     `max_batch_size` requests run at once and `max_queue_size` wait; what comes beyond is refused (UNAVAILABLE).
-    `tool_parser` and `reasoning_parser` say, in vLLM's names, how a front door reads the answers; `auto` is what the
+    `tool_parser` and `reasoning_parser` say, in vLLM's names, how a gateway reads the answers; `auto` is what the
     catalog's row says, and a model whose row names none is offered no tools.
     """
 

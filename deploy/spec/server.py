@@ -7,10 +7,10 @@ from typing import Literal
 
 from deploy.catalog.releases import DEFAULT_RELEASE
 from deploy.spec.balancer import Traffic
-from deploy.spec.door import Door
 from deploy.spec.encoders import Embedder, Reranker
 from deploy.spec.engines import EngineStore, EngineTrust
 from deploy.spec.firewall import Firewall
+from deploy.spec.gateway import Gateway
 from deploy.spec.llm import LLM
 from deploy.spec.machine import Docker, Driver, Hub, Machine, Mirrors, Registry, Release, Toolkit
 from deploy.spec.sharing import Sharing
@@ -95,9 +95,9 @@ class Host:
     peer_address: str = ""
     """Where balancers and other hosts reach this one, where its servers' own address does not say it."""
     traffic: Traffic = Traffic()
-    door: Door | None = None
+    gateway: Gateway | None = None
     """None: no gateway on this host, and clients speak to Triton itself. Where the inventory has one host and says
-    nothing, it has a `Door()`."""
+    nothing, it has a `Gateway()`."""
     sharing: Sharing | None = None
     """None: every file comes to this host from where it is fetched or sent from, and goes to nobody."""
     groups: tuple[str, ...] = ()

@@ -10,19 +10,19 @@ from dataclasses import replace
 from deploy.catalog import SYSTEMS
 from deploy.slices.traffic import (
     BalancerSlice,
-    DoorMemberSlice,
-    DoorRouteSlice,
+    GatewayMemberSlice,
+    GatewayRouteSlice,
     MemberSlice,
     RouteSlice,
     SeenBySlice,
     TrafficServerSlice,
     TrafficSlice,
 )
-from deploy.spec import BalancerHost, Door, Firewall, Host, Route, Server
+from deploy.spec import BalancerHost, Firewall, Gateway, Host, Route, Server
 
 LOOPBACK = "127.0.0.1"
 SPARE_SECONDS = 60
-"""A balancer waits so much longer than the longest answer of a door, which then says itself that it took too long."""
+"""Seconds a balancer waits beyond the longest answer of a gateway, so that the gateway reports the timeout."""
 
 
 def traffic_slice(host: Host, balancers: Iterable[BalancerHost]) -> TrafficSlice:
@@ -45,7 +45,7 @@ def traffic_slice(host: Host, balancers: Iterable[BalancerHost]) -> TrafficSlice
             TrafficServerSlice(
                 name=server.name,
                 models=tuple(model.name for model in server.models),
-                seen_as=(*_seen_as(host, server), *_door_seen_as(host, asked)) if asked else (),
+                seen_as=(*_seen_as(host, server), *_gateway_seen_as(host, asked)) if asked else (),
             )
             for server in host.servers
         ),
@@ -84,7 +84,7 @@ def balancers_of(host: Host, balancers: Iterable[BalancerHost]) -> list[Balancer
 def firewall_of(host: Host, balancers: Iterable[BalancerHost]) -> Firewall | None:
     """The host's firewall with its balancers let in; one that only they pass where `protection` alone asks for it."""
     behind = balancers_of(host, balancers)
-    listeners: list[Server | Door] = [*host.servers, *([host.door] if host.door else [])]
+    listeners: list[Server | Gateway] = [*host.servers, *([host.gateway] if host.gateway else [])]
     is_asked = any(one.protection == "balancer" and not is_loopback(one.address) for one in listeners)
     if not behind or (host.firewall is None and not is_asked):
         return host.firewall
@@ -112,13 +112,13 @@ def backends(pool: str) -> tuple[str, str]:
     return f"{pool}_http", f"{pool}_grpc"
 
 
-def door_backend(pool: str) -> str:
-    """The name of the backend with the front doors of a pool's hosts."""
-    return f"{pool}_door"
+def gateway_backend(pool: str) -> str:
+    """The name of the backend with the gateways of a pool's hosts."""
+    return f"{pool}_gateway"
 
 
-def door_line(host: Host, port: int) -> str:
-    """What HAProxy calls a process of a host's front door."""
+def gateway_line(host: Host, port: int) -> str:
+    """What HAProxy calls a process of a host's gateway."""
     return f"{line_of(host.name)}.{port}"
 
 
@@ -145,43 +145,43 @@ def held_in_flight(hosts: Iterable[Host], ports: int) -> int:
 def _sharing(route: Route, balancers: Iterable[BalancerHost]) -> int:
     """Ports of all balancers that lead to the route's pool."""
     routes = [other for one in balancers for other in one.balancer.routes if other.pool == route.pool]
-    return sum(3 if other.door_port else 2 for other in routes)
+    return sum(3 if other.gateway_port else 2 for other in routes)
 
 
 def _seen_as(host: Host, server: Server) -> list[str]:
     return [f"{backend}/{line_name(host, server)}" for backend in backends(host.pool)]
 
 
-def _door_seen_as(host: Host, asked: Iterable[BalancerHost]) -> list[str]:
-    """The door's processes, where they have this one server: then nobody asks them while it drains.
+def _gateway_seen_as(host: Host, asked: Iterable[BalancerHost]) -> list[str]:
+    """The gateway's processes, where they have this one server: then nobody asks them while it drains.
 
-    A door of several servers goes on with the others, and its processes stay in.
+    A gateway of several servers goes on with the others, and its processes stay in.
     """
-    is_routed = any(route.door_port and route.pool == host.pool for one in asked for route in one.balancer.routes)
-    if not is_routed or host.door is None or len(host.servers) != 1:
+    is_routed = any(route.gateway_port and route.pool == host.pool for one in asked for route in one.balancer.routes)
+    if not is_routed or host.gateway is None or len(host.servers) != 1:
         return []
-    return [f"{door_backend(host.pool)}/{door_line(host, port)}" for port in host.door.ports]
+    return [f"{gateway_backend(host.pool)}/{gateway_line(host, port)}" for port in host.gateway.ports]
 
 
-def _door_route(route: Route, hosts: Iterable[Host]) -> DoorRouteSlice | None:
-    if not route.door_port:
+def _gateway_route(route: Route, hosts: Iterable[Host]) -> GatewayRouteSlice | None:
+    if not route.gateway_port:
         return None
-    doors = [(host, host.door) for host in hosts if host.pool == route.pool and host.door]
-    longest = (door.limits.request_seconds + door.hold_seconds + SPARE_SECONDS for _host, door in doors)
-    return DoorRouteSlice(
-        port=route.door_port,
+    gateways = [(host, host.gateway) for host in hosts if host.pool == route.pool and host.gateway]
+    longest = (gateway.limits.request_seconds + gateway.hold_seconds + SPARE_SECONDS for _host, gateway in gateways)
+    return GatewayRouteSlice(
+        port=route.gateway_port,
         answer_seconds=max(longest, default=0),
         members=tuple(
-            DoorMemberSlice(
-                name=door_line(host, port),
+            GatewayMemberSlice(
+                name=gateway_line(host, port),
                 question=",".join(server.name for server in host.servers),
-                address=door.address if is_reachable(door.address) else address_of(host),
+                address=gateway.address if is_reachable(gateway.address) else address_of(host),
                 port=port,
                 agent_address=address_of(host),
                 agent_port=host.traffic.agent_port,
             )
-            for host, door in doors
-            for port in door.ports
+            for host, gateway in gateways
+            for port in gateway.ports
         ),
     )
 
@@ -209,7 +209,7 @@ def _route(route: Route, hosts: Sequence[Host], ports: int) -> RouteSlice:
         hold_seconds=route.hold_seconds,
         held_in_flight=held_in_flight((host for host in hosts if host.pool == route.pool), ports),
         members=members,
-        door=_door_route(route, hosts),
+        gateway=_gateway_route(route, hosts),
     )
 
 

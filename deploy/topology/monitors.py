@@ -1,6 +1,6 @@
 """Who watches whom: the same pages in what a host shows and in what a monitor reads.
 
-Nothing of a host is opened for a monitor but one port: every exporter, Triton and the front door listen where they did,
+Nothing of a host is opened for a monitor but one port: every exporter, Triton and the gateway listen where they did,
 and a program of the host passes their pages on (files/host/metrics.py).
 """
 
@@ -14,7 +14,7 @@ from deploy.catalog.drivers import DRIVER_BRANCHES
 from deploy.slices.host import Slice
 from deploy.slices.monitor import ExportersSlice, MonitorSlice, PageSlice, TargetSlice
 from deploy.slices.traffic import BalancerSlice
-from deploy.spec import Door, Host, MonitorHost, Server
+from deploy.spec import Gateway, Host, MonitorHost, Server
 from deploy.topology.balancing import LOOPBACK, address_of
 
 METRICS_PORT = 8005
@@ -36,8 +36,8 @@ def exporters_of(host: Host, monitors: Iterable[MonitorHost]) -> ExportersSlice 
         for model in server.models:
             asked = f"/v2/models/{model.name}/ready"
             pages.append(_page(f"model/{server.name}/{model.name}", _own(server), server.http_port, asked))
-    if host.door:
-        pages += [_page(f"gateway/{port}", _own(host.door), port) for port in host.door.ports]
+    if host.gateway:
+        pages += [_page(f"gateway/{port}", _own(host.gateway), port) for port in host.gateway.ports]
     return ExportersSlice(
         address=address_of(host),
         port=METRICS_PORT,
@@ -132,7 +132,7 @@ def targets_of(host: str, exporters: ExportersSlice) -> Iterator[TargetSlice]:
 
 
 def _routes(balancer: BalancerSlice) -> Iterator[TargetSlice]:
-    """Probes of a balancer's ports, asked as clients ask: of each model, of the doors, of a port that asks for keys."""
+    """Probes of a balancer's ports as clients use them: each model, the gateways, a port that asks for keys."""
     scheme = "https" if balancer.certificate else "http"
     for route in balancer.routes:
         models = dict.fromkeys(model for member in route.members for model in member.models)
@@ -141,7 +141,7 @@ def _routes(balancer: BalancerSlice) -> Iterator[TargetSlice]:
             asked = [("edge", route.http_port, "/v2/health/ready")]
         else:
             asked = [(model, route.http_port, f"/v2/models/{model}/ready") for model in models]
-        asked += [("door", route.door.port, "/health")] if route.door else []
+        asked += [("gateway", route.gateway.port, "/health")] if route.gateway else []
         for what, port, page in asked:
             yield TargetSlice(
                 job="probe",
@@ -157,8 +157,8 @@ def _page(name: str, address: str, port: int, asked: str = "/metrics") -> PageSl
     return PageSlice(path=f"/{name}", url=f"http://{in_address(address, port)}{asked}")
 
 
-def _own(listener: Server | Door) -> str:
-    """Where the host itself reaches a server or door of its own."""
+def _own(listener: Server | Gateway) -> str:
+    """Where the host itself reaches a server or gateway of its own."""
     return {"0.0.0.0": LOOPBACK, "::": "::1"}.get(listener.address, listener.address)
 
 

@@ -1,4 +1,4 @@
-"""Front doors that also send to servers of other hosts: who reaches whom, and with what name in the certificate."""
+"""Gateways that also send to servers of other hosts: who reaches whom, and with what name in the certificate."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from dataclasses import replace
 from deploy.models.llm_contract import model_name
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import refuse
-from deploy.slices.door import DoorOtherSlice, DoorSlice, MutualDoorSlice, MutualSlice
+from deploy.slices.gateway import GatewayOtherSlice, GatewaySlice, MutualGatewaySlice, MutualSlice
 from deploy.slices.host import ModelSlice, ServerSlice, Slice
 from deploy.spec import Host
 from deploy.topology.balancing import address_of
-from deploy.topology.door import encoder_model, fingerprint, salted, task_aliases
+from deploy.topology.gateway import encoder_model, fingerprint, salted, task_aliases
 
 LONGEST_NAME = 64
 """Characters of a common name in a certificate."""
 
 
 def reached(host: Host, hosts: Iterable[Host]) -> list[Host]:
-    """The other hosts to whose servers the host's door sends."""
-    named = set(host.door.others) if host.door else set[str]()
+    """The other hosts to whose servers the host's gateway sends."""
+    named = set(host.gateway.others) if host.gateway else set[str]()
     return [other for other in hosts if other.name != host.name and named & {other.name, other.pool or other.name}]
 
 
@@ -31,23 +31,24 @@ def common_name(host: str) -> str:
 
 
 def with_others(slices: Sequence[Slice], hosts: Sequence[Host]) -> tuple[Slice, ...]:
-    """The slices, each door with the servers of other hosts behind it, and those hosts with a port for that door."""
+    """The slices, each gateway with the servers of other hosts behind it, and those hosts with a port for it."""
     by_name = {slice_.host: slice_ for slice_ in slices}
-    doors = {host.name: reached(host, hosts) for host in hosts}
+    gateways = {host.name: reached(host, hosts) for host in hosts}
     addresses = {host.name: address_of(host) for host in hosts}
     found = []
     for host in hosts:
-        mine, others = by_name[host.name], [by_name[other.name] for other in doors[host.name]]
-        asked_by = [other for other in hosts if host in doors[other.name]]
-        if others and mine.door:
-            ports = {other.name: other.traffic.doors_port for other in hosts}
-            mine = replace(mine, door=_with(mine, mine.door, others, addresses, ports))
+        mine, others = by_name[host.name], [by_name[other.name] for other in gateways[host.name]]
+        asked_by = [other for other in hosts if host in gateways[other.name]]
+        if others and mine.gateway:
+            ports = {other.name: other.traffic.gateways_port for other in hosts}
+            mine = replace(mine, gateway=_with(mine, mine.gateway, others, addresses, ports))
         if others or asked_by:
             mutual = MutualSlice(
                 address=addresses[host.name],
-                port=host.traffic.doors_port if asked_by else 0,
-                doors=tuple(
-                    MutualDoorSlice(name=common_name(other.name), address=addresses[other.name]) for other in asked_by
+                port=host.traffic.gateways_port if asked_by else 0,
+                gateways=tuple(
+                    MutualGatewaySlice(name=common_name(other.name), address=addresses[other.name])
+                    for other in asked_by
                 ),
             )
             mine = replace(mine, mutual=mutual)
@@ -56,11 +57,11 @@ def with_others(slices: Sequence[Slice], hosts: Sequence[Host]) -> tuple[Slice, 
 
 
 def two_contracts(slices: Iterable[Slice]) -> Iterator[tuple[str, Refusal]]:
-    """(host, refusal) for each LLM that a door could not ask alike on its own host and on another."""
+    """(host, refusal) for each LLM that a gateway could not ask alike on its own host and on another."""
     by_name = {slice_.host: slice_ for slice_ in slices}
     for mine in by_name.values():
         own = {model.name: (server, model) for server in mine.servers for model in server.models}
-        for other in mine.door.others if mine.door else ():
+        for other in mine.gateway.others if mine.gateway else ():
             host = by_name[other.name.rpartition("/")[0]]
             (server,) = [server for server in host.servers if server.name == other.server]
             for model in server.models:
@@ -78,8 +79,8 @@ def _two_contracts(
     told = [f"{each.path} with TensorRT-LLM {server.image.trtllm}" for server, each in (own, other)]
     return refuse(
         "one-name-two-models",
-        f"the door cannot ask {model.name} here and on {name} alike",
-        where="door.others",
+        f"the gateway cannot ask {model.name} here and on {name} alike",
+        where="gateway.others",
         seen=f"{told[0]} here, {told[1]} there",
         wanted="the same path and release on both, so that both take the same request",
         attempt=f"the same release and path= for {model.name} on both hosts; or take the host out of others",
@@ -87,24 +88,24 @@ def _two_contracts(
 
 
 def _with(
-    mine: Slice, door: DoorSlice, others: Sequence[Slice], addresses: dict[str, str], ports: dict[str, int]
-) -> DoorSlice:
+    mine: Slice, gateway: GatewaySlice, others: Sequence[Slice], addresses: dict[str, str], ports: dict[str, int]
+) -> GatewaySlice:
     servers = [(other, server) for other in others for server in other.servers]
-    models = {model.name: model for model in door.models}
+    models = {model.name: model for model in gateway.models}
     for other, server in servers:
         for model in server.models:
             name = f"{other.host}/{server.name}"
             known = models.get(model.name) or encoder_model(model, ())
             models[model.name] = replace(known, servers=(*known.servers, name))
     ordered = tuple(models[name] for name in sorted(models))
-    kept = tuple(alias for alias in door.aliases if alias not in task_aliases(door.models))
+    kept = tuple(alias for alias in gateway.aliases if alias not in task_aliases(gateway.models))
     return replace(
-        door,
+        gateway,
         models=ordered,
         aliases=(*task_aliases(ordered), *kept),
         fingerprint=fingerprint([*mine.servers, *(server for _, server in servers)]),
         others=tuple(
-            DoorOtherSlice(
+            GatewayOtherSlice(
                 name=f"{other.host}/{server.name}",
                 server=server.name,
                 address=addresses[other.host],

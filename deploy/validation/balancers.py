@@ -16,8 +16,8 @@ from deploy.spec.surroundings import Surroundings
 from deploy.topology.balancing import address_of, is_loopback, is_reachable
 from deploy.topology.waves import Pool, pools_of
 from deploy.validation.certificates import certificate_problems
-from deploy.validation.doors_of_pools import doors_of_pools
 from deploy.validation.firewall import declared_problems
+from deploy.validation.gateways_of_pools import gateways_of_pools
 from deploy.validation.secrets import named_secret
 
 LONGEST_HOLD_SECONDS = 3600
@@ -29,7 +29,7 @@ def balancer_problems(fleet: Fleet, surroundings: Surroundings) -> Iterator[tupl
     for balancer in fleet.balancers:
         for problem in _of_balancer(balancer, fleet, surroundings):
             yield balancer.name, problem
-    yield from doors_of_pools(fleet)
+    yield from gateways_of_pools(fleet)
     routed = {route.pool for balancer in fleet.balancers for route in balancer.balancer.routes}
     for pool in sorted(routed):
         hosts = [host for host in fleet.hosts if host.pool == pool]
@@ -107,7 +107,7 @@ def _places(declared: Balancer) -> list[tuple[str, int]]:
     routes = [
         (f'balancer.routes["{route.pool}"].{field}', getattr(route, field))
         for route in declared.routes
-        for field in ("http_port", "grpc_port", *(["door_port"] if route.door_port else []))
+        for field in ("http_port", "grpc_port", *(["gateway_port"] if route.gateway_port else []))
     ]
     return [*routes, ("balancer.metrics_port", declared.metrics_port)]
 

@@ -14,12 +14,12 @@ from deploy.spec.surroundings import Surroundings
 from deploy.validation.balancers import balancer_problems
 from deploy.validation.building import building_problems
 from deploy.validation.certificates import certificate_notice, open_notice
-from deploy.validation.default_door import with_default_door
+from deploy.validation.default_gateway import with_default_gateway
 from deploy.validation.disk import disk_problems
-from deploy.validation.door import door_notice, door_problems, past_the_door
-from deploy.validation.door_others import door_others_problems
 from deploy.validation.engine_hosts import engine_host_problems
 from deploy.validation.firewall import firewall_problems
+from deploy.validation.gateway import gateway_notice, gateway_problems, past_the_gateway
+from deploy.validation.gateway_others import gateway_others_problems
 from deploy.validation.holes import hole_notices, hole_problems
 from deploy.validation.machine import machine_problems
 from deploy.validation.memory import memory_problems
@@ -43,14 +43,14 @@ from deploy.validation.weights import weights_problems
 
 def judge(fleet: Fleet, surroundings: Surroundings) -> list[Refusal]:
     """Every refusal of every host, each one once."""
-    fleet = with_default_door(fleet)
+    fleet = with_default_gateway(fleet)
     refusals = [*fleet.unread, *(("", problem) for problem in rollout_problems(fleet.rollout, fleet.hosts))]
     if not fleet.hosts and not fleet.unread:
         refusals.append(("", no_hosts()))
     for host in fleet.hosts:
         problems = [*host_problems(host, fleet, surroundings), *building_problems(host, fleet, surroundings)]
         refusals += [(host.name, problem) for problem in problems]
-    refusals += [*balancer_problems(fleet, surroundings), *door_others_problems(fleet), *monitor_problems(fleet)]
+    refusals += [*balancer_problems(fleet, surroundings), *gateway_others_problems(fleet), *monitor_problems(fleet)]
     refusals += sharing_problems(fleet)
     return together(refusals)
 
@@ -66,7 +66,7 @@ def host_problems(host: Host, fleet: Fleet, surroundings: Surroundings) -> Itera
     yield from source_problems(host)
     yield from server_problems(host)
     yield from traffic_problems(host)
-    yield from door_problems(host)
+    yield from gateway_problems(host)
     yield from firewall_problems(host, fleet.balancers)
     yield from tenant_problems(host)
     yield from model_problems(host, surroundings)
@@ -98,7 +98,7 @@ def _host_notices(host: Host, surroundings: Surroundings) -> Iterator[str]:
         yield "the image is not pinned: `enginehouse pin INVENTORY` asks the registry and writes its digest"
     yield from hole_notices(host, surroundings.today)
     yield from repository_notices(host, surroundings)
-    yield from filter(None, (door_notice(host), past_the_door(host)))
+    yield from filter(None, (gateway_notice(host), past_the_gateway(host)))
     for server in host.servers:
         for model in server.models:
             served = serve(model, surroundings)

@@ -60,7 +60,7 @@ def _refused(host: Host, server: Server, holes: list[Hole]) -> Refusal:
         seen=f"{', '.join(ids)}; server {server.name} listens on {server.address}",
         wanted=f"Triton {fixed} or newer, which has none of them ({PAGE})",
         attempt=f"{newer if own else f'release={newer}'}; "
-        f'or {unrouted}address="127.0.0.1" and a Door for the clients; or, of server {server.name}, '
+        f'or {unrouted}address="127.0.0.1" and a Gateway for the clients; or, of server {server.name}, '
         f'accepts=AcceptedHoles(ids=({pasted}), reason="…")',
     )
 

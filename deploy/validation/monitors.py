@@ -107,7 +107,7 @@ def _of_host(host: Host) -> Iterator[Refusal]:
         for kind in ("http", "grpc", "metrics")
     }
     taken |= {host.traffic.ready_port: "traffic.ready_port", host.traffic.agent_port: "traffic.agent_port"}
-    taken |= dict.fromkeys(host.door.ports if host.door else (), "door.ports")
+    taken |= dict.fromkeys(host.gateway.ports if host.gateway else (), "gateway.ports")
     for port in sorted(taken.keys() & OURS.keys()):
         yield refuse(
             "port-twice",

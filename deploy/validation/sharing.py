@@ -13,7 +13,7 @@ from deploy.topology.balancing import address_of, is_reachable
 from deploy.topology.monitors import OURS
 from deploy.topology.mutual import reached
 from deploy.topology.sharing import all_weights
-from deploy.validation.door import taken_ports
+from deploy.validation.gateway import taken_ports
 
 
 def sharing_problems(fleet: Fleet) -> list[tuple[str, Refusal]]:
@@ -47,8 +47,8 @@ def _of_host(host: Host, sets: int, is_asked: bool, is_watched: bool) -> Iterato
             attempt=f'("{host.name}", {{"peer_address": "10.0.0.11"}})',
         )
     first, last = host.sharing.port, host.sharing.port + max(sets, 1) - 1
-    taken = taken_ports(host) | dict.fromkeys(host.door.ports if host.door else (), "door.ports")
-    taken |= {host.traffic.doors_port: "traffic.doors_port"} if is_asked else {}
+    taken = taken_ports(host) | dict.fromkeys(host.gateway.ports if host.gateway else (), "gateway.ports")
+    taken |= {host.traffic.gateways_port: "traffic.gateways_port"} if is_asked else {}
     taken |= OURS if is_watched else {}
     wrong = [port for port in range(first, last + 1) if port in taken]
     if not 1024 <= first <= last <= 65535:

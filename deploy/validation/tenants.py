@@ -1,7 +1,7 @@
 """Judges whether what one tenant asked can be noticed by another.
 
 A block of the key/value cache that is found again answers faster, which tells that somebody began a prompt in the same
-way. TensorRT-LLM's LLM API takes a salt from 1.1 on, which keeps blocks apart; the front door sends a tenant's with
+way. TensorRT-LLM's LLM API takes a salt from 1.1 on, which keeps blocks apart; the gateway sends a tenant's with
 each request. Clients of Triton itself send any salt, so a server alone keeps no tenants apart while it reuses blocks.
 """
 
@@ -14,7 +14,7 @@ from deploy.models.resolve import Served
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import model_at, refuse
 from deploy.spec import LLM, Host
-from deploy.topology.door import SALTS_SINCE, takes_salt
+from deploy.topology.gateway import SALTS_SINCE, takes_salt
 
 
 def tenant_problems(host: Host) -> Iterator[Refusal]:
@@ -33,15 +33,15 @@ def tenant_problems(host: Host) -> Iterator[Refusal]:
 
 
 def shared_prefixes(host: Host, served: Served, trtllm: str) -> Iterator[str]:
-    """A sentence where tenants of the host's door share cached prefixes of this LLM."""
-    has_tenants = host.door is not None and host.door.keys is not None
+    """A sentence where tenants of the host's gateway share cached prefixes of this LLM."""
+    has_tenants = host.gateway is not None and host.gateway.keys is not None
     path = "engine" if is_compiled(served, trtllm) else "pytorch"
     if has_tenants and reuses_blocks(served, trtllm) and not takes_salt(path, trtllm):
         why = (
             "an engine takes no cache_salt" if path == "engine" else f"cache_salt came with TensorRT-LLM {SALTS_SINCE}"
         )
         yield (
-            f"tenants of the door share cached prefixes of {served.model.name} ({why}), which leaks: a faster answer "
-            "confirms a guess of how another tenant's prompt begins. The door tells them no cached_tokens; "
+            f"tenants of the gateway share cached prefixes of {served.model.name} ({why}), which leaks: a faster "
+            "answer confirms a guess of how another tenant's prompt begins. The gateway tells them no cached_tokens; "
             "KVCache(per_tenant=True) or a server for each tenant keeps them apart"
         )

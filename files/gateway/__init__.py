@@ -1,4 +1,4 @@
-"""The front door: OpenAI, Cohere, Jina and TEI requests in, gRPC to Triton, answers out.
+"""The gateway: OpenAI, Cohere, Jina and TEI requests in, gRPC to Triton, answers out.
 
 Runs on hosts as `python -m gateway serve SETTINGS` in a virtual environment of its own (Python 3.10 to 3.13; packages:
 requirements-gateway.lock). It keeps nothing: models, servers and limits come from the settings that the plan renders,

@@ -1,4 +1,4 @@
-"""`GET /`: the door's page for people, without a script. With a key: its models, its usage, and requests to paste.
+"""`GET /`: the gateway's page for people, without a script. With a key: its models, its usage, and requests to paste.
 
 The key comes in a form's body, never in an address, and is not sent back. Models are shown to whoever has a key for
 them: a name may tell of a tenant. Where no key is asked for, everybody sees all. The address in the requests is that of
@@ -125,7 +125,7 @@ def usage(gateway: Gateway, key: Key) -> Iterator[tuple[str, str, str, int]]:
     yield "requests under way", of(spent.running, limits.concurrent), "", share(spent.running, limits.concurrent)
     ended = found.ended
     counts = f"{ended.prompt_tokens:,} tokens of prompts, {ended.completion_tokens:,} of answers"
-    yield "requests since this host's doors started", f"{ended.requests:,}", counts, -1
+    yield "requests since this host's gateways started", f"{ended.requests:,}", counts, -1
 
 
 def of(count: int, limit: int) -> str:

@@ -3,10 +3,10 @@
 More than 300 lines, because the whole file format stands in one place.
 
     {"fingerprint": "plan-c0561c73b5631697",            answers name it as system_fingerprint
-     "url": "https://llm.example.com",                   of the door, for the page at /; absent: where it listens
+     "url": "https://llm.example.com",                   of the gateway, for the page at /; absent: where it listens
      "keys_file": "/etc/enginehouse/gateway/keys.json",  absent: no key is asked for
      "salt_file": "/etc/enginehouse/gateway/salt",        a secret of the host, where a model has `salts`
-     "hosts": 1,                                         hosts with a door; each takes on its part of a limit
+     "hosts": 1,                                         hosts with a gateway; each takes on its part of a limit
      "listen": {"address": "127.0.0.1", "ports": [8080]},  fields of Listen; a process for each port
      "trace_one_in": 100,                                requests of which one is traced (traces.py); absent: none is
      "hold_seconds": 120,                                requests wait so long for a model without a ready server

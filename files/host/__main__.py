@@ -17,7 +17,7 @@ PROGRAMS = {
     "balancer": "host.balancer",
     "build": "host.build.main",
     "clean-up": "host.clean_up",
-    "door": "host.door",
+    "gateway": "host.gateway",
     "engine": "host.engine",
     "fetch": "host.fetch",
     "fetch-apt-key": "host.fetch_apt_key",

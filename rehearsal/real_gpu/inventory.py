@@ -153,7 +153,7 @@ real_gpu = (
                 ),
                 "servers": _servers[_told.get("layout", "one")],
                 "firewall": Firewall(allow=("10.213.0.0/24",)),
-                "door": None,  # nothing here reaches a package index
+                "gateway": None,  # nothing here reaches a package index
                 "own_random_weights": ("bge-reranker-large", "nomic-embed-text-v2-moe"),
             },
         )

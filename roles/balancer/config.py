@@ -10,8 +10,8 @@ import hashlib
 import ipaddress
 from collections.abc import Iterable, Iterator, Mapping
 
-from deploy.slices.traffic import BalancerSlice, DoorMemberSlice, DoorRouteSlice, MemberSlice, RouteSlice
-from deploy.topology.balancing import backends, door_backend
+from deploy.slices.traffic import BalancerSlice, GatewayMemberSlice, GatewayRouteSlice, MemberSlice, RouteSlice
+from deploy.topology.balancing import backends, gateway_backend
 from roles._shipping.haproxy import STREAMS
 from roles._shipping.templates import template
 from roles._shipping.texts import HERE
@@ -19,7 +19,7 @@ from roles.balancer.keys import map_path
 from roles.balancer.paths import PLACES, Places
 
 CHECKS = "inter 2s fastinter 500ms downinter 500ms fall 3 rise 1"
-DOOR_CHECKS = "inter 500ms fastinter 500ms downinter 500ms fall 2 rise 1"
+GATEWAY_CHECKS = "inter 500ms fastinter 500ms downinter 500ms fall 2 rise 1"
 """A process that stops says so for 2 s before it takes nothing more (`notice_seconds` of the gateway)."""
 AGENT = "agent-inter 500ms"
 OF_A_HOST = " agent-check "
@@ -27,7 +27,7 @@ OF_A_HOST = " agent-check "
 CAME = "x-enginehouse-came"
 """Header of a held request on its way within HAProxy."""
 PATIENCE_SECONDS = 3600
-"""For an answer, and for what streams still in the process before a reload; longer where a door may answer longer."""
+"""Seconds for an answer, and for streams of the process before a reload; more if a gateway may answer longer."""
 NAMED_BY_CLIENTS = (
     "traceparent",
     "tracestate",
@@ -106,23 +106,27 @@ def line(member: MemberSlice, grpc: bool) -> str:
     )
 
 
-def door_line(member: DoorMemberSlice) -> str:
-    """The same of a process of a front door: it says by `/health` that it stops, its host's agent that it drains."""
+def gateway_line(member: GatewayMemberSlice) -> str:
+    """The same of a process of a gateway: it says by `/health` that it stops, its host's agent that it drains."""
     return (
-        f"{member.name} {_bracketed(member.address)}:{member.port} check port {member.port} {DOOR_CHECKS}"
+        f"{member.name} {_bracketed(member.address)}:{member.port} check port {member.port} {GATEWAY_CHECKS}"
         f" agent-check agent-addr {member.agent_address} agent-port {member.agent_port} {AGENT}"
         rf' agent-send "{member.question}\n" pool-max-conn 0 disabled'
     )
 
 
 def _patience_seconds(mine: BalancerSlice) -> int:
-    return max([PATIENCE_SECONDS, *(route.door.answer_seconds for route in mine.routes if route.door)])
+    return max([PATIENCE_SECONDS, *(route.gateway.answer_seconds for route in mine.routes if route.gateway)])
 
 
-def _door(pool: str, door: DoorRouteSlice | None) -> dict[str, object] | None:
-    if door is None:
+def _gateway(pool: str, gateway: GatewayRouteSlice | None) -> dict[str, object] | None:
+    if gateway is None:
         return None
-    return {"port": door.port, "backend": door_backend(pool), "lines": [door_line(member) for member in door.members]}
+    return {
+        "port": gateway.port,
+        "backend": gateway_backend(pool),
+        "lines": [gateway_line(member) for member in gateway.members],
+    }
 
 
 def _route(route: RouteSlice, models: Iterable[str], places: Places) -> dict[str, object]:
@@ -137,7 +141,7 @@ def _route(route: RouteSlice, models: Iterable[str], places: Places) -> dict[str
         "http": http,
         "grpc": grpc,
         "pages": [f"/v2/models/{model}/ready" for model in models] or ["/v2/health/ready"],
-        "door": _door(route.pool, route.door),
+        "gateway": _gateway(route.pool, route.gateway),
         "backends": [(http, list(_lines(route, False))), (grpc, list(_lines(route, True)))],
     }
 
@@ -150,7 +154,7 @@ def _digest(text: str) -> str:
     """16 hex digits over what only a reload brings into force: the file but for hosts' server lines, and the action."""
     kept = [row for row in text.splitlines() if OF_A_HOST not in row]
     # How lines are checked is the same in every line, so a change of it is a change of the file.
-    return hashlib.sha256("\n".join([*kept, CHECKS, DOOR_CHECKS, AGENT, hold()]).encode()).hexdigest()[:16]
+    return hashlib.sha256("\n".join([*kept, CHECKS, GATEWAY_CHECKS, AGENT, hold()]).encode()).hexdigest()[:16]
 
 
 def _bracketed(address: str) -> str:

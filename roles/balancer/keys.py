@@ -2,7 +2,7 @@
 
 A line is `HASH UNTIL:REQUESTS:CONCURRENT:MAY`. UNTIL is seconds of the epoch; 0 is never, and no limit. MAY is `yes`,
 or `no` for keys that are real and not for these ports: HAProxy reads no body, so it knows neither which model of the
-pool a gRPC request is for, nor how many tokens it takes. Such keys have the front door. A key with limits or an end has
+pool a gRPC request is for, nor how many tokens it takes. Such keys have the gateway. A key with limits or an end has
 no streams either (haproxy.cfg.j2), and what a key has under way ends with its line (files/host/balancer.py).
 
 No key reaches a host, only hashes: 200 random bits cannot be found from one.
@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from deploy.inventory.door_keys import FILE, DoorKey, keys_in
+from deploy.inventory.gateway_keys import FILE, GatewayKey, keys_in
 from deploy.refusals.errors import Refusal
 from deploy.slices.traffic import BalancerSlice, RouteSlice
 from roles._pyinfra.facts import Seen
@@ -33,7 +33,7 @@ def map_path(pool: str, places: Places = PLACES) -> str:
     return f"{places.settings}/keys-{pool}.map"
 
 
-def maps(mine: BalancerSlice, keys: Iterable[DoorKey], places: Places = PLACES) -> list[Text]:
+def maps(mine: BalancerSlice, keys: Iterable[GatewayKey], places: Places = PLACES) -> list[Text]:
     """Every map; none where nobody is asked for a key."""
     known = sorted(keys, key=lambda key: key.sha256)
     routes = mine.routes if mine.keys else ()
@@ -64,12 +64,12 @@ def sent(seen: Seen) -> Iterator[Command]:
         yield f"{command('balancer')} keys"
 
 
-def _map(route: RouteSlice, keys: Iterable[DoorKey], sharing: int) -> str:
+def _map(route: RouteSlice, keys: Iterable[GatewayKey], sharing: int) -> str:
     models = {model for member in route.members for model in member.models}
     return HEADER + "".join(f"{key.sha256} {_rights(key, models, sharing)}\n" for key in keys)
 
 
-def _rights(key: DoorKey, models: set[str], sharing: int) -> str:
+def _rights(key: GatewayKey, models: set[str], sharing: int) -> str:
     may = (key.models == ("*",) or models <= set(key.models)) and not key.tokens_per_minute
     limits = (-(-limit // sharing) for limit in (key.requests_per_minute, key.concurrent))
     return ":".join([str(key.expires), *map(str, limits), "yes" if may else "no"])

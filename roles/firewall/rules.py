@@ -6,7 +6,7 @@ import ipaddress
 from collections.abc import Iterable
 from typing import NamedTuple, TypeAlias
 
-from deploy.slices.door import DoorSlice
+from deploy.slices.gateway import GatewaySlice
 from deploy.slices.host import ServerSlice, Slice
 from deploy.slices.monitor import ExportersSlice, MonitorSlice
 from deploy.slices.sharing import SharingSlice
@@ -38,15 +38,15 @@ Guarded: TypeAlias = Slice | BalancerSlice | MonitorSlice
 
 def firewall_of(mine: Guarded) -> Firewall | None:
     """The declared firewall; one that says nothing of servers where only a port of ours for other hosts is to close."""
-    if mine.firewall or not (mine.exporters or isinstance(mine, MonitorSlice) or _doors(mine) or _sharing(mine)):
+    if mine.firewall or not (mine.exporters or isinstance(mine, MonitorSlice) or _gateways(mine) or _sharing(mine)):
         return mine.firewall
     return Firewall()
 
 
-def _doors(mine: Guarded) -> tuple[str, ...]:
-    """The hosts whose doors send to this one."""
+def _gateways(mine: Guarded) -> tuple[str, ...]:
+    """The hosts whose gateways send to this one."""
     mutual = mine.mutual if isinstance(mine, Slice) else None
-    return tuple(door.address for door in mutual.doors) if mutual else ()
+    return tuple(gateway.address for gateway in mutual.gateways) if mutual else ()
 
 
 def _sharing(mine: Guarded) -> SharingSlice | None:
@@ -73,7 +73,7 @@ def _groups(firewall: Firewall, mine: Guarded) -> dict[str, Networks]:
     """Who may come in where, by the chain's name; a group that is open to everybody has none."""
     named = {"monitors": mine.exporters.monitors if mine.exporters else ()}
     named |= {"readers": mine.readers if isinstance(mine, MonitorSlice) else ()}
-    named |= {"doors": _doors(mine)}
+    named |= {"gateways": _gateways(mine)}
     shared = _sharing(mine)
     named |= {"peers": shared.addresses if shared else ()}
     named |= {"servers": firewall.allow, "metrics": firewall.metrics or firewall.allow, "ssh": firewall.ssh}
@@ -108,27 +108,27 @@ def _to(address: str) -> str:
 def _of_host(mine: Slice) -> list[tuple[str, str]]:
     """(what a connection to something of ours looks like, its group) of a host that serves."""
     rows = [row for server in mine.servers for row in _published(server)]
-    rows += _door(mine.door) if mine.door else []
+    rows += _gateway(mine.gateway) if mine.gateway else []
     if mine.mutual and mine.mutual.port:
-        rows.append((f"{_to(mine.mutual.address)}tcp dport {mine.mutual.port}", "doors"))
+        rows.append((f"{_to(mine.mutual.address)}tcp dport {mine.mutual.port}", "gateways"))
     if mine.sharing:
         ports = ", ".join(str(port) for port in mine.sharing.ports)
         rows.append((f"{_to(mine.sharing.address)}tcp dport {{ {ports} }}", "peers"))
     return [*rows, *(_answers(mine.traffic) if mine.traffic and mine.traffic.servers else [])]
 
 
-def _door(door: DoorSlice) -> list[tuple[str, str]]:
-    """The processes of a front door that listens for a balancer."""
-    if ipaddress.ip_address(door.address).is_loopback:
+def _gateway(gateway: GatewaySlice) -> list[tuple[str, str]]:
+    """The processes of a gateway that listens for a balancer."""
+    if ipaddress.ip_address(gateway.address).is_loopback:
         return []
-    return [(f"{_to(door.address)}tcp dport {{ {', '.join(str(port) for port in door.ports)} }}", "servers")]
+    return [(f"{_to(gateway.address)}tcp dport {{ {', '.join(str(port) for port in gateway.ports)} }}", "servers")]
 
 
 def _of_balancer(mine: BalancerSlice) -> list[tuple[str, str]]:
     """The same of a balancer: at any of its addresses, because one may be shared with another balancer."""
-    doors = [route.door.port for route in mine.routes if route.door]
+    gateways = [route.gateway.port for route in mine.routes if route.gateway]
     own = [port for route in mine.routes for port in (route.http_port, route.grpc_port)]
-    ports = ", ".join(str(port) for port in [*own, *doors])
+    ports = ", ".join(str(port) for port in [*own, *gateways])
     return [(f"tcp dport {{ {ports} }}", "servers"), (f"tcp dport {mine.metrics_port}", "metrics")]
 
 

@@ -15,7 +15,7 @@ COMPLETE = "complete"
 """A file that an environment has once every package is in it."""
 
 
-class DoorHost(FactBase[Seen]):
+class GatewayHost(FactBase[Seen]):
     """Packages, user, folder and keys, environment and programs."""
 
     default = Seen
@@ -37,8 +37,8 @@ class DoorHost(FactBase[Seen]):
         return Seen.parse(output)
 
 
-class DoorCertificate(FactBase[Seen]):
-    """The certificate that a door shows servers of other hosts, and whom it believes."""
+class GatewayCertificate(FactBase[Seen]):
+    """The certificate that a gateway shows servers of other hosts, and whom it believes."""
 
     default = Seen
 
@@ -51,20 +51,20 @@ class DoorCertificate(FactBase[Seen]):
 
 
 class NotInForce(FactBase[list[str]]):
-    """A line for each thing of the door that is not as its files say; a host without our programs has none."""
+    """A line for each thing of the gateway that is not as its files say; a host without our programs has none."""
 
     default = list
 
     def command(self) -> str:
-        return f"[ ! -e {PROGRAMS}/host ] || {command('door')} differs || echo asked"
+        return f"[ ! -e {PROGRAMS}/host ] || {command('gateway')} differs || echo asked"
 
     def process(self, output: list[str]) -> list[str]:
         """The lines."""
         return [line for line in output if line.strip()]
 
 
-class DoorLeft(FactBase[bool]):
-    """Whether the host has a door although the inventory declares none for it."""
+class GatewayLeft(FactBase[bool]):
+    """Whether the host has a gateway although the inventory declares none for it."""
 
     default = bool
 
@@ -75,4 +75,4 @@ class DoorLeft(FactBase[bool]):
         return "there" in output
 
 
-together.early(DoorLeft)
+together.early(GatewayLeft)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from deploy.inventory.door_keys import FILE
-from deploy.slices.door import DoorSlice
+from deploy.inventory.gateway_keys import FILE
+from deploy.slices.gateway import GatewaySlice
 from deploy.slices.host import Slice
 from deploy.topology.mutual import common_name
 from roles._pyinfra.facts import Seen
@@ -50,13 +50,13 @@ def package(seen: Seen) -> Iterator[Command]:
     yield from apt.install({"python3-venv": "", "libseccomp2": ""}, seen.packages)
 
 
-def environment(seen: Seen, door: DoorSlice, chosen: Defaults) -> Iterator[Command]:
+def environment(seen: Seen, gateway: GatewaySlice, chosen: Defaults) -> Iterator[Command]:
     """Commands after which the environment of the lock is there. Its name is its content, so it never changes."""
     if seen.value("environment"):
         return
-    path = environment_path(door)
+    path = environment_path(gateway)
     yield f"install -d -m 0755 {HOME} {ENVIRONMENTS} {WHEELS}"
-    yield SendWheels(door.python, WHEELS, chosen)
+    yield SendWheels(gateway.python, WHEELS, chosen)
     pip = f"{path}/bin/python -m pip --isolated --quiet --disable-pip-version-check --no-cache-dir install"
     yield (
         f"set -e; umask 022; rm -rf {path}; /usr/bin/python3 -m venv {path};"
@@ -80,18 +80,18 @@ def user(seen: Seen) -> Iterator[Command]:
         yield f"install -d -m 2750 -o root -g {USER} {FOLDER}"
 
 
-def first_keys(seen: Seen, door: DoorSlice) -> Iterator[Command]:
+def first_keys(seen: Seen, gateway: GatewaySlice) -> Iterator[Command]:
     """The command that writes a file of no keys where the host has none and nobody here keeps any."""
-    if door.keys and not seen.value("keys") and not KEYS_HERE.exists():
+    if gateway.keys and not seen.value("keys") and not KEYS_HERE.exists():
         yield write(KEYS, NO_KEYS, "0640")
 
 
-def salt(seen: Seen, door: DoorSlice) -> Iterator[Command]:
-    """The command after which the host has a secret that only root and the door read, made there and shown nowhere.
+def salt(seen: Seen, gateway: GatewaySlice) -> Iterator[Command]:
+    """The command after which the host has a secret that only root and the gateway read, made there and shown nowhere.
 
     Whoever removes the file has another one made by the next run, and every tenant's cached prefixes begin anew.
     """
-    if any(model.salts for model in door.models) and seen.value("salt") != SALT_SEEN:
+    if any(model.salts for model in gateway.models) and seen.value("salt") != SALT_SEEN:
         yield (
             f"set -e; umask 077; [ -s {SALT} ] || {{ od -An -vtx1 -N32 /dev/urandom | tr -d ' \\n' > {SALT}.new;"
             f' test "$(wc -c < {SALT}.new)" -eq 64; sync {SALT}.new; mv -T {SALT}.new {SALT}; }};'
@@ -99,17 +99,17 @@ def salt(seen: Seen, door: DoorSlice) -> Iterator[Command]:
         )
 
 
-def texts(mine: Slice, door: DoorSlice) -> list[Text]:
+def texts(mine: Slice, gateway: GatewaySlice) -> list[Text]:
     """Unit and settings; and the keys, where this machine keeps them."""
-    wanted = [unit(door), Text(WANTED, rendered(mine, door), "0640")]
-    if door.keys and KEYS_HERE.exists():
+    wanted = [unit(gateway), Text(WANTED, rendered(mine, gateway), "0640")]
+    if gateway.keys and KEYS_HERE.exists():
         wanted.append(Text(KEYS, KEYS_HERE.read_text("utf-8").rstrip("\n") + "\n", "0640"))
     return wanted
 
 
 def certified(mine: Slice, folder: Path) -> Certified:
-    """What shows servers of other hosts that this is their door; processes that run read it again with the settings."""
-    assert mine.mutual, "a door that sends to other hosts has an address for them"
+    """The certificate that servers of other hosts know this gateway by; running processes read it with the settings."""
+    assert mine.mutual, "a gateway that sends to other hosts has an address for them"
     return Certified(
         path=CERTIFICATE,
         authority=AUTHORITY,
@@ -126,11 +126,11 @@ def certified(mine: Slice, folder: Path) -> Certified:
 def in_force(differs: list[str]) -> Iterator[Command]:
     """The command after which every process runs as the files say, each restarted after the one before it answers."""
     if differs:
-        yield f"{command('door')} follow"
+        yield f"{command('gateway')} follow"
 
 
 def retired(is_left: bool) -> Iterator[Command]:
-    """The command after which no process of a door runs, and none of its programs, settings and keys is there."""
+    """The command after which no process of a gateway runs, and none of its programs, settings and keys is there."""
     if is_left:
         yield (
             f"systemctl stop 'enginehouse-gateway@*.service'; rm -rf {HOME} {FOLDER} {SHARED}"

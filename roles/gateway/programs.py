@@ -9,7 +9,7 @@ from functools import cache
 
 from pyinfra.api.command import StringCommand
 
-from deploy.slices.door import DoorSlice
+from deploy.slices.gateway import GatewaySlice
 from roles._shipping import programs
 from roles._shipping.tar import tarred
 from roles._shipping.templates import template
@@ -39,9 +39,9 @@ def version_path() -> str:
     return f"{VERSIONS}/{version()[:MARK_DIGITS]}"
 
 
-def environment_path(door: DoorSlice) -> str:
+def environment_path(gateway: GatewaySlice) -> str:
     """The virtual environment with the packages of the lock, for this host's Python."""
-    return f"{ENVIRONMENTS}/{packages_digest(door.python)}"
+    return f"{ENVIRONMENTS}/{packages_digest(gateway.python)}"
 
 
 def publication() -> StringCommand:
@@ -57,16 +57,16 @@ def publication() -> StringCommand:
     )
 
 
-def unit(door: DoorSlice) -> Text:
+def unit(gateway: GatewaySlice) -> Text:
     """The unit of each process. Its mark is another one whenever a running process has to begin anew."""
     values = {
         "settings": WANTED,
         "version": version_path(),
-        "environment": environment_path(door),
-        "drain_seconds": door.drain_seconds,
+        "environment": environment_path(gateway),
+        "drain_seconds": gateway.drain_seconds,
         "user": USER,
     }
     filled = template("gateway", f"{UNIT}.j2").render
-    said = filled(**values, mark="") + json.dumps(listen(door), sort_keys=True)
+    said = filled(**values, mark="") + json.dumps(listen(gateway), sort_keys=True)
     mark = hashlib.sha256(said.encode()).hexdigest()[:MARK_DIGITS]
     return Text(UNIT_PATH, filled(**values, mark=mark))

@@ -1,4 +1,4 @@
-"""A host's door as the file that files/gateway/settings.py reads. Pure: the same slice gives the same bytes."""
+"""A host's gateway as the file that files/gateway/settings.py reads. Pure: the same slice gives the same bytes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 from dataclasses import asdict
 from typing import Any
 
-from deploy.slices.door import DoorAliasSlice, DoorModelSlice, DoorOtherSlice, DoorSlice
+from deploy.slices.gateway import GatewayAliasSlice, GatewayModelSlice, GatewayOtherSlice, GatewaySlice
 from deploy.slices.host import ServerSlice, Slice
 from deploy.slices.traffic import TrafficSlice
 from deploy.topology.balancing import LOOPBACK
@@ -16,22 +16,22 @@ from roles.gateway.paths import AUTHORITY, CERTIFICATE, KEYS, SALT
 MIB = 2**20
 
 
-def rendered(mine: Slice, door: DoorSlice) -> str:
-    """The whole file, for the door and the servers of one host."""
-    return json.dumps(settings(mine, door), indent=2) + "\n"
+def rendered(mine: Slice, gateway: GatewaySlice) -> str:
+    """The whole file, for the gateway and the servers of one host."""
+    return json.dumps(settings(mine, gateway), indent=2) + "\n"
 
 
-def settings(mine: Slice, door: DoorSlice) -> dict[str, Any]:
+def settings(mine: Slice, gateway: GatewaySlice) -> dict[str, Any]:
     """What the file says, as plain values."""
-    limits = door.limits
+    limits = gateway.limits
     return {
-        "fingerprint": door.fingerprint,
-        **({"url": door.url} if door.url else {}),
-        **({"keys_file": KEYS} if door.keys else {}),
-        **({"salt_file": SALT} if any(model.salts for model in door.models) else {}),
-        **({"hosts": door.hosts} if door.hosts > 1 else {}),
-        "listen": listen(door),
-        "hold_seconds": door.hold_seconds,
+        "fingerprint": gateway.fingerprint,
+        **({"url": gateway.url} if gateway.url else {}),
+        **({"keys_file": KEYS} if gateway.keys else {}),
+        **({"salt_file": SALT} if any(model.salts for model in gateway.models) else {}),
+        **({"hosts": gateway.hosts} if gateway.hosts > 1 else {}),
+        "listen": listen(gateway),
+        "hold_seconds": gateway.hold_seconds,
         "limits": {
             "body_bytes": limits.body_mib * MIB,
             "tenant_bodies_bytes": limits.tenant_bodies_mib * MIB,
@@ -41,28 +41,28 @@ def settings(mine: Slice, door: DoorSlice) -> dict[str, Any]:
             "inputs": limits.inputs,
             "documents": limits.documents,
         },
-        **({"trace_one_in": door.trace_one_in} if door.trace_one_in else {}),
+        **({"trace_one_in": gateway.trace_one_in} if gateway.trace_one_in else {}),
         "servers": {
             full_name(mine, server.name): {
                 "grpc": grpc(server),
-                **({} if door.is_behind_balancer else _ready(mine.traffic, server)),
+                **({} if gateway.is_behind_balancer else _ready(mine.traffic, server)),
             }
             for server in mine.servers
         }
-        | {other.name: _other(other) for other in door.others},
-        **({"mutual": {"certificate": CERTIFICATE, "authority": AUTHORITY}} if door.others else {}),
-        "models": {model.name: _model(mine, model) for model in door.models},
-        "aliases": {alias.name: _alias(alias) for alias in door.aliases},
+        | {other.name: _other(other) for other in gateway.others},
+        **({"mutual": {"certificate": CERTIFICATE, "authority": AUTHORITY}} if gateway.others else {}),
+        "models": {model.name: _model(mine, model) for model in gateway.models},
+        "aliases": {alias.name: _alias(alias) for alias in gateway.aliases},
     }
 
 
-def listen(door: DoorSlice) -> dict[str, Any]:
+def listen(gateway: GatewaySlice) -> dict[str, Any]:
     """Where the processes listen: what a process reads when it starts, and not again."""
     return {
-        "address": door.address,
-        "ports": list(door.ports),
-        "connections": door.limits.connections,
-        "drain_seconds": door.drain_seconds,
+        "address": gateway.address,
+        "ports": list(gateway.ports),
+        "connections": gateway.limits.connections,
+        "drain_seconds": gateway.drain_seconds,
     }
 
 
@@ -86,19 +86,19 @@ def _ready(traffic: TrafficSlice | None, server: ServerSlice) -> dict[str, str]:
     return {"ready_url": f"http://{_in_url(traffic.address)}:{traffic.ready_port}/ready/{server.name}"}
 
 
-def _other(other: DoorOtherSlice) -> dict[str, str]:
+def _other(other: GatewayOtherSlice) -> dict[str, str]:
     """A server of another host, and the page there that says whether it may be asked: both behind one port."""
     where = f"{_in_url(other.address)}:{other.port}"
     return {"grpc": where, "ready_url": f"https://{where}/ready/{other.server}", "mutual": other.server}
 
 
-def _model(mine: Slice, model: DoorModelSlice) -> dict[str, Any]:
+def _model(mine: Slice, model: GatewayModelSlice) -> dict[str, Any]:
     own = {server.name for server in mine.servers}
     named = {"servers": [full_name(mine, server) if server in own else server for server in model.servers]}
     return _said(**{key: value for key, value in asdict(model).items() if key != "name"} | named)
 
 
-def _alias(alias: DoorAliasSlice) -> dict[str, Any]:
+def _alias(alias: GatewayAliasSlice) -> dict[str, Any]:
     stands_for = {"models": alias.models} if len(alias.models) > 1 else {"model": alias.models[0]}
     return _said(**stands_for, task=alias.task, adapter=alias.adapter)
 

@@ -95,8 +95,10 @@ class SendWheels(PyinfraCommand):
             Refuse(problem).tell(host)
             return False
         how, target = reach(host, bool(connector_arguments.get("_sudo")), self.staging)
-        host.log(f"the door: {len(list(source.glob('*.whl')))} wheels", log_func=logger.info)
-        return transfer(host, [*RESUMING, "--delete", *TELLING, *how, f"{source}/", target], "the door", self.settings)
+        host.log(f"the gateway: {len(list(source.glob('*.whl')))} wheels", log_func=logger.info)
+        return transfer(
+            host, [*RESUMING, "--delete", *TELLING, *how, f"{source}/", target], "the gateway", self.settings
+        )
 
 
 def fetch(python: str, target: Path, settings: Defaults) -> Refusal | None:
@@ -117,7 +119,7 @@ def fetch(python: str, target: Path, settings: Defaults) -> Refusal | None:
         f"the gateway's packages for Python {python} could not be fetched to this machine",
         facts={"asked": "pip download, with the package index that pip is configured for here", "said": " ".join(said)},
         attempt=f"see that pip reaches its index here (pip config list), then run again; or put the wheels of"
-        f" {LOCK.name} into {target}; or say that the host has no door: door=None",
+        f" {LOCK.name} into {target}; or say that the host has no gateway: gateway=None",
         state="nothing was sent; what serves goes on",
         kind="wheels-not-fetched",
     )

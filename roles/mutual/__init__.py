@@ -1,15 +1,15 @@
-"""Mutual TLS before the Triton servers of a host, where front doors of other hosts send to them: HAProxy, on one port.
+"""Mutual TLS before the Triton servers of a host, where gateways of other hosts send to them: HAProxy, on one port.
 
 Triton itself reads its certificates once, when it starts: a renewed one would cost a swap. So Triton's port stays as it
-is, and HAProxy lets in whoever has a certificate of the fleet's authority in the name of such a door. A host that no
-door of another one sends to any more loses all of it. Nothing here interrupts a server.
+is, and HAProxy lets in whoever has a certificate of the fleet's authority in the name of such a gateway. A host that no
+gateway of another one sends to any more loses all of it. Nothing here interrupts a server.
 """
 
 from __future__ import annotations
 
 from pyinfra import host
 
-from deploy.slices.door import MutualSlice
+from deploy.slices.gateway import MutualSlice
 from deploy.slices.host import Slice
 from deploy.topology.mutual import common_name
 from roles._pyinfra import undo
@@ -23,11 +23,11 @@ from roles.mutual.paths import AUTHORITY, CERTIFICATE, UNIT_NAME
 
 
 def apply(mine: Slice) -> None:
-    """Doors of other hosts reach the host's servers over mutual TLS, and nobody else does; or nothing listens."""
+    """Gateways of other hosts reach the host's servers over mutual TLS, and nobody else does; or nothing listens."""
     if mine.mutual and mine.mutual.port:
         _apply(mine, mine.mutual)
     elif ask(host, MutualLeft):
-        step(Reading(MutualLeft), operations.retired, name="Mutual TLS | Take it off: no door of another host comes")
+        step(Reading(MutualLeft), operations.retired, name="Mutual TLS | Take it off: no gateway of another host comes")
 
 
 def _apply(mine: Slice, mutual: MutualSlice) -> None:

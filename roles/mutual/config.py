@@ -6,7 +6,7 @@ import ipaddress
 from dataclasses import dataclass
 
 from deploy.catalog import SYSTEMS
-from deploy.slices.door import MutualSlice
+from deploy.slices.gateway import MutualSlice
 from deploy.slices.host import Slice
 from deploy.topology.balancing import LOOPBACK
 from roles._shipping.haproxy import STREAMS
@@ -34,7 +34,7 @@ def config(mine: Slice, mutual: MutualSlice, places: Places = PLACES) -> str:
         streams=STREAMS[SYSTEMS[mine.machine.os].haproxy],
         address=_bracketed(mutual.address),
         port=mutual.port,
-        doors=[door.name for door in mutual.doors],
+        gateways=[gateway.name for gateway in mutual.gateways],
         servers={server.name: f"{_own(server.address)}:{server.grpc_port}" for server in mine.servers},
         ready=f"{_bracketed(traffic.address)}:{traffic.ready_port}" if traffic else "",
     )

@@ -1,6 +1,6 @@
 """What the role settles itself; an inventory overrides it with `mutual_settings = {…}`.
 
-roles/_shipping/certificates.py reads it, for this role and for doors.
+roles/_shipping/certificates.py reads it, for this role and for gateways.
 """
 
 from __future__ import annotations

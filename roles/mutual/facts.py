@@ -31,7 +31,7 @@ class MutualHost(FactBase[Seen]):
 
 
 class MutualLeft(FactBase[bool]):
-    """True where the host has the role's unit although no door of another host comes."""
+    """True where the host has the role's unit although no gateway of another host comes."""
 
     default = bool
 

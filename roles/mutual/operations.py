@@ -31,7 +31,7 @@ def in_force(seen: Seen) -> Iterator[Command]:
 
 
 def retired(is_left: bool) -> Iterator[Command]:
-    """The command after which nothing listens for doors of other hosts, and no key of it is left."""
+    """The command after which nothing listens for gateways of other hosts, and no key of it is left."""
     if is_left:
         # The unit goes last: of a run that was killed before, the next one finds it still.
         yield (f"systemctl disable --now {UNIT_NAME}; rm -rf {FOLDER} && rm -f {UNIT} && systemctl daemon-reload")

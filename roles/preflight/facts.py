@@ -141,7 +141,7 @@ def _ask_driver() -> list[str]:
 
 def _ask_service(mine: Slice) -> list[str]:
     servers = [f"triton@{server.name}.service" for server in mine.servers]
-    more = ["'enginehouse-gateway@*'"] if mine.door else []
+    more = ["'enginehouse-gateway@*'"] if mine.gateway else []
     more += ["enginehouse-mutual.service"] if mine.mutual and mine.mutual.port else []
     units = " ".join([join(servers), "enginehouse-traffic.service", *more])
     active = f"systemctl list-units --plain --no-legend --state=active,activating {units}"

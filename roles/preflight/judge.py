@@ -204,9 +204,9 @@ def confinement(seen: Seen, mine: Slice) -> Iterator[Refusal]:
         attempt = f"apt-get install linux-image-{kernel} on the host, and reboot into that kernel"
         actual, wanted = f"{seen.value('kernel')} without xt_owner", "it keeps the host's users from Triton's ports"
         yield refusal(mine, "the kernel cannot tell whose a connection is", actual, wanted, attempt, "owner-match")
-    if mine.door and seen.value("seccomp") == "absent":
+    if mine.gateway and seen.value("seccomp") == "absent":
         actual, wanted = f"{seen.value('kernel')} without CONFIG_SECCOMP_FILTER", "filters that answer with an error"
-        attempt = "boot the distribution's own kernel, or take the gateway off this host: door=None"
+        attempt = "boot the distribution's own kernel, or take the gateway off this host: gateway=None"
         yield refusal(mine, "the kernel has no filters of system calls", actual, wanted, attempt, "seccomp")
 
 

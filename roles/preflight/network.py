@@ -33,17 +33,21 @@ def ports(seen: Seen, mine: Slice) -> Iterator[Refusal]:
     if mine.mutual and mine.mutual.port and "enginehouse-mutual.service" not in serving:
         port = mine.mutual.port
         if any(taken == port and _overlap(at, mine.mutual.address) for at, taken in listening):
-            yield _taken(port, "doors_port", "enginehouse-mutual", "mutual TLS, Traffic(doors_port=…)", seen, mine)
-    yield from _of_door(seen, mine, listening)
+            yield _taken(
+                port, "gateways_port", "enginehouse-mutual", "mutual TLS, Traffic(gateways_port=…)", seen, mine
+            )
+    yield from _of_gateway(seen, mine, listening)
 
 
-def _of_door(seen: Seen, mine: Slice, listening: list[tuple[IPv4Address | IPv6Address, int]]) -> Iterator[Refusal]:
-    """Where a process of the door runs, ports may be its own, and what is not shows when they begin anew."""
-    if mine.door is None or any(name.startswith("enginehouse-gateway@") for name in seen.value("serving").split()):
+def _of_gateway(seen: Seen, mine: Slice, listening: list[tuple[IPv4Address | IPv6Address, int]]) -> Iterator[Refusal]:
+    """Where a process of the gateway runs, ports may be its own, and what is not shows when they begin anew."""
+    if mine.gateway is None or any(name.startswith("enginehouse-gateway@") for name in seen.value("serving").split()):
         return
-    for port in mine.door.ports:
-        if any(taken == port and _overlap(at, mine.door.address) for at, taken in listening):
-            yield _taken(port, "port", "enginehouse-gateway@", "the front door, Door(ports=…) or door=None", seen, mine)
+    for port in mine.gateway.ports:
+        if any(taken == port and _overlap(at, mine.gateway.address) for at, taken in listening):
+            yield _taken(
+                port, "port", "enginehouse-gateway@", "the gateway, Gateway(ports=…) or gateway=None", seen, mine
+            )
 
 
 def _taken(port: int, name: str, unit: str, owner: str, seen: Seen, mine: Slice) -> Refusal:

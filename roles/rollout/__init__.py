@@ -72,9 +72,9 @@ def all_there(plan: Plan) -> None:
 def all_staged(mine: Slice, plan: Plan, name: str = "Gate | Every host has image, weights and engines") -> None:
     """Every host has what it will serve, and from here on asks for room before it acts. The waves follow at once.
 
-    With `--data only=door` no wave follows, and nobody has to be staged.
+    With `--data only=gateway` no wave follows, and nobody has to be staged.
     """
-    if plan.door_only:
+    if plan.gateway_only:
         return
     if host.name in plan.hosts and mine:
         together.note(Looks, servers=_servers(mine))

@@ -6,7 +6,7 @@
     python/…                        packages that repair the image; not here but added when it is sent (repairs.py)
     run, launch                     outside and inside the container
     hidden.py, passwd               what keeps the key out of the list of processes; the container's user has a name
-    spans.py                        what takes spans of traced requests, where a door chooses some
+    spans.py                        what takes spans of traced requests, where a gateway chooses some
     server.json                     what `prove`, `swap` and a person need to know
 
 Each planned model is decided first (encoder.py, llmapi.py, engine.py); the server's own files follow from those.

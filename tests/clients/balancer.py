@@ -1,7 +1,7 @@
 """The real HAProxy before the gateway of these tests, with the configuration that the project's roles write.
 
 The environment of the clients has none of the roles, so the configuration is the golden file of this HAProxy's branch:
-its part for front doors, with other addresses, without TLS and without the agent of a host.
+its part for gateways, with other addresses, without TLS and without the agent of a host.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from tests.ports import free_port
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = ROOT / "tests" / "golden" / "haproxy"
-SECTIONS = ("global\n", "defaults\n", "frontend chat.door\n", "backend chat_door\n")
+SECTIONS = ("global\n", "defaults\n", "frontend chat.gateway\n", "backend chat_gateway\n")
 START_SECONDS = 20
 
 
 def branch() -> str:
     """The branch of this machine's HAProxy; of one without a golden file, the latest that has one."""
     words = subprocess.run(["haproxy", "-v"], capture_output=True, text=True, check=True).stdout.split()
-    known = sorted(path.stem.removeprefix("door-") for path in GOLDEN.glob("door-*.cfg"))
+    known = sorted(path.stem.removeprefix("gateway-") for path in GOLDEN.glob("gateway-*.cfg"))
     mine = ".".join(words[2].split(".")[:2])
     return mine if mine in known else known[-1]
 
 
 def configuration(folder: Path, port: int, gateway_port: int) -> str:
-    """The golden file's part for front doors, from this port to that one."""
-    whole = (GOLDEN / f"door-{branch()}.cfg").read_text()
+    """The golden file's part for gateways, from this port to that one."""
+    whole = (GOLDEN / f"gateway-{branch()}.cfg").read_text()
     parts = re.split(r"\n(?=[a-z]+(?: [\w.]+)?\n {4})", whole)
     text = "\n".join(part if part.startswith(SECTIONS) else table_of(part) for part in parts)
     lua, places = ROOT / "files" / "balancer" / "hold.lua", r"/(?:run|etc)/enginehouse/balancer/"

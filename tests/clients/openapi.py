@@ -1,4 +1,4 @@
-"""What of OpenAI's and Cohere's interfaces the tests' door offers, as OpenAPI 3.1 in our own words.
+"""What of OpenAI's and Cohere's interfaces the tests' gateway offers, as OpenAPI 3.1 in our own words.
 
 The schemas are those of the settings in tests/gateway/asking.py: an LLM without parsers named `llama`, an embedder
 `nomic` of 4 dimensions, a reranker `bge`. A request that keeps its schema is answered or refused with 400; every answer
@@ -194,7 +194,7 @@ def specification() -> Schema:
     }
     return {
         "openapi": "3.1.0",
-        "info": {"title": "What the front door offers", "version": "1"},
+        "info": {"title": "What the gateway offers", "version": "1"},
         "paths": paths,
         "components": {"securitySchemes": {"key": {"type": "http", "scheme": "bearer"}}},
         "security": [{"key": []}],

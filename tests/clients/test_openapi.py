@@ -1,4 +1,4 @@
-"""schemathesis makes requests that keep the door's schema and ones that do not: none breaks it."""
+"""schemathesis makes requests that keep the gateway's schema and ones that do not: none breaks it."""
 
 from __future__ import annotations
 

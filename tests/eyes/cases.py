@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 HOST = 'instance="h100-01",job="host"'
-DOOR = 'instance="h100-01",job="gateway"'
+GATEWAY = 'instance="h100-01",job="gateway"'
 MAIN = 'instance="h100-01/main",job="triton"'
 EDGE = 'instance="edge",job="haproxy"'
-REQUESTS = f'enginehouse_gateway_requests_total{{{DOOR},endpoint="chat",model="llama",status='
-BROKEN = f'enginehouse_gateway_streams_broken_total{{{DOOR},model="llama",reason='
+REQUESTS = f'enginehouse_gateway_requests_total{{{GATEWAY},endpoint="chat",model="llama",status='
+BROKEN = f'enginehouse_gateway_streams_broken_total{{{GATEWAY},model="llama",reason='
 UNIT = f"node_systemd_unit_state{{{HOST},state="
 TYPE = 'type="oneshot"'
 
@@ -58,7 +58,7 @@ def burns(good: str, bad: str, every: int, few: int, at: str, value: str, of: st
 
 def slow(metric: str, labels: str, edge: str, model: str, every: int, at: str, value: str) -> Case:
     """A histogram of which most observations lie above the edge, against one where few do."""
-    total, under = f"{metric}_count{{{DOOR},{labels}}}", f'{metric}_bucket{{{DOOR},{labels},le="{edge}"}}'
+    total, under = f"{metric}_count{{{GATEWAY},{labels}}}", f'{metric}_bucket{{{GATEWAY},{labels},le="{edge}"}}'
     return Case(
         at,
         {total: "0+100x150", under: "0+10x150"},
@@ -226,15 +226,15 @@ CASES = {
     ),
     "ModelNotReady": Case(
         "20m",
-        {'probe_success{instance="https://door/ready",job="probe"}': "0x60"},
-        {'probe_success{instance="https://door/ready",job="probe"}': "1x60"},
-        {"instance": "https://door/ready", "job": "probe"},
+        {'probe_success{instance="https://gateway/ready",job="probe"}': "0x60"},
+        {'probe_success{instance="https://gateway/ready",job="probe"}': "1x60"},
+        {"instance": "https://gateway/ready", "job": "probe"},
     ),
     "CertificateEnds": Case(
         "5m",
-        {'probe_ssl_earliest_cert_expiry{instance="https://door/",job="probe"}': "1000000x20"},
-        {'probe_ssl_earliest_cert_expiry{instance="https://door/",job="probe"}': "2000000x20"},
-        {"instance": "https://door/", "job": "probe"},
+        {'probe_ssl_earliest_cert_expiry{instance="https://gateway/",job="probe"}': "1000000x20"},
+        {'probe_ssl_earliest_cert_expiry{instance="https://gateway/",job="probe"}': "2000000x20"},
+        {"instance": "https://gateway/", "job": "probe"},
     ),
     "DiskLow": share("node_filesystem_avail_bytes", "node_filesystem_size_bytes", "9", "11", DISK_LABELS, **DISK),
     "InodesLow": share("node_filesystem_files_free", "node_filesystem_files", "4", "6", DISK_LABELS, **DISK),

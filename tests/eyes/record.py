@@ -47,12 +47,12 @@ def get(address: str, path: str) -> str:
         return str(reply.read().decode())
 
 
-async def gateway(folder: Path) -> None:
-    """The front door of this checkout, asked for chats, vectors, scores and nonsense, before a small KServe server."""
-    from tests.gateway.asking import chat, door
+async def gateway_page(folder: Path) -> None:
+    """The gateway of this checkout, asked for chats, vectors, scores and nonsense, before a small KServe server."""
+    from tests.gateway.asking import chat, running_gateway
     from tests.gateway.triton import STATUS, Script
 
-    async with door(folder) as front:
+    async with running_gateway(folder) as front:
         for body in (chat(), chat(stream=True), chat(model="nobody")):
             await front.ask("/v1/chat/completions", body)
         await front.ask("/v1/embeddings", {"model": "nomic", "input": ["a", "b"]})
@@ -83,7 +83,7 @@ async def triton(folder: Path) -> None:
     from roles.triton.defaults import Defaults
     from roles.triton.render import render
     from tests.encoders import checkpoints, real_triton
-    from tests.gateway.real import LIMITS, Scene, directly, door, image, llm
+    from tests.gateway.real import LIMITS, Scene, directly, image, llm, running_gateway
 
     os.environ["ENGINEHOUSE_LLMAPI"] = str(image(folder))
     published.gpt_oss(folder / "weights", [])
@@ -99,8 +99,8 @@ async def triton(folder: Path) -> None:
         real_triton.add_model(repository, kind, name, parameters=parameters, **LIMITS, **more)
     with real_triton.serving(repository, folder) as server:
         scene = Scene(server, folder / "weights")
-        (folder / "door").mkdir()
-        async with door(scene, folder / "door") as front:
+        (folder / "gateway").mkdir()
+        async with running_gateway(scene, folder / "gateway") as front:
             for _ in range(3):
                 await front.chat()
         await asyncio.to_thread(directly, scene, "nomic", {"task": "search_query"}, texts=[["a text"]])
@@ -143,10 +143,10 @@ async def probe(folder: Path, program: str) -> None:
     server = http.server.HTTPServer(("127.0.0.1", 0), http.server.SimpleHTTPRequestHandler)
     server.socket = context.wrap_socket(server.socket, server_side=True)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    modules = {"door": {"prober": "http", "http": {"tls_config": {"insecure_skip_verify": True}}}}
+    modules = {"gateway": {"prober": "http", "http": {"tls_config": {"insecure_skip_verify": True}}}}
     (folder / "modules.yml").write_text(json.dumps({"modules": modules}))
     with exporter(program, f"--config.file={folder / 'modules.yml'}") as place:
-        page = get(place, f"/probe?module=door&target=https://127.0.0.1:{server.server_port}/")
+        page = get(place, f"/probe?module=gateway&target=https://127.0.0.1:{server.server_port}/")
     server.shutdown()
     keep("probe", f"{version(program)}, on loopback, asking a small server with a certificate", page)
 

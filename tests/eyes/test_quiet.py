@@ -44,7 +44,7 @@ def test_nothing_fires_in_an_hour_of_recorded_scrapes(tmp_path: Path) -> None:
     assert fired(RECORDED["series"], tmp_path) == ""
 
 
-def test_the_same_hour_without_the_front_door_is_not_quiet(tmp_path: Path) -> None:
+def test_the_same_hour_without_the_gateway_is_not_quiet(tmp_path: Path) -> None:
     lost = {
         name: [0.0] if name.startswith("up{") and '"gateway"' in name else each
         for name, each in RECORDED["series"].items()

@@ -117,15 +117,15 @@ def test_a_misspelt_name_label_or_value_is_found() -> None:
 
 def test_our_own_metrics_are_still_called_what_was_scraped() -> None:
     """A metric that is renamed in the code takes the rules with it only once it was scraped anew."""
-    door = Metrics()
-    for counter in (door.requests, door.tokens, door.running, door.broken):
+    gateway = Metrics()
+    for counter in (gateway.requests, gateway.tokens, gateway.running, gateway.broken):
         counter.add(tuple("x" for _ in counter._labels))
-    for histogram in (door.first, door.gaps, door.queued):
+    for histogram in (gateway.first, gateway.gaps, gateway.queued):
         histogram.observe(("x",), 1)
-    door.seconds.observe(("x", "x"), 1)
+    gateway.seconds.observe(("x", "x"), 1)
     seen = {"models": {"x": {"misses": 0, "misses_total": 0, "slow": 0, "answer_seconds": 0.2}}, "restarts_total": 0}
     for page, start in (
-        (door.page(), "enginehouse_gateway_"),
+        (gateway.page(), "enginehouse_gateway_"),
         (watch.metrics("main", seen), "enginehouse_watch_"),
     ):
         made = {name: set(labels) for name, _, labels in samples(page.splitlines())}

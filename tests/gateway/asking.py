@@ -1,4 +1,4 @@
-"""A client of the ASGI application in the same process, and a door with a Triton behind it."""
+"""A client of the ASGI application in the same process, and a gateway with a Triton behind it."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class Conversation:
 
 
 @dataclass
-class Door:
+class RunningGateway:
     """A gateway and what stands behind it."""
 
     app: App
@@ -178,14 +178,14 @@ def settings(addresses: list[str], weights: Path, keys: Path | None, **more: Any
 
 
 @contextlib.asynccontextmanager
-async def door(
+async def running_gateway(
     folder: Path,
     tritons: int = 1,
     has_keys: bool = True,
     template: str = TEMPLATE,
     llm: dict[str, Any] | None = None,
     **more: Any,
-) -> AsyncIterator[Door]:
+) -> AsyncIterator[RunningGateway]:
     """A gateway before so many servers, with two keys: `KEY` of acme for all, `OTHER_KEY` of umbrella for bge.
 
     `llm`: what the settings say besides of llama, whose chat template is `template`.
@@ -198,7 +198,7 @@ async def door(
         told = settings(addresses, weights, keys if has_keys else None, **more)
         told["models"].get("llama", {}).update(llm or {})
         app = await stack.enter_async_context(opened(folder, told))
-        yield Door(app, app.gateway, servers, folder / "settings.json", keys)
+        yield RunningGateway(app, app.gateway, servers, folder / "settings.json", keys)
 
 
 @contextlib.asynccontextmanager

@@ -22,7 +22,7 @@ from roles.triton.defaults import Defaults
 from roles.triton.flags import TRACES
 from roles.triton.render import render
 from tests.encoders import checkpoints, real_triton
-from tests.gateway.asking import Door, opened, settings
+from tests.gateway.asking import RunningGateway, opened, settings
 from tests.ports import free_ports
 from tests.unit.given import main, plan
 
@@ -71,7 +71,7 @@ def standing(work: Path) -> Iterator[Scene]:
 
 @contextlib.contextmanager
 def receiving(spans: Path) -> Iterator[list[str]]:
-    """The flags of a server that traces as one behind a door does, into this file; in a container the port is fixed."""
+    """Flags of a server that traces into this file as one behind a gateway does; in a container the port is fixed."""
     (port,) = free_ports(1)
     with spans.open("wb") as output:
         receiver = subprocess.Popen([sys.executable, "-I", str(RECEIVER), str(port)], stdout=output)
@@ -103,13 +103,13 @@ def llm(weights: Path) -> ServerSlice:
 
 
 @contextlib.asynccontextmanager
-async def door(scene: Scene, folder: Path, **more: int) -> AsyncIterator[Door]:
+async def running_gateway(scene: Scene, folder: Path, **more: int) -> AsyncIterator[RunningGateway]:
     """A gateway before that Triton, which asks for no key."""
     told = settings([scene.triton.grpc], scene.weights, None, **more)
     told["models"]["llama"]["context_tokens"] = CONTEXT_TOKENS
     told["models"]["nomic"]["dimensions"] = 64
     async with opened(folder, told) as app:
-        yield Door(app, app.gateway, [], folder / "settings.json", folder / "none")
+        yield RunningGateway(app, app.gateway, [], folder / "settings.json", folder / "none")
 
 
 def directly(scene: Scene, model: str, parameters: dict[str, Any], **inputs: list[list[str]]) -> list[float]:

@@ -26,10 +26,10 @@ from tests.gateway.triton import Script
 pytest.importorskip("uvicorn", reason="uvicorn is missing: make .venv/.ready-test")
 
 EVIL = "evil.example"
-SECOND = f"GET /v1/models HTTP/1.1\r\nHost: door\r\nAuthorization: Bearer {KEY}\r\n\r\n".encode()
+SECOND = f"GET /v1/models HTTP/1.1\r\nHost: here\r\nAuthorization: Bearer {KEY}\r\n\r\n".encode()
 """What an attacker hides behind a request of an edge that reads its end elsewhere."""
 HEAD = (
-    f"POST /v1/chat/completions HTTP/1.1\r\nHost: door\r\nAuthorization: Bearer {KEY}\r\nContent-Type: application/json"
+    f"POST /v1/chat/completions HTTP/1.1\r\nHost: here\r\nAuthorization: Bearer {KEY}\r\nContent-Type: application/json"
 )
 
 
@@ -97,7 +97,7 @@ async def test_a_client_that_sends_the_whole_of_a_body_that_is_too_large_reads_w
 
 
 POISONED = [
-    request().replace(b"Host: door", b"Host: " + EVIL.encode()),
+    request().replace(b"Host: here", b"Host: " + EVIL.encode()),
     request(None, f"X-Forwarded-Host: {EVIL}", f"Forwarded: host={EVIL}", f"X-Original-URL: http://{EVIL}/metrics"),
     request().replace(b"POST /v1", f"POST http://{EVIL}/v1".encode()),
     request().replace(b"/v1/chat/completions", f"/v1/models/{EVIL}".encode()),

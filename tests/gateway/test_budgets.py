@@ -16,11 +16,22 @@ from gateway.account import Account
 from gateway.budgets import Budgets, duration
 from gateway.errors import ApiError
 from gateway.keys import Key, KeyLimits
-from tests.gateway.asking import CHAT, KEY, OTHER_KEY, Door, becomes, chat, door, in_loop, key_line, lines
+from tests.gateway.asking import (
+    CHAT,
+    KEY,
+    OTHER_KEY,
+    RunningGateway,
+    becomes,
+    chat,
+    in_loop,
+    key_line,
+    lines,
+    running_gateway,
+)
 from tests.gateway.triton import Script
 
 
-async def limited(front: Door, **limits: int) -> None:
+async def limited(front: RunningGateway, **limits: int) -> None:
     """`KEY` has these limits, and `OTHER_KEY`, of another tenant, has none."""
     keys = [key_line(KEY, "acme", **limits), key_line(OTHER_KEY, "umbrella")]
     front.keys_file.write_text(json.dumps({"keys": keys}))
@@ -29,7 +40,7 @@ async def limited(front: Door, **limits: int) -> None:
 
 @in_loop
 async def test_a_request_too_many_is_refused_as_openai_does(tmp_path: Path) -> None:
-    async with door(tmp_path) as front:
+    async with running_gateway(tmp_path) as front:
         await limited(front, requests_per_minute=2)
         answers = [await front.chat() for _ in range(3)]
         asked = len(front.triton.asked)
@@ -48,7 +59,7 @@ async def test_a_request_too_many_is_refused_as_openai_does(tmp_path: Path) -> N
 
 @in_loop
 async def test_a_chat_reserves_its_prompt_and_max_tokens_and_pays_for_what_it_used(tmp_path: Path) -> None:
-    async with door(tmp_path) as front:
+    async with running_gateway(tmp_path) as front:
         await limited(front, tokens_per_minute=300)
         answer = await front.chat(max_tokens=100, n=1)
         usage = answer.json()["usage"]
@@ -73,7 +84,7 @@ async def test_a_chat_reserves_its_prompt_and_max_tokens_and_pays_for_what_it_us
 )
 @in_loop
 async def test_every_model_uses_tokens(tmp_path: Path, path: str, body: dict[str, Any]) -> None:
-    async with door(tmp_path) as front:
+    async with running_gateway(tmp_path) as front:
         await limited(front, tokens_per_minute=1000)
         answer = await front.ask(path, body)
         used = front.gateway.budgets.usage(front.gateway.keys.holder(f"Bearer {KEY}".encode()))
@@ -96,7 +107,7 @@ async def test_who_leaves_pays_for_what_was_made(
     tmp_path: Path, streams: bool, script: Script, leaves: bool, used: str
 ) -> None:
     """Else a client could read all of an answer but its end for nothing."""
-    async with door(tmp_path, hold_seconds=0) as front:
+    async with running_gateway(tmp_path, hold_seconds=0) as front:
         await limited(front, tokens_per_minute=1000)
         front.triton.script = script
         talk = front.opened(CHAT, chat(stream=streams, max_tokens=100))
@@ -119,7 +130,7 @@ async def test_one_tenants_thousand_requests_make_no_other_wait(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Four of them are under way, the others are refused at once; the other tenant is answered in between."""
-    async with door(tmp_path) as front:
+    async with running_gateway(tmp_path) as front:
         await limited(front, concurrent=4)
         front.triton.script = Script(halts_after=1)
         talks = [front.opened(CHAT, chat(stream=True)) for _ in range(1000)]
@@ -138,7 +149,7 @@ async def test_one_tenants_thousand_requests_make_no_other_wait(
 
 @in_loop
 async def test_other_limits_hold_for_what_comes_and_end_no_stream(tmp_path: Path) -> None:
-    async with door(tmp_path) as front:
+    async with running_gateway(tmp_path) as front:
         front.triton.script = Script(halts_after=1)
         talk = front.opened(CHAT, chat(stream=True))
         running = asyncio.ensure_future(talk.run())
@@ -159,7 +170,7 @@ async def test_a_gateway_that_was_killed_holds_no_place_and_the_minute_goes_on(
     monkeypatch.setenv("RUNTIME_DIRECTORY", str(tmp_path / "run"))
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
-    async with door(tmp_path / "a") as killed, door(tmp_path / "b") as other:
+    async with running_gateway(tmp_path / "a") as killed, running_gateway(tmp_path / "b") as other:
         for front in (killed, other):
             await limited(front, concurrent=1, requests_per_minute=3)
         killed.triton.script = Script(halts_after=1)

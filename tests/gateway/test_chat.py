@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.gateway.asking import chat, door, in_loop
+from tests.gateway.asking import chat, in_loop, running_gateway
 from tests.gateway.triton import Event, Script
 from tests.gateway.weights import tokenizer
 
@@ -13,7 +13,7 @@ HUGE = {"name": "a", "schema": {"enum": ["x" * 70_000]}}
 
 @in_loop
 async def test_a_chat_is_answered_whole_with_its_usage(tmp_path: Path) -> None:
-    async with door(tmp_path) as front:
+    async with running_gateway(tmp_path) as front:
         answer = await front.chat("hello")
         prompt = front.triton.asked[0].tensors["prompt_token_ids"]
     told = answer.json()
@@ -37,7 +37,7 @@ async def test_a_chat_is_answered_whole_with_its_usage(tmp_path: Path) -> None:
 
 @in_loop
 async def test_a_stream_brings_each_event_then_its_usage_and_its_end(tmp_path: Path) -> None:
-    async with door(tmp_path) as front:
+    async with running_gateway(tmp_path) as front:
         answer = await front.chat(stream=True, stream_options={"include_usage": True})
     *chunks, usage, end = answer.events
     assert answer.headers["content-type"] == "text/event-stream; charset=utf-8"
@@ -54,7 +54,7 @@ async def test_a_stream_brings_each_event_then_its_usage_and_its_end(tmp_path: P
 
 @in_loop
 async def test_a_stream_has_no_usage_unless_asked(tmp_path: Path) -> None:
-    async with door(tmp_path) as front:
+    async with running_gateway(tmp_path) as front:
         answer = await front.chat(stream=True)
     assert all(each == "[DONE]" or "usage" not in each for each in answer.events)
 
@@ -62,7 +62,7 @@ async def test_a_stream_has_no_usage_unless_asked(tmp_path: Path) -> None:
 @in_loop
 async def test_the_llm_gets_ids_all_the_context_and_the_weights_own_sampling(tmp_path: Path) -> None:
     """Its own default of 32 tokens and of no sampling is not what a client of OpenAI's expects."""
-    async with door(tmp_path) as front:
+    async with running_gateway(tmp_path) as front:
         await front.chat()
         (asked,) = front.triton.asked
     prompt = asked.tensors.pop("prompt_token_ids")
@@ -79,7 +79,7 @@ async def test_the_llm_gets_ids_all_the_context_and_the_weights_own_sampling(tmp
 @in_loop
 async def test_what_a_client_asks_for_reaches_the_llm(tmp_path: Path) -> None:
     schema = {"type": "json_schema", "json_schema": {"name": "a", "strict": True, "schema": {"type": "object"}}}
-    async with door(tmp_path) as front:
+    async with running_gateway(tmp_path) as front:
         front.triton.script = Script((Event("a", 1, "length", 2), Event("b", 0, "stop", 3)))
         answer = await front.chat(
             stream=False, max_completion_tokens=7, temperature=0.5, top_p=0.25, top_k=3, seed=-1, stop=["x", "yy"], n=2,
@@ -100,7 +100,7 @@ async def test_what_a_client_asks_for_reaches_the_llm(tmp_path: Path) -> None:
 
 @in_loop
 async def test_a_temperature_of_0_is_greedy(tmp_path: Path) -> None:
-    async with door(tmp_path) as front:
+    async with running_gateway(tmp_path) as front:
         await front.chat(temperature=0)
         tensors = front.triton.asked[0].tensors
     assert tensors["sampling_param_temperature"] == [0.0]
@@ -141,7 +141,7 @@ async def test_a_temperature_of_0_is_greedy(tmp_path: Path) -> None:
 )
 @in_loop
 async def test_what_cannot_be_done_is_refused_by_its_name(tmp_path: Path, more: dict[str, object], param: str) -> None:
-    async with door(tmp_path) as front:
+    async with running_gateway(tmp_path) as front:
         answer = await front.chat(**more)
         assert front.triton.asked == []
     assert (answer.status, answer.error["param"], answer.error["type"]) == (400, param, "invalid_request_error")
@@ -151,13 +151,13 @@ async def test_what_cannot_be_done_is_refused_by_its_name(tmp_path: Path, more: 
 async def test_a_field_that_says_nothing_is_taken(tmp_path: Path) -> None:
     """Clients send such fields by themselves."""
     nothing = {"tools": [], "logprobs": False, "n": 1, "stop": None, "user": "me", "store": False, "logit_bias": {}}
-    async with door(tmp_path) as front:
+    async with running_gateway(tmp_path) as front:
         assert (await front.chat(**nothing, response_format={"type": "text"}, service_tier="auto")).status == 200
 
 
 @in_loop
 async def test_a_prompt_beyond_the_context_is_refused_before_the_gpu(tmp_path: Path) -> None:
-    async with door(tmp_path) as front:
+    async with running_gateway(tmp_path) as front:
         answer = await front.chat("the cat sat on the mat " * 60)
         too_long = await front.chat("hello", max_tokens=199)
         assert front.triton.asked == []
@@ -169,7 +169,7 @@ async def test_a_prompt_beyond_the_context_is_refused_before_the_gpu(tmp_path: P
 async def test_templates_read_parts_names_and_the_clients_variables(tmp_path: Path) -> None:
     parts = [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
     messages = [{"role": "developer", "content": "x"}, {"role": "user", "name": "ann", "content": parts}]
-    async with door(tmp_path) as front:
+    async with running_gateway(tmp_path) as front:
         await front.ask(
             "/v1/chat/completions", chat(messages=messages, chat_template_kwargs={"enable_thinking": False})
         )
@@ -183,7 +183,7 @@ async def test_templates_read_parts_names_and_the_clients_variables(tmp_path: Pa
 
 @in_loop
 async def test_an_answer_that_broke_off_is_no_answer(tmp_path: Path) -> None:
-    async with door(tmp_path) as front:
+    async with running_gateway(tmp_path) as front:
         front.triton.script = Script((Event("Hel"),))
         whole, streamed = await front.chat(), await front.chat(stream=True)
     assert (whole.status, whole.headers["x-should-retry"]) == (502, "false")
@@ -196,7 +196,7 @@ async def test_log_probabilities_have_each_tokens_text_and_bytes(tmp_path: Path)
     """`ö` is two tokens of this vocabulary; neither has a text of its own."""
     own = tokenizer()
     first, second = own.encode("ö", add_special_tokens=False).ids
-    async with door(tmp_path) as front:
+    async with running_gateway(tmp_path) as front:
         front.triton.script = Script((Event("", ids=(first,)), Event("ö", 0, "stop", 2, ids=(second,))))
         whole = (await front.chat(logprobs=True, top_logprobs=3)).json()["choices"][0]["logprobs"]["content"]
         bare = (await front.chat(logprobs=True)).json()["choices"][0]["logprobs"]["content"]

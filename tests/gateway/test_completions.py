@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from gateway.prompts import Prompter
-from tests.gateway.asking import becomes, door, in_loop
+from tests.gateway.asking import becomes, in_loop, running_gateway
 from tests.gateway.weights import tokenizer, written
 
 PATH = "/v1/completions"
@@ -14,7 +14,7 @@ PATH = "/v1/completions"
 @in_loop
 async def test_a_prompt_begins_as_the_tokenizer_begins_a_text(tmp_path: Path) -> None:
     """The client writes the whole prompt: its control tokens are meant."""
-    async with door(tmp_path) as front:
+    async with running_gateway(tmp_path) as front:
         await front.ask(PATH, {"model": "llama", "prompt": "hello<|im_end|>"})
         ids = front.triton.asked[0].tensors["prompt_token_ids"]
     own = tokenizer()
@@ -25,7 +25,7 @@ async def test_a_prompt_begins_as_the_tokenizer_begins_a_text(tmp_path: Path) ->
 @pytest.mark.parametrize("prompt", [[5, 6, 7], [[5, 6, 7]]])
 @in_loop
 async def test_ids_are_sent_as_they_are(tmp_path: Path, prompt: list[object]) -> None:
-    async with door(tmp_path) as front:
+    async with running_gateway(tmp_path) as front:
         answer = (await front.ask(PATH, {"model": "llama", "prompt": prompt})).json()
         assert front.triton.asked[0].tensors["prompt_token_ids"] == [5, 6, 7]
     assert answer["choices"] == [{"index": 0, "text": "Hello wörld", "logprobs": None, "finish_reason": "stop"}]
@@ -35,7 +35,7 @@ async def test_ids_are_sent_as_they_are(tmp_path: Path, prompt: list[object]) ->
 @in_loop
 async def test_a_continuation_streams(tmp_path: Path) -> None:
     body = {"model": "llama", "prompt": "a", "stream": True, "stream_options": {"include_usage": True}}
-    async with door(tmp_path) as front:
+    async with running_gateway(tmp_path) as front:
         answer = await front.ask(PATH, body)
     *chunks, usage, end = answer.events
     assert [each["choices"][0]["text"] for each in chunks] == ["Hel", "lo wörld", ""]
@@ -63,7 +63,7 @@ async def test_a_continuation_streams(tmp_path: Path) -> None:
 async def test_completions_that_cannot_be_made_are_refused_by_name(
     tmp_path: Path, more: dict[str, object], param: str
 ) -> None:
-    async with door(tmp_path) as front:
+    async with running_gateway(tmp_path) as front:
         answer = await front.ask(PATH, {"model": "llama", **more})
         assert front.triton.asked == []
     assert (answer.status, answer.error["param"]) == (400, param)
@@ -72,7 +72,7 @@ async def test_completions_that_cannot_be_made_are_refused_by_name(
 @in_loop
 async def test_what_tokenize_counts_is_what_is_sent(tmp_path: Path) -> None:
     messages = [{"role": "user", "content": "hello <|im_end|>"}]
-    async with door(tmp_path) as front:
+    async with running_gateway(tmp_path) as front:
         await front.ask("/v1/chat/completions", {"model": "llama", "messages": messages})
         await front.ask(PATH, {"model": "llama", "prompt": "hello"})
         chat = (await front.ask("/tokenize", {"model": "llama", "messages": messages})).json()
@@ -86,7 +86,7 @@ async def test_what_tokenize_counts_is_what_is_sent(tmp_path: Path) -> None:
 @in_loop
 async def test_weights_without_a_chat_template_complete_texts_and_refuse_chats(tmp_path: Path) -> None:
     """Those of a base model; the gateway's other models are not held up by it."""
-    async with door(tmp_path, template="") as front:
+    async with running_gateway(tmp_path, template="") as front:
         told = await front.ask(PATH, {"model": "llama", "prompt": "hello"})
         chat, counted = await front.chat(), await front.ask("/tokenize", {"model": "llama", "prompt": "hello"})
     assert (told.status, counted.json()["tokens"]) == (200, tokenizer().encode("hello").ids)
@@ -96,7 +96,7 @@ async def test_weights_without_a_chat_template_complete_texts_and_refuse_chats(t
 
 @in_loop
 async def test_a_template_that_is_published_later_is_taken_with_the_next_map(tmp_path: Path) -> None:
-    async with door(tmp_path, template="") as front:
+    async with running_gateway(tmp_path, template="") as front:
         written(tmp_path / "weights")
         front.settings_file.write_text(front.settings_file.read_text() + "\n")
         await becomes(lambda: isinstance(front.gateway.prompters["llama"], Prompter))

@@ -7,7 +7,7 @@ from pathlib import Path
 import grpc
 import pytest
 
-from tests.gateway.asking import OTHER_KEY, door, in_loop
+from tests.gateway.asking import OTHER_KEY, in_loop, running_gateway
 from tests.gateway.triton import Script, vector
 
 
@@ -15,7 +15,7 @@ from tests.gateway.triton import Script, vector
 async def test_vectors_come_in_the_order_of_the_texts_over_parts(tmp_path: Path) -> None:
     """The model takes three texts together; seven are three parts."""
     texts = [f"text {'x' * number}" for number in range(7)]
-    async with door(tmp_path) as front:
+    async with running_gateway(tmp_path) as front:
         answer = (await front.ask("/v1/embeddings", {"model": "nomic", "input": texts})).json()
         sizes = sorted(len(asked.tensors["texts"]) for asked in front.triton.asked)
     assert [each["embedding"] for each in answer["data"]] == [vector(text) for text in texts]
@@ -27,7 +27,7 @@ async def test_vectors_come_in_the_order_of_the_texts_over_parts(tmp_path: Path)
 
 @in_loop
 async def test_base64_is_little_endian_float32(tmp_path: Path) -> None:
-    async with door(tmp_path) as front:
+    async with running_gateway(tmp_path) as front:
         answer = await front.ask("/v1/embeddings", {"model": "nomic", "input": "abc", "encoding_format": "base64"})
     (one,) = answer.json()["data"]
     assert list(struct.unpack("<4f", base64.b64decode(one["embedding"]))) == vector("abc")
@@ -35,7 +35,7 @@ async def test_base64_is_little_endian_float32(tmp_path: Path) -> None:
 
 @in_loop
 async def test_nothing_is_cut_and_no_task_is_set_unless_asked(tmp_path: Path) -> None:
-    async with door(tmp_path) as front:
+    async with running_gateway(tmp_path) as front:
         await front.ask("/v1/embeddings", {"model": "nomic", "input": "a"})
         await front.ask("/v1/embeddings", {"model": "nomic:query", "input": "a", "dimensions": 2})
         await front.ask("/v1/embeddings", {"model": "nomic", "input": "a", "task": "search_document", "truncate": True})
@@ -66,7 +66,7 @@ async def test_nothing_is_cut_and_no_task_is_set_unless_asked(tmp_path: Path) ->
 async def test_embeddings_that_cannot_be_made_are_refused_by_name(
     tmp_path: Path, body: dict[str, object], param: str
 ) -> None:
-    async with door(tmp_path) as front:
+    async with running_gateway(tmp_path) as front:
         answer = await front.ask("/v1/embeddings", {"model": "nomic", **body})
         assert front.triton.asked == []
     assert (answer.status, answer.error["param"]) == (400, param)
@@ -74,14 +74,14 @@ async def test_embeddings_that_cannot_be_made_are_refused_by_name(
 
 @in_loop
 async def test_token_arrays_are_refused_with_what_langchain_has_to_say(tmp_path: Path) -> None:
-    async with door(tmp_path) as front:
+    async with running_gateway(tmp_path) as front:
         answer = await front.ask("/v1/embeddings", {"model": "nomic", "input": [[1, 2]]})
     assert "check_embedding_ctx_length=False" in answer.error["message"]
 
 
 @in_loop
 async def test_a_text_that_is_too_long_is_the_clients_to_mend(tmp_path: Path) -> None:
-    async with door(tmp_path) as front:
+    async with running_gateway(tmp_path) as front:
         front.triton.script = Script(
             error=(grpc.StatusCode.INVALID_ARGUMENT, "texts[0][0] has 613 tokens of at most 512")
         )
@@ -95,7 +95,7 @@ QUERY, DOCUMENTS = "cat mat", ["dog", "the cat sat on the mat", "a cat", "the ma
 @in_loop
 async def test_cohere_and_jina_get_one_answer(tmp_path: Path) -> None:
     body = {"model": "bge", "query": QUERY, "documents": [*DOCUMENTS[:3], {"text": DOCUMENTS[3]}]}
-    async with door(tmp_path) as front:
+    async with running_gateway(tmp_path) as front:
         answer = (await front.ask("/v1/rerank", {**body, "return_documents": True})).json()
         top = (await front.ask("/v1/rerank", {**body, "top_n": 1})).json()
         models = {asked.model for asked in front.triton.asked}
@@ -114,7 +114,7 @@ async def test_cohere_and_jina_get_one_answer(tmp_path: Path) -> None:
 @in_loop
 async def test_cohere_v2_answers_all_documents_sorted(tmp_path: Path) -> None:
     body = {"model": "bge", "query": QUERY, "documents": DOCUMENTS, "max_tokens_per_doc": 4096, "priority": 0}
-    async with door(tmp_path) as front:
+    async with running_gateway(tmp_path) as front:
         answer = (await front.ask("/v2/rerank", body)).json()
     assert [each["index"] for each in answer["results"]] == [1, 2, 3, 0]
     assert answer["meta"] == {"api_version": {"version": "2"}, "tokens": {"input_tokens": 27}}
@@ -123,7 +123,7 @@ async def test_cohere_v2_answers_all_documents_sorted(tmp_path: Path) -> None:
 @in_loop
 async def test_tei_names_no_model_and_has_its_own_answer(tmp_path: Path) -> None:
     body = {"query": QUERY, "texts": DOCUMENTS[:2], "raw_scores": True, "return_text": True}
-    async with door(tmp_path) as front:
+    async with running_gateway(tmp_path) as front:
         answer = await front.ask("/rerank", body, key=OTHER_KEY)
         (asked,) = front.triton.asked
     assert answer.json() == [
@@ -135,7 +135,7 @@ async def test_tei_names_no_model_and_has_its_own_answer(tmp_path: Path) -> None
 
 @in_loop
 async def test_teis_errors_have_teis_shape(tmp_path: Path) -> None:
-    async with door(tmp_path) as front:
+    async with running_gateway(tmp_path) as front:
         answer = await front.ask("/rerank", {"query": QUERY, "texts": DOCUMENTS, "truncation_direction": "Left"})
     told = {"error": "`truncation_direction`: texts are cut at their end", "error_type": "Validation"}
     assert (answer.status, answer.json()) == (400, told)
@@ -157,7 +157,7 @@ async def test_teis_errors_have_teis_shape(tmp_path: Path) -> None:
 async def test_rerankings_that_cannot_be_made_are_refused_by_name(
     tmp_path: Path, path: str, body: dict[str, object], param: str
 ) -> None:
-    async with door(tmp_path) as front:
+    async with running_gateway(tmp_path) as front:
         answer = await front.ask(path, {"model": "bge", "query": "q", **body})
         assert front.triton.asked == []
     assert (answer.status, answer.error["param"]) == (400, param)
@@ -165,14 +165,14 @@ async def test_rerankings_that_cannot_be_made_are_refused_by_name(
 
 @in_loop
 async def test_a_model_of_another_kind_is_named_as_what_it_is(tmp_path: Path) -> None:
-    async with door(tmp_path) as front:
+    async with running_gateway(tmp_path) as front:
         answer = await front.ask("/v1/embeddings", {"model": "bge", "input": "a"})
     assert (answer.status, answer.error["code"]) == (400, "wrong_model_kind")
 
 
 @in_loop
 async def test_tei_embeds_a_text_or_a_list(tmp_path: Path) -> None:
-    async with door(tmp_path) as front:
+    async with running_gateway(tmp_path) as front:
         several = await front.ask("/embed", {"inputs": ["a", "bb"], "normalize": False, "model": "nomic:query"})
         single = await front.ask("/embed", {"inputs": "a", "truncate": True})
         asked = [each.parameters for each in front.triton.asked]
@@ -185,6 +185,6 @@ async def test_tei_embeds_a_text_or_a_list(tmp_path: Path) -> None:
 
 @in_loop
 async def test_tei_is_told_when_a_key_is_for_no_such_model(tmp_path: Path) -> None:
-    async with door(tmp_path) as front:
+    async with running_gateway(tmp_path) as front:
         answer = await front.ask("/embed", {"inputs": "a"}, key=OTHER_KEY)
     assert (answer.status, answer.json()) == (400, {"error": "this key is for no embedder", "error_type": "Validation"})

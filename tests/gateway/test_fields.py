@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from tests.gateway.asking import CHAT, Answer, Door, in_loop
-from tests.gateway.asking import door as plain_door
+from tests.gateway.asking import CHAT, Answer, RunningGateway, in_loop
+from tests.gateway.asking import running_gateway as plain_gateway
 from tests.gateway.test_tools import ADD, HERMES, TOOLS_TEMPLATE
 
 README = Path(__file__).parents[2] / "files/gateway/README.md"
@@ -169,13 +169,13 @@ PLAIN: dict[str, dict[str, Any]] = {
 }
 
 
-def door(folder: Path) -> Any:
-    """A door whose LLM can all that a model can."""
+def running_gateway(folder: Path) -> Any:
+    """A gateway whose LLM can all that a model can."""
     aliases = {"another": {"model": "llama"}, "vectors": {"model": "nomic"}, "ranks": {"model": "bge"}}
-    return plain_door(folder, template=EFFORT, llm=HERMES | {"guided_decoding": True}, aliases=aliases)
+    return plain_gateway(folder, template=EFFORT, llm=HERMES | {"guided_decoding": True}, aliases=aliases)
 
 
-async def outcome(front: Door, path: str, body: dict[str, Any]) -> tuple[Answer, object]:
+async def outcome(front: RunningGateway, path: str, body: dict[str, Any]) -> tuple[Answer, object]:
     """The answer, and what there is to compare: what the model was asked and what the client was told."""
     before = len(front.triton.asked)
     answer = await front.ask(path, body)
@@ -188,7 +188,7 @@ async def outcome(front: Door, path: str, body: dict[str, Any]) -> tuple[Answer,
 @in_loop
 async def test_no_field_is_ignored_in_silence(tmp_path: Path, path: str) -> None:
     documented = README.read_text()
-    async with door(tmp_path) as front:
+    async with running_gateway(tmp_path) as front:
         for name, verdict in FIELDS[path].items():
             plain = PLAIN[path] | (verdict.beside if isinstance(verdict, Honoured) else {})
             without, known = await outcome(front, path, plain)
@@ -210,7 +210,7 @@ async def test_no_field_is_ignored_in_silence(tmp_path: Path, path: str) -> None
 @in_loop
 async def test_a_field_that_is_null_is_absent(tmp_path: Path) -> None:
     """Clients send all that they know, null where nobody said anything."""
-    async with door(tmp_path) as front:
+    async with running_gateway(tmp_path) as front:
         for path, fields in FIELDS.items():
             _, known = await outcome(front, path, PLAIN[path])
             answer, seen = await outcome(front, path, dict.fromkeys(fields) | PLAIN[path])
@@ -219,6 +219,6 @@ async def test_a_field_that_is_null_is_absent(tmp_path: Path) -> None:
 
 @in_loop
 async def test_options_of_a_stream_without_one_are_refused(tmp_path: Path) -> None:
-    async with door(tmp_path) as front:
+    async with running_gateway(tmp_path) as front:
         answer = await front.chat(stream_options={"include_usage": True})
     assert (answer.status, answer.error["param"]) == (400, "stream_options")

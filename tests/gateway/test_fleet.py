@@ -7,7 +7,7 @@ from pathlib import Path
 import grpc
 
 from gateway.ready import says_ready
-from tests.gateway.asking import CHAT, KEY, OTHER_KEY, Answer, becomes, chat, door, in_loop, key_line
+from tests.gateway.asking import CHAT, KEY, OTHER_KEY, Answer, becomes, chat, in_loop, key_line, running_gateway
 from tests.gateway.triton import HELLO, Script, serving
 
 EMBED = {"model": "nomic", "input": "a"}
@@ -16,7 +16,7 @@ DOWN = (grpc.StatusCode.UNAVAILABLE, "connection refused")
 
 @in_loop
 async def test_the_server_with_least_to_do_is_asked(tmp_path: Path) -> None:
-    async with door(tmp_path, tritons=2) as front:
+    async with running_gateway(tmp_path, tritons=2) as front:
         for triton in front.tritons:
             triton.script = Script(halts_after=0)
         talks = [front.opened(CHAT, chat(stream=True)) for _ in range(4)]
@@ -31,7 +31,7 @@ async def test_the_server_with_least_to_do_is_asked(tmp_path: Path) -> None:
 @in_loop
 async def test_another_server_is_asked_before_the_first_byte(tmp_path: Path) -> None:
     for path, body in ((CHAT, chat()), (CHAT, chat(stream=True)), ("/v1/embeddings", EMBED)):
-        async with door(tmp_path, tritons=2) as front:
+        async with running_gateway(tmp_path, tritons=2) as front:
             front.tritons[0].script = Script(error=DOWN)
             answer = await front.ask(path, body)
             assert (answer.status, [len(triton.asked) for triton in front.tritons]) == (200, [1, 1])
@@ -39,7 +39,7 @@ async def test_another_server_is_asked_before_the_first_byte(tmp_path: Path) -> 
 
 @in_loop
 async def test_a_full_queue_sends_the_request_on_and_the_server_stays_ready(tmp_path: Path) -> None:
-    async with door(tmp_path, tritons=2) as front:
+    async with running_gateway(tmp_path, tritons=2) as front:
         front.tritons[0].script = Script(error=(grpc.StatusCode.UNAVAILABLE, "Exceeds maximum queue size: 8"))
         assert (await front.chat()).status == 200
         assert all(server.is_ready for server in front.gateway.fleet.servers.values())
@@ -47,7 +47,7 @@ async def test_a_full_queue_sends_the_request_on_and_the_server_stays_ready(tmp_
 
 @in_loop
 async def test_after_the_first_byte_nobody_else_is_asked(tmp_path: Path) -> None:
-    async with door(tmp_path, tritons=2) as front:
+    async with running_gateway(tmp_path, tritons=2) as front:
         for triton in front.tritons:
             triton.script = Script(error=DOWN, error_after=1)
         answer = await front.chat(stream=True)
@@ -57,7 +57,7 @@ async def test_after_the_first_byte_nobody_else_is_asked(tmp_path: Path) -> None
 
 @in_loop
 async def test_a_mistake_of_the_client_is_not_tried_twice(tmp_path: Path) -> None:
-    async with door(tmp_path, tritons=2) as front:
+    async with running_gateway(tmp_path, tritons=2) as front:
         for triton in front.tritons:
             triton.script = Script(error=(grpc.StatusCode.INVALID_ARGUMENT, "no"))
         assert (await front.chat()).status == 400
@@ -66,7 +66,7 @@ async def test_a_mistake_of_the_client_is_not_tried_twice(tmp_path: Path) -> Non
 
 @in_loop
 async def test_a_request_waits_for_the_only_server_and_is_answered(tmp_path: Path) -> None:
-    async with door(tmp_path) as front:
+    async with running_gateway(tmp_path) as front:
         front.triton.is_ready = False
         await front.gateway.fleet.look()
         talk = front.opened(CHAT, chat(stream=True))
@@ -79,7 +79,7 @@ async def test_a_request_waits_for_the_only_server_and_is_answered(tmp_path: Pat
 
 @in_loop
 async def test_a_wait_has_an_end(tmp_path: Path) -> None:
-    async with door(tmp_path, hold_seconds=0) as front:
+    async with running_gateway(tmp_path, hold_seconds=0) as front:
         front.triton.is_ready = False
         await front.gateway.fleet.look()
         answer = await front.chat()
@@ -89,7 +89,7 @@ async def test_a_wait_has_an_end(tmp_path: Path) -> None:
 
 @in_loop
 async def test_only_so_many_wait(tmp_path: Path) -> None:
-    async with door(tmp_path, limits={"held": 1}) as front:
+    async with running_gateway(tmp_path, limits={"held": 1}) as front:
         front.triton.is_ready = False
         await front.gateway.fleet.look()
         talk = front.opened(CHAT, chat())
@@ -103,7 +103,7 @@ async def test_only_so_many_wait(tmp_path: Path) -> None:
 
 @in_loop
 async def test_a_tenant_that_takes_all_places_to_wait_makes_room_for_another(tmp_path: Path) -> None:
-    async with door(tmp_path, limits={"held": 4}) as front:
+    async with running_gateway(tmp_path, limits={"held": 4}) as front:
         fleet, names = front.gateway.fleet, ("acme", "umbrella")
         keys = {"keys": [key_line(key, name) for key, name in zip((KEY, OTHER_KEY), names, strict=True)]}
         front.keys_file.write_text(json.dumps(keys))
@@ -134,7 +134,7 @@ async def test_a_tenant_that_takes_all_places_to_wait_makes_room_for_another(tmp
 @in_loop
 async def test_a_server_that_is_gone_is_waited_for_until_it_listens_again(tmp_path: Path) -> None:
     """Nobody said `drain`: the container was killed."""
-    async with door(tmp_path) as front:
+    async with running_gateway(tmp_path) as front:
         told = json.loads(front.settings_file.read_text())
         async with serving(type(front.triton)()) as other:
             port = int(other.address.rpartition(":")[2])
@@ -152,7 +152,7 @@ async def test_a_server_that_is_gone_is_waited_for_until_it_listens_again(tmp_pa
 async def test_a_server_that_stops_and_has_unloaded_its_models_is_waited_for(tmp_path: Path) -> None:
     """It goes on listening for a while, and nobody has said yet that it is not ready."""
     for code in (grpc.StatusCode.NOT_FOUND, grpc.StatusCode.CANCELLED):
-        async with door(tmp_path) as front:
+        async with running_gateway(tmp_path) as front:
             front.triton.script, front.triton.is_ready = Script(error=(code, "unknown model")), False
             running = asyncio.ensure_future(front.chat(stream=True))
             await becomes(lambda front=front: len(front.gateway.fleet._held) == 1)
@@ -163,7 +163,7 @@ async def test_a_server_that_stops_and_has_unloaded_its_models_is_waited_for(tmp
 
 @in_loop
 async def test_a_ready_server_that_lacks_the_model_is_not_waited_for(tmp_path: Path) -> None:
-    async with door(tmp_path) as front:
+    async with running_gateway(tmp_path) as front:
         front.triton.script = Script(error=(grpc.StatusCode.NOT_FOUND, "unknown model"))
         assert (await front.chat()).status == 503
 
@@ -172,7 +172,7 @@ async def test_a_ready_server_that_lacks_the_model_is_not_waited_for(tmp_path: P
 async def test_what_waited_together_does_not_fail_for_want_of_room(tmp_path: Path) -> None:
     """A server that is back is asked by everybody at once; a full queue at another time is told at once."""
     full = Script(error=(grpc.StatusCode.UNAVAILABLE, "Exceeds maximum queue size: 8"))
-    async with door(tmp_path) as front:
+    async with running_gateway(tmp_path) as front:
         front.triton.script = full
         assert (await front.chat()).status == 503
         front.triton.is_ready = False

@@ -10,7 +10,7 @@ import grpc
 import pytest
 
 import gateway.app
-from tests.gateway.asking import CHAT, KEY, becomes, chat, door, in_loop, lines
+from tests.gateway.asking import CHAT, KEY, becomes, chat, in_loop, lines, running_gateway
 from tests.gateway.triton import HELLO, Script
 
 
@@ -19,7 +19,7 @@ from tests.gateway.triton import HELLO, Script
 async def test_a_client_that_leaves_stops_the_model(
     tmp_path: Path, streams: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    async with door(tmp_path) as front:
+    async with running_gateway(tmp_path) as front:
         front.triton.script = Script(halts_after=1)
         talk = front.opened(CHAT, chat(stream=streams))
         running = asyncio.ensure_future(talk.run())
@@ -37,7 +37,7 @@ async def test_a_client_that_leaves_stops_the_model(
 
 @in_loop
 async def test_two_hundred_clients_that_leave_after_a_token_leave_nothing_running(tmp_path: Path) -> None:
-    async with door(tmp_path) as front:
+    async with running_gateway(tmp_path) as front:
         front.triton.script = Script(halts_after=1)
         talks = [front.opened(CHAT, chat(stream=True)) for _ in range(200)]
         running = [asyncio.ensure_future(talk.run()) for talk in talks]
@@ -52,7 +52,7 @@ async def test_two_hundred_clients_that_leave_after_a_token_leave_nothing_runnin
 
 @in_loop
 async def test_a_client_that_leaves_with_its_last_token_cancels_nothing(tmp_path: Path) -> None:
-    async with door(tmp_path) as front:
+    async with running_gateway(tmp_path) as front:
         front.triton.script = Script(halts_after=len(HELLO))
         talk = front.opened(CHAT, chat(stream=True))
         running = asyncio.ensure_future(talk.run())
@@ -68,7 +68,7 @@ async def test_a_client_that_leaves_with_its_last_token_cancels_nothing(tmp_path
 
 @in_loop
 async def test_a_client_that_takes_nothing_is_left(tmp_path: Path) -> None:
-    async with door(tmp_path) as front:
+    async with running_gateway(tmp_path) as front:
         talk = front.opened(CHAT, chat(stream=True))
         talk.takes.clear()
         running = asyncio.ensure_future(talk.run())
@@ -82,7 +82,7 @@ async def test_a_client_that_takes_nothing_is_left(tmp_path: Path) -> None:
 
 @in_loop
 async def test_a_silent_stream_gets_comments(tmp_path: Path) -> None:
-    async with door(tmp_path) as front:
+    async with running_gateway(tmp_path) as front:
         front.triton.script = Script(halts_after=0)
         talk = front.opened(CHAT, chat(stream=True))
         running = asyncio.ensure_future(talk.run())
@@ -96,7 +96,7 @@ async def test_a_silent_stream_gets_comments(tmp_path: Path) -> None:
 
 @in_loop
 async def test_health_says_which_models_have_a_server(tmp_path: Path) -> None:
-    async with door(tmp_path) as front:
+    async with running_gateway(tmp_path) as front:
         assert (await front.ask("/health", key=None)).json() == {"models": {"llama": True, "nomic": True, "bge": True}}
         front.triton.is_ready = False
         await front.gateway.fleet.look()
@@ -106,7 +106,7 @@ async def test_health_says_which_models_have_a_server(tmp_path: Path) -> None:
 
 @in_loop
 async def test_a_reader_that_takes_nothing_delays_nobody(tmp_path: Path) -> None:
-    async with door(tmp_path) as front:
+    async with running_gateway(tmp_path) as front:
         slow = front.opened(CHAT, chat(stream=True))
         slow.takes.clear()
         running = asyncio.ensure_future(slow.run())
@@ -119,7 +119,7 @@ async def test_a_reader_that_takes_nothing_delays_nobody(tmp_path: Path) -> None
 
 @in_loop
 async def test_a_requests_line_has_its_counts_and_no_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    async with door(tmp_path) as front:
+    async with running_gateway(tmp_path) as front:
         answer = await front.chat("a secret of mine")
         page = (await front.ask("/metrics", key=None)).body.decode()
     printed = capsys.readouterr()
@@ -148,7 +148,7 @@ async def test_a_request_that_breaks_ends_alone_and_its_text_is_not_logged(
 
     route = gateway.app.ROUTES[CHAT]
     monkeypatch.setitem(gateway.app.ROUTES, CHAT, gateway.app.Route("POST", broken, route.label))
-    async with door(tmp_path) as front:
+    async with running_gateway(tmp_path) as front:
         answer = await front.chat("a secret of mine")
         assert (await front.ask("/v1/models")).status == 200
     printed = capsys.readouterr()
@@ -171,7 +171,7 @@ async def test_a_request_that_breaks_ends_alone_and_its_text_is_not_logged(
 async def test_tritons_errors_become_the_clients(
     tmp_path: Path, code: grpc.StatusCode, message: str, status: int, waits: str | None
 ) -> None:
-    async with door(tmp_path) as front:
+    async with running_gateway(tmp_path) as front:
         front.triton.script = Script(error=(code, message))
         answer = await front.chat(stream=True)
     assert (answer.status, answer.headers.get("retry-after")) == (status, waits)
@@ -180,7 +180,7 @@ async def test_tritons_errors_become_the_clients(
 
 @in_loop
 async def test_an_error_in_a_stream_is_its_last_event(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    async with door(tmp_path) as front:
+    async with running_gateway(tmp_path) as front:
         front.triton.script = Script(error=(grpc.StatusCode.INTERNAL, "x"), error_after=2)
         answer = await front.chat(stream=True)
     assert (answer.status, answer.is_complete) == (200, True)
@@ -193,7 +193,7 @@ async def test_an_error_in_a_stream_is_its_last_event(tmp_path: Path, capsys: py
 async def test_no_client_names_a_request_of_tritons(tmp_path: Path) -> None:
     """Its own ids and traces go nowhere: another's request could be named, and every request traced."""
     headers = {"x-request-id": "1", "traceparent": "00-1-1-01", "triton-grpc-protocol-x": "y"}
-    async with door(tmp_path) as front:
+    async with running_gateway(tmp_path) as front:
         answers = [await front.ask(CHAT, chat(), headers=headers) for _ in range(2)]
         asked = front.triton.asked
         assert len({each.identity for each in asked}) == 2
@@ -203,7 +203,7 @@ async def test_no_client_names_a_request_of_tritons(tmp_path: Path) -> None:
 
 @in_loop
 async def test_new_settings_hold_for_new_requests_and_lose_no_stream(tmp_path: Path) -> None:
-    async with door(tmp_path) as front:
+    async with running_gateway(tmp_path) as front:
         front.triton.script = Script(halts_after=1)
         talk = front.opened(CHAT, chat(stream=True))
         running = asyncio.ensure_future(talk.run())

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.gateway.asking import door
+from tests.gateway.asking import running_gateway
 from tests.gateway.weights import TEMPLATE
 
 NAMES = {
@@ -131,7 +131,7 @@ def test_no_body_breaks_the_gateway(tmp_path: Path, path: str, data: st.DataObje
     several = data.draw(st.lists(bodies(path), min_size=20, max_size=40))
 
     async def ask_all() -> None:
-        async with door(tmp_path, llm=CALLS_TOOLS, template=SHOWS_TOOLS) as front:
+        async with running_gateway(tmp_path, llm=CALLS_TOOLS, template=SHOWS_TOOLS) as front:
             for body in several:
                 answer = await front.ask(path, body)
                 assert answer.status in (200, 400, 404), (body, answer.body)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gateway.gateway import LOOK_SECONDS
-from tests.gateway.asking import CHAT, KEY, OTHER_KEY, becomes, chat, door, in_loop, key_line
+from tests.gateway.asking import CHAT, KEY, OTHER_KEY, becomes, chat, in_loop, key_line, running_gateway
 from tests.gateway.triton import Script
 
 
@@ -17,7 +17,7 @@ from tests.gateway.triton import Script
 )
 @in_loop
 async def test_without_a_known_key_there_is_nothing(tmp_path: Path, header: str | None) -> None:
-    async with door(tmp_path) as front:
+    async with running_gateway(tmp_path) as front:
         headers = {} if header is None else {"authorization": header}
         answer = await front.ask(CHAT, chat(), key=None, headers=headers)
         assert front.triton.asked == []
@@ -26,13 +26,13 @@ async def test_without_a_known_key_there_is_nothing(tmp_path: Path, header: str 
 
 @in_loop
 async def test_without_a_file_of_keys_nobody_is_asked_for_one(tmp_path: Path) -> None:
-    async with door(tmp_path, has_keys=False) as front:
+    async with running_gateway(tmp_path, has_keys=False) as front:
         assert (await front.ask(CHAT, chat(), key=None)).status == 200
 
 
 @in_loop
 async def test_a_key_sees_and_uses_its_own_models_only(tmp_path: Path) -> None:
-    async with door(tmp_path) as front:
+    async with running_gateway(tmp_path) as front:
         every = (await front.ask("/v1/models")).json()["data"]
         own = (await front.ask("/v1/models", key=OTHER_KEY)).json()["data"]
         named = [(await front.ask(f"/v1/models/{name}", key=OTHER_KEY)).status for name in ("bge", "llama")]
@@ -46,14 +46,14 @@ async def test_a_key_sees_and_uses_its_own_models_only(tmp_path: Path) -> None:
 async def test_a_key_in_the_address_is_refused_and_appears_nowhere(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    async with door(tmp_path) as front:
+    async with running_gateway(tmp_path) as front:
         answer = await front.ask("/v1/models", key=None, query=f"api_key={KEY}")
     assert (answer.status, KEY in capsys.readouterr().out) == (400, False)
 
 
 @in_loop
 async def test_a_revoked_key_ends_its_streams_and_a_new_one_is_let_in(tmp_path: Path) -> None:
-    async with door(tmp_path) as front:
+    async with running_gateway(tmp_path) as front:
         front.triton.script = Script(halts_after=1)
         talk = front.opened(CHAT, chat(stream=True))
         running = asyncio.ensure_future(talk.run())
@@ -72,7 +72,7 @@ async def test_a_revoked_key_ends_its_streams_and_a_new_one_is_let_in(tmp_path: 
 @in_loop
 async def test_a_revoked_key_is_refused_without_a_restart(tmp_path: Path) -> None:
     """The process looks at the file by itself, twice a second; a file moved into its place counts as well."""
-    async with door(tmp_path) as front:
+    async with running_gateway(tmp_path) as front:
         beside = tmp_path / "keys.new"
         beside.write_text(json.dumps({"keys": [key_line(OTHER_KEY, "umbrella")]}))
         beside.replace(front.keys_file)
@@ -86,7 +86,7 @@ async def test_a_revoked_key_is_refused_without_a_restart(tmp_path: Path) -> Non
 async def test_a_file_of_keys_that_says_nonsense_changes_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    async with door(tmp_path) as front:
+    async with running_gateway(tmp_path) as front:
         front.keys_file.write_text(json.dumps({"keys": [key_line(KEY, "acme", rights="all")]}))
         await front.gateway.refresh()
         assert (await front.ask("/v1/models")).status == 200
@@ -95,7 +95,7 @@ async def test_a_file_of_keys_that_says_nonsense_changes_nothing(
 
 @in_loop
 async def test_an_expired_key_is_none(tmp_path: Path) -> None:
-    async with door(tmp_path) as front:
+    async with running_gateway(tmp_path) as front:
         front.keys_file.write_text(json.dumps({"keys": [key_line(KEY, "acme", expires=1)]}))
         await front.gateway.refresh()
         assert (await front.ask("/v1/models")).status == 401

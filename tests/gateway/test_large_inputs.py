@@ -12,7 +12,18 @@ import pytest
 import gateway.bodies
 from gateway.bodies import body_bounds, is_large
 from gateway.errors import ApiError
-from tests.gateway.asking import CHAT, KEY, OTHER_KEY, Door, becomes, chat, door, in_loop, key_line, lines
+from tests.gateway.asking import (
+    CHAT,
+    KEY,
+    OTHER_KEY,
+    RunningGateway,
+    becomes,
+    chat,
+    in_loop,
+    key_line,
+    lines,
+    running_gateway,
+)
 from tests.gateway.triton import Script
 
 PROSE = "the cat sat on the mat, and said hello; " * 4000
@@ -22,7 +33,7 @@ PROSE = "the cat sat on the mat, and said hello; " * 4000
 @in_loop
 async def test_bodies_that_are_withheld_leave_room_for_other_tenants(tmp_path: Path) -> None:
     limits = {"body_bytes": 1000, "tenant_bodies_bytes": 2000, "bodies_bytes": 100_000}
-    async with door(tmp_path, limits=limits) as front:
+    async with running_gateway(tmp_path, limits=limits) as front:
         await two_tenants(front)
         withheld = [front.opened(CHAT, parts=[b" " * 900, b""]) for _ in range(3)]
         for talk in withheld:
@@ -54,7 +65,7 @@ def first_then_nothing(receive: Any) -> Any:
 @in_loop
 async def test_where_nobody_has_a_key_all_bodies_are_those_of_one(tmp_path: Path) -> None:
     limits = {"body_bytes": 1000, "tenant_bodies_bytes": 1000, "bodies_bytes": 3000}
-    async with door(tmp_path, has_keys=False, limits=limits) as front:
+    async with running_gateway(tmp_path, has_keys=False, limits=limits) as front:
         held = front.gateway.held_by("-")
         held.take(3000)
         with pytest.raises(ApiError):
@@ -65,7 +76,7 @@ async def test_where_nobody_has_a_key_all_bodies_are_those_of_one(tmp_path: Path
 async def test_vectors_that_clients_do_not_take_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Refused before the model is asked; and free again once they are taken."""
     monkeypatch.setattr("gateway.gateway.TENANT_ANSWER_BYTES", 5 * 4 * 24)
-    async with door(tmp_path) as front:
+    async with running_gateway(tmp_path) as front:
         few, many = ({"model": "nomic:query", "input": ["a"] * count} for count in (5, 6))
         assert (await front.ask("/v1/embeddings", few)).status == 200
         assert (await front.ask("/v1/embeddings", few)).status == 200
@@ -77,7 +88,7 @@ async def test_vectors_that_clients_do_not_take_are_bounded(tmp_path: Path, monk
 
 @in_loop
 async def test_nothing_of_a_body_is_held_while_its_answer_streams(tmp_path: Path) -> None:
-    async with door(tmp_path) as front:
+    async with running_gateway(tmp_path) as front:
         front.triton.script = Script(halts_after=1)
         talk = front.opened(CHAT, chat(stream=True))
         task = asyncio.ensure_future(talk.run())
@@ -87,7 +98,7 @@ async def test_nothing_of_a_body_is_held_while_its_answer_streams(tmp_path: Path
         await task
 
 
-async def two_tenants(front: Door, **limits: int) -> None:
+async def two_tenants(front: RunningGateway, **limits: int) -> None:
     """`KEY` is acme's, with these limits, and `OTHER_KEY` umbrella's, for every model."""
     keys = [key_line(KEY, "acme", **limits), key_line(OTHER_KEY, "umbrella")]
     front.keys_file.write_text(json.dumps({"keys": keys}))
@@ -99,7 +110,7 @@ LARGE = {"context_tokens": 200_000}
 
 @in_loop
 async def test_a_large_chat_is_answered_as_a_small_one_is(tmp_path: Path) -> None:
-    async with door(tmp_path, llm=LARGE) as front:
+    async with running_gateway(tmp_path, llm=LARGE) as front:
         answer = await front.chat(PROSE, max_tokens=5)
         tokens = len(front.triton.asked[0].tensors["prompt_token_ids"])
     assert (answer.status, answer.json()["usage"]["prompt_tokens"]) == (200, tokens)
@@ -111,7 +122,7 @@ async def test_while_a_large_chat_is_read_the_loop_does_none_of_its_work(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither parser nor tokenizer runs in this process: either would hold up every stream."""
-    async with door(tmp_path, llm=LARGE) as front:
+    async with running_gateway(tmp_path, llm=LARGE) as front:
         monkeypatch.setattr(gateway.bodies, "parsed", None)
         for name in ("_marked", "_encoded", "raw"):
             monkeypatch.setattr(front.gateway.prompters["llama"], name, None)
@@ -134,7 +145,7 @@ async def test_a_body_of_very_many_values_is_refused_before_it_is_parsed(
     with pytest.raises(ValueError, match="there are more than"):
         gateway.bodies.parsed(body, bounds())
     monkeypatch.undo()
-    async with door(tmp_path) as front:
+    async with running_gateway(tmp_path) as front:
         answer = await front.ask(CHAT, body)
     assert (answer.status, "there are more than" in answer.error["message"]) == (400, True)
 
@@ -164,13 +175,13 @@ def test_quotes_without_an_end_are_read_once() -> None:
 async def test_a_body_has_no_more_than_the_models_of_its_path_could_take(
     tmp_path: Path, kind: str, most_bytes: int
 ) -> None:
-    async with door(tmp_path) as front:
+    async with running_gateway(tmp_path) as front:
         assert body_bounds(front.gateway.settings, kind).most_bytes == most_bytes
 
 
 @in_loop
 async def test_a_chat_beyond_the_context_in_bytes_is_refused_by_its_size(tmp_path: Path) -> None:
-    async with door(tmp_path) as front:
+    async with running_gateway(tmp_path) as front:
         answer = await front.ask(CHAT, chat("x" * (2**20 + 200 * 32)))
     assert (answer.status, answer.error["type"]) == (413, "invalid_request_error")
 
@@ -179,7 +190,7 @@ async def test_a_chat_beyond_the_context_in_bytes_is_refused_by_its_size(tmp_pat
 async def test_a_text_that_no_tokens_of_the_context_could_spell_is_not_tokenised(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with door(tmp_path) as front:
+    async with running_gateway(tmp_path) as front:
         prompter = front.gateway.prompters["llama"]
         monkeypatch.setattr(prompter.lanes, "answer", None)
         text = "x" * (200 * prompter.longest + len(prompter.template.source) + 65_536 + 1)
@@ -190,7 +201,7 @@ async def test_a_text_that_no_tokens_of_the_context_could_spell_is_not_tokenised
 
 @in_loop
 async def test_a_large_body_pays_before_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with door(tmp_path, llm=LARGE) as front:
+    async with running_gateway(tmp_path, llm=LARGE) as front:
         await two_tenants(front, tokens_per_minute=1000)
         monkeypatch.setattr(front.gateway.parser, "value", None)
         answer = await front.chat(PROSE)
@@ -199,7 +210,7 @@ async def test_a_large_body_pays_before_it_is_read(tmp_path: Path, monkeypatch: 
 
 @in_loop
 async def test_a_large_body_that_is_refused_pays_for_being_read(tmp_path: Path) -> None:
-    async with door(tmp_path, llm=LARGE) as front:
+    async with running_gateway(tmp_path, llm=LARGE) as front:
         await two_tenants(front, tokens_per_minute=1_000_000)
         body = json.dumps(chat(PROSE)).encode()
         assert (await front.ask(CHAT, body[:-1])).status == 400
@@ -210,7 +221,7 @@ async def test_a_large_body_that_is_refused_pays_for_being_read(tmp_path: Path) 
 
 @in_loop
 async def test_a_large_chat_pays_for_its_tokens_and_not_for_its_bytes_beside(tmp_path: Path) -> None:
-    async with door(tmp_path, llm=LARGE) as front:
+    async with running_gateway(tmp_path, llm=LARGE) as front:
         await two_tenants(front, tokens_per_minute=1_000_000)
         answer = await front.chat(PROSE, max_tokens=5)
         assert (answer.status, used(front)) == (200, answer.json()["usage"]["total_tokens"])
@@ -218,14 +229,14 @@ async def test_a_large_chat_pays_for_its_tokens_and_not_for_its_bytes_beside(tmp
 
 @in_loop
 async def test_counting_a_text_costs_its_tokens(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    async with door(tmp_path) as front:
+    async with running_gateway(tmp_path) as front:
         await two_tenants(front, tokens_per_minute=1000)
         answer = await front.ask("/tokenize", {"model": "llama", "prompt": "the cat sat on the mat"})
         assert (answer.status, used(front)) == (200, answer.json()["count"])
     assert lines(capsys)[-1]["prompt_tokens"] == 0
 
 
-def used(front: Door) -> int:
+def used(front: RunningGateway) -> int:
     """Tokens of the last minute of `KEY`."""
     key = front.gateway.keys.holder(f"Bearer {KEY}".encode())
     return front.gateway.budgets.usage(key).spent.tokens
@@ -236,7 +247,7 @@ async def test_a_body_slower_than_the_least_rate_is_not_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("gateway.exchange.GRACE_SECONDS", 0.05)
-    async with door(tmp_path) as front:
+    async with running_gateway(tmp_path) as front:
         talk = front.opened(CHAT, parts=[b"{", b""])
         talk.receive = first_then_nothing(talk.receive)
         assert (await talk.run()).status == 408

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.gateway.asking import CHAT, chat, door, in_loop
+from tests.gateway.asking import CHAT, chat, in_loop, running_gateway
 
 GOOD = b'{"model": "llama", "messages": [{"role": "user", "content": "x"}], %s}'
 """Answered, but for what is put into it."""
@@ -30,7 +30,7 @@ GOOD = b'{"model": "llama", "messages": [{"role": "user", "content": "x"}], %s}'
 )
 @in_loop
 async def test_a_body_that_is_no_plain_json_is_refused(tmp_path: Path, body: bytes, status: int) -> None:
-    async with door(tmp_path) as front:
+    async with running_gateway(tmp_path) as front:
         answer = await front.ask(CHAT, body)
     assert answer.status == status
     assert status == 200 or answer.error["type"] == "invalid_request_error"
@@ -42,7 +42,7 @@ async def test_a_body_that_is_no_plain_json_is_refused(tmp_path: Path, body: byt
 @in_loop
 async def test_brackets_are_counted_before_anything_reads_them(tmp_path: Path, depth: int, words: str) -> None:
     """Python's own parser gives up on some; the readers behind it, and the model's compiler of schemas, would not."""
-    async with door(tmp_path) as front:
+    async with running_gateway(tmp_path) as front:
         answer = await front.ask(CHAT, b"[" * depth + b"]" * depth)
     assert (answer.status, words in answer.error["message"]) == (400, True)
 
@@ -52,8 +52,8 @@ async def test_brackets_are_counted_before_anything_reads_them(tmp_path: Path, d
 async def test_a_header_that_is_there_twice_is_refused_whatever_server_let_it_through(
     tmp_path: Path, name: str
 ) -> None:
-    async with door(tmp_path) as front:
-        talk = front.opened(CHAT, chat(), headers={"host": "door", "content-length": "70"})
+    async with running_gateway(tmp_path) as front:
+        talk = front.opened(CHAT, chat(), headers={"host": "gateway", "content-length": "70"})
         headers = dict(talk.scope["headers"]) | ({b"transfer-encoding": b"chunked"} if "transfer" in name else {})
         talk.scope["headers"] += [(name.encode(), headers[name.encode()])]
         answer = await talk.run()
@@ -64,7 +64,7 @@ async def test_a_header_that_is_there_twice_is_refused_whatever_server_let_it_th
 @in_loop
 async def test_a_body_that_is_too_long_is_passed_over_within_bounds(tmp_path: Path) -> None:
     """A body that ends soon is received, so that its client reads the answer; an endless one is not."""
-    async with door(tmp_path, limits={"body_bytes": 100}) as front:
+    async with running_gateway(tmp_path, limits={"body_bytes": 100}) as front:
         short = front.opened(CHAT, chat(), headers={"content-length": "101"})
         assert ((await short.run()).status, len(short.parts)) == (413, 0)
         endless = front.opened(CHAT, parts=[b" " * 60] * 1000)
@@ -73,7 +73,7 @@ async def test_a_body_that_is_too_long_is_passed_over_within_bounds(tmp_path: Pa
 
 @in_loop
 async def test_a_body_that_does_not_come_is_not_waited_for(tmp_path: Path) -> None:
-    async with door(tmp_path, limits={"body_seconds": 1}) as front:
+    async with running_gateway(tmp_path, limits={"body_seconds": 1}) as front:
         talk = front.opened(CHAT, parts=[b"{"])
         talk.receive = first_then_nothing(talk.receive)
         assert (await talk.run()).status == 408
@@ -94,7 +94,7 @@ def first_then_nothing(receive):
 
 @in_loop
 async def test_paths_methods_and_types_that_are_not_offered(tmp_path: Path) -> None:
-    async with door(tmp_path) as front:
+    async with running_gateway(tmp_path) as front:
         assert (await front.ask("/v1/nothing")).status == 404
         assert (await front.ask("/v1/models/")).status == 404
         assert (await front.ask("/v1/models/nope")).error["code"] == "model_not_found"
@@ -105,7 +105,7 @@ async def test_paths_methods_and_types_that_are_not_offered(tmp_path: Path) -> N
 
 @in_loop
 async def test_who_comes_to_a_full_gateway_is_told_when_to_come_again(tmp_path: Path) -> None:
-    async with door(tmp_path) as front:
+    async with running_gateway(tmp_path) as front:
         front.app.is_full = lambda: True
         answer = await front.chat()
         assert front.triton.asked == []

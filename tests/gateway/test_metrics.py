@@ -1,4 +1,4 @@
-"""What the door measures of its answers: tokens' times, waiting, and streams that broke, each with its reason."""
+"""What the gateway measures of its answers: tokens' times, waiting, and streams that broke, each with its reason."""
 
 import asyncio
 import json
@@ -11,13 +11,24 @@ import grpc
 import pytest
 
 from gateway.metrics import GAPS, REASONS, SECONDS, Histogram, Metrics
-from tests.gateway.asking import CHAT, OTHER_KEY, Conversation, Door, becomes, chat, door, in_loop, key_line, lines
+from tests.gateway.asking import (
+    CHAT,
+    OTHER_KEY,
+    Conversation,
+    RunningGateway,
+    becomes,
+    chat,
+    in_loop,
+    key_line,
+    lines,
+    running_gateway,
+)
 from tests.gateway.triton import Script
 
 BROKEN = "enginehouse_gateway_streams_broken_total"
 
 
-async def samples(front: Door) -> dict[str, float]:
+async def samples(front: RunningGateway) -> dict[str, float]:
     """Each sample of the page by its name and labels."""
     page = (await front.ask("/metrics", key=None)).body.decode()
     return {name: float(value) for name, value in re.findall(r"^(\w+\{.*\}) (\S+)$", page, re.MULTILINE)}
@@ -25,7 +36,7 @@ async def samples(front: Door) -> dict[str, float]:
 
 @in_loop
 async def test_a_streams_first_token_gaps_and_wait_are_measured(tmp_path: Path) -> None:
-    async with door(tmp_path) as front:
+    async with running_gateway(tmp_path) as front:
         await front.chat(stream=True, n=2)
         found = await samples(front)
     of = {
@@ -39,7 +50,7 @@ async def test_a_streams_first_token_gaps_and_wait_are_measured(tmp_path: Path) 
 @in_loop
 async def test_an_answer_that_comes_whole_has_no_first_token(tmp_path: Path) -> None:
     """It would be as late as the whole answer, and make a service level of first tokens say nothing."""
-    async with door(tmp_path) as front:
+    async with running_gateway(tmp_path) as front:
         await front.chat()
         found = await samples(front)
     assert not [name for name in found if "first_token" in name or "token_gap" in name]
@@ -50,7 +61,7 @@ async def test_an_answer_that_comes_whole_has_no_first_token(tmp_path: Path) -> 
 async def test_waiting_for_a_server_is_measured_and_in_the_audits_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    async with door(tmp_path) as front:
+    async with running_gateway(tmp_path) as front:
         fleet = front.gateway.fleet
         front.triton.is_ready = False
         await fleet.look()
@@ -67,11 +78,11 @@ async def test_waiting_for_a_server_is_measured_and_in_the_audits_line(
     assert lines(capsys)[0]["queued_ms"] >= 1000 * held - 1
 
 
-async def leaves(front: Door, talk: Conversation) -> None:
+async def leaves(front: RunningGateway, talk: Conversation) -> None:
     talk.left.set()
 
 
-async def takes_nothing(front: Door, talk: Conversation) -> None:
+async def takes_nothing(front: RunningGateway, talk: Conversation) -> None:
     talk.takes.clear()
     front.triton.goes_on.set()
     (exchange,) = front.app._active
@@ -80,17 +91,17 @@ async def takes_nothing(front: Door, talk: Conversation) -> None:
     talk.takes.set()
 
 
-async def is_revoked(front: Door, talk: Conversation) -> None:
+async def is_revoked(front: RunningGateway, talk: Conversation) -> None:
     front.keys_file.write_text(json.dumps({"keys": [key_line(OTHER_KEY, "umbrella")]}))
     await front.gateway.refresh()
     front.app.sweep(0)
 
 
-async def goes_on(front: Door, talk: Conversation) -> None:
+async def goes_on(front: RunningGateway, talk: Conversation) -> None:
     front.triton.goes_on.set()
 
 
-async def is_stopped(front: Door, talk: Conversation) -> None:
+async def is_stopped(front: RunningGateway, talk: Conversation) -> None:
     await front.app._end_the_rest()
 
 
@@ -118,7 +129,7 @@ async def test_a_stream_that_breaks_is_counted_by_its_reason(
     tmp_path: Path, end: str, script: Script, strikes: Callable[..., Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The status went out with the first event, so it is 200 all the same; the line's `end` says what happened."""
-    async with door(tmp_path) as front:
+    async with running_gateway(tmp_path) as front:
         front.triton.script = script
         talk = front.opened(CHAT, chat(stream=True))
         running = asyncio.ensure_future(talk.run())

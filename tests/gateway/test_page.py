@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.gateway.asking import CHAT, KEY, OTHER_KEY, chat, door, in_loop, key_line
+from tests.gateway.asking import CHAT, KEY, OTHER_KEY, chat, in_loop, key_line, running_gateway
 
 FORM = {"content-type": "application/x-www-form-urlencoded"}
 
@@ -19,7 +19,7 @@ def text_of(body: bytes) -> str:
 
 @in_loop
 async def test_without_a_key_the_page_asks_for_one_and_names_no_model(tmp_path: Path) -> None:
-    async with door(tmp_path) as front:
+    async with running_gateway(tmp_path) as front:
         answer = await front.ask("/", key=None)
     assert answer.status == 200
     assert '<form method="post" action="/"' in answer.body.decode()
@@ -30,7 +30,7 @@ async def test_without_a_key_the_page_asks_for_one_and_names_no_model(tmp_path: 
 @pytest.mark.parametrize("by_header", [True, False])
 @in_loop
 async def test_with_a_key_it_has_its_models_and_its_usage(tmp_path: Path, by_header: bool) -> None:
-    async with door(tmp_path) as front:
+    async with running_gateway(tmp_path) as front:
         limits = {"requests_per_minute": 60, "tokens_per_minute": 5000, "concurrent": 4}
         front.keys_file.write_text(json.dumps({"keys": [key_line(KEY, "acme", **limits, expires=4070908800)]}))
         await front.gateway.refresh()
@@ -52,21 +52,21 @@ async def test_with_a_key_it_has_its_models_and_its_usage(tmp_path: Path, by_hea
 
 @in_loop
 async def test_a_key_sees_its_own_models_only(tmp_path: Path) -> None:
-    async with door(tmp_path) as front:
+    async with running_gateway(tmp_path) as front:
         answer = await front.ask("/", key=OTHER_KEY)
     assert ("bge" in text_of(answer.body), "llama" in text_of(answer.body)) == (True, False)
 
 
 @in_loop
 async def test_a_key_that_is_none_is_told_so(tmp_path: Path) -> None:
-    async with door(tmp_path) as front:
+    async with running_gateway(tmp_path) as front:
         answer = await front.ask("/", b"key=eh-nobody", key=None, headers=FORM)
     assert (answer.status, "unknown, revoked or expired" in text_of(answer.body)) == (401, True)
 
 
 @in_loop
 async def test_where_no_key_is_asked_for_everybody_sees_all(tmp_path: Path) -> None:
-    async with door(tmp_path, has_keys=False, url="https://llm.example.com") as front:
+    async with running_gateway(tmp_path, has_keys=False, url="https://llm.example.com") as front:
         answer = await front.ask("/", key=None)
     assert "<form" not in answer.body.decode()
     assert 'client = OpenAI(base_url="https://llm.example.com/v1", api_key="none")' in text_of(answer.body)
@@ -75,7 +75,7 @@ async def test_where_no_key_is_asked_for_everybody_sees_all(tmp_path: Path) -> N
 @in_loop
 async def test_nothing_of_it_comes_from_elsewhere_or_runs(tmp_path: Path) -> None:
     """Neither by what is in it nor by what its policy would let a mistake add."""
-    async with door(tmp_path) as front:
+    async with running_gateway(tmp_path) as front:
         answers = [await front.ask(path, key=None) for path in ("/", "/page.css")]
     for answer in answers:
         policy = answer.headers["content-security-policy"]
@@ -92,7 +92,7 @@ async def test_nothing_of_it_comes_from_elsewhere_or_runs(tmp_path: Path) -> Non
 @in_loop
 async def test_names_of_models_and_tenants_are_text(tmp_path: Path) -> None:
     name = "<b>\"'x"
-    async with door(tmp_path, aliases={name: {"model": "llama"}, "a": {"model": "llama"}}) as front:
+    async with running_gateway(tmp_path, aliases={name: {"model": "llama"}, "a": {"model": "llama"}}) as front:
         front.keys_file.write_text(json.dumps({"keys": [key_line(KEY, name)]}))
         await front.gateway.refresh()
         body = (await front.ask("/", headers={"host": name})).body.decode()
@@ -102,7 +102,7 @@ async def test_names_of_models_and_tenants_are_text(tmp_path: Path) -> None:
 
 @in_loop
 async def test_a_form_of_another_kind_or_size_is_refused(tmp_path: Path) -> None:
-    async with door(tmp_path) as front:
+    async with running_gateway(tmp_path) as front:
         assert (await front.ask("/", {"key": KEY}, key=None)).status == 415
         assert (await front.ask("/", b"key=" + b"x" * 9000, key=None, headers=FORM)).status == 413
         assert (await front.ask("/", key=None, query=f"key={KEY}")).status == 400
@@ -132,7 +132,7 @@ async def test_no_line_has_a_word_of_what_was_asked_or_answered(
         ("/", f"key={canary}".encode()),
         ("/", f"key={KEY}".encode()),
     ]
-    async with door(tmp_path) as front:
+    async with running_gateway(tmp_path) as front:
         statuses = [(await front.ask(path, body, headers=FORM if path == "/" else {})).status for path, body in asked]
         page = (await front.ask("/metrics", key=None)).body.decode()
     printed = capsys.readouterr()

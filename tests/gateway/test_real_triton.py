@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 
-from tests.gateway.asking import CHAT, Answer, Conversation, Door, becomes, chat, in_loop
-from tests.gateway.real import Scene, directly, door, running_requests, standing
+from tests.gateway.asking import CHAT, Answer, Conversation, RunningGateway, becomes, chat, in_loop
+from tests.gateway.real import Scene, directly, running_gateway, running_requests, standing
 
 pytestmark = pytest.mark.rehearsal
 TEXTS = ["the cat", "a river bank", "猫 and a cat", "", "the mat"]
@@ -37,7 +37,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
 async def test_vectors_are_those_of_the_model_asked_directly(scene: Scene, tmp_path: Path) -> None:
     """Five texts are two parts: the model takes three together."""
     body = {"model": "nomic:query", "input": TEXTS, "encoding_format": "base64", "dimensions": 16}
-    async with door(scene, tmp_path) as front:
+    async with running_gateway(scene, tmp_path) as front:
         answer = (await front.ask("/v1/embeddings", body)).json()
     options = {"task": "search_query", "dimensions": 16}
     wanted = [directly(scene, "nomic", options, texts=[[text]]) for text in TEXTS]
@@ -48,7 +48,7 @@ async def test_vectors_are_those_of_the_model_asked_directly(scene: Scene, tmp_p
 @in_loop
 async def test_scores_are_those_of_the_model_asked_directly(scene: Scene, tmp_path: Path) -> None:
     body = {"model": "bge", "query": "cat", "documents": TEXTS}
-    async with door(scene, tmp_path) as front:
+    async with running_gateway(scene, tmp_path) as front:
         answer = (await front.ask("/v2/rerank", body)).json()
     wanted = [directly(scene, "bge_v2", {"raw_scores": False}, query=[["cat"]], passages=[[text]])[0] for text in TEXTS]
     found = {each["index"]: each["relevance_score"] for each in answer["results"]}
@@ -58,7 +58,7 @@ async def test_scores_are_those_of_the_model_asked_directly(scene: Scene, tmp_pa
 
 @in_loop
 async def test_a_text_that_is_too_long_is_named_and_not_cut(scene: Scene, tmp_path: Path) -> None:
-    async with door(scene, tmp_path) as front:
+    async with running_gateway(scene, tmp_path) as front:
         answer = await front.ask("/v1/embeddings", {"model": "nomic", "input": ["a", "river " * 600]})
     assert answer.status == 400
     assert "texts[0][1] has 613 tokens of at most 512" in answer.error["message"]
@@ -66,7 +66,7 @@ async def test_a_text_that_is_too_long_is_named_and_not_cut(scene: Scene, tmp_pa
 
 @in_loop
 async def test_a_chat_streams_a_token_an_event_and_counts_them(scene: Scene, tmp_path: Path) -> None:
-    async with door(scene, tmp_path) as front:
+    async with running_gateway(scene, tmp_path) as front:
         body = chat("one two", stream=True, max_tokens=9, stream_options={"include_usage": True})
         streamed = (await front.ask(CHAT, body)).events
         whole = (await front.chat("one two", max_tokens=9)).json()
@@ -80,7 +80,7 @@ async def test_a_chat_streams_a_token_an_event_and_counts_them(scene: Scene, tmp
 @in_loop
 async def test_what_the_slot_refuses_in_a_stream_is_the_clients_mistake(scene: Scene, tmp_path: Path) -> None:
     """Triton tells a stream's error with its code, for the gateway asks for that."""
-    async with door(scene, tmp_path) as front:
+    async with running_gateway(scene, tmp_path) as front:
         answer = await front.chat(stream=True, n=2, temperature=0)
     assert (answer.status, answer.error["type"]) == (400, "invalid_request_error")
     assert "Greedy decoding" in answer.error["message"]
@@ -88,7 +88,7 @@ async def test_what_the_slot_refuses_in_a_stream_is_the_clients_mistake(scene: S
 
 @in_loop
 async def test_several_answers_are_told_apart(scene: Scene, tmp_path: Path) -> None:
-    async with door(scene, tmp_path) as front:
+    async with running_gateway(scene, tmp_path) as front:
         answer = (await front.chat("one two", n=2, max_tokens=4)).json()
     assert [choice["index"] for choice in answer["choices"]] == [0, 1]
     assert all(choice["message"]["content"] for choice in answer["choices"])
@@ -97,7 +97,7 @@ async def test_several_answers_are_told_apart(scene: Scene, tmp_path: Path) -> N
 @in_loop
 async def test_the_model_hears_that_a_client_left(scene: Scene, tmp_path: Path) -> None:
     """A thousand tokens were wanted; after the first the client is gone, and the slot answers the next at once."""
-    async with door(scene, tmp_path) as front:
+    async with running_gateway(scene, tmp_path) as front:
         talk = front.opened(CHAT, chat("one two", stream=True))
         running = asyncio.ensure_future(talk.run())
         await talk.until(lambda: b'"content":' in talk.answer.body)
@@ -110,7 +110,7 @@ async def test_the_model_hears_that_a_client_left(scene: Scene, tmp_path: Path) 
 @pytest.mark.parametrize("streams", [True, False])
 @in_loop
 async def test_nothing_runs_for_clients_that_left(scene: Scene, tmp_path: Path, streams: bool) -> None:
-    async with door(scene, tmp_path) as front:
+    async with running_gateway(scene, tmp_path) as front:
         talks = [front.opened(CHAT, chat("one two", stream=streams)) for _ in range(8)]
         running = [asyncio.ensure_future(talk.run()) for talk in talks]
         while not await asyncio.to_thread(running_requests, scene):
@@ -124,7 +124,7 @@ async def test_nothing_runs_for_clients_that_left(scene: Scene, tmp_path: Path, 
 
 @in_loop
 async def test_log_probabilities_are_told_token_by_token(scene: Scene, tmp_path: Path) -> None:
-    async with door(scene, tmp_path) as front:
+    async with running_gateway(scene, tmp_path) as front:
         answer = (await front.chat("one two", max_tokens=4, logprobs=True, top_logprobs=2)).json()["choices"][0]
     entries = answer["logprobs"]["content"]
     assert b"".join(bytes(each["bytes"]) for each in entries).decode() == answer["message"]["content"]
@@ -137,7 +137,7 @@ def spans(scene: Scene) -> list[dict[str, Any]]:
     return [json.loads(line) for line in whole.splitlines()]
 
 
-def prompted(front: Door) -> list[Callable[[], Conversation]]:
+def prompted(front: RunningGateway) -> list[Callable[[], Conversation]]:
     """A request to each model, with a phrase that is to be found nowhere afterwards."""
     ranked = {"model": "bge", "query": CANARY, "documents": [CANARY, f"more of {CANARY}"]}
     answers = [{"stream": True, "user": CANARY}, {"stop": CANARY}, {"n": 2, "temperature": 0, "stream": True}]
@@ -169,8 +169,8 @@ async def followed(scene: Scene, ask: Callable[[], Conversation]) -> Answer:
 async def test_a_traced_request_is_followed_and_its_text_is_nowhere(
     scene: Scene, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Spans, the server's verbose log, both pages of metrics, what the door prints; refused requests too."""
-    async with door(scene, tmp_path, trace_one_in=1) as front:
+    """Spans, the server's verbose log, both pages of metrics, what the gateway prints; refused requests too."""
+    async with running_gateway(scene, tmp_path, trace_one_in=1) as front:
         answers = [await followed(scene, ask) for ask in prompted(front)]
         pages = front.gateway.metrics.page()
     with urllib.request.urlopen(f"http://{scene.triton.metrics}/metrics", timeout=300) as page:
@@ -185,9 +185,9 @@ async def test_a_traced_request_is_followed_and_its_text_is_nowhere(
 
 
 @in_loop
-async def test_what_the_door_did_not_choose_is_not_traced(scene: Scene, tmp_path: Path) -> None:
-    async with door(scene, tmp_path) as front:
+async def test_what_the_gateway_did_not_choose_is_not_traced(scene: Scene, tmp_path: Path) -> None:
+    async with running_gateway(scene, tmp_path) as front:
         untraced = (await front.ask("/v1/embeddings", {"model": "nomic:query", "input": TEXTS})).headers["x-request-id"]
-    async with door(scene, tmp_path, trace_one_in=1) as front:
+    async with running_gateway(scene, tmp_path, trace_one_in=1) as front:
         await followed(scene, partial(front.opened, CHAT, chat("one two", max_tokens=2)))
     assert untraced not in {span["request"] for span in spans(scene)}

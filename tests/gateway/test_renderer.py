@@ -14,7 +14,7 @@ import gateway.templates
 from gateway.control_tokens import MARKS
 from gateway.renderer import HERE_CHARACTERS, HERE_TURNS, MOST_BYTES, SHORT_BYTES, TOO_MUCH, Renderer
 from gateway.templates import Template, TemplateError
-from tests.gateway.asking import becomes, door, in_loop
+from tests.gateway.asking import becomes, in_loop, running_gateway
 from tests.gateway.weights import TEMPLATE
 
 DOUBTFUL = "{% macro unused() %}{% endmacro %}" + TEMPLATE
@@ -228,7 +228,7 @@ async def test_while_one_template_works_other_requests_are_answered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(gateway.prompts, "Renderer", Renderer)
-    async with door(tmp_path) as front:
+    async with running_gateway(tmp_path) as front:
         prompter = front.gateway.prompters["llama"]
         prompter.template = Renderer(SILENT_LOOP, {}, SECONDS)
         slow = asyncio.ensure_future(front.chat())

@@ -15,7 +15,17 @@ import pytest
 from gateway.fields import FieldError
 from gateway.routing import BLOCK_TOKENS, MOST_BLOCKS, beginning_of, chosen
 from gateway.settings import settings_of
-from tests.gateway.asking import CHAT, OTHER_KEY, Door, becomes, chat, door, in_loop, key_line, settings
+from tests.gateway.asking import (
+    CHAT,
+    OTHER_KEY,
+    RunningGateway,
+    becomes,
+    chat,
+    in_loop,
+    key_line,
+    running_gateway,
+    settings,
+)
 from tests.gateway.triton import Script
 
 LONG = "the cat sat on the mat " * 4
@@ -77,7 +87,7 @@ def test_what_is_apart_begins_differently() -> None:
     assert len({beginning(1, apart=apart) for apart in ("", "llama\0support\0", "llama\0\0salt")}) == 3
 
 
-async def servers_of(front: Door, texts: list[str], **more: Any) -> list[int]:
+async def servers_of(front: RunningGateway, texts: list[str], **more: Any) -> list[int]:
     """The number of the server that each chat went to, one after the other."""
     found = []
     for text in texts:
@@ -90,14 +100,14 @@ async def servers_of(front: Door, texts: list[str], **more: Any) -> list[int]:
 
 @in_loop
 async def test_a_conversation_stays_on_its_server_and_short_prompts_take_turns(tmp_path: Path) -> None:
-    async with door(tmp_path, tritons=3) as front:
+    async with running_gateway(tmp_path, tritons=3) as front:
         assert len(set(await servers_of(front, [LONG] * 6))) == 1
         assert len(set(await servers_of(front, ["hi"] * 3))) == 3
 
 
 @in_loop
 async def test_a_conversations_server_that_is_away_is_not_waited_for(tmp_path: Path) -> None:
-    async with door(tmp_path, tritons=2) as front:
+    async with running_gateway(tmp_path, tritons=2) as front:
         (home,) = set(await servers_of(front, [LONG]))
         front.tritons[home].is_ready = False
         await front.gateway.fleet.look()
@@ -110,7 +120,7 @@ async def test_a_conversations_server_that_is_away_is_not_waited_for(tmp_path: P
 @in_loop
 async def test_an_adapter_is_a_model_of_its_own_name(tmp_path: Path) -> None:
     aliases = {"llama:support": {"model": "llama", "adapter": "support"}}
-    async with door(tmp_path, aliases=aliases) as front:
+    async with running_gateway(tmp_path, aliases=aliases) as front:
         assert "llama:support" in [each["id"] for each in (await front.ask("/v1/models")).json()["data"]]
         assert (await front.chat(model="llama:support")).json()["model"] == "llama:support"
         await front.chat()
@@ -122,7 +132,7 @@ async def test_tenants_share_no_cached_prefix_where_the_slot_takes_a_salt_that_n
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The tenant's name gives no salt without the host's secret, which no log has; another secret is another salt."""
-    async with door(tmp_path) as front:
+    async with running_gateway(tmp_path) as front:
         front.keys_file.write_text(json.dumps({"keys": [key_line(OTHER_KEY, "umbrella"), *keys_of(front)]}))
         content = json.loads(front.settings_file.read_text())
         content["models"]["llama"]["salts"] = True
@@ -153,7 +163,7 @@ async def test_where_tenants_share_prefixes_no_client_is_told_how_many_tokens_we
     """Whole and streamed; the audit has the number. Where nobody shows a key, nobody is told apart."""
 
     async def cached_tokens(has_keys: bool) -> list[int]:
-        async with door(tmp_path, has_keys=has_keys) as front:
+        async with running_gateway(tmp_path, has_keys=has_keys) as front:
             whole = (await front.chat()).json()
             *_, last, _end = (await front.chat(stream=True, stream_options={"include_usage": True})).events
         return [answer["usage"]["prompt_tokens_details"]["cached_tokens"] for answer in (whole, last)]
@@ -161,7 +171,7 @@ async def test_where_tenants_share_prefixes_no_client_is_told_how_many_tokens_we
     assert (await cached_tokens(has_keys=True), await cached_tokens(has_keys=False)) == ([0, 0], [2, 2])
 
 
-def keys_of(front: Door) -> list[Any]:
+def keys_of(front: RunningGateway) -> list[Any]:
     return [key for key in json.loads(front.keys_file.read_text())["keys"] if key["tenant"] == "acme"]
 
 
@@ -176,7 +186,7 @@ def two_engines(folder: Path) -> dict[str, Any]:
 
 @in_loop
 async def test_the_engine_is_the_shortest_with_room_for_prompt_and_answer(tmp_path: Path) -> None:
-    async with door(tmp_path, **two_engines(tmp_path)) as front:
+    async with running_gateway(tmp_path, **two_engines(tmp_path)) as front:
         for text, more in (("hi", {}), ("hi", {"max_tokens": 100}), (LONG, {}), ("hi", {"max_tokens": 5})):
             answer = await front.chat(text, model="qwen", **more)
             assert (answer.status, answer.json()["model"]) == (200, "qwen")
@@ -195,7 +205,7 @@ def test_engines_of_different_weights_are_no_alias(tmp_path: Path) -> None:
 
 @in_loop
 async def test_a_server_that_leaves_the_map_ends_no_stream(tmp_path: Path) -> None:
-    async with door(tmp_path, tritons=2) as front:
+    async with running_gateway(tmp_path, tritons=2) as front:
         for triton in front.tritons:
             triton.script = Script(halts_after=1)
         talks = [front.opened(CHAT, chat("hi", stream=True)) for _ in range(2)]

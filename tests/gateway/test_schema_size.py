@@ -8,7 +8,7 @@ import pytest
 
 from gateway.sampling import MOST_SCHEMA_SIZE
 from gateway.schema_size import SchemaError, pattern_size, schema_size
-from tests.gateway.asking import CHAT, chat, door, in_loop
+from tests.gateway.asking import CHAT, chat, in_loop, running_gateway
 from tests.gateway.weights import TEMPLATE
 
 DOUBLED = {f"d{n}": {"type": "array", "prefixItems": [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(40)}
@@ -61,7 +61,7 @@ async def test_a_schema_that_cannot_be_counted_or_names_what_is_elsewhere_is_ref
     form = '{"type": "json_schema", "json_schema": {"name": "x", "schema": ' + schema + "}}"
     tools = '[{"type": "function", "function": {"name": "x", "parameters": ' + schema + "}}]"
     template = "{{ tools }}" + TEMPLATE
-    async with door(tmp_path, llm={"tool_parser": "hermes"}, template=template) as front:
+    async with running_gateway(tmp_path, llm={"tool_parser": "hermes"}, template=template) as front:
         for rest in (f'"response_format": {form}}}', f'"tool_choice": "required", "tools": {tools}}}'):
             answer = await front.ask(CHAT, (head + rest).encode())
             assert (answer.status, answer.error["type"]) == (400, "invalid_request_error"), answer.body
@@ -116,7 +116,7 @@ def test_repetitions_multiply_what_they_repeat_and_nothing_else(pattern: str, si
 
 @in_loop
 async def test_a_schema_that_explodes_is_refused_by_its_name(tmp_path: Path) -> None:
-    async with door(tmp_path) as front:
+    async with running_gateway(tmp_path) as front:
         for schema in EXPLODING:
             form = {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}
             answer = await front.ask(CHAT, chat(response_format=form))

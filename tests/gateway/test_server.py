@@ -89,7 +89,7 @@ async def process(folder: Path, **listen: int) -> AsyncIterator[Process]:
 def request(body: object = None, *headers: str, path: str = "/v1/chat/completions") -> bytes:
     """A request as bytes, after which the connection is closed."""
     content = json.dumps(chat() if body is None else body).encode()
-    lines = [f"POST {path} HTTP/1.1", "Host: door", f"Authorization: Bearer {KEY}", "Content-Type: application/json"]
+    lines = [f"POST {path} HTTP/1.1", "Host: gateway", f"Authorization: Bearer {KEY}", "Content-Type: application/json"]
     lines += [f"Content-Length: {len(content)}", "Connection: close", *headers]
     return "\r\n".join([*lines, "", ""]).encode() + content
 
@@ -123,14 +123,14 @@ AMBIGUOUS = [
     request(None, f"X-Long: {'x' * 20_000}"),
     request(None, "Transfer-Encoding: chunked"),
     request(None, "Content-Length: 3"),
-    request().replace(b"Host: door\r\n", b"Host: door\r\nHost: other\r\n"),
-    request().replace(b"Host: door\r\n", b""),
-    request().replace(b"Host: door", b"Host : door"),
+    request().replace(b"Host: gateway\r\n", b"Host: gateway\r\nHost: other\r\n"),
+    request().replace(b"Host: gateway\r\n", b""),
+    request().replace(b"Host: gateway", b"Host : gateway"),
     request(None, "Transfer-Encoding: chunked, gzip"),
     request().replace(b"POST ", b"PO ST "),
     request(None, "X: a\r\n folded: b\x00"),
     request(None, f"Authorization: Bearer {KEY}"),
-    b"POST /v1/models HTTP/1.1\r\nHost: door\r\nX: " + b"a" * 100_000,
+    b"POST /v1/models HTTP/1.1\r\nHost: gateway\r\nX: " + b"a" * 100_000,
 ]
 
 
@@ -185,7 +185,7 @@ async def test_a_process_that_will_stop_says_so_and_answers_still(tmp_path: Path
         running.process.send_signal(signal.SIGTERM)
         health = b""
         while b'"stopping":true' not in health:
-            health = await running.sent(b"GET /health HTTP/1.1\r\nHost: door\r\nConnection: close\r\n\r\n")
+            health = await running.sent(b"GET /health HTTP/1.1\r\nHost: gateway\r\nConnection: close\r\n\r\n")
         assert health.startswith(b"HTTP/1.1 503")
         assert (await running.sent(request())).startswith(b"HTTP/1.1 200")
         running.process.kill()

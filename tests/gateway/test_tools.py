@@ -1,4 +1,4 @@
-"""Tools through the door: what the model is shown, what the client gets, and what is refused."""
+"""Tools through the gateway: what the model is shown, what the client gets, and what is refused."""
 
 import json
 from pathlib import Path
@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.gateway.asking import door as plain_door
 from tests.gateway.asking import in_loop
+from tests.gateway.asking import running_gateway as plain_gateway
 from tests.gateway.triton import Event, Script
 from tests.gateway.weights import TEMPLATE
 
@@ -37,9 +37,9 @@ TURN = [
 ]
 
 
-def door(folder: Path, **more: Any) -> Any:
-    """A door whose LLM has a template and a parser for tools."""
-    return plain_door(folder, template=TOOLS_TEMPLATE, llm=HERMES | more)
+def running_gateway(folder: Path, **more: Any) -> Any:
+    """A gateway whose LLM has a template and a parser for tools."""
+    return plain_gateway(folder, template=TOOLS_TEMPLATE, llm=HERMES | more)
 
 
 def spoken(*texts: str, finish: str = "stop") -> Script:
@@ -55,7 +55,7 @@ def prompt_of(front: Any) -> str:
 
 @in_loop
 async def test_a_call_is_answered_as_openai_does(tmp_path: Path) -> None:
-    async with door(tmp_path) as front:
+    async with running_gateway(tmp_path) as front:
         front.triton.script = spoken(*WRITTEN)
         (choice,) = (await front.chat(tools=[ADD])).json()["choices"]
     message = choice["message"]
@@ -68,7 +68,7 @@ async def test_a_call_is_answered_as_openai_does(tmp_path: Path) -> None:
 
 @in_loop
 async def test_a_streamed_call_comes_in_deltas(tmp_path: Path) -> None:
-    async with door(tmp_path) as front:
+    async with running_gateway(tmp_path) as front:
         front.triton.script = spoken("<tool_call>", '{"name": "add", "arguments": {"a": 1}}', "</tool_call>")
         answer = await front.chat(tools=[ADD], stream=True)
     first, call, last = (event["choices"][0] for event in answer.events[:-1])
@@ -85,7 +85,7 @@ async def test_a_streamed_call_comes_in_deltas(tmp_path: Path) -> None:
 
 @in_loop
 async def test_reasoning_is_told_apart_from_the_answer(tmp_path: Path) -> None:
-    async with door(tmp_path) as front:
+    async with running_gateway(tmp_path) as front:
         front.triton.script = spoken("<thi", "nk>\nhm", "m\n</think>\n\n", "Yes.")
         message = (await front.chat()).json()["choices"][0]["message"]
         streamed = await front.chat(stream=True)
@@ -97,7 +97,7 @@ async def test_reasoning_is_told_apart_from_the_answer(tmp_path: Path) -> None:
 @in_loop
 async def test_a_thought_that_the_template_opened_is_one(tmp_path: Path) -> None:
     opened = TEMPLATE.replace("<think>\n\n</think>\n\n", "<think>\n")
-    async with plain_door(tmp_path, template=opened, llm=HERMES) as front:
+    async with plain_gateway(tmp_path, template=opened, llm=HERMES) as front:
         front.triton.script = spoken("hm</think>Yes.")
         thinks = {"enable_thinking": False}  # the template's words for it here
         message = (await front.chat(chat_template_kwargs=thinks)).json()["choices"][0]["message"]
@@ -112,7 +112,7 @@ async def test_a_thought_that_the_template_opened_is_one(tmp_path: Path) -> None
 )
 @in_loop
 async def test_usage_tells_the_tokens_of_reasoning(tmp_path: Path, words: list[str], thought: int) -> None:
-    async with door(tmp_path) as front:
+    async with running_gateway(tmp_path) as front:
         control = front.gateway.prompters["llama"].control.entries
         events = [Event(word, ids=(control[word]["id"],) if word in control else (40, 41)) for word in words]
         front.triton.script = Script((*events, Event("", finish="stop", tokens=6)))
@@ -126,7 +126,7 @@ async def test_usage_tells_the_tokens_of_reasoning(tmp_path: Path, words: list[s
 
 @in_loop
 async def test_tools_calls_and_results_reach_the_template(tmp_path: Path) -> None:
-    async with door(tmp_path) as front:
+    async with running_gateway(tmp_path) as front:
         assert (
             await front.ask("/v1/chat/completions", {"model": "llama", "messages": TURN, "tools": [ADD]})
         ).status == 200
@@ -162,7 +162,7 @@ def after_call(identity: str, name: str, arguments: str) -> dict[str, Any]:
 )
 @in_loop
 async def test_no_text_of_tools_calls_or_results_forges_a_control_token(tmp_path: Path, forged: dict[str, Any]) -> None:
-    async with door(tmp_path) as front:
+    async with running_gateway(tmp_path) as front:
         asked: dict[str, Any] = {"messages": TURN[:1], "tools": [ADD]}
         prompts = []
         for body in (asked, asked | {"messages": TURN[:2]}, asked | {"messages": TURN}, asked | forged):
@@ -176,7 +176,7 @@ async def test_no_text_of_tools_calls_or_results_forges_a_control_token(tmp_path
 @in_loop
 async def test_a_demanded_call_is_held_to_the_tools_schema(tmp_path: Path) -> None:
     named = {"type": "function", "function": {"name": "add"}}
-    async with door(tmp_path) as front:
+    async with running_gateway(tmp_path) as front:
         front.triton.script = spoken('{"a"', ": 1}")
         whole = await front.chat(tools=[ADD, NOW], tool_choice=named)
         streamed = await front.chat(tools=[ADD, NOW], tool_choice=named, stream=True)
@@ -204,7 +204,7 @@ async def test_a_demanded_call_is_held_to_the_tools_schema(tmp_path: Path) -> No
 @in_loop
 async def test_without_parallel_calls_an_answer_ends_with_its_first(tmp_path: Path) -> None:
     call = '<tool_call>{"name": "add", "arguments": {"a": 1}}</tool_call>'
-    async with door(tmp_path) as front:
+    async with running_gateway(tmp_path) as front:
         front.triton.script = spoken("I add.", call, call, "And more.")
         (choice,) = (await front.chat(tools=[ADD], parallel_tool_calls=False)).json()["choices"]
     assert (choice["message"]["content"], len(choice["message"]["tool_calls"])) == ("I add.", 1)
@@ -212,7 +212,7 @@ async def test_without_parallel_calls_an_answer_ends_with_its_first(tmp_path: Pa
 
 @in_loop
 async def test_tools_that_may_not_be_called_are_not_shown(tmp_path: Path) -> None:
-    async with door(tmp_path) as front:
+    async with running_gateway(tmp_path) as front:
         front.triton.script = spoken(WRITTEN)
         answer = await front.chat(tools=[ADD], tool_choice="none")
         assert "Adds." not in prompt_of(front)
@@ -221,7 +221,7 @@ async def test_tools_that_may_not_be_called_are_not_shown(tmp_path: Path) -> Non
 
 @in_loop
 async def test_an_answer_that_was_cut_off_in_a_call_is_text(tmp_path: Path) -> None:
-    async with door(tmp_path) as front:
+    async with running_gateway(tmp_path) as front:
         front.triton.script = spoken('<tool_call>{"name": "add", "argu', finish="length")
         (choice,) = (await front.chat(tools=[ADD])).json()["choices"]
     assert choice["finish_reason"] == "length"
@@ -232,7 +232,7 @@ async def test_an_answer_that_was_cut_off_in_a_call_is_text(tmp_path: Path) -> N
 @in_loop
 async def test_mistrals_mark_is_asked_for(tmp_path: Path) -> None:
     """It is a special token, which the slot leaves out of a text unless it is told."""
-    async with door(tmp_path, tool_parser="mistral", reasoning_parser="") as front:
+    async with running_gateway(tmp_path, tool_parser="mistral", reasoning_parser="") as front:
         front.triton.script = spoken('[TOOL_CALLS][{"name": "add", "arguments": {"a": 1}}]')
         answer = await front.chat(tools=[ADD])
         await front.chat()
@@ -284,7 +284,7 @@ SCHEMA = {"type": "json_schema", "json_schema": {"name": "a", "schema": {"type":
 async def test_what_cannot_be_done_with_tools_is_refused_by_its_name(
     tmp_path: Path, llm: dict[str, Any], more: dict[str, Any], param: str
 ) -> None:
-    async with door(tmp_path, **llm) as front:
+    async with running_gateway(tmp_path, **llm) as front:
         answer = await front.chat(**more)
         assert front.triton.asked == []
     assert (answer.status, answer.error["param"], answer.error["type"]) == (400, param, "invalid_request_error")
@@ -292,6 +292,6 @@ async def test_what_cannot_be_done_with_tools_is_refused_by_its_name(
 
 @in_loop
 async def test_a_template_that_shows_no_tools_is_offered_none(tmp_path: Path) -> None:
-    async with plain_door(tmp_path, llm=HERMES) as front:
+    async with plain_gateway(tmp_path, llm=HERMES) as front:
         answer = await front.chat(tools=[ADD])
     assert (answer.status, answer.error["param"]) == (400, "tools")

@@ -12,20 +12,20 @@ import pytest
 
 from gateway.exchange import Exchange
 from gateway.traces import traceparent
-from tests.gateway.asking import CHAT, Door, chat, door, in_loop
+from tests.gateway.asking import CHAT, RunningGateway, chat, in_loop, running_gateway
 from tests.gateway.triton import Script
 
 EMBEDDING = {"model": "nomic", "input": ["a", "b", "c", "d", "e"]}
 
 
-def traces(front: Door) -> list[str]:
+def traces(front: RunningGateway) -> list[str]:
     """The trace that each request to Triton was a part of; "" of none."""
     return [asked.metadata.get("traceparent", "") for triton in front.tritons for asked in triton.asked]
 
 
 @in_loop
 async def test_nothing_is_traced_unless_the_settings_say_so(tmp_path: Path) -> None:
-    async with door(tmp_path) as front:
+    async with running_gateway(tmp_path) as front:
         await front.ask("/v1/embeddings", EMBEDDING)
         await front.chat()
         assert set(traces(front)) == {""}
@@ -34,7 +34,7 @@ async def test_nothing_is_traced_unless_the_settings_say_so(tmp_path: Path) -> N
 @pytest.mark.parametrize("path", ["/v1/embeddings", CHAT])
 @in_loop
 async def test_a_trace_has_the_id_that_answer_and_audit_have(tmp_path: Path, path: str) -> None:
-    async with door(tmp_path, trace_one_in=1) as front:
+    async with running_gateway(tmp_path, trace_one_in=1) as front:
         answer = await front.ask(path, chat() if path == CHAT else EMBEDDING)
         found = {re.fullmatch(r"00-([0-9a-f]{32})-[0-9a-f]{16}-01", each)[1] for each in traces(front)}
     assert found == {answer.headers["x-request-id"]}
@@ -43,11 +43,11 @@ async def test_a_trace_has_the_id_that_answer_and_audit_have(tmp_path: Path, pat
 @in_loop
 async def test_a_client_cannot_choose_what_is_traced(tmp_path: Path) -> None:
     own = {"traceparent": f"00-{'ab' * 16}-{'cd' * 8}-01", "tracestate": "a=b"}
-    async with door(tmp_path, trace_one_in=2**31 - 1) as front:
+    async with running_gateway(tmp_path, trace_one_in=2**31 - 1) as front:
         await front.ask(CHAT, chat(), headers=own)
         await front.ask("/v1/embeddings", EMBEDDING, headers=own)
         assert set(traces(front)) == {""}
-    async with door(tmp_path, trace_one_in=1) as front:
+    async with running_gateway(tmp_path, trace_one_in=1) as front:
         await front.ask(CHAT, chat(), headers=own)
         assert "abab" not in traces(front)[0] and "tracestate" not in front.triton.asked[0].metadata
 
@@ -59,7 +59,7 @@ def test_one_request_of_so_many_is_traced() -> None:
 
 @in_loop
 async def test_a_second_try_belongs_to_the_same_trace(tmp_path: Path) -> None:
-    async with door(tmp_path, tritons=2, trace_one_in=1) as front:
+    async with running_gateway(tmp_path, tritons=2, trace_one_in=1) as front:
         for triton in front.tritons:
             triton.script = Script(error=(grpc.StatusCode.UNAVAILABLE, "Exceeds maximum queue size: 8"))
         await front.chat()
@@ -77,7 +77,7 @@ async def test_of_one_request_all_parts_are_traced_or_none(tmp_path: Path, monke
         exchange.identity = f"{next(numbers):032x}"
 
     monkeypatch.setattr(Exchange, "__init__", numbered)
-    async with door(tmp_path, trace_one_in=2) as front:
+    async with running_gateway(tmp_path, trace_one_in=2) as front:
         for _ in range(2):
             await front.ask("/v1/embeddings", EMBEDDING)
         assert sorted(trace[33:35] for trace in traces(front)) == ["", "", "02", "02"]

@@ -255,7 +255,7 @@ def test_the_mended_inventory_converges(served: Surface) -> None:
 
 
 def test_changed_units_that_nobody_confirms_are_taken_back(served: Surface) -> None:
-    """Somebody else's firewall shuts the door just then. The old unit is in force again, and a plain run converges."""
+    """Another firewall shuts the gateway just then. The old unit is in force again, and a plain run converges."""
     served.says("echo '# before' >>/etc/systemd/system/triton@.service; systemctl daemon-reload")
     served.machine.put("/run/locked-out.sh", LOCKED_OUT)
     served.says("systemd-run --quiet --collect bash /run/locked-out.sh")

@@ -18,10 +18,12 @@ UNLOADABLE = "unloadable"
 def hosts(change: Callable[[Data, Path], Data]) -> list[tuple[str, Data]]:
     """Every host of the rehearsal with what `change(its data, the rehearsal's state directory)` says instead.
 
-    No door stands before them unless the change names one: it has stories of its own.
+    No gateway stands before them unless the change names one: it has stories of its own.
     """
     inventory = runpy.run_path("inventories/rehearsal.py")
-    return [(name, data | {"door": None} | change(data, inventory["_state"])) for name, data in inventory["rehearsal"]]
+    return [
+        (name, data | {"gateway": None} | change(data, inventory["_state"])) for name, data in inventory["rehearsal"]
+    ]
 
 
 def llama() -> LLM:

@@ -13,7 +13,7 @@ import pytest
 
 from deploy.inventory.fleet import Fleet
 from deploy.planning.plan import Plan, make_plan
-from deploy.spec import Docker, Door, Driver, EngineStore, EngineTrust, Replay
+from deploy.spec import Docker, Driver, EngineStore, EngineTrust, Gateway, Replay
 from roles._pyinfra import undo
 from roles._pyinfra.steps import Refuse
 from roles._shipping.texts import HERE
@@ -29,7 +29,7 @@ MARK = "touch ran"
 @pytest.fixture(scope="module")
 def heard() -> list[Heard]:
     """All that deploy.py says to a bare host whose inventory is full of hostile lines."""
-    plan = planned(docker=Docker(daemon={LINE: LINE}), door=Door(aliases={LINE: GPT_OSS.name}))
+    plan = planned(docker=Docker(daemon={LINE: LINE}), gateway=Gateway(aliases={LINE: GPT_OSS.name}))
     with (
         mock.patch("deploy.io.inventory.planned", lambda *_: plan),
         mock.patch.object(Refuse, "_fail", lambda *_: True),
@@ -56,9 +56,9 @@ def test_docker_s_file_has_it_as_a_string(heard: list[Heard]) -> None:
 
 
 def test_the_gateway_s_file_has_it_as_a_string() -> None:
-    mine = planned(door=Door(aliases={LINE: GPT_OSS.name})).slices[0]
-    assert mine.door
-    assert LINE in json.loads(rendered(mine, mine.door))["aliases"]
+    mine = planned(gateway=Gateway(aliases={LINE: GPT_OSS.name})).slices[0]
+    assert mine.gateway
+    assert LINE in json.loads(rendered(mine, mine.gateway))["aliases"]
 
 
 def test_why_nobody_judges_an_engine_is_in_no_file_of_a_build() -> None:
@@ -71,5 +71,5 @@ def test_why_nobody_judges_an_engine_is_in_no_file_of_a_build() -> None:
 
 def planned(**data: Any) -> Plan:
     """The plan of one host."""
-    good = {"machine": MACHINE, "servers": (MAIN,), "release": "26.07", "driver": Driver(manage=False), "door": None}
+    good = {"machine": MACHINE, "servers": (MAIN,), "release": "26.07", "driver": Driver(manage=False), "gateway": None}
     return make_plan(Fleet.of([Source("@fake/host", good | data)]), AROUND)

@@ -1,6 +1,6 @@
-"""A release is swapped on three hosts behind front doors: no request is lost, and none waits for a swap.
+"""A release is swapped on three hosts behind gateways: no request is lost, and none waits for a swap.
 
-It leaves doors on the hosts, so it is named to come after the tests that share them.
+It leaves gateways on the hosts, so it is named to come after the tests that share them.
 """
 
 from __future__ import annotations
@@ -12,29 +12,29 @@ from dataclasses import dataclass
 import pytest
 
 from benchmarks import fleet, front
-from rehearsal import certificates, door
-from rehearsal.door import Door
+from rehearsal import certificates, gateway
+from rehearsal.gateway import Gateway
 from rehearsal.pyinfra_run import Run
 from roles.gateway.paths import AUTHORITY, CERTIFICATE
 from tests.faults.scene import until
-from tests.faults.through_door import Load, loaded
+from tests.faults.through_gateway import Load, loaded
 from tests.rollouts.scene import ALLOWED, BACK_SECONDS, HOSTS, POOL, Scene
 from tests.rollouts.timeline import Timeline
 
 INVENTORIES = "tests/rollouts/inventories"
-DOOR_PORT, DOORS_PORT = 9443, 8009
+GATEWAY_PORT, GATEWAYS_PORT = 9443, 8009
 CHANGES = ("", "release")
 """The two releases that are swapped for each other: what ROLLOUT_CHANGES says."""
 READY = "curl --silent --show-error --max-time 3 --output /dev/null --write-out '%{{http_code}}' {words} {url}"
 
 
 @dataclass
-class Doors:
-    """The fleet with doors, the inventory that says so, and the one address at which they are reached."""
+class Gateways:
+    """The fleet with gateways, the inventory that says so, and the one address at which they are reached."""
 
     scene: Scene
     inventory: str
-    door: Door
+    gateway: Gateway
     change: str
 
     def deploy(self) -> Run:
@@ -44,48 +44,48 @@ class Doors:
 
 
 @pytest.fixture
-def doors(scene: Scene) -> Doors:
-    """Every host has a door behind a balancer that speaks TLS; a second run has nothing to do."""
+def gateways(scene: Scene) -> Gateways:
+    """Every host has a gateway behind a balancer that speaks TLS; a second run has nothing to do."""
     place = fleet.PLACES.root / "edge"
-    certificates.certificate(place, ["door.rehearsal.internal"], [scene.edge.address])
+    certificates.certificate(place, ["gateway.rehearsal.internal"], [scene.edge.address])
     ca = str(place / "ca.crt")
-    found = _deployed(Doors(scene, "doored", Door("", "", ca), _now()))
-    found.door = door.behind(f"https://{scene.edge.address}:{DOOR_PORT}", ca, scene.serving)
+    found = _deployed(Gateways(scene, "behind_gateway", Gateway("", "", ca), _now()))
+    found.gateway = gateway.behind(f"https://{scene.edge.address}:{GATEWAY_PORT}", ca, scene.serving)
     return found
 
 
 @pytest.fixture
-def one_door(scene: Scene) -> Doors:
-    """The first host has a door that sends to all three; a second run has nothing to do."""
-    found = _deployed(Doors(scene, "one_door", Door("", ""), _now()))
-    found.door = door.opened(scene.host("h1"))
+def one_gateway(scene: Scene) -> Gateways:
+    """The first host has a gateway that sends to all three; a second run has nothing to do."""
+    found = _deployed(Gateways(scene, "one_gateway", Gateway("", ""), _now()))
+    found.gateway = gateway.opened(scene.host("h1"))
     return found
 
 
-def test_no_request_is_lost_and_none_waits_while_three_hosts_swap(doors: Doors) -> None:
-    """The longest wait is shorter than the shortest time that a host was out: nobody stood before a closed door."""
-    _swaps_unnoticed(doors)
+def test_no_request_is_lost_and_none_waits_while_three_hosts_swap(gateways: Gateways) -> None:
+    """The longest wait is shorter than the shortest time that a host was out: nobody stood before a closed gateway."""
+    _swaps_unnoticed(gateways)
 
 
-def test_one_door_of_three_hosts_loses_nothing_either(one_door: Doors) -> None:
+def test_one_gateway_of_three_hosts_loses_nothing_either(one_gateway: Gateways) -> None:
     """It sends to the other hosts over mutual TLS; its own host is swapped as well."""
-    _swaps_unnoticed(one_door)
+    _swaps_unnoticed(one_gateway)
 
 
-def test_only_the_door_comes_in_where_doors_of_other_hosts_do(one_door: Doors) -> None:
+def test_only_the_gateway_comes_in_where_gateways_of_other_hosts_do(one_gateway: Gateways) -> None:
     """With its certificate, and from its host: others fail in the handshake, or before it."""
-    scene = one_door.scene
-    url = f"https://{scene.host('h2').address}:{DOORS_PORT}/ready/main"
+    scene = one_gateway.scene
+    url = f"https://{scene.host('h2').address}:{GATEWAYS_PORT}/ready/main"
     own = f"--cacert {AUTHORITY} --cert {CERTIFICATE}"
     told = {
-        "door": scene.host("h1").run(READY.format(words=own, url=url), check=False).stdout,
+        "gateway": scene.host("h1").run(READY.format(words=own, url=url), check=False).stdout,
         "without a certificate": scene.host("h1").run(READY.format(words="--insecure", url=url), check=False).stdout,
         "another host": scene.host("h3").run(READY.format(words="--insecure", url=url), check=False).stdout,
     }
-    assert told == {"door": "200", "without a certificate": "000", "another host": "000"}
+    assert told == {"gateway": "200", "without a certificate": "000", "another host": "000"}
 
 
-def _deployed(found: Doors) -> Doors:
+def _deployed(found: Gateways) -> Gateways:
     run = found.deploy()
     assert run.code == 0, run.output[-4000:]
     assert found.deploy().is_silent
@@ -97,17 +97,17 @@ def _now() -> str:
     return os.environ.get("ROLLOUT_CHANGES", "")
 
 
-def _swaps_unnoticed(doors: Doors) -> None:
-    scene = doors.scene
+def _swaps_unnoticed(gateways: Gateways) -> None:
+    scene = gateways.scene
     before = {name: scene.served(name) for name in HOSTS}
-    doors.change = CHANGES[doors.change == CHANGES[0]]
-    with loaded(doors.door) as load, _watched(scene, load) as scene.timeline:
+    gateways.change = CHANGES[gateways.change == CHANGES[0]]
+    with loaded(gateways.gateway) as load, _watched(scene, load) as scene.timeline:
         assert until(scene.all_in, BACK_SECONDS), "not every host is in at first"
-        run = doors.deploy()
+        run = gateways.deploy()
         assert until(scene.all_in, BACK_SECONDS), "not every host is in again"
     out = scene.timeline.seconds_out()
     told = {
-        "doors": doors.inventory,
+        "gateways": gateways.inventory,
         "sent": len(load.asked),
         "lost": len(load.lost),
         "longest_seconds": round(max(load.waits), 2),

@@ -160,7 +160,7 @@ def test_an_outside_load_request_is_refused(endpoint: Endpoint) -> None:
 
 
 def test_an_outside_load_request_over_grpc_is_refused(grpc: GRPC) -> None:
-    """The second door has the same lock."""
+    """The second gateway has the same lock."""
     with pytest.raises(InferenceServerException, match=r"(?i)restricted|unavailable"):
         grpc.load_model("anything")
 

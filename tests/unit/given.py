@@ -71,10 +71,10 @@ class Source:
 
 
 def sources(*names: str, **data: Any) -> list[Source]:
-    """An inventory of hosts with the same good data, changed as named; None removes a key. No door stands before them
-    unless the test names one."""
+    """An inventory of hosts with the same good data, changed as named; None removes a key. No gateway stands before
+    them unless the test names one."""
     good = {"machine": MACHINE, "servers": (MAIN,), "release": "26.07"} | data
-    kept = {"door": None} | {key: value for key, value in good.items() if value is not None}
+    kept = {"gateway": None} | {key: value for key, value in good.items() if value is not None}
     return [Source(name, dict(kept)) for name in names or ("h100-01",)]
 
 

@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 
 from deploy.io.ask_models import asked_in_turn, requests, unopened
-from deploy.io.door_key import GivenKey, given_key
+from deploy.io.gateway_key import GivenKey, given_key
 from deploy.io.reach import address_of
 from deploy.planning.plan import Plan
 from deploy.refusals.errors import Refusal
-from deploy.spec import Door, Firewall
+from deploy.spec import Firewall, Gateway
 from tests.unit.given import MAIN, plan, sources
 
 SSH = """#!/bin/sh
@@ -173,8 +173,8 @@ def test_what_triton_says_of_a_model_is_shown_and_the_others_are_asked(
     assert refused.value.facts["seen"] == "Request for unknown model: 'bge' is not found" and len(shown) == 2
 
 
-class Gateway(BaseHTTPRequestHandler):
-    """A front door: replies as OpenAI and Cohere do to whoever has the key, and keeps what it was sent."""
+class GatewayHandler(BaseHTTPRequestHandler):
+    """A gateway: replies as OpenAI and Cohere do to whoever has the key, and keeps what it was sent."""
 
     received: list[tuple[str, Any]]
     key = "eh-a-key-of-this-test"
@@ -220,10 +220,10 @@ def events(*choices: dict[str, Any]) -> str:
 
 
 @pytest.fixture
-def gateway(received: list[tuple[str, Any]], monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Gateway]]:
-    """The door's handler; `gateway.port` is where it listens. The shell that lines are pasted into knows the key."""
-    handler = type("Handler", (Gateway,), {"received": received})
-    monkeypatch.setenv("ENGINEHOUSE_KEY", Gateway.key)
+def gateway(received: list[tuple[str, Any]], monkeypatch: pytest.MonkeyPatch) -> Iterator[type[GatewayHandler]]:
+    """The gateway's handler; `gateway.port` is where it listens. The shell that lines are pasted into knows the key."""
+    handler = type("Handler", (GatewayHandler,), {"received": received})
+    monkeypatch.setenv("ENGINEHOUSE_KEY", GatewayHandler.key)
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
         handler.port = server.server_port
@@ -232,21 +232,21 @@ def gateway(received: list[tuple[str, Any]], monkeypatch: pytest.MonkeyPatch) ->
 
 
 def through(gateway: Any, model: str = "", *texts: str, key: GivenKey | None = None) -> str:
-    """What is printed where the plan has that door, and Triton does not answer."""
-    made = plan(*sources(servers=(replace(MAIN, http_port=CLOSED),), door=Door(ports=(gateway.port,))))
+    """What is printed where the plan has that gateway, and Triton does not answer."""
+    made = plan(*sources(servers=(replace(MAIN, http_port=CLOSED),), gateway=Gateway(ports=(gateway.port,))))
     shown: list[str] = []
     asked_in_turn(made, {}, model, texts, shown.append, key=key or given_key("", os.environ))
     return "\n".join(shown)
 
 
-def test_through_a_door_every_model_is_asked_and_no_line_has_the_key(gateway: Any, received: list[Any]) -> None:
+def test_through_a_gateway_every_model_is_asked_and_no_line_has_the_key(gateway: Any, received: list[Any]) -> None:
     """What is printed, pasted into a shell that knows the key, sends the same requests."""
     shown = through(gateway)
     first = list(received)
     assert [path for path, _ in first] == ["/v2/rerank", "/v1/embeddings", "/v1/chat/completions"]
     subprocess.run(["sh", "-c", shown], check=True, stdout=subprocess.DEVNULL)
     assert received[3:] == first
-    assert Gateway.key not in shown and "# h100-01, front door: gpt-oss-20b (llm)" in shown
+    assert GatewayHandler.key not in shown and "# h100-01, gateway: gpt-oss-20b (llm)" in shown
     assert "# 0.9000  Bananas are yellow." in shown and "\n# hello\n" in shown
 
 
@@ -254,14 +254,14 @@ def test_the_key_is_in_no_program_s_arguments(gateway: Any, tmp_path: Path, ssh:
     """Every user of the host and of this machine can read those."""
     ssh.write_text(f'#!/bin/sh\necho "$@" >>{tmp_path}/argv\n{SSH}')
     file = tmp_path / "key"
-    file.write_text(Gateway.key + "\n")
+    file.write_text(GatewayHandler.key + "\n")
     shown = through(gateway, key=given_key(str(file), {}))
-    assert Gateway.key not in (tmp_path / "argv").read_text() + shown
-    assert f'"$(cat {file})"' in shown and Gateway.key not in repr(given_key(str(file), {}))
+    assert GatewayHandler.key not in (tmp_path / "argv").read_text() + shown
+    assert f'"$(cat {file})"' in shown and GatewayHandler.key not in repr(given_key(str(file), {}))
 
 
 @pytest.mark.parametrize("text", ["it's", 'say "hi"', "$HOME `id` \\n", "new\nline", "naïve 東京", "@/etc/passwd"])
-def test_a_text_reaches_a_door_unchanged(gateway: Any, received: list[Any], text: str) -> None:
+def test_a_text_reaches_a_gateway_unchanged(gateway: Any, received: list[Any], text: str) -> None:
     through(gateway, "nomic", text, "b")
     assert received[0][1]["input"] == [text, "b"]
 
@@ -271,7 +271,7 @@ def test_a_model_that_knows_no_chats_is_asked_to_go_on(gateway: Any, received: l
     assert "/v1/completions" in through(gateway, "gpt-oss-20b", "Say") and received[1][1]["prompt"] == "Say"
 
 
-def test_what_a_door_says_of_a_wrong_key_is_shown(gateway: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_gateway_says_of_a_wrong_key_is_shown(gateway: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ENGINEHOUSE_KEY", "eh-another")
     with pytest.raises(Refusal) as refused:
         through(gateway, "nomic")
@@ -279,8 +279,8 @@ def test_what_a_door_says_of_a_wrong_key_is_shown(gateway: Any, monkeypatch: pyt
     assert "eh-another" not in str(refused.value)
 
 
-def test_without_a_key_triton_itself_is_asked_and_the_door_is_mentioned(port: int) -> None:
-    made = plan(*sources(servers=(replace(MAIN, http_port=port),), door=Door()))
+def test_without_a_key_triton_itself_is_asked_and_the_gateway_is_mentioned(port: int) -> None:
+    made = plan(*sources(servers=(replace(MAIN, http_port=port),), gateway=Gateway()))
     assert "server main: nomic" in asked(made, "nomic")
     assert "asked Triton itself" in unopened(made, None) and unopened(planned(port), None) == ""
 

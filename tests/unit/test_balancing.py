@@ -8,7 +8,19 @@ from types import SimpleNamespace
 
 from deploy.inventory.fleet import Fleet
 from deploy.planning.plan import Plan, make_plan
-from deploy.spec import Balancer, Door, DoorLimits, Embedder, Firewall, Machine, Rollout, Route, Secret, Server, Weights
+from deploy.spec import (
+    Balancer,
+    Embedder,
+    Firewall,
+    Gateway,
+    GatewayLimits,
+    Machine,
+    Rollout,
+    Route,
+    Secret,
+    Server,
+    Weights,
+)
 from deploy.spec.surroundings import Surroundings
 
 WEIGHTS = Weights.hub("sentence-transformers/all-MiniLM-L6-v2", "0" * 40)
@@ -101,12 +113,12 @@ def test_whoever_may_be_interrupted_needs_no_hold() -> None:
     assert planned(a=serving("10.0.0.11") | {"rollout": Rollout(interrupt=True)}, edge=edge).balancers
 
 
-def test_a_host_waits_at_a_stop_until_nobody_asks_its_door_either() -> None:
-    plan = behind_doors()
+def test_a_host_waits_at_a_stop_until_nobody_asks_its_gateway_either() -> None:
+    plan = behind_gateways()
     (edge,) = plan.balancers
-    door = edge.routes[0].door
-    assert door
-    assert [(one.name, one.address, one.port, one.question) for one in door.members] == [
+    gateway = edge.routes[0].gateway
+    assert gateway
+    assert [(one.name, one.address, one.port, one.question) for one in gateway.members] == [
         ("a.8080", "10.0.0.11", 8080, "main"),
         ("a.8081", "10.0.0.11", 8081, "main"),
         ("b.8080", "10.0.0.12", 8080, "main"),
@@ -114,30 +126,30 @@ def test_a_host_waits_at_a_stop_until_nobody_asks_its_door_either() -> None:
     ]
     traffic = plan.for_host("a").traffic
     assert traffic
-    assert traffic.servers[0].seen_as[2:] == ("chat_door/a.8080", "chat_door/a.8081")
+    assert traffic.servers[0].seen_as[2:] == ("chat_gateway/a.8080", "chat_gateway/a.8081")
 
 
-def test_a_balancer_waits_longer_than_any_door_takes() -> None:
-    slow = replace(DOOR, hold_seconds=300, limits=DoorLimits(request_seconds=7200))
-    door = behind_doors(slow).balancers[0].routes[0].door
-    assert door
-    assert door.answer_seconds == 7200 + 300 + 60
+def test_a_balancer_waits_longer_than_any_gateway_takes() -> None:
+    slow = replace(GATEWAY, hold_seconds=300, limits=GatewayLimits(request_seconds=7200))
+    gateway = behind_gateways(slow).balancers[0].routes[0].gateway
+    assert gateway
+    assert gateway.answer_seconds == 7200 + 300 + 60
 
 
-def test_a_door_of_two_servers_stays_in_while_one_of_them_drains() -> None:
+def test_a_gateway_of_two_servers_stays_in_while_one_of_them_drains() -> None:
     """Whoever asks its host hears of either; it asks the host itself, and goes on with the other."""
     two = (SERVER, replace(SERVER, name="two", gpus=(1,), http_port=8010, grpc_port=8011, metrics_port=8012))
-    plan = behind_doors(servers=two, machine=Machine(os="debian-12", gpu="h100-80", gpus=2))
-    mine, door = plan.for_host("a"), plan.balancers[0].routes[0].door
-    assert door and mine.door and mine.traffic
-    assert door.members[0].question == "main,two"
-    assert not mine.door.is_behind_balancer
-    assert not [line for server in mine.traffic.servers for line in server.seen_as if "_door/" in line]
+    plan = behind_gateways(servers=two, machine=Machine(os="debian-12", gpu="h100-80", gpus=2))
+    mine, gateway = plan.for_host("a"), plan.balancers[0].routes[0].gateway
+    assert gateway and mine.gateway and mine.traffic
+    assert gateway.members[0].question == "main,two"
+    assert not mine.gateway.is_behind_balancer
+    assert not [line for server in mine.traffic.servers for line in server.seen_as if "_gateway/" in line]
 
 
-def test_a_door_that_nobody_leads_to_changes_nothing_of_a_balancer() -> None:
-    (edge,) = planned(a=serving("10.0.0.11") | {"door": Door()}, edge={"balancer": EDGE}).balancers
-    assert "door" not in str(edge.to_json())
+def test_a_gateway_that_nobody_leads_to_changes_nothing_of_a_balancer() -> None:
+    (edge,) = planned(a=serving("10.0.0.11") | {"gateway": Gateway()}, edge={"balancer": EDGE}).balancers
+    assert "gateway" not in str(edge.to_json())
 
 
 def test_balancers_that_ask_for_keys_share_their_limits() -> None:
@@ -168,27 +180,29 @@ def test_the_plan_says_aloud_which_balancer_asks_nobody() -> None:
     )
 
 
-def test_the_plan_says_who_passes_a_door_that_asks_for_keys() -> None:
+def test_the_plan_says_who_passes_a_gateway_that_asks_for_keys() -> None:
     """Networks that a firewall lets go to Triton itself; not where a balancer alone gets there, or no key is asked."""
 
-    def notes(server: Server, door: Door) -> list[str]:
-        host = serving("10.0.0.11", server) | {"door": door, "firewall": Firewall(allow=("10.0.0.5/32",))}
+    def notes(server: Server, gateway: Gateway) -> list[str]:
+        host = serving("10.0.0.11", server) | {"gateway": gateway, "firewall": Firewall(allow=("10.0.0.5/32",))}
         plan = planned(a=host, b=serving("10.0.0.12"), edge={"balancer": EDGE})
         return [note for note in plan.warnings if "past it" in note]
 
-    passed = "the door asks for keys, and 10.0.0.5/32 of the firewall reach server main past it, without a key and "
-    assert notes(OPEN, Door()) == [passed + "without limits"]
-    assert (notes(SERVER, Door()), notes(OPEN, Door(keys=None))) == ([], [])
+    passed = "the gateway asks for keys, and 10.0.0.5/32 of the firewall reach server main past it, without a key and "
+    assert notes(OPEN, Gateway()) == [passed + "without limits"]
+    assert (notes(SERVER, Gateway()), notes(OPEN, Gateway(keys=None))) == ([], [])
 
 
-DOOR = Door(address="0.0.0.0", protection="balancer", ports=(8080, 8081))
+GATEWAY = Gateway(address="0.0.0.0", protection="balancer", ports=(8080, 8081))
 
 
-def behind_doors(door: Door = DOOR, **changes: object) -> Plan:
-    """Two hosts with doors behind a balancer that leads to them."""
+def behind_gateways(gateway: Gateway = GATEWAY, **changes: object) -> Plan:
+    """Two hosts with gateways behind a balancer that leads to them."""
     key = Secret.command("cat", "keys/edge.key")
-    declared = replace(EDGE, routes=(replace(CHAT, door_port=8443),), certificate="keys/edge.pem", certificate_key=key)
-    hosts = {name: serving(f"10.0.0.1{at}") | {"door": door} | changes for at, name in ((1, "a"), (2, "b"))}
+    declared = replace(
+        EDGE, routes=(replace(CHAT, gateway_port=8443),), certificate="keys/edge.pem", certificate_key=key
+    )
+    hosts = {name: serving(f"10.0.0.1{at}") | {"gateway": gateway} | changes for at, name in ((1, "a"), (2, "b"))}
     return planned(**hosts, edge={"balancer": declared})
 
 

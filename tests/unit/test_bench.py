@@ -22,7 +22,7 @@ from deploy.cost.measured import loads_of
 from deploy.io.aiperf import together
 from deploy.io.bench import bench_of
 from deploy.refusals.errors import Refusal
-from deploy.spec import Door
+from deploy.spec import Gateway
 from tests.unit.given import MAIN, plan
 
 ROOT = Path(__file__).parents[2]
@@ -147,15 +147,15 @@ def test_loads_that_ran_together_name_each_other() -> None:
 @pytest.mark.parametrize("ask", ["chat", "embed", "rerank", "rerank-tei"])
 def test_the_key_is_in_no_configuration(ask: str) -> None:
     """aiperf takes it from its environment."""
-    config = aiperf_config(LOAD, ask, "m", "http://door", "tokens", True)
+    config = aiperf_config(LOAD, ask, "m", "http://gateway", "tokens", True)
     assert config["benchmark"]["endpoint"]["apiKey"] == f"${{{KEY_VARIABLE}}}"
-    assert "apiKey" not in aiperf_config(LOAD, ask, "m", "http://door", "tokens", False)["benchmark"]["endpoint"]
+    assert "apiKey" not in aiperf_config(LOAD, ask, "m", "http://gateway", "tokens", False)["benchmark"]["endpoint"]
 
 
 def test_a_rate_and_clients_that_leave_are_told_to_aiperf() -> None:
     """Poisson arrivals, and 5 of 100 requests cut."""
     load = Load(rate=7.5, clients=0, cancel_percent=5)
-    phase = aiperf_config(load, "chat", "m", "http://door", "tokens", False)["benchmark"]["phases"][1]
+    phase = aiperf_config(load, "chat", "m", "http://gateway", "tokens", False)["benchmark"]["phases"][1]
     assert (phase["type"], phase["rate"], phase["cancellation"]) == ("poisson", 7.5, {"rate": 5, "delay": 0.5})
 
 
@@ -175,7 +175,7 @@ def test_a_bench_asks_each_load_so_often_and_says_of_what(tmp_path: Path) -> Non
         f'echo "$@" >> {tmp_path}/said; echo "${KEY_VARIABLE}" >> {tmp_path}/key\n'
         f'mkdir -p "$5"; cp {tmp_path}/report "$5/profile_export_aiperf.json"',
     )
-    mine = plan(servers=(MAIN,), door=Door())
+    mine = plan(servers=(MAIN,), gateway=Gateway())
     found = bench_of(mine, LOAD, ("chat", "rerank"), key="secret", runs=2, program=program)
     assert [case["model"] for case in found["cases"]] == ["gpt-oss-20b", "bge"]
     assert [len(case["runs"]) for case in found["cases"]] == [2, 2]
@@ -195,12 +195,12 @@ def test_a_run_that_ends_without_a_report_is_refused_with_its_last_words(tmp_pat
     assert not [name for name in left if name.startswith("enginehouse-bench-")]
 
 
-def test_an_inventory_without_a_door_or_a_model_is_refused(tmp_path: Path) -> None:
+def test_an_inventory_without_a_gateway_or_a_model_is_refused(tmp_path: Path) -> None:
     """Before anything is installed."""
-    with pytest.raises(Refusal, match="no front door"):
+    with pytest.raises(Refusal, match="no gateway"):
         bench_of(plan(servers=(MAIN,)), LOAD, ("chat",))
     with pytest.raises(Refusal, match="no model answers chat"):
-        bench_of(plan(servers=(MAIN,), door=Door()), LOAD, ("chat",), models=("bge",))
+        bench_of(plan(servers=(MAIN,), gateway=Gateway()), LOAD, ("chat",), models=("bge",))
 
 
 @pytest.mark.parametrize(

@@ -28,10 +28,10 @@ def answers(query: str) -> list[tuple[dict[str, str], float]]:
     """A Prometheus whose fleet served HOUR."""
     triton = {"instance": "h/main"}
     if "gateway_tokens" in query:
-        of_door = {"instance": "h", "model": "gpt-oss-20b"}
+        of_gateway = {"instance": "h", "model": "gpt-oss-20b"}
         kinds = {"prompt": 1_000_000.0, "completion": 250_000.0}
         counted_twice = ({"instance": "h", "model": "bge", "kind": "prompt"}, 9.0)
-        return [(of_door | {"kind": kind}, value) for kind, value in kinds.items()] + [counted_twice]
+        return [(of_gateway | {"kind": kind}, value) for kind, value in kinds.items()] + [counted_twice]
     if "encoder_documents" in query:
         return [(triton | {"model": "bge"}, 60_000.0), (triton | {"model": "nomic"}, 10_000.0)]
     if "encoder_pass_seconds" in query:
@@ -40,7 +40,7 @@ def answers(query: str) -> list[tuple[dict[str, str], float]]:
 
 
 def test_counters_of_prometheus_become_a_window() -> None:
-    """Hosts are the part of `instance` before the slash; a door's tokens of an encoder are not added to its own."""
+    """Hosts are the part of `instance` before the slash; a gateway's tokens of an encoder are not added to its own."""
     assert window_of(answers, "1h") == HOUR
 
 
@@ -96,7 +96,7 @@ def test_a_prometheus_that_is_not_there_is_refused() -> None:
         ["--spot-per-hour", "1"],
         ["--interruptions-per-day", "1"],
         ["--bench", "pyproject.toml"],
-        ["--bench", "benchmarks/results/door.json"],
+        ["--bench", "benchmarks/results/gateway.json"],
         ["--from-prometheus", "http://127.0.0.1:1", "--window", "soon"],
     ],
 )

@@ -157,7 +157,7 @@ def test_every_spec_field_of_a_host_is_a_data_key() -> None:
         "peer_address",
         "sharing",
         "traffic",
-        "door",
+        "gateway",
         "toolkit",
         "registry",
         "hub",

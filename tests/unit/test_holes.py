@@ -33,7 +33,7 @@ from deploy.catalog.releases import OFFERED
 from deploy.catalog.systems import SYSTEMS
 from deploy.catalog.versions import debian_at_least, version
 from deploy.planning.plan import Plan
-from deploy.spec import AcceptedHoles, Door, Driver, Firewall, Release
+from deploy.spec import AcceptedHoles, Driver, Firewall, Gateway, Release
 from tests.unit.doctored import WANTED, examined
 from tests.unit.given import AROUND, EMBEDDER, MAIN, RERANKER, plan, refusals
 from tests.unit.wrong_balancers import BEHIND, edge, second
@@ -202,10 +202,10 @@ ACCEPTED = AcceptedHoles(ids=tuple(STRANGERS_2504), reason="two services of our 
     "mended",
     [
         {"release": "26.07"},
-        {"servers": (ENCODERS,), "firewall": None, "door": Door()},
+        {"servers": (ENCODERS,), "firewall": None, "gateway": Gateway()},
         {"servers": (replace(ENCODERS, address="0.0.0.0", protection="firewall", accepts=ACCEPTED),)},
     ],
-    ids=["a newer release", "loopback and a door", "accepted"],
+    ids=["a newer release", "loopback and a gateway", "accepted"],
 )
 def test_everything_that_the_refusal_offers_is_planned(mended: dict[str, object]) -> None:
     server = replace(ENCODERS, address="0.0.0.0", protection="firewall")

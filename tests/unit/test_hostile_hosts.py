@@ -158,7 +158,7 @@ def test_a_pasted_text_is_shown_and_does_nothing(there: Path, words: str) -> Non
         if (there / "written.py").exists():
             tree = ast.parse((there / "written.py").read_text())
             called = {ast.unparse(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
-            assert called <= {"LLM", "Weights.hub", "Machine", "Server", "Door"}, done.stdout
+            assert called <= {"LLM", "Weights.hub", "Machine", "Server", "Gateway"}, done.stdout
             (there / "written.py").unlink()
 
 

@@ -23,13 +23,13 @@ from deploy.spec import (
     Calibration,
     DataDisk,
     Docker,
-    Door,
     Draft,
     Driver,
     Eagle,
     EngineStore,
     EngineTrust,
     Firewall,
+    Gateway,
     Hub,
     Lookahead,
     LoRA,
@@ -75,7 +75,7 @@ DATA = {
     ".Secret.source",
     # Strings of JSON; tests/roles/test_hostile_words.py reads them back.
     ".Docker.daemon",
-    ".Door.aliases",
+    ".Gateway.aliases",
     ".Replay.reason",
     ".AcceptedHoles.reason",
 }
@@ -89,13 +89,13 @@ MIRROR = AptMirror(url="https://mirror.example.com/apt", key_file="keys/mirror.a
 def host(*models: Any, **data: Any) -> dict[str, Any]:
     """Data of a host that serves these models."""
     servers = (replace(MAIN, models=models or MAIN.models),)
-    return {"machine": MACHINE, "servers": servers, "release": "26.07", "door": None} | data
+    return {"machine": MACHINE, "servers": servers, "release": "26.07", "gateway": None} | data
 
 
 BASES: dict[str, dict[str, Any]] = {
     "whole": host(
         machine=replace(MACHINE, data_disk=DataDisk(device="/dev/nvme1n1")),
-        door=Door(aliases={"gpt-4o": "gpt-oss-20b"}, url="https://llm.example.com"),
+        gateway=Gateway(aliases={"gpt-4o": "gpt-oss-20b"}, url="https://llm.example.com"),
         docker=Docker(data_root="/var/lib/docker", daemon={"log-driver": "journald"}),
         driver=Driver(version="580.95.05"),
         firewall=Firewall(allow=("10.0.0.0/8",), rest="closed", open=(Opening(port=9999, sources=("10.0.0.0/8",)),)),

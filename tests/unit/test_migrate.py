@@ -47,13 +47,13 @@ def why(text: str, option: str) -> str:
 
 
 def test_what_has_a_place_reaches_the_plan(tmp_path: Path) -> None:
-    """16k is 16,000 as vLLM reads it; the second name is an alias of the door."""
+    """16k is 16,000 as vLLM reads it; the second name is an alias of the gateway."""
     (mine,) = planned(migrate(LONG), tmp_path).slices
     (model,) = mine.servers[0].models
     assert (model.name, model.kv_dtype, model.settings["max_batch_size"]) == ("qwen", "fp8", 64)
     assert model.settings["max_seq_len"] == 16_000 and model.kv_reuse
-    assert mine.door is not None and mine.door.ports == (9000,)
-    assert [alias.name for alias in mine.door.aliases if alias.name == "gpt-4o"] == ["gpt-4o"]
+    assert mine.gateway is not None and mine.gateway.ports == (9000,)
+    assert [alias.name for alias in mine.gateway.aliases if alias.name == "gpt-4o"] == ["gpt-4o"]
 
 
 def test_every_word_of_a_line_that_fits_has_a_place() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from deploy.slices.monitor import ExportersSlice, PageSlice
-from deploy.spec import Door, Firewall, Monitor, Secret
+from deploy.spec import Firewall, Gateway, Monitor, Secret
 from deploy.topology.monitors import targets_of
 from tests.unit.test_balancing import EDGE, OPEN, planned, serving
 
@@ -14,8 +14,8 @@ ALONE = serving("10.0.0.11", OPEN) | {"pool": "", "firewall": Firewall(allow=("1
 
 
 def test_a_monitor_reads_every_page_of_every_host_and_no_other() -> None:
-    door = Door(ports=(8080, 8090), keys=None)
-    plan = planned(a=serving("10.0.0.11") | {"door": door}, edge={"balancer": EDGE}, eyes={"monitor": EYES})
+    gateway = Gateway(ports=(8080, 8090), keys=None)
+    plan = planned(a=serving("10.0.0.11") | {"gateway": gateway}, edge={"balancer": EDGE}, eyes={"monitor": EYES})
     (mine,) = plan.monitors
     read = {(target.address, target.path) for target in mine.targets if not target.probe}
     read |= {tuple(target.probe.removeprefix("http://").partition("/")[::2]) for target in mine.targets if target.probe}
@@ -36,7 +36,7 @@ def test_a_port_that_asks_for_keys_is_asked_whether_it_answers_and_not_for_model
 
 
 def test_a_host_passes_on_what_answers_on_loopback() -> None:
-    served = serving("10.0.0.11") | {"door": Door(ports=(8080,), keys=None)}
+    served = serving("10.0.0.11") | {"gateway": Gateway(ports=(8080,), keys=None)}
     plan = planned(a=served, b=serving("10.0.0.12"), edge={"balancer": EDGE}, eyes={"monitor": EYES})
     exporters = plan.for_host("a").exporters
     assert exporters

@@ -1,4 +1,4 @@
-"""Doors that send to servers of other hosts: what the plan says of both sides, and of hosts that have nothing of it."""
+"""Gateways that send to servers of other hosts: the plan of both sides, and of hosts without such a gateway."""
 
 from __future__ import annotations
 
@@ -10,67 +10,67 @@ import pytest
 from deploy.planning.plan import Plan
 from deploy.refusals.errors import Refusal
 from deploy.reports.plan import plan_report
-from deploy.slices.door import MutualDoorSlice, MutualSlice
-from deploy.spec import LLM, Door, Traffic
+from deploy.slices.gateway import MutualGatewaySlice, MutualSlice
+from deploy.spec import LLM, Gateway, Traffic
 from deploy.topology.mutual import common_name
 from tests.unit.given import EMBEDDER, GPT_OSS, LLAMA, MACHINE, MAIN, RERANKER, Source, main, plan
 from tests.unit.test_report import printed
 
 
 def fleet(others: tuple[str, ...] = ("search",), llm: LLM = GPT_OSS, **other: object) -> Plan:
-    """`front` has a door and an LLM, `back` of pool search the encoders."""
+    """`front` has a gateway and an LLM, `back` of pool search the encoders."""
     data = {"machine": MACHINE, "release": "26.07"}
     front = data | {"servers": (replace(MAIN, models=(llm,)),), "peer_address": "10.0.0.1"}
     back = data | {"servers": (replace(MAIN, models=(RERANKER, EMBEDDER)),), "peer_address": "10.0.0.2"}
     hosts = (
-        Source("back", {**back, "door": None, "pool": "search", **other}),
-        Source("front", {**front, "door": Door(others=others)}),
+        Source("back", {**back, "gateway": None, "pool": "search", **other}),
+        Source("front", {**front, "gateway": Gateway(others=others)}),
     )
     return plan(*hosts)
 
 
-def test_a_door_offers_the_models_of_its_other_hosts() -> None:
-    door = fleet().for_host("front").door
-    assert door
-    assert {model.name: model.servers for model in door.models} == {
+def test_a_gateway_offers_the_models_of_its_other_hosts() -> None:
+    gateway = fleet().for_host("front").gateway
+    assert gateway
+    assert {model.name: model.servers for model in gateway.models} == {
         "bge": ("back/main",),
         "gpt-oss-20b": ("main",),
         "nomic": ("back/main",),
     }
-    assert {alias.name for alias in door.aliases} == {"nomic:query", "nomic:document"}
-    assert [(other.name, other.address, other.port) for other in door.others] == [("back/main", "10.0.0.2", 8009)]
+    assert {alias.name for alias in gateway.aliases} == {"nomic:query", "nomic:document"}
+    assert [(other.name, other.address, other.port) for other in gateway.others] == [("back/main", "10.0.0.2", 8009)]
 
 
 def test_both_sides_have_an_address_and_only_the_asked_one_a_port() -> None:
-    made = fleet(traffic=Traffic(doors_port=9009))
+    made = fleet(traffic=Traffic(gateways_port=9009))
     assert made.for_host("front").mutual == MutualSlice(address="10.0.0.1")
-    doors = (MutualDoorSlice(name="front", address="10.0.0.1"),)
-    assert made.for_host("back").mutual == MutualSlice(address="10.0.0.2", port=9009, doors=doors)
+    gateways = (MutualGatewaySlice(name="front", address="10.0.0.1"),)
+    assert made.for_host("back").mutual == MutualSlice(address="10.0.0.2", port=9009, gateways=gateways)
 
 
 def test_a_model_of_two_hosts_has_both_servers() -> None:
     made = fleet(("back",), **main(GPT_OSS, EMBEDDER))
-    door = made.for_host("front").door
-    assert door and {model.name: model.servers for model in door.models} == {
+    gateway = made.for_host("front").gateway
+    assert gateway and {model.name: model.servers for model in gateway.models} == {
         "gpt-oss-20b": ("main", "back/main"),
         "nomic": ("back/main",),
     }
 
 
-def test_a_fleet_without_such_doors_says_nothing_of_them() -> None:
+def test_a_fleet_without_such_gateways_says_nothing_of_them() -> None:
     plain = fleet(())
     assert ["mutual" in slice_.to_json() for slice_ in plain.slices] == [False, False]
     assert "others" not in json.dumps([slice_.to_json() for slice_ in plain.slices])
 
 
-def test_a_door_and_its_hosts_answer_with_one_fingerprint_of_all_models() -> None:
-    alone, together = fleet(()).for_host("front").door, fleet().for_host("front").door
+def test_a_gateway_and_its_hosts_answer_with_one_fingerprint_of_all_models() -> None:
+    alone, together = fleet(()).for_host("front").gateway, fleet().for_host("front").gateway
     assert alone and together and alone.fingerprint != together.fingerprint
 
 
 def test_the_plan_says_who_comes_to_which_port() -> None:
     text = printed(plan_report(fleet()))
-    assert "doors of front come to port 8009, mutual TLS" in text and "also to back/main" in text
+    assert "gateways of front come to port 8009, mutual TLS" in text and "also to back/main" in text
 
 
 def test_an_llm_that_takes_other_requests_there_is_refused() -> None:

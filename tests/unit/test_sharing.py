@@ -18,7 +18,7 @@ MODELS = (EMBEDDER, GPT_OSS)
 
 def fleet(**third: Any) -> Plan:
     """`a` and `b` share two models; `third` is what the data of `c` has beside its two models."""
-    data = {"machine": MACHINE, "release": "26.07", "door": None, "servers": (replace(MAIN, models=MODELS),)}
+    data = {"machine": MACHINE, "release": "26.07", "gateway": None, "servers": (replace(MAIN, models=MODELS),)}
     two = [
         Source(name, {**data, "sharing": Sharing(), "peer_address": f"10.0.0.{number}"})
         for number, name in enumerate("ab", 1)
@@ -66,7 +66,7 @@ def test_other_files_of_the_same_commit_are_another_set() -> None:
 
 
 def test_a_host_alone_with_a_model_shares_it_with_nobody() -> None:
-    made = plan(Source("a", {"machine": MACHINE, "servers": (MAIN,), "door": None, "sharing": Sharing(),
+    made = plan(Source("a", {"machine": MACHINE, "servers": (MAIN,), "gateway": None, "sharing": Sharing(),
                              "peer_address": "10.0.0.1"}))  # fmt: skip
     assert made.for_host("a").sharing is None
 
@@ -83,7 +83,7 @@ def test_a_plan_without_sharing_does_not_say_the_word() -> None:
 
 def pinned(*ports: int) -> Plan:
     """Hosts with one pinned image, and the ports of loopback from which Docker pulls it."""
-    data = {"machine": MACHINE, "servers": (MAIN,), "door": None, "image_digest": "sha256:" + "5" * 64}
+    data = {"machine": MACHINE, "servers": (MAIN,), "gateway": None, "image_digest": "sha256:" + "5" * 64}
     sources = [
         (f"h{n}", {"peer_address": f"10.0.0.{n}", "sharing": Sharing(images_port=port)})
         for n, port in enumerate(ports, 1)

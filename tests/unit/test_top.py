@@ -15,12 +15,12 @@ from deploy.io.prometheus import Row
 from deploy.io.top import MARK, of_hosts, of_prometheus, pages_of, reading, row_of
 from deploy.monitoring.top import FIGURES, samples, table
 from deploy.planning.plan import Plan
-from deploy.spec import Door, Monitor
+from deploy.spec import Gateway, Monitor
 from tests.eyes.scraped import wrong_names
 from tests.unit.test_balancing import EDGE, planned, serving
 
 PLAN = planned(
-    a=serving("10.0.0.11") | {"door": Door(ports=(8080,), keys=None)},
+    a=serving("10.0.0.11") | {"gateway": Gateway(ports=(8080,), keys=None)},
     b=serving("10.0.0.12"),
     edge={"balancer": EDGE},
     eyes={"monitor": Monitor(os="debian-12", address="10.0.0.9")},
@@ -118,7 +118,7 @@ def test_a_host_is_asked_for_what_it_has_on_itself() -> None:
 
 def reading_of_nothing() -> str:
     """The reading of a host without servers, as one that builds engines is."""
-    return reading(replace(PLAN.for_host("b"), servers=(), door=None))
+    return reading(replace(PLAN.for_host("b"), servers=(), gateway=None))
 
 
 def test_text_that_is_no_reading_is_no_answer() -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import date
 from typing import Any
 
-from deploy.spec import AcceptedHoles, Balancer, Door, Firewall, Rollout, Route, Secret, Traffic
+from deploy.spec import AcceptedHoles, Balancer, Firewall, Gateway, Rollout, Route, Secret, Traffic
 from deploy.spec.surroundings import CertificateFile
 from tests.unit.given import AROUND, EMBEDDER, MACHINE, MAIN, RERANKER, Source
 from tests.unit.wrong import Wrong
@@ -204,52 +204,52 @@ POOLS = {
     ),
 }
 
-BEHIND_DOOR = Door(address="0.0.0.0", protection="balancer")
-TO_DOORS = replace(CHAT, door_port=8443)
+BEHIND_GATEWAY = Gateway(address="0.0.0.0", protection="balancer")
+TO_GATEWAYS = replace(CHAT, gateway_port=8443)
 
 
-def wrong_door(kind: str, where: str, second_door: Door | None = BEHIND_DOOR, **changes: Any) -> Wrong:
-    """Front doors with one mistake, behind a balancer that leads to them; keys of `edge_` change that."""
-    of_edge = {"routes": (TO_DOORS,), **SIGNED} | {
+def wrong_gateway(kind: str, where: str, second_gateway: Gateway | None = BEHIND_GATEWAY, **changes: Any) -> Wrong:
+    """Gateways with one mistake, behind a balancer that leads to them; keys of `edge_` change that."""
+    of_edge = {"routes": (TO_GATEWAYS,), **SIGNED} | {
         key.removeprefix("edge_"): changes.pop(key) for key in list(changes) if key.startswith("edge_")
     }
-    data = pool(**({"door": BEHIND_DOOR} | changes))
+    data = pool(**({"gateway": BEHIND_GATEWAY} | changes))
     others = changes.get("others", ())
     data.pop("others", None)
-    return Wrong(data, kind, where, (second(door=second_door), edge(**of_edge), *others))
+    return Wrong(data, kind, where, (second(gateway=second_gateway), edge(**of_edge), *others))
 
 
-DOORS = {
-    "keys do not travel readable to a balancer": wrong_door(
-        "door-in-plain-text",
-        'balancer.routes["chat"].door_port',
+GATEWAYS = {
+    "keys do not travel readable to a balancer": wrong_gateway(
+        "gateway-in-plain-text",
+        'balancer.routes["chat"].gateway_port',
         edge_certificate="",
         edge_certificate_key=None,
     ),
-    "every host of a pool has a door": wrong_door(
-        "route-without-doors", 'balancer.routes["chat"].door_port', second_door=None
+    "every host of a pool has a gateway": wrong_gateway(
+        "route-without-gateways", 'balancer.routes["chat"].gateway_port', second_gateway=None
     ),
-    "a door on loopback is behind no balancer": wrong_door(
-        "behind-loopback", "door.address", door=replace(BEHIND_DOOR, address="127.0.0.1")
+    "a gateway on loopback is behind no balancer": wrong_gateway(
+        "behind-loopback", "gateway.address", gateway=replace(BEHIND_GATEWAY, address="127.0.0.1")
     ),
-    "a door behind a balancer wants one": Wrong(
-        pool(door=BEHIND_DOOR), "protection-without-balancer", "door.protection", (second(), edge())
+    "a gateway behind a balancer wants one": Wrong(
+        pool(gateway=BEHIND_GATEWAY), "protection-without-balancer", "gateway.protection", (second(), edge())
     ),
-    "nobody goes around a door's balancer": wrong_door(
+    "nobody goes around a gateway's balancer": wrong_gateway(
         "balancer-not-named",
         "firewall.allow",
         servers=(replace(BEHIND, protection="firewall"),),
         firewall=Firewall(allow=("10.1.0.0/16",)),
     ),
-    "a host asks all its balancers alike": wrong_door(
-        "door-on-one-balancer",
-        'balancer.routes["chat"].door_port',
+    "a host asks all its balancers alike": wrong_gateway(
+        "gateway-on-one-balancer",
+        'balancer.routes["chat"].gateway_port',
         edge_routes=(CHAT,),
-        others=(Source("edge-2", {"balancer": replace(EDGE, address="10.0.0.6", routes=(TO_DOORS,), **SIGNED)}),),
+        others=(Source("edge-2", {"balancer": replace(EDGE, address="10.0.0.6", routes=(TO_GATEWAYS,), **SIGNED)}),),
     ),
-    "a door's port is no other's": wrong_door(
-        "port-twice", 'balancer.routes["chat"].door_port', edge_routes=(replace(TO_DOORS, door_port=8081),)
+    "a gateway's port is no other's": wrong_gateway(
+        "port-twice", 'balancer.routes["chat"].gateway_port', edge_routes=(replace(TO_GATEWAYS, gateway_port=8081),)
     ),
 }
 
-ALL: dict[str, Wrong] = {**KNOWN_HOLES, **BALANCERS, **POOLS, **DOORS}
+ALL: dict[str, Wrong] = {**KNOWN_HOLES, **BALANCERS, **POOLS, **GATEWAYS}

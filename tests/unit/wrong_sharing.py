@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from deploy.spec import Door, Sharing
+from deploy.spec import Gateway, Sharing
 from tests.unit.given import MACHINE, MAIN, Source
 from tests.unit.wrong import Wrong
 
@@ -13,7 +13,7 @@ SHARES = {"sharing": Sharing(), "peer_address": "10.0.0.11"}
 
 def wrong_sharing(kind: str, where: str, **changes: Any) -> Wrong:
     """A host with one mistake beside a good one that shares the same model."""
-    other = {"machine": MACHINE, "servers": (MAIN,), "door": None, **SHARES, "peer_address": "10.0.0.12"}
+    other = {"machine": MACHINE, "servers": (MAIN,), "gateway": None, **SHARES, "peer_address": "10.0.0.12"}
     return Wrong(SHARES | changes, kind, where, (Source("h100-02", other),))
 
 
@@ -28,5 +28,5 @@ ALL = {
     "images have a port of their own": wrong_sharing(
         "port-twice", "sharing.images_port", sharing=Sharing(images_port=7400)
     ),
-    "a door's port is not shared": wrong_sharing("port-twice", "sharing.port", door=Door(ports=(7401,))),
+    "a gateway's port is not shared": wrong_sharing("port-twice", "sharing.port", gateway=Gateway(ports=(7401,))),
 }

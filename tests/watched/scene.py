@@ -52,7 +52,7 @@ ASKED = (
 """Requests of each kind, and a client's mistake."""
 CHOSEN = {"$instance": ".+", "$model": ".+", "$per_hour": "2", "$__rate_interval": "1m"}
 """The choices of the dashboards, as a reader would find them."""
-DOOR = "http://127.0.0.1:8080"
+GATEWAY = "http://127.0.0.1:8080"
 Row = dict[str, Any]
 
 
@@ -93,12 +93,12 @@ class Watched:
         return {row["metric"]["alertname"] for row in rows}
 
     def ask(self) -> None:
-        """A client asks the front door for everything, and Triton through the balancer."""
-        words = [f"-d '{json.dumps(body)}' {DOOR}{path}" for path, body in ASKED]
+        """A client asks the gateway for everything, and Triton through the balancer."""
+        words = [f"-d '{json.dumps(body)}' {GATEWAY}{path}" for path, body in ASKED]
         asked = "; ".join(f"curl -s -m 20 -H 'Content-Type: application/json' -o /dev/null {each}" for each in words)
         # A client that leaves after the first words.
         body = json.dumps(ASKED[0][1] | {"max_tokens": 1500})
-        asked += f"; curl -sN -m 20 -H 'Content-Type: application/json' -d '{body}' {DOOR}{ASKED[0][0]} | head -c 20"
+        asked += f"; curl -sN -m 20 -H 'Content-Type: application/json' -d '{body}' {GATEWAY}{ASKED[0][0]} | head -c 20"
         ready = f"curl -s -m 5 -o /dev/null http://{self.edge.address}:9000/v2/models/minilm/ready"
         self.serving.run(f"{asked}; {ready}; true")
 

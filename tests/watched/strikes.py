@@ -54,7 +54,7 @@ STRIKES = (
         on_serving(f"systemctl reset-failed {SWAP}"),
     ),
     Strike(
-        "the front door is stopped",
+        "the gateway is stopped",
         "GatewayLost",
         "h1",
         on_serving("systemctl stop enginehouse-gateway@0"),

@@ -1,4 +1,4 @@
-"""Requests through the front door of a machine that serves: each step is in the journal, and their text is nowhere."""
+"""Requests through the gateway of a machine that serves: each step is in the journal, and their text is nowhere."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from rehearsal.machine import Machine
 from tests.faults.scene import until
-from tests.watched.scene import DOOR, Watched
+from tests.watched.scene import GATEWAY, Watched
 
 CANARY = "Rosa's diagnosis"
 BODIES = {
@@ -21,7 +21,7 @@ KEPT = "/var/log /var/lib/enginehouse/servers /etc/enginehouse /run/enginehouse*
 
 def asked(machine: Machine, path: str, body: dict[str, Any]) -> str:
     """The request's id. The body goes by standard input: a command line would be in the journal by itself."""
-    curl = f"curl -sS -m 60 -o /dev/null -D - -H 'Content-Type: application/json' -d @- {DOOR}{path}"
+    curl = f"curl -sS -m 60 -o /dev/null -D - -H 'Content-Type: application/json' -d @- {GATEWAY}{path}"
     headers = machine.run(curl, input=json.dumps(body)).stdout.lower().splitlines()
     return next(line.split()[1] for line in headers if line.startswith("x-request-id:"))
 

@@ -35,7 +35,7 @@ FAMILIES = {
     "HAProxy": "haproxy",
     "monitoring": "prometheus|promtool|prometheus-(alertmanager|blackbox-exporter|node-exporter)",
     "sharing": r"python3-libtorrent|libtorrent-rasterbar.*|libboost-python.*",
-    "the front door": r"python3(\.\d+)?-venv|python3-(pip|setuptools)-whl",
+    "the gateway": r"python3(\.\d+)?-venv|python3-(pip|setuptools)-whl",
     **{name: re.escape(name) for name in ("rsync", "systemd-timesyncd", "e2fsprogs", "xfsprogs", "python3")},
 }
 

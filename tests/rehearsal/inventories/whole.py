@@ -1,4 +1,4 @@
-"""The rehearsal's machines, whole GPUs and no door: what `cut.py` is taken back to."""
+"""The rehearsal's machines, whole GPUs and no gateway: what `cut.py` is taken back to."""
 
 from tests.rehearsal.variants import hosts
 

@@ -16,8 +16,8 @@ from typing import Any
 
 import grpc
 
-from deploy.inventory.door_keys import DoorKey
-from deploy.slices.traffic import BalancerSlice, DoorMemberSlice, DoorRouteSlice, MemberSlice, RouteSlice
+from deploy.inventory.gateway_keys import GatewayKey
+from deploy.slices.traffic import BalancerSlice, GatewayMemberSlice, GatewayRouteSlice, MemberSlice, RouteSlice
 from roles._shipping.texts import HERE
 from roles.balancer.config import config, everything
 from roles.balancer.keys import maps
@@ -42,14 +42,14 @@ class Bench:
         hold_seconds: int = 0,
         held_in_flight: int = 3,
         certificate: str = "",
-        keys: tuple[DoorKey, ...] | None = None,
+        keys: tuple[GatewayKey, ...] | None = None,
         clients: str = "",
         bounds: tuple[int, int] = (0, 0),
     ) -> None:
         self.folder, self.hosts, self.certificate, self.keys = folder, hosts, certificate, keys
         self.clients, self.bounds = clients, bounds
         self.hold_seconds, self.held_in_flight = hold_seconds, held_in_flight
-        self.http_port, self.grpc_port, self.metrics_port, self.door_port = free_ports(4)
+        self.http_port, self.grpc_port, self.metrics_port, self.gateway_port = free_ports(4)
         self.process: subprocess.Popen[bytes] | None = None
         (folder / "balancer").mkdir()
         (folder / "balancer" / "hold.lua").write_text((HERE / "files/balancer/hold.lua").read_text())
@@ -80,7 +80,7 @@ class Bench:
             hold_seconds=self.hold_seconds,
             held_in_flight=self.held_in_flight,
             members=members,
-            door=self.door(),
+            gateway=self.gateway(),
         )
         mine = BalancerSlice(
             host="edge",
@@ -102,21 +102,21 @@ class Bench:
         text = config(mine, everything(mine), self.certificate, self.clients, places)
         balancer.file().write_text(text)
 
-    def door(self) -> DoorRouteSlice | None:
-        """The port for the front doors of hosts that have one; only with a certificate."""
+    def gateway(self) -> GatewayRouteSlice | None:
+        """The port for the gateways of hosts that have one; only with a certificate."""
         members = tuple(
-            DoorMemberSlice(
+            GatewayMemberSlice(
                 name=f"{host.name}.8080",
                 question="main",
                 address="127.0.0.1",
-                port=host.door.port,
+                port=host.gateway.port,
                 agent_address="127.0.0.1",
                 agent_port=host.agent_port,
             )
             for host in self.hosts
-            if host.door
+            if host.gateway
         )
-        return DoorRouteSlice(port=self.door_port, answer_seconds=780, members=members) if members else None
+        return GatewayRouteSlice(port=self.gateway_port, answer_seconds=780, members=members) if members else None
 
     def start(self) -> None:
         """HAProxy runs, and knows nothing of its hosts yet."""
@@ -154,7 +154,9 @@ class Bench:
         wanted = {f"{host.name}.main" for host in hosts}
 
         def holds() -> bool:
-            up = [line.split("/")[1] for line, state in self.states().items() if state == "UP" and "_door/" not in line]
+            up = [
+                line.split("/")[1] for line, state in self.states().items() if state == "UP" and "_gateway/" not in line
+            ]
             return sorted(up) == sorted([*wanted, *wanted])
 
         return holds

@@ -11,7 +11,7 @@ from typing import Any
 
 import grpc
 
-from deploy.inventory.door_keys import DoorKey
+from deploy.inventory.gateway_keys import GatewayKey
 from tests.roles.balancer.bench import Bench, balancer, bench, until
 from tests.roles.balancer.standins import SERVICE
 
@@ -19,10 +19,10 @@ BOTH = ("llm", "reranker")
 """The models of the pool."""
 
 
-def key(text: str, models: tuple[str, ...] = ("*",), **limits: int) -> DoorKey:
+def key(text: str, models: tuple[str, ...] = ("*",), **limits: int) -> GatewayKey:
     """The line of a key."""
     digest = hashlib.sha256(text.encode()).hexdigest()
-    return DoorKey(sha256=digest, prefix=text[:9], tenant="t", models=models, created=0, **limits)
+    return GatewayKey(sha256=digest, prefix=text[:9], tenant="t", models=models, created=0, **limits)
 
 
 KEYS = (

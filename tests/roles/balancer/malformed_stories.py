@@ -25,9 +25,9 @@ from tests.gateway.asking import KEY, OTHER_KEY, key_line, settings
 from tests.gateway.triton import Triton, serving
 from tests.gateway.weights import written
 from tests.roles.balancer.bench import Bench, bench, free_ports, until
-from tests.roles.balancer.door_stories import certificate
-from tests.roles.balancer.doors import sent_to_doors, told
 from tests.roles.balancer.frames import GOAWAY, HEADERS, RST_STREAM, frames_of, status_of
+from tests.roles.balancer.gateway_stories import certificate
+from tests.roles.balancer.gateways import sent_to_gateways, told
 from tests.roles.balancer.malformed import CASES, Case
 from tests.roles.balancer.standins import Host
 
@@ -45,20 +45,20 @@ async def front(folder: Path) -> AsyncIterator[tuple[Bench, Path, Path]]:
     (port,) = free_ports(1)
     pem = certificate(folder)
     async with serving(Triton()) as triton:
-        door_settings = settings([triton.address], written(folder / "weights"), keys, listen={"ports": [port]})
-        (folder / "settings.json").write_text(json.dumps(door_settings))
+        gateway_settings = settings([triton.address], written(folder / "weights"), keys, listen={"ports": [port]})
+        (folder / "settings.json").write_text(json.dumps(gateway_settings))
         words = [sys.executable, "-m", "gateway", "serve", str(folder / "settings.json")]
         environment = {**os.environ, "PYTHONPATH": str(HERE / "files")}
         with log.open("wb") as output:
             process = subprocess.Popen(words, env=environment, stdout=output, stderr=subprocess.STDOUT)
         try:
 
-            async def give_door(hosts: list[Host]) -> None:
-                hosts[0].door = SimpleNamespace(port=port)
+            async def give_gateway(hosts: list[Host]) -> None:
+                hosts[0].gateway = SimpleNamespace(port=port)
 
             await until(lambda: urllib.request.urlopen(f"http://127.0.0.1:{port}/health").status == 200)
-            async with bench(1, certificate=str(pem), prepare=give_door) as edge:
-                await sent_to_doors(edge, *edge.hosts)
+            async with bench(1, certificate=str(pem), prepare=give_gateway) as edge:
+                await sent_to_gateways(edge, *edge.hosts)
                 yield edge, pem, log
         finally:
             process.terminate()
@@ -70,7 +70,7 @@ async def ended(edge: Bench, pem: Path, case: Case) -> str:
     context = ssl.create_default_context(cafile=str(pem))
     context.set_alpn_protocols(["h2" if case.h2 else "http/1.1"])
     reader, writer = await asyncio.open_connection(
-        "127.0.0.1", edge.door_port, ssl=context, server_hostname="localhost"
+        "127.0.0.1", edge.gateway_port, ssl=context, server_hostname="localhost"
     )
     received = b""
     try:
@@ -108,7 +108,7 @@ def lines(log: Path) -> list[dict[str, Any]]:
 
 def is_idle(edge: Bench) -> bool:
     """True if the gateway has no request under way: every one has its line in the audit."""
-    with urllib.request.urlopen(f"http://127.0.0.1:{edge.hosts[0].door.port}/metrics") as answer:
+    with urllib.request.urlopen(f"http://127.0.0.1:{edge.hosts[0].gateway.port}/metrics") as answer:
         page = answer.read().decode()
     counts = [line.split()[-1] for line in page.splitlines() if line.startswith("enginehouse_gateway_running{")]
     return bool(counts) and not any(float(count) for count in counts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from deploy.slices.traffic import BalancerSlice, DoorMemberSlice, DoorRouteSlice, MemberSlice, RouteSlice
+from deploy.slices.traffic import BalancerSlice, GatewayMemberSlice, GatewayRouteSlice, MemberSlice, RouteSlice
 
 
 def member(number: int, **changes: Any) -> MemberSlice:
@@ -28,10 +28,10 @@ CHAT = RouteSlice(
 )
 
 
-def door_route(*numbers: int, port: int = 8443, answer_seconds: int = 780) -> DoorRouteSlice:
-    """A port for the front doors of these hosts, a process each."""
+def gateway_route(*numbers: int, port: int = 8443, answer_seconds: int = 780) -> GatewayRouteSlice:
+    """A port for the gateways of these hosts, a process each."""
     members = (
-        DoorMemberSlice(
+        GatewayMemberSlice(
             name=f"h{number}.8080",
             question="main",
             address=f"10.0.0.{10 + number}",
@@ -41,7 +41,7 @@ def door_route(*numbers: int, port: int = 8443, answer_seconds: int = 780) -> Do
         )
         for number in numbers
     )
-    return DoorRouteSlice(port=port, answer_seconds=answer_seconds, members=tuple(members))
+    return GatewayRouteSlice(port=port, answer_seconds=answer_seconds, members=tuple(members))
 
 
 def a_balancer(*routes: RouteSlice, **changes: Any) -> BalancerSlice:

@@ -27,8 +27,8 @@ class Host:
         self.http_port = self.grpc_port = self.agent_port = 0
         self.told_keys = 0
         """Requests that came with a key."""
-        self.door: Any = None
-        """Its front door, where it has one (`tests.roles.balancer.doors`)."""
+        self.gateway: Any = None
+        """Its gateway, where it has one (`tests.roles.balancer.gateways`)."""
         self._triton: Any = None
         self._server: Any = None
 

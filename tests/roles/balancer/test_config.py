@@ -14,13 +14,13 @@ from roles.balancer.config import config, everything, hold, until_all_have_them
 from roles.balancer.keys import HEADER
 from roles.balancer.paths import Places
 from tests.roles.balancer.bench import HAPROXY, balancer, version
-from tests.roles.balancer.slices import CHAT, a_balancer, door_route, member
+from tests.roles.balancer.slices import CHAT, a_balancer, gateway_route, member
 from tests.unit.certificates import write_certificate
 from tests.unit.golden import same_as_golden
 
 SEARCH = replace(CHAT, pool="search", http_port=8090, grpc_port=8091, hold_seconds=300, members=(member(3),))
-BEHIND = replace(CHAT, door=door_route(1, 2))
-HELD = replace(SEARCH, door=door_route(3, port=9443, answer_seconds=7200))
+BEHIND = replace(CHAT, gateway=gateway_route(1, 2))
+HELD = replace(SEARCH, gateway=gateway_route(3, port=9443, answer_seconds=7200))
 TLS = "/etc/enginehouse/balancer/tls-0123456789abcdef.pem"
 BRANCHES = pytest.mark.parametrize("branch", ["2.6", "2.8", "3.0"])
 
@@ -32,10 +32,10 @@ def test_it_is_this_file(branch: str) -> None:
 
 
 @BRANCHES
-def test_front_doors_are_this_file(branch: str) -> None:
+def test_gateways_are_this_file(branch: str) -> None:
     """One pool whose requests wait, and one whose do not; the longest answer decides how long anything may take."""
     mine = a_balancer(BEHIND, HELD, haproxy=branch)
-    same_as_golden(f"haproxy/door-{branch}.cfg", config(mine, everything(mine), TLS))
+    same_as_golden(f"haproxy/gateway-{branch}.cfg", config(mine, everything(mine), TLS))
 
 
 @BRANCHES
@@ -73,7 +73,7 @@ def test_plain_text_and_ipv6_are_this_file() -> None:
 @pytest.mark.parametrize(
     ("routes", "keys", "asks"),
     [((CHAT, SEARCH), "", False), ((BEHIND, HELD), "", True), ((CHAT, HELD), "file", False)],
-    ids=["servers", "doors", "keys"],
+    ids=["servers", "gateways", "keys"],
 )
 def test_the_haproxy_of_this_machine_takes_it_without_a_warning(
     tmp_path: Path, routes: tuple[RouteSlice, ...], keys: str, asks: bool

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deploy.inventory.door_keys import text_of
+from deploy.inventory.gateway_keys import text_of
 from roles import balancer
 from roles._shipping.places import command
 from roles._shipping.texts import HERE
@@ -72,7 +72,7 @@ def test_a_stream_that_would_pass_by_a_keys_limits_or_its_end_never_reaches_trit
     """
     running = story["running"]
     assert {*running["refused"]} <= {"CANCELLED", "INTERNAL", "PERMISSION_DENIED"}
-    assert running["words"] in ([], [" use ModelInfer, HTTP, or the front door"])
+    assert running["words"] in ([], [" use ModelInfer, HTTP, or the gateway"])
     assert running["streams at Triton"] == len(running["begun"]) == 3
 
 
@@ -108,7 +108,7 @@ def test_keys_come_and_go_without_a_reload(story: dict[str, Any]) -> None:
 
 
 def test_balancers_share_a_limit_and_only_hashes_are_written() -> None:
-    """Three a minute are two for each of two balancers: rounded up, as doors do."""
+    """Three a minute are two for each of two balancers: rounded up, as gateways do."""
     (text,) = maps(replace(ASKS, sharing=2), [key("three-a-minute", requests_per_minute=3, expires=9)])
     assert text.content.splitlines()[1:] == [f"{key('three-a-minute').sha256} 9:2:0:yes"]
     assert "three" not in text.content
@@ -151,7 +151,7 @@ def test_keys_of_a_pool_that_is_gone_go(tmp_path: Path, monkeypatch: pytest.Monk
     assert [path.name for path in host_balancer.spare(mine)] == ["keys-old.map"]
 
 
-def test_a_run_for_doors_alone_sends_keys_and_lets_them_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_for_gateways_alone_sends_keys_and_lets_them_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     keeps(tmp_path, monkeypatch, text_of(KEYS))
     ran = send()
     written, keys_command = ran.commands
@@ -193,13 +193,13 @@ def test_a_file_that_is_no_file_of_keys_is_refused(tmp_path: Path, monkeypatch: 
 
 def keeps(folder: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> Path:
     """This machine's file of keys."""
-    kept = folder / "door-keys.json"
+    kept = folder / "gateway-keys.json"
     kept.write_text(text)
     monkeypatch.setattr(keys, "KEYS_HERE", kept)
     return kept
 
 
 def send(*there: str) -> Ran:
-    """A run for doors alone, on a balancer with these maps; where one is new, the process has others."""
+    """A run for gateways alone, on a balancer with these maps; where one is new, the process has others."""
     seen = [] if there else ["value\tdiffers\tother keys: keys-chat.map"]
     return run(lambda: balancer.send_keys(ASKS), answers={"dpkg-query": seen, "%n %a %U": "\n".join(there)})

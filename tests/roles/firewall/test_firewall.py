@@ -13,15 +13,15 @@ import pytest
 
 from deploy.slices.host import Slice
 from deploy.slices.traffic import TrafficServerSlice, TrafficSlice
-from deploy.spec import Door, Firewall, Opening
+from deploy.spec import Firewall, Gateway, Opening
 from roles import firewall
 from roles._pyinfra import undo
 from roles.firewall import paths
 from roles.firewall.facts import SSH_PORTS
 from roles.firewall.rules import rules
-from tests.roles.balancer.slices import CHAT, a_balancer, door_route
+from tests.roles.balancer.slices import CHAT, a_balancer, gateway_route
 from tests.roles.fake import Ran, run
-from tests.roles.gateway.doors import h100
+from tests.roles.gateway.gateways import h100
 from tests.roles.slices import SERVER, a_slice
 
 ROOT = Path(__file__).parents[3]
@@ -213,13 +213,13 @@ def test_a_balancers_ports_are_for_clients_and_its_exporter_for_hosts() -> None:
     assert "tcp dport 8405 jump metrics" in text
 
 
-def test_a_door_that_listens_for_a_balancer_is_open_to_whom_the_servers_are() -> None:
-    _, door = h100(Door(ports=(8080, 8081)))
-    opened = rules(replace(declared(), door=replace(door, address="10.0.0.11")), (22,))
+def test_a_gateway_that_listens_for_a_balancer_is_open_to_whom_the_servers_are() -> None:
+    _, gateway = h100(Gateway(ports=(8080, 8081)))
+    opened = rules(replace(declared(), gateway=replace(gateway, address="10.0.0.11")), (22,))
     assert "ip daddr 10.0.0.11 tcp dport { 8080, 8081 } jump servers" in opened
-    assert "8081" not in rules(replace(declared(), door=door), (22,))
+    assert "8081" not in rules(replace(declared(), gateway=gateway), (22,))
 
 
-def test_a_balancer_lets_clients_in_to_front_doors() -> None:
-    mine = a_balancer(replace(CHAT, door=door_route(1)), firewall=Firewall(allow=("10.1.0.0/16",)))
+def test_a_balancer_lets_clients_in_to_gateways() -> None:
+    mine = a_balancer(replace(CHAT, gateway=gateway_route(1)), firewall=Firewall(allow=("10.1.0.0/16",)))
     assert "tcp dport { 8080, 8081, 8443 } jump servers" in rules(mine, (22,))

@@ -1,4 +1,4 @@
-"""The host's program for the front door: in what order processes begin, and what is left alone."""
+"""The host's program for the gateway: in what order processes begin, and what is left alone."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from threading import Thread
 
 import pytest
 
-from host import door, places
+from host import gateway, places
 
 FIRST, SECOND = "enginehouse-gateway@0.service", "enginehouse-gateway@1.service"
 
@@ -36,7 +36,7 @@ class Host:
         for folder in (f"versions/v-{mark}", "environments/e"):
             (self.root / "lib/gateway" / folder).mkdir(parents=True, exist_ok=True)
         said = f"WorkingDirectory=/lib/versions/v-{mark}\nExecStart=/lib/environments/e/bin/python\n"
-        (self.units / "enginehouse-gateway@.service").write_text(f"{said}Environment=ENGINEHOUSE_DOOR={mark}\n")
+        (self.units / "enginehouse-gateway@.service").write_text(f"{said}Environment=ENGINEHOUSE_GATEWAY={mark}\n")
         listen = {"address": "127.0.0.1", "ports": [8080, 8081][:ports]}
         self.settings.write_text(json.dumps({"listen": listen, "models": {name: {} for name in models}}))
         self.models = frozenset(models)
@@ -54,7 +54,7 @@ class Host:
             if self.refuses:
                 return 1
             self.restarts.append(name)
-            self.running[name] = door.wanted().mark
+            self.running[name] = gateway.wanted().mark
         return 0
 
     def call(self, verb: Callable[[], object]) -> list[str]:
@@ -66,68 +66,68 @@ class Host:
 
 @pytest.fixture
 def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
-    """A host with the files of a door whose processes have not begun."""
+    """A host with the files of a gateway whose processes have not begun."""
     for name, folder in {"UNITS": "units", "SETTINGS": "etc", "PROGRAMS": "lib"}.items():
         monkeypatch.setattr(places, name, tmp_path / folder)
     made = Host(tmp_path)
-    monkeypatch.setattr(door, "systemctl", made.systemctl)
-    monkeypatch.setattr(door, "runs", lambda name, mark: made.running.get(name) == mark)
-    monkeypatch.setattr(door, "loaded", lambda: set(made.running))
-    monkeypatch.setattr(door, "offered", lambda _address, _port: made.models)
-    monkeypatch.setattr(door, "journal", lambda name: f"last words of {name}")
+    monkeypatch.setattr(gateway, "systemctl", made.systemctl)
+    monkeypatch.setattr(gateway, "runs", lambda name, mark: made.running.get(name) == mark)
+    monkeypatch.setattr(gateway, "loaded", lambda: set(made.running))
+    monkeypatch.setattr(gateway, "offered", lambda _address, _port: made.models)
+    monkeypatch.setattr(gateway, "journal", lambda name: f"last words of {name}")
     return made
 
 
 def test_processes_start_one_after_the_other_and_then_nothing_differs(host: Host) -> None:
-    assert host.call(door.differs) == [f"starts: {FIRST}", f"starts: {SECOND}"]
-    assert host.call(door.follow) == [f"started: {FIRST}", f"started: {SECOND}"]
-    assert (host.call(door.differs), host.restarts) == ([], [FIRST, SECOND])
+    assert host.call(gateway.differs) == [f"starts: {FIRST}", f"starts: {SECOND}"]
+    assert host.call(gateway.follow) == [f"started: {FIRST}", f"started: {SECOND}"]
+    assert (host.call(gateway.differs), host.restarts) == ([], [FIRST, SECOND])
 
 
 def test_the_next_process_is_left_alone_until_the_one_before_it_answers(
     host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(door, "ANSWER_SECONDS", 0)
+    monkeypatch.setattr(gateway, "ANSWER_SECONDS", 0)
     host.models = frozenset({"old"})
-    with pytest.raises(door.DoorError, match=r"@0\.service offers old on port 8080 after 0 s\nlast words of"):
-        host.call(door.follow)
+    with pytest.raises(gateway.GatewayError, match=r"@0\.service offers old on port 8080 after 0 s\nlast words of"):
+        host.call(gateway.follow)
     assert host.restarts == [FIRST]
 
 
 def test_other_models_restart_nobody(host: Host) -> None:
-    host.call(door.follow)
+    host.call(gateway.follow)
     host.write(models=("llama", "bge"))
-    assert (host.call(door.follow), len(host.restarts)) == ([], 2)
+    assert (host.call(gateway.follow), len(host.restarts)) == ([], 2)
 
 
 def test_another_version_restarts_everybody_and_the_one_before_goes(host: Host) -> None:
-    host.call(door.follow)
+    host.call(gateway.follow)
     host.write(mark="two")
     gone = "/lib/gateway/versions/v-one"
-    assert host.call(door.differs) == [f"starts: {FIRST}", f"starts: {SECOND}", f"goes: {gone}"]
-    assert host.call(door.follow) == [f"started: {FIRST}", f"started: {SECOND}", f"gone: {gone}"]
+    assert host.call(gateway.differs) == [f"starts: {FIRST}", f"starts: {SECOND}", f"goes: {gone}"]
+    assert host.call(gateway.follow) == [f"started: {FIRST}", f"started: {SECOND}", f"gone: {gone}"]
 
 
 def test_a_run_that_was_cut_off_between_two_processes_is_finished(host: Host) -> None:
-    host.call(door.follow)
+    host.call(gateway.follow)
     host.write(mark="two")
     host.running[FIRST] = "two"
     host.restarts.clear()
-    host.call(door.follow)
+    host.call(gateway.follow)
     assert host.restarts == [SECOND]
 
 
 def test_a_port_that_goes_takes_its_process_along(host: Host) -> None:
-    host.call(door.follow)
+    host.call(gateway.follow)
     host.write(ports=1)
-    assert host.call(door.differs) == [f"goes: {SECOND}"]
-    assert (host.call(door.follow), host.running) == ([f"gone: {SECOND}"], {FIRST: "one"})
+    assert host.call(gateway.differs) == [f"goes: {SECOND}"]
+    assert (host.call(gateway.follow), host.running) == ([f"gone: {SECOND}"], {FIRST: "one"})
 
 
 def test_a_process_that_does_not_start_is_told_with_its_last_words(host: Host) -> None:
     host.refuses = True
-    with pytest.raises(door.DoorError, match=r"@0\.service does not start\nlast words of enginehouse-gateway@0"):
-        host.call(door.follow)
+    with pytest.raises(gateway.GatewayError, match=r"@0\.service does not start\nlast words of enginehouse-gateway@0"):
+        host.call(gateway.follow)
 
 
 def test_a_process_offers_models_that_wait_for_their_server_too() -> None:
@@ -145,14 +145,14 @@ def test_a_process_offers_models_that_wait_for_their_server_too() -> None:
     with HTTPServer(("127.0.0.1", 0), Health) as server:
         port = server.server_address[1]
         Thread(target=server.handle_request).start()
-        assert door.offered("127.0.0.1", port) == {"llama"}
-    assert door.offered("127.0.0.1", port) is None
+        assert gateway.offered("127.0.0.1", port) == {"llama"}
+    assert gateway.offered("127.0.0.1", port) is None
 
 
 def test_what_a_process_began_with_is_read_from_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "7").mkdir()
-    (tmp_path / "7/environ").write_bytes(b"PATH=/bin\0ENGINEHOUSE_DOOR=one\0")
-    monkeypatch.setattr(door, "PROC", tmp_path)
-    monkeypatch.setattr(door, "active_states", lambda _: ["active"])
-    monkeypatch.setattr(door, "show", lambda *_: {"MainPID": "7"})
-    assert [door.runs(FIRST, mark) for mark in ("one", "on", "two")] == [True, False, False]
+    (tmp_path / "7/environ").write_bytes(b"PATH=/bin\0ENGINEHOUSE_GATEWAY=one\0")
+    monkeypatch.setattr(gateway, "PROC", tmp_path)
+    monkeypatch.setattr(gateway, "active_states", lambda _: ["active"])
+    monkeypatch.setattr(gateway, "show", lambda *_: {"MainPID": "7"})
+    assert [gateway.runs(FIRST, mark) for mark in ("one", "on", "two")] == [True, False, False]

@@ -8,45 +8,47 @@ from dataclasses import replace
 
 import pytest
 
-from deploy.spec import Door, DoorLimits
+from deploy.spec import Gateway, GatewayLimits
 from gateway.settings import settings_of
 from roles.gateway.programs import unit
 from roles.gateway.settings import grpc, rendered
-from tests.roles.gateway.doors import INVENTORIES, h100, with_door
+from tests.roles.gateway.gateways import INVENTORIES, h100, with_gateway
 from tests.roles.slices import SERVER
 from tests.unit.golden import same_as_golden
 
 
 def test_the_settings_of_the_shipped_inventory_are_the_reviewed_ones() -> None:
-    same_as_golden("door/settings.json", rendered(*h100()))
+    same_as_golden("gateway/settings.json", rendered(*h100()))
 
 
 def test_the_unit_of_the_shipped_inventory_is_the_reviewed_one() -> None:
     """But for the digests in it, which follow every edit of the programs."""
-    same_as_golden("door/enginehouse-gateway@.service", re.sub(r"\b[0-9a-f]{16}\b", "DIGEST", unit(h100()[1]).content))
+    same_as_golden(
+        "gateway/enginehouse-gateway@.service", re.sub(r"\b[0-9a-f]{16}\b", "DIGEST", unit(h100()[1]).content)
+    )
 
 
 def test_a_process_begins_anew_for_another_port_and_not_for_another_limit() -> None:
     """The mark that it began with says which: a port is read once, limits again and again."""
-    limits = DoorLimits(inputs=1)
-    marks = [unit(h100(door)[1]).content for door in (Door(), Door(limits=limits), Door(ports=(9000,)))]
+    limits = GatewayLimits(inputs=1)
+    marks = [unit(h100(gateway)[1]).content for gateway in (Gateway(), Gateway(limits=limits), Gateway(ports=(9000,)))]
     assert marks[0] == marks[1] != marks[2]
 
 
 @pytest.mark.parametrize("inventory", INVENTORIES)
 def test_the_gateway_reads_what_is_rendered_for_a_shipped_inventory(inventory: str) -> None:
     """Every model and server of every host, by the program's own reader."""
-    for mine in with_door(inventory):
-        assert mine.door
-        read = settings_of(json.loads(rendered(mine, mine.door)))
-        assert read.hosts == len(with_door(inventory))
+    for mine in with_gateway(inventory):
+        assert mine.gateway
+        read = settings_of(json.loads(rendered(mine, mine.gateway)))
+        assert read.hosts == len(with_gateway(inventory))
         assert set(read.models) == {model.name for server in mine.servers for model in server.models}
         assert set(read.servers) == {f"{mine.host}/{server.name}" for server in mine.servers}
 
 
-def test_what_an_operator_says_of_a_door_reaches_the_program() -> None:
-    declared = Door(
-        ports=(9000, 9001), keys=None, hold_seconds=7, drain_seconds=8, limits=DoorLimits(body_mib=1, held=9)
+def test_what_an_operator_says_of_a_gateway_reaches_the_program() -> None:
+    declared = Gateway(
+        ports=(9000, 9001), keys=None, hold_seconds=7, drain_seconds=8, limits=GatewayLimits(body_mib=1, held=9)
     )
     declared = replace(declared, trace_one_in=50, limits=replace(declared.limits, tenant_bodies_mib=2, bodies_mib=3))
     read = settings_of(json.loads(rendered(*h100(declared))))
@@ -62,18 +64,18 @@ def test_what_an_operator_says_of_a_door_reaches_the_program() -> None:
 
 def test_behind_a_balancer_a_server_is_asked_itself_whether_it_is_ready() -> None:
     """Its host says `drain` while requests that the balancer sent still come; who is told to wait then waits long."""
-    mine, door = h100(Door(url="https://llm.example.com"))
-    (alone,) = settings_of(json.loads(rendered(mine, door))).servers.values()
-    read = settings_of(json.loads(rendered(mine, replace(door, is_behind_balancer=True))))
+    mine, gateway = h100(Gateway(url="https://llm.example.com"))
+    (alone,) = settings_of(json.loads(rendered(mine, gateway))).servers.values()
+    read = settings_of(json.loads(rendered(mine, replace(gateway, is_behind_balancer=True))))
     (behind,) = read.servers.values()
     assert (bool(alone.ready_url), behind.ready_url, read.url) == (True, "", "https://llm.example.com")
 
 
 def test_one_llm_in_two_lengths_has_one_name() -> None:
     """The gateway takes it: both engines have the same files."""
-    (mine,) = with_door("two_lengths", Door(aliases={"llama": ("llama-128k", "llama-8k")}))
-    assert mine.door
-    alias = settings_of(json.loads(rendered(mine, mine.door))).aliases["llama"]
+    (mine,) = with_gateway("two_lengths", Gateway(aliases={"llama": ("llama-128k", "llama-8k")}))
+    assert mine.gateway
+    alias = settings_of(json.loads(rendered(mine, mine.gateway))).aliases["llama"]
     assert (alias.model, alias.shorter) == ("llama-128k", ("llama-8k",))
 
 

@@ -1,4 +1,4 @@
-"""What the gateway role does on hosts in every state: bare, done, half done, and without a door."""
+"""What the gateway role does on hosts in every state: bare, done, half done, and without a gateway."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from deploy.slices.door import DoorSlice
-from deploy.spec import Door
+from deploy.slices.gateway import GatewaySlice
+from deploy.spec import Gateway
 from roles import closing, gateway
 from roles._pyinfra.facts import Seen
 from roles._shipping.places import command
@@ -20,25 +20,25 @@ from roles.gateway import operations, wheels
 from roles.gateway.programs import environment_path, publication, version
 from roles.gateway.wheels import SendWheels
 from tests.roles.fake import Ran, run
-from tests.roles.gateway.doors import h100
+from tests.roles.gateway.gateways import h100
 from tests.roles.plans import a_plan
 from tests.roles.slices import a_slice
 
-DIFFERS, FOLLOW = f"{command('door')} differs", f"{command('door')} follow"
+DIFFERS, FOLLOW = f"{command('gateway')} differs", f"{command('gateway')} follow"
 VENV, SECCOMP = "package\tpython3-venv\t3.12.3-0ubuntu2\tii ", "package\tlibseccomp2\t2.5.5-1ubuntu3\tii "
 PACKAGES = [VENV, SECCOMP]
 USER = ["value\tuser\t998", "value\tfolder\t2750 root enginehouse-gateway", "value\tkeys\tthere"]
 COMPLETE = "value\tenvironment\tcomplete"
 PUBLISHED = f"value\tversion\t{version()}  -"
 DONE = [*PACKAGES, *USER, COMPLETE, PUBLISHED]
-WITH_KEYS = Door()
+WITH_KEYS = Gateway()
 
 
 @pytest.fixture(autouse=True)
 def keys_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """Where this machine would keep keys; it keeps none unless a test writes them."""
-    monkeypatch.setattr(operations, "KEYS_HERE", tmp_path / "door-keys.json")
-    return tmp_path / "door-keys.json"
+    monkeypatch.setattr(operations, "KEYS_HERE", tmp_path / "gateway-keys.json")
+    return tmp_path / "gateway-keys.json"
 
 
 @pytest.fixture
@@ -54,17 +54,17 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return pythons
 
 
-def placed(door: Door) -> str:
+def placed(gateway: Gateway) -> str:
     """The texts of the role, as they are on a host that is done."""
-    return "\n".join(f"{text.seen_when_right} {text.path}" for text in operations.texts(*h100(door)))
+    return "\n".join(f"{text.seen_when_right} {text.path}" for text in operations.texts(*h100(gateway)))
 
 
-def play(*seen: str, texts: str | None = None, differs: str = "", door: Door = WITH_KEYS, **how: Any) -> Ran:
+def play(*seen: str, texts: str | None = None, differs: str = "", gateway: Gateway = WITH_KEYS, **how: Any) -> Ran:
     """A run on the host of inventories/h100.py, which shows `seen`."""
-    mine, _ = h100(door)
+    mine, _ = h100(gateway)
     answers = {
         "dpkg-query": list(seen),
-        "%n %a %U": placed(door) if texts is None else texts,
+        "%n %a %U": placed(gateway) if texts is None else texts,
         DIFFERS: [differs] if differs else [],
     }
     return run(lambda: gateway.apply(mine), answers=answers, **how)
@@ -116,7 +116,7 @@ def test_settings_that_differ_are_written_and_heard_of_without_a_restart_being_a
 
 def test_a_run_that_was_cut_off_before_the_processes_began_is_finished() -> None:
     ran = play(*DONE, differs="starts: enginehouse-gateway@0.service")
-    assert (first_lines(ran), ran.would_change) == ([FOLLOW], ("Door | Run every process, and hear it answer",))
+    assert (first_lines(ran), ran.would_change) == ([FOLLOW], ("Gateway | Run every process, and hear it answer",))
 
 
 def test_an_environment_that_was_cut_off_is_made_anew(sent: list[str]) -> None:
@@ -146,19 +146,19 @@ def test_keys_of_a_host_stay_where_this_machine_keeps_none() -> None:
     assert not any("keys.json" in text for text in play(*DONE, texts="").commands)
 
 
-def test_a_door_without_keys_has_no_file_of_them() -> None:
+def test_a_gateway_without_keys_has_no_file_of_them() -> None:
     seen = [line for line in DONE if "keys" not in line]
-    assert play(*seen, door=Door(keys=None)).commands == ()
+    assert play(*seen, gateway=Gateway(keys=None)).commands == ()
 
 
-def salted() -> DoorSlice:
-    """A door whose LLM keeps cached prefixes apart."""
-    _mine, door = h100(WITH_KEYS)
-    return replace(door, models=tuple(replace(model, salts=model.kind == "llm") for model in door.models))
+def salted() -> GatewaySlice:
+    """A gateway whose LLM keeps cached prefixes apart."""
+    _mine, gateway = h100(WITH_KEYS)
+    return replace(gateway, models=tuple(replace(model, salts=model.kind == "llm") for model in gateway.models))
 
 
 def test_a_host_makes_the_secret_of_cached_prefixes_itself_and_shows_it_to_nobody(tmp_path: Path) -> None:
-    """Run for real: kept by a second run, another one after it was removed, readable by root and the door's group."""
+    """Run for real: kept by a second run, a new one after removal, readable by root and the gateway's group."""
     (command_,) = operations.salt(Seen.parse([]), salted())
     script = command_.replace("/etc/enginehouse/gateway", str(tmp_path))
     script = script.replace("root:enginehouse-gateway", f"{os.getuid()}:{os.getgid()}")
@@ -182,21 +182,21 @@ def test_a_secret_that_others_may_read_is_closed_and_one_that_is_right_is_left()
     assert list(operations.salt(Seen.parse([]), h100(WITH_KEYS)[1])) == []
 
 
-def test_a_host_without_a_door_has_no_step_of_it() -> None:
+def test_a_host_without_a_gateway_has_no_step_of_it() -> None:
     assert run(lambda: gateway.apply(a_slice())).operations == ()
 
 
-def test_a_door_that_the_inventory_no_longer_has_is_taken_off() -> None:
+def test_a_gateway_that_the_inventory_no_longer_has_is_taken_off() -> None:
     ran = run(lambda: gateway.apply(a_slice()), answers={"enginehouse-gateway@.service ] || echo": "there"})
     (command_,) = ran.commands
     assert "systemctl stop 'enginehouse-gateway@*.service'" in command_ and "/etc/enginehouse/gateway" in command_
 
 
-def test_only_the_door_acts_where_only_the_door_is_asked_for() -> None:
+def test_only_the_gateway_acts_where_only_the_gateway_is_asked_for() -> None:
     mine, _ = h100()
-    plan = a_plan(mine, door_only=True)
+    plan = a_plan(mine, gateway_only=True)
     ran = run(lambda: closing.apply(mine, None, plan), dry=True)
-    assert ran.operations and all(name.startswith("Door | ") for name in ran.operations)
+    assert ran.operations and all(name.startswith("Gateway | ") for name in ran.operations)
 
 
 @pytest.mark.parametrize("python", ["3.10", "3.11", "3.12", "3.13"])

@@ -1,4 +1,4 @@
-"""A fleet with everything that a monitor reads: two hosts, a door, a balancer with a certificate's place, a monitor."""
+"""A fleet with all that a monitor reads: two hosts, a gateway, a balancer with a certificate's place, a monitor."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from deploy.planning.plan import Plan
 from deploy.slices.monitor import MonitorSlice
-from deploy.spec import Door, Monitor
+from deploy.spec import Gateway, Monitor
 from tests.unit.test_balancing import EDGE, planned, serving
 
 EYES = Monitor(os="debian-12", address="10.0.0.9")
@@ -19,7 +19,7 @@ DIGEST = "sha256:" + "a" * 64
 def watched(**changes: Any) -> Plan:
     """The plan, its monitor changed as named."""
     return planned(
-        a=serving("10.0.0.11") | {"door": Door(ports=(8080, 8090), keys=None)},
+        a=serving("10.0.0.11") | {"gateway": Gateway(ports=(8080, 8090), keys=None)},
         b=serving("10.0.0.12"),
         edge={"balancer": EDGE},
         eyes={"monitor": replace(EYES, **changes)},

@@ -1,4 +1,4 @@
-"""The role's configuration in a real HAProxy, between a door's own channel and a Triton: who comes in, and who not."""
+"""The role's configuration in a real HAProxy, between a gateway's channel and a Triton: who comes in, and who not."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Back:
         (self.folder / "haproxy.cfg").write_text(text)
 
     def channel(self, name: str = "front", use: Use = "client", authority: str = "authority") -> Channel:
-        """A certificate like that of a door, in this name."""
+        """A certificate like that of a gateway, in this name."""
         who = identity(self.certificate(name, use, authority), self.authority / "authority.pem")
         return Channel(f"{ADDRESS}:{self.port}", who, "main")
 
@@ -116,7 +116,7 @@ async def refused(asked: Callable[[], Awaitable[object]]) -> str:
 
 
 @in_loop
-async def test_a_door_of_the_fleet_gets_answers_and_streams(tmp_path: Path) -> None:
+async def test_a_gateway_of_the_fleet_gets_answers_and_streams(tmp_path: Path) -> None:
     async with back_up(tmp_path) as back:
         channel = back.channel()
         assert await embeds(channel) and await channel.is_ready(5)
@@ -139,7 +139,7 @@ async def test_nobody_else_comes_in(tmp_path: Path) -> None:
 
 
 @in_loop
-async def test_a_door_believes_no_host_that_shows_another_host_s_certificate(tmp_path: Path) -> None:
+async def test_a_gateway_believes_no_host_that_shows_another_host_s_certificate(tmp_path: Path) -> None:
     async with back_up(tmp_path, shows="127.0.0.9") as back:
         who = identity(back.certificate(), back.authority / "authority.pem")
         channel = back.channel()

@@ -19,7 +19,7 @@ from roles import firewall, gateway, mutual
 from roles._shipping import certificates
 from roles.doctor.questions import questions
 from roles.firewall.rules import rules
-from roles.gateway import paths as door_paths
+from roles.gateway import paths as gateway_paths
 from roles.gateway.settings import settings
 from roles.mutual import operations
 from roles.mutual.config import config
@@ -129,7 +129,7 @@ def test_a_certificate_is_renewed_by_a_plain_run(authority: Path, monkeypatch: p
 
 
 def test_a_host_of_another_authority_is_left_as_it_is(authority: Path, tmp_path: Path) -> None:
-    """The machine that made the other one may still have it: two authorities would keep doors and hosts apart."""
+    """The machine that made the other one may still have it: two authorities would keep gateways and hosts apart."""
     ran = play(*done(tmp_path / "other"))
     assert ran.failed_hosts and not authority.exists()
     assert any("is of another authority than the one in" in line for line in ran.told)
@@ -142,21 +142,21 @@ def test_files_of_an_authority_that_do_not_fit_sign_nothing(authority: Path) -> 
     assert ran.failed_hosts and any("cannot sign" in line for line in ran.told)
 
 
-def test_a_host_that_no_door_comes_to_has_nothing_of_it() -> None:
+def test_a_host_that_no_gateway_comes_to_has_nothing_of_it() -> None:
     assert run(lambda: mutual.apply(a_slice())).operations == ()
     ran = run(lambda: mutual.apply(a_slice()), answers={f"{UNIT} ] || echo": "there"})
     (command,) = ran.commands
     assert f"systemctl disable --now {UNIT_NAME}" in command and "rm -rf /etc/enginehouse/mutual" in command
 
 
-def test_the_firewall_lets_in_the_door_s_host_and_nobody_else() -> None:
+def test_the_firewall_lets_in_the_gateway_s_host_and_nobody_else() -> None:
     text = rules(BACK, [22])
-    assert "chain doors {\n    ip saddr { 10.0.0.1/32 } accept\n    counter drop" in text
-    assert "ip daddr 10.0.0.2 tcp dport 8009 jump doors" in text
-    assert run(lambda: firewall.apply(FRONT)).commands == (), "nobody comes to the door's own host"
+    assert "chain gateways {\n    ip saddr { 10.0.0.1/32 } accept\n    counter drop" in text
+    assert "ip daddr 10.0.0.2 tcp dport 8009 jump gateways" in text
+    assert run(lambda: firewall.apply(FRONT)).commands == (), "nobody comes to the gateway's own host"
 
 
-def test_a_door_has_a_certificate_before_its_settings_name_it(authority: Path) -> None:
+def test_a_gateway_has_a_certificate_before_its_settings_name_it(authority: Path) -> None:
     seen = [*PACKAGES, COMPLETE, PUBLISHED, "value\tkeys\tthere"]
     ran = run(lambda: gateway.apply(FRONT), answers={"dpkg-query": seen, "openssl req": request().splitlines()})
     lines = first_lines(ran)
@@ -164,31 +164,31 @@ def test_a_door_has_a_certificate_before_its_settings_name_it(authority: Path) -
         next(number for number, line in enumerate(lines) if start in line)
         for start in (
             "useradd",
-            door_paths.AUTHORITY,
-            f"certify {door_paths.CERTIFICATE} for client",
-            f"cat > {door_paths.WANTED}",
+            gateway_paths.AUTHORITY,
+            f"certify {gateway_paths.CERTIFICATE} for client",
+            f"cat > {gateway_paths.WANTED}",
         )
     ]
     assert order == sorted(order)
-    new = f"> {door_paths.CERTIFICATE}.enginehouse-new.crt;"
+    new = f"> {gateway_paths.CERTIFICATE}.enginehouse-new.crt;"
     (sent,) = [heard.command for heard in ran.shell["host"] if new in heard.command]
     assert "chown root:enginehouse-gateway" in sent and "touch -c" in sent
 
 
-def test_a_door_s_settings_name_what_others_are_asked_with() -> None:
-    assert FRONT.door
-    told = settings(FRONT, FRONT.door)
+def test_a_gateway_s_settings_name_what_others_are_asked_with() -> None:
+    assert FRONT.gateway
+    told = settings(FRONT, FRONT.gateway)
     assert told["servers"] == {
         "front/main": {"grpc": "127.0.0.1:8001", "ready_url": "http://10.0.0.1:8003/ready/main"},
         "back/main": {"grpc": "10.0.0.2:8009", "ready_url": "https://10.0.0.2:8009/ready/main", "mutual": "main"},
     }
-    assert told["mutual"] == {"certificate": door_paths.CERTIFICATE, "authority": door_paths.AUTHORITY}
+    assert told["mutual"] == {"certificate": gateway_paths.CERTIFICATE, "authority": gateway_paths.AUTHORITY}
     assert told["models"]["nomic"]["servers"] == ["back/main"]
     assert settings_of(told).servers["back/main"].mutual == "main"
 
 
-def test_the_doctor_asks_for_the_certificate_of_a_door_that_asks_others_alone() -> None:
-    """Nobody renews one that such a door has left behind: it would be called broken for ever."""
+def test_the_doctor_asks_for_the_certificate_of_a_gateway_that_asks_others_alone() -> None:
+    """Nobody renews one that such a gateway has left behind: it would be called broken for ever."""
     asked = [questions(mine)["certificates"] for mine in (FRONT, BACK, a_slice())]
     assert ["gateway/mutual.pem" in shell for shell in asked] == [True, False, False]
     assert all("mutual/host.pem" in shell for shell in asked)

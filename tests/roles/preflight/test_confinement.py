@@ -11,7 +11,7 @@ from roles._pyinfra.facts import Seen
 from roles.preflight.defaults import Defaults
 from roles.preflight.facts import _NO_FILTER, _NO_OWNER_MATCH, _PTRACE_FILES, _SYSCTL
 from roles.preflight.judge import judge
-from tests.roles.gateway.doors import h100
+from tests.roles.gateway.gateways import h100
 from tests.roles.preflight.test_preflight import GOOD, NOW, kinds
 from tests.roles.slices import a_slice
 
@@ -65,12 +65,12 @@ def test_a_kernel_without_the_owner_match_is_refused_with_one_that_has_it(system
 
 def test_a_gateway_needs_filters_of_system_calls_and_a_server_alone_does_not() -> None:
     answers = {**GOOD, "seccomp": "absent"}
-    (finding,) = judge(Seen(values=answers), a_slice("debian-12", door=h100()[1]), Defaults(), NOW)
+    (finding,) = judge(Seen(values=answers), a_slice("debian-12", gateway=h100()[1]), Defaults(), NOW)
     assert str(finding) == (
         "host: the kernel has no filters of system calls\n"
         "  found   6.1.0-40-amd64 without CONFIG_SECCOMP_FILTER\n"
         "  wanted  filters that answer with an error\n"
-        "  try     boot the distribution's own kernel, or take the gateway off this host: door=None\n"
+        "  try     boot the distribution's own kernel, or take the gateway off this host: gateway=None\n"
         "  state   preflight; no host was changed"
     )
     assert kinds(seccomp="absent") == []

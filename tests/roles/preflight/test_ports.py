@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from deploy.slices.traffic import TrafficServerSlice, TrafficSlice
-from deploy.spec import Door
+from deploy.spec import Gateway
 from tests.roles.preflight.test_preflight import kinds
 from tests.roles.slices import a_slice
 from tests.unit.given import plan
@@ -41,7 +41,7 @@ def test_a_port_where_balancers_ask_is_ours_or_free(changes: dict[str, str], fou
     ],
     ids=str,
 )
-def test_a_port_of_the_door_is_its_process_s_or_free(changes: dict[str, str], found: list[str]) -> None:
-    """Found before the first change: the door comes last, and a host would serve without it."""
-    made = plan(door=Door(ports=(8080, 8081))).slices[0].door
-    assert kinds(a_slice("debian-12", door=made), **changes) == found
+def test_a_port_of_the_gateway_is_its_process_s_or_free(changes: dict[str, str], found: list[str]) -> None:
+    """Found before the first change: the gateway comes last, and a host would serve without it."""
+    made = plan(gateway=Gateway(ports=(8080, 8081))).slices[0].gateway
+    assert kinds(a_slice("debian-12", gateway=made), **changes) == found

@@ -148,7 +148,7 @@ def test_the_users_that_receive_files_go(host: Host, user: str) -> None:
     assert host.told == [f"userdel {user}"]
 
 
-def test_the_user_of_the_front_door_goes_with_its_processes(host: Host) -> None:
+def test_the_user_of_the_gateway_goes_with_its_processes(host: Host) -> None:
     host.program("getent", 'test "$*" = "passwd enginehouse-gateway" && echo "enginehouse-gateway:x:997:997::/:"')
     host.write("state/units", "enginehouse-gateway@0.service loaded active running x\n")
     host.write("usr/local/lib/enginehouse/gateway/versions/1/gateway/app.py")

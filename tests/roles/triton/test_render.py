@@ -132,7 +132,7 @@ def test_a_core_gets_only_flags_it_knows(server: ServerSlice) -> None:
 
 
 def test_only_a_server_that_is_to_trace_is_told_to(server: ServerSlice) -> None:
-    """Times and never tensors, of requests that the door chose and of no others (rate=0), to its own container."""
+    """Times and never tensors, of requests that the gateway chose and of no others (rate=0), to its own container."""
     traced, release = replace(server, traces=True), render(replace(server, traces=True), Defaults())
     told = {flag.removeprefix("--trace-config=") for flag in flags(traced) if flag.startswith("--trace-config=")}
     url = "opentelemetry,url=http://127.0.0.1:4318/v1/traces"

@@ -25,7 +25,7 @@ def _host(name, data):
     kept = tuple(_model(model) for model in server.models if model.name in _MODELS)
     return data | {
         "servers": (_replace(server, models=kept),),
-        "door": None,
+        "gateway": None,
         "sharing": _Sharing(images_port=7399),
         "peer_address": _addresses[name],
     }

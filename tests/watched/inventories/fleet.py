@@ -1,4 +1,4 @@
-"""A machine that serves three models behind a front door, a balancer before its Triton, and the monitor of both.
+"""A machine that serves three models behind a gateway, a balancer before its Triton, and the monitor of both.
 
 The machine with a card serves; of the others `e1` balances and `m1` watches.
 """
@@ -7,7 +7,7 @@ import json as _json
 from dataclasses import replace as _replace
 
 from deploy.spec import Balancer as _Balancer
-from deploy.spec import Door as _Door
+from deploy.spec import Gateway as _Gateway
 from deploy.spec import Monitor as _Monitor
 from deploy.spec import Route as _Route
 from deploy.spec import Traffic as _Traffic
@@ -38,7 +38,7 @@ def _serving(name: str) -> dict[str, object]:
         "firewall": None,
         "pool": "pool0",
         "traffic": _Traffic(address=str(_records[name]["address"]), drain_seconds=5),
-        "door": _Door(ports=(8080,), keys=None, trace_one_in=1),
+        "gateway": _Gateway(ports=(8080,), keys=None, trace_one_in=1),
         "health_settings": _WATCH,
     }
 

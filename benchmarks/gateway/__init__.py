@@ -1,0 +1,1 @@
+"""Load on gateways before small servers, each process on cores of its own, beside LiteLLM."""

@@ -1,0 +1,38 @@
+"""Which core each process of the gateway's benchmark has to itself."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+WANTED = {"gateway": 2, "server": 2, "client": 3, "peer": 1}
+"""Processes that run at the same time, and need a core each."""
+TOPOLOGY = Path("/sys/devices/system/cpu")
+
+
+def shares(cores: Sequence[int], wanted: Mapping[str, int] = WANTED) -> dict[str, list[int]]:
+    """The cores of each kind of process, one each; nothing where there are too few, and all processes share them."""
+    if len(cores) < sum(wanted.values()):
+        return {}
+    left = iter(cores)
+    return {kind: [next(left) for _ in range(count)] for kind, count in wanted.items()}
+
+
+def usable(topology: Path = TOPOLOGY) -> list[int]:
+    """The cores that this process may run on, a thread of each physical core before the second threads."""
+    found = sorted(os.sched_getaffinity(0))
+    return sorted(found, key=lambda core: (_place_among_siblings(topology, core), core))
+
+
+def _place_among_siblings(topology: Path, core: int) -> int:
+    """0 for the first thread of a physical core."""
+    try:
+        told = (topology / f"cpu{core}" / "topology" / "thread_siblings_list").read_text()
+    except OSError:
+        return 0
+    threads: list[int] = []
+    for part in told.strip().split(","):
+        first, _, last = part.partition("-")
+        threads += range(int(first), int(last or first) + 1)
+    return threads.index(core)

@@ -1,0 +1,80 @@
+"""Streams of two gateways for a long time, while one of the two is killed: which end, how, and that no other does.
+
+After a third of the time the first gateway is killed (SIGKILL): it can say nothing, so its connections break. It is
+begun again, as systemd does, and takes as many streams. After two thirds it is told to stop (SIGTERM): it waits
+`DRAIN_SECONDS` for streams to end, and each that is left gets an event with an error. The second gateway's streams go
+on all along.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from benchmarks.gateway.held import BROKEN, DONE, ERROR
+from benchmarks.gateway.processes import Cores, Process, begun, free_ports, heard, servers, settings_file, start_gateway
+
+ENDS = {signal.SIGKILL: BROKEN, signal.SIGTERM: ERROR}
+"""How each stream of a gateway has to end."""
+
+
+def hold(work: Path, streams: int, seconds: float, gap_ms: float, cores: dict[str, list[int]]) -> dict[str, Any]:
+    """How all streams ended, half of them on each gateway. Its `passes` is true if exactly those ended that had to."""
+    half, gateways = streams // 2, cores.get("gateway", [])
+    tokens = max(round(seconds * 1000 / gap_ms), 3)
+    clients = cores.get("client", [])
+    ports = free_ports(2)
+    with contextlib.ExitStack() as stack:
+        behind = stack.enter_context(servers(2, gap_ms, cores.get("server", [])))
+        settings = settings_file(work, behind, ports)
+        stack.enter_context(start_gateway(settings, 1, gateways))
+        first = stack.enter_context(start_gateway(settings, 0, gateways))
+        others = stack.enter_context(holding(ports[1], half, tokens, clients[:1]))
+        kills, began = [], time.time()
+        for number, sent in enumerate(ENDS, 1):
+            if number > 1:
+                first = stack.enter_context(start_gateway(settings, 0, gateways))
+            own = stack.enter_context(holding(ports[0], half, tokens, clients[1:2]))
+            time.sleep(max(began + seconds * number / (len(ENDS) + 1) - time.time(), 0))
+            killed = time.time()
+            first.send_signal(sent)
+            told = json.loads(heard(own))
+            first.wait()
+            kills.append(verdict(sent, told, killed, began))
+        untouched = json.loads(heard(others))
+    last_kill = max(kill["at_s"] for kill in kills)
+    untouched["first_end_s"] = round(untouched.pop("first_end") - began, 1)
+    untouched["last_end_s"] = round(untouched.pop("last_end") - began, 1)
+    whole = untouched["ends"] == {DONE: half} and untouched["tokens"] == {"least": tokens, "most": tokens}
+    went_on = whole and not untouched["out_of_order"] and untouched["first_end_s"] > last_kill
+    return {
+        "seconds": seconds,
+        "streams": streams,
+        "gap_ms": gap_ms,
+        "kills": kills,
+        "others": {**untouched, "untouched": went_on},
+        "passes": went_on and all(kill["passes"] for kill in kills),
+    }
+
+
+def verdict(sent: signal.Signals, told: dict[str, Any], killed: float, began: float) -> dict[str, Any]:
+    """How the streams of the gateway that got this signal ended; `passes`: each in the one way, none before it."""
+    first, last = told.pop("first_end") - killed, told.pop("last_end") - killed
+    passes = told["ends"] == {ENDS[sent]: told["streams"]} and first > 0 and not told["out_of_order"]
+    seconds = {"first_end_after_s": round(first, 2), "last_end_after_s": round(last, 2)}
+    return {"signal": sent.name, "at_s": round(killed - began, 1), **told, **seconds, "passes": passes}
+
+
+@contextlib.contextmanager
+def holding(port: int, streams: int, tokens: int, cores: Cores) -> Iterator[Process]:
+    """A process holds so many streams there, each of which has had a token."""
+    command = [sys.executable, "-m", "benchmarks.gateway.held", str(port), str(streams), str(tokens)]
+    with begun(command, cores, says=True) as process:
+        assert heard(process) == "ready"
+        yield process

@@ -1,0 +1,55 @@
+"""A key of a gateway, as whoever asks through it keeps it: in a file, or in a variable of the environment."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from deploy.io.reach import ASKING
+from deploy.refusals.errors import Refusal
+
+VARIABLE = "ENGINEHOUSE_KEY"
+TEXT = re.compile(r"[!#-\[\]-~]{1,512}")
+"""What may stand between quotes in curl's configuration, and in a header."""
+
+
+@dataclass(frozen=True)
+class GivenKey:
+    """The key, which no message shows, and what a shell reads it from."""
+
+    text: str = field(repr=False)
+    shell: str
+
+
+def given_key(file: str, environment: Mapping[str, str]) -> GivenKey | None:
+    """The key in `file`, else that of the environment; None where nobody gave one.
+
+    Raises: a Refusal for a file that cannot be read, and for what is no key. Neither says what it read.
+    """
+    if not file:
+        told = environment.get(VARIABLE, "").strip()
+        return GivenKey(_checked(told, VARIABLE), f'"${VARIABLE}"') if told else None
+    try:
+        told = Path(file).read_text("utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise _no_key(file, getattr(error, "strerror", "") or "no text in UTF-8") from None
+    return GivenKey(_checked(told, file), f'"$(cat {shlex.quote(file)})"')
+
+
+def _checked(told: str, where: str) -> str:
+    if not TEXT.fullmatch(told):
+        raise _no_key(where, f"{len(told)} characters, some of which no key has" if told else "nothing")
+    return told
+
+
+def _no_key(where: str, seen: str) -> Refusal:
+    return Refusal(
+        f"{where} has no key of a gateway",
+        facts={"seen": seen, "wanted": "a key, as enginehouse key new printed it"},
+        attempt=f"write the key into a file of mode 0600 and name it with --key-file, or export {VARIABLE}",
+        state=ASKING,
+        kind="no-key",
+    )

@@ -1,0 +1,101 @@
+"""What has been decided for the gateway of a host: the models it offers, and how it is reached."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from deploy.spec import GatewayLimits
+
+
+@dataclass(frozen=True, kw_only=True)
+class GatewayModelSlice:
+    """A model as clients name it. What does not belong to its kind is empty or 0."""
+
+    name: str
+    kind: str
+    """llm, embedder or reranker."""
+    triton_model: str
+    """The name of the model that speaks the gateway's tensors."""
+    servers: tuple[str, ...]
+    """Names of its host's own servers, and HOST/SERVER of others'."""
+    context_tokens: int = 0
+    files: str = ""
+    """Directory of the host with tokenizer and chat template."""
+    tool_parser: str = ""
+    reasoning_parser: str = ""
+    guided_decoding: bool = False
+    """The server holds an answer to a JSON schema."""
+    salts: bool = False
+    """The server keeps cached prefixes of different tenants apart: the gateway names none of them, it sends a salt."""
+    dimensions: int = 0
+    max_items: int = 0
+    max_tokens: int = 0
+    tasks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class GatewayAliasSlice:
+    """Another name of a model, or of LLMs of the same weights and several lengths.
+
+    `task` is the embedder's where a client names none, `adapter` the LoRA adapter that answers.
+    """
+
+    name: str
+    models: tuple[str, ...]
+    task: str = ""
+    adapter: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GatewayOtherSlice:
+    """A server of another host that a gateway sends to; `name` is HOST/SERVER, address and port are its host's."""
+
+    name: str
+    server: str
+    address: str
+    port: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class MutualGatewaySlice:
+    """A host whose gateway sends to this one: the name in its certificate, and where it comes from."""
+
+    name: str
+    address: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class MutualSlice:
+    """What of a host speaks mutual TLS. Without `port` its own gateway only asks others."""
+
+    address: str
+    """In its certificates."""
+    port: int = 0
+    gateways: tuple[MutualGatewaySlice, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class GatewaySlice:
+    """The gateway of one host. Nothing in it names the host: hosts that are alike have equal ones."""
+
+    address: str
+    ports: tuple[int, ...]
+    url: str = ""
+    is_behind_balancer: bool = False
+    """The balancer stops sending to a host that drains, so the gateway asks its servers and not the host's agent."""
+    keys: str
+    """file; empty where nobody is asked for a key."""
+    hosts: int = 1
+    """Hosts of the inventory with a gateway: each takes on its part of a key's limits."""
+    hold_seconds: int
+    drain_seconds: int
+    limits: GatewayLimits
+    python: str
+    """The version of the OS's own Python, which the gateway runs on: 3.12."""
+    fingerprint: str
+    """Answers name it as system_fingerprint; equal ones were made by equal models of equal images."""
+    models: tuple[GatewayModelSlice, ...]
+    aliases: tuple[GatewayAliasSlice, ...]
+    trace_one_in: int = 0
+    """Requests of which one is traced; 0 where none is."""
+    others: tuple[GatewayOtherSlice, ...] = ()

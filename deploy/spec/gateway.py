@@ -1,0 +1,61 @@
+"""A gateway, as an operator declares it: the gateway that speaks OpenAI, Cohere and TEI before a host's servers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+
+@dataclass(frozen=True, kw_only=True)
+class GatewayLimits:
+    """What one request through a gateway may be, and how much of everything a process takes on."""
+
+    body_mib: int = 16
+    """MiB of a request's body. A chat may have less: as much as the largest context of the gateway's LLMs can hold."""
+    tenant_bodies_mib: int = 32
+    """MiB of bodies that a process holds for one tenant, from the first byte until they are parsed; more: 429."""
+    bodies_mib: int = 128
+    """MiB of all tenants' bodies; more: 503. As text a body takes up to four times its size of the process's 4 GiB."""
+    request_seconds: int = 600
+    """For an answer, streamed or whole; OpenAI's clients wait as long."""
+    connections: int = 4096
+    """Of a process; a request on one more is answered 503."""
+    held: int = 256
+    """Requests of a process that may wait for models none of whose servers is ready."""
+    inputs: int = 2048
+    """Texts of one request for embeddings."""
+    documents: int = 10_000
+    """Of one request to rerank."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gateway:
+    """The gateway on the host that names it, before that host's servers. Each port is a process of its own.
+
+    It speaks plain HTTP, so `address` is loopback, unless `protection="balancer"`: a `Balancer` with a `gateway_port`
+    speaks TLS with clients, nobody else is let in, and the network between the two is private by your word. `keys`:
+    "file" asks every client for a key of /etc/enginehouse/gateway/keys.json on the host; None asks nobody.
+    """
+
+    address: str = "127.0.0.1"
+    protection: Literal["", "balancer"] = ""
+    url: str = ""
+    """As clients type it, https://llm.example.com: the page at / shows it. Without it they read where it listens."""
+    ports: tuple[int, ...] = (8080,)
+    keys: Literal["file"] | None = "file"
+    hold_seconds: int = 120
+    """Requests wait so long for a model without a ready server, a swap for instance; 0 answers 503 at once."""
+    drain_seconds: int = 90
+    """For requests under way when a process stops; then they are cut."""
+    aliases: dict[str, str | tuple[str, ...]] = field(default_factory=dict, hash=False)
+    """Further names of models: {"gpt-4o": "llama"}. Of several LLMs of the same weights, {"llama": ("llama-8k",
+    "llama-128k")}, the shortest that has room for a prompt answers. Embedders with tasks have NAME:query and
+    NAME:document anyway, and LoRA adapters NAME:ADAPTER."""
+    others: tuple[str, ...] = ()
+    """Hosts and pools to whose servers it sends as well, over mutual TLS (`Traffic.gateways_port` there). Their
+    encoders need nothing here; an LLM of theirs is served on this host too, which has its tokenizer then."""
+    trace_one_in: int | None = None
+    """One request of so many is traced: Triton tells the journal of its unit when each step began, and never of what.
+    None traces nothing. Saying it at first, or no more, swaps the host's servers. A client's own `traceparent` goes
+    nowhere; whoever reaches Triton beside the gateway can have a request traced."""
+    limits: GatewayLimits = GatewayLimits()

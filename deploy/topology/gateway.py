@@ -1,0 +1,155 @@
+"""The gateway of a host: which names clients may ask for, and what stands behind each."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, replace
+
+from deploy.catalog import ARCHITECTURES, SYSTEMS
+from deploy.catalog.versions import at_least
+from deploy.models.files import weights_path
+from deploy.models.llm_contract import model_name
+from deploy.models.resolve import parsers_of
+from deploy.slices.gateway import GatewayAliasSlice, GatewayModelSlice, GatewaySlice
+from deploy.slices.host import ModelSlice, ServerSlice, Slice
+from deploy.slices.image import ImageSlice
+from deploy.spec import LLM, Gateway, Host, Model
+
+TASK_NAMES = {"query": "search_query", "document": "search_document"}
+"""NAME:query and NAME:document, for clients of APIs that know no tasks."""
+
+SALTS_SINCE = "1.1"
+"""TensorRT-LLM's LLM API takes a `cache_salt` (pull request 7106); no engine's model does."""
+
+
+def gateway_slice(host: Host, servers: tuple[ServerSlice, ...]) -> GatewaySlice | None:
+    """What the gateway of the host is to become; None where none is declared."""
+    gateway = host.gateway
+    if gateway is None:
+        return None
+    models = gateway_models(host, servers)
+    return GatewaySlice(
+        address=gateway.address,
+        ports=gateway.ports,
+        url=gateway.url,
+        is_behind_balancer=gateway.protection == "balancer" and len(servers) == 1,
+        keys=gateway.keys or "",
+        hold_seconds=gateway.hold_seconds,
+        drain_seconds=gateway.drain_seconds,
+        limits=gateway.limits,
+        trace_one_in=gateway.trace_one_in or 0,
+        python=SYSTEMS[host.machine.os].python,
+        fingerprint=fingerprint(servers),
+        models=models,
+        aliases=(*task_aliases(models), *_adapter_aliases(host), *_declared_aliases(gateway)),
+    )
+
+
+def sharing(slices: tuple[Slice, ...]) -> tuple[Slice, ...]:
+    """The slices, each gateway told how many hosts have one."""
+    hosts = sum(slice_.gateway is not None for slice_ in slices)
+    return tuple(
+        replace(slice_, gateway=replace(slice_.gateway, hosts=hosts)) if slice_.gateway else slice_ for slice_ in slices
+    )
+
+
+def gateway_models(host: Host, servers: Iterable[ServerSlice]) -> tuple[GatewayModelSlice, ...]:
+    """The models of all servers, each once, by name: several servers may serve it."""
+    llms = {model.name: model for server in host.servers for model in server.models if isinstance(model, LLM)}
+    serving: dict[str, list[str]] = {}
+    first: dict[str, tuple[ModelSlice, str]] = {}
+    for server in servers:
+        for model in server.models:
+            serving.setdefault(model.name, []).append(server.name)
+            first.setdefault(model.name, (model, server.image.trtllm))
+    return tuple(_model(*first[name], tuple(serving[name]), llms.get(name)) for name in sorted(first))
+
+
+def takes_salt(path: str, trtllm: str) -> bool:
+    """True if an LLM on this path keeps cached prefixes of different salts apart."""
+    return path != "engine" and at_least(trtllm, SALTS_SINCE)
+
+
+def fingerprint(servers: Iterable[ServerSlice]) -> str:
+    """`serves-` and 16 hex digits over images and models; ports and addresses change no answer."""
+    content = [(_said(server.image), [asdict(model) for model in server.models]) for server in servers]
+    return "serves-" + hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _said(image: ImageSlice) -> dict[str, object]:
+    """All of an image but where Docker pulls it from."""
+    return {name: value for name, value in asdict(image).items() if name != "shared_port"}
+
+
+def _model(model: ModelSlice, trtllm: str, servers: tuple[str, ...], llm: LLM | None) -> GatewayModelSlice:
+    if llm:
+        tool_parser, reasoning_parser = parsers_of(llm)
+        return GatewayModelSlice(
+            name=model.name,
+            kind=model.kind,
+            triton_model=model_name(model.name, model.path),
+            servers=servers,
+            context_tokens=llm.max_seq_len,
+            files=weights_path(model.weights),
+            tool_parser=tool_parser,
+            reasoning_parser=reasoning_parser,
+            guided_decoding=llm.guided_decoding,
+            salts=salted(model, trtllm),
+        )
+    return encoder_model(model, servers)
+
+
+def salted(model: ModelSlice, trtllm: str) -> bool:
+    """True if the server keeps cached prefixes of tenants apart by a salt."""
+    return model.kv_reuse and takes_salt(model.path, trtllm)
+
+
+def encoder_model(model: ModelSlice, servers: tuple[str, ...]) -> GatewayModelSlice:
+    """An embedder or reranker of these servers, as clients name it."""
+    return GatewayModelSlice(
+        name=model.name,
+        kind=model.kind,
+        triton_model=model.name,
+        servers=servers,
+        dimensions=model.dimensions if model.kind == "embedder" else 0,
+        max_items=int(str(model.settings["max_items"])),
+        max_tokens=int(str(model.settings["max_tokens"])),
+        tasks=tasks_of(model.architecture) if model.kind == "embedder" else (),
+    )
+
+
+def tasks_of(architecture: str) -> tuple[str, ...]:
+    """The tasks of a family of embedders; none where it was trained without prefixes."""
+    return ARCHITECTURES[architecture].tasks
+
+
+def task_aliases(models: Iterable[GatewayModelSlice]) -> list[GatewayAliasSlice]:
+    """Names of the embedders with the task that a client wants, which many APIs have no field for."""
+    return [
+        GatewayAliasSlice(name=f"{model.name}:{word}", models=(model.name,), task=task)
+        for model in models
+        for word, task in TASK_NAMES.items()
+        if task in model.tasks
+    ]
+
+
+def _declared_aliases(gateway: Gateway) -> list[GatewayAliasSlice]:
+    return [GatewayAliasSlice(name=name, models=named(gateway.aliases[name])) for name in sorted(gateway.aliases)]
+
+
+def _adapter_aliases(host: Host) -> list[GatewayAliasSlice]:
+    names = {name: None for server in host.servers for model in server.models for name in adapter_names(model)}
+    return [GatewayAliasSlice(name=f"{model}:{name}", models=(model,), adapter=name) for model, name in names]
+
+
+def adapter_names(model: Model) -> list[tuple[str, str]]:
+    """(model, adapter) of each LoRA adapter that the model is served with."""
+    lora = model.lora if isinstance(model, LLM) else None
+    return [(model.name, adapter.name) for adapter in lora.adapters] if lora else []
+
+
+def named(models: str | tuple[str, ...]) -> tuple[str, ...]:
+    """The models that an alias stands for."""
+    return (models,) if isinstance(models, str) else models

@@ -1,0 +1,27 @@
+"""The gateway of an inventory with one serving host that says nothing of a gateway."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from deploy.inventory.fleet import Fleet
+from deploy.spec import Gateway
+from deploy.validation.gateway import gateway_problems
+
+
+def with_default_gateway(fleet: Fleet) -> Fleet:
+    """The fleet whose only host has a gateway if its inventory says nothing of one; else the reason among its remarks.
+
+    A gateway that nobody asked for refuses nobody's inventory. Several hosts are a fleet: its inventory names the hosts
+    that clients come to.
+    """
+    if not fleet.gets_gateway:
+        return fleet
+    host = fleet.hosts[0]
+    if host.gateway or host.farm or not any(server.models for server in host.servers):
+        return fleet
+    with_gateway = replace(host, gateway=Gateway())
+    problem = next(gateway_problems(with_gateway), None)
+    if problem is None:
+        return replace(fleet, hosts=(with_gateway,))
+    return replace(fleet, remarks=(f"no gateway: {problem.problem}; with `gateway=None` nothing is said of it",))

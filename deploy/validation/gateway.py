@@ -1,0 +1,284 @@
+"""A host's gateway: where it listens, what it calls the models, and models that it can speak to."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+from typing import Any
+
+from deploy.catalog.names import offer
+from deploy.refusals.errors import Refusal
+from deploy.refusals.refuse import at, model_at, refuse, server_at
+from deploy.spec import LLM, Gateway, GatewayLimits, Host, Model
+from deploy.topology.balancing import is_loopback
+from deploy.topology.gateway import TASK_NAMES, adapter_names
+from deploy.validation.servers import PORTS
+
+TIMES = {"hold_seconds": (0, 3600), "drain_seconds": (1, 3600)}
+TRACES = {"trace_one_in": (1, 1_000_000)}
+LIMITS = {
+    "body_mib": (1, 256),
+    "tenant_bodies_mib": (1, 256),
+    "bodies_mib": (1, 256),
+    "request_seconds": (1, 86_400),
+    "connections": (1, 65_536),
+    "held": (1, 65_536),
+    "inputs": (1, 100_000),
+    "documents": (1, 100_000),
+}
+MOST_PORTS = 64
+URL = re.compile(r"https?://[A-Za-z0-9.:\[\]_/~-]+")
+
+
+def gateway_problems(host: Host) -> Iterator[Refusal]:
+    """A refusal for each mistake in the gateway of a host; none where no gateway is declared."""
+    gateway = host.gateway
+    if gateway is None:
+        return
+    if not host.servers:
+        yield refuse(
+            "gateway-before-nothing",
+            "the gateway has no server behind it",
+            where="gateway",
+            seen="a Gateway on a host without servers",
+            wanted="a gateway on a host that serves",
+            attempt='take "gateway" out here, and declare it on the hosts that serve',
+        )
+    yield from _address(gateway)
+    yield from _url(gateway)
+    yield from _ports(gateway, host)
+    yield from _ranges("gateway", gateway, Gateway(), TIMES)
+    if gateway.trace_one_in is not None:
+        yield from _ranges("gateway", gateway, Gateway(), TRACES)
+    yield from _ranges("gateway.limits", gateway.limits, GatewayLimits(), LIMITS)
+    yield from _bodies(gateway.limits)
+    yield from _aliases(gateway, host)
+    yield from _models(host)
+
+
+def gateway_notice(host: Host) -> str:
+    """What an operator should read of a gateway although nothing is wrong; empty where there is nothing."""
+    if host.gateway is None or host.gateway.keys is not None:
+        return ""
+    who = "whoever reaches its balancer" if host.gateway.protection else "every user and program of its host"
+    return f"the gateway asks nobody for a key (keys=None): {who} may use every model"
+
+
+def past_the_gateway(host: Host) -> str:
+    """A sentence where clients may go past a gateway that asks for keys, to Triton itself; empty where they cannot."""
+    if host.gateway is None or host.gateway.keys is None or host.firewall is None:
+        return ""
+    passed = [
+        server.name for server in host.servers if server.protection == "firewall" and not is_loopback(server.address)
+    ]
+    if not passed:
+        return ""
+    return (
+        f"the gateway asks for keys, and {', '.join(host.firewall.allow)} of the firewall reach server "
+        f"{', '.join(passed)} past it, without a key and without limits"
+    )
+
+
+def _address(gateway: Gateway) -> Iterator[Refusal]:
+    try:
+        is_private = gateway.protection == "balancer" or ipaddress.ip_address(gateway.address).is_loopback
+        ipaddress.ip_address(gateway.address)
+    except ValueError:
+        is_private = False
+    if not is_private:
+        yield refuse(
+            "gateway-in-plain-text",
+            f"the gateway would listen on {gateway.address!r} and speaks HTTP without TLS: keys would travel readable",
+            where="gateway.address",
+            seen=repr(gateway.address),
+            wanted="a loopback address, with TLS of your own before it where others are to come in; or a balancer's "
+            "TLS before it, and a private network between the two",
+            attempt='Gateway(address="127.0.0.1"); or Gateway(address="0.0.0.0", protection="balancer") and a '
+            "Route(…, gateway_port=443)",
+        )
+
+
+def _url(gateway: Gateway) -> Iterator[Refusal]:
+    if gateway.url and not URL.fullmatch(gateway.url):
+        yield refuse(
+            "bad-url",
+            f"{gateway.url!r} is no address that a client could type",
+            where="gateway.url",
+            seen=repr(gateway.url),
+            wanted="https://NAME, with a port where it is not 443",
+            attempt='Gateway(url="https://llm.example.com")',
+        )
+
+
+def _ports(gateway: Gateway, host: Host) -> Iterator[Refusal]:
+    if not 1 <= len(gateway.ports) <= MOST_PORTS:
+        yield refuse(
+            "gateway-without-ports",
+            f"a gateway with {len(gateway.ports)} ports has as many processes",
+            where="gateway.ports",
+            seen=f"{len(gateway.ports)} ports",
+            wanted=f"1 to {MOST_PORTS} ports",
+            attempt="Gateway(ports=(8080,))",
+        )
+    taken = taken_ports(host)
+    for number, port in enumerate(gateway.ports):
+        if not 1024 <= port <= 65535:
+            yield refuse(
+                "port-range",
+                f"the gateway: {port} is no port an ordinary user may listen on",
+                where="gateway.ports",
+                seen=str(port),
+                wanted="1024 to 65535; the gateway runs without privileges",
+                attempt="Gateway(ports=(8080,))",
+            )
+        elif port in taken or port in gateway.ports[:number]:
+            others = {*taken, *gateway.ports}
+            free = next(candidate for candidate in range(port + 1, 65536) if candidate not in others)
+            yield refuse(
+                "port-twice",
+                f"port {port} is given out twice on one host",
+                where="gateway.ports",
+                seen=f"{port}, also {taken.get(port, 'gateway.ports')}",
+                wanted="a port of its own for each listener",
+                attempt=f"Gateway(ports=({free},))",
+            )
+
+
+def taken_ports(host: Host) -> dict[int, str]:
+    """Who else of ours listens on the host: its servers, and what balancers ask."""
+    traffic = {getattr(host.traffic, field): f"traffic.{field}" for field in ("ready_port", "agent_port")}
+    servers = {getattr(server, field): server_at(server.name, field) for server in host.servers for field in PORTS}
+    return traffic | servers
+
+
+def _ranges(place: str, given: object, defaults: object, limits: dict[str, tuple[int, int]]) -> Iterator[Refusal]:
+    for name, (low, high) in limits.items():
+        value = getattr(given, name)
+        if not low <= value <= high:
+            yield refuse(
+                "out-of-range",
+                f"{name} of {value} cannot work",
+                where=f"{place}.{name}",
+                seen=str(value),
+                wanted=f"{low} to {high}",
+                attempt=f"{type(defaults).__name__}({name}={getattr(defaults, name)}), the default",
+            )
+
+
+def _bodies(limits: GatewayLimits) -> Iterator[Refusal]:
+    sizes = (limits.body_mib, limits.tenant_bodies_mib, limits.bodies_mib)
+    if list(sizes) != sorted(sizes):
+        most = max(sizes)
+        body, tenant = limits.body_mib, max(limits.body_mib, limits.tenant_bodies_mib)
+        yield refuse(
+            "bodies-without-room",
+            f"a body of {limits.body_mib} MiB, a tenant's {limits.tenant_bodies_mib} MiB and all {limits.bodies_mib} "
+            "MiB do not fit into each other",
+            where="gateway.limits.bodies_mib",
+            seen=f"body_mib={sizes[0]}, tenant_bodies_mib={sizes[1]}, bodies_mib={sizes[2]}",
+            wanted="body_mib up to tenant_bodies_mib, and that up to bodies_mib",
+            attempt=f"GatewayLimits(body_mib={body}, tenant_bodies_mib={tenant}, bodies_mib={most})",
+        )
+
+
+def _aliases(gateway: Gateway, host: Host) -> Iterator[Refusal]:
+    models = {model.name: model for server in host.servers for model in server.models}
+    taken = {*models, *(f"{name}:{word}" for name in models for word in TASK_NAMES)}
+    taken |= {f"{name}:{adapter}" for model in models.values() for name, adapter in adapter_names(model)}
+    for name, value in gateway.aliases.items():
+        place = at("gateway", "aliases", f'"{name}"')
+        wanted = [value] if isinstance(value, str) else list(value) if isinstance(value, tuple) else []
+        if not name or not wanted or not all(isinstance(word, str) for word in [name, *wanted]):
+            yield refuse(
+                "wrong-type",
+                "an alias is a name for the name of a model",
+                where=place,
+                seen=f"{name!r}: {value!r}",
+                wanted="two texts, or a text and several in a tuple",
+                attempt=f'aliases={{"gpt-4o": "{min(models, default="llama")}"}}',
+            )
+        elif name in taken:
+            yield refuse(
+                "alias-of-a-model",
+                f"{name} is the name of a model already",
+                where=place,
+                seen=f"{name!r}, an alias of {', '.join(wanted)}",
+                wanted="a name that no model has",
+                attempt="another name, or none",
+            )
+        elif unknown := [word for word in wanted if word not in models]:
+            yield refuse(
+                "alias-of-nothing",
+                f"the alias {name} names {unknown[0]}, which this host does not serve",
+                where=place,
+                seen=repr(unknown[0]),
+                wanted=", ".join(sorted(models)) or "a model",
+                attempt=offer(unknown[0], sorted(models)),
+            )
+        elif len(wanted) > 1:
+            yield from _one_llm(place, name, [models[word] for word in wanted])
+
+
+def _one_llm(place: str, name: str, models: list[Model]) -> Iterator[Refusal]:
+    """A refusal where an alias of several models does not stand for one LLM in several lengths."""
+    weights = [model.weights for model in models if isinstance(model, LLM)]
+    if len(weights) < len(models) or any(files != weights[0] for files in weights):
+        yield refuse(
+            "alias-of-two-models",
+            f"the alias {name} stands for models that are not one LLM: their answers would differ by a prompt's length",
+            where=place,
+            seen=", ".join(model.name for model in models),
+            wanted="LLMs of the same weights, served for different lengths",
+            attempt="an alias for each of them",
+        )
+
+
+def _models(host: Host) -> Iterator[Refusal]:
+    first: dict[str, tuple[str, Model]] = {}
+    for server in host.servers:
+        for model in server.models:
+            yield from spoken_to(server.name, model)
+            owner, other = first.setdefault(model.name, (server.name, model))
+            if seen_from_outside(model) != seen_from_outside(other):
+                yield refuse(
+                    "one-name-two-models",
+                    f"{model.name} is one model in server {owner} and another in server {server.name}",
+                    where=model_at(server.name, model.name),
+                    seen="other weights or another length under one name",
+                    wanted="the same model: the gateway sends a request to either server",
+                    attempt=f'name="{model.name}-{server.name}" for one of them',
+                )
+
+
+def seen_from_outside(model: Model) -> tuple[Any, ...]:
+    """What a client would notice of a model."""
+    if isinstance(model, LLM):
+        return (LLM, model.checkpoint, model.weights, model.max_seq_len)
+    return (type(model), model.checkpoint, model.weights, model.max_items, model.max_tokens)
+
+
+def spoken_to(server: str, model: Model) -> Iterator[Refusal]:
+    """A refusal where an LLM could not be used through a gateway."""
+    if not isinstance(model, LLM):
+        return
+    if not model.decoupled:
+        yield refuse(
+            "gateway-wants-streams",
+            f"{model.name} answers in one piece only, and clients of a gateway ask for streams",
+            where=model_at(server, model.name, "decoupled"),
+            seen="decoupled=False",
+            wanted="decoupled=True, the default",
+            attempt="leave decoupled out",
+        )
+    files = model.weights.files
+    if files and not any(fnmatchcase("tokenizer.json", pattern) for pattern in files):
+        yield refuse(
+            "gateway-wants-a-tokenizer",
+            f"{model.name} comes without tokenizer.json, which the gateway turns text into tokens with",
+            where=model_at(server, model.name, "weights", "files"),
+            seen=", ".join(files),
+            wanted="tokenizer.json and tokenizer_config.json among them",
+            attempt='files=(…, "tokenizer.json", "tokenizer_config.json"), or leave files out',
+        )

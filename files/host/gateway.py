@@ -1,0 +1,179 @@
+"""Brings the processes of the gateway to unit and settings, one after the other, and hears each of them answer.
+
+    host gateway differs     prints what `follow` would do, a line each; nothing where every process is as the files say
+    host gateway follow      does it: starts, restarts, waits for answers, ends what is spare
+
+A process that runs says by its environment which mark of the unit it began with, so a run that was cut off leaves
+nothing unknown. It reads models and keys again by itself; `follow` waits until it offers the models of the settings.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from host import places
+from host.systemd import active_states, show, systemctl
+
+TEMPLATE = "enginehouse-gateway@.service"
+MARK = "ENGINEHOUSE_GATEWAY="
+ANSWER_SECONDS = 60
+"""For a process that runs to read its settings again; weights on a slow disk take seconds."""
+STEP_SECONDS = 0.2
+LOOK_SECONDS = 5
+PROC = Path(os.environ.get("ENGINEHOUSE_PROC", "/proc"))
+
+
+class Wanted(NamedTuple):
+    """What the files say."""
+
+    mark: str
+    address: str
+    ports: tuple[int, ...]
+    models: frozenset[str]
+    unit: str
+
+
+class GatewayError(Exception):
+    """What is not as the files say, although everything was done for it."""
+
+
+def main(arguments: list[str]) -> int:
+    """0 where it did what it was asked; 1 where a process would not; 64 where it does not understand."""
+    verbs: dict[str, Callable[[], Iterable[str]]] = {"differs": differs, "follow": follow}
+    if len(arguments) != 1 or arguments[0] not in verbs:
+        print(f"host gateway {' | '.join(verbs)}", file=sys.stderr)
+        return 64
+    try:
+        for sentence in verbs[arguments[0]]():
+            print(sentence, flush=True)
+    except (OSError, ValueError, KeyError, GatewayError) as problem:
+        print(f"gateway: {problem}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def wanted() -> Wanted:
+    """Mark, ports and models, as unit and settings have them."""
+    unit = (places.UNITS / TEMPLATE).read_text("utf-8")
+    given: dict[str, Any] = json.loads((places.SETTINGS / "gateway" / "settings.json").read_text("utf-8"))
+    found = re.search(rf"^Environment={MARK}(\S+)$", unit, re.M)
+    listen = given["listen"]
+    models = frozenset(given["models"])
+    return Wanted(found[1] if found else "", listen["address"], tuple(listen["ports"]), models, unit)
+
+
+def differs() -> Iterator[str]:
+    """A sentence for each thing that is not as the files say."""
+    if not (places.UNITS / TEMPLATE).exists():
+        yield "start"
+        return
+    files = wanted()
+    yield from (f"goes: {name}" for name in spare_units(files))
+    for number, port in enumerate(files.ports):
+        name = unit_name(number)
+        if not starts_at_boot(name) or not runs(name, files.mark):
+            yield f"starts: {name}"
+        elif offered(files.address, port) != files.models:
+            yield f"offers other models: {name}"
+    yield from (f"goes: {path}" for path in spare_folders(files))
+
+
+def follow() -> Iterator[str]:
+    """A sentence for each thing that is now as the files say."""
+    files = wanted()
+    for name in spare_units(files):
+        systemctl("disable", "--now", name)
+        yield f"gone: {name}"
+    for number, port in enumerate(files.ports):
+        name = unit_name(number)
+        if not starts_at_boot(name):
+            systemctl("enable", name)
+        if not runs(name, files.mark):
+            systemctl("reset-failed", name)
+            if systemctl("restart", name):
+                raise GatewayError(f"{name} does not start\n{journal(name)}")
+            yield f"started: {name}"
+        hear(name, files, port)
+    for path in spare_folders(files):
+        shutil.rmtree(path)
+        yield f"gone: {path}"
+
+
+def hear(name: str, files: Wanted, port: int) -> None:
+    """Nothing is returned. Raises: GatewayError where the process does not offer the models of its settings in time."""
+    end = time.monotonic() + ANSWER_SECONDS
+    while (found := offered(files.address, port)) != files.models:
+        if time.monotonic() >= end:
+            told = "does not answer" if found is None else f"offers {', '.join(sorted(found)) or 'nothing'}"
+            raise GatewayError(f"{name} {told} on port {port} after {ANSWER_SECONDS} s\n{journal(name)}")
+        time.sleep(STEP_SECONDS)
+
+
+def offered(address: str, port: int) -> frozenset[str] | None:
+    """The models that a process offers, ready or not; None where it does not answer."""
+    line = http.client.HTTPConnection(address, port, timeout=LOOK_SECONDS)
+    try:
+        line.request("GET", "/health")
+        return frozenset(json.loads(line.getresponse().read())["models"])
+    except (OSError, ValueError, KeyError, TypeError, http.client.HTTPException):
+        return None
+    finally:
+        line.close()
+
+
+def unit_name(number: int) -> str:
+    """The unit of the process of this port, counted from 0."""
+    return TEMPLATE.replace("@", f"@{number}")
+
+
+def starts_at_boot(name: str) -> bool:
+    """True if systemd starts the unit with the host."""
+    return (places.UNITS / "multi-user.target.wants" / name).is_symlink()
+
+
+def runs(name: str, mark: str) -> bool:
+    """True if the unit's process runs and began with this mark."""
+    if active_states(name)[0] != "active":
+        return False
+    try:
+        began = (PROC / show(name, "MainPID")["MainPID"] / "environ").read_bytes()
+    except OSError:
+        return False
+    return f"{MARK}{mark}".encode() in began.split(b"\0")
+
+
+def spare_units(files: Wanted) -> list[str]:
+    """Units of ports that the settings no longer have."""
+    enabled = {path.name for path in (places.UNITS / "multi-user.target.wants").glob(TEMPLATE.replace("@", "@*"))}
+    kept = {unit_name(number) for number in range(len(files.ports))}
+    return sorted((loaded() | enabled) - kept)
+
+
+def loaded() -> set[str]:
+    """Units of processes that systemd knows."""
+    asked = ["systemctl", "list-units", "--all", "--plain", "--no-legend", TEMPLATE.replace("@", "@*")]
+    listed = subprocess.run(asked, capture_output=True, text=True, check=False).stdout.splitlines()
+    return {line.split()[0] for line in listed if line.strip()}
+
+
+def spare_folders(files: Wanted) -> list[Path]:
+    """Environments and versions of the programs that the unit does not name."""
+    folders = (places.PROGRAMS / "gateway" / kind for kind in ("environments", "versions"))
+    found = (path for folder in folders for path in folder.glob("*"))
+    return sorted(path for path in found if not re.search(rf"/{re.escape(path.name)}[/\s]", files.unit))
+
+
+def journal(name: str) -> str:
+    """The unit's last words."""
+    asked = ["journalctl", "-q", "-o", "cat", "-n", "12", "-u", name]
+    return subprocess.run(asked, capture_output=True, text=True, check=False).stdout

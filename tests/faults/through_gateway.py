@@ -1,0 +1,78 @@
+"""A steady load through a gateway: every request is sent when it is due, whatever became of those before it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+from rehearsal.gateway import Gateway, connection
+
+EVERY_SECONDS = 0.25
+"""Fewer held requests than a process holds, however long a swap takes here."""
+MOST_AT_ONCE = 512
+PATIENCE_SECONDS = 300
+VECTOR = ("/v1/embeddings", {"model": "minilm", "input": "some text"})
+CHAT = (
+    "/v1/chat/completions",
+    {"model": "gpt-oss-tiny", "messages": [{"role": "user", "content": "hello"}], "max_tokens": 24, "stream": True},
+)
+
+
+@dataclass
+class Load:
+    """What became of every request; seconds from sending to the last byte, by `time.monotonic` at sending."""
+
+    asked: list[Future[float]] = field(default_factory=list)
+    lost: list[str] = field(default_factory=list)
+
+    @property
+    def waits(self) -> list[float]:
+        """Seconds of every request that was answered, in the order of sending."""
+        return [one.result() for one in self.asked if one.exception() is None]
+
+
+@contextlib.contextmanager
+def loaded(gateway: Gateway) -> Iterator[Load]:
+    """Vectors and streamed chats are asked for in turn, all the while; afterwards each request has its outcome."""
+    load, over = Load(), threading.Event()
+
+    def send(pool: ThreadPoolExecutor) -> None:
+        due = time.monotonic()
+        while not over.is_set():
+            load.asked.append(pool.submit(answered, gateway, *(CHAT if len(load.asked) % 2 else VECTOR)))
+            due += EVERY_SECONDS
+            over.wait(max(0.0, due - time.monotonic()))
+
+    with ThreadPoolExecutor(MOST_AT_ONCE) as pool:
+        sender = threading.Thread(target=send, args=(pool,))
+        sender.start()
+        try:
+            yield load
+        finally:
+            over.set()
+            sender.join()
+    load.lost = [repr(one.exception()) for one in load.asked if one.exception() is not None]
+
+
+def answered(gateway: Gateway, path: str, body: dict[str, Any]) -> float:
+    """Seconds until the whole answer was there. Raises: AssertionError, OSError where it is no right one."""
+    began, line = time.monotonic(), connection(gateway, PATIENCE_SECONDS)
+    try:
+        headers = {"Content-Type": "application/json", "Authorization": f"Bearer {gateway.key}"}
+        line.request("POST", path, json.dumps(body), headers)
+        answer = line.getresponse()
+        told = answer.read().decode()
+        assert answer.status == 200, f"{answer.status} {told[:200]}"
+        if "stream" in body:
+            assert told.rstrip().endswith("data: [DONE]") and '"finish_reason":"' in told, told[-400:]
+        else:
+            assert len(json.loads(told)["data"][0]["embedding"]) == 384, told[:200]
+    finally:
+        line.close()
+    return time.monotonic() - began

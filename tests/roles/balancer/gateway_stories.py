@@ -1,0 +1,197 @@
+"""What happens to requests for gateways: `python -m tests.roles.balancer.gateway_stories STORY` prints it as JSON."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import ssl
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import grpc
+
+from tests.roles.balancer.bench import PATIENCE_SECONDS, Bench, balancer, bench, until
+from tests.roles.balancer.gateways import connection, give_gateways, sent_to_gateways, told, trusting
+from tests.roles.balancer.standins import SERVICE
+from tests.unit.certificates import write_certificate
+
+ASK = "GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+
+
+def certificate(folder: Path, name: str = "edge") -> Path:
+    """A certificate where HAProxy finds its key beside it."""
+    pem = write_certificate(folder, name)
+    pem.with_suffix(".key").rename(f"{pem}.key")
+    return pem
+
+
+@contextlib.asynccontextmanager
+async def front(count: int = 2, **how: Any) -> AsyncIterator[tuple[Bench, Path]]:
+    """A balancer before gateways, and its certificate."""
+    with tempfile.TemporaryDirectory() as folder:
+        pem = certificate(Path(folder))
+        async with bench(count, certificate=str(pem), prepare=give_gateways, **how) as edge:
+            await sent_to_gateways(edge, *edge.hosts)
+            yield edge, pem
+
+
+async def balanced(edge: Bench, pem: Path) -> dict[str, Any]:
+    """One host drains, then the process of the other says that it stops."""
+    first, second = edge.hosts
+    before = Counter([(await told(edge, pem, ASK))[1] for _ in range(20)])
+    first.word = "drain"
+    await sent_to_gateways(edge, second)
+    drained = Counter([(await told(edge, pem, ASK))[1] for _ in range(20)])
+    first.word = "ready"
+    await sent_to_gateways(edge, first, second)
+    second.gateway.stops = True
+    await sent_to_gateways(edge, first)
+    stopped = Counter([(await told(edge, pem, ASK))[1] for _ in range(20)])
+    return {"before": sorted(before), "drained": sorted(drained), "stopped": sorted(stopped)}
+
+
+async def strict(edge: Bench, pem: Path) -> dict[str, Any]:
+    """Requests that two readers could take for different ones, pages that are nobody's, and headers of clients."""
+    post = "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\n"
+    requests = {
+        "length and encoding": f"{post}Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        "encoding and length": f"{post}Transfer-Encoding: chunked\r\nContent-Length: 4\r\n\r\n0\r\n\r\n",
+        "two lengths": f"{post}Content-Length: 4\r\nContent-Length: 5\r\n\r\nabcde",
+        "strange encoding": f"{post}Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n",
+        "64 KiB of headers": f"GET / HTTP/1.1\r\nHost: x\r\nX: {'a' * 65536}\r\n\r\n",
+        "metrics": "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n",
+        "metrics written otherwise": "GET /%6detrics?a=b HTTP/1.1\r\nHost: x\r\n\r\n",
+        "health": "GET /health HTTP/1.1\r\nHost: x\r\n\r\n",
+    }
+    answers = {name: await told(edge, pem, text) for name, text in requests.items()}
+    seen = len(edge.hosts[0].gateway.heads)
+    named = ("Traceparent: 00-1", "X-Request-Id: mine", "Forwarded: for=1.2.3.4", "X-Forwarded-For: 1.2.3.4")
+    spoken = "\r\n".join(["GET / HTTP/1.1", "Host: x", *named, "X-Forwarded-Proto: http", "Authorization: Bearer k"])
+    await told(edge, pem, f"{spoken}\r\n\r\n")
+    head = edge.hosts[0].gateway.heads[-1]
+    return {
+        "statuses": {name: status for name, (status, _) in answers.items()},
+        "in their dialect": sorted(name for name, (_, body) in answers.items() if _is_openais(body)),
+        "sent on": seen,
+        "headers sent on": sorted(line.split(":")[0] for line in head.splitlines()[1:] if line),
+    }
+
+
+def _is_openais(body: str) -> bool:
+    try:
+        return set(json.loads(body)["error"]) == {"message", "type", "param", "code"}
+    except (ValueError, TypeError, KeyError):
+        return False
+
+
+async def left(edge: Bench, pem: Path) -> dict[str, Any]:
+    """A client that leaves while a whole answer is awaited."""
+    gateway = edge.hosts[0].gateway
+    async with connection(edge, pem) as (_, writer):
+        writer.write(b"GET /never HTTP/1.1\r\nHost: x\r\n\r\n")
+        await until(lambda: "/never" in gateway.heads[-1])
+        before = gateway.left
+    await until(lambda: gateway.left == 1)
+    return {"before it left": before, "after": gateway.left}
+
+
+async def renewed(edge: Bench, pem: Path) -> dict[str, Any]:
+    """A new certificate while an answer streams: the stream goes on, and new clients are shown the new one."""
+    gateway = edge.hosts[0].gateway
+    async with connection(edge, pem) as (reader, writer):
+        writer.write(b"GET /stream HTTP/1.1\r\nHost: x\r\n\r\n")
+        gateway.go.release()
+        await reader.readuntil(b"data: h1\n\n")
+        new = certificate(edge.folder, "new")
+        edge.certificate = str(new)
+        edge.write()
+        done = await asyncio.to_thread(lambda: [*balancer.follow(), *balancer.differs()])
+        await sent_to_gateways(edge, *edge.hosts)
+        answer = await told(edge, new, ASK)
+        gateway.go.release()
+        await reader.readuntil(b"data: h1\n\n")
+    return {"done": done, "with the new certificate": answer[1], "events after the reload": 1}
+
+
+async def held(edge: Bench, pem: Path) -> dict[str, Any]:
+    """The only host is away: a request waits; without a wait it is told so in its dialect."""
+    (host,), pem = edge.hosts, Path(edge.certificate)
+    host.word = "drain"
+    await sent_to_gateways(edge)
+    waiting = asyncio.create_task(told(edge, pem, ASK))
+    await until(lambda: sum("fe=chat.gateway " in row for row in balancer.answer_to("show sess").splitlines()) == 1)
+    host.word = "ready"
+    answer = await waiting
+    edge.hold_seconds = 0
+    edge.write()
+    await asyncio.to_thread(lambda: list(balancer.follow()))
+    host.word = "drain"
+    await sent_to_gateways(edge)
+    status, body = await told(edge, pem, ASK)
+    health, _ = await told(edge, pem, "GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+    return {"answer": answer[1], "status": status, "in its dialect": _is_openais(body), "health": health}
+
+
+async def shown() -> dict[str, Any]:
+    """Clients have to show a certificate: one without, a stranger's, and one that is signed, at each port."""
+    with tempfile.TemporaryDirectory() as made:
+        edge_pem, signed, strange = (certificate(Path(made), name) for name in ("edge", "client", "stranger"))
+        said: dict[str, Any] = {}
+        async with bench(1, certificate=str(edge_pem), clients=str(signed), prepare=give_gateways) as edge:
+            await sent_to_gateways(edge, *edge.hosts)
+            for who, mine in (("nobody", None), ("stranger", strange), ("client", signed)):
+                pair = [file.read_bytes() for file in (Path(f"{mine}.key"), mine)] if mine else []
+                said[who] = [
+                    await _or_error(edge.ask(tls=_speaking(edge_pem, mine))),
+                    await _asked_over_grpc(edge, grpc.ssl_channel_credentials(edge_pem.read_bytes(), *pair)),
+                    *await _or_error(told(edge, edge_pem, "GET / HTTP/1.1\r\nHost: x\r\n\r\n", mine)),
+                ]
+            said["health"] = (await told(edge, edge_pem, "GET /health HTTP/1.1\r\nHost: x\r\n\r\n"))[0]
+        return {"shown": said}
+
+
+def _speaking(edge: Path, mine: Path | None) -> ssl.SSLContext:
+    context = trusting(edge)
+    if mine:
+        context.load_cert_chain(mine, f"{mine}.key")
+    return context
+
+
+async def _or_error(answer: Any) -> Any:
+    try:
+        return await answer
+    except (OSError, asyncio.IncompleteReadError, IndexError):
+        return ["refused"]
+
+
+async def _asked_over_grpc(edge: Bench, credentials: Any) -> str:
+    async with edge.channel(credentials) as channel:
+        try:
+            return (await channel.unary_unary(f"{SERVICE}ModelInfer")(b"x", timeout=PATIENCE_SECONDS)).decode()
+        except grpc.RpcError as error:
+            return error.code().name
+
+
+async def pair() -> dict[str, Any]:
+    """Two hosts."""
+    async with front(2) as (edge, pem):
+        return {"balanced": await balanced(edge, pem)}
+
+
+async def alone() -> dict[str, Any]:
+    """One host, and requests that wait for it."""
+    async with front(1, hold_seconds=20) as (edge, pem):
+        return {story.__name__: await story(edge, pem) for story in (strict, left, renewed, held)}
+
+
+STORIES = {story.__name__: story for story in (pair, alone, shown)}
+
+if __name__ == "__main__":
+    os.environ.pop("NOTIFY_SOCKET", None)
+    print(json.dumps(asyncio.run(STORIES[sys.argv[1]]())))

@@ -1,0 +1,103 @@
+"""What the real HAProxy of this machine does with requests for gateways, over loopback, before stand-ins of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from roles._shipping.texts import HERE
+from tests.roles.balancer.gateway_stories import STORIES
+
+pytestmark = pytest.mark.skipif(
+    not shutil.which("haproxy"), reason="no haproxy here: python -m rehearsal requirements --install --tests"
+)
+
+
+@pytest.fixture(scope="module")
+def story() -> Iterator[Callable[[str], dict[str, Any]]]:
+    """What a story told. Both processes begin at once: most of their time they wait for HAProxy's checks."""
+    environment = {**os.environ, "PYTHONPATH": str(HERE)}
+    running = {
+        name: subprocess.Popen(
+            [sys.executable, "-m", "tests.roles.balancer.gateway_stories", name],
+            cwd=HERE,
+            env=environment,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        for name in STORIES
+    }
+
+    results: dict[str, dict[str, Any]] = {}
+
+    def story_of(name: str) -> dict[str, Any]:
+        for process in running.values() if not results else ():
+            output, errors = process.communicate(timeout=300)
+            assert process.returncode == 0, output[-2000:] + errors[-2000:]
+            results.update(json.loads(output.splitlines()[-1]))
+        return results[name]
+
+    yield story_of
+    for process in running.values():
+        process.kill()
+        process.wait()
+
+
+def test_a_host_that_drains_and_a_process_that_stops_get_no_new_request(story: Callable[[str], dict[str, Any]]) -> None:
+    assert story("balanced") == {"before": ["h1", "h2"], "drained": ["h2"], "stopped": ["h1"]}
+
+
+def test_what_two_readers_could_take_differently_reaches_no_gateway(story: Callable[[str], dict[str, Any]]) -> None:
+    """Nor do pages that are ours to read, nor what a client says of its own address and its request's name."""
+    assert story("strict") == {
+        "statuses": {
+            "length and encoding": 411,
+            "encoding and length": 411,
+            "two lengths": 400,
+            "strange encoding": 400,
+            "64 KiB of headers": 400,
+            "metrics": 404,
+            "metrics written otherwise": 404,
+            "health": 200,
+        },
+        "in their dialect": ["encoding and length", "length and encoding", "metrics", "metrics written otherwise"],
+        "sent on": 0,
+        "headers sent on": ["authorization", "host"],
+    }
+
+
+def test_a_gateway_learns_at_once_that_its_client_left(story: Callable[[str], dict[str, Any]]) -> None:
+    assert story("left") == {"before it left": 0, "after": 1}
+
+
+def test_a_stream_goes_on_while_the_certificate_is_renewed(story: Callable[[str], dict[str, Any]]) -> None:
+    assert story("renewed") == {
+        "done": ["reloaded: another configuration"],
+        "with the new certificate": "h1",
+        "events after the reload": 1,
+    }
+
+
+def test_requests_wait_for_the_only_gateway_or_are_told_so_in_their_dialect(
+    story: Callable[[str], dict[str, Any]],
+) -> None:
+    assert story("held") == {"answer": "h1", "status": 503, "in its dialect": True, "health": 503}
+
+
+def test_who_shows_no_signed_certificate_is_refused_at_every_port(
+    story: Callable[[str], dict[str, Any]],
+) -> None:
+    """And reads why, but for one whom TLS itself refuses. `/health` of the gateways asks nobody."""
+    shown = story("shown")
+    assert shown.pop("stranger") == [["refused"], "UNAVAILABLE", "refused"]
+    status, body = shown["nobody"].pop(2), json.loads(shown["nobody"].pop(2))
+    assert (status, body["error"]["code"]) == (401, "invalid_client_certificate")
+    assert shown == {"nobody": ["401", "UNAUTHENTICATED"], "client": ["h1", "h1", 200, "h1"], "health": 200}
