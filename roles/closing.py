@@ -16,7 +16,7 @@ from roles._pyinfra import quiet
 
 
 def apply(mine: Slice | None, edge: BalancerSlice | MonitorSlice | None, plan: Plan) -> None:
-    """Balancers check each model of the plan, gateways offer it, monitors read it; `only=gateway`: gateways and keys."""
+    """Balancers check each planned model, gateways offer it, monitors read it; `only=gateway`: gateways and keys."""
     if mine and not plan.gateway_only:
         mutual.apply(mine)
     if mine:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "files"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "files"))
 
 from gateway.tensors import Input, boolean, int32s, strings
 from gateway.triton import Triton

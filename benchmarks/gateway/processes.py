@@ -18,7 +18,7 @@ from benchmarks.gateway.clients import KEY
 from gateway.__main__ import GRPC_EXPERIMENTS
 from tests.gateway.weights import written
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 LOG = Path(tempfile.gettempdir()) / "gateway-servers.log"
 TICKS = os.sysconf("SC_CLK_TCK")
 START_SECONDS = 120

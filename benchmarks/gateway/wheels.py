@@ -3,8 +3,9 @@
     python -m benchmarks.gateway.wheels [--python 3.12] [--into build/gateway-wheels]
 
 `gateway-0` has the gateway's own locked packages and OpenAI's library, which reads some of the streams;
-`peer-0`, `peer-1` … have LiteLLM's. pip holds each wheel to the hash in its lock. No folder is larger than a transfer may be, and
-SHA256SUMS in each lists its files. There: `python3 -m pip install --no-index --no-deps --target DIR gateway-0/*.whl`.
+`peer-0`, `peer-1` … have LiteLLM's. pip holds each wheel to the hash in its lock.
+No folder is larger than a transfer may be, and SHA256SUMS in each lists its files. There:
+`python3 -m pip install --no-index --no-deps --target DIR gateway-0/*.whl`.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from pathlib import Path
 
 from roles.gateway.wheels import pip_words, requirements
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 CLIENTS, PEER = ROOT / "locks/requirements-clients.lock", ROOT / "locks/requirements-peer.lock"
 PART_BYTES = 53 * 2**20
 """A transfer may have 64 MiB with the checkout, which has 9."""

@@ -18,6 +18,7 @@ from deploy.inventory.secrets import typed_out_problems
 from deploy.inventory.types import hints_of, mistyped, unsafe_texts
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import refuse
+from deploy.refusals.renamed import renamed
 from deploy.spec import Balancer, BalancerHost, Firewall, Host, Monitor, MonitorHost, Rollout
 
 SPEC_KEYS = tuple(field.name for field in fields(Host) if field.name not in ("name", "groups"))
@@ -199,7 +200,8 @@ def _unknown_keys(data: Mapping[str, Any], knobs: Table | None) -> list[Refusal]
     known = (*SPEC_KEYS, *FLEET_KEYS, *of_roles)
     strange = [key for key in data if key not in known and not key.startswith(CONNECTOR_PREFIXES) and not key.isupper()]
     return [
-        refuse(
+        renamed(key, key)
+        or refuse(
             "unknown-key",
             f"nothing reads the data key `{key}`",
             where=key,

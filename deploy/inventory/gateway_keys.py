@@ -1,4 +1,4 @@
-"""The file of a gateway's API keys, as text and as values: the verbs `enginehouse key …` write it, the gateway reads it.
+"""The file of a gateway's API keys, as text and as values: `enginehouse key …` writes it, the gateway reads it.
 
 The file has no key, only each key's SHA-256: a key has 200 random bits, so nobody finds it from the hash. The file may
 be committed beside the inventory. Which keys live, for whom and how long, is then reviewed like any other change.

@@ -13,31 +13,38 @@ from deploy import spec
 from deploy.catalog.names import nearest, offer
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import refuse
+from deploy.refusals.renamed import renamed
 
 KEYWORD = re.compile(r"(\w+)(?:\.__init__)?\(\) got an unexpected keyword argument '(\w+)'")
+IMPORTED = re.compile(r"cannot import name '(\w+)' from 'deploy\b")
 CONNECTORS = ("docker", "dockerssh", "local", "ssh", "terraform", "vagrant")
 """Connectors of pyinfra that somebody may want in an inventory."""
 
 
 def explained(error: Exception, file: str) -> Refusal:
     """The refusal that says why running the file ended with `error`."""
+    place = f"{file}{_line_of(error, file)}"
+    if (imported := IMPORTED.search(str(error))) and (problem := renamed(imported[1], place, file)):
+        return problem
     match = KEYWORD.search(str(error))
     kind = getattr(spec, match.group(1), None) if match else None
     if not match or not is_dataclass(kind):
         return refuse(
             "inventory-error",
             f"{file} is Python, and it ended with {type(error).__name__}",
-            where=f"{file}{_line_of(error, file)}",
+            where=place,
             seen=str(error) or type(error).__name__,
             wanted="a file Python can run",
             attempt=f"python {file}",
         )
     keyword, name = match.group(2), match.group(1)
+    if problem := renamed(keyword, f"{place}: {name}({keyword}=…)", file):
+        return problem
     translated = " (a fraction bounds nothing here: tokens=…)" if "fraction" in keyword else ""
     return refuse(
         "unknown-setting",
         f"{name} has no setting `{keyword}`",
-        where=f"{file}{_line_of(error, file)}: {name}({keyword}=…)",
+        where=f"{place}: {name}({keyword}=…)",
         seen=keyword,
         wanted="a setting of deploy/spec.py",
         attempt=offer(keyword, [field.name for field in fields(kind)]) + translated,

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks import gateway_held
+from benchmarks.gateway import held
 from benchmarks.gateway.cores import WANTED, shares, usable
 from benchmarks.gateway.hold import verdict
 from benchmarks.gateway.load import Load
@@ -98,12 +98,12 @@ def test_a_held_stream_is_told_by_how_it_ended(sent: list[bytes], end: str, code
     assert (found.end, found.code, found.tokens, found.in_order) == (end, code, 2, in_order)
 
 
-async def asked(answer: Callable[..., Any]) -> gateway_held.Held:
+async def asked(answer: Callable[..., Any]) -> held.Held:
     """A stream of a server that answers so."""
     async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
         port = server.sockets[0].getsockname()[1]
         began = asyncio.Barrier(1)
-        return await asyncio.wait_for(gateway_held.held(port, 2, began), 10)
+        return await asyncio.wait_for(held.held(port, 2, began), 10)
 
 
 def test_wheels_are_packed_into_parts_that_can_travel(tmp_path: Path) -> None:

@@ -98,7 +98,7 @@ def test_its_gateway_is_the_code_of_the_folder_that_was_named(tmp_path: Path) ->
     (tmp_path / "gateway" / "__main__.py").write_text("import sys; print('mine', sys.argv[2]); sys.exit(3)")
     settings = tmp_path / "settings.json"
     settings.write_text("{}")
-    with pytest.raises(TimeoutError), hostile.gateway(settings, tmp_path, 1, {}):
+    with pytest.raises(TimeoutError), hostile.start_gateway(settings, tmp_path, 1, {}):
         pass
     assert settings.with_suffix(".log").read_text() == f"mine {settings}\n"
     assert hostile.named(tmp_path) == tmp_path.parent.name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 from deploy.io.inventory import load_inventory, load_plan, names_in
 from deploy.refusals.errors import Refusal
+from deploy.refusals.renamed import RENAMED
 
 ROOT = Path(__file__).parents[2]
 STATE = "  state   planning; no host was changed"
@@ -36,6 +38,43 @@ def test_an_import_by_a_former_name_is_refused_with_the_new_name(tmp_path: Path)
         "  wanted  from deploy.io.hosts import …\n"
         "  try     sed -i 's/deploy\\.edge\\.hosts/deploy.io.hosts/' INVENTORY\n" + STATE
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "word", "place"),
+    [
+        ("from deploy.spec import Door\n", "Door", ":1"),
+        ("from deploy.spec import DoorLimits\n", "DoorLimits", ":1"),
+        (
+            'from deploy.spec import Route\nRoute(pool="chat", http_port=1, grpc_port=2, door_port=3)\n',
+            "door_port",
+            ":2: Route(door_port=…)",
+        ),
+        ("from deploy.spec import Traffic\nTraffic(doors_port=8009)\n", "doors_port", ":2: Traffic(doors_port=…)"),
+    ],
+)
+def test_a_former_word_is_refused_with_the_new_one(tmp_path: Path, text: str, word: str, place: str) -> None:
+    """`Door` became `Gateway`; the command of the message rewrites the file, and then the word is taken."""
+    message = refused(tmp_path, text)
+    assert message.startswith(f"`{word}` is now `{RENAMED[word]}`\n  where   fleet.py{place}\n")
+    (command,) = re.findall(r"  try     (sed .*)", message)
+    subprocess.run(["bash", "-c", command], cwd=tmp_path, check=True)
+    rewritten = (tmp_path / "fleet.py").read_text()
+    assert rewritten == text.replace(word, RENAMED[word])
+    exec(compile(rewritten, "fleet.py", "exec"), {})
+
+
+def test_a_former_key_is_refused_with_the_new_one_and_no_host_is_renamed(tmp_path: Path) -> None:
+    """A host may be called door; `"door": None` is a key."""
+    file = tmp_path / "fleet.py"
+    file.write_text('hosts = (["door"], {"door": None})\n')
+    with pytest.raises(Refusal) as refusal:
+        load_plan(str(file))
+    message = str(refusal.value)
+    assert "`door` is now `gateway`\n" in message
+    (command,) = re.findall(r"  try     (sed .*) INVENTORY", message)
+    subprocess.run(["bash", "-c", f"{command} fleet.py"], cwd=tmp_path, check=True)
+    assert file.read_text() == 'hosts = (["door"], {"gateway": None})\n'
 
 
 def test_an_unclosed_bracket_is_named_by_line_and_column(tmp_path: Path) -> None:

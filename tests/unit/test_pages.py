@@ -12,6 +12,7 @@ import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 import click
 import pytest
@@ -64,6 +65,12 @@ def understood(command: click.Command, words: list[str]) -> None:
     command.make_context(command.name, list(words), resilient_parsing=False).close()
 
 
+def _program(name: str) -> ModuleType:
+    """The module that `python -m NAME` runs: of a package its `__main__`."""
+    module = importlib.import_module(name)
+    return importlib.import_module(f"{name}.__main__") if hasattr(module, "__path__") else module
+
+
 def python(words: list[str], block: Block, _tmp_path: Path) -> None:
     """`python -m`: the module's own parser takes the words."""
     assert words[0] == "-m", block.where
@@ -75,7 +82,7 @@ def python(words: list[str], block: Block, _tmp_path: Path) -> None:
         assert (ROOT / rest[0]).exists(), block.where
     else:
         assert module.startswith("benchmarks."), block.where
-        importlib.import_module(module).parser().parse_args(rest)
+        _program(module).parser().parse_args(rest)
 
 
 def pyinfra(words: list[str], block: Block, _tmp_path: Path) -> None:

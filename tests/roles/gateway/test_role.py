@@ -13,7 +13,8 @@ import pytest
 
 from deploy.slices.gateway import GatewaySlice
 from deploy.spec import Gateway
-from roles import closing, gateway
+from roles import closing
+from roles import gateway as role
 from roles._pyinfra.facts import Seen
 from roles._shipping.places import command
 from roles.gateway import operations, wheels
@@ -67,7 +68,7 @@ def play(*seen: str, texts: str | None = None, differs: str = "", gateway: Gatew
         "%n %a %U": placed(gateway) if texts is None else texts,
         DIFFERS: [differs] if differs else [],
     }
-    return run(lambda: gateway.apply(mine), answers=answers, **how)
+    return run(lambda: role.apply(mine), answers=answers, **how)
 
 
 def first_lines(ran: Ran) -> list[str]:
@@ -183,11 +184,11 @@ def test_a_secret_that_others_may_read_is_closed_and_one_that_is_right_is_left()
 
 
 def test_a_host_without_a_gateway_has_no_step_of_it() -> None:
-    assert run(lambda: gateway.apply(a_slice())).operations == ()
+    assert run(lambda: role.apply(a_slice())).operations == ()
 
 
 def test_a_gateway_that_the_inventory_no_longer_has_is_taken_off() -> None:
-    ran = run(lambda: gateway.apply(a_slice()), answers={"enginehouse-gateway@.service ] || echo": "there"})
+    ran = run(lambda: role.apply(a_slice()), answers={"enginehouse-gateway@.service ] || echo": "there"})
     (command_,) = ran.commands
     assert "systemctl stop 'enginehouse-gateway@*.service'" in command_ and "/etc/enginehouse/gateway" in command_
 
