@@ -120,10 +120,11 @@ def gateway_(name: str) -> None:
     """
     known = [machines.named(name)] if name else machines.known()
     running = [machine for machine in known if machine.state == "running"]
-    found = next((machine for machine in running if gateway.has_one(machine)), running[0] if running else None)
-    if found is None:
+    first = running[0] if running else None
+    machine = next((machine for machine in running if gateway.has_one(machine)), first)
+    if machine is None:
         raise RehearsalRefused("no machine of this rehearsal runs\n  try     make rehearse")
-    click.echo(json.dumps(gateway.opened(found).to_json(), indent=2))
+    click.echo(json.dumps(gateway.opened(machine).to_json(), indent=2))
 
 
 @main.command("ssh-config")

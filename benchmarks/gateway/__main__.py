@@ -194,13 +194,13 @@ def idle(options: argparse.Namespace, work: Path, cores: Cores) -> dict[str, Any
             after = resident_kib(gateway.pid)
         streams = {"streams": options.idle_streams, "kib_each": round((after - before) / options.idle_streams, 1)}
         connections = asyncio.run(silent(port, gateway.pid, options.idle, options.seconds))
-    found = {"gateway_mib": round(before / 1024), "idle_streams": streams, "idle": connections}
-    say(str(found))
-    return found
+    figures = {"gateway_mib": round(before / 1024), "idle_streams": streams, "idle": connections}
+    say(str(figures))
+    return figures
 
 
 async def silent(port: int, pid: int, count: int, seconds: float) -> dict[str, Any]:
-    """What so many connections that say nothing cost; the gateway lets go of the oldest."""
+    """Memory and open files that `count` silent connections cost a gateway, which closes the oldest."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     before = resident_kib(pid)

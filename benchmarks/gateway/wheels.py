@@ -1,4 +1,4 @@
-"""What the gateway's benchmark needs on a machine that reaches no package index, as folders of wheels to carry there.
+"""Folders of wheels for the gateway's benchmark on a machine that reaches no package index.
 
     python -m benchmarks.gateway.wheels [--python 3.12] [--into build/gateway-wheels]
 

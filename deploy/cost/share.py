@@ -158,7 +158,7 @@ def _nobody(slice_: Slice, seconds: float, is_known: bool) -> Share:
 
 @dataclass(frozen=True, kw_only=True)
 class Spent:
-    """What one tenant had of one model, by the gateways' audit lines."""
+    """Requests, tokens and seconds of one tenant at one model, by the gateways' audit lines."""
 
     tenant: str
     model: str

@@ -182,26 +182,26 @@ def _gateway_request(
 ) -> Request:
     """The request to a gateway, which listens on the host's loopback."""
     ssh = tuple(ssh_words(slice_.host, data))
-    asked = gateway_question(model, texts)
-    made = Request(slice_.host, server, model, asked, Command(()), ssh, gateway, key if gateway.keys else None)
-    return replace(made, command=_through(made, asked))
+    question = gateway_question(model, texts)
+    request = Request(slice_.host, server, model, question, Command(()), ssh, gateway, key if gateway.keys else None)
+    return replace(request, command=_through(request, question))
 
 
 def _completing(request: Request) -> Request:
     """The same texts, as the beginning of a text that the model goes on with."""
-    asked = gateway_question(request.model, request.question.texts, is_chat=False)
-    return replace(request, question=asked, command=_through(request, asked))
+    question = gateway_question(request.model, request.question.texts, is_chat=False)
+    return replace(request, question=question, command=_through(request, question))
 
 
-def _through(request: Request, asked: Question) -> Command:
+def _through(request: Request, question: Question) -> Command:
     assert request.gateway, "only a gateway is asked so"
     hop = () if request.host.startswith("@local") else request.ssh
     shell = request.key.shell if request.key else ""
-    return gateway_command(asked, near(request.gateway), request.gateway.ports[0], hop, shell)
+    return gateway_command(question, near(request.gateway), request.gateway.ports[0], hop, shell)
 
 
 def near(gateway: GatewaySlice) -> str:
-    """Where the host itself reaches its gateway, which may listen on every address."""
+    """The address at which the host itself reaches its gateway; loopback if the gateway listens on every address."""
     if not ip_address(gateway.address).is_unspecified:
         return gateway.address
     return "127.0.0.1" if ip_address(gateway.address).version == 4 else "::1"

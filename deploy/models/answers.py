@@ -1,4 +1,4 @@
-"""What a model replied to a question, itself or through a gateway, put into a line for a person."""
+"""A model's reply, from its server or a gateway, as one line for a person."""
 
 from __future__ import annotations
 

@@ -158,7 +158,7 @@ def _page(name: str, address: str, port: int, asked: str = "/metrics") -> PageSl
 
 
 def _own(listener: Server | Gateway) -> str:
-    """Where the host itself reaches a server or gateway of its own."""
+    """The address at which the host itself reaches a server or gateway of its own."""
     return {"0.0.0.0": LOOPBACK, "::": "::1"}.get(listener.address, listener.address)
 
 

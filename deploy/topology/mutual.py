@@ -38,17 +38,17 @@ def with_others(slices: Sequence[Slice], hosts: Sequence[Host]) -> tuple[Slice, 
     found = []
     for host in hosts:
         mine, others = by_name[host.name], [by_name[other.name] for other in gateways[host.name]]
-        asked_by = [other for other in hosts if host in gateways[other.name]]
+        clients = [client for client in hosts if host in gateways[client.name]]
         if others and mine.gateway:
             ports = {other.name: other.traffic.gateways_port for other in hosts}
             mine = replace(mine, gateway=_with(mine, mine.gateway, others, addresses, ports))
-        if others or asked_by:
+        if others or clients:
             mutual = MutualSlice(
                 address=addresses[host.name],
-                port=host.traffic.gateways_port if asked_by else 0,
+                port=host.traffic.gateways_port if clients else 0,
                 gateways=tuple(
-                    MutualGatewaySlice(name=common_name(other.name), address=addresses[other.name])
-                    for other in asked_by
+                    MutualGatewaySlice(name=common_name(client.name), address=addresses[client.name])
+                    for client in clients
                 ),
             )
             mine = replace(mine, mutual=mutual)
@@ -61,12 +61,12 @@ def two_contracts(slices: Iterable[Slice]) -> Iterator[tuple[str, Refusal]]:
     by_name = {slice_.host: slice_ for slice_ in slices}
     for mine in by_name.values():
         own = {model.name: (server, model) for server in mine.servers for model in server.models}
-        for other in mine.gateway.others if mine.gateway else ():
-            host = by_name[other.name.rpartition("/")[0]]
-            (server,) = [server for server in host.servers if server.name == other.server]
+        for remote in mine.gateway.others if mine.gateway else ():
+            host = by_name[remote.name.rpartition("/")[0]]
+            (server,) = [server for server in host.servers if server.name == remote.server]
             for model in server.models:
                 if model.kind == "llm" and _asked(server, model) != _asked(*own[model.name]):
-                    yield mine.host, _two_contracts(model, own[model.name], (server, model), other.name)
+                    yield mine.host, _two_contracts(model, own[model.name], (server, model), remote.name)
 
 
 def _asked(server: ServerSlice, model: ModelSlice) -> tuple[str, bool]:

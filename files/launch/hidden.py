@@ -40,18 +40,18 @@ def main(words: list[str]) -> int:
     environment = dict(os.environ)
     for number, word in enumerate(word for word in rest if MARK in word):
         environment[VARIABLE.format(number)] = word.replace(MARK, value)
-    answer_reader, answer_writer = os.pipe()
-    question_reader, question_writer = os.pipe()
+    answer, answered = os.pipe()
+    question, asked = os.pipe()
     parent = os.getpid()
     child = os.fork()
     if not child:
-        os.close(question_writer)
-        os.read(question_reader, 1)
-        trace(parent, answer_writer)
+        os.close(asked)
+        os.read(question, 1)
+        trace(parent, answered)
     libc.prctl(SET_TRACER, child, 0, 0, 0)  # where Yama lets only ancestors trace; elsewhere it says EINVAL
-    os.close(answer_writer)
-    os.write(question_writer, b"x")
-    if not os.read(answer_reader, 1):
+    os.close(answered)
+    os.write(asked, b"x")
+    if not os.read(answer, 1):
         print("the server's key cannot be kept out of the list of processes, so nothing starts", file=sys.stderr)
         print("  wanted  ptrace of a process's own child; kernel.yama.ptrace_scope is at most 1", file=sys.stderr)
         print("  try     sysctl kernel.yama.ptrace_scope=1, on the host", file=sys.stderr)
@@ -59,11 +59,11 @@ def main(words: list[str]) -> int:
     os.execvpe(program, [program, *rest], environment)
 
 
-def trace(process: int, answer_writer: int) -> None:
+def trace(process: int, answered: int) -> None:
     """Ends this process; the traced one goes on with the secret, or is killed with it."""
     if libc.ptrace(SEIZE, process, None, TRACE_EXEC | EXIT_KILL) < 0:
         os._exit(1)
-    os.write(answer_writer, b"x")
+    os.write(answered, b"x")
     while True:
         _, status = os.waitpid(process, WAIT_ALL)
         if not os.WIFSTOPPED(status):

@@ -4,7 +4,7 @@
      "start_ns":1795472141340759576,"end_ns":1795472141342147966,"at":{"GRPC_WAITREAD_START":18000}}
     {"span":"minilm",…,"model":"minilm","version":1,"asked":"9b1d…"}
 
-`request` is the trace's id, which the gateway made the request's own; `at` has nanoseconds since `start_ns`; `asked`
+`request` is the trace's id, which the front door made the request's own; `at` has nanoseconds since `start_ns`; `asked`
 is the id under which Triton knows the request. Whatever is not named here is dropped, and what is named has to look as
 it does above: no text of a request can be in a line.
 

@@ -72,7 +72,7 @@ def full_name(mine: Slice, server: str) -> str:
 
 
 def grpc(server: ServerSlice) -> str:
-    """Where the host itself reaches a server of its own."""
+    """The address at which the host itself reaches a server of its own."""
     address = ipaddress.ip_address(server.address)
     if address.is_unspecified:
         address = ipaddress.ip_address(LOOPBACK if address.version == 4 else "::1")
