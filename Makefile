@@ -104,7 +104,7 @@ rollouts: $(TESTREADY) ## what goes wrong in a rollout: three hosts behind HAPro
 
 test-monitoring: $(TESTREADY) ## a monitor beside a serving machine and a balancer: six faults raise their alerts; pictures; 9 minutes
 	$(RUN)/python -m rehearsal requirements --install --tests --pictures
-	$(RUN)/pytest tests/watched $(PYTEST_ARGS)
+	$(RUN)/pytest tests/monitoring/live $(PYTEST_ARGS)
 
 demo: $(TESTREADY) rehearsal-packages ## a canary fails its gate while clients go on asking: time line, and rehearsal/rollout.svg
 	$(RUN)/python -m tests.rollouts.demo

@@ -19,6 +19,7 @@ import pytest
 
 from tests import draw
 
+TESTS = Path(__file__).parent
 # Where a thread of grpc.aio lives, gRPC's handlers of fork write to the standard error of every process started after
 # it, up to its exec: 16 of 300 had a line of gRPC there, and none without the handlers (grpcio 1.85.1, 2026-11-23).
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
@@ -40,12 +41,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Smoke tests need a service to ask: without `--inventory` they are not collected. What has machines for itself and
-    takes long has to be named."""
-    name = collection_path.name if collection_path.parent.name == "tests" else ""
-    if name in ("rollouts", "watched"):
-        return None if any(name in word for word in config.args) else True
-    return True if name == "smoke" and not config.getoption("--inventory") else None
+    """Leaves out smoke tests without `--inventory`, and long tests with machines of their own unless they are named."""
+    place = collection_path.relative_to(TESTS).as_posix() if collection_path.is_relative_to(TESTS) else ""
+    if place in ("rollouts", "monitoring/live"):
+        return None if any(place in word for word in config.args) else True
+    return True if place == "smoke" and not config.getoption("--inventory") else None
 
 
 def pytest_report_header() -> str | None:

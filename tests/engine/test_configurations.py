@@ -93,10 +93,10 @@ def test_names_that_changed_are_those_of_the_release(trtllm: str, names: set[str
 
 
 def test_the_release_of_an_engine_is_the_reviewed_one() -> None:
-    """ENGINEHOUSE_WRITE_GOLDEN=1 writes it anew; the diff is what there is to review. Python code is not in it."""
+    """GOLDEN=write writes it anew; the diff is what there is to review. Python code is not in it."""
     files = render(a_server(a_model(an_engine(ENGINE), WEIGHTS)), Defaults())
     rendered = {path: content for path, content in files.items() if not path.endswith(".py")}
-    for path, content in rendered.items() if os.environ.get("ENGINEHOUSE_WRITE_GOLDEN") else ():
+    for path, content in rendered.items() if os.environ.get("GOLDEN") == "write" else ():
         (GOLDEN / path).parent.mkdir(parents=True, exist_ok=True)
         (GOLDEN / path).write_bytes(content)
     assert rendered == {

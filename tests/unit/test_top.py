@@ -16,7 +16,7 @@ from deploy.io.top import MARK, of_hosts, of_prometheus, pages_of, reading, row_
 from deploy.monitoring.top import FIGURES, samples, table
 from deploy.planning.plan import Plan
 from deploy.spec import Gateway, Monitor
-from tests.eyes.scraped import wrong_names
+from tests.monitoring.scraped import wrong_names
 from tests.unit.test_balancing import EDGE, planned, serving
 
 PLAN = planned(

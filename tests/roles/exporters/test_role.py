@@ -11,7 +11,7 @@ from roles.exporters import operations
 from roles.exporters.counters import COUNTERS
 from roles.exporters.paths import DCGM, METRICS, NODE, PAGES, unit_path
 from roles.firewall.rules import rules
-from tests.eyes.scraped import metrics
+from tests.monitoring.scraped import metrics
 from tests.roles.fake import Ran, run
 from tests.roles.monitor.plans import a_monitor, watched
 from tests.roles.monitor.test_role import INSTALL, running

@@ -18,7 +18,7 @@ from roles import monitor
 from roles import support as edge
 from roles.monitor import config, operations
 from roles.monitor.paths import ALERTS, ALL, BLACKBOX, CONFIG, PACKAGES, PROMETHEUS, RULES
-from tests.eyes.test_rules import promtool
+from tests.monitoring.test_rules import promtool
 from tests.roles.fake import Ran, run
 from tests.roles.monitor.plans import a_monitor, watched
 from tests.unit.golden import same_as_golden

@@ -52,9 +52,9 @@ def config(release: dict[str, bytes], model: str) -> Any:
 
 
 def test_the_release_of_the_shipped_inventory_is_the_reviewed_one(release: dict[str, bytes]) -> None:
-    """ENGINEHOUSE_WRITE_GOLDEN=1 writes it anew; the diff is what there is to review. Python code is not in it."""
+    """GOLDEN=write writes it anew; the diff is what there is to review. Python code is not in it."""
     rendered = {path: content for path, content in release.items() if not path.endswith(".py")}
-    for path, content in rendered.items() if os.environ.get("ENGINEHOUSE_WRITE_GOLDEN") else ():
+    for path, content in rendered.items() if os.environ.get("GOLDEN") == "write" else ():
         (GOLDEN / path).parent.mkdir(parents=True, exist_ok=True)
         (GOLDEN / path).write_bytes(content)
     golden = {str(path.relative_to(GOLDEN)): path.read_bytes() for path in GOLDEN.rglob("*") if path.is_file()}

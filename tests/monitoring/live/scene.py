@@ -26,11 +26,11 @@ from rehearsal.places import REPOSITORY, Places, RehearsalRefused
 from rehearsal.pyinfra_run import Run, pyinfra
 from roles.exporters.paths import COUNTERS, DCGM
 from tests.faults.scene import until
-from tests.watched import hurried
+from tests.monitoring.live import hurried
 
 NUMBER = int(os.environ.get("ENGINEHOUSE_WATCHED_NUMBER", "5"))
 PLACES = Places(REPOSITORY / ".rehearsal" / f"number-{NUMBER}", NUMBER)
-INVENTORY = "tests/watched/inventories/fleet.py"
+INVENTORY = "tests/monitoring/live/inventories/fleet.py"
 DEBIAN, SERVING, EDGE, MONITOR = "12", "h1", "e1", "m1"
 RULES, SETTINGS = "/etc/enginehouse/monitor/rules.yml", "/etc/enginehouse/monitor/prometheus.yml"
 STAND_IN = "/usr/local/lib/rehearsal/dcgm_exporter.py"
@@ -109,7 +109,7 @@ class Watched:
         return set(left) - self.full
 
     def units(self) -> str:
-        """What node-exporter says of our units on the serving machine, as a file of tests/eyes/scrapes."""
+        """What node-exporter says of our units on the serving machine, as a file of tests/monitoring/scrapes."""
         names = "node_systemd_(unit_state|service_restart_total)"
         page = self.serving.run(f"curl -s http://127.0.0.1:8006/metrics | grep -E '^(# TYPE )?{names}'").stdout
         ours = [
@@ -170,7 +170,7 @@ def down() -> None:
 @contextmanager
 def recorded_pages(names: tuple[str, ...]) -> Iterator[str]:
     """HOST:PORT, reachable from the machines, where the kept scrapes of these names are one page."""
-    text = "".join((REPOSITORY / "tests/eyes/scrapes" / f"{name}.prom").read_text() for name in names).encode()
+    text = "".join((REPOSITORY / "tests/monitoring/scrapes" / f"{name}.prom").read_text() for name in names).encode()
 
     class Page(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:

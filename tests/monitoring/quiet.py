@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from deploy.monitoring.rules import groups
-from tests.eyes.promql import Selector, parse
-from tests.eyes.scraped import metrics
+from tests.monitoring.promql import Selector, parse
+from tests.monitoring.scraped import metrics
 
 QUIET = Path(__file__).parent / "quiet.json"
 EVERY_SECONDS, HOUR_SECONDS = 15, 3600

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from deploy.monitoring.rules import groups
-from tests.eyes.quiet import EVERY_SECONDS, QUIET, hour
+from tests.monitoring.quiet import EVERY_SECONDS, QUIET, hour
 
 RECORDED = json.loads(QUIET.read_text())
 MINUTES = (5, 20, 40, 60)

@@ -11,15 +11,15 @@ from deploy.spec import Gateway as _Gateway
 from deploy.spec import Monitor as _Monitor
 from deploy.spec import Route as _Route
 from deploy.spec import Traffic as _Traffic
+from tests.monitoring.live.scene import MONITOR as _MONITOR
+from tests.monitoring.live.scene import PLACES as _PLACES
 from tests.rehearsal.variants import hosts as _hosts
-from tests.watched.scene import MONITOR as _MONITOR
-from tests.watched.scene import PLACES as _PLACES
 
 _MODELS = ("minilm", "xlmr-reranker", "gpt-oss-tiny")
 _WATCH = {"watch_seconds": 3, "answer_seconds": 3, "gpu_state_seconds": 5, "misses": 1000}
 """A look every few seconds; and the watchdog restarts nothing, so that a silent model stays silent."""
 _DCGM = "registry.rehearsal.internal/dcgm-exporter@sha256:" + "0" * 64
-"""Never pulled: tests/watched/dcgm_exporter.py runs in the container's place."""
+"""Never pulled: tests/monitoring/live/dcgm_exporter.py runs in the container's place."""
 
 _records = {
     record["name"]: record

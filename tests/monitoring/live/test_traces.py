@@ -7,7 +7,7 @@ from typing import Any
 
 from rehearsal.machine import Machine
 from tests.faults.scene import until
-from tests.watched.scene import GATEWAY, Watched
+from tests.monitoring.live.scene import GATEWAY, Watched
 
 CANARY = "Rosa's diagnosis"
 BODIES = {

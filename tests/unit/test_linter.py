@@ -26,7 +26,7 @@ def test_it_is_wrong_for_these_reasons(promise: str, case: Case) -> None:
 def test_the_whole_message(promise: str, case: Case) -> None:
     """As printed; the files are read in review."""
     file = re.sub("[^a-z0-9]+", "-", promise.lower()).strip("-")
-    same_as_golden(f"paste/{file}.txt", str(check(case.text, case.release)))
+    same_as_golden(f"linter/{file}.txt", str(check(case.text, case.release)))
 
 
 @CASES
@@ -51,7 +51,7 @@ def test_no_message_says(word: str) -> None:
 
 def test_no_message_is_kept_for_a_case_that_is_gone() -> None:
     """One file for each promise."""
-    assert len(list((DIRECTORY / "paste").iterdir())) == len(ALL)
+    assert len(list((DIRECTORY / "linter").iterdir())) == len(ALL)
 
 
 def test_an_unknown_release_is_offered_the_nearest() -> None:

@@ -1,6 +1,6 @@
 """The page of the judge of pasted text: its examples print what they show, its table is in the judge's own words.
 
-`GOLDEN=write pytest tests/unit/test_paste_page.py` writes it anew.
+`GOLDEN=write pytest tests/unit/test_linter_page.py` writes it anew.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tests.unit.pasted import ALL
 PAGE = Path(__file__).parents[2] / "deploy/linter/README.md"
 EXAMPLE = re.compile(r"```console\n\$ (?P<command>.*?)\n(?P<output>.*?)```", re.S)
 BLOCK = re.compile(
-    r"(?<=<!-- guides: tests/unit/test_paste_page.py writes this -->\n)(.*?)(?=<!-- end of guides -->)", re.S
+    r"(?<=<!-- guides: tests/unit/test_linter_page.py writes this -->\n)(.*?)(?=<!-- end of guides -->)", re.S
 )
 SHOWN = (
     "no-engine",

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from rehearsal.places import RehearsalRefused
-from tests.watched import scene
-from tests.watched.scene import Watched
+from tests.monitoring.live import scene
+from tests.monitoring.live.scene import Watched
 
 KEPT = bool(os.environ.get("ENGINEHOUSE_WATCHED_KEEP"))
 

@@ -2,7 +2,7 @@
 
     python3 dcgm_exporter.py COUNTERS PORT
 
-Names are those of the list, labels those that tests/eyes/scrapes/dcgm.prom was read with. The values are made up.
+Names are those of the list, labels those that tests/monitoring/scrapes/dcgm.prom was read with. The values are made up.
 """
 
 from __future__ import annotations

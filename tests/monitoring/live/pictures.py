@@ -1,6 +1,6 @@
 """Pictures of the rehearsal: `enginehouse top` while an alert fires, and Prometheus' own pages in a browser.
 
-    python -m tests.watched.pictures LOOK SVG     draws what an earlier run saw (build/watched/look.json)
+    python -m tests.monitoring.live.pictures LOOK SVG     draws what an earlier run saw (build/monitoring/look.json)
 
 The browser is Chromium of the outer machine without a screen.
 """
@@ -22,8 +22,8 @@ from rich.text import Text
 
 from deploy.monitoring.top import HostRow, Look, ServerRow, table
 from rehearsal.places import REPOSITORY
+from tests.monitoring.live.scene import INVENTORY
 from tests.rollouts.demo import FORMAT
-from tests.watched.scene import INVENTORY
 
 SHOWN = "ModelSilent"
 """The alert during which `top` is drawn."""

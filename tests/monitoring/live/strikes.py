@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tests.watched.scene import Watched
+from tests.monitoring.live.scene import Watched
 
 Act = Callable[[Watched], object]
 SWAP = "enginehouse-swap@nobody.service"

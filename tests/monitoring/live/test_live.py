@@ -1,7 +1,7 @@
 """A monitor of Debian's own packages reads a serving machine and a balancer, and raises for each fault its own alert.
 
 In order: a second run, targets, dashboards, an hour's worth of calm recorded, six faults one after the other, pictures.
-From the dashboards on, Prometheus reads copies of its files in which time is short (tests/watched/hurried.py).
+From the dashboards on, Prometheus reads copies of its files in which time is short (tests/monitoring/live/hurried.py).
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ import time
 import pytest
 
 from rehearsal.machine import Machine
-from tests.eyes.quiet import QUIET, recorded
-from tests.eyes.scraped import SCRAPES
 from tests.faults.scene import until
-from tests.watched import pictures
-from tests.watched.scene import EDGE, MONITOR, SERVING, Watched, answers_soon, recorded_pages
-from tests.watched.strikes import STRIKES, Strike
+from tests.monitoring.live import pictures
+from tests.monitoring.live.scene import EDGE, MONITOR, SERVING, Watched, answers_soon, recorded_pages
+from tests.monitoring.live.strikes import STRIKES, Strike
+from tests.monitoring.quiet import QUIET, recorded
+from tests.monitoring.scraped import SCRAPES
 
 JOBS = {"dcgm": 1, "gateway": 1, "haproxy": 1, "host": 3, "probe": 6, "triton": 1}
 ABSENT = ("ALERTS{", "(up == 0)", "enginehouse_gpu_xids")
@@ -83,7 +83,7 @@ def test_nothing_is_told_while_all_is_well_and_that_is_recorded(watched: Watched
         watched.ask()
         assert watched.told() == set()
     rows = watched.prometheus('{job=~".+",host!="h100"}[20s]')
-    QUIET.write_text(recorded(rows, "three rehearsal machines of Debian 12 under a light load; tests/watched"))
+    QUIET.write_text(recorded(rows, "three rehearsal machines of Debian 12 under a light load; tests/monitoring/live"))
 
 
 @pytest.mark.parametrize("strike", STRIKES, ids=lambda strike: strike.alert)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from deploy.monitoring.rules import groups
-from tests.eyes.promql import parse
+from tests.monitoring.promql import parse
 
 SCRAPES = Path(__file__).parent / "scrapes"
 UNSEEN = {("enginehouse_gpu_xids", "remedy"): {"reset", "vendor", "unknown"}}

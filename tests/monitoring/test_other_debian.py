@@ -13,8 +13,8 @@ import pytest
 from deploy.monitoring.rules import rule_file
 from rehearsal import debian_archive
 from rehearsal.places import cache, cache_locked
-from tests.eyes.cases import CASES
-from tests.eyes.test_rules import GROUPS, group_of, scenes
+from tests.monitoring.cases import CASES
+from tests.monitoring.test_rules import GROUPS, group_of, scenes
 
 pytestmark = pytest.mark.rehearsal
 PACKAGES = {"12": "prometheus", "13": "promtool"}

@@ -21,9 +21,9 @@ from deploy.monitoring.rules import groups, rule_file
 from encoders.metrics import COUNTERS, GAUGES
 from gateway.metrics import Metrics
 from host import gpu_state, watch
-from tests.eyes.cases import CASES
-from tests.eyes.promql import parse
-from tests.eyes.scraped import OF_TARGETS, SCRAPES, metrics, samples, wrong_names
+from tests.monitoring.cases import CASES
+from tests.monitoring.promql import parse
+from tests.monitoring.scraped import OF_TARGETS, SCRAPES, metrics, samples, wrong_names
 
 ROOT = Path(__file__).parents[2]
 GROUPS = groups(["580"])

@@ -14,8 +14,8 @@ import pytest
 
 from deploy.monitoring.dashboards import DASHBOARDS
 from deploy.monitoring.panels import Dashboard, to_json
-from tests.eyes.promql import parse
-from tests.eyes.scraped import wrong_names
+from tests.monitoring.promql import parse
+from tests.monitoring.scraped import wrong_names
 
 BY_UID = {dashboard.uid: dashboard for dashboard in DASHBOARDS}
 each = pytest.mark.parametrize("dashboard", BY_UID.values(), ids=BY_UID.keys())

@@ -1,6 +1,6 @@
 """Records scrapes anew; NODE and BLACKBOX are the programs of Debian's two exporters.
 
-    PYTHONPATH=.:files python -m tests.eyes.record gateway haproxy triton host=NODE probe=BLACKBOX
+    PYTHONPATH=.:files python -m tests.monitoring.record gateway haproxy triton host=NODE probe=BLACKBOX
 
 Each file of `scrapes/` is what an exporter answered: its first line says which, where and when, its second the scrape
 job. Files that begin with `# read` are no recording: their names and labels come from a source that the line names.

@@ -11,9 +11,9 @@ from deploy.monitoring.dashboards import DASHBOARDS
 from deploy.monitoring.rules import groups
 from deploy.monitoring.top import FIGURES
 from roles.exporters.counters import COUNTERS
-from tests.eyes.promql import parse
-from tests.eyes.scraped import SCRAPES, metrics, samples
-from tests.watched.strikes import STRIKES
+from tests.monitoring.live.strikes import STRIKES
+from tests.monitoring.promql import parse
+from tests.monitoring.scraped import SCRAPES, metrics, samples
 
 PAGE = Path(__file__).parents[2] / "deploy/monitoring/README.md"
 MARK = "<!-- names -->"
