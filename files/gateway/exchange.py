@@ -23,7 +23,7 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 Headers = Iterable[tuple[bytes, bytes]]
 
-ONCE = (b"authorization", b"content-type", b"content-length", b"transfer-encoding", b"host")
+ONCE = (b"authorization", b"x-api-key", b"content-type", b"content-length", b"transfer-encoding", b"host")
 compact = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 """JSON without spaces. Made once: an encoder of its own for each event took a tenth of the event's time."""
 FORM_BYTES = 4096
@@ -63,6 +63,8 @@ class Exchange:
         """The bytes of a large answer, which count among those of its tenant."""
         self.streams = False
         """The client asked for events; a comment may begin the answer."""
+        self.last_words: Callable[[ApiError], tuple[str, object]] | None = None
+        """The name and the data of the event that ends a broken stream; None: the error's body, without a name."""
         self.has_begun = False
         self._receive, self._send = receive, send
         self._turn = asyncio.Lock()  # events and comments come from two tasks
@@ -196,6 +198,10 @@ class Exchange:
         """An event whose JSON is `content`, on one line, is sent."""
         await self._stream(f"data: {content}\n\n".encode())
 
+    async def named_event(self, name: str, value: object, more: bool = True) -> None:
+        """An event that has a name is sent; without `more` it is the stream's last."""
+        await self._stream(f"event: {name}\ndata: {compact(value)}\n\n".encode(), more)
+
     async def done(self) -> None:
         """The stream has ended as OpenAI's does."""
         await self._stream(LAST_EVENT, more=False)
@@ -205,6 +211,9 @@ class Exchange:
         if not self.has_begun:
             await self.json(body, error.status, error.headers())
         elif not self._has_ended:
+            if self.last_words:
+                await self.named_event(*self.last_words(error), more=False)
+                return
             data = json.dumps(body, ensure_ascii=False).encode()
             await self._stream(b"data: " + data + b"\n\n", more=False)
 
