@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from gateway import anthropic, audit, tei
+from gateway import anthropic, audit, cohere, tei
 from gateway.bodies import body_bounds
 from gateway.chat import chat_completions
 from gateway.completions import completions
@@ -72,6 +72,11 @@ ROUTES = {
         "POST", anthropic.count_tokens, "tokenize", anthropic.anthropic_error, "llm", anthropic.QUERY
     ),
     "/v1/embeddings": Route("POST", embeddings, "embeddings", kind="embedder"),
+    "/v2/chat": Route("POST", cohere.chat, "chat", kind="llm"),
+    "/v1/embed": Route("POST", cohere.embed_v1, "embeddings", kind="embedder"),
+    "/v2/embed": Route("POST", cohere.embed_v2, "embeddings", kind="embedder"),
+    "/v1/tokenize": Route("POST", cohere.tokenize, "tokenize", kind="llm"),
+    "/v1/detokenize": Route("POST", cohere.detokenize, "tokenize", kind="llm"),
     "/v1/rerank": Route("POST", cohere_v1, "rerank", kind="reranker"),
     "/v2/rerank": Route("POST", cohere_v2, "rerank", kind="reranker"),
     "/embed": Route("POST", tei.embed, "embeddings", tei_error, "embedder"),

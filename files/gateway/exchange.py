@@ -166,15 +166,23 @@ class Exchange:
 
     async def json_of_many(self, before: str, items: Iterable[object], after: str) -> None:
         """The whole answer, `before`, the list of items and `after`, is sent; others have turns as it is made."""
-        pieces, parts, began = [f"{before}[".encode()], list[str](), time.monotonic()
-        for item in items:
-            parts.append(compact(item))
-            if time.monotonic() - began > PIECE_SECONDS:
-                pieces.append(",".join(parts).encode())
-                parts = [""]  # so that the next piece begins with a comma
-                await self.pauses.pause()
-                began = time.monotonic()
-        pieces.append(f"{','.join(parts)}]{after}".encode())
+        await self.json_of_lists("", [(before, items)], after)
+
+    async def json_of_lists(self, before: str, lists: Sequence[tuple[str, Iterable[object]]], after: str) -> None:
+        """As `json_of_many`, of several lists with a comma between them, each after its own beginning."""
+        pieces, pending, began = list[bytes](), before, time.monotonic()
+        for number, (name, items) in enumerate(lists):
+            pending += f"{',' if number else ''}{name}["
+            parts = list[str]()
+            for item in items:
+                parts.append(compact(item))
+                if time.monotonic() - began > PIECE_SECONDS:
+                    pieces.append(f"{pending}{','.join(parts)}".encode())
+                    pending, parts = "", [""]  # so that the next piece begins with a comma
+                    await self.pauses.pause()
+                    began = time.monotonic()
+            pending += f"{','.join(parts)}]"
+        pieces.append(f"{pending}{after}".encode())
         await self.whole_of(pieces, b"application/json")
 
     async def whole(self, content: bytes, kind: bytes, status: int = 200, headers: Headers = ()) -> None:
