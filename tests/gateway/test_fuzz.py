@@ -148,8 +148,9 @@ DEEP: dict[str, st.SearchStrategy[Any]] = {
     "messages": st.lists(
         st.fixed_dictionaries(
             {"role": st.sampled_from(["user", "assistant", "tool", "system"])},
-            optional={"content": st.text(max_size=9) | VALUES | st.lists(PARTS, max_size=3), "tool_calls": st.lists(CALLS, max_size=2) | VALUES,
-                      "name": VALUES, "reasoning_content": VALUES, "tool_call_id": st.just("1") | VALUES},
+            optional={"content": st.text(max_size=9) | VALUES | st.lists(PARTS, max_size=3),
+                      "tool_calls": st.lists(CALLS, max_size=2) | VALUES, "name": VALUES,
+                      "reasoning_content": VALUES, "tool_call_id": st.just("1") | VALUES},
         ), min_size=1, max_size=3,
     ),
 }  # fmt: skip
