@@ -276,7 +276,8 @@ def _format(text: Fields, chat: Translation) -> None:
 def _reason(reasoning: Fields, chat: Translation) -> None:
     effort = reasoning.text("effort", "", choices=("", *EFFORTS))
     chat.think(effort, False if effort == "none" else None)
-    passed_over(reasoning, "summary", "generate_summary")  # a model's own reasoning is sent, and no summary of it
+    for name in ("summary", "generate_summary"):  # the model's own reasoning is sent, and no summary of it
+        reasoning.text(name, "", choices=("", "auto", "concise", "detailed"))
     reasoning.close()
 
 
