@@ -20,6 +20,7 @@ from gateway.dialects import (
     generation,
     moved,
     passed_over,
+    stop_sequences,
     text_part,
     text_parts,
     translation,
@@ -73,8 +74,8 @@ async def messages(request: Request) -> None:
     await _conversation(fields, chat, request.gateway.pauses)
     chat.body["max_completion_tokens"] = fields.whole("max_tokens", 1, 2**31 - 1)
     moved(fields, chat.body, temperature="temperature", top_p="top_p", top_k="top_k", stream="stream")
-    moved(fields, chat.body, stop_sequences="stop")
-    chat.names |= {"max_completion_tokens": "max_tokens", "stop": "stop_sequences"}
+    stop_sequences(fields, chat)
+    chat.names["max_completion_tokens"] = "max_tokens"
     metadata = fields.inner("metadata")
     moved(metadata, chat.body, user_id="user")
     chat.names["user"] = "metadata.user_id"

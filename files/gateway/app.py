@@ -81,6 +81,7 @@ ROUTES = {
     "/v2/rerank": Route("POST", cohere_v2, "rerank", kind="reranker"),
     "/embed": Route("POST", tei.embed, "embeddings", tei_error, "embedder"),
     "/rerank": Route("POST", tei.rerank, "rerank", tei_error, "reranker"),
+    "/info": Route("GET", tei.info, "models", tei_error),
     "/tokenize": Route("POST", tokenize, "tokenize", kind="llm"),
 }
 OPEN = ("/health", "/metrics")

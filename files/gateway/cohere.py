@@ -18,6 +18,7 @@ from gateway.dialects import (
     generation,
     moved,
     passed_over,
+    stop_sequences,
     text_part,
     text_parts,
     translation,
@@ -28,7 +29,7 @@ from gateway.exchange import compact
 from gateway.fields import FieldError, Fields
 from gateway.generation import Generation
 from gateway.load import PIECE_SECONDS
-from gateway.messages import MOST_MESSAGES
+from gateway.messages import MOST_MESSAGES, MOST_PARTS
 from gateway.parts import Options, in_parts, most_tokens
 from gateway.request import Request
 from gateway.said import Call, Reasoning
@@ -52,11 +53,12 @@ async def chat(request: Request) -> None:
         if number % 64 == 0:
             await request.gateway.pauses.pause()
     moved(fields, chat.body, max_tokens="max_tokens", temperature="temperature", seed="seed", p="top_p")
-    moved(fields, chat.body, stop_sequences="stop", stream="stream", tools="tools")
+    moved(fields, chat.body, stream="stream", tools="tools")
+    stop_sequences(fields, chat)
     moved(fields, chat.body, frequency_penalty="frequency_penalty", presence_penalty="presence_penalty")
     if top_k := fields.whole("k", 0, 2**31 - 1, 0):  # 0: all
         chat.body["top_k"] = top_k
-    chat.names |= {"top_p": "p", "top_k": "k", "stop": "stop_sequences"}
+    chat.names |= {"top_p": "p", "top_k": "k"}
     if choice := fields.text("tool_choice", "", choices=("", *CHOICES)):
         chat.body["tool_choice"] = CHOICES[choice]
     _format(fields.inner("response_format"), chat)
@@ -74,29 +76,34 @@ async def chat(request: Request) -> None:
 def _message(message: Fields, chat: Translation) -> None:
     role = message.text("role", choices=("user", "assistant", "system", "tool"))
     body: dict[str, Any] = {"role": role}
-    plan = message.text("tool_plan", "")
+    thoughts = [plan] if (plan := message.text("tool_plan", "")) else []
+    content = "" if message.has("tool_calls") and not message.has("content") else message.value("content")
+    if isinstance(content, str):
+        body["content"] = content
+    elif isinstance(content, list) and len(content) <= MOST_PARTS:
+        parts = [Fields(part, f"{message.path('content')}[{number}]") for number, part in enumerate(content)]
+        texts = [_text(part, role, thoughts) for part in parts]
+        body["content"] = content_of([text for text in texts if text is not None])
+    else:
+        raise message.wrong("content", f"a text, or a list of up to {MOST_PARTS} parts")
     passed_over(message, "citations")
-    content = message.value("content") if message.has("content") else ""
-    parts = content if isinstance(content, list) else [{"type": "text", "text": content}]
-    texts, thoughts = [], [plan] if plan else []
-    for number, part in enumerate(parts):
-        fields = Fields(part, f"{message.path('content')}[{number}]" if parts is content else message.where)
-        kind = fields.text("type", "text")
-        if kind == "thinking" and role == "assistant":
-            thoughts.append(fields.text("thinking"))
-        elif kind == "document" and role == "tool":
-            texts.append(compact(fields.inner("document").value("data")))
-        elif parts is content:
-            texts.append(text_part(fields, TEXT, kind))
-        elif isinstance(content, str):
-            texts.append(content)
-        else:
-            raise message.wrong("content", "a text, or a list of parts")
     moved(message, body, tool_calls="tool_calls", tool_call_id="tool_call_id")
     if thoughts and chat.reads("reasoning_content"):
         body["reasoning_content"] = "\n".join(thoughts)
     message.close()
-    chat.message(body | {"content": content_of(texts)}, message.where)
+    chat.message(body, message.where)
+
+
+def _text(part: Fields, role: str, thoughts: list[str]) -> str | None:
+    """The text of a part; None for a thought, which is among the thoughts then."""
+    kind = part.text("type", "text")
+    if kind == "thinking" and role == "assistant":
+        thoughts.append(part.text("thinking"))
+        return None
+    if kind == "document" and role == "tool":
+        data = part.inner("document").value("data")
+        return data if isinstance(data, str) else compact(data)
+    return text_part(part, TEXT, kind)
 
 
 def _format(form: Fields, chat: Translation) -> None:
@@ -292,5 +299,6 @@ async def detokenize(request: Request) -> None:
         raise fields.wrong("tokens", f"a list of ids from 0 to {prompter.vocabulary - 1}")
     fields.close()
     request.pay_for(request.size)
+    request.let_go()
     request.exchange.record.read_tokens = len(tokens)
     await request.exchange.json({"text": prompter.text(tokens), "meta": {"api_version": {"version": "1"}}})

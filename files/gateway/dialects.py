@@ -110,6 +110,16 @@ def moved(fields: Fields, body: dict[str, Any], **names: str) -> None:
             body[chat_name] = fields.value(name)
 
 
+def stop_sequences(fields: Fields, chat: Translation) -> None:
+    """The texts that end an answer; a list of them alone, unlike OpenAI's `stop`."""
+    if fields.has("stop_sequences"):
+        value = fields.value("stop_sequences")
+        if not isinstance(value, list):
+            raise fields.wrong("stop_sequences", "a list of texts")
+        chat.body["stop"] = value
+        chat.names["stop"] = "stop_sequences"
+
+
 def passed_over(fields: Fields, *names: str) -> None:
     """These fields are taken and change nothing."""
     for name in names:
