@@ -65,9 +65,14 @@ def texts_of(fields: Fields, most: int) -> list[str]:
         return [given]
     if isinstance(given, list) and given and isinstance(given[0], (int, list)):
         raise FieldError("input", TOKEN_ARRAYS, "unsupported")
-    if isinstance(given, list):  # Jina's objects have one field
-        given = [item["text"] if isinstance(item, dict) and list(item) == ["text"] else item for item in given]
-    return Fields({"input": given}).texts("input", most)
+    return Fields({"input": [text_of(item) for item in given] if isinstance(given, list) else given}).texts(
+        "input", most
+    )
+
+
+def text_of(item: object) -> object:
+    """The text in an object of Jina's, which has no other field; anything else as it is."""
+    return item["text"] if isinstance(item, dict) and list(item) == ["text"] else item
 
 
 def task_of(fields: Fields, model: ModelSettings, alias: Alias) -> str:

@@ -64,8 +64,8 @@ async def responses(request: Request) -> None:
     await _Items(chat).read(fields, request.gateway.pauses)
     _options(fields, chat)
     fields.close()
-    asked_chat = await generation(request, chat)
-    await answer(asked_chat, ResponseWriter(asked_chat, echo))
+    understood_chat = await generation(request, chat)
+    await answer(understood_chat, ResponseWriter(understood_chat, echo))
 
 
 def _echo(body: dict[str, Any]) -> dict[str, Any]:
@@ -411,7 +411,7 @@ class ResponseWriter:
 
 
 def _subject(block: Block) -> str:
-    """What the events of a block's text are named after."""
+    """The subject in the names of the events of a block's text."""
     return {Call: "function_call_arguments", Content: "output_text", Reasoning: "reasoning_text"}[block.kind]
 
 

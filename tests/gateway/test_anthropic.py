@@ -104,10 +104,10 @@ async def test_results_of_tools_and_thoughts_are_shown_to_the_model(tmp_path: Pa
 @in_loop
 async def test_counted_tokens_are_those_of_the_prompt(tmp_path: Path) -> None:
     async with running_gateway(tmp_path) as front:
-        asked = body(system="Be brief.", tools=[ADD])
-        whole = (await front.ask(PATH, asked)).json()
-        del asked["max_tokens"]
-        counted = (await front.ask(COUNT, asked)).json()
+        sent = body(system="Be brief.", tools=[ADD])
+        whole = (await front.ask(PATH, sent)).json()
+        del sent["max_tokens"]
+        counted = (await front.ask(COUNT, sent)).json()
     assert counted == {"input_tokens": whole["usage"]["input_tokens"]}
 
 
@@ -173,7 +173,7 @@ async def test_a_demanded_call_keeps_its_schema(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "words"),
+    ("sent", "words"),
     [
         (body(IMAGE), ("`messages[0].content[0].type`", "reads text only")),
         (
@@ -191,11 +191,11 @@ async def test_a_demanded_call_keeps_its_schema(tmp_path: Path) -> None:
         (body() | {"messages": [{"role": "assistant", "content": "So"}]}, ("`messages`", "continues none")),
     ],
 )
-def test_a_refusal_names_the_clients_own_field(tmp_path: Path, asked: Any, words: tuple[str, str]) -> None:
+def test_a_refusal_names_the_clients_own_field(tmp_path: Path, sent: Any, words: tuple[str, str]) -> None:
     @in_loop
     async def ask() -> None:
         async with running_gateway(tmp_path) as front:
-            answer = await front.ask(PATH, asked)
+            answer = await front.ask(PATH, sent)
             assert (answer.status, answer.error["type"]) == (400, "invalid_request_error"), answer.body
             assert all(word in answer.error["message"] for word in words), answer.body
 

@@ -109,8 +109,8 @@ async def test_vectors_come_in_the_types_that_are_named(tmp_path: Path) -> None:
 async def test_inputs_of_parts_are_texts(tmp_path: Path) -> None:
     part = {"type": "text", "text": "a cat"}
     async with plain_gateway(tmp_path) as front:
-        asked = {"model": "nomic", "input_type": "search_document", "inputs": [{"content": [part]}]}
-        assert (await front.ask("/v2/embed", asked)).json()["embeddings"] == {"float": [vector("a cat")]}
+        sent = {"model": "nomic", "input_type": "search_document", "inputs": [{"content": [part]}]}
+        assert (await front.ask("/v2/embed", sent)).json()["embeddings"] == {"float": [vector("a cat")]}
 
 
 @in_loop
@@ -124,7 +124,7 @@ async def test_a_text_becomes_ids_and_they_the_text(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "asked", "param", "words"),
+    ("path", "sent", "param", "words"),
     [
         (PATH, body([{"type": "image_url", "image_url": {"url": "x"}}]), "messages[0].content[0].type", "text only"),
         (PATH, body(documents=["a"]), "documents", "write it into a message"),
@@ -138,11 +138,11 @@ async def test_a_text_becomes_ids_and_they_the_text(tmp_path: Path) -> None:
         ("/v1/detokenize", {"model": "llama", "tokens": [99999]}, "tokens", "ids from 0"),
     ],
 )
-def test_a_refusal_names_the_clients_own_field(tmp_path: Path, path: str, asked: Any, param: str, words: str) -> None:
+def test_a_refusal_names_the_clients_own_field(tmp_path: Path, path: str, sent: Any, param: str, words: str) -> None:
     @in_loop
     async def ask() -> None:
         async with plain_gateway(tmp_path) as front:
-            answer = await front.ask(path, asked)
+            answer = await front.ask(path, sent)
             assert (answer.status, answer.error["param"]) == (400, param), answer.body
             assert words in answer.json()["message"]
 

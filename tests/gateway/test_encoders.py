@@ -193,14 +193,12 @@ async def test_tei_is_told_when_a_key_is_for_no_such_model(tmp_path: Path) -> No
 @in_loop
 async def test_jinas_words_for_a_request_of_vectors_are_taken(tmp_path: Path) -> None:
     async with running_gateway(tmp_path) as front:
-        asked = {"model": "nomic", "input": [{"text": "a cat"}, "mat"], "task": "retrieval.passage", "normalized": True}
-        answer = (
-            await front.ask("/v1/embeddings", asked | {"embedding_type": "base64", "late_chunking": False})
-        ).json()
+        sent = {"model": "nomic", "input": [{"text": "a cat"}, "mat"], "task": "retrieval.passage", "normalized": True}
+        answer = (await front.ask("/v1/embeddings", sent | {"embedding_type": "base64", "late_chunking": False})).json()
         assert front.triton.asked[-1].parameters["task"] == "search_document"
         assert front.triton.asked[-1].tensors["texts"] == ["a cat", "mat"]
         assert isinstance(answer["data"][0]["embedding"], str)
-        refused = await front.ask("/v1/embeddings", asked | {"task": "separation"})
+        refused = await front.ask("/v1/embeddings", sent | {"task": "separation"})
     assert (refused.status, refused.error["param"]) == (400, "task")
 
 
