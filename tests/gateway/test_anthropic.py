@@ -127,6 +127,17 @@ async def test_the_key_may_come_in_x_api_key_and_counts_alike(
 
 
 @in_loop
+async def test_authorization_counts_where_both_headers_are_sent_and_no_header_may_come_twice(tmp_path: Path) -> None:
+    async with plain_gateway(tmp_path) as front:
+        both = await front.ask(PATH, body(), headers={"x-api-key": "eh-wrong"})
+        twice = front.opened(PATH, body(), key=None, headers={"x-api-key": KEY})
+        twice.scope["headers"].append((b"x-api-key", b"eh-wrong"))
+        answer = await twice.run()
+    assert both.status == 200
+    assert (answer.status, answer.error["type"]) == (400, "invalid_request_error")
+
+
+@in_loop
 async def test_calls_of_the_beta_client_are_answered(tmp_path: Path) -> None:
     async with plain_gateway(tmp_path) as front:
         assert (await front.ask(PATH, body(), query="beta=true")).status == 200
