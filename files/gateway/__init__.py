@@ -1,4 +1,4 @@
-"""The gateway: OpenAI, Cohere, Jina and TEI requests in, gRPC to Triton, answers out.
+"""The gateway: OpenAI, Anthropic, Cohere, Jina and TEI requests in, gRPC to Triton, answers out.
 
 Runs on hosts as `python -m gateway serve SETTINGS` in a virtual environment of its own (Python 3.10 to 3.13; packages:
 requirements-gateway.lock). It keeps nothing: models, servers and limits come from the settings that the plan renders,
@@ -20,16 +20,20 @@ keys from a file of hashes. How a request runs:
     routing              which of them a prompt goes to: the one that knows its beginning, within a bound of load
     keys, budgets        who may ask; requests and tokens a minute of each key, in an account that processes share
     traces               which requests Triton traces
+    dialects             other chats as OpenAI's: responses, anthropic, cohere read and write each vendor's own
     audit, metrics       a line a request, and Prometheus' counters; neither ever has text of a request
 
-Endpoints: chat, completions, embeddings, rerank, tei, tokenize, models, page; what each takes and refuses stands there.
+Endpoints: chat, completions, responses, anthropic, cohere, embeddings, rerank, tei, tokenize, models, page; what each
+takes and refuses stands there.
 
 Rules that every endpoint keeps:
 
 - Nothing whose work grows with what a client sends is done in the event loop's time beyond a few milliseconds.
 - A field that would change the answer and cannot be obeyed is refused by its name; an unknown field is refused as well.
-- Errors have OpenAI's shape, `{"error": {"message", "type", "param", "code"}}`; TEI's endpoint has TEI's.
-- Request ids, trace ids and `Host` of clients go nowhere. Nothing is read from a query string, so no key is put there.
+- Errors have OpenAI's shape, `{"error": {"message", "type", "param", "code"}}`; TEI's and
+  Anthropic's endpoints have their own.
+- Request ids, trace ids and `Host` of clients go nowhere. Nothing is read from a query string, so no key is put there;
+  Anthropic's `beta=true` says nothing and is let through.
 - A client that leaves cancels its work on the GPU. A request is tried on another server before its first byte only.
 
 Only `server` imports uvicorn; all else is plain ASGI and runs in tests without it.

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from gateway import audit, tei
+from gateway import anthropic, audit, cohere, tei
 from gateway.bodies import body_bounds
 from gateway.chat import chat_completions
 from gateway.completions import completions
@@ -21,11 +21,12 @@ from gateway.errors import ApiError, UpstreamError
 from gateway.exchange import ClientLeft, Exchange, Receive, Scope, Send
 from gateway.fields import FieldError
 from gateway.gateway import Gateway
-from gateway.keys import Key
+from gateway.keys import Key, credential
 from gateway.models import list_models, one_model
 from gateway.page import PAGES, page
 from gateway.request import Request
 from gateway.rerank import cohere_v1, cohere_v2
+from gateway.responses import responses
 from gateway.tokenize import tokenize
 
 SWEEP_SECONDS = 1.0
@@ -56,6 +57,8 @@ class Route:
     error: Body = openai_error
     kind: str = ""
     """Kind of the models behind the path; their sizes bound its bodies."""
+    query: bytes = b""
+    """The query string that the path's own clients send; it says nothing."""
 
 
 ROUTES = {
@@ -63,11 +66,22 @@ ROUTES = {
     "/v1/models/": Route("GET", one_model, "models"),
     "/v1/chat/completions": Route("POST", chat_completions, "chat", kind="llm"),
     "/v1/completions": Route("POST", completions, "completions", kind="llm"),
+    "/v1/responses": Route("POST", responses, "responses", kind="llm"),
+    "/v1/messages": Route("POST", anthropic.messages, "messages", anthropic.anthropic_error, "llm", anthropic.QUERY),
+    "/v1/messages/count_tokens": Route(
+        "POST", anthropic.count_tokens, "tokenize", anthropic.anthropic_error, "llm", anthropic.QUERY
+    ),
     "/v1/embeddings": Route("POST", embeddings, "embeddings", kind="embedder"),
+    "/v2/chat": Route("POST", cohere.chat, "chat", kind="llm"),
+    "/v1/embed": Route("POST", cohere.embed_v1, "embeddings", kind="embedder"),
+    "/v2/embed": Route("POST", cohere.embed_v2, "embeddings", kind="embedder"),
+    "/v1/tokenize": Route("POST", cohere.tokenize, "tokenize", kind="llm"),
+    "/v1/detokenize": Route("POST", cohere.detokenize, "tokenize", kind="llm"),
     "/v1/rerank": Route("POST", cohere_v1, "rerank", kind="reranker"),
     "/v2/rerank": Route("POST", cohere_v2, "rerank", kind="reranker"),
     "/embed": Route("POST", tei.embed, "embeddings", tei_error, "embedder"),
     "/rerank": Route("POST", tei.rerank, "rerank", tei_error, "reranker"),
+    "/info": Route("GET", tei.info, "models", tei_error),
     "/tokenize": Route("POST", tokenize, "tokenize", kind="llm"),
 }
 OPEN = ("/health", "/metrics")
@@ -218,7 +232,7 @@ class App:
             raise ApiError(404, "there is no such path; GET /v1/models lists the models", code="unknown_url")
         if route and exchange.method != route.method:
             raise ApiError(405, f"{route.method} is the only method here", allow=route.method)
-        if exchange.query:
+        if exchange.query and not (route and exchange.query == route.query):
             raise ApiError(400, "nothing is read from the query string; a key belongs in a header")
         if exchange.header_bytes > self.gateway.settings.listen.header_bytes:
             raise ApiError(431, "the headers are too large")
@@ -227,7 +241,7 @@ class App:
         if route is None:
             return await page(self.gateway, exchange)
         record = exchange.record
-        key = self.gateway.keys.holder(exchange.headers.get(b"authorization"))
+        key = self.gateway.keys.holder(credential(exchange.headers))
         record.tenant, record.key = key.tenant, key.prefix
         exchange.lease = self.gateway.budgets.lease(key)
         if route.method == "POST":

@@ -10,7 +10,7 @@ from gateway.exchange import compact
 from gateway.fields import FieldError, Fields
 from gateway.parts import Options, in_parts, most_tokens
 from gateway.request import Request
-from gateway.settings import ModelSettings
+from gateway.settings import Alias, ModelSettings
 from gateway.tensors import Input, strings
 
 BYTES_A_NUMBER = {"float": 24, "base64": 6}
@@ -20,14 +20,25 @@ TOKEN_ARRAYS = (
 )
 
 
+JINA_TASKS = {
+    "retrieval.query": "search_query",
+    "retrieval.passage": "search_document",
+    "separation": "clustering",
+}
+"""Jina's words for tasks, and ours."""
+
+
 async def embeddings(request: Request) -> None:
     """The vectors of the texts are answered, in their order."""
     fields = request.fields()
     name = fields.text("model")
     model, alias = request.model(name, "embedder")
     texts = texts_of(fields, request.exchange.limits.inputs)
-    task = fields.text("task", alias.task, choices=("", *model.tasks))
-    form = fields.text("encoding_format", "float", choices=("float", "base64"))
+    task = task_of(fields, model, alias)
+    jinas_form = fields.text("embedding_type", "float", choices=("float", "base64"))
+    form = fields.text("encoding_format", jinas_form, choices=("float", "base64"))
+    fields.only("normalized", True, because="the model answers its vectors in one way")
+    fields.only("late_chunking", False, because="every text has a vector of its own")
     options = options_of(fields, model) | ({"task": task} if task else {})
     fields.text("user", "")  # changes nothing
     fields.close()
@@ -54,7 +65,21 @@ def texts_of(fields: Fields, most: int) -> list[str]:
         return [given]
     if isinstance(given, list) and given and isinstance(given[0], (int, list)):
         raise FieldError("input", TOKEN_ARRAYS, "unsupported")
-    return Fields({"input": given}).texts("input", most)
+    return Fields({"input": [text_of(item) for item in given] if isinstance(given, list) else given}).texts(
+        "input", most
+    )
+
+
+def text_of(item: object) -> object:
+    """The text in an object of Jina's, which has no other field; anything else as it is."""
+    return item["text"] if isinstance(item, dict) and list(item) == ["text"] else item
+
+
+def task_of(fields: Fields, model: ModelSettings, alias: Alias) -> str:
+    """The model's task that the client names, in the model's words or in Jina's; "" for none."""
+    jinas = tuple(word for word, task in JINA_TASKS.items() if task in model.tasks)
+    task = fields.text("task", alias.task, choices=("", *model.tasks, *jinas))
+    return JINA_TASKS.get(task, task)
 
 
 def options_of(fields: Fields, model: ModelSettings) -> Options:

@@ -23,7 +23,7 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 Headers = Iterable[tuple[bytes, bytes]]
 
-ONCE = (b"authorization", b"content-type", b"content-length", b"transfer-encoding", b"host")
+ONCE = (b"authorization", b"x-api-key", b"content-type", b"content-length", b"transfer-encoding", b"host")
 compact = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 """JSON without spaces. Made once: an encoder of its own for each event took a tenth of the event's time."""
 FORM_BYTES = 4096
@@ -63,6 +63,8 @@ class Exchange:
         """The bytes of a large answer, which count among those of its tenant."""
         self.streams = False
         """The client asked for events; a comment may begin the answer."""
+        self.last_words: Callable[[ApiError], tuple[str, object]] | None = None
+        """The name and the data of the event that ends a broken stream; None: the error's body, without a name."""
         self.has_begun = False
         self._receive, self._send = receive, send
         self._turn = asyncio.Lock()  # events and comments come from two tasks
@@ -164,15 +166,23 @@ class Exchange:
 
     async def json_of_many(self, before: str, items: Iterable[object], after: str) -> None:
         """The whole answer, `before`, the list of items and `after`, is sent; others have turns as it is made."""
-        pieces, parts, began = [f"{before}[".encode()], list[str](), time.monotonic()
-        for item in items:
-            parts.append(compact(item))
-            if time.monotonic() - began > PIECE_SECONDS:
-                pieces.append(",".join(parts).encode())
-                parts = [""]  # so that the next piece begins with a comma
-                await self.pauses.pause()
-                began = time.monotonic()
-        pieces.append(f"{','.join(parts)}]{after}".encode())
+        await self.json_of_lists("", [(before, items)], after)
+
+    async def json_of_lists(self, before: str, lists: Sequence[tuple[str, Iterable[object]]], after: str) -> None:
+        """As `json_of_many`, of several lists with a comma between them, each after its own beginning."""
+        pieces, pending, began = list[bytes](), before, time.monotonic()
+        for number, (name, items) in enumerate(lists):
+            pending += f"{',' if number else ''}{name}["
+            parts = list[str]()
+            for item in items:
+                parts.append(compact(item))
+                if time.monotonic() - began > PIECE_SECONDS:
+                    pieces.append(f"{pending}{','.join(parts)}".encode())
+                    pending, parts = "", [""]  # so that the next piece begins with a comma
+                    await self.pauses.pause()
+                    began = time.monotonic()
+            pending += f"{','.join(parts)}]"
+        pieces.append(f"{pending}{after}".encode())
         await self.whole_of(pieces, b"application/json")
 
     async def whole(self, content: bytes, kind: bytes, status: int = 200, headers: Headers = ()) -> None:
@@ -196,6 +206,10 @@ class Exchange:
         """An event whose JSON is `content`, on one line, is sent."""
         await self._stream(f"data: {content}\n\n".encode())
 
+    async def named_event(self, name: str, value: object, more: bool = True) -> None:
+        """An event that has a name is sent; without `more` it is the stream's last."""
+        await self._stream(f"event: {name}\ndata: {compact(value)}\n\n".encode(), more)
+
     async def done(self) -> None:
         """The stream has ended as OpenAI's does."""
         await self._stream(LAST_EVENT, more=False)
@@ -205,6 +219,9 @@ class Exchange:
         if not self.has_begun:
             await self.json(body, error.status, error.headers())
         elif not self._has_ended:
+            if self.last_words:
+                await self.named_event(*self.last_words(error), more=False)
+                return
             data = json.dumps(body, ensure_ascii=False).encode()
             await self._stream(b"data: " + data + b"\n\n", more=False)
 

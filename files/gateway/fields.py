@@ -27,6 +27,11 @@ class Fields:
         self._left = {str(name): value for name, value in given.items() if value is not None}
         self._known: list[str] = []
 
+    @property
+    def where(self) -> str:
+        """The object's own path; "" for the outermost."""
+        return self._where
+
     def path(self, name: str) -> str:
         """The field's name from the outermost object on: `messages[0].content`."""
         return f"{self._where}.{name}" if self._where else name

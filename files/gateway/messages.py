@@ -54,7 +54,12 @@ class _Reads:
     has_tools: bool
 
     def field(self, name: str) -> bool:
-        return bool(re.search(rf"message(\.|\[['\"]){name}\b", self.template))
+        return reads_field(self.template, name)
+
+
+def reads_field(template: str, name: str) -> bool:
+    """True if the template reads this field of messages."""
+    return bool(re.search(rf"message(\.|\[['\"]){name}\b", template))
 
 
 def _message(fields: Fields, reads: _Reads, called: _Called) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""TEI's `POST /embed` and `/rerank`. They name no model: the only one of its kind that the key is for is meant.
+"""TEI's `POST /embed` and `/rerank`, and `GET /info`. They name no model: the key's only one of a kind is meant.
 
 `model` as a field beside TEI's own says which, where there are several.
 """
@@ -48,6 +48,21 @@ async def rerank(request: Request) -> None:
     pairs = zip(ranked.order, ranked.scores, strict=True)
     answer = ({"index": index, "score": score, **({"text": texts[index]} if returns else {})} for index, score in pairs)
     await request.exchange.json_of_many("", answer, "")
+
+
+async def info(request: Request) -> None:
+    """The key's only encoder is described as far as a client asks it: name, kind, and the sizes of its requests."""
+    limits = request.exchange.limits
+    sizes = {"embedder": ("embedding", limits.inputs), "reranker": ("reranker", limits.documents)}
+    models = request.gateway.settings.models
+    names = [name for name, model in models.items() if model.kind in sizes and request.key.may_use(name)]
+    if len(names) != 1:
+        shown = ", ".join(names) or "none"
+        raise ApiError(400, f"this path describes the only encoder of a key, which has {shown}; ask GET /v1/models")
+    model, _ = request.model(names[0], models[names[0]].kind)
+    kind, most = sizes[model.kind]
+    about = {"model_id": model.name, "model_type": {kind: {}}, "max_input_length": model.max_tokens}
+    await request.exchange.json({**about, "max_client_batch_size": most, "auto_truncate": False})
 
 
 def truncates(fields: Fields) -> bool:

@@ -156,6 +156,10 @@ class Tokens:
         """The bytes that a token stands for."""
         return bytes_of(self._tokenizer.id_to_token(identity) or "", self._is_byte_level)
 
+    def text(self, ids: Sequence[int]) -> str:
+        """The text that the ids stand for, without special tokens."""
+        return str(self._tokenizer.decode(list(ids), skip_special_tokens=True))
+
     def raw(self, text: str, most: int = UNBOUNDED) -> list[int]:
         """The ids of a text that is no chat, made in the caller's time.
 

@@ -160,13 +160,121 @@ ERROR = told(
 )
 
 
+USER_MESSAGE = told(role=word("user"), content=TEXT)
+ITEM = told(role=word("user", "system", "developer", "assistant"), content=TEXT)
+RESPONSE = said(
+    ("model", "input"),
+    model=word("llama", "gpt-4o"),
+    input={"anyOf": [TEXT, items(ITEM)]},
+    instructions=TEXT,
+    max_output_tokens=whole(1, MOST),
+    temperature=number(0, 2),
+    top_p=number(0, 1),
+    store=FLAG,
+    parallel_tool_calls=FLAG,
+    metadata={"type": "object", "additionalProperties": {"type": "string"}, "maxProperties": 16},
+    reasoning=said((), effort=word("none", "minimal", "low", "medium", "high"), summary=word("auto")),
+)
+PART = told(
+    type=word("output_text"), text={"type": "string"}, annotations=items(TEXT, 0, 0), logprobs=items(TEXT, 0, 0)
+)
+OUTPUT = told(
+    id=TEXT,
+    type=word("message"),
+    status=word("completed", "incomplete"),
+    role=word("assistant"),
+    content=items(PART, 1, 1),
+)
+RESPONSE_USAGE = told(
+    input_tokens=COUNT,
+    input_tokens_details=told(cached_tokens=COUNT, cache_write_tokens=COUNT),
+    output_tokens=COUNT,
+    output_tokens_details=told(reasoning_tokens=COUNT),
+    total_tokens=COUNT,
+)
+RESPONSE_ANSWER: Schema = {
+    "type": "object",
+    "properties": {
+        "id": TEXT,
+        "object": word("response"),
+        "created_at": COUNT,
+        "status": word("completed", "incomplete"),
+        "model": TEXT,
+        "output": items(OUTPUT, 1, 1),
+        "usage": RESPONSE_USAGE,
+        "store": {"const": False},
+    },
+    "required": ["id", "object", "created_at", "status", "model", "output", "usage", "store", "tools", "tool_choice"],
+}
+COUNTED = said(("model", "messages"), model=word("llama"), messages=items(USER_MESSAGE), system=TEXT)
+ANTHROPIC_SAMPLED: Schema = {
+    "max_tokens": whole(1, MOST),
+    "temperature": number(0, 2),
+    "top_p": number(0, 1),
+    "top_k": whole(1, MOST),
+    "stop_sequences": items({"type": "string", "minLength": 1}, 0, MOST_STOPS),
+}
+ANTHROPIC_MESSAGE = said(
+    ("model", "messages", "max_tokens"),
+    model=word("llama"),
+    messages=items(USER_MESSAGE),
+    system=TEXT,
+    **ANTHROPIC_SAMPLED,
+)
+ANTHROPIC_ANSWER = told(
+    id=TEXT,
+    type=word("message"),
+    role=word("assistant"),
+    model=TEXT,
+    content=items(told(type=word("text"), text=TEXT), 0, 1),
+    stop_reason=word("end_turn", "max_tokens"),
+    stop_sequence={"type": "null"},
+    usage=told(
+        input_tokens=COUNT, cache_creation_input_tokens=COUNT, cache_read_input_tokens=COUNT, output_tokens=COUNT
+    ),
+)
+ANTHROPIC_ERROR = told(type=word("error"), error=told(type=TEXT, message=TEXT))
+COHERE_CHAT = said(
+    ("model", "messages"),
+    model=word("llama"),
+    messages=items(USER_MESSAGE),
+    max_tokens=whole(1, MOST),
+    k=whole(0, MOST),
+    p=number(0, 1),
+)
+COHERE_COUNTS = told(input_tokens=COUNT, output_tokens=COUNT)
+COHERE_ANSWER = told(
+    id=TEXT,
+    message=told(role=word("assistant"), content=items(told(type=word("text"), text=TEXT), 0, 1)),
+    finish_reason=word("COMPLETE", "MAX_TOKENS"),
+    usage=told(billed_units=COHERE_COUNTS, tokens=COHERE_COUNTS, cached_tokens=COUNT),
+)
+COHERE_EMBED = said(
+    ("model", "texts", "input_type"),
+    model=word("nomic"),
+    texts=items(TEXT, 1, LIMITS.inputs),
+    input_type=word("search_document", "search_query", "classification", "clustering"),
+    embedding_types=items(word("float", "base64"), 1, 2),
+    truncate=word("NONE", "END"),
+    output_dimension=whole(1, 4),
+)
+VECTORS = items(VECTOR, 1, LIMITS.inputs)
+EMBED_ANSWER = told(
+    id=TEXT,
+    response_type=word("embeddings_by_type"),
+    embeddings=said((), float=VECTORS, base64=VECTORS),
+    texts=items(TEXT, 1, LIMITS.inputs),
+    meta=told(api_version=told(version=TEXT), billed_units=told(input_tokens=COUNT)),
+)
+
+
 def json_of(schema: Schema) -> Schema:
     return {"content": {"application/json": {"schema": schema}}}
 
 
-def operation(answer: Schema, body: Schema | None = None, *errors: int) -> Schema:
+def operation(answer: Schema, body: Schema | None = None, *errors: int, error: Schema = ERROR) -> Schema:
     """A path's only method."""
-    statuses = {str(status): {"description": "refused", **json_of(ERROR)} for status in (400, 401, 405, *errors)}
+    statuses = {str(status): {"description": "refused", **json_of(error)} for status in (400, 401, 405, *errors)}
     found: Schema = {"responses": {"200": {"description": "answered", **json_of(answer)}, **statuses}}
     return found | ({"requestBody": {"required": True, **json_of(body)}} if body else {})
 
@@ -186,6 +294,15 @@ def specification() -> Schema:
     paths = {
         "/v1/chat/completions": {"post": operation(CHAT_ANSWER, CHAT, 404, 413, 415)},
         "/v1/completions": {"post": operation(COMPLETION_ANSWER, COMPLETION, 404, 413, 415)},
+        "/v1/responses": {"post": operation(RESPONSE_ANSWER, RESPONSE, 404, 413, 415)},
+        "/v1/messages": {
+            "post": operation(ANTHROPIC_ANSWER, ANTHROPIC_MESSAGE, 404, 413, 415, error=ANTHROPIC_ERROR),
+        },
+        "/v1/messages/count_tokens": {
+            "post": operation(told(input_tokens=COUNT), COUNTED, 404, 413, 415, error=ANTHROPIC_ERROR),
+        },
+        "/v2/chat": {"post": operation(COHERE_ANSWER, COHERE_CHAT, 404, 413, 415)},
+        "/v2/embed": {"post": operation(EMBED_ANSWER, COHERE_EMBED, 404, 413, 415)},
         "/v1/embeddings": {"post": operation(EMBEDDING_ANSWER, EMBEDDING, 404, 413, 415)},
         "/v1/rerank": rerank(1),
         "/v2/rerank": rerank(2),

@@ -188,3 +188,30 @@ async def test_tei_is_told_when_a_key_is_for_no_such_model(tmp_path: Path) -> No
     async with running_gateway(tmp_path) as front:
         answer = await front.ask("/embed", {"inputs": "a"}, key=OTHER_KEY)
     assert (answer.status, answer.json()) == (400, {"error": "this key is for no embedder", "error_type": "Validation"})
+
+
+@in_loop
+async def test_jinas_words_for_a_request_of_vectors_are_taken(tmp_path: Path) -> None:
+    async with running_gateway(tmp_path) as front:
+        sent = {"model": "nomic", "input": [{"text": "a cat"}, "mat"], "task": "retrieval.passage", "normalized": True}
+        answer = (await front.ask("/v1/embeddings", sent | {"embedding_type": "base64", "late_chunking": False})).json()
+        assert front.triton.asked[-1].parameters["task"] == "search_document"
+        assert front.triton.asked[-1].tensors["texts"] == ["a cat", "mat"]
+        assert isinstance(answer["data"][0]["embedding"], str)
+        refused = await front.ask("/v1/embeddings", sent | {"task": "separation"})
+    assert (refused.status, refused.error["param"]) == (400, "task")
+
+
+@in_loop
+async def test_a_keys_only_encoder_is_described_in_teis_words(tmp_path: Path) -> None:
+    async with running_gateway(tmp_path) as front:
+        only = (await front.ask("/info", key=OTHER_KEY)).json()
+        several = await front.ask("/info")
+    assert only == {
+        "model_id": "bge",
+        "model_type": {"reranker": {}},
+        "max_input_length": 512,
+        "max_client_batch_size": 10_000,
+        "auto_truncate": False,
+    }
+    assert several.status == 400 and several.json()["error_type"] == "Validation"

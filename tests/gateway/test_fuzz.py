@@ -42,9 +42,45 @@ NAMES = {
     "/v1/rerank": ["query", "documents", "top_n", "return_documents", "rank_fields", "max_tokens_per_doc"],
     "/rerank": ["query", "texts", "raw_scores", "return_text", "truncate", "truncation_direction"],
     "/tokenize": ["messages", "prompt", "chat_template_kwargs"],
+    "/v1/responses": [
+        *("input", "instructions", "tools", "tool_choice", "parallel_tool_calls", "text", "reasoning", "metadata"),
+        *("max_output_tokens", "store", "stream_options", "include", "previous_response_id", "top_p", "unknown"),
+    ],
+    "/v1/messages": [
+        *("messages", "system", "max_tokens", "tools", "tool_choice", "thinking", "output_config", "metadata", "top_k"),
+        *("stop_sequences", "temperature", "cache_control", "mcp_servers", "unknown"),
+    ],
+    "/v1/messages/count_tokens": ["messages", "system", "tools", "tool_choice", "thinking", "output_config"],
+    "/v2/chat": [
+        *("messages", "tools", "tool_choice", "response_format", "k", "p", "max_tokens", "stop_sequences", "thinking"),
+        *("documents", "citation_options", "logprobs", "strict_tools", "unknown"),
+    ],
+    "/v1/embed": ["texts", "input_type", "embedding_types", "truncate", "images"],
+    "/v2/embed": ["texts", "inputs", "input_type", "embedding_types", "truncate", "output_dimension", "max_tokens"],
+    "/v1/tokenize": ["text"],
+    "/v1/detokenize": ["tokens"],
 }
-MODELS = {"/v1/embeddings": "nomic", "/v1/rerank": "bge", "/rerank": "bge"}
-KEYS = ["role", "content", "type", "text", "name", "json_schema", "schema", "include_usage", "enable_thinking"]
+MODELS = {"/v1/embeddings": "nomic", "/v1/rerank": "bge", "/rerank": "bge", "/v1/embed": "nomic", "/v2/embed": "nomic"}
+BLOCKS = ["thinking", "tool_use", "tool_result", "input", "id", "tool_use_id", "input_schema", "format", "effort"]
+KEYS = [
+    *BLOCKS,
+    "call_id",
+    "output",
+    "arguments",
+    "summary",
+    "tool_calls",
+    "function",
+    "mode",
+    "role",
+    "content",
+    "type",
+    "text",
+    "name",
+    "json_schema",
+    "schema",
+    "include_usage",
+    "enable_thinking",
+]
 LEAVES = st.one_of(
     st.none(),
     st.booleans(),
@@ -53,6 +89,7 @@ LEAVES = st.one_of(
     st.sampled_from([10**400, -(10**400), 2**63, 1e308, -1e308, 5e-324]),
     st.floats(allow_nan=False, allow_infinity=False),
     st.text(max_size=8),
+    st.sampled_from(["tool_use", "tool_result", "thinking", "function_call", "function_call_output", "reasoning"]),
     st.sampled_from(
         ["user", "system", "assistant", "text", "json_object", "json_schema", "base64", "<|im_end|>", "a\x00"]
     ),
@@ -76,6 +113,8 @@ LIKELY = {
     "input": st.text(max_size=9),
 }
 LIKELY |= {"documents": st.lists(st.text(max_size=9), min_size=1, max_size=5)}
+LIKELY |= {"text": st.text(max_size=9), "tokens": st.lists(st.integers(0, 300), min_size=1, max_size=5)}
+LIKELY |= {"max_tokens": st.integers(1, 9), "input_type": st.sampled_from(["search_query", "clustering"])}
 LIKELY |= {"texts": LIKELY["documents"]}
 SCHEMA_WORDS = ["$ref", "$defs", "items", "anyOf", "pattern", "minLength", "maxItems", "properties", "enum"]
 SCHEMAS = st.recursive(
@@ -89,19 +128,29 @@ CALLS = st.fixed_dictionaries({
     "type": st.just("function"),
     "function": st.fixed_dictionaries({"name": st.just("a") | VALUES, "arguments": st.text(max_size=9) | VALUES}),
 })  # fmt: skip
+KINDS = ["text", "thinking", "tool_use", "tool_result", "message", "function_call", "function_call_output", "reasoning"]
+PARTS = st.fixed_dictionaries(
+    {"type": st.sampled_from(KINDS)},
+    optional={name: st.just("1") | VALUES for name in ("id", "call_id", "tool_use_id", "name")}
+    | {name: st.text(max_size=9) | VALUES for name in ("text", "thinking", "content", "output", "arguments", "role")}
+    | {"input": st.dictionaries(st.text(max_size=3), VALUES, max_size=2) | VALUES, "summary": VALUES},
+)
+"""Items of Responses, and blocks of Messages."""
 FORMS = st.fixed_dictionaries({
     "type": st.just("json_schema"),
     "json_schema": st.fixed_dictionaries({"name": st.just("x"), "schema": SCHEMAS}),
 })  # fmt: skip
 DEEP: dict[str, st.SearchStrategy[Any]] = {
+    "input": st.lists(PARTS, min_size=1, max_size=3),
     "response_format": FORMS,
     "tools": st.lists(st.fixed_dictionaries({"type": st.just("function"), "function": FUNCTIONS}), max_size=3),
     "tool_choice": st.sampled_from(["required", "auto", "none"]) | VALUES,
     "messages": st.lists(
         st.fixed_dictionaries(
             {"role": st.sampled_from(["user", "assistant", "tool", "system"])},
-            optional={"content": st.text(max_size=9) | VALUES, "tool_calls": st.lists(CALLS, max_size=2) | VALUES,
-                      "name": VALUES, "reasoning_content": VALUES, "tool_call_id": st.just("1") | VALUES},
+            optional={"content": st.text(max_size=9) | VALUES | st.lists(PARTS, max_size=3),
+                      "tool_calls": st.lists(CALLS, max_size=2) | VALUES, "name": VALUES,
+                      "reasoning_content": VALUES, "tool_call_id": st.just("1") | VALUES},
         ), min_size=1, max_size=3,
     ),
 }  # fmt: skip
@@ -117,7 +166,7 @@ def bodies(draw: st.DrawFn, path: str) -> dict[str, Any]:
     """A body for the path, most of whose necessary fields are as they should be."""
     body: dict[str, Any] = {"model": MODELS.get(path, "llama")}
     for name in NAMES[path]:
-        if name in LIKELY and draw(st.integers(0, 5)):
+        if name in LIKELY and not (name == "text" and path == "/v1/responses") and draw(st.integers(0, 5)):
             body[name] = draw(LIKELY[name])
     for name in draw(st.lists(st.sampled_from(NAMES[path]), max_size=3, unique=True)):
         body[name] = draw(DEEP[name] | VALUES if name in DEEP else VALUES)

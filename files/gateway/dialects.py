@@ -1,0 +1,277 @@
+"""Other vendors' chats, translated into OpenAI's: the request before the model is asked, the answer's parts after.
+
+A dialect's module reads its own fields and makes a chat's body of them; `chat.py` understands that body, so limits,
+tools, schemas and counts are the same under every name. A refusal then names the field that the client wrote. The
+answer comes as blocks (reasoning, text, calls), which the dialect's `Writer` turns into its own events.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Iterator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, TypeVar
+
+from gateway.chat import parts_of, understood
+from gateway.errors import ApiError
+from gateway.fields import FieldError, Fields
+from gateway.generation import Generation
+from gateway.messages import MOST_PARTS, reads_field
+from gateway.request import Request
+from gateway.said import Call, Part
+from gateway.tokens import Tokens
+
+EFFORTS = {
+    "none": "low",
+    "minimal": "low",
+    "low": "low",
+    "medium": "medium",
+    "high": "high",
+    "xhigh": "high",
+    "max": "high",
+}
+"""Words of the dialects for a reasoning effort, and the nearest of the three that templates know."""
+TEXT_ONLY = "this model reads text only"
+NamedEvent = tuple[str, dict[str, Any]]
+Result = TypeVar("Result")
+
+
+@dataclass
+class Translation:
+    """A chat's body, and for its paths the client's own: `messages[2]` was `input[1]`."""
+
+    body: dict[str, Any]
+    prompter: Tokens
+    names: dict[str, str] = field(default_factory=dict)
+
+    def message(self, message: dict[str, Any], path: str) -> None:
+        """Adds a message that the client wrote at this path."""
+        messages = self.body.setdefault("messages", [])
+        self.names[f"messages[{len(messages)}]"] = path
+        messages.append(message)
+
+    def reads(self, name: str) -> bool:
+        """True if the model's template reads this field of messages."""
+        return reads_field(self.prompter.template.source, name)
+
+    def think(self, effort: str, is_on: bool | None = None) -> None:
+        """Tells the template how hard to think, if it can be told; None leaves its own default."""
+        variables = self.prompter.template.names
+        if effort and "reasoning_effort" in variables:
+            self.body["reasoning_effort"] = EFFORTS[effort]
+        if is_on is not None and "enable_thinking" in variables:
+            self.body["chat_template_kwargs"] = {"enable_thinking": is_on}
+
+    def path(self, path: str) -> str:
+        """The client's path for one of the chat's."""
+        stem = path
+        while stem:
+            if stem in self.names:
+                return self.names[stem] + path[len(stem) :]
+            stem = stem[: max(stem.rfind("."), stem.rfind("["), 0)]
+        return path
+
+    async def understood(self, work: Awaitable[Result]) -> Result:
+        """The result; a refusal names the client's own field.
+
+        Raises: FieldError, ApiError.
+        """
+        try:
+            return await work
+        except FieldError as error:
+            path = self.path(error.param)
+            raise FieldError(path, error.message.replace(f"`{error.param}`", f"`{path}`"), error.code) from None
+        except ApiError as error:
+            error.param = self.path(error.param) if error.param else error.param
+            raise
+
+
+def translation(request: Request, fields: Fields) -> Translation:
+    """An empty translation for the model that the fields name.
+
+    Raises: FieldError, ApiError 404 or 400.
+    """
+    name = fields.text("model")
+    model, _ = request.model(name, "llm")
+    return Translation({"model": name}, request.gateway.prompters[model.name])
+
+
+async def generation(request: Request, chat: Translation) -> Generation:
+    """The chat, understood as if the client had sent it to `/v1/chat/completions`."""
+    request.body = chat.body
+    return await chat.understood(understood(request))
+
+
+def moved(fields: Fields, body: dict[str, Any], **names: str) -> None:
+    """Fields whose meaning is a chat's: `names` has the chat's name for the client's."""
+    for name, chat_name in names.items():
+        if fields.has(name):
+            body[chat_name] = fields.value(name)
+
+
+def stop_sequences(fields: Fields, chat: Translation) -> None:
+    """The texts that end an answer; a list of them alone, unlike OpenAI's `stop`."""
+    if fields.has("stop_sequences"):
+        value = fields.value("stop_sequences")
+        if not isinstance(value, list):
+            raise fields.wrong("stop_sequences", "a list of texts")
+        chat.body["stop"] = value
+        chat.names["stop"] = "stop_sequences"
+
+
+def passed_over(fields: Fields, *names: str) -> None:
+    """These fields are taken and change nothing."""
+    for name in names:
+        fields.value(name)
+
+
+def text_parts(fields: Fields, name: str, kinds: dict[str, str]) -> list[str]:
+    """The texts of a content: one text, or a list of parts. `kinds` has the field that holds each kind's text."""
+    content = fields.value(name)
+    if isinstance(content, str):
+        return [content]
+    if not isinstance(content, list) or len(content) > MOST_PARTS:
+        raise fields.wrong(name, f"a text, or a list of up to {MOST_PARTS} parts")
+    return [text_part(Fields(part, f"{fields.path(name)}[{number}]"), kinds) for number, part in enumerate(content)]
+
+
+def text_part(part: Fields, kinds: dict[str, str], kind: str = "") -> str:
+    """The text of a part of a known kind, which may be read already. Its other fields change nothing."""
+    kind = kind or part.text("type", next(iter(kinds)))
+    if kind not in kinds:
+        raise FieldError(part.path("type"), f"`{part.path('type')}`: {TEXT_ONLY}", "unsupported")
+    return part.text(kinds[kind])
+
+
+def content_of(texts: Sequence[str]) -> Any:
+    """The content of a chat's message with these texts."""
+    return texts[0] if len(texts) == 1 else [{"type": "text", "text": text} for text in texts] or ""
+
+
+def call_of(identity: str, name: str, arguments: str) -> dict[str, Any]:
+    """A call as a chat's message has it."""
+    return {"id": identity, "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
+def function_of(tool: Fields, parameters: str) -> dict[str, Any]:
+    """A tool as a chat has it; `parameters` is the dialect's name for the schema."""
+    function = {"name": tool.text("name"), "description": tool.text("description", "")}
+    schema = tool.value(parameters)
+    return {"type": "function", "function": function | ({} if schema is None else {"parameters": schema})}
+
+
+@dataclass
+class Block:
+    """A part of an answer that is whole in itself: reasoning, text, or one call with its arguments in `text`."""
+
+    number: int
+    kind: type[Part]
+    text: str = ""
+    name: str = ""
+    identity: str = ""
+    is_ended: bool = False
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """A call's arguments as an object; a call that was cut off has none."""
+        try:
+            value = json.loads(self.text or "{}")
+        except ValueError:
+            return {}
+        return value if isinstance(value, dict) else {}
+
+
+Step = tuple[Literal["begin", "add", "end"], Block, str]
+
+
+class Blocks:
+    """An answer's parts as blocks, each of which ends before the next begins."""
+
+    def __init__(self) -> None:
+        self.blocks: list[Block] = []
+        self._calls: dict[int, Block] = {}
+
+    def feed(self, part: Part) -> Iterator[Step]:
+        """The steps that this part makes."""
+        last = self.blocks[-1] if self.blocks and not self.blocks[-1].is_ended else None
+        is_same = last is not None and last.kind is type(part)
+        if isinstance(part, Call):
+            is_same = is_same and self._calls.get(part.index) is last
+        if not is_same:
+            yield from self.end()
+            last = Block(len(self.blocks), type(part))
+            if isinstance(part, Call):
+                last.name, last.identity = part.name, part.identity
+                self._calls[part.index] = last
+            self.blocks.append(last)
+            yield "begin", last, ""
+        assert last is not None
+        text = part.arguments if isinstance(part, Call) else part.text
+        if text:
+            last.text += text
+            yield "add", last, text
+
+    def end(self) -> Iterator[Step]:
+        """The step that ends the last block."""
+        if self.blocks and not self.blocks[-1].is_ended:
+            self.blocks[-1].is_ended = True
+            yield "end", self.blocks[-1], ""
+
+    @property
+    def has_called(self) -> bool:
+        """True if a tool was called."""
+        return bool(self._calls)
+
+
+class Writer(Protocol):
+    """An answer in a dialect: its events, and the whole that they add up to."""
+
+    ends_with_done: bool
+    """The stream ends with OpenAI's mark."""
+
+    def begin(self) -> list[NamedEvent]:
+        """The events before the first part."""
+
+    def step(self, step: Step) -> list[NamedEvent]:
+        """The events of a block's step."""
+
+    def end(self, blocks: Blocks, finish: str) -> list[NamedEvent]:
+        """The events after the last part; `finish` is the model's word for how it ended."""
+
+    def failure(self, error: ApiError) -> NamedEvent:
+        """The event that ends a broken stream."""
+
+    def whole(self, blocks: Blocks, finish: str) -> dict[str, Any]:
+        """The answer that is no stream."""
+
+
+async def answer(chat: Generation, writer: Writer) -> None:
+    """The model's answer is sent, as a stream or whole."""
+    exchange, blocks, finish, has_begun = chat.request.exchange, Blocks(), "", False
+    if chat.streams:
+        exchange.last_words = writer.failure
+
+    async def send(events: list[NamedEvent]) -> None:
+        for name, value in events if chat.streams else ():
+            await exchange.named_event(name, value)
+
+    async with aclosing(chat.events()) as events:
+        async for event in events:
+            if not has_begun:
+                has_begun = True
+                await send(writer.begin())
+            for part in parts_of(chat, event):
+                for step in blocks.feed(part):
+                    await send(writer.step(step))
+            finish = event.finish or finish
+    for step in blocks.end():
+        await send(writer.step(step))
+    if not chat.streams:
+        await exchange.json(writer.whole(blocks, finish))
+        return
+    *events_before, last = writer.end(blocks, finish)
+    await send(events_before)
+    await exchange.named_event(*last, more=writer.ends_with_done)
+    if writer.ends_with_done:
+        await exchange.done()

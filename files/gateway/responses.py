@@ -1,0 +1,427 @@
+"""`POST /v1/responses`: OpenAI's newer dialect, without storage. Every request brings its whole conversation."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from gateway.dialects import (
+    EFFORTS,
+    Block,
+    Blocks,
+    NamedEvent,
+    Step,
+    Translation,
+    answer,
+    call_of,
+    content_of,
+    function_of,
+    generation,
+    moved,
+    passed_over,
+    text_parts,
+    translation,
+)
+from gateway.errors import ApiError
+from gateway.fields import FieldError, Fields
+from gateway.generation import Generation
+from gateway.load import Pauses
+from gateway.messages import MOST_MESSAGES
+from gateway.request import Request
+from gateway.said import Call, Content, Reasoning
+from gateway.tools import MOST_TOOLS
+
+NOT_STORED = "this server stores no responses: send the whole conversation in `input`"
+OTHER_ITEM = "this server takes messages, function calls, their outputs, and reasoning"
+OTHER_TOOL = "this server runs no tools of its own: only tools of type function are offered"
+NO_LOGPROBS = "log probabilities are answered by /v1/chat/completions"
+LOGPROBS = "message.output_text.logprobs"
+TEXTS = {"input_text": "text", "output_text": "text", "text": "text", "refusal": "refusal"}
+SUMMARIES = {"summary_text": "text"}
+THOUGHTS = {"reasoning_text": "text"}
+ECHOED = (
+    "max_output_tokens",
+    "max_tool_calls",
+    "temperature",
+    "top_p",
+    "user",
+    "safety_identifier",
+    "prompt_cache_key",
+)
+MOST_METADATA = 16
+AT_ONCE = 64
+"""Items that are translated before other requests have a turn."""
+
+
+async def responses(request: Request) -> None:
+    """The model's response is sent."""
+    body: Any = request.body
+    fields = request.fields()
+    chat = translation(request, fields)
+    echo = _echo(body) | {"metadata": _metadata(fields)}
+    if fields.has("instructions"):
+        chat.message({"role": "system", "content": fields.text("instructions")}, "instructions")
+    await _Items(chat).read(fields, request.gateway.pauses)
+    _options(fields, chat)
+    fields.close()
+    understood_chat = await generation(request, chat)
+    await answer(understood_chat, ResponseWriter(understood_chat, echo))
+
+
+def _echo(body: dict[str, Any]) -> dict[str, Any]:
+    """The response's fields that repeat the request's, and those that say what this server does not do."""
+    text, reasoning, tools = (body.get(name) for name in ("text", "reasoning", "tools"))
+    form = text.get("format") if isinstance(text, dict) else None
+    echo = {
+        "background": False,
+        "instructions": body.get("instructions"),
+        "parallel_tool_calls": body.get("parallel_tool_calls") is not False,
+        "previous_response_id": None,
+        "reasoning": {"effort": None, "summary": None} | (reasoning if isinstance(reasoning, dict) else {}),
+        "service_tier": "default",
+        "store": False,
+        "text": {"format": form or {"type": "text"}},
+        "tool_choice": body.get("tool_choice") or "auto",
+        "tools": [_echoed_tool(tool) for tool in tools if isinstance(tool, dict)] if isinstance(tools, list) else [],
+        "top_logprobs": 0,
+        "truncation": "disabled",
+    }
+    return echo | {name: body.get(name) for name in ECHOED}
+
+
+def _echoed_tool(tool: dict[str, Any]) -> dict[str, Any]:
+    return {"description": None, "parameters": None, "strict": None} | tool
+
+
+def _metadata(fields: Fields) -> dict[str, str]:
+    metadata = fields.value("metadata")
+    is_right = isinstance(metadata, dict) and len(metadata) <= MOST_METADATA
+    if metadata is not None and not (is_right and all(isinstance(value, str) for value in metadata.values())):
+        raise fields.wrong("metadata", f"an object of up to {MOST_METADATA} texts")
+    return metadata or {}
+
+
+class _Items:
+    """The items of `input` as messages. An assistant's reasoning, text and calls become one message."""
+
+    def __init__(self, chat: Translation) -> None:
+        self._chat = chat
+        self._draft: dict[str, Any] = {}
+        self._path = ""
+        """Of the draft's first item."""
+
+    async def read(self, fields: Fields, pauses: Pauses) -> None:
+        """The input, a text or a list of items, is in the chat."""
+        value, self._chat.names["messages"] = fields.value("input"), "input"
+        if isinstance(value, str):
+            return self._chat.message({"role": "user", "content": value}, "input")
+        if not isinstance(value, list) or not 1 <= len(value) <= MOST_MESSAGES:
+            raise fields.wrong("input", f"a text, or a list of 1 to {MOST_MESSAGES} items")
+        for number, item in enumerate(value, 1):
+            self._item(Fields(item, f"input[{number - 1}]"))
+            if number % AT_ONCE == 0:
+                await pauses.pause()
+        self._flush()
+        return None
+
+    def _item(self, item: Fields) -> None:
+        kind = item.text("type", "message")
+        readers = {
+            "message": self._message,
+            "function_call": self._call,
+            "function_call_output": self._output,
+            "reasoning": self._reasoning,
+        }
+        if kind == "item_reference":
+            raise FieldError(item.path("type"), f"`{item.path('type')}`: {NOT_STORED}", "unsupported")
+        if kind not in readers:
+            raise FieldError(item.path("type"), f"`{item.path('type')}`: {OTHER_ITEM}", "unsupported")
+        passed_over(item, "id", "status", "phase")
+        readers[kind](item)
+        item.close()
+
+    def _message(self, item: Fields) -> None:
+        role = item.text("role", choices=("system", "developer", "user", "assistant"))
+        content = content_of(text_parts(item, "content", TEXTS))
+        if role != "assistant":
+            self._flush()
+            return self._chat.message({"role": role, "content": content}, item.where)
+        self._assistant(item, "content", "tool_calls")["content"] = content
+        return None
+
+    def _call(self, item: Fields) -> None:
+        passed_over(item, "namespace", "caller", "async")
+        draft = self._assistant(item)
+        call = call_of(item.text("call_id"), item.text("name"), item.text("arguments"))
+        calls = draft.setdefault("tool_calls", [])
+        self._chat.names[f"{self._next}.tool_calls[{len(calls)}]"] = item.where
+        self._chat.names[f"{self._next}.tool_calls[{len(calls)}].function"] = item.where
+        calls.append(call)
+
+    def _output(self, item: Fields) -> None:
+        self._flush()
+        passed_over(item, "caller", "created_by")
+        identity, content = item.text("call_id"), content_of(text_parts(item, "output", TEXTS))
+        self._chat.names[f"{self._next}.tool_call_id"] = item.path("call_id")
+        self._chat.message({"role": "tool", "tool_call_id": identity, "content": content}, item.where)
+
+    def _reasoning(self, item: Fields) -> None:
+        passed_over(item, "encrypted_content")
+        texts = text_parts(item, "content", THOUGHTS) if item.has("content") else []
+        summaries = text_parts(item, "summary", SUMMARIES) if item.has("summary") else []
+        if (text := "\n".join(texts or summaries)) and self._chat.reads("reasoning_content"):
+            self._assistant(item, "reasoning_content", "content", "tool_calls")["reasoning_content"] = text
+
+    @property
+    def _next(self) -> str:
+        return f"messages[{len(self._chat.body.get('messages', []))}]"
+
+    def _assistant(self, item: Fields, *before: str) -> dict[str, Any]:
+        """The assistant's message that the item belongs to: a new one if it has a field that comes after."""
+        if any(name in self._draft for name in before):
+            self._flush()
+        if not self._draft:
+            self._draft, self._path = {"role": "assistant"}, item.where
+        return self._draft
+
+    def _flush(self) -> None:
+        if self._draft:
+            draft, self._draft = self._draft, {}
+            is_empty = "content" not in draft and "tool_calls" not in draft
+            self._chat.message(draft | ({"content": ""} if is_empty else {}), self._path)
+
+
+def _options(fields: Fields, chat: Translation) -> None:
+    """All besides the conversation: sampling, tools, format, and what this server has not."""
+    moved(fields, chat.body, temperature="temperature", top_p="top_p", stream="stream", user="user")
+    moved(fields, chat.body, max_output_tokens="max_completion_tokens", parallel_tool_calls="parallel_tool_calls")
+    moved(fields, chat.body, safety_identifier="safety_identifier", prompt_cache_key="prompt_cache_key")
+    chat.names |= {"max_completion_tokens": "max_output_tokens", "response_format": "text.format"}
+    _tools(fields, chat)
+    _format(fields.inner("text"), chat)
+    _reason(fields.inner("reasoning"), chat)
+    for name in ("previous_response_id", "conversation", "prompt"):
+        fields.only(name, because=NOT_STORED)
+    fields.only("background", False, because="this server stores no responses: nobody could fetch this one later")
+    fields.flag("store", False)
+    fields.only("truncation", "disabled", because="no item is left out of an input that is too long")
+    fields.only("top_logprobs", 0, because=NO_LOGPROBS)
+    if fields.has("include") and LOGPROBS in fields.texts("include", MOST_TOOLS):
+        raise FieldError("include", f"`include`: {NO_LOGPROBS}", "unsupported")
+    options = fields.inner("stream_options")
+    options.only("include_obfuscation", False, because="events are not padded")
+    options.close()
+    passed_over(fields, "service_tier", "prompt_cache_retention", "prompt_cache_options", "max_tool_calls")
+
+
+def _tools(fields: Fields, chat: Translation) -> None:
+    tools, choice = fields.value("tools"), fields.value("tool_choice")
+    if tools is not None and (not isinstance(tools, list) or len(tools) > MOST_TOOLS):
+        raise fields.wrong("tools", f"a list of up to {MOST_TOOLS} tools")
+    offered = [_tool(Fields(tool, f"tools[{number}]")) for number, tool in enumerate(tools or [])]
+    if isinstance(choice, dict) and choice.get("type") == "allowed_tools":
+        choice, names = _allowed(Fields(choice, "tool_choice"))
+        offered = [tool for tool in offered if tool["function"]["name"] in names]
+    elif isinstance(choice, dict):
+        named = Fields(choice, "tool_choice")
+        if named.text("type") != "function":
+            raise FieldError("tool_choice.type", f"`tool_choice.type`: {OTHER_TOOL}", "unsupported")
+        choice = {"type": "function", "function": {"name": named.text("name")}}
+        named.close()
+    chat.body |= {"tools": offered} if offered else {}
+    chat.body |= {} if choice is None else {"tool_choice": choice}
+    chat.names |= {f"tools[{number}].function": f"tools[{number}]" for number in range(len(offered))}
+
+
+def _tool(tool: Fields) -> dict[str, Any]:
+    if tool.text("type") != "function":
+        raise FieldError(tool.path("type"), f"`{tool.path('type')}`: {OTHER_TOOL}", "unsupported")
+    function = function_of(tool, "parameters")
+    tool.flag("strict", False)  # a call that is demanded keeps its schema; no other does
+    passed_over(tool, "defer_loading", "allowed_callers", "async", "output_schema")
+    tool.close()
+    return function
+
+
+def _allowed(choice: Fields) -> tuple[str, set[str]]:
+    """The choice among the allowed tools, and their names."""
+    choice.text("type")
+    mode = choice.text("mode", choices=("auto", "required"))
+    names = set()
+    for number, tool in enumerate(choice.items("tools", MOST_TOOLS)):
+        named = Fields(tool, f"tool_choice.tools[{number}]")
+        named.text("type", choices=("function",))
+        names.add(named.text("name"))
+        named.close()
+    choice.close()
+    return mode, names
+
+
+def _format(text: Fields, chat: Translation) -> None:
+    passed_over(text, "verbosity")
+    if text.has("format"):
+        form = text.inner("format")
+        kind = form.text("type", choices=("text", "json_object", "json_schema"))
+        if kind == "json_schema":
+            schema: dict[str, Any] = {}
+            moved(form, schema, name="name", description="description", schema="schema", strict="strict")
+            chat.body["response_format"] = {"type": kind, "json_schema": schema}
+            chat.names["response_format.json_schema"] = "text.format"
+        elif kind == "json_object":
+            chat.body["response_format"] = {"type": kind}
+        form.close()
+    text.close()
+
+
+def _reason(reasoning: Fields, chat: Translation) -> None:
+    effort = reasoning.text("effort", "", choices=("", *EFFORTS))
+    chat.think(effort, False if effort == "none" else None)
+    for name in ("summary", "generate_summary"):  # the model's own reasoning is sent, and no summary of it
+        reasoning.text(name, "", choices=("", "auto", "concise", "detailed"))
+    reasoning.close()
+
+
+class ResponseWriter:
+    """A response: an item for each of reasoning, text and calls; the events have numbers in their order."""
+
+    ends_with_done = False
+
+    def __init__(self, chat: Generation, echo: dict[str, Any]) -> None:
+        self._chat, self._echo = chat, echo
+        self._identity = chat.request.exchange.identity
+        self._next_number = 0
+        self._items: list[dict[str, Any]] = []
+        self._has_begun = False
+
+    def begin(self) -> list[NamedEvent]:
+        """Created, and in progress."""
+        self._has_begun = True
+        response = self._response("in_progress")
+        names = ("response.created", "response.in_progress")
+        return self._numbered(*((name, {"response": response}) for name in names))
+
+    def step(self, step: Step) -> list[NamedEvent]:
+        """An item's beginning, what is added to it, and its end."""
+        kind, block, text = step
+        if kind == "begin":
+            return self._begun(block)
+        return self._ended(block) if kind == "end" else self._added(block, text)
+
+    def end(self, blocks: Blocks, finish: str) -> list[NamedEvent]:
+        """The last event has the whole response. One without an item has a message of no text."""
+        events: list[NamedEvent] = []
+        if not blocks.blocks:
+            for part_of_empty in blocks.feed(Content("")), blocks.end():
+                events += [event for step in part_of_empty for event in self.step(step)]
+        response = self.whole(blocks, finish)
+        return events + self._numbered((f"response.{response['status']}", {"response": response}))
+
+    def failure(self, error: ApiError) -> NamedEvent:
+        """The response as far as it came has failed; before its beginning only the error is known."""
+        if not self._has_begun:
+            fields = {"code": error.code, "message": error.message, "param": error.param}
+            return self._numbered(("error", fields | {"error": error.to_json()["error"]}))[0]
+        code = "rate_limit_exceeded" if error.status == 429 else "server_error"
+        failed = {"error": {"code": code, "message": error.message}, "output": self._items}
+        return self._numbered(("response.failed", {"response": self._response("failed") | failed}))[0]
+
+    def whole(self, blocks: Blocks, finish: str) -> dict[str, Any]:
+        """The response with its items and usage."""
+        is_whole = finish == "stop"
+        items = [self._item(block, "completed") for block in blocks.blocks]
+        if not items:
+            items = [self._item(Block(0, Content), "completed")]
+        if not is_whole:
+            items[-1]["status"] = "incomplete"
+        more = {"output": items, "usage": self._usage()}
+        if is_whole:
+            return self._response("completed") | more | {"completed_at": int(time.time())}
+        return self._response("incomplete") | more | {"incomplete_details": {"reason": "max_output_tokens"}}
+
+    def _begun(self, block: Block) -> list[NamedEvent]:
+        item = self._item(Block(block.number, block.kind, "", block.name, block.identity), "in_progress")
+        item |= {} if block.kind is Call else {"content": []}
+        added = ("response.output_item.added", {"output_index": block.number, "item": item})
+        if block.kind is Call:
+            return self._numbered(added)
+        part = {**self._place(block), "content_index": 0, "part": _part(block, "")}
+        return self._numbered(added, ("response.content_part.added", part))
+
+    def _added(self, block: Block, text: str) -> list[NamedEvent]:
+        return self._numbered(
+            (f"response.{_subject(block)}.delta", {**self._place(block), "delta": text, **_more(block)})
+        )
+
+    def _ended(self, block: Block) -> list[NamedEvent]:
+        item, place = self._item(block, "completed"), self._place(block)
+        self._items.append(item)
+        done = ("response.output_item.done", {"output_index": block.number, "item": item})
+        name = f"response.{_subject(block)}.done"
+        if block.kind is Call:
+            return self._numbered((name, {**place, "arguments": item["arguments"], "name": block.name}), done)
+        part = {**place, "content_index": 0, "part": _part(block, block.text)}
+        text = {**place, "text": block.text, **_more(block)}
+        return self._numbered((name, text), ("response.content_part.done", part), done)
+
+    def _place(self, block: Block) -> dict[str, Any]:
+        return {"item_id": self._name(block), "output_index": block.number}
+
+    def _name(self, block: Block) -> str:
+        prefix = {Call: "fc", Content: "msg", Reasoning: "rs"}[block.kind]
+        return f"{prefix}_{self._identity}_{block.number}"
+
+    def _item(self, block: Block, status: str) -> dict[str, Any]:
+        item: dict[str, Any] = {"id": self._name(block), "status": status}
+        if block.kind is Call:
+            call = {"call_id": block.identity, "name": block.name, "arguments": block.text}
+            return item | {"type": "function_call"} | call
+        content = [_part(block, block.text)]
+        if block.kind is Reasoning:
+            return item | {"type": "reasoning", "summary": [], "content": content, "encrypted_content": None}
+        return item | {"type": "message", "role": "assistant", "content": content}
+
+    def _numbered(self, *events: NamedEvent) -> list[NamedEvent]:
+        first, self._next_number = self._next_number, self._next_number + len(events)
+        return [
+            (name, {"type": name, "sequence_number": number, **value})
+            for number, (name, value) in enumerate(events, first)
+        ]
+
+    def _response(self, status: str) -> dict[str, Any]:
+        head = {"id": f"resp_{self._identity}", "object": "response", "created_at": self._chat.created}
+        state: dict[str, Any] = {
+            "status": status,
+            "error": None,
+            "incomplete_details": None,
+            "usage": None,
+            "output": [],
+        }
+        return head | state | {"model": self._chat.name} | self._echo
+
+    def _usage(self) -> dict[str, Any]:
+        usage = self._chat.usage()
+        reasoning = usage.get("completion_tokens_details", {}).get("reasoning_tokens", 0)
+        return {
+            "input_tokens": usage["prompt_tokens"],
+            "input_tokens_details": {**usage["prompt_tokens_details"], "cache_write_tokens": 0},
+            "output_tokens": usage["completion_tokens"],
+            "output_tokens_details": {"reasoning_tokens": reasoning},
+            "total_tokens": usage["total_tokens"],
+        }
+
+
+def _subject(block: Block) -> str:
+    """The subject in the names of the events of a block's text."""
+    return {Call: "function_call_arguments", Content: "output_text", Reasoning: "reasoning_text"}[block.kind]
+
+
+def _part(block: Block, text: str) -> dict[str, Any]:
+    if block.kind is Reasoning:
+        return {"type": "reasoning_text", "text": text}
+    return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
+
+
+def _more(block: Block) -> dict[str, Any]:
+    if block.kind is Call:
+        return {}
+    return {"content_index": 0} | ({"logprobs": []} if block.kind is Content else {})
