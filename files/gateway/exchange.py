@@ -26,6 +26,7 @@ Headers = Iterable[tuple[bytes, bytes]]
 ONCE = (b"authorization", b"content-type", b"content-length", b"transfer-encoding", b"host")
 compact = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 """JSON without spaces. Made once: an encoder of its own for each event took a tenth of the event's time."""
+IGNORED = b"x-enginehouse-ignored"
 FORM_BYTES = 4096
 BODY_RATE = 16_384
 """Bytes a second that a body has to come at, after `GRACE_SECONDS`: what is held for slow clients is held long."""
@@ -61,9 +62,13 @@ class Exchange:
         """The bytes of its body, which count among those of its tenant."""
         self.answer: Held | None = None
         """The bytes of a large answer, which count among those of its tenant."""
+        self.ignored: list[str] = []
+        """Fields of the request that were passed over; the answer names them."""
         self.streams = False
         """The client asked for events; a comment may begin the answer."""
         self.has_begun = False
+        self.cors: list[tuple[bytes, bytes]] = []
+        """Headers by which a browser hands the answer to a page of another origin."""
         self._receive, self._send = receive, send
         self._turn = asyncio.Lock()  # events and comments come from two tasks
         self._moved = time.monotonic()
@@ -237,7 +242,8 @@ class Exchange:
         # A body that nobody wants is not waited for; the next request could not be told from it.
         closing = [] if self._is_read else [(b"connection", b"close")]
         limits = self.lease.told if self.lease else []
-        every = [*headers, *always, *sniffing, *closing, *limits]
+        passed = [(IGNORED, ", ".join(self.ignored).encode("ascii", "replace"))] if self.ignored else []
+        every = [*headers, *always, *sniffing, *closing, *limits, *passed, *self.cors]
         start = {"type": "http.response.start", "status": status, "headers": every}
         await self._hand_over(start)
 

@@ -60,7 +60,8 @@ class Request:
     def fields(self) -> Fields:
         """The fields of the body, which is not held any longer than whoever reads them does."""
         body, self.body = self.body, None
-        return Fields(body)
+        refuses = self.gateway.settings.unknown_fields == "refuse"
+        return Fields(body, ignored=None if refuses else self.exchange.ignored)
 
     def hold_answer(self, size: int) -> None:
         """So many bytes of an answer will be held until the client has taken them.
