@@ -164,7 +164,7 @@ CHANGES_NOTHING = {
 
 
 def refuse_the_rest(fields: Fields) -> None:
-    """Fields of OpenAI's and vLLM's chats that are not offered: refused, or passed over if no answer's meaning changes."""
+    """Fields that are not offered: refused, or passed over if no answer's meaning changes."""
     for name in ("user", "safety_identifier", "prompt_cache_key"):
         fields.text(name, "")
     refuse_changes(fields, CHANGES)

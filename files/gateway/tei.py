@@ -37,7 +37,7 @@ async def embed(request: Request) -> None:
 
 
 async def rerank(request: Request) -> None:
-    """The texts' places and scores are answered, best first; a body with `documents` is Jina's, vLLM's or Infinity's."""
+    """The texts' places and scores are answered, best first; a body with `documents` is read as Jina's."""
     if isinstance(request.body, dict) and "documents" in request.body and "texts" not in request.body:
         return await cohere_v1(request)
     fields = request.fields()
