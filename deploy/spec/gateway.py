@@ -64,6 +64,6 @@ class Gateway:
     cors_origins: tuple[str, ...] = ()
     """Origins, https://app.example.com, whose pages a browser lets ask the gateway. Such a page has a key."""
     default_embedder: str = ""
-    """The embedder that TEI's clients mean, who name none, if the gateway has several; NAME:query names its task too."""
+    """The embedder for TEI's clients, who name none, if there are several; NAME:query names its task too."""
     default_reranker: str = ""
     limits: GatewayLimits = GatewayLimits()
