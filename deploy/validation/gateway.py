@@ -11,7 +11,7 @@ from typing import Any
 from deploy.catalog.names import offer
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import at, model_at, refuse, server_at
-from deploy.spec import LLM, Gateway, GatewayLimits, Host, Model
+from deploy.spec import LLM, Embedder, Gateway, GatewayLimits, Host, Model, Reranker
 from deploy.topology.balancing import is_loopback
 from deploy.topology.gateway import TASK_NAMES, adapter_names
 from deploy.validation.servers import PORTS
@@ -226,9 +226,10 @@ def _aliases(gateway: Gateway, host: Host) -> Iterator[Refusal]:
 
 def _defaults(gateway: Gateway, host: Host) -> Iterator[Refusal]:
     """A refusal for each default that names no model of its kind."""
-    for kind in ("embedder", "reranker"):
+    kinds: dict[str, type[Embedder] | type[Reranker]] = {"embedder": Embedder, "reranker": Reranker}
+    for kind, family in kinds.items():
         name = getattr(gateway, f"default_{kind}")
-        known = {model.name for server in host.servers for model in server.models if model.kind == kind}
+        known = {model.name for server in host.servers for model in server.models if isinstance(model, family)}
         aliases = {alias for alias, model in gateway.aliases.items() if isinstance(model, str) and model in known}
         tasks = {f"{model}:{word}" for model in known for word in TASK_NAMES} if kind == "embedder" else set()
         if name and not gateway.others and name not in known | aliases | tasks:

@@ -238,7 +238,7 @@ class App:
             raise ApiError(503, "the gateway has as many connections as it takes", code="overloaded", retry_after=1)
         if route is None and exchange.path not in PAGES:
             raise ApiError(404, "there is no such path; GET /v1/models lists the models", code="unknown_url")
-        if route is None and exchange.path == "/" and exchange.is_json:
+        if route is None and exchange.path == "/" and exchange.method == "POST" and exchange.is_json:
             raise ApiError(404, "no model answers here; POST /v1/chat/completions does", code="unknown_url")
         if route:
             methods = ("GET", "HEAD") if route.method == "GET" else (route.method,)
