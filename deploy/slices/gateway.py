@@ -98,4 +98,8 @@ class GatewaySlice:
     aliases: tuple[GatewayAliasSlice, ...]
     trace_one_in: int = 0
     """Requests of which one is traced; 0 where none is."""
+    unknown_fields: str = "ignore"
+    cors_origins: tuple[str, ...] = ()
+    default_embedder: str = ""
+    default_reranker: str = ""
     others: tuple[GatewayOtherSlice, ...] = ()

@@ -58,4 +58,12 @@ class Gateway:
     """One request of so many is traced: Triton tells the journal of its unit when each step began, and never of what.
     None traces nothing. Saying it at first, or no more, swaps the host's servers. A client's own `traceparent` goes
     nowhere; whoever reaches Triton beside the gateway can have a request traced."""
+    unknown_fields: Literal["ignore", "refuse"] = "ignore"
+    """Fields of a request that no endpoint knows: ignored and named in the answer's header `x-enginehouse-ignored`, or
+    refused. A field that would give the answer another meaning is refused in both cases."""
+    cors_origins: tuple[str, ...] = ()
+    """Origins, https://app.example.com, whose pages a browser lets ask the gateway. Such a page has a key."""
+    default_embedder: str = ""
+    """The embedder for TEI's clients, who name none, if there are several; NAME:query names its task too."""
+    default_reranker: str = ""
     limits: GatewayLimits = GatewayLimits()

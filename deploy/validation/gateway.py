@@ -11,7 +11,7 @@ from typing import Any
 from deploy.catalog.names import offer
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import at, model_at, refuse, server_at
-from deploy.spec import LLM, Gateway, GatewayLimits, Host, Model
+from deploy.spec import LLM, Embedder, Gateway, GatewayLimits, Host, Model, Reranker
 from deploy.topology.balancing import is_loopback
 from deploy.topology.gateway import TASK_NAMES, adapter_names
 from deploy.validation.servers import PORTS
@@ -29,6 +29,7 @@ LIMITS = {
     "documents": (1, 100_000),
 }
 MOST_PORTS = 64
+ORIGIN = re.compile(r"https?://[A-Za-z0-9.:\[\]-]+")
 URL = re.compile(r"https?://[A-Za-z0-9.:\[\]_/~-]+")
 
 
@@ -55,6 +56,8 @@ def gateway_problems(host: Host) -> Iterator[Refusal]:
     yield from _ranges("gateway.limits", gateway.limits, GatewayLimits(), LIMITS)
     yield from _bodies(gateway.limits)
     yield from _aliases(gateway, host)
+    yield from _defaults(gateway, host)
+    yield from _clients(gateway)
     yield from _models(host)
 
 
@@ -219,6 +222,48 @@ def _aliases(gateway: Gateway, host: Host) -> Iterator[Refusal]:
             )
         elif len(wanted) > 1:
             yield from _one_llm(place, name, [models[word] for word in wanted])
+
+
+def _defaults(gateway: Gateway, host: Host) -> Iterator[Refusal]:
+    """A refusal for each default that names no model of its kind."""
+    kinds: dict[str, type[Embedder] | type[Reranker]] = {"embedder": Embedder, "reranker": Reranker}
+    for kind, family in kinds.items():
+        name = getattr(gateway, f"default_{kind}")
+        known = {model.name for server in host.servers for model in server.models if isinstance(model, family)}
+        aliases = {alias for alias, model in gateway.aliases.items() if isinstance(model, str) and model in known}
+        tasks = {f"{model}:{word}" for model in known for word in TASK_NAMES} if kind == "embedder" else set()
+        if name and not gateway.others and name not in known | aliases | tasks:
+            yield refuse(
+                "default-of-nothing",
+                f"the default {kind} {name} is none that this host serves",
+                where=f"gateway.default_{kind}",
+                seen=repr(name),
+                wanted=", ".join(sorted(known)) or f"a model of kind {kind}",
+                attempt=offer(name, sorted(known)),
+            )
+
+
+def _clients(gateway: Gateway) -> Iterator[Refusal]:
+    """A refusal for a word about clients that says nothing."""
+    if gateway.unknown_fields not in ("ignore", "refuse"):
+        yield refuse(
+            "unknown-fields-word",
+            f"{gateway.unknown_fields!r} says nothing of unknown fields",
+            where="gateway.unknown_fields",
+            seen=repr(gateway.unknown_fields),
+            wanted="ignore or refuse",
+            attempt='Gateway(unknown_fields="refuse")',
+        )
+    for origin in gateway.cors_origins:
+        if not ORIGIN.fullmatch(origin):
+            yield refuse(
+                "bad-origin",
+                f"{origin!r} is no origin of a page",
+                where="gateway.cors_origins",
+                seen=repr(origin),
+                wanted="https://NAME, with a port where it is not 443, and no path",
+                attempt='Gateway(cors_origins=("https://app.example.com",))',
+            )
 
 
 def _one_llm(place: str, name: str, models: list[Model]) -> Iterator[Refusal]:

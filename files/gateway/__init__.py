@@ -29,11 +29,11 @@ takes and refuses stands there.
 Rules that every endpoint keeps:
 
 - Nothing whose work grows with what a client sends is done in the event loop's time beyond a few milliseconds.
-- A field that would change the answer and cannot be obeyed is refused by its name; an unknown field is refused as well.
+- A field that would change an answer's meaning and cannot be obeyed is refused by its name. Other unknown fields are
+  ignored, and the answer's header names them.
 - Errors have OpenAI's shape, `{"error": {"message", "type", "param", "code"}}`; TEI's and
   Anthropic's endpoints have their own.
-- Request ids, trace ids and `Host` of clients go nowhere. Nothing is read from a query string, so no key is put there;
-  Anthropic's `beta=true` says nothing and is let through.
+- Request ids, trace ids and `Host` of clients go nowhere. A query string that may have a key is refused.
 - A client that leaves cancels its work on the GPU. A request is tried on another server before its first byte only.
 
 Only `server` imports uvicorn; all else is plain ASGI and runs in tests without it.

@@ -53,12 +53,15 @@ class Spent:
         return sum(tokens for _, _, tokens in self.seconds)
 
     def free_in(self, kind: int, amount: int) -> int:
-        """Whole seconds until so much of what was used is no longer counted; `kind` 1 is requests, 2 is tokens."""
+        """Whole seconds until so much of what was used is no longer counted; `kind` 1 is requests, 2 is tokens.
+
+        At most 60: openai's client obeys no longer wait (2.20, 2026-11-25).
+        """
         wait = 0
         for row in self.seconds:
             if row[kind] and amount > 0:
                 amount -= row[kind]
-                wait = max(math.ceil(row[0] + WINDOW_SECONDS + 1 - self.now), 1)
+                wait = min(max(math.ceil(row[0] + WINDOW_SECONDS + 1 - self.now), 1), WINDOW_SECONDS)
         return wait
 
 

@@ -34,8 +34,6 @@ from gateway.request import Request
 from gateway.said import Call, Reasoning
 from gateway.tools import MOST_TOOLS
 
-QUERY = b"beta=true"
-"""Anthropic's clients send it with calls of `client.beta`."""
 TEXT = {"text": "text"}
 ERRORS = {
     401: "authentication_error",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import re
 import sys
 import time
 import traceback
@@ -21,8 +22,8 @@ from gateway.errors import ApiError, UpstreamError
 from gateway.exchange import ClientLeft, Exchange, Receive, Scope, Send
 from gateway.fields import FieldError
 from gateway.gateway import Gateway
-from gateway.keys import Key, credential
-from gateway.models import list_models, one_model
+from gateway.keys import Key
+from gateway.models import list_models, one_model, version
 from gateway.page import PAGES, page
 from gateway.request import Request
 from gateway.rerank import cohere_v1, cohere_v2
@@ -57,8 +58,15 @@ class Route:
     error: Body = openai_error
     kind: str = ""
     """Kind of the models behind the path; their sizes bound its bodies."""
-    query: bytes = b""
-    """The query string that the path's own clients send; it says nothing."""
+
+
+async def openapi(request: Request) -> None:
+    """The paths of the gateway are answered as OpenAPI 3.1; what each takes stands in its README."""
+    paths = {path: {route.method.lower(): {"operationId": route.label}} for path, route in ROUTES.items()}
+    info = {"title": "enginehouse gateway", "version": "1"}
+    bodies = {"responses": {"default": {"description": "JSON, or events of a stream"}}}
+    described = {path: {verb: told | bodies for verb, told in verbs.items()} for path, verbs in paths.items()}
+    await request.exchange.json({"openapi": "3.1.0", "info": info, "paths": described})
 
 
 ROUTES = {
@@ -67,10 +75,8 @@ ROUTES = {
     "/v1/chat/completions": Route("POST", chat_completions, "chat", kind="llm"),
     "/v1/completions": Route("POST", completions, "completions", kind="llm"),
     "/v1/responses": Route("POST", responses, "responses", kind="llm"),
-    "/v1/messages": Route("POST", anthropic.messages, "messages", anthropic.anthropic_error, "llm", anthropic.QUERY),
-    "/v1/messages/count_tokens": Route(
-        "POST", anthropic.count_tokens, "tokenize", anthropic.anthropic_error, "llm", anthropic.QUERY
-    ),
+    "/v1/messages": Route("POST", anthropic.messages, "messages", anthropic.anthropic_error, "llm"),
+    "/v1/messages/count_tokens": Route("POST", anthropic.count_tokens, "tokenize", anthropic.anthropic_error, "llm"),
     "/v1/embeddings": Route("POST", embeddings, "embeddings", kind="embedder"),
     "/v2/chat": Route("POST", cohere.chat, "chat", kind="llm"),
     "/v1/embed": Route("POST", cohere.embed_v1, "embeddings", kind="embedder"),
@@ -83,7 +89,14 @@ ROUTES = {
     "/rerank": Route("POST", tei.rerank, "rerank", tei_error, "reranker"),
     "/info": Route("GET", tei.info, "models", tei_error),
     "/tokenize": Route("POST", tokenize, "tokenize", kind="llm"),
+    "/version": Route("GET", version, "version"),
+    "/openapi.json": Route("GET", openapi, "openapi"),
 }
+SHORT = ("/models", "/chat/completions", "/completions", "/embeddings")
+"""Paths that clients ask whose base address lacks `/v1`."""
+AZURE = re.compile(r"/openai/deployments/([^/]+)(/chat/completions|/completions|/embeddings)")
+SECRETS = ("key", "token", "secret", "auth", "sig", "pass")
+"""Parts of names of a query that may have a key, which logs of others would keep."""
 OPEN = ("/health", "/metrics")
 """Answered without a key; the edge lets neither through."""
 
@@ -192,7 +205,9 @@ class App:
             await exchange.json({"models": models, **stopping}, 200 if any(models.values()) and not stopping else 503)
 
     async def _asked(self, exchange: Exchange) -> None:
-        route = ROUTES.get("/v1/models/" if exchange.path.startswith("/v1/models/") else exchange.path)
+        path, deployment = known_path(exchange.path)
+        exchange.path = path
+        route = ROUTES.get("/v1/models/" if path.startswith("/v1/models/") else path)
         label = exchange.record.endpoint = route.label if route else "page" if exchange.path in PAGES else "none"
         metrics, record = self.gateway.metrics, exchange.record
         metrics.running.add((label,))
@@ -201,7 +216,7 @@ class App:
             self._asking.add(task)
             task.add_done_callback(self._asking.discard)
         try:
-            await self._answer(route, exchange)
+            await self._answer(route, exchange, deployment)
         except asyncio.CancelledError:  # the process stops; nothing follows in this task that could be cancelled
             record.end = "cut"
             self._cut.append(exchange.identity)
@@ -225,15 +240,23 @@ class App:
                 exchange.lease.settle(record, exchange.streams)
             self._count(exchange)
 
-    async def _answer(self, route: Route | None, exchange: Exchange) -> None:
+    async def _answer(self, route: Route | None, exchange: Exchange, deployment: str) -> None:
+        origin = exchange.headers.get(b"origin", b"").decode("latin-1")
+        if origin and origin in self.gateway.settings.cors_origins:
+            exchange.cors = [(b"access-control-allow-origin", origin.encode("latin-1")), (b"vary", b"origin")]
         if self.is_full():
             raise ApiError(503, "the gateway has as many connections as it takes", code="overloaded", retry_after=1)
         if route is None and exchange.path not in PAGES:
             raise ApiError(404, "there is no such path; GET /v1/models lists the models", code="unknown_url")
-        if route and exchange.method != route.method:
-            raise ApiError(405, f"{route.method} is the only method here", allow=route.method)
-        if exchange.query and not (route and exchange.query == route.query):
-            raise ApiError(400, "nothing is read from the query string; a key belongs in a header")
+        if route is None and exchange.path == "/" and exchange.method == "POST" and exchange.is_json:
+            raise ApiError(404, "no model answers here; POST /v1/chat/completions does", code="unknown_url")
+        if route:
+            methods = ("GET", "HEAD") if route.method == "GET" else (route.method,)
+            if exchange.method == "OPTIONS":
+                return await self._options(exchange, (*methods, "OPTIONS"))
+            if exchange.method not in methods:
+                raise ApiError(405, f"{route.method} is the only method here", allow=", ".join(methods))
+        self._read_query(exchange)
         if exchange.header_bytes > self.gateway.settings.listen.header_bytes:
             raise ApiError(431, "the headers are too large")
         if exchange.is_ambiguous:
@@ -241,13 +264,13 @@ class App:
         if route is None:
             return await page(self.gateway, exchange)
         record = exchange.record
-        key = self.gateway.keys.holder(credential(exchange.headers))
+        key = self.gateway.keys.holder(exchange.authorization)
         record.tenant, record.key = key.tenant, key.prefix
         exchange.lease = self.gateway.budgets.lease(key)
         if route.method == "POST":
             exchange.lease.begin()
             exchange.held = self.gateway.held_by(key.tenant)
-        request = Request(self.gateway, exchange, key)
+        request = Request(self.gateway, exchange, key, deployment=deployment)
         if route.method == "POST":
             request.raw = await exchange.body(body_bounds(self.gateway.settings, route.kind).most_bytes)
         work = asyncio.ensure_future(read_and_answer(route, request))
@@ -264,6 +287,30 @@ class App:
             del self._active[exchange]
             left.cancel()
 
+    async def _options(self, exchange: Exchange, methods: tuple[str, ...]) -> None:
+        """The methods of a path; a browser's question before a request of another origin's page."""
+        allow = ", ".join(methods).encode()
+        if exchange.cors:
+            exchange.cors += [
+                (b"access-control-allow-methods", allow),
+                (b"access-control-allow-headers", b"authorization, content-type, api-key, x-api-key"),
+                (b"access-control-max-age", b"600"),
+            ]
+        await exchange.whole(b"", b"text/plain", 200, [(b"allow", allow)])
+
+    def _read_query(self, exchange: Exchange) -> None:
+        """Azure's `api-version` and Anthropic's `beta` are taken, other names are passed over.
+
+        Raises: ApiError for what may be a key, and for every name where unknown fields are refused.
+        """
+        names = [word.partition(b"=")[0].decode("latin-1") for word in exchange.query.split(b"&") if word]
+        names = [name for name in names if name not in ("api-version", "beta")]
+        refuses = self.gateway.settings.unknown_fields == "refuse"
+        if names and (refuses or any(word in name.lower() for name in names for word in SECRETS)):
+            raise ApiError(400, "nothing is read from the query string; a key belongs in a header")
+        if names:
+            exchange.ignored.append("query")
+
     def _count(self, exchange: Exchange) -> None:
         record, metrics, now = exchange.record, self.gateway.metrics, time.monotonic()
         metrics.requests.add((record.endpoint, record.model, str(record.status)))
@@ -276,6 +323,15 @@ class App:
         if exchange.streams and exchange.has_begun:
             metrics.stream_ended(record.model, record.end)
         audit.write(record.line(now))
+
+
+def known_path(path: str) -> tuple[str, str]:
+    """The path as the routes have it, and the deployment that Azure's clients name in it."""
+    path = path.rstrip("/") or "/"
+    if match := AZURE.fullmatch(path):
+        return f"/v1{match[2]}", match[1]
+    path = path.removeprefix("/openai") if path.startswith("/openai/v1/") else path
+    return f"/v1{path}" if path in SHORT or path.startswith("/models/") else path, ""
 
 
 async def read_and_answer(route: Route, request: Request) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any
@@ -46,10 +46,15 @@ async def understood(request: Request) -> Generation:
     sampling = sampling_of(fields, prompter.defaults, model.context_tokens, model.no_guide)
     if sampling.stop and model.is_harmony:
         raise FieldError("stop", "`stop`: a stop string would end this model's reasoning as well", "unsupported")
-    if sampling.guide and tools.offered:
-        reason = "no tool can be called by an answer of this format; ask without `tools`"
-        raise FieldError("response_format", f"`response_format`: {reason}", "unsupported")
-    guide = sampling.guide or tools.guide()
+    if sampling.guide and tools.offered and tools.choice == "auto":
+        # A format holds a whole answer, which may be a call: the model is told the format, and not held to it.
+        if not fields.passes_over:
+            reason = "no tool can be called by an answer of this format; ask without `tools`"
+            raise FieldError("response_format", f"`response_format`: {reason}", "unsupported")
+        fields.note("response_format")
+        tell_format(conversation.messages, sampling.guide)
+        sampling = replace(sampling, guide=None)
+    guide = tools.guide() or sampling.guide
     shows_special = bool(tools.offered) and model.tool_parser in SPECIAL
     sampling = replace(sampling, guide=guide, logprobs=logprobs_of(fields), shows_special=shows_special)
     counts_thoughts = bool(model.reasoning_parser) and not guide
@@ -79,7 +84,7 @@ async def conversation_of(fields: Fields, model: ModelSettings, prompter: Tokens
     """What the fields say, in the form that the model's template reads."""
     template = prompter.template
     tools = tools_of(fields, model, template.names)
-    messages = await messages_of(fields, template.source, bool(model.tool_parser), pauses)
+    messages = await messages_of(fields, template.source, pauses)
     return Conversation(messages, variables_of(fields, prompter), tools)
 
 
@@ -87,30 +92,90 @@ def variables_of(fields: Fields, prompter: Tokens) -> dict[str, Any]:
     """The client's own variables of the template, each of which the template reads."""
     given = fields.inner("chat_template_kwargs")
     found = {name: given.value(name) for name in sorted(prompter.template.names - OURS) if given.has(name)}
+    for name in OURS:
+        given.only(name, because="the gateway sets this variable itself")
     given.close()
     if fields.has("reasoning_effort"):
         effort = fields.text("reasoning_effort")
-        if "reasoning_effort" not in prompter.template.names:
+        if "reasoning_effort" in prompter.template.names:
+            found["reasoning_effort"] = effort
+        elif fields.passes_over:
+            fields.note("reasoning_effort")
+        else:
             reason = "this model's template knows no reasoning effort"
             raise FieldError("reasoning_effort", f"`reasoning_effort`: {reason}", "unsupported")
-        found["reasoning_effort"] = effort
     return found
 
 
+def tell_format(messages: list[dict[str, Any]], guide: tuple[str, str]) -> None:
+    """The first instruction of the messages says which format an answer that calls no tool has."""
+    kind, text = guide
+    formats = {"json_schema": f"JSON that keeps this schema: {text}", "json": "JSON"}
+    line = f"Unless you call a tool, answer with {formats.get(kind, f'a text that matches {text}')}"
+    if messages[0]["role"] in ("system", "developer"):
+        messages[0]["content"] = f"{messages[0]['content']}\n\n{line}"
+    else:
+        messages.insert(0, {"role": "system", "content": line})
+
+
+TRUE, FALSE = (True,), (False,)
+CHANGES = {
+    "logit_bias": (({},), "no bias of tokens is offered"),
+    "modalities": ((["text"],), "the model writes text only"),
+    "audio": ((), "the model writes text only"),
+    "web_search_options": ((), "the model searches nothing"),
+    "echo": (FALSE, "the prompt is not sent back"),
+    "add_generation_prompt": (TRUE, "a chat is answered, not gone on with"),
+    "continue_final_message": (FALSE, "a chat is answered, not gone on with"),
+    "add_special_tokens": (FALSE, "the template writes the special tokens"),
+    "chat_template": ((), "prompts are written by the model's own template"),
+    "documents": (([],), "put documents into the messages"),
+}
+"""Fields of a chat that would give the answer another meaning: values that ask for nothing, and the reason."""
+SHARED_CHANGES = {
+    "best_of": ((1,), "every answer that is made is sent; ask for `n`"),
+    "use_beam_search": (FALSE, "answers are sampled"),
+    "ignore_eos": (FALSE, "an answer ends where the model ends it"),
+    "include_stop_str_in_output": (FALSE, "an answer ends before its stop string"),
+    "skip_special_tokens": (TRUE, "special tokens are no text"),
+    "prompt_logprobs": ((0,), "log probabilities of prompts are not offered"),
+    "truncate_prompt_tokens": ((), "a prompt is read whole, or refused"),
+    "allowed_token_ids": (([],), "no choice of tokens is offered; say a format"),
+    "bad_words": (([],), "no choice of tokens is offered"),
+    "stop_token_ids": (([],), "say `stop` as texts"),
+    "logits_processors": (([],), "no code of clients runs here"),
+    "return_tokens_as_token_ids": (FALSE, "tokens are told as texts"),
+    "return_token_ids": (FALSE, "tokens are told as texts"),
+}
+"""The same for chats and completions; vLLM's names."""
+CHANGES_NOTHING = {
+    "store": (FALSE, "nothing is stored"),
+    "metadata": (({},), "nothing is stored"),
+    "service_tier": (("auto", "default"), "all requests have the same tier"),
+    "priority": ((0,), "all requests have the same priority"),
+    "prompt_cache_retention": ((), "a cached prompt stays as long as there is room"),
+    "prediction": ((), "predicted outputs are not offered"),
+    "verbosity": ((), "the model knows no verbosity"),
+    "include_reasoning": (TRUE, "reasoning is told apart from the answer"),
+    "length_penalty": ((1, 1.0), "answers are sampled"),
+    "spaces_between_special_tokens": (TRUE, "special tokens are no text"),
+}
+"""Fields that are passed over, and named in the answer's header."""
+
+
 def refuse_the_rest(fields: Fields) -> None:
-    """Whatever else OpenAI's request may have says nothing, or is refused with the reason."""
+    """Fields that are not offered: refused, or passed over if no answer's meaning changes."""
     for name in ("user", "safety_identifier", "prompt_cache_key"):
         fields.text(name, "")
-    fields.only("logit_bias", {}, because="no bias of tokens is offered")
-    fields.only("modalities", ["text"], because="the model writes text only")
-    fields.only("audio", because="the model writes text only")
-    fields.only("prompt_cache_retention", because="a cached prompt stays as long as there is room")
-    fields.only("prediction", because="predicted outputs are not offered")
-    fields.only("verbosity", because="the model knows no verbosity")
-    fields.only("web_search_options", because="the model searches nothing")
-    fields.only("service_tier", "auto", "default", because="all requests have the same tier")
-    fields.only("store", False, because="nothing is stored")
-    fields.only("metadata", {}, because="nothing is stored")
+    refuse_changes(fields, CHANGES)
+
+
+def refuse_changes(fields: Fields, changes: Mapping[str, tuple[tuple[Any, ...], str]]) -> None:
+    """Refuses these fields and those that no endpoint offers; passes over fields that change no meaning."""
+    for name, (accepted, because) in {**changes, **SHARED_CHANGES}.items():
+        fields.only(name, *accepted, because=because)
+    for name, (accepted, because) in CHANGES_NOTHING.items():
+        fields.ignore(name, *accepted, because=because)
 
 
 async def ids(request: Request, model: ModelSettings, conversation: Conversation) -> Sequence[int]:

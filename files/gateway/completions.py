@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from contextlib import aclosing
 from typing import Any
 
+from gateway.chat import refuse_changes
 from gateway.fields import FieldError, Fields
 from gateway.generation import FINISHES, Generation, most_characters, refuse_longer, room, stream_of
 from gateway.request import Request
@@ -41,9 +42,10 @@ async def understood(request: Request) -> Generation:
     fields.text("user", "")  # changes nothing
     fields.only("echo", False, because="the prompt is not sent back")
     fields.only("suffix", "", because="nothing is written before a suffix")
-    fields.only("best_of", 1, because="every answer that is made is sent; ask for `n`")
     fields.only("logprobs", because="log probabilities are not offered")
     fields.only("logit_bias", {}, because="no bias of tokens is offered")
+    fields.only("add_special_tokens", True, because="a text begins as the tokenizer begins one; send ids for another")
+    refuse_changes(fields, {})
     fields.close()
     max_tokens = room(model, len(prompt), sampling.max_tokens, "prompt")
     return Generation(request, name, model, prompt, sampling, max_tokens, streams, tells_usage)

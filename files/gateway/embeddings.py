@@ -41,6 +41,7 @@ async def embeddings(request: Request) -> None:
     fields.only("late_chunking", False, because="every text has a vector of its own")
     options = options_of(fields, model) | ({"task": task} if task else {})
     fields.text("user", "")  # changes nothing
+    fields.only("input_type", because="say `task`, or the model's name with its task, as `name:query`")
     fields.close()
     request.hold_answer(len(texts) * int(options.get("dimensions") or model.dimensions) * BYTES_A_NUMBER[form])
     request.reserve(most_tokens(model, texts))

@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import time
+import zlib
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping, Sequence
 from typing import Any
 from urllib.parse import parse_qsl
@@ -23,9 +24,20 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 Headers = Iterable[tuple[bytes, bytes]]
 
-ONCE = (b"authorization", b"x-api-key", b"content-type", b"content-length", b"transfer-encoding", b"host")
+KEY_HEADERS = (b"authorization", b"api-key", b"x-api-key")
+ONCE = (
+    *KEY_HEADERS,
+    b"content-encoding",
+    b"content-type",
+    b"content-length",
+    b"transfer-encoding",
+    b"host",
+)
 compact = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 """JSON without spaces. Made once: an encoder of its own for each event took a tenth of the event's time."""
+IGNORED = b"x-enginehouse-ignored"
+UNZIPPED_AT_ONCE = 2**18
+"""Bytes: a millisecond of the event loop."""
 FORM_BYTES = 4096
 BODY_RATE = 16_384
 """Bytes a second that a body has to come at, after `GRACE_SECONDS`: what is held for slow clients is held long."""
@@ -61,23 +73,66 @@ class Exchange:
         """The bytes of its body, which count among those of its tenant."""
         self.answer: Held | None = None
         """The bytes of a large answer, which count among those of its tenant."""
+        self.ignored: list[str] = []
+        """Fields of the request that were passed over; the answer names them."""
         self.streams = False
         """The client asked for events; a comment may begin the answer."""
         self.last_words: Callable[[ApiError], tuple[str, object]] | None = None
         """The name and the data of the event that ends a broken stream; None: the error's body, without a name."""
         self.has_begun = False
+        self.cors: list[tuple[bytes, bytes]] = []
+        """Headers by which a browser hands the answer to a page of another origin."""
         self._receive, self._send = receive, send
         self._turn = asyncio.Lock()  # events and comments come from two tasks
         self._moved = time.monotonic()
         self._is_sending = self._has_ended = False
         self._is_read = self.headers.get(b"content-length", b"0") == b"0" and b"transfer-encoding" not in self.headers
 
+    @property
+    def authorization(self) -> bytes | None:
+        """The `Authorization` header; Azure's `api-key` and Anthropic's `x-api-key` stand for it."""
+        for name in KEY_HEADERS:
+            if (value := self.headers.get(name)) is not None:
+                return value if name == b"authorization" else b"Bearer " + value
+        return None
+
+    @property
+    def is_json(self) -> bool:
+        """True if the body says that it is JSON."""
+        return self.headers.get(b"content-type", b"").split(b";")[0].strip().lower() == b"application/json"
+
     async def body(self, most: int) -> bytes:
         """The body, which says that it is JSON.
 
         Raises: ApiError for a body that is too large, too slow or of another type, or for which is no room; ClientLeft.
         """
-        return await self._content(b"application/json", most)
+        encoding = self.headers.get(b"content-encoding", b"identity").strip().lower()
+        if encoding not in (b"identity", b"gzip"):
+            raise ApiError(415, "the body is compressed in a way that is not taken: send it plain, or as gzip")
+        raw = await self._content(b"application/json", most)
+        return await self._unzipped(raw, most) if encoding == b"gzip" else raw
+
+    async def _unzipped(self, raw: bytes, most: int) -> bytes:
+        """The body that gzip made small; no more is unpacked than the path takes. Others have turns between."""
+        unzip, pieces, size = zlib.decompressobj(wbits=31), list[bytes](), 0
+        rest = raw
+        try:
+            while not unzip.eof:
+                piece = unzip.decompress(rest, UNZIPPED_AT_ONCE)
+                rest, size = unzip.unconsumed_tail, size + len(piece)
+                if size > most:
+                    raise self._too_large(most)
+                if self.held:
+                    self.held.take(len(piece))
+                pieces.append(piece)
+                if not piece and not rest:
+                    break
+                await self.pauses.pause()
+        except zlib.error:
+            raise ApiError(400, "the body is no gzip, which its `Content-Encoding` says") from None
+        if not unzip.eof or unzip.unused_data:
+            raise ApiError(400, "the body is not one whole gzip file")
+        return b"".join(pieces)
 
     async def form(self) -> dict[str, str]:
         """The fields of a form of the page, each name's last value.
@@ -254,7 +309,8 @@ class Exchange:
         # A body that nobody wants is not waited for; the next request could not be told from it.
         closing = [] if self._is_read else [(b"connection", b"close")]
         limits = self.lease.told if self.lease else []
-        every = [*headers, *always, *sniffing, *closing, *limits]
+        passed = [(IGNORED, ", ".join(self.ignored).encode("ascii", "replace"))] if self.ignored else []
+        every = [*headers, *always, *sniffing, *closing, *limits, *passed, *self.cors]
         start = {"type": "http.response.start", "status": status, "headers": every}
         await self._hand_over(start)
 

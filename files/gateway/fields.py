@@ -1,12 +1,19 @@
-"""The fields of a JSON object, read by name; what nobody read is refused by name.
+"""The fields of a JSON object, read by name; what nobody read is refused by name, or noted where that is wanted.
 
-For requests and for the settings. A field whose value is null counts as absent, as OpenAI's clients send it.
+For requests and for the settings. Requests note fields that change nothing of an answer's meaning, and the answer names
+them; settings refuse every unknown field. A field whose value is null counts as absent, as OpenAI's clients send it.
 """
 
 from __future__ import annotations
 
 import difflib
+import re
 from typing import Any
+
+MOST_IGNORED = 16
+"""Names of ignored fields that an answer tells."""
+TYPO = 0.85
+"""So much alike (difflib's ratio) an unknown name is taken for a known one that is misspelt, and refused."""
 
 
 class FieldError(ValueError):
@@ -20,8 +27,9 @@ class FieldError(ValueError):
 class Fields:
     """An object's fields; each reader takes its field out, and `close` refuses those that are left."""
 
-    def __init__(self, given: object, where: str = "") -> None:
-        self._where = where
+    def __init__(self, given: object, where: str = "", ignored: list[str] | None = None) -> None:
+        """`ignored` takes the names of fields that are passed over; without it such fields are refused."""
+        self._where, self._ignored = where, ignored
         if not isinstance(given, dict):
             raise FieldError(where, f"{where or 'the body'} must be a JSON object")
         self._left = {str(name): value for name, value in given.items() if value is not None}
@@ -52,7 +60,7 @@ class Fields:
         if not isinstance(value, str):
             raise self.wrong(name, "a text")
         if choices and value not in choices:
-            raise self.wrong(name, f"one of {', '.join(choices)}")
+            raise self.wrong(name, f"one of {', '.join(choice for choice in choices if choice)}")
         return value
 
     def flag(self, name: str, default: bool | None = None) -> bool:
@@ -103,7 +111,11 @@ class Fields:
     def inner(self, name: str) -> Fields:
         """The fields of an object; none where it is absent."""
         value = self.value(name)
-        return Fields({} if value is None else value, self.path(name))
+        return self.within({} if value is None else value, self.path(name))
+
+    def within(self, value: object, where: str) -> Fields:
+        """The fields of an object inside this one."""
+        return Fields(value, where, self._ignored)
 
     def only(self, name: str, *accepted: object, because: str) -> None:
         """The field is absent or has a value that changes nothing; every other is refused with the reason."""
@@ -111,13 +123,37 @@ class Fields:
         if value is not None and not any(type(value) is type(one) and bool(value == one) for one in accepted):
             raise FieldError(self.path(name), f"`{self.path(name)}`: {because}", "unsupported")
 
+    def ignore(self, name: str, *accepted: object, because: str) -> None:
+        """The field is taken out: it asks for nothing that would give an answer another meaning.
+
+        Raises: FieldError where unknown fields are refused and the value asks for something.
+        """
+        if self._ignored is None:
+            self.only(name, *accepted, because=because)
+        elif (value := self.value(name)) is not None and value not in accepted:
+            self.note(name)
+
+    def note(self, name: str) -> None:
+        """The answer tells that this field was passed over. Only where `passes_over`."""
+        shown = shown_name(self.path(name))
+        if self._ignored is not None and shown not in self._ignored and len(self._ignored) < MOST_IGNORED:
+            self._ignored.append(shown)
+
+    @property
+    def passes_over(self) -> bool:
+        """True if unknown fields are noted; false if they are refused."""
+        return self._ignored is not None
+
     def close(self) -> None:
-        """Nothing is left.
+        """Nothing is left; unknown fields are noted, or refused.
 
         Raises: FieldError with the first field that nobody read, and the nearest known name.
         """
         for name in self._left:
             shown = name if len(name) <= 64 else name[:64] + "…"
+            if self.passes_over and not difflib.get_close_matches(shown, self._known, 1, TYPO):
+                self.note(name)
+                continue
             near = difflib.get_close_matches(shown, self._known, 1)
             hint = f"; did you mean `{near[0]}`?" if near else ""
             raise FieldError(self.path(shown), f"unknown field `{self.path(shown)}`{hint}", "unknown_parameter")
@@ -131,3 +167,8 @@ class Fields:
         if value is None and default is None:
             raise FieldError(self.path(name), f"`{self.path(name)}` is missing", "missing_required_parameter")
         return default if value is None else value
+
+
+def shown_name(path: str) -> str:
+    """A client's name of a field as a header may have it: without places in lists, of harmless letters, short."""
+    return re.sub(r"[^A-Za-z0-9_.\[\]-]", "?", re.sub(r"\[\d+\]", "[]", path))[:64]

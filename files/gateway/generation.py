@@ -89,7 +89,10 @@ class Generation:
         """
         record, unfinished = self.request.exchange.record, self.sampling.sequences
         metrics, labels, heard = self.request.gateway.metrics, (self.model.name,), dict[int, float]()
-        answer = self.max_tokens if self.sampling.max_tokens else min(self.max_tokens, UNSAID_TOKENS)
+        answer = self.max_tokens
+        if not self.sampling.max_tokens:  # a quarter of a small key's minute: it would else be refused always
+            minute = self.request.key.limits.tokens_per_minute // self.request.gateway.settings.hosts
+            answer = min(answer, UNSAID_TOKENS, max(minute // 4, 1) if minute else UNSAID_TOKENS)
         self.request.reserve(len(self.prompt) + unfinished * answer)
         inputs: list[Input] = [int32s("prompt_token_ids", self.prompt), *self.sampling.tensors(self.max_tokens)]
         inputs += [boolean("streaming", True)] if self.streams else []
@@ -138,7 +141,8 @@ def stream_of(fields: Fields) -> tuple[bool, bool]:
         raise FieldError("stream_options", "`stream_options` wants `stream` to be true", "invalid_value")
     options = fields.inner("stream_options")
     tells_usage = options.flag("include_usage", False)
-    options.only("include_obfuscation", False, because="events are not padded")
+    options.ignore("include_obfuscation", False, because="events are not padded")
+    options.ignore("continuous_usage_stats", False, because="usage comes with the last event")
     options.close()
     return streams, tells_usage
 

@@ -111,12 +111,6 @@ class Keys:
         return known is not None and known == key and (not known.expires or time.time() < known.expires)
 
 
-def credential(headers: Mapping[bytes, bytes]) -> bytes | None:
-    """The client's `Authorization`; Anthropic's clients send the key alone, in `x-api-key`."""
-    key = headers.get(b"x-api-key")
-    return headers.get(b"authorization") or (b"Bearer " + key if key else None)
-
-
 def digest_of(key: bytes) -> str:
     """What the file keeps of a key."""
     return hashlib.sha256(key).hexdigest()

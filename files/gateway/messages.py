@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 from gateway.calls import MOST_CHARACTERS, value_of
 from gateway.fields import FieldError, Fields
 from gateway.load import Pauses
-from gateway.tools import MOST_TOOLS, NO_PARSER
+from gateway.tools import LEGACY, MOST_TOOLS
 
 ROLES = ("system", "developer", "user", "assistant", "tool")
 MOST_MESSAGES = 4096
@@ -18,21 +19,24 @@ AT_ONCE = 64
 """Messages; 36 us each (2026-11-25, two cores of an unnamed x86-64 VM)."""
 MOST_BRACKETS = 65_536
 MOST_INDEX = 2**31 - 1
+TEXTS = {"text": "text", "input_text": "text", "output_text": "text", "refusal": "refusal"}
+"""Types of parts that are texts, and the field that has the text."""
+UNREAD = "this model's template does not read it"
 
 
-async def messages_of(fields: Fields, template: str, has_tools: bool, pauses: Pauses) -> list[dict[str, Any]]:
+async def messages_of(fields: Fields, template: str, pauses: Pauses) -> list[dict[str, Any]]:
     """The messages as templates read them: a role, a text, and calls of tools with their arguments as an object.
 
-    `developer` is `system` to a template that does not know it. Fields that the template does not read are refused, and
-    with them calls and their results unless `has_tools`: a parser of the model's calls is known. Of many messages
-    `AT_ONCE` are read at once, and others have turns between.
+    `developer` is `system` to a template that does not know it. What the template does not read is passed over: clients
+    send the answer of the turn before back whole. Of many messages `AT_ONCE` are read at once, and others have turns
+    between.
     """
     given = fields.items("messages", MOST_MESSAGES)
     called = _Called()
-    reads = _Reads(template, has_tools and "tool_calls" in template)
+    reads = _Reads(template)
     messages = []
     for number, message in enumerate(given, 1):
-        messages.append(_message(Fields(message, f"messages[{number - 1}]"), reads, called))
+        messages.append(_message(fields.within(message, f"messages[{number - 1}]"), reads, called))
         if number % AT_ONCE == 0:
             await pauses.pause()
     return messages
@@ -51,46 +55,71 @@ class _Reads:
     """What a template does with messages."""
 
     template: str
-    has_tools: bool
 
     def field(self, name: str) -> bool:
+        """True if the template reads this field of a message, whatever its variable of messages is called."""
         return reads_field(self.template, name)
 
 
+@functools.lru_cache(maxsize=256)
 def reads_field(template: str, name: str) -> bool:
-    """True if the template reads this field of messages."""
-    return bool(re.search(rf"message(\.|\[['\"]){name}\b", template))
+    """True if the template reads this field of a message.
+
+    Tools and functions have a `name` too, so that one is looked for at variables that are messages.
+    """
+    owner = ""
+    if name == "name":
+        loops = re.findall(r"for\s+(\w+)\s+in\s+[^%]*messages|set\s+(\w+)\s*=\s*[^%]*messages", template)
+        owner = rf"\b(?:{'|'.join({'message', *(word for pair in loops for word in pair if word)})})\s*"
+    access = rf"(?:\.\s*{name}\b|\[\s*['\"]{name}['\"]|\.\s*get\(\s*['\"]{name}['\"])"
+    return bool(re.search(owner + access, template))
 
 
 def _message(fields: Fields, reads: _Reads, called: _Called) -> dict[str, Any]:
     role = fields.text("role")
-    if role == "function" or (role == "tool" and not reads.has_tools):
-        raise FieldError(fields.path("role"), f"`{fields.path('role')}`: {NO_PARSER}", "unsupported")
+    if role == "function":
+        raise FieldError(fields.path("role"), f"`{fields.path('role')}`: {LEGACY}", "unsupported")
     if role not in ROLES:
         raise fields.wrong("role", f"one of {', '.join(ROLES)}")
     found: dict[str, Any] = {"role": "system" if role == "developer" and "developer" not in reads.template else role}
-    calls = _calls(fields, called) if role == "assistant" and reads.has_tools and fields.has("tool_calls") else []
-    fields.only("tool_calls", [], because=NO_PARSER)
-    fields.only("function_call", because=NO_PARSER)
+    calls = _calls(fields, called) if role == "assistant" and fields.has("tool_calls") else []
+    fields.only("tool_calls", [], because="only an assistant calls tools")
+    fields.only("function_call", because=LEGACY)
     fields.only("audio", because="this model reads text only")
-    fields.only("refusal", because="a refusal of another model is not read")
-    fields.only("annotations", [], because="a text's annotations are not read")
-    found["content"] = "" if calls and not fields.has("content") else _content(fields)
-    if calls:
+    fields.ignore("annotations", [], because="a text's annotations are not read")
+    refusal = fields.text("refusal", "")
+    if role in ("assistant", "tool") and not fields.has("content"):
+        found["content"] = refusal
+    else:
+        found["content"] = _content(fields, least=0 if role in ("assistant", "tool") else 1)
+    if calls and "tool_calls" in reads.template:
         found["tool_calls"] = calls
+    elif calls:
+        _pass_over(fields, "tool_calls")
     if role == "tool":
         found["tool_call_id"] = fields.text("tool_call_id")
         if found["tool_call_id"] not in called.identities:
             raise fields.wrong("tool_call_id", "the id of a call in a message before it")
         found |= {"name": fields.text("name")} if fields.has("name") else {}
-    for name in ("name", "reasoning_content"):
-        if fields.has(name):
-            if not reads.field(name):
-                reason = "this model's template does not read it"
-                raise FieldError(fields.path(name), f"`{fields.path(name)}`: {reason}", "unsupported")
-            found[name] = fields.text(name)
+    thought = {name: fields.text(name) for name in ("reasoning_content", "reasoning") if fields.has(name)}
+    if thought and not reads.field("reasoning_content"):
+        _pass_over(fields, next(iter(thought)))
+    elif thought:
+        found["reasoning_content"] = next(iter(thought.values()))
+    if fields.has("name"):
+        name = fields.text("name")
+        if reads.field("name"):
+            found["name"] = name
+        else:
+            _pass_over(fields, "name")
     fields.close()
     return found
+
+
+def _pass_over(fields: Fields, name: str) -> None:
+    if not fields.passes_over:
+        raise FieldError(fields.path(name), f"`{fields.path(name)}`: {UNREAD}", "unsupported")
+    fields.note(name)
 
 
 def _calls(fields: Fields, called: _Called) -> list[dict[str, Any]]:
@@ -98,7 +127,9 @@ def _calls(fields: Fields, called: _Called) -> list[dict[str, Any]]:
     given = fields.value("tool_calls")
     if not isinstance(given, list) or len(given) > MOST_TOOLS:
         raise fields.wrong("tool_calls", f"a list of up to {MOST_TOOLS} calls")
-    return [_call(Fields(one, f"{fields.path('tool_calls')}[{number}]"), called) for number, one in enumerate(given)]
+    return [
+        _call(fields.within(one, f"{fields.path('tool_calls')}[{number}]"), called) for number, one in enumerate(given)
+    ]
 
 
 def _call(fields: Fields, called: _Called) -> dict[str, Any]:
@@ -118,21 +149,22 @@ def _call(fields: Fields, called: _Called) -> dict[str, Any]:
     return {"id": identity, "type": "function", "function": {"name": name, "arguments": arguments}}
 
 
-def _content(fields: Fields) -> str:
+def _content(fields: Fields, least: int) -> str:
     if not fields.has("content"):
         raise FieldError(fields.path("content"), f"`{fields.path('content')}` is missing", "missing_required_parameter")
     given = fields.value("content")
     if isinstance(given, str):
         return given
-    if not isinstance(given, list) or not 1 <= len(given) <= MOST_PARTS:
+    if not isinstance(given, list) or not least <= len(given) <= MOST_PARTS:
         raise fields.wrong("content", f"a text, or a list of 1 to {MOST_PARTS} parts")
-    return "\n".join(_part(Fields(one, f"{fields.path('content')}[{number}]")) for number, one in enumerate(given))
+    parts = (fields.within(part, f"{fields.path('content')}[{number}]") for number, part in enumerate(given))
+    return "\n".join(_part(part) for part in parts)
 
 
 def _part(fields: Fields) -> str:
     kind = fields.text("type")
-    if kind != "text":
+    if kind not in TEXTS:
         raise FieldError(fields.path("type"), f"`{fields.path('type')}`: this model reads text only", "unsupported")
-    text = fields.text("text")
+    text = fields.text(TEXTS[kind])
     fields.close()
     return text

@@ -25,6 +25,11 @@ async def one_model(request: Request) -> None:
     await request.exchange.json(described(name, model))
 
 
+async def version(request: Request) -> None:
+    """What serves is answered, as answers name it in `system_fingerprint`."""
+    await request.exchange.json({"version": request.gateway.settings.fingerprint or "enginehouse"})
+
+
 def usable(settings: Settings, key: Key) -> dict[str, ModelSettings]:
     """The models of the key, by name and by alias."""
     named = {name: model for name, model in settings.models.items() if key.may_use(name)}

@@ -33,6 +33,8 @@ class Request:
     """Bytes of the body."""
     is_large: bool = False
     """The body is one that others would wait for."""
+    deployment: str = ""
+    """The model that the path names, as Azure's do; it stands for `model`."""
     alias: Alias = field(default_factory=lambda: Alias(""))
     """What the client's name of the model says besides."""
 
@@ -60,7 +62,10 @@ class Request:
     def fields(self) -> Fields:
         """The fields of the body, which is not held any longer than whoever reads them does."""
         body, self.body = self.body, None
-        return Fields(body)
+        if self.deployment and isinstance(body, dict):
+            body = {**body, "model": self.deployment}
+        refuses = self.gateway.settings.unknown_fields == "refuse"
+        return Fields(body, ignored=None if refuses else self.exchange.ignored)
 
     def hold_answer(self, size: int) -> None:
         """So many bytes of an answer will be held until the client has taken them.

@@ -27,16 +27,15 @@ async def cohere_v1(request: Request) -> None:
     """One answer for Cohere's first version and for Jina's: each reads its own names in it."""
     fields = request.fields()
     documents = documents_of(fields, request.exchange.limits.documents)
-    fields.only("rank_fields", ["text"], because="documents have the field `text` alone")
-    fields.only("max_chunks_per_doc", 1, because="a document is read once, from its beginning")
+    fields.ignore("max_chunks_per_doc", 1, because="a document is read once, from its beginning")
     await _cohere(request, fields, documents, fields.flag("return_documents", False), "1")
 
 
 async def cohere_v2(request: Request) -> None:
-    """Cohere's second version: documents are texts and are not sent back."""
+    """Cohere's second version: documents are texts."""
     fields = request.fields()
-    documents = fields.texts("documents", request.exchange.limits.documents)
-    await _cohere(request, fields, documents, False, "2")
+    documents = documents_of(fields, request.exchange.limits.documents)
+    await _cohere(request, fields, documents, fields.flag("return_documents", False), "2")
 
 
 async def _cohere(request: Request, fields: Fields, documents: list[str], returns: bool, version: str) -> None:
@@ -48,7 +47,11 @@ async def _cohere(request: Request, fields: Fields, documents: list[str], return
     if kept < model.max_tokens:  # the model cuts query and document together, at its own length
         reason = f"a document and its query are cut at {model.max_tokens} tokens together; no other length is offered"
         raise FieldError("max_tokens_per_doc", f"`max_tokens_per_doc`: {reason}", "unsupported")
-    fields.only("priority", 0, because="all requests have the same priority")
+    fields.ignore("priority", 0, because="all requests have the same priority")
+    fields.only("rank_fields", ["text"], because="documents have the field `text` alone")
+    fields.only("truncation", True, because="documents are cut at the model's length")
+    fields.only("max_doc_length", because="documents are cut at the model's length alone")
+    fields.only("return_embeddings", False, because="a reranker has no vectors")
     fields.close()
     ranked = await rank(request, model, query, documents, {"raw_scores": False, "truncate": True})
     results = (

@@ -7,6 +7,7 @@ what OpenAI's clients expect (32 tokens, no sampling), so those are always said.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -23,6 +24,7 @@ MOST_SCHEMA = 65_536
 MOST_SCHEMA_SIZE = 100_000
 """With its repetitions unrolled."""
 MOST_LOGPROBS = 20
+MOST_CHOICES = 1024
 
 
 @dataclass(frozen=True)
@@ -86,8 +88,11 @@ def sampling_of(fields: Fields, defaults: Mapping[str, float], context: int, no_
         "frequency_penalty": fields.number("frequency_penalty", -2, 2),
         "presence_penalty": fields.number("presence_penalty", -2, 2),
         "repetition_penalty": fields.number("repetition_penalty", 0.01, 10),
-        "top_k": fields.maybe_whole("top_k", 1, MOST_TOP_K),
+        "top_k": fields.maybe_whole("top_k", -1, MOST_TOP_K),
     }
+    if asked["top_k"] is not None and asked["top_k"] < 1:  # vLLM's word for all tokens
+        asked["top_k"] = None
+        numbers.pop("top_k", None)
     numbers |= {name: float(value) for name, value in asked.items() if value is not None}
     if numbers["temperature"] == 0:  # greedy: what narrows a choice says nothing, and TensorRT-LLM refuses some of it
         numbers = {name: value for name, value in numbers.items() if name not in ("top_p", "top_k", "min_p")}
@@ -124,27 +129,31 @@ def _stops(fields: Fields) -> tuple[str, ...]:
 
 
 def _guide(fields: Fields, no_guide: str) -> tuple[str, str] | None:
+    if (guide := _structured(fields)) is not None:
+        if no_guide:
+            raise FieldError(guide[0], f"`{guide[0]}`: {no_guide}", "unsupported")
+        if fields.has("response_format"):
+            raise FieldError("response_format", f"`response_format` and `{guide[0]}` both say a format")
+        return guide[1]
     if not fields.has("response_format"):
         return None
     form = fields.inner("response_format")
-    kind = form.text("type", choices=("text", "json_object", "json_schema"))
+    kind = form.text("type", choices=("text", "json_object", "json_schema", "json", "regex"))
     schema: object = None
-    if kind == "json_schema":
+    if kind == "regex":  # Hugging Face's form
+        pattern = form.text("value")
+        form.close()
+        if no_guide:
+            raise FieldError("response_format", f"`response_format`: {no_guide}", "unsupported")
+        return ("regex", _pattern(form, "value", pattern))
+    if kind == "json" or (kind == "json_object" and form.has("schema")):
+        schema, kind = _schema_of(form, "value" if form.has("value") else "schema"), "json_schema"
+    elif kind == "json_schema":
         named = form.inner("json_schema")
         named.text("name")
         named.text("description", "")
         named.flag("strict", False)  # every answer keeps the schema
-        schema = named.value("schema")
-        if not isinstance(schema, dict):
-            raise named.wrong("schema", "a JSON schema")
-        if len(json.dumps(schema)) > MOST_SCHEMA:
-            raise named.wrong("schema", f"a JSON schema of at most {MOST_SCHEMA} characters")
-        try:
-            size = schema_size(schema)
-        except SchemaError as error:
-            raise named.wrong("schema", f"a JSON schema that can be held to: {error}") from None
-        if size > MOST_SCHEMA_SIZE:
-            raise named.wrong("schema", f"a JSON schema whose repetitions make no more than {MOST_SCHEMA_SIZE} rules")
+        schema = _schema_of(named, "schema")
         named.close()
     form.close()
     if kind == "text":
@@ -152,6 +161,67 @@ def _guide(fields: Fields, no_guide: str) -> tuple[str, str] | None:
     if no_guide:
         raise FieldError("response_format", f"`response_format`: {no_guide}", "unsupported")
     return ("json", "") if kind == "json_object" else ("json_schema", json.dumps(schema, ensure_ascii=False))
+
+
+def _schema_of(fields: Fields, name: str) -> object:
+    """The JSON schema in a field, within the bounds of what an engine compiles."""
+    schema = fields.value(name)
+    if not isinstance(schema, dict):
+        raise fields.wrong(name, "a JSON schema")
+    if len(json.dumps(schema)) > MOST_SCHEMA:
+        raise fields.wrong(name, f"a JSON schema of at most {MOST_SCHEMA} characters")
+    try:
+        size = schema_size(schema)
+    except SchemaError as error:
+        raise fields.wrong(name, f"a JSON schema that can be held to: {error}") from None
+    if size > MOST_SCHEMA_SIZE:
+        raise fields.wrong(name, f"a JSON schema whose repetitions make no more than {MOST_SCHEMA_SIZE} rules")
+    return schema
+
+
+def _pattern(fields: Fields, name: str, pattern: str) -> str:
+    if len(pattern) > MOST_SCHEMA:
+        raise fields.wrong(name, f"a regular expression of at most {MOST_SCHEMA} characters")
+    try:
+        size = schema_size({"pattern": pattern})
+    except SchemaError as error:
+        raise fields.wrong(name, f"a regular expression that can be held to: {error}") from None
+    if size > MOST_SCHEMA_SIZE:
+        raise fields.wrong(name, f"a regular expression whose repetitions make no more than {MOST_SCHEMA_SIZE} rules")
+    return pattern
+
+
+def _structured(fields: Fields) -> tuple[str, tuple[str, str]] | None:
+    """vLLM's own forms of a guide, the older and the newer: the field's name, and the guide."""
+    forms = [("structured_outputs", fields.inner("structured_outputs"), "")] if fields.has("structured_outputs") else []
+    forms.append(("", fields, "guided_"))
+    found: list[tuple[str, tuple[str, str]]] = []
+    for outer, given, prefix in forms:
+        for name in ("json", "regex", "choice", "json_object"):
+            field = f"{prefix}{name}"
+            if not given.has(field):
+                continue
+            if name == "json":
+                guide = ("json_schema", json.dumps(_schema_of(given, field), ensure_ascii=False))
+            elif name == "regex":
+                guide = ("regex", _pattern(given, field, given.text(field)))
+            elif name == "choice":
+                words = given.texts(field, MOST_CHOICES)
+                guide = ("regex", _pattern(given, field, "|".join(map(re.escape, words))))
+            elif given.flag(field):
+                guide = ("json", "")
+            else:
+                continue
+            found.append((outer or field, guide))
+        for name in ("grammar", "structural_tag"):
+            given.only(f"{prefix}{name}", because="only JSON schemas, regular expressions and choices are held to")
+        if outer:
+            given.close()
+    for name in ("guided_decoding_backend", "guided_whitespace_pattern"):
+        fields.ignore(name, because="the engine has one way to hold an answer to a format")
+    if len(found) > 1:
+        raise FieldError(found[1][0], f"`{found[1][0]}`: a second format for one answer", "invalid_value")
+    return found[0] if found else None
 
 
 def logprobs_of(fields: Fields) -> int | None:

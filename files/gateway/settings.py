@@ -8,6 +8,9 @@ More than 300 lines, because the whole file format stands in one place.
      "salt_file": "/etc/enginehouse/gateway/salt",        a secret of the host, where a model has `salts`
      "hosts": 1,                                         hosts with a gateway; each takes on its part of a limit
      "listen": {"address": "127.0.0.1", "ports": [8080]},  fields of Listen; a process for each port
+     "unknown_fields": "refuse",                         absent: ignored, and named in a header of the answer
+     "cors_origins": ["https://app.example.com"],        absent: no browser hands answers to another origin's page
+     "default_embedder": "nomic", "default_reranker": "bge",  of requests that name no model
      "trace_one_in": 100,                                requests of which one is traced (traces.py); absent: none is
      "hold_seconds": 120,                                requests wait so long for a model without a ready server
      "limits": {…},                                      fields of Limits
@@ -171,6 +174,12 @@ class Settings:
     mutual: Mutual | None = None
     trace_one_in: int = 0
     salt_file: str = ""
+    unknown_fields: str = "ignore"
+    """What becomes of fields that no endpoint knows: ignore (the answer names them), or refuse."""
+    cors_origins: tuple[str, ...] = ()
+    """Origins whose pages a browser lets read answers; none by default."""
+    default_embedder: str = ""
+    default_reranker: str = ""
     salt: bytes = field(default=b"", repr=False)
     """Content of `salt_file`: the same for all processes of a host, and known to nobody else."""
 
@@ -208,11 +217,24 @@ def settings_of(given: object) -> Settings:
         mutual=mutual,
         trace_one_in=top.whole("trace_one_in", 0, MOST, 0),
         salt_file=top.text("salt_file", ""),
+        unknown_fields=top.text("unknown_fields", "ignore", choices=("ignore", "refuse")),
+        cors_origins=tuple(top.texts("cors_origins", 64)) if top.has("cors_origins") else (),
+        default_embedder=_default(top, "embedder", models, aliases),
+        default_reranker=_default(top, "reranker", models, aliases),
     )
     if not found.salt_file and any(model.salts for model in models.values()):
         raise top.wrong("salt_file", "the file of a secret: a model has `salts`")
     top.close()
     return found
+
+
+def _default(top: Fields, kind: str, models: Mapping[str, ModelSettings], aliases: Mapping[str, Alias]) -> str:
+    """The model of a kind that requests mean that name none; "" if none is declared."""
+    name = top.text(f"default_{kind}", "")
+    model = models.get(aliases[name].model if name in aliases else name)
+    if name and (model is None or model.kind != kind):
+        raise top.wrong(f"default_{kind}", f"the name of a model of kind {kind}")
+    return name
 
 
 def _salt(path: str) -> bytes:

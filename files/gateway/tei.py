@@ -10,7 +10,7 @@ from gateway.errors import ApiError
 from gateway.fields import Fields
 from gateway.parts import Options, in_parts, most_tokens
 from gateway.request import Request
-from gateway.rerank import rank
+from gateway.rerank import cohere_v1, rank
 from gateway.settings import Alias, ModelSettings
 
 
@@ -37,7 +37,9 @@ async def embed(request: Request) -> None:
 
 
 async def rerank(request: Request) -> None:
-    """The texts' places and scores are answered, best first."""
+    """The texts' places and scores are answered, best first; a body with `documents` is read as Jina's."""
+    if isinstance(request.body, dict) and "documents" in request.body and "texts" not in request.body:
+        return await cohere_v1(request)
     fields = request.fields()
     model, _ = meant(request, fields, "reranker")
     query, texts = fields.text("query"), fields.texts("texts", request.exchange.limits.documents)
@@ -78,7 +80,10 @@ def meant(request: Request, fields: Fields, kind: str) -> tuple[ModelSettings, A
     """
     if fields.has("model"):
         return request.model(fields.text("model"), kind)
-    models = request.gateway.settings.models
+    settings = request.gateway.settings
+    if default := {"embedder": settings.default_embedder, "reranker": settings.default_reranker}[kind]:
+        return request.model(default, kind)
+    models = settings.models
     names = [name for name, model in models.items() if model.kind == kind and request.key.may_use(name)]
     if len(names) != 1:
         message = f"say which `model` is meant: {', '.join(names)}" if names else f"this key is for no {kind}"

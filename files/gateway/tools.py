@@ -76,39 +76,56 @@ def tools_of(fields: Fields, model: ModelSettings, template_names: frozenset[str
         if choice not in (None, "none", "auto"):
             raise FieldError("tool_choice", "`tool_choice` wants `tools`")
         return Tools()
+    word, allowed = _choice(choice, fields)
+    if word == "none":
+        return Tools(in_parallel=in_parallel)
     if not model.tool_parser:
         raise FieldError("tools", f"`tools`: {NO_PARSER}", "unsupported")
     if "tools" not in template_names:
         raise FieldError("tools", f"`tools`: {NO_TEMPLATE}", "unsupported")
     if not isinstance(given, list) or len(given) > MOST_TOOLS:
         raise fields.wrong("tools", f"a list of up to {MOST_TOOLS} tools")
-    word = _choice(choice)
-    offered = tuple(_tool(Fields(one, f"tools[{number}]"), word) for number, one in enumerate(given))
+    offered = tuple(_tool(fields.within(tool, f"tools[{number}]"), word) for number, tool in enumerate(given))
     found = Tools(offered, word, in_parallel)
     if len(found.names) < len(offered):
         raise FieldError("tools", "`tools`: two have the same name", "invalid_value")
+    if allowed is not None:
+        if unknown := allowed - found.names:
+            message = f"`tool_choice` allows {len(unknown)} tools that `tools` does not have"
+            raise FieldError("tool_choice", message, "invalid_value")
+        found = Tools(tuple(tool for tool in offered if tool["function"]["name"] in allowed), word, in_parallel)
     if found.named and found.named not in found.names:
         raise FieldError("tool_choice", "`tool_choice` names none of the tools", "invalid_value")
     if word not in ("none", "auto") and model.no_guide:
         raise FieldError("tool_choice", f"`tool_choice`: {model.no_guide}", "unsupported")
-    return Tools(in_parallel=in_parallel) if word == "none" else found
+    return found
 
 
-def _choice(given: object) -> str:
+def _choice(given: object, request: Fields) -> tuple[str, frozenset[str] | None]:
+    """The choice, and the names of the only tools that may be called; None if all may be."""
     if given is None:
-        return "auto"
+        return "auto", None
     if isinstance(given, str) and given in ("none", "auto", "required"):
-        return given
+        return given, None
     if not isinstance(given, dict):
         wanted = "none, auto, required, or an object that names a tool"
         raise FieldError("tool_choice", f"`tool_choice` must be {wanted}", "invalid_value")
-    fields = Fields(given, "tool_choice")
-    fields.text("type", choices=("function",))
+    fields = request.within(given, "tool_choice")
+    if fields.text("type", choices=("function", "allowed_tools")) == "allowed_tools":
+        nested = fields.inner("allowed_tools") if fields.has("allowed_tools") else fields
+        mode = nested.text("mode", choices=("auto", "required"))
+        tools = nested.items("tools", MOST_TOOLS)
+        named = [nested.within(tool, f"{nested.path('tools')}[{number}]") for number, tool in enumerate(tools)]
+        for tool in named:
+            tool.text("type", choices=("function",))
+        allowed = frozenset((tool.inner("function") if tool.has("function") else tool).text("name") for tool in named)
+        nested.close()
+        return mode, allowed
     function = fields.inner("function")
     name = function.text("name")
     function.close()
     fields.close()
-    return f"={name}"
+    return f"={name}", None
 
 
 def _tool(fields: Fields, choice: str) -> dict[str, Any]:
@@ -123,11 +140,11 @@ def _tool(fields: Fields, choice: str) -> dict[str, Any]:
         raise function.wrong("parameters", "a JSON schema")
     found["parameters"] = {"type": "object", "properties": {}} if parameters is None else parameters
     if function.flag("strict", False) and choice == "auto":
-        where = function.path("strict")
-        reason = (
-            "arguments are held to the schema only where `tool_choice` demands a call; leave `strict` out, or say so"
-        )
-        raise FieldError(where, f"`{where}`: {reason}", "unsupported")
+        if not function.passes_over:
+            where = function.path("strict")
+            reason = "arguments are held to the schema only where `tool_choice` demands a call"
+            raise FieldError(where, f"`{where}`: {reason}", "unsupported")
+        function.note("strict")
     function.close()
     fields.close()
     return {"type": "function", "function": found}

@@ -42,6 +42,12 @@ def settings(mine: Slice, gateway: GatewaySlice) -> dict[str, Any]:
             "documents": limits.documents,
         },
         **({"trace_one_in": gateway.trace_one_in} if gateway.trace_one_in else {}),
+        **({"unknown_fields": "refuse"} if gateway.unknown_fields == "refuse" else {}),
+        **_said(
+            cors_origins=gateway.cors_origins,
+            default_embedder=gateway.default_embedder,
+            default_reranker=gateway.default_reranker,
+        ),
         "servers": {
             full_name(mine, server.name): {
                 "grpc": grpc(server),

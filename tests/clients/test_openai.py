@@ -153,7 +153,6 @@ def test_models_are_listed_and_one_is_told_of(client: openai.OpenAI) -> None:
         ({"n": 0}, openai.BadRequestError, "n", "invalid_value"),
         ({"extra_body": {"tempreature": 1}}, openai.BadRequestError, "tempreature", "unknown_parameter"),
         ({"max_tokens": 10_000}, openai.BadRequestError, "messages", "context_length_exceeded"),
-        ({"store": True}, openai.BadRequestError, "store", "unsupported"),
     ],
 )
 def test_a_refusal_is_the_clients_own_exception_with_its_param_and_code(

@@ -146,10 +146,7 @@ async def test_teis_errors_have_teis_shape(tmp_path: Path) -> None:
     [
         ("/v1/rerank", {"documents": [{"image": "x"}]}, "documents[0].text"),
         ("/v1/rerank", {"documents": ["a"], "rank_fields": ["title"]}, "rank_fields"),
-        ("/v1/rerank", {"documents": ["a"], "max_chunks_per_doc": 10}, "max_chunks_per_doc"),
-        ("/v2/rerank", {"documents": [{"text": "a"}]}, "documents[0]"),
         ("/v2/rerank", {"documents": ["a"], "max_tokens_per_doc": 100}, "max_tokens_per_doc"),
-        ("/v2/rerank", {"documents": ["a"], "return_documents": True}, "return_documents"),
         ("/v2/rerank", {"documents": ["a"], "top_n": 0}, "top_n"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Every field of OpenAI's, Cohere's, Jina's and TEI's requests: honoured, refused by its name, or known to be harmless.
+"""Every field of OpenAI's, Cohere's, Jina's and TEI's requests: honoured, refused, named in a header, or harmless.
 
 Honoured: what the model is asked, or what the client is answered, is another with the field than without it. Harmless:
 both stay as they were, and files/gateway/README.md says so. A refused field that has a value which changes nothing is
@@ -44,7 +44,14 @@ class Harmless:
     value: Any
 
 
-Verdict = Honoured | Refused | Harmless
+@dataclass(frozen=True)
+class Noted:
+    """Passed over, and named in a header of the answer; a strict gateway refuses it."""
+
+    value: Any
+
+
+Verdict = Honoured | Refused | Harmless | Noted
 STREAMS = {"stream": True}
 MESSAGES = {"messages": [{"role": "user", "content": "hello"}]}
 
@@ -66,7 +73,7 @@ SAMPLED: dict[str, Verdict] = {
     "min_p": Honoured(0.1),
     "repetition_penalty": Honoured(1.1),
     "min_tokens": Honoured(1),
-    "colour": Refused("red"),
+    "colour": Noted("red"),
 }
 FIELDS: dict[str, dict[str, Verdict]] = {
     CHAT: SAMPLED
@@ -78,22 +85,28 @@ FIELDS: dict[str, dict[str, Verdict]] = {
         "functions": Refused([{"name": "a"}], idle=[]),
         "logprobs": Honoured(True),
         "max_completion_tokens": Honoured(5),
-        "metadata": Refused({"a": "b"}, idle={}),
+        "metadata": Noted({"a": "b"}),
         "modalities": Refused(["text", "audio"], idle=["text"]),
         "parallel_tool_calls": Honoured(False, {"tools": [ADD], "tool_choice": "required"}),
-        "prediction": Refused({"type": "content", "content": "x"}),
+        "prediction": Noted({"type": "content", "content": "x"}),
         "prompt_cache_key": Harmless("mine"),
-        "prompt_cache_retention": Refused("24h"),
+        "prompt_cache_retention": Noted("24h"),
         "reasoning_effort": Honoured("high"),
         "response_format": Honoured(SCHEMA),
         "safety_identifier": Harmless("somebody"),
-        "service_tier": Refused("flex", idle="auto"),
-        "store": Refused(True, idle=False),
+        "service_tier": Noted("flex"),
+        "store": Noted(True),
         "tool_choice": Honoured("required", {"tools": [ADD]}),
         "tools": Honoured([ADD]),
         "top_logprobs": Honoured(1, {"logprobs": True}),
-        "verbosity": Refused("low"),
+        "verbosity": Noted("low"),
         "web_search_options": Refused({}),
+        "add_generation_prompt": Refused(False, idle=True),
+        "continue_final_message": Refused(True, idle=False),
+        "guided_choice": Honoured(["a", "b"]),
+        "structured_outputs": Honoured({"regex": "a+"}),
+        "cache_control": Noted({"type": "ephemeral"}),
+        "include_reasoning": Noted(False),
         "chat_template_kwargs": Honoured({"enable_thinking": False}),
     },
     "/v1/completions": SAMPLED
@@ -122,9 +135,9 @@ FIELDS: dict[str, dict[str, Verdict]] = {
         "top_n": Honoured(1),
         "return_documents": Honoured(True),
         "rank_fields": Refused(["title"], idle=["text"]),
-        "max_chunks_per_doc": Refused(10, idle=1),
+        "max_chunks_per_doc": Noted(10),
         "max_tokens_per_doc": Refused(100, idle=4096),
-        "priority": Refused(5, idle=0),
+        "priority": Noted(5),
         # Jina's
         "truncation": Refused(False),
         "max_doc_length": Refused(100),
@@ -136,9 +149,9 @@ FIELDS: dict[str, dict[str, Verdict]] = {
         "documents": Honoured(["c"]),
         "top_n": Honoured(1),
         "max_tokens_per_doc": Refused(100, idle=4096),
-        "priority": Refused(5, idle=0),
-        "return_documents": Refused(True),
-        "rank_fields": Refused(["text"]),
+        "priority": Noted(5),
+        "return_documents": Honoured(True),
+        "rank_fields": Refused(["title"]),
     },
     "/rerank": {
         "query": Honoured("b"),
@@ -203,7 +216,8 @@ async def test_no_field_is_ignored_in_silence(tmp_path: Path, path: str) -> None
                     assert seen == known, name
                 continue
             assert answer.status == 200, (name, answer.body)
-            assert (seen == known) == isinstance(verdict, Harmless), name
+            assert (seen == known) == isinstance(verdict, Harmless | Noted), name
+            assert (answer.headers.get("x-enginehouse-ignored") == name) == isinstance(verdict, Noted), name
             assert not isinstance(verdict, Harmless) or f"`{name}`" in documented, name
 
 

@@ -189,7 +189,6 @@ def test_the_environment_is_left_as_it_was(monkeypatch: pytest.MonkeyPatch) -> N
         ({"response_format": {"type": "json_object"}}, "response_format"),
         ({"tools": [ADD], "tool_choice": "required"}, "tool_choice"),
         ({"chat_template_kwargs": {"model_identity": 1}}, "chat_template_kwargs.model_identity"),
-        ({"chat_template_kwargs": {"enable_thinking": False}}, "chat_template_kwargs.enable_thinking"),
     ],
 )
 @in_loop

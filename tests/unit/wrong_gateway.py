@@ -74,6 +74,15 @@ ALL = {
     "a gateway's processes have a port each": wrong_gateway("port-twice", "gateway.ports", ports=(8080, 8080)),
     "nobody waits at a gateway for hours": wrong_gateway("out-of-range", "gateway.hold_seconds", hold_seconds=86_400),
     "a gateway's processes stop in time": wrong_gateway("out-of-range", "gateway.drain_seconds", drain_seconds=0),
+    "a default embedder is one that is served": wrong_gateway(
+        "default-of-nothing", "gateway.default_embedder", default_embedder="bge"
+    ),
+    "unknown fields are ignored or refused": wrong_gateway(
+        "unknown-fields-word", "gateway.unknown_fields", unknown_fields="warn"
+    ),
+    "an origin has no path": wrong_gateway(
+        "bad-origin", "gateway.cors_origins", cors_origins=("https://app.example.com/chat",)
+    ),
     "one request in none is no choice": wrong_gateway("out-of-range", "gateway.trace_one_in", trace_one_in=0),
     "a gateway takes a body of some size": wrong_gateway(
         "out-of-range", "gateway.limits.body_mib", limits=GatewayLimits(body_mib=0)

@@ -1,0 +1,246 @@
+"""Requests as unmodified clients send them by default: taken, and what is passed over is named."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.gateway.asking import CHAT, KEY, chat, in_loop
+from tests.gateway.asking import running_gateway as plain_gateway
+from tests.gateway.test_tools import ADD, HERMES, TOOLS_TEMPLATE
+
+IGNORED = "x-enginehouse-ignored"
+SCHEMA = {"type": "json_schema", "json_schema": {"name": "a", "schema": {"type": "object"}}}
+CALL = {"id": "c1", "type": "function", "function": {"name": "add", "arguments": "{}"}}
+
+
+def running_gateway(folder: Path, **more: Any) -> Any:
+    return plain_gateway(folder, template=TOOLS_TEMPLATE, llm=HERMES | {"guided_decoding": True}, **more)
+
+
+def text_of(front: Any) -> str:
+    """The prompt that the model got, as text."""
+    ids = front.triton.asked[-1].tensors["prompt_token_ids"]
+    return str(front.gateway.prompters["llama"]._tokenizer.decode(ids, skip_special_tokens=False))
+
+
+@in_loop
+async def test_a_strict_tool_that_may_be_called_is_offered(tmp_path: Path) -> None:
+    tool = {"type": "function", "function": {**ADD["function"], "strict": True}}
+    async with running_gateway(tmp_path) as front:
+        answer = await front.chat(tools=[tool])
+    assert (answer.status, answer.headers[IGNORED]) == (200, "tools[].function.strict")
+
+
+@in_loop
+async def test_the_answer_of_the_turn_before_is_taken_back_whole(tmp_path: Path) -> None:
+    before = {
+        "role": "assistant",
+        "content": "yes",
+        "refusal": None,
+        "annotations": [],
+        "audio": None,
+        "function_call": None,
+        "tool_calls": None,
+        "reasoning_content": "hm",
+        "parsed": {"a": 1},
+    }
+    messages = [{"role": "user", "content": "a"}, before, {"role": "user", "content": "b"}]
+    async with plain_gateway(tmp_path) as front:
+        answer = await front.ask(CHAT, chat(messages=messages))
+        assert "hm" not in text_of(front)
+    assert answer.status == 200, answer.body
+    assert answer.headers[IGNORED] == "messages[].reasoning_content, messages[].parsed"
+
+
+@in_loop
+async def test_reasoning_is_read_by_a_template_whatever_it_calls_a_message(tmp_path: Path) -> None:
+    template = "{% for m in messages %}{{ m.reasoning_content }}{{ m.content }}{% endfor %}"
+    before = {"role": "assistant", "content": "yes", "reasoning": "hm"}
+    async with plain_gateway(tmp_path, template=template) as front:
+        answer = await front.ask(CHAT, chat(messages=[{"role": "user", "content": "a"}, before]))
+        assert text_of(front) == "ahmyes"
+    assert (answer.status, IGNORED in answer.headers) == (200, False)
+
+
+@in_loop
+async def test_a_history_of_calls_reaches_a_model_without_a_parser(tmp_path: Path) -> None:
+    messages = [
+        {"role": "user", "name": "ann", "content": "a"},
+        {"role": "assistant", "content": None, "tool_calls": [CALL]},
+        {"role": "tool", "tool_call_id": "c1", "content": "seven"},
+    ]
+    async with plain_gateway(tmp_path) as front:
+        answer = await front.ask(CHAT, chat(messages=messages, reasoning_effort="low"))
+        assert "tool\nseven" in text_of(front)
+    assert (answer.status, answer.headers[IGNORED]) == (200, "messages[].tool_calls, reasoning_effort")
+
+
+@in_loop
+async def test_a_format_beside_tools_is_told_to_the_model(tmp_path: Path) -> None:
+    async with running_gateway(tmp_path) as front:
+        answer = await front.chat(tools=[ADD], response_format=SCHEMA)
+        assert 'answer with JSON that keeps this schema: {"type": "object"}' in text_of(front)
+        assert "guided_decoding_guide_type" not in front.triton.asked[0].tensors
+        await front.chat(tools=[ADD], response_format=SCHEMA, tool_choice="none")
+        assert front.triton.asked[1].tensors["guided_decoding_guide_type"] == ["json_schema"]
+    assert (answer.status, answer.headers[IGNORED]) == (200, "response_format")
+
+
+@in_loop
+async def test_only_allowed_tools_are_offered(tmp_path: Path) -> None:
+    other = {"type": "function", "function": {"name": "other"}}
+    allowed = {"mode": "auto", "tools": [{"type": "function", "function": {"name": "add"}}]}
+    async with running_gateway(tmp_path) as front:
+        choice = {"type": "allowed_tools", "allowed_tools": allowed}
+        answer = await front.chat(tools=[ADD, other], tool_choice=choice)
+        assert '"other"' not in text_of(front) and '"add"' in text_of(front)
+    assert answer.status == 200
+
+
+@pytest.mark.parametrize(
+    ("more", "kind", "guide"),
+    [
+        ({"guided_regex": "a+"}, "regex", "a+"),
+        ({"guided_choice": ["a.b", "c"]}, "regex", r"a\.b|c"),
+        ({"guided_json": {"type": "object"}}, "json_schema", '{"type": "object"}'),
+        ({"structured_outputs": {"json": {"type": "object"}}}, "json_schema", '{"type": "object"}'),
+        ({"structured_outputs": {"choice": ["a", "b"]}}, "regex", "a|b"),
+        ({"response_format": {"type": "json", "value": {"type": "object"}}}, "json_schema", '{"type": "object"}'),
+        ({"response_format": {"type": "regex", "value": "a+"}}, "regex", "a+"),
+    ],
+)
+@in_loop
+async def test_vllms_and_hugging_faces_formats_hold_an_answer(
+    tmp_path: Path, more: dict[str, Any], kind: str, guide: str
+) -> None:
+    async with running_gateway(tmp_path) as front:
+        answer = await front.chat(**more)
+        tensors = front.triton.asked[0].tensors
+    assert answer.status == 200
+    told = (tensors["guided_decoding_guide_type"], tensors["guided_decoding_guide"])
+    assert told == ([kind], [guide])
+
+
+@in_loop
+async def test_every_token_may_be_sampled_with_vllms_word_for_it(tmp_path: Path) -> None:
+    async with running_gateway(tmp_path) as front:
+        await front.chat(top_k=-1)
+        assert "sampling_param_top_k" not in front.triton.asked[0].tensors
+
+
+EXTRAS = {"store": True, "metadata": {"a": "b"}, "verbosity": "low", "service_tier": "priority", "some_new_field": 1}
+
+
+@in_loop
+async def test_fields_that_change_nothing_are_named_in_a_header(tmp_path: Path) -> None:
+    async with running_gateway(tmp_path) as front:
+        answer = await front.chat(**EXTRAS)
+        stream = await front.chat(**EXTRAS, stream=True)
+        forged = await front.chat(**{"a\r\nset-cookie: x": 1, "z" * 5000: 2})
+    wanted = "store, metadata, service_tier, verbosity, some_new_field"
+    assert (answer.status, answer.headers[IGNORED]) == (200, wanted)
+    assert (stream.status, stream.headers[IGNORED]) == (200, wanted)
+    assert forged.headers[IGNORED] == "a??set-cookie??x, " + "z" * 64
+
+
+@in_loop
+async def test_a_strict_gateway_refuses_every_unknown_field(tmp_path: Path) -> None:
+    async with running_gateway(tmp_path, unknown_fields="refuse") as front:
+        for name, value in EXTRAS.items():
+            answer = await front.chat(**{name: value})
+            assert (answer.status, answer.error["param"]) == (400, name)
+        assert front.triton.asked == []
+
+
+@pytest.mark.parametrize("name", ["logprobss", "temprature", "max_token"])
+@in_loop
+async def test_a_misspelt_field_is_refused(tmp_path: Path, name: str) -> None:
+    async with running_gateway(tmp_path) as front:
+        answer = await front.chat(**{name: 1})
+    assert (answer.status, answer.error["code"]) == (400, "unknown_parameter")
+
+
+@in_loop
+async def test_azures_clients_name_the_model_in_the_path_and_the_key_in_a_header(tmp_path: Path) -> None:
+    body = {"messages": [{"role": "user", "content": "a"}]}
+    async with running_gateway(tmp_path) as front:
+        told: dict[str, Any] = {"key": None, "headers": {"api-key": KEY}, "query": "api-version=2025-01-01"}
+        answer = await front.ask("/openai/deployments/llama/chat/completions", body, **told)
+        wrong = await front.ask("/openai/deployments/llama/chat/completions", body, key=None)
+    assert (answer.status, answer.json()["model"], IGNORED in answer.headers) == (200, "llama", False)
+    assert wrong.status == 401
+
+
+@pytest.mark.parametrize("path", ["/v1/models/", "/models", "/openai/v1/models", "/v1/models/llama/", "/version"])
+@in_loop
+async def test_paths_are_read_as_clients_write_them(tmp_path: Path, path: str) -> None:
+    async with running_gateway(tmp_path) as front:
+        answer, head = await front.ask(path), await front.ask(path, method="HEAD")
+    assert (answer.status, head.status, head.body) == (200, 200, b"")
+
+
+@in_loop
+async def test_the_paths_are_told_as_openapi(tmp_path: Path) -> None:
+    async with running_gateway(tmp_path) as front:
+        answer = (await front.ask("/openapi.json")).json()
+    assert answer["openapi"] == "3.1.0" and "post" in answer["paths"]["/v1/chat/completions"]
+
+
+@in_loop
+async def test_a_query_may_not_have_a_key(tmp_path: Path) -> None:
+    async with running_gateway(tmp_path) as front:
+        key, other = await front.ask("/v1/models", query="api_key=x"), await front.ask("/v1/models", query="beta=true")
+    assert (key.status, other.status, other.headers[IGNORED]) == (400, 200, "query")
+
+
+@in_loop
+async def test_a_browser_is_answered_for_the_origins_of_the_settings_alone(tmp_path: Path) -> None:
+    origin = {"origin": "https://app.example.com"}
+    async with running_gateway(tmp_path, cors_origins=["https://app.example.com"]) as front:
+        asked = await front.ask(CHAT, method="OPTIONS", key=None, headers=origin)
+        answer = await front.ask("/v1/models", headers=origin)
+        other = await front.ask("/v1/models", headers={"origin": "https://evil.example.com"})
+    assert (asked.status, asked.headers["access-control-allow-methods"]) == (200, "POST, OPTIONS")
+    assert answer.headers["access-control-allow-origin"] == "https://app.example.com"
+    assert "access-control-allow-origin" not in other.headers
+
+
+@in_loop
+async def test_a_gzipd_body_is_read_within_the_bounds_of_a_plain_one(tmp_path: Path) -> None:
+    zipped = gzip.compress(json.dumps(chat()).encode())
+    headers = {"content-encoding": "gzip", "content-length": str(len(zipped))}
+    bomb = gzip.compress(b" " * (20 * 2**20))
+    async with running_gateway(tmp_path) as front:
+        answer = await front.ask(CHAT, zipped, headers=headers)
+        large = await front.ask(CHAT, bomb, headers=headers | {"content-length": str(len(bomb))})
+        cut = await front.ask(CHAT, zipped[:-4], headers=headers | {"content-length": str(len(zipped) - 4)})
+        plain = await front.ask(CHAT, chat(), headers={"content-encoding": "gzip"})
+        held = front.gateway._bodies.total()
+    assert [each.status for each in (answer, large, cut, plain)] == [200, 413, 400, 400]
+    assert held == 0
+
+
+@in_loop
+async def test_a_text_posted_to_the_page_is_sent_to_the_chats(tmp_path: Path) -> None:
+    async with running_gateway(tmp_path) as front:
+        answer = await front.ask("/", {"inputs": "a"})
+    assert (answer.status, answer.error["code"]) == (404, "unknown_url")
+
+
+@in_loop
+async def test_rerank_is_read_by_the_shape_of_its_body(tmp_path: Path) -> None:
+    async with running_gateway(tmp_path) as front:
+        answer = await front.ask("/rerank", {"model": "bge", "query": "a", "documents": ["b", "a"], "top_n": 1})
+    assert answer.json()["results"] == [{"index": 1, "relevance_score": 1.0}]
+
+
+@in_loop
+async def test_a_client_that_names_no_model_means_the_default(tmp_path: Path) -> None:
+    async with running_gateway(tmp_path, default_embedder="nomic:query") as front:
+        assert (await front.ask("/embed", {"inputs": "a"})).status == 200
+        assert front.triton.asked[0].parameters["task"] == "search_query"
