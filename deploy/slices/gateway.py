@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from deploy.spec import GatewayLimits
+from deploy.spec import GatewayLimits, Price
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,3 +99,7 @@ class GatewaySlice:
     trace_one_in: int = 0
     """Requests of which one is traced; 0 where none is."""
     others: tuple[GatewayOtherSlice, ...] = ()
+    prices: tuple[tuple[str, Price], ...] = ()
+    """Models, and what a million of their tokens cost."""
+    usage_days: int
+    """Days that counters of usage are kept; 0 where none are."""

@@ -40,6 +40,8 @@ def gateway_slice(host: Host, servers: tuple[ServerSlice, ...]) -> GatewaySlice 
         drain_seconds=gateway.drain_seconds,
         limits=gateway.limits,
         trace_one_in=gateway.trace_one_in or 0,
+        prices=tuple(sorted(gateway.prices.items(), key=lambda pair: pair[0])),
+        usage_days=gateway.usage_days,
         python=SYSTEMS[host.machine.os].python,
         fingerprint=fingerprint(servers),
         models=models,

@@ -11,6 +11,8 @@ More than 300 lines, because the whole file format stands in one place.
      "trace_one_in": 100,                                requests of which one is traced (traces.py); absent: none is
      "hold_seconds": 120,                                requests wait so long for a model without a ready server
      "limits": {…},                                      fields of Limits
+     "usage_days": 400,                                  counters of usage are kept so long; absent: none are
+     "prices": {"llama": {"prompt": 0.5, "cached": 0.1, "completion": 1.5, "currency": "USD"}},   a million tokens
      "mutual": {"certificate": PATH, "authority": PATH}, absent: no server is of another host
      "servers": {"h100-01/main": {"grpc": "127.0.0.1:8001", "ready_url": "http://10.0.0.7:8404/ready/main"},
                  "h100-02/main": {"grpc": "10.0.0.8:8009", "ready_url": "https://10.0.0.8:8009/ready/main",
@@ -45,6 +47,7 @@ from typing import Any, Literal, cast
 
 from gateway.fields import FieldError, Fields
 from gateway.servers import Mutual, ServerSettings, identified, mutual_of, server_of
+from gateway.usage import Price
 
 Kind = Literal["llm", "embedder", "reranker"]
 KINDS = ("llm", "embedder", "reranker")
@@ -170,6 +173,8 @@ class Settings:
     aliases: Mapping[str, Alias]
     mutual: Mutual | None = None
     trace_one_in: int = 0
+    usage_days: int = 0
+    prices: Mapping[str, Price] = field(default_factory=dict)
     salt_file: str = ""
     salt: bytes = field(default=b"", repr=False)
     """Content of `salt_file`: the same for all processes of a host, and known to nobody else."""
@@ -207,12 +212,23 @@ def settings_of(given: object) -> Settings:
         aliases=aliases,
         mutual=mutual,
         trace_one_in=top.whole("trace_one_in", 0, MOST, 0),
+        usage_days=top.whole("usage_days", 0, 3660, 0),
+        prices={name: _price(name, price, models) for name, price in _named(top, "prices")},
         salt_file=top.text("salt_file", ""),
     )
     if not found.salt_file and any(model.salts for model in models.values()):
         raise top.wrong("salt_file", "the file of a secret: a model has `salts`")
     top.close()
     return found
+
+
+def _price(name: str, given: Fields, models: Mapping[str, ModelSettings]) -> Price:
+    if name not in models:
+        raise FieldError(f"prices.{name}", f"`prices.{name}`: no model of this file has this name")
+    numbers = [given.number(word, 0, MOST) or 0.0 for word in ("prompt", "cached", "completion")]
+    price = Price(*numbers, currency=given.text("currency"))
+    given.close()
+    return price
 
 
 def _salt(path: str) -> bytes:

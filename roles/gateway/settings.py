@@ -10,6 +10,7 @@ from typing import Any
 from deploy.slices.gateway import GatewayAliasSlice, GatewayModelSlice, GatewayOtherSlice, GatewaySlice
 from deploy.slices.host import ServerSlice, Slice
 from deploy.slices.traffic import TrafficSlice
+from deploy.spec import Price
 from deploy.topology.balancing import LOOPBACK
 from roles.gateway.paths import AUTHORITY, CERTIFICATE, KEYS, SALT
 
@@ -41,6 +42,8 @@ def settings(mine: Slice, gateway: GatewaySlice) -> dict[str, Any]:
             "inputs": limits.inputs,
             "documents": limits.documents,
         },
+        **({"usage_days": gateway.usage_days} if gateway.usage_days else {}),
+        **({"prices": {model: _price(price) for model, price in gateway.prices}} if gateway.prices else {}),
         **({"trace_one_in": gateway.trace_one_in} if gateway.trace_one_in else {}),
         "servers": {
             full_name(mine, server.name): {
@@ -90,6 +93,11 @@ def _other(other: GatewayOtherSlice) -> dict[str, str]:
     """A server of another host, and the page there that says whether it may be asked: both behind one port."""
     where = f"{_in_url(other.address)}:{other.port}"
     return {"grpc": where, "ready_url": f"https://{where}/ready/{other.server}", "mutual": other.server}
+
+
+def _price(price: Price) -> dict[str, Any]:
+    cached = price.prompt if price.cached is None else price.cached
+    return {"prompt": price.prompt, "cached": cached, "completion": price.completion, "currency": price.currency}
 
 
 def _model(mine: Slice, model: GatewayModelSlice) -> dict[str, Any]:
