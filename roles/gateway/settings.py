@@ -43,7 +43,7 @@ def settings(mine: Slice, gateway: GatewaySlice) -> dict[str, Any]:
             "documents": limits.documents,
         },
         **({"usage_days": gateway.usage_days} if gateway.usage_days else {}),
-        **({"prices": {model: _price(price) for model, price in gateway.prices}} if gateway.prices else {}),
+        **({"prices": prices} if (prices := _prices(gateway)) else {}),
         **({"trace_one_in": gateway.trace_one_in} if gateway.trace_one_in else {}),
         "servers": {
             full_name(mine, server.name): {
@@ -93,6 +93,12 @@ def _other(other: GatewayOtherSlice) -> dict[str, str]:
     """A server of another host, and the page there that says whether it may be asked: both behind one port."""
     where = f"{_in_url(other.address)}:{other.port}"
     return {"grpc": where, "ready_url": f"https://{where}/ready/{other.server}", "mutual": other.server}
+
+
+def _prices(gateway: GatewaySlice) -> dict[str, Any]:
+    """Prices of the models that the gateway offers: a price may be of a model that another host serves."""
+    names = {model.name for model in gateway.models}
+    return {name: _price(price) for name, price in gateway.prices if name in names}
 
 
 def _price(price: Price) -> dict[str, Any]:
