@@ -82,6 +82,7 @@ __all__ = [
     "Parallel",
     "Path",
     "Precision",
+    "Price",
     "ReDrafter",
     "Registry",
     "Release",

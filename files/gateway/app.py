@@ -263,7 +263,7 @@ class App:
             metrics.queued.observe((record.model,), record.queued)
         if exchange.streams and exchange.has_begun:
             metrics.stream_ended(record.model, record.end)
-        if exchange.lease:
+        if exchange.lease and exchange.method == "POST":
             tokens = (record.prompt_tokens, record.cached_tokens, max(record.completion_tokens, record.events))
             is_error = bool(record.end) or record.status >= 400
             seconds = now - record.began

@@ -225,8 +225,8 @@ def settings_of(given: object) -> Settings:
 def _price(name: str, given: Fields, models: Mapping[str, ModelSettings]) -> Price:
     if name not in models:
         raise FieldError(f"prices.{name}", f"`prices.{name}`: no model of this file has this name")
-    numbers = [given.number(word, 0, MOST) or 0.0 for word in ("prompt", "cached", "completion")]
-    price = Price(*numbers, currency=given.text("currency"))
+    prompt, cached, completion = (given.number(word, 0, MOST) or 0.0 for word in ("prompt", "cached", "completion"))
+    price = Price(prompt, cached, completion, given.text("currency"))
     given.close()
     return price
 

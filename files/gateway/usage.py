@@ -272,7 +272,7 @@ def bucket_of(seconds: float) -> int:
 
 
 def _seconds_of(bucket: int) -> float:
-    return round(SHORTEST_SECONDS * 2.0 ** ((bucket - 0.5) / STEPS_PER_DOUBLING), 6)
+    return float(round(SHORTEST_SECONDS * 2.0 ** ((bucket - 0.5) / STEPS_PER_DOUBLING), 6))
 
 
 def _in_seconds(times: Mapping[int, int]) -> dict[float, int]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import json
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -19,7 +21,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.usage import FILE, Counters, Price, Usage, bucket_of, quantile
-from tests.gateway.asking import KEY, OTHER_KEY, in_loop, running_gateway
+from tests.gateway.asking import CHAT, KEY, OTHER_KEY, chat, in_loop, key_line, running_gateway
+from tests.gateway.asking import settings as settings_of
+from tests.gateway.triton import Triton, serving
+from tests.gateway.weights import written
+from tests.ports import free_ports
 
 NOON = datetime(2026, 11, 26, 12, tzinfo=UTC)
 
@@ -171,7 +177,7 @@ async def test_requests_of_a_gateway_are_counted_by_key_without_a_word_of_them(
         await front.chat("tulips", stream=True)
         await front.chat("tulips", max_tokens=-1)
         await front.ask("/v2/rerank", {"model": "bge", "query": "violets", "documents": ["tulips"]}, key=OTHER_KEY)
-        await front.chat("tulips", key="eh-nobody")
+        await front.ask(CHAT, chat("tulips"), key="eh-nobody")
         await front.ask("/v1/models")
     usage = answer.json()["usage"]
     counters = Counters(state)
@@ -203,7 +209,59 @@ def test_root_leaves_no_file_that_the_gateway_could_not_write(tmp_path: Path) ->
     words = [sys.executable, "-s", "-m", "gateway", "usage", str(tmp_path), "2026-11-26"]
     done = subprocess.run(words, cwd=files, capture_output=True, text=True, check=False)
     (row,) = json.loads(done.stdout)["rows"]
-    assert (row["requests"], row["times"]) == (1, {"0.469508": 1})
+    assert (row["requests"], row["times"]) == (1, {"0.469506": 1})
     assert {path.stat().st_uid for path in tmp_path.iterdir()} == {os.stat(tmp_path).st_uid}
     assert (tmp_path / FILE).exists()
     usage.close()
+
+
+async def whole_answer(port: int) -> bool:
+    """True if the gateway answered a chat to its end."""
+    body = json.dumps(chat()).encode()
+    head = f"POST {CHAT} HTTP/1.1\r\nHost: g\r\nAuthorization: Bearer {KEY}\r\nContent-Type: application/json\r\n"
+    with contextlib.suppress(OSError):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        try:
+            writer.write(f"{head}Connection: close\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
+            answer = await reader.read()
+        finally:
+            writer.close()
+        return answer.startswith(b"HTTP/1.1 200") and answer.endswith(b"}")
+    return False
+
+
+@in_loop
+async def test_gateways_that_are_killed_under_load_lose_no_more_than_was_under_way(tmp_path: Path) -> None:
+    pytest.importorskip("uvicorn", reason="uvicorn is missing: make .venv/.ready-test")
+    state, keys, clients, kills, answered = tmp_path / "state", tmp_path / "keys.json", 4, 3, 0
+    state.mkdir()
+    keys.write_text(json.dumps({"keys": [key_line(KEY, "acme")]}))
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "files"), "STATE_DIRECTORY": str(state)}
+    async with serving(Triton()) as triton:
+        (port,) = free_ports(1)
+        told = settings_of([triton.address], written(tmp_path / "weights"), keys, listen={"ports": [port]})
+        (tmp_path / "settings.json").write_text(json.dumps(told | {"usage_days": 30}))
+        words = [sys.executable, "-m", "gateway", "serve", str(tmp_path / "settings.json")]
+
+        async def client(until: int) -> None:
+            nonlocal answered
+            while answered < until:
+                answered += await whole_answer(port)
+
+        for _ in range(kills):
+            process = await asyncio.create_subprocess_exec(*words, env=environment, stdout=asyncio.subprocess.DEVNULL)
+            working = asyncio.gather(*(client(answered + 25) for _ in range(clients)))
+            await working_to(lambda goal=answered + 20: answered >= goal)
+            process.kill()
+            await process.wait()
+            working.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await working
+    assert answered >= 60
+    assert answered - kills * clients <= total(state) <= answered + kills * clients
+    assert total(state) == total(state)
+
+
+async def working_to(holds: Callable[[], bool]) -> None:
+    while not holds():
+        await asyncio.sleep(0.005)

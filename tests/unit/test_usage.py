@@ -17,7 +17,7 @@ from deploy.refusals.errors import Refusal
 from deploy.spec import Gateway, Price
 from roles.gateway.settings import settings
 from tests.unit.given import plan, refusals
-from tests.unit.test_balancing import planned, serving
+from tests.unit.test_balancing import EDGE, planned, serving
 
 ROW: dict[str, Any] = {
     "day": "2026-11-26", "key": "eh-4k2pxt", "tenant": "search", "model": "llama", "currency": "USD", "requests": 100,
@@ -66,7 +66,9 @@ def test_an_unknown_group_is_refused_by_its_name() -> None:
 
 
 def test_only_hosts_with_a_gateway_are_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    hosts = planned(a=serving("10.0.0.11") | {"gateway": Gateway(keys=None)}, b=serving("10.0.0.12"))
+    hosts = planned(
+        a=serving("10.0.0.11") | {"gateway": Gateway(keys=None)}, b=serving("10.0.0.12"), edge={"balancer": EDGE}
+    )
     commands: list[tuple[str, str]] = []
 
     def printed(ssh: list[str], since: str) -> str:
@@ -79,10 +81,10 @@ def test_only_hosts_with_a_gateway_are_asked(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_a_price_reaches_the_gateway_and_its_cached_part_costs_the_same_if_nothing_else_is_set() -> None:
-    (mine,) = plan(gateway=Gateway(prices={"minilm": Price(prompt=0.5, completion=1.5)})).slices
+    (mine,) = plan(gateway=Gateway(prices={"bge": Price(prompt=0.5, completion=1.5)})).slices
     assert mine.gateway
     price = {"prompt": 0.5, "cached": 0.5, "completion": 1.5, "currency": "USD"}
-    assert settings(mine, mine.gateway)["prices"] == {"minilm": price}
+    assert settings(mine, mine.gateway)["prices"] == {"bge": price}
     assert settings(mine, mine.gateway)["usage_days"] == 400
     assert "usage_days" not in settings(mine, replace(mine.gateway, usage_days=0))
 
@@ -91,9 +93,9 @@ def test_a_price_reaches_the_gateway_and_its_cached_part_costs_the_same_if_nothi
     ("prices", "kind"),
     [
         ({"nobody": Price(prompt=1, completion=1)}, "price-of-nothing"),
-        ({"minilm": Price(prompt=-1, completion=1)}, "not-a-price"),
-        ({"minilm": Price(prompt=1, completion=float("nan"))}, "not-a-price"),
-        ({"minilm": Price(prompt=1, completion=1, currency="dollars")}, "not-a-currency"),
+        ({"bge": Price(prompt=-1, completion=1)}, "not-a-price"),
+        ({"bge": Price(prompt=1, completion=float("nan"))}, "not-a-price"),
+        ({"bge": Price(prompt=1, completion=1, currency="dollars")}, "not-a-currency"),
     ],
 )
 def test_a_price_that_is_none_is_refused(prices: dict[str, Price], kind: str) -> None:
