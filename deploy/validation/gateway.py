@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ipaddress
-import math
 import re
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
@@ -15,6 +14,7 @@ from deploy.refusals.refuse import at, model_at, refuse, server_at
 from deploy.spec import LLM, Gateway, GatewayLimits, Host, Model
 from deploy.topology.balancing import is_loopback
 from deploy.topology.gateway import TASK_NAMES, adapter_names
+from deploy.validation.gateway_prices import price_problems
 from deploy.validation.servers import PORTS
 
 TIMES = {"hold_seconds": (0, 3600), "drain_seconds": (1, 3600), "usage_days": (0, 3660)}
@@ -30,7 +30,6 @@ LIMITS = {
     "documents": (1, 100_000),
 }
 MOST_PORTS = 64
-MOST_PRICE = 1_000_000
 URL = re.compile(r"https?://[A-Za-z0-9.:\[\]_/~-]+")
 
 
@@ -57,7 +56,7 @@ def gateway_problems(host: Host) -> Iterator[Refusal]:
     yield from _ranges("gateway.limits", gateway.limits, GatewayLimits(), LIMITS)
     yield from _bodies(gateway.limits)
     yield from _aliases(gateway, host)
-    yield from _prices(gateway, host)
+    yield from price_problems(gateway, host)
     yield from _models(host)
 
 
@@ -222,40 +221,6 @@ def _aliases(gateway: Gateway, host: Host) -> Iterator[Refusal]:
             )
         elif len(wanted) > 1:
             yield from _one_llm(place, name, [models[word] for word in wanted])
-
-
-def _prices(gateway: Gateway, host: Host) -> Iterator[Refusal]:
-    models = sorted({model.name for server in host.servers for model in server.models})
-    for name, price in gateway.prices.items():
-        place = at("gateway", "prices", f'"{name}"')
-        if name not in models and not gateway.others:
-            yield refuse(
-                "price-of-nothing",
-                f"a price for {name}, which this host does not serve",
-                where=place,
-                seen=repr(name),
-                wanted=", ".join(models) or "a model",
-                attempt=offer(name, models),
-            )
-        numbers = [price.prompt, price.completion, price.cached or 0.0]
-        if not all(math.isfinite(number) and 0 <= number <= MOST_PRICE for number in numbers):
-            yield refuse(
-                "not-a-price",
-                f"the price of {name} is none",
-                where=place,
-                seen=repr(price),
-                wanted=f"0 to {MOST_PRICE:,} for a million tokens",
-                attempt=f'prices={{"{name}": Price(prompt=0.1, completion=0.4)}}',
-            )
-        if not re.fullmatch(r"[A-Z]{3}", price.currency):
-            yield refuse(
-                "not-a-currency",
-                f"{price.currency!r} is no currency",
-                where=at(place, "currency"),
-                seen=repr(price.currency),
-                wanted="three capital letters, as USD",
-                attempt='Price(…, currency="USD"), the default',
-            )
 
 
 def _one_llm(place: str, name: str, models: list[Model]) -> Iterator[Refusal]:
