@@ -19,6 +19,7 @@ from deploy.cli.pin import pin
 from deploy.cli.plan import plan
 from deploy.cli.size import size
 from deploy.cli.top import top
+from deploy.cli.usage import usage
 
 
 @click.group(
@@ -29,7 +30,7 @@ def main() -> None:
     """Decide what every host is to become, without touching one."""
 
 
-for verb in (plan, fit, check, pin, init, ask, drift, doctor, key, bench, cost, size, migrate, top, monitoring):
+for verb in (plan, fit, check, pin, init, ask, drift, doctor, key, bench, cost, size, usage, migrate, top, monitoring):
     main.add_command(verb)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from deploy.spec import GatewayLimits
+from deploy.spec import GatewayLimits, Price
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,3 +103,7 @@ class GatewaySlice:
     default_embedder: str = ""
     default_reranker: str = ""
     others: tuple[GatewayOtherSlice, ...] = ()
+    prices: tuple[tuple[str, Price], ...] = ()
+    """Models, and what a million of their tokens cost."""
+    usage_days: int
+    """Days that counters of usage are kept; 0 where none are."""

@@ -13,7 +13,7 @@ from deploy.slices.image import ImageSlice
 from deploy.slices.monitor import ExportersSlice
 from deploy.slices.sharing import SharingSlice
 from deploy.slices.traffic import TrafficSlice
-from deploy.spec import DataDisk, Docker, EngineStore, EngineTrust, Firewall, Hub, Machine, Mirrors, Registry
+from deploy.spec import DataDisk, Docker, EngineStore, EngineTrust, Firewall, Gateway, Hub, Machine, Mirrors, Registry
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -250,9 +250,11 @@ class Slice:
         if self.gateway is None:
             del plain["gateway"]
         else:
-            for name in ("others", "trace_one_in"):
+            for name in ("others", "trace_one_in", "prices"):
                 if not plain["gateway"][name]:
                     del plain["gateway"][name]
+            if plain["gateway"]["usage_days"] == Gateway().usage_days:
+                del plain["gateway"]["usage_days"]
         if self.mutual is None:
             del plain["mutual"]
         if self.exporters is None:

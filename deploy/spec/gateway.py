@@ -29,6 +29,20 @@ class GatewayLimits:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Price:
+    """The price of a model's tokens, in `currency` for a million of each."""
+
+    prompt: float
+    """Of prompts, but for what was cached."""
+    completion: float
+    """Of answers."""
+    cached: float | None = None
+    """Of the cached part of prompts; None: as of the rest."""
+    currency: str = "USD"
+    """Three capital letters, as ISO 4217 has them."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Gateway:
     """The gateway on the host that names it, before that host's servers. Each port is a process of its own.
 
@@ -66,4 +80,9 @@ class Gateway:
     default_embedder: str = ""
     """The embedder for TEI's clients, who name none, if there are several; NAME:query names its task too."""
     default_reranker: str = ""
+    prices: dict[str, Price] = field(default_factory=dict, hash=False)
+    """Prices of models for `enginehouse usage`: {"gpt-oss-20b": Price(prompt=0.1, completion=0.4)}. A request costs by
+    the price at the time when it ends; another price later changes no count."""
+    usage_days: int = 400
+    """Days that this host keeps counters of requests, tokens and cost by key, tenant and model; 0 counts nothing."""
     limits: GatewayLimits = GatewayLimits()

@@ -44,6 +44,8 @@ def gateway_slice(host: Host, servers: tuple[ServerSlice, ...]) -> GatewaySlice 
         cors_origins=gateway.cors_origins,
         default_embedder=gateway.default_embedder,
         default_reranker=gateway.default_reranker,
+        prices=tuple(sorted(gateway.prices.items(), key=lambda pair: pair[0])),
+        usage_days=gateway.usage_days,
         python=SYSTEMS[host.machine.os].python,
         fingerprint=fingerprint(servers),
         models=models,

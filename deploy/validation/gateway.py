@@ -14,9 +14,10 @@ from deploy.refusals.refuse import at, model_at, refuse, server_at
 from deploy.spec import LLM, Embedder, Gateway, GatewayLimits, Host, Model, Reranker
 from deploy.topology.balancing import is_loopback
 from deploy.topology.gateway import TASK_NAMES, adapter_names
+from deploy.validation.gateway_prices import price_problems
 from deploy.validation.servers import PORTS
 
-TIMES = {"hold_seconds": (0, 3600), "drain_seconds": (1, 3600)}
+TIMES = {"hold_seconds": (0, 3600), "drain_seconds": (1, 3600), "usage_days": (0, 3660)}
 TRACES = {"trace_one_in": (1, 1_000_000)}
 LIMITS = {
     "body_mib": (1, 256),
@@ -58,6 +59,7 @@ def gateway_problems(host: Host) -> Iterator[Refusal]:
     yield from _aliases(gateway, host)
     yield from _defaults(gateway, host)
     yield from _clients(gateway)
+    yield from price_problems(gateway, host)
     yield from _models(host)
 
 

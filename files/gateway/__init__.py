@@ -19,6 +19,7 @@ keys from a file of hashes. How a request runs:
     fleet, ready         the servers of a model: which is ready, what each has to do, who waits until one is back
     routing              which of them a prompt goes to: the one that knows its beginning, within a bound of load
     keys, budgets        who may ask; requests and tokens a minute of each key, in an account that processes share
+    usage                requests, tokens and cost by day, key and model, in a file that outlives processes and reboots
     traces               which requests Triton traces
     dialects             other chats as OpenAI's: responses, anthropic, cohere read and write each vendor's own
     audit, metrics       a line a request, and Prometheus' counters; neither ever has text of a request

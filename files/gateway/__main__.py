@@ -2,11 +2,17 @@
 
 NUMBER says which port of `listen.ports` is this process's own, counted from 0. Exit status 64 where the words are not
 understood, 78 where the settings are not.
+
+    python3 -m gateway usage FOLDER [SINCE]     prints the usage since a day that the processes of this host counted
+
+`usage` needs the standard library alone.
 """
 
 from __future__ import annotations
 
+import json
 import os
+import sqlite3
 import sys
 from pathlib import Path
 
@@ -17,6 +23,8 @@ less CPU, and an embedding is answered 0.1 ms sooner (2026-11-23)."""
 
 def main(words: list[str]) -> int:
     """The exit status."""
+    if len(words) in (2, 3) and words[0] == "usage":
+        return print_usage(*words[1:])
     number = (words[2:] or ["0"])[0]
     if len(words) not in (2, 3) or words[0] != "serve" or not number.isdecimal():
         print((__doc__ or "").splitlines()[0], file=sys.stderr)
@@ -32,6 +40,18 @@ def main(words: list[str]) -> int:
         print(f"{words[1]}: {error}", file=sys.stderr)
         return 78
     return serve(gateway, port)
+
+
+def print_usage(folder: str, since: str = "") -> int:
+    """The exit status; 1 where the folder cannot be read."""
+    from gateway.usage import report
+
+    try:
+        print(json.dumps(report(Path(folder), since)))
+    except (OSError, sqlite3.Error) as error:
+        print(f"{folder}: {error}", file=sys.stderr)
+        return 1
+    return 0
 
 
 if __name__ == "__main__":

@@ -152,7 +152,8 @@ class App:
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Inside, files are read again when they change, servers are looked at, and silent streams get comments."""
-        tasks = [asyncio.ensure_future(each) for each in (self.gateway.keep_current(), self._keep_sweeping())]
+        works = (self.gateway.keep_current(), self.gateway.keep_counting(), self._keep_sweeping())
+        tasks = [asyncio.ensure_future(work) for work in works]
         try:
             yield
         finally:
@@ -161,6 +162,7 @@ class App:
             await asyncio.gather(*tasks, return_exceptions=True)
             await self.gateway.fleet.close()
             self.gateway.budgets.close()
+            self.gateway.usage.close()
 
     async def _end_the_rest(self) -> None:
         """Those whose time is over hear of it; the log names them by their ids."""
@@ -322,6 +324,11 @@ class App:
             metrics.queued.observe((record.model,), record.queued)
         if exchange.streams and exchange.has_begun:
             metrics.stream_ended(record.model, record.end)
+        if exchange.lease and exchange.method == "POST":
+            tokens = (record.prompt_tokens, record.cached_tokens, max(record.completion_tokens, record.events))
+            is_error = bool(record.end) or record.status >= 400
+            seconds = now - record.began
+            self.gateway.usage.add(record.at, record.key, record.tenant, record.model, is_error, tokens, seconds)
         audit.write(record.line(now))
 
 

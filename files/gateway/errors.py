@@ -11,6 +11,9 @@ TYPES = {
     499: "client_left",
 }
 
+MOST_WAIT_SECONDS = 60
+"""OpenAI's clients pass over a longer `Retry-After` (openai 2.20, 2026-11-25)."""
+
 
 class ApiError(Exception):
     """Ends a request. `retry_after`: seconds; `is_spent`: no client should retry, for tokens were made.
@@ -49,7 +52,8 @@ class ApiError(Exception):
 
         `Allow` where the method is wrong.
         """
-        found = [(b"retry-after", str(self.retry_after).encode())] if self.retry_after else []
+        wait = str(min(self.retry_after, MOST_WAIT_SECONDS)).encode()
+        found = [(b"retry-after", wait)] if self.retry_after else []
         found += [(b"allow", self.allow.encode())] if self.allow else []
         return [*found, (b"x-should-retry", b"false")] if self.is_spent else found
 

@@ -6,6 +6,7 @@ import asyncio
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping
+from datetime import datetime, timezone
 from pathlib import Path
 
 from gateway.bodies import Parser
@@ -19,7 +20,10 @@ from gateway.prompts import Completer, Prompter
 from gateway.published import knows_chats
 from gateway.settings import Alias, ModelSettings, Settings, read
 from gateway.tokens import Tokens
+from gateway.usage import Usage
+from gateway.usage import folder_of_the_unit as usage_folder
 
+COUNT_SECONDS = 1.0
 LOOK_SECONDS = 0.5
 """A revoked key is refused within a second."""
 
@@ -39,6 +43,17 @@ class Gateway:
         self.fleet, self.metrics = Fleet(), Metrics()
         self.budgets = Budgets(folder_of_the_unit())
         self.budgets.follow(self.settings)
+        self.usage = Usage(usage_folder())
+        self._follow_usage()
+
+    def _follow_usage(self) -> None:
+        self.usage.days, self.usage.prices = self.settings.usage_days, self.settings.prices
+
+    async def keep_counting(self) -> None:
+        """For ever: what this process did is counted within a second."""
+        while True:
+            await asyncio.sleep(COUNT_SECONDS)
+            await asyncio.to_thread(self.usage.count, datetime.now(timezone.utc))
 
     async def keep_current(self) -> None:
         """For ever: servers, settings and keys are as their hosts and files say, within a second or two."""
@@ -64,6 +79,7 @@ class Gateway:
                 self.settings, self.prompters, self.keys = settings, prompters, keys
                 self.fleet.follow(settings)
                 self.budgets.follow(settings)
+                self._follow_usage()
                 print("settings read again", flush=True)
             await asyncio.to_thread(self.keys.refresh)
         except (OSError, ValueError) as error:

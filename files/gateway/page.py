@@ -7,6 +7,8 @@ the settings: `Host` is the client's own word.
 
 from __future__ import annotations
 
+import asyncio
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -22,6 +24,7 @@ from gateway.gateway import Gateway
 from gateway.keys import NOBODY, Key
 from gateway.models import usable
 from gateway.settings import ModelSettings
+from gateway.usage import PICO
 
 PAGES = ("/", "/page.css")
 FOLDER = Path(__file__).parent
@@ -67,7 +70,10 @@ async def page(gateway: Gateway, exchange: Exchange) -> None:
     key, problem = await who(gateway, exchange)
     if key:
         exchange.record.tenant, exchange.record.key = key.tenant, key.prefix
-    text = TEMPLATES.get_template("page.html.j2").render(told(gateway, key, problem))
+    values = told(gateway, key, problem)
+    if key and key is not NOBODY:
+        values["usage"] += await asyncio.to_thread(usage_by_day, gateway, key, datetime.now(timezone.utc))
+    text = TEMPLATES.get_template("page.html.j2").render(values)
     await exchange.whole(text.encode(), b"text/html; charset=utf-8", 401 if problem else 200, HEADERS)
 
 
@@ -126,6 +132,30 @@ def usage(gateway: Gateway, key: Key) -> Iterator[tuple[str, str, str, int]]:
     ended = found.ended
     counts = f"{ended.prompt_tokens:,} tokens of prompts, {ended.completion_tokens:,} of answers"
     yield "requests since this host's gateways started", f"{ended.requests:,}", counts, -1
+
+
+def usage_by_day(gateway: Gateway, key: Key, now: datetime) -> list[tuple[str, str, str, int]]:
+    """The key's counts of this day and of this month (UTC) on this host, as `usage` has them."""
+    rows = gateway.usage.of_key(key.prefix, f"{now:%Y-%m}-01")
+    today = [row for row in rows if row["day"] == f"{now:%Y-%m-%d}"]
+    periods = (("today (UTC)", today), ("this month (UTC)", rows))
+    return [(f"requests {name}", f"{total(rows, 'requests'):,}", spent(rows), -1) for name, rows in periods if rows]
+
+
+def total(rows: list[dict[str, Any]], name: str) -> int:
+    """The sum of a count."""
+    return sum(int(row[name]) for row in rows)
+
+
+def spent(rows: list[dict[str, Any]]) -> str:
+    """Tokens, errors, and the cost in each currency."""
+    read, cached, made = (total(rows, f"{kind}_tokens") for kind in ("prompt", "cached", "completion"))
+    costs: Counter[str] = Counter()
+    for row in rows:
+        costs[row["currency"]] += row["cost"]
+    money = "".join(f"; {cost / PICO:,.4f} {currency}" for currency, cost in sorted(costs.items()) if currency)
+    errors = f"{total(rows, 'errors'):,} errors"
+    return f"{errors}; {read:,} tokens of prompts, {cached:,} of them cached, {made:,} of answers{money}"
 
 
 def of(count: int, limit: int) -> str:

@@ -14,6 +14,8 @@ More than 300 lines, because the whole file format stands in one place.
      "trace_one_in": 100,                                requests of which one is traced (traces.py); absent: none is
      "hold_seconds": 120,                                requests wait so long for a model without a ready server
      "limits": {…},                                      fields of Limits
+     "usage_days": 400,                                  counters of usage are kept so long; absent: none are
+     "prices": {"llama": {"prompt": 0.5, "cached": 0.1, "completion": 1.5, "currency": "USD"}},   a million tokens
      "mutual": {"certificate": PATH, "authority": PATH}, absent: no server is of another host
      "servers": {"h100-01/main": {"grpc": "127.0.0.1:8001", "ready_url": "http://10.0.0.7:8404/ready/main"},
                  "h100-02/main": {"grpc": "10.0.0.8:8009", "ready_url": "https://10.0.0.8:8009/ready/main",
@@ -48,6 +50,7 @@ from typing import Any, Literal, cast
 
 from gateway.fields import FieldError, Fields
 from gateway.servers import Mutual, ServerSettings, identified, mutual_of, server_of
+from gateway.usage import Price
 
 Kind = Literal["llm", "embedder", "reranker"]
 KINDS = ("llm", "embedder", "reranker")
@@ -173,6 +176,8 @@ class Settings:
     aliases: Mapping[str, Alias]
     mutual: Mutual | None = None
     trace_one_in: int = 0
+    usage_days: int = 0
+    prices: Mapping[str, Price] = field(default_factory=dict)
     salt_file: str = ""
     unknown_fields: str = "ignore"
     """What becomes of fields that no endpoint knows: ignore (the answer names them), or refuse."""
@@ -216,6 +221,8 @@ def settings_of(given: object) -> Settings:
         aliases=aliases,
         mutual=mutual,
         trace_one_in=top.whole("trace_one_in", 0, MOST, 0),
+        usage_days=top.whole("usage_days", 0, 3660, 0),
+        prices={name: _price(name, price, models) for name, price in _named(top, "prices")},
         salt_file=top.text("salt_file", ""),
         unknown_fields=top.text("unknown_fields", "ignore", choices=("ignore", "refuse")),
         cors_origins=tuple(top.texts("cors_origins", 64)) if top.has("cors_origins") else (),
@@ -235,6 +242,15 @@ def _default(top: Fields, kind: str, models: Mapping[str, ModelSettings], aliase
     if name and (model is None or model.kind != kind):
         raise top.wrong(f"default_{kind}", f"the name of a model of kind {kind}")
     return name
+
+
+def _price(name: str, given: Fields, models: Mapping[str, ModelSettings]) -> Price:
+    if name not in models:
+        raise FieldError(f"prices.{name}", f"`prices.{name}`: no model of this file has this name")
+    prompt, cached, completion = (given.number(word, 0, MOST) or 0.0 for word in ("prompt", "cached", "completion"))
+    price = Price(prompt, cached, completion, given.text("currency"))
+    given.close()
+    return price
 
 
 def _salt(path: str) -> bytes:

@@ -2,6 +2,7 @@
 
     host gateway differs     prints what `follow` would do, a line each; nothing where every process is as the files say
     host gateway follow      does it: starts, restarts, waits for answers, ends what is spare
+    host gateway usage DAY   prints the usage since that day that the processes of this host counted, as JSON
 
 A process that runs says by its environment which mark of the unit it began with, so a run that was cut off leaves
 nothing unknown. It reads models and keys again by itself; `follow` waits until it offers the models of the settings.
@@ -29,6 +30,8 @@ MARK = "ENGINEHOUSE_GATEWAY="
 ANSWER_SECONDS = 60
 """For a process that runs to read its settings again; weights on a slow disk take seconds."""
 STEP_SECONDS = 0.2
+USAGE = Path(os.environ.get("ENGINEHOUSE_USAGE", "/var/lib/enginehouse-gateway"))
+"""StateDirectory of the unit."""
 LOOK_SECONDS = 5
 PROC = Path(os.environ.get("ENGINEHOUSE_PROC", "/proc"))
 
@@ -49,9 +52,11 @@ class GatewayError(Exception):
 
 def main(arguments: list[str]) -> int:
     """0 where it did what it was asked; 1 where a process would not; 64 where it does not understand."""
+    if len(arguments) == 2 and arguments[0] == "usage":
+        return usage(arguments[1])
     verbs: dict[str, Callable[[], Iterable[str]]] = {"differs": differs, "follow": follow}
     if len(arguments) != 1 or arguments[0] not in verbs:
-        print(f"host gateway {' | '.join(verbs)}", file=sys.stderr)
+        print(f"host gateway {' | '.join(verbs)} | usage DAY", file=sys.stderr)
         return 64
     try:
         for sentence in verbs[arguments[0]]():
@@ -60,6 +65,18 @@ def main(arguments: list[str]) -> int:
         print(f"gateway: {problem}", file=sys.stderr)
         return 1
     return 0
+
+
+def usage(since: str) -> int:
+    """Exit status of the gateway's own program, which reads its counters; 1 on a host without a gateway."""
+    try:
+        unit = (places.UNITS / TEMPLATE).read_text("utf-8")
+    except OSError as problem:
+        print(f"gateway: {problem}", file=sys.stderr)
+        return 1
+    folder = re.search(r"^WorkingDirectory=(\S+)$", unit, re.M)
+    words = [sys.executable, "-B", "-s", "-m", "gateway", "usage", str(USAGE), since]
+    return subprocess.run(words, cwd=folder[1] if folder else None, check=False).returncode
 
 
 def wanted() -> Wanted:

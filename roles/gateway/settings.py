@@ -10,6 +10,7 @@ from typing import Any
 from deploy.slices.gateway import GatewayAliasSlice, GatewayModelSlice, GatewayOtherSlice, GatewaySlice
 from deploy.slices.host import ServerSlice, Slice
 from deploy.slices.traffic import TrafficSlice
+from deploy.spec import Price
 from deploy.topology.balancing import LOOPBACK
 from roles.gateway.paths import AUTHORITY, CERTIFICATE, KEYS, SALT
 
@@ -41,6 +42,8 @@ def settings(mine: Slice, gateway: GatewaySlice) -> dict[str, Any]:
             "inputs": limits.inputs,
             "documents": limits.documents,
         },
+        **({"usage_days": gateway.usage_days} if gateway.usage_days else {}),
+        **({"prices": prices} if (prices := _prices(gateway)) else {}),
         **({"trace_one_in": gateway.trace_one_in} if gateway.trace_one_in else {}),
         **({"unknown_fields": "refuse"} if gateway.unknown_fields == "refuse" else {}),
         **_said(
@@ -96,6 +99,17 @@ def _other(other: GatewayOtherSlice) -> dict[str, str]:
     """A server of another host, and the page there that says whether it may be asked: both behind one port."""
     where = f"{_in_url(other.address)}:{other.port}"
     return {"grpc": where, "ready_url": f"https://{where}/ready/{other.server}", "mutual": other.server}
+
+
+def _prices(gateway: GatewaySlice) -> dict[str, Any]:
+    """Prices of the models that the gateway offers: a price may be of a model that another host serves."""
+    names = {model.name for model in gateway.models}
+    return {name: _price(price) for name, price in gateway.prices if name in names}
+
+
+def _price(price: Price) -> dict[str, Any]:
+    cached = price.prompt if price.cached is None else price.cached
+    return {"prompt": price.prompt, "cached": cached, "completion": price.completion, "currency": price.currency}
 
 
 def _model(mine: Slice, model: GatewayModelSlice) -> dict[str, Any]:

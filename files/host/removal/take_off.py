@@ -54,6 +54,7 @@ FILES = (
     *(f"{PREFIX}/etc/{depth}*.enginehouse-{half}" for depth in ("*/", "*/*/") for half in ("new", "undo")),
     f"{PREFIX}/run/enginehouse",
     f"{PREFIX}/run/enginehouse-*",
+    f"{PREFIX}/var/lib/enginehouse-gateway",
 )
 EMPTIED = (
     "nvidia-persistenced.service.d",

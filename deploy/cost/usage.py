@@ -1,0 +1,154 @@
+"""Usage that gateways counted, added up over hosts and grouped as the operator wants it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from deploy.refusals.quoting import on_one_line
+from deploy.refusals.refuse import refuse
+
+GROUPS = ("key", "tenant", "model", "day")
+COUNTS = ("requests", "errors", "prompt_tokens", "cached_tokens", "completion_tokens")
+TITLES = ("requests", "errors", "tokens in", "cached", "tokens out", "cost", "p50 s", "p99 s")
+PICO = 10**12
+"""Parts of a unit of money in which gateways count cost."""
+
+
+@dataclass
+class Line:
+    """A group's counts. `cost` is by currency, in 10^-12; `times` are requests by seconds."""
+
+    group: tuple[str, ...]
+    counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(COUNTS, 0))
+    cost: dict[str, int] = field(default_factory=dict)
+    times: dict[float, int] = field(default_factory=dict)
+
+    def add(self, row: Mapping[str, Any]) -> None:
+        """The row of a host is in the counts."""
+        for name in COUNTS:
+            self.counts[name] += row[name]
+        if row["currency"]:
+            self.cost[row["currency"]] = self.cost.get(row["currency"], 0) + row["cost"]
+        for seconds, requests in row["times"].items():
+            self.times[seconds] = self.times.get(seconds, 0) + requests
+
+    @property
+    def cost_text(self) -> str:
+        """Cost in every currency: `1.25 USD`; "" where no price was set."""
+        return " + ".join(f"{pico / PICO:.4f} {currency}" for currency, pico in sorted(self.cost.items()))
+
+    def quantile(self, share: float) -> float:
+        """Seconds within which this share of the requests ended, right within 9 %."""
+        pending = math.ceil(sum(self.times.values()) * share)
+        for seconds in sorted(self.times):
+            pending -= self.times[seconds]
+            if pending <= 0:
+                return round(seconds, 3)
+        return 0.0
+
+
+@dataclass(frozen=True)
+class UsageReport:
+    """The usage since a day; `missing` are hosts that did not answer."""
+
+    by: tuple[str, ...]
+    since: str
+    lines: tuple[Line, ...]
+    missing: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain dictionaries and lists; cost in units of its currency."""
+        lines = [
+            dict(zip(self.by, line.group, strict=True))
+            | line.counts
+            | {"cost": {currency: pico / PICO for currency, pico in sorted(line.cost.items())}}
+            | {"p50_seconds": line.quantile(0.5), "p99_seconds": line.quantile(0.99)}
+            for line in self.lines
+        ]
+        return {"since": self.since, "by": list(self.by), "usage": lines, "missing": list(self.missing)}
+
+
+def groups_of(words: str) -> tuple[str, ...]:
+    """The groups that `--by` names. Raises: a Refusal for any other word."""
+    by = tuple(dict.fromkeys(word.strip() for word in words.split(",") if word.strip()))
+    if unknown := [word for word in by if word not in GROUPS]:
+        raise refuse(
+            "no-such-group",
+            f"usage is not counted by {unknown[0]}",
+            where="--by",
+            seen=words,
+            wanted=f"some of {', '.join(GROUPS)}, with commas between them",
+            attempt="--by tenant,model",
+        )
+    return by
+
+
+def added_up(hosts: Mapping[str, Sequence[Mapping[str, Any]] | None], by: tuple[str, ...], since: str) -> UsageReport:
+    """The report over the rows of each host; None for a host that did not answer."""
+    lines: dict[tuple[str, ...], Line] = {}
+    for rows in hosts.values():
+        for row in rows or ():
+            group = tuple(row[name] for name in by)
+            lines.setdefault(group, Line(group)).add(row)
+    missing = tuple(sorted(host for host, rows in hosts.items() if rows is None))
+    return UsageReport(by, since, tuple(lines[group] for group in sorted(lines)), missing)
+
+
+def rows_of(text: str | None) -> list[dict[str, Any]] | None:
+    """The rows that a host printed; None where it printed something else."""
+    try:
+        return [_row(row) for row in json.loads(text or "")["rows"]]
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None
+
+
+def _row(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Raises: ValueError, KeyError or TypeError for a row of other types."""
+    texts = {name: on_one_line(str(row[name]))[:256] for name in (*GROUPS, "currency")}
+    numbers = {name: int(row[name]) for name in (*COUNTS, "cost")}
+    return {**texts, **numbers, "times": {float(seconds): int(count) for seconds, count in row["times"].items()}}
+
+
+def table(report: UsageReport) -> RenderableType:
+    """The report as a person reads it."""
+    shown = Table(box=None, pad_edge=False)
+    for title in report.by:
+        shown.add_column(title)
+    for title in TITLES:
+        shown.add_column(title, justify="right")
+    for line in report.lines:
+        times = (f"{line.quantile(share):,.3f}" for share in (0.5, 0.99))
+        counts = (f"{line.counts[name]:,}" for name in COUNTS)
+        shown.add_row(*(word or "-" for word in line.group), *counts, line.cost_text or "-", *times)
+    notes = [Text(f"since {report.since}, UTC; p50 and p99 within 9 %", style="dim")]
+    return Group(shown, Text(""), *notes, *(Text(sentence, style="red") for sentence in missing_sentences(report)))
+
+
+def missing_sentences(report: UsageReport) -> list[str]:
+    """A sentence for each host whose numbers are missing."""
+    return [f"{host} did not answer: its numbers are missing here, and safe on the host" for host in report.missing]
+
+
+def as_csv(report: UsageReport) -> str:
+    """The report for a spreadsheet: a first line of names, cost with its currency."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow([*report.by, *COUNTS, "cost", "p50_seconds", "p99_seconds"])
+    writer.writerows(_cells(report.lines))
+    return text.getvalue()
+
+
+def _cells(lines: Iterable[Line]) -> Iterable[list[object]]:
+    for line in lines:
+        words = [f"'{word}" if word[:1] in ("=", "+", "-", "@") else word for word in line.group]  # no formula
+        yield [*words, *line.counts.values(), line.cost_text, line.quantile(0.5), line.quantile(0.99)]

@@ -1,0 +1,49 @@
+"""Prices of tokens that a gateway counts cost by."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+
+from deploy.catalog.names import offer
+from deploy.refusals.errors import Refusal
+from deploy.refusals.refuse import at, refuse
+from deploy.spec import Gateway, Host
+
+MOST_PRICE = 1_000_000
+
+
+def price_problems(gateway: Gateway, host: Host) -> Iterator[Refusal]:
+    """A refusal for each price that is none, or is of a model that the gateway does not offer."""
+    models = sorted({model.name for server in host.servers for model in server.models})
+    for name, price in gateway.prices.items():
+        place = at("gateway", "prices", f'"{name}"')
+        if name not in models and not gateway.others:
+            yield refuse(
+                "price-of-nothing",
+                f"a price for {name}, which this host does not serve",
+                where=place,
+                seen=repr(name),
+                wanted=", ".join(models) or "a model",
+                attempt=offer(name, models),
+            )
+        numbers = [price.prompt, price.completion, price.cached or 0.0]
+        if not all(math.isfinite(number) and 0 <= number <= MOST_PRICE for number in numbers):
+            yield refuse(
+                "not-a-price",
+                f"the price of {name} is none",
+                where=place,
+                seen=repr(price),
+                wanted=f"0 to {MOST_PRICE:,} for a million tokens",
+                attempt=f'prices={{"{name}": Price(prompt=0.1, completion=0.4)}}',
+            )
+        if not re.fullmatch(r"[A-Z]{3}", price.currency):
+            yield refuse(
+                "not-a-currency",
+                f"{price.currency!r} is no currency",
+                where=at(place, "currency"),
+                seen=repr(price.currency),
+                wanted="three capital letters, as USD",
+                attempt='Price(…, currency="USD"), the default',
+            )

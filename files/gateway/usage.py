@@ -1,0 +1,388 @@
+"""Requests, tokens, cost, errors and times by day, key, tenant and model, kept over restarts and reboots.
+
+Each request that ends is a line of a log that its process alone writes, so a process that is killed loses nothing that
+ended. Every second the lines become counters of one SQLite file, which all processes of the host share. How far each
+log was counted stands in the same transaction, so no line is counted twice. A log whose process is dead is counted to
+its end, and then removed; the kernel lets go of the lock on it when the process dies. A host that loses its power loses
+the lines of the last second.
+
+A line has names and numbers, and no text of any request. Only the standard library is used here: the operator's verb
+runs `python -m gateway usage FOLDER` with the host's own Python.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import math
+import os
+import secrets
+import sqlite3
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+FILE = "usage-1.sqlite"
+BUSY_SECONDS = 5.0
+MOST_LOG_BYTES = 4 * 2**20
+"""A longer log is left to be removed, and a new one begun."""
+MOST_HELD_BYTES = 16 * 2**20
+"""Bytes of lines that wait for a disk that is full; later ones are lost, and the journal says so."""
+SHORTEST_SECONDS, STEPS_PER_DOUBLING, BUCKETS = 0.001, 4, 81
+"""Bucket n ends at 1 ms · 2^(n/4); the last one, from 1,049 s on, has no end. A quantile is right within 9 %."""
+COUNTS = ("requests", "errors", "prompt_tokens", "cached_tokens", "completion_tokens", "cost")
+TABLES = f"""
+CREATE TABLE IF NOT EXISTS counts (day TEXT, key TEXT, tenant TEXT, model TEXT, currency TEXT,
+    {", ".join(f"{name} INTEGER" for name in COUNTS)}, PRIMARY KEY (day, key, tenant, model, currency)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS times (day TEXT, key TEXT, tenant TEXT, model TEXT, currency TEXT, bucket INTEGER,
+    requests INTEGER, PRIMARY KEY (day, key, tenant, model, currency, bucket)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS logs (name TEXT PRIMARY KEY, counted INTEGER) WITHOUT ROWID;
+"""
+ADD = f"""INSERT INTO counts VALUES ({", ".join("?" * (5 + len(COUNTS)))}) ON CONFLICT DO UPDATE
+    SET {", ".join(f"{name} = {name} + excluded.{name}" for name in COUNTS)}"""
+ADD_TIME = """INSERT INTO times VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE
+    SET requests = requests + excluded.requests"""
+ADD_LOG = "INSERT INTO logs VALUES (?, ?) ON CONFLICT DO UPDATE SET counted = excluded.counted"
+PICO = 10**12
+"""Parts of a unit of money in which cost is counted: whole numbers, whose sums are exact."""
+
+Group = tuple[str, str, str, str, str]
+"""Day (UTC), public beginning of the key, tenant, model, currency."""
+
+
+@dataclass(frozen=True)
+class Price:
+    """Money for a million tokens of prompts, of their cached part, and of answers; and which money."""
+
+    prompt: float
+    cached: float
+    completion: float
+    currency: str
+
+    def cost(self, prompt: int, cached: int, completion: int) -> int:
+        """Cost of these tokens, in 10^-12 of the currency. `cached` is a part of `prompt`."""
+        fresh = max(prompt - cached, 0)
+        parts = ((self.prompt, fresh), (self.cached, cached), (self.completion, completion))
+        return sum(round(price * 10**6) * tokens for price, tokens in parts)
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A request that is over."""
+
+    group: Group
+    is_error: bool
+    prompt_tokens: int
+    cached_tokens: int
+    completion_tokens: int
+    cost: int
+    seconds: float
+
+    def line(self) -> bytes:
+        """The line of a log."""
+        numbers = (self.prompt_tokens, self.cached_tokens, self.completion_tokens, self.cost, bucket_of(self.seconds))
+        return (json.dumps([*self.group, int(self.is_error), *numbers], separators=(",", ":")) + "\n").encode()
+
+
+class Log:
+    """The log of this process. Raises: OSError where the folder takes none."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._held = folder, b""
+        self._lock = threading.Lock()  # requests end in the event loop, and are counted in a thread
+        self._handle, self.name = self._opened()
+
+    def add(self, ended: Ended) -> None:
+        """The request is in the log; where the disk is full it waits here for the next one."""
+        line = ended.line()
+        with self._lock:
+            if len(self._held) + len(line) <= MOST_HELD_BYTES:
+                self._held += line
+            else:
+                print("<3>a request is not in the usage: the disk takes no line", file=sys.stderr, flush=True)
+        self.flush()
+
+    def flush(self) -> bool:
+        """True if nothing waits for the disk."""
+        with self._lock:
+            with contextlib.suppress(OSError):
+                while self._held:
+                    self._held = self._held[os.write(self._handle, self._held) :]
+            return not self._held
+
+    def renew(self) -> None:
+        """The next line goes to a new log. Raises: OSError; the old log then goes on."""
+        with self._lock:
+            if not self._held:
+                old, (self._handle, self.name) = self._handle, self._opened()
+                os.close(old)
+
+    def close(self) -> None:
+        """The file is let go, as when the process is killed."""
+        os.close(self._handle)
+
+    def _opened(self) -> tuple[int, str]:
+        while True:
+            name = f"{secrets.token_hex(8)}.log"
+            path = self._folder / name
+            handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            with contextlib.suppress(FileNotFoundError):
+                if os.path.samestat(path.stat(), os.fstat(handle)):  # nobody took it for a dead one before the lock
+                    return handle, name
+            os.close(handle)
+
+
+class Counters:
+    """The counters of a folder. Raises: sqlite3.Error or OSError. Used by one thread at a time."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._file = sqlite3.connect(folder / FILE, BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+        self._file.execute("PRAGMA journal_mode = WAL")
+        self._file.execute("PRAGMA synchronous = FULL")
+        with self._change():
+            for table in TABLES.split(";"):
+                self._file.execute(table)
+
+    def close(self) -> None:
+        """The file is let go."""
+        self._file.close()
+
+    def count(self, name: str) -> int:
+        """Bytes of this log that are counted now."""
+        with self._change():
+            row = self._file.execute("SELECT counted FROM logs WHERE name = ?", (name,)).fetchone()
+            counted = int(row[0]) if row else 0
+            with (self._folder / name).open("rb") as log:
+                log.seek(counted)
+                content = log.read()
+            whole = content[: content.rfind(b"\n") + 1]
+            if not whole:
+                return counted
+            self._add(whole)
+            counted += len(whole)
+            self._file.execute(ADD_LOG, (name, counted))
+        return counted
+
+    def count_all(self) -> None:
+        """All logs of the folder are counted, and those of dead processes are gone."""
+        for path in sorted(self._folder.glob("*.log")):
+            with contextlib.suppress(FileNotFoundError):  # another process removed it
+                self._count_and_remove(path)
+        known = [name for (name,) in self._file.execute("SELECT name FROM logs")]
+        gone = [name for name in known if not (self._folder / name).exists()]
+        if gone:
+            # A log that came back after its row went would be counted again: that it is gone has to outlive the power.
+            _sync_folder(self._folder)
+            with self._change():
+                self._file.executemany("DELETE FROM logs WHERE name = ?", [(name,) for name in gone])
+
+    def forget(self, days: int, now: datetime) -> None:
+        """No counter is of a day longer ago than this."""
+        oldest = f"{now - timedelta(days=days):%Y-%m-%d}"
+        with self._change():
+            for table in ("counts", "times"):
+                self._file.execute(f"DELETE FROM {table} WHERE day < ?", (oldest,))
+
+    def rows(self, since: str = "", key: str = "") -> Iterator[dict[str, Any]]:
+        """The counters of each group since a day, of one key or of all; `times` maps buckets to requests."""
+        wanted = (since, key, key)
+        where = "WHERE day >= ? AND (? = '' OR key = ?)"
+        self._file.execute("BEGIN")
+        try:
+            times: dict[Group, dict[int, int]] = {}
+            for *group, bucket, requests in self._file.execute(f"SELECT * FROM times {where}", wanted):
+                times.setdefault((group[0], group[1], group[2], group[3], group[4]), {})[bucket] = requests
+            names = ("day", "key", "tenant", "model", "currency", *COUNTS)
+            for values in self._file.execute(f"SELECT * FROM counts {where} ORDER BY 1, 2, 3, 4, 5", wanted):
+                yield {**dict(zip(names, values, strict=True)), "times": times.get(values[:5], {})}
+        finally:
+            self._file.execute("COMMIT")
+
+    def _count_and_remove(self, path: Path) -> None:
+        handle = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            is_dead = True
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                is_dead = False
+            self.count(path.name)
+            if is_dead:
+                path.unlink()
+        finally:
+            os.close(handle)
+
+    def _add(self, lines: bytes) -> None:
+        counts: dict[Group, list[int]] = {}
+        times: dict[tuple[Group, int], int] = {}
+        for line in lines.splitlines():
+            ended = _ended(line)
+            if ended is None:  # power failed while it was written
+                continue
+            group, numbers, bucket = ended
+            sums = counts.setdefault(group, [0] * len(COUNTS))
+            for place, number in enumerate(numbers):
+                sums[place] += number
+            times[group, bucket] = times.get((group, bucket), 0) + 1
+        self._file.executemany(ADD, [(*group, *sums) for group, sums in counts.items()])
+        self._file.executemany(ADD_TIME, [(*group, bucket, count) for (group, bucket), count in times.items()])
+
+    @contextlib.contextmanager
+    def _change(self) -> Iterator[None]:
+        self._file.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            with contextlib.suppress(sqlite3.Error):  # an error of the disk took everything back already
+                self._file.execute("ROLLBACK")
+            raise
+        self._file.execute("COMMIT")
+
+
+def _ended(line: bytes) -> tuple[Group, tuple[int, ...], int] | None:
+    """Group, counts and bucket of a line; None for what is no line."""
+    try:
+        day, key, tenant, model, currency, error, prompt, cached, completion, cost, bucket = json.loads(line)
+        numbers = tuple(int(number) for number in (1, error, prompt, cached, completion, cost))
+        return (str(day), str(key), str(tenant), str(model), str(currency)), numbers, int(bucket)
+    except (ValueError, TypeError):
+        return None
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def bucket_of(seconds: float) -> int:
+    """The bucket of a request that took this long."""
+    if seconds <= SHORTEST_SECONDS:
+        return 0
+    return min(math.ceil(math.log2(seconds / SHORTEST_SECONDS) * STEPS_PER_DOUBLING - 1e-9), BUCKETS - 1)
+
+
+def _seconds_of(bucket: int) -> float:
+    return float(round(SHORTEST_SECONDS * 2.0 ** ((bucket - 0.5) / STEPS_PER_DOUBLING), 6))
+
+
+def _in_seconds(times: Mapping[int, int]) -> dict[float, int]:
+    """Requests by the middle of their bucket, so that whoever adds up hosts needs not know the buckets."""
+    return {_seconds_of(bucket): requests for bucket, requests in sorted(times.items())}
+
+
+def quantile(times: Mapping[int, int], share: float) -> float:
+    """Seconds that this share of the requests took at most, within 9 %; 0.0 without a request."""
+    left = math.ceil(sum(times.values()) * share)
+    for bucket in sorted(times):
+        left -= times[bucket]
+        if left <= 0:
+            return _seconds_of(bucket)
+    return 0.0
+
+
+class Usage:
+    """The usage that a process counts. Without a folder it counts nothing."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder, self.days = folder, 0
+        self.prices: Mapping[str, Price] = {}
+        self._log: Log | None = None
+        self._counters: Counters | None = None
+        self._looked = ""
+        self._lock = threading.Lock()
+        """Of the counters: a thread may still count while the process ends."""
+
+    @property
+    def is_counting(self) -> bool:
+        """True if there is a folder, and the settings want usage kept."""
+        return bool(self.folder and self.days)
+
+    def add(
+        self, at: float, key: str, tenant: str, model: str, is_error: bool, tokens: tuple[int, int, int], seconds: float
+    ) -> None:
+        """A request is over that began `at`; tokens are those of prompt, cached part and answer."""
+        if not self.is_counting:
+            return
+        price = self.prices.get(model)
+        cost, currency = (price.cost(*tokens), price.currency) if price else (0, "")
+        day = f"{datetime.fromtimestamp(at, timezone.utc):%Y-%m-%d}"
+        with self._told():
+            self._log = self._log or Log(Path(self.folder))
+            self._log.add(Ended((day, key, tenant, model, currency), is_error, *tokens, cost, seconds))
+
+    def count(self, now: datetime) -> None:
+        """What this process wrote is counted; once a minute that of all others is, and old days are forgotten."""
+        if not self.is_counting:
+            return
+        with self._lock, self._told():
+            self._counters = self._counters or Counters(Path(self.folder))
+            if (minute := f"{now:%Y-%m-%d %H:%M}") != self._looked:
+                self._counters.count_all()
+                self._counters.forget(self.days, now)
+                self._looked = minute
+            if self._log and self._log.flush() and self._counters.count(self._log.name) >= MOST_LOG_BYTES:
+                self._log.renew()
+
+    def of_key(self, key: str, since: str) -> list[dict[str, Any]]:
+        """The counters of a key since a day, as far as this host has counted."""
+        if not self.is_counting:
+            return []
+        with self._told():
+            counters = Counters(Path(self.folder))
+            try:
+                return list(counters.rows(since, key))
+            finally:
+                counters.close()
+        return []
+
+    def close(self) -> None:
+        """Everything is counted, and this process writes nothing more."""
+        log, self._log = self._log, None
+        with self._lock, self._told():
+            if log:
+                log.flush()
+                log.close()
+                self._counters = self._counters or Counters(Path(self.folder))
+            if self._counters:
+                self._counters.count_all()
+                self._counters.close()
+        self._counters = None
+
+    @contextlib.contextmanager
+    def _told(self) -> Iterator[None]:
+        try:
+            yield
+        except (sqlite3.Error, OSError) as error:
+            print(f"<4>usage is not counted for now: {error}", file=sys.stderr, flush=True)
+
+
+def folder_of_the_unit() -> str:
+    """systemd's StateDirectory of this unit; "" where there is none."""
+    return os.environ.get("STATE_DIRECTORY", "").partition(":")[0]
+
+
+def report(folder: Path, since: str) -> dict[str, Any]:
+    """All counters of the folder since a day, after every line of every log is counted.
+
+    Raises: OSError, sqlite3.Error.
+    """
+    status = folder.stat()
+    if os.geteuid() == 0:  # files that root made would be closed to the gateway
+        os.setegid(status.st_gid)
+        os.seteuid(status.st_uid)
+    counters = Counters(folder)
+    try:
+        counters.count_all()
+        return {"rows": [row | {"times": _in_seconds(row["times"])} for row in counters.rows(since)]}
+    finally:
+        counters.close()

@@ -1,0 +1,102 @@
+"""What `enginehouse usage` shows: the hosts' counters added up, and the name of a host that did not answer."""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from deploy.cost.usage import added_up, as_csv, groups_of, rows_of, table
+from deploy.io import usage
+from deploy.io.usage import usage_of
+from deploy.refusals.errors import Refusal
+from deploy.spec import Gateway, Price
+from roles.gateway.settings import settings
+from tests.unit.given import plan, refusals
+from tests.unit.test_balancing import EDGE, planned, serving
+
+ROW: dict[str, Any] = {
+    "day": "2026-11-26", "key": "eh-4k2pxt", "tenant": "search", "model": "llama", "currency": "USD", "requests": 100,
+    "errors": 2, "prompt_tokens": 3000, "cached_tokens": 1000, "completion_tokens": 500, "cost": 1_250_000_000_000,
+    "times": {"0.1": 98, "2.0": 2},
+}  # fmt: skip
+OTHER = ROW | {"tenant": "chat", "key": "eh-77aaaa", "currency": "", "cost": 0, "times": {"0.1": 100}}
+
+
+def answered(*rows: dict[str, Any]) -> str:
+    return json.dumps({"rows": rows})
+
+
+def test_hosts_add_up_and_a_quantile_is_that_of_all_hosts() -> None:
+    report = added_up({"a": rows_of(answered(ROW)), "b": rows_of(answered(ROW, OTHER))}, ("tenant", "model"), "x")
+    first, second = report.lines
+    assert (first.group, first.counts["requests"], first.cost_text) == (("chat", "llama"), 100, "")
+    assert (second.group, second.counts["requests"], second.cost_text) == (("search", "llama"), 200, "2.5000 USD")
+    assert (second.quantile(0.5), second.quantile(0.99)) == (0.1, 2.0)
+
+
+def test_a_host_that_is_down_is_named_and_the_others_are_counted() -> None:
+    report = added_up({"a": rows_of(answered(ROW)), "b": None}, ("tenant",), "2026-11-01")
+    console = Console(width=120, record=True, file=io.StringIO())
+    console.print(table(report))
+    assert "b did not answer: its numbers are missing here" in console.export_text()
+    assert (report.missing, report.to_json()["usage"][0]["requests"]) == (("b",), 100)
+
+
+def test_csv_has_a_line_for_each_group_and_no_formula() -> None:
+    report = added_up({"a": rows_of(answered(ROW | {"model": "=1+1"}))}, ("tenant", "model"), "2026-11-01")
+    assert as_csv(report) == (
+        "tenant,model,requests,errors,prompt_tokens,cached_tokens,completion_tokens,cost,p50_seconds,p99_seconds\n"
+        "search,'=1+1,100,2,3000,1000,500,1.2500 USD,0.1,2.0\n"
+    )
+
+
+@pytest.mark.parametrize("text", [None, "", "[]", '{"rows": [{}]}', '{"rows": [{"times": 3}]}', "[" * 100_000])
+def test_words_of_a_host_that_are_no_counters_are_a_host_that_did_not_answer(text: str | None) -> None:
+    assert rows_of(text) is None
+
+
+def test_an_unknown_group_is_refused_by_its_name() -> None:
+    with pytest.raises(Refusal, match="usage is not counted by colour"):
+        groups_of("tenant,colour")
+
+
+def test_only_hosts_with_a_gateway_are_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    hosts = planned(
+        a=serving("10.0.0.11") | {"gateway": Gateway(keys=None)}, b=serving("10.0.0.12"), edge={"balancer": EDGE}
+    )
+    commands: list[tuple[str, str]] = []
+
+    def printed(ssh: list[str], since: str) -> str:
+        commands.append((ssh[-1], since))
+        return answered(ROW)
+
+    monkeypatch.setattr(usage, "printed", printed)
+    report = usage_of(hosts, {"a": {}, "b": {}}, (), "2026-11-01")
+    assert (commands, report.lines[0].counts["requests"]) == ([("a", "2026-11-01")], 100)
+
+
+def test_a_price_reaches_the_gateway_and_its_cached_part_costs_the_same_if_nothing_else_is_set() -> None:
+    (mine,) = plan(gateway=Gateway(prices={"bge": Price(prompt=0.5, completion=1.5)})).slices
+    assert mine.gateway
+    price = {"prompt": 0.5, "cached": 0.5, "completion": 1.5, "currency": "USD"}
+    assert settings(mine, mine.gateway)["prices"] == {"bge": price}
+    assert settings(mine, mine.gateway)["usage_days"] == 400
+    assert "usage_days" not in settings(mine, replace(mine.gateway, usage_days=0))
+
+
+@pytest.mark.parametrize(
+    ("prices", "kind"),
+    [
+        ({"nobody": Price(prompt=1, completion=1)}, "price-of-nothing"),
+        ({"bge": Price(prompt=-1, completion=1)}, "not-a-price"),
+        ({"bge": Price(prompt=1, completion=float("nan"))}, "not-a-price"),
+        ({"bge": Price(prompt=1, completion=1, currency="dollars")}, "not-a-currency"),
+    ],
+)
+def test_a_price_that_is_none_is_refused(prices: dict[str, Price], kind: str) -> None:
+    assert [refusal.kind for refusal in refusals(gateway=Gateway(prices=prices))] == [kind]
