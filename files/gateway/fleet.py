@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from gateway.errors import ApiError, UpstreamError
 from gateway.ready import LOOK_SECONDS, says_ready
-from gateway.routing import chosen
+from gateway.routing import Known, Prefix, chosen
 from gateway.servers import ServerSettings
 from gateway.settings import ModelSettings, Settings
 from gateway.tensors import Input
@@ -74,7 +74,7 @@ class Server:
 
 @dataclass(frozen=True)
 class Work:
-    """What is asked of a model: its `weight` in tokens, and `beginning`, a hash of how the prompt begins.
+    """What is asked of a model: its `weight` in tokens, and `prefix`, hashes of how the prompt begins.
 
     `told` hears which server got it, `queued` how many seconds it waited for one that was ready; `tenant` is whose.
     `trace` is its `traceparent`, "" where it is not traced.
@@ -84,7 +84,7 @@ class Work:
     weight: int
     told: Callable[[str], None]
     queued: Callable[[float], None]
-    beginning: bytes = b""
+    prefix: Prefix = Prefix()
     tenant: str = ""
     trace: str = ""
 
@@ -106,6 +106,7 @@ class Fleet:
         self._held: list[Held] = []
         self._changed = asyncio.Event()
         self._turns = itertools.count(1)
+        self._known = Known()
         self._closing: set[asyncio.Task[None]] = set()
 
     def follow(self, settings: Settings) -> None:
@@ -159,7 +160,7 @@ class Fleet:
             work.queued(clock() - began)
         ready = self.ready(work.model.servers)
         fresh = [server for server in ready if server.name not in tried]
-        server = chosen(fresh or ready, work.beginning, work.weight)
+        server = chosen(fresh or ready, work.prefix, work.weight, self._known.of(work.prefix))
         server.turn = next(self._turns)
         return server
 
@@ -253,7 +254,10 @@ class Fleet:
             tried.append(server.name)
             try:
                 with server.carrying(work.weight):
-                    return await ask(server, began + seconds - clock())
+                    answer = await ask(server, began + seconds - clock())
+                ready = {each.name for each in self.ready(work.model.servers)}
+                self._known.learn(work.prefix, server.name, ready)
+                return answer
             except UpstreamError as error:
                 if not error.may_go_elsewhere:
                     raise

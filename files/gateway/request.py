@@ -12,9 +12,13 @@ from gateway.fields import Fields
 from gateway.fleet import Work
 from gateway.gateway import Gateway
 from gateway.keys import Key
+from gateway.routing import Prefix
 from gateway.settings import Alias, ModelSettings
 from gateway.traces import traceparent
 
+SESSION = b"x-session-affinity"
+"""Header that balancers hash as well: requests that name the same value go to the same gateway and server."""
+MOST_SESSION = 256
 BYTES_A_TOKEN = 8
 """Bytes a token in texts that are not yet counted. English has 4 to 5, so the estimate refuses nobody wrongly."""
 
@@ -84,10 +88,10 @@ class Request:
         self.exchange.record.model = model.name
         return model, self.alias
 
-    def work(self, model: ModelSettings, weight: int, beginning: bytes = b"") -> Work:
+    def work(self, model: ModelSettings, weight: int, prefix: Prefix = Prefix()) -> Work:
         """What the fleet is asked to carry."""
         trace = traceparent(self.exchange.identity, self.gateway.settings.trace_one_in)
-        return Work(model, weight, self._served_by, self._queued, beginning, self.key.tenant, trace)
+        return Work(model, weight, self._served_by, self._queued, prefix, self.key.tenant, trace)
 
     def salt(self, model: ModelSettings) -> str:
         """The tenant's salt, which keeps its cached prefixes apart from others'; empty if the model's slot takes none.
@@ -98,6 +102,10 @@ class Request:
         if not model.salts:
             return ""
         return hmac.new(self.gateway.settings.salt, self.key.tenant.encode(), "sha256").hexdigest()[:32]
+
+    def session(self, cache_key: str = "") -> str:
+        """The client's name for requests that belong together: `prompt_cache_key`, else its header; "" without."""
+        return cache_key or self.exchange.headers.get(SESSION, b"")[:MOST_SESSION].decode("latin-1")
 
     def reserve(self, tokens: int) -> None:
         """The request may use so many tokens of its key's.
