@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from gateway.errors import ApiError, UpstreamError
 from gateway.ready import LOOK_SECONDS, says_ready
-from gateway.routing import Known, Prefix, chosen
+from gateway.routing import NO_PREFIX, Known, Prefix, chosen
 from gateway.servers import ServerSettings
 from gateway.settings import ModelSettings, Settings
 from gateway.tensors import Input
@@ -84,7 +84,7 @@ class Work:
     weight: int
     told: Callable[[str], None]
     queued: Callable[[float], None]
-    prefix: Prefix = Prefix()
+    prefix: Prefix = NO_PREFIX
     tenant: str = ""
     trace: str = ""
 

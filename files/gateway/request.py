@@ -12,7 +12,7 @@ from gateway.fields import Fields
 from gateway.fleet import Work
 from gateway.gateway import Gateway
 from gateway.keys import Key
-from gateway.routing import Prefix
+from gateway.routing import NO_PREFIX, Prefix
 from gateway.settings import Alias, ModelSettings
 from gateway.traces import traceparent
 
@@ -88,7 +88,7 @@ class Request:
         self.exchange.record.model = model.name
         return model, self.alias
 
-    def work(self, model: ModelSettings, weight: int, prefix: Prefix = Prefix()) -> Work:
+    def work(self, model: ModelSettings, weight: int, prefix: Prefix = NO_PREFIX) -> Work:
         """What the fleet is asked to carry."""
         trace = traceparent(self.exchange.identity, self.gateway.settings.trace_one_in)
         return Work(model, weight, self._served_by, self._queued, prefix, self.key.tenant, trace)

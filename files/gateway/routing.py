@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from array import array
 from collections import OrderedDict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import pairwise
@@ -53,6 +53,10 @@ class Prefix:
     tenant: str = ""
 
 
+NO_PREFIX = Prefix()
+"""Of requests that leave nothing in a cache."""
+
+
 def prefix_of(ids: Sequence[int], tenant: str, apart: str, session: str = "") -> Prefix:
     """The hashes of a prompt. Tenants share none, nor do prompts whose blocks differ by `apart`.
 
@@ -80,7 +84,7 @@ class Known:
 
     def of(self, prefix: Prefix) -> list[str]:
         """The servers that know a beginning of the prompt, the longest beginning first."""
-        known = self._servers.get(prefix.tenant, {})
+        known: Mapping[bytes, str] = self._servers.get(prefix.tenant, {})
         return [known[key] for key in reversed(prefix.chain) if key in known]
 
     def learn(self, prefix: Prefix, server: str, ready: Collection[str]) -> None:

@@ -70,7 +70,7 @@ def test_what_two_readers_could_take_differently_reaches_no_gateway(story: Calla
         },
         "in their dialect": ["encoding and length", "length and encoding", "metrics", "metrics written otherwise"],
         "sent on": 0,
-        "headers sent on": ["authorization", "host"],
+        "headers sent on": ["authorization", "host", "x-enginehouse-affinity"],
     }
 
 
