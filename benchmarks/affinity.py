@@ -196,7 +196,7 @@ async def measured(options: argparse.Namespace) -> dict[str, object]:
                 Modelled(f"engine-{place}", options.cache_tokens, options.tokens_a_second)
                 for place in range(options.count)
             ]
-            # Other prompts for each policy where the engines keep their caches: nothing is found from the policy before.
+            # Real engines keep their caches: each policy has prompts of its own.
             seed = options.seed + (number if options.engines else 0)
             found[name] = await chats(engines, policy(), options.chats, seed)
             print(f"{name:>15}  {found[name]}", flush=True)

@@ -31,6 +31,8 @@ BODY_RATE = 16_384
 """Bytes a second that a body has to come at, after `GRACE_SECONDS`: what is held for slow clients is held long."""
 GRACE_SECONDS = 5.0
 PASSED_OVER_SECONDS, PASSED_OVER_AT_ONCE = 5.0, 4
+MODEL = b"x-enginehouse-model"
+"""Header with the name of the model that was asked, whatever name the client used."""
 COMMENT = b": still working\n\n"
 LAST_EVENT = b"data: [DONE]\n\n"
 
@@ -237,7 +239,8 @@ class Exchange:
         # A body that nobody wants is not waited for; the next request could not be told from it.
         closing = [] if self._is_read else [(b"connection", b"close")]
         limits = self.lease.told if self.lease else []
-        every = [*headers, *always, *sniffing, *closing, *limits]
+        model = [(MODEL, self.record.model.encode("ascii", "replace"))] if self.record.model else []
+        every = [*headers, *always, *sniffing, *closing, *limits, *model]
         start = {"type": "http.response.start", "status": status, "headers": every}
         await self._hand_over(start)
 

@@ -87,6 +87,8 @@ class Work:
     prefix: Prefix = NO_PREFIX
     tenant: str = ""
     trace: str = ""
+    may_wait: bool = True
+    """It waits for a server that is ready; false if another model answers meanwhile."""
 
 
 @dataclass(eq=False)
@@ -247,7 +249,7 @@ class Fleet:
         """
         clock, tried = asyncio.get_running_loop().time, list[str]()
         began = clock()
-        until = began + min(self._hold_seconds, seconds)
+        until = began + (min(self._hold_seconds, seconds) if work.may_wait else 0)
         while True:
             server = await self.choose(work, tried, until)
             work.told(server.name)

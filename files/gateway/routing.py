@@ -132,5 +132,15 @@ def chosen(servers: Sequence[S], prefix: Prefix, weight: int, known: Iterable[st
     return max(free.values(), key=lambda server: _rank(prefix.home, server.name))
 
 
+def drawn(shares: Sequence[tuple[str, int]], key: bytes) -> str:
+    """The name that a key draws from names with weights. A weight that grows moves only the keys that it gains."""
+    point = int.from_bytes(blake2b(key, digest_size=8).digest(), "big") * sum(weight for _, weight in shares) >> 64
+    for name, weight in shares:
+        if point < weight:
+            return name
+        point -= weight
+    raise AssertionError("the weights sum to 0")
+
+
 def _rank(home: bytes, name: str) -> bytes:
     return blake2b(name.encode(), key=home, digest_size=8).digest()
