@@ -253,6 +253,10 @@ class Slice:
             for name in ("others", "trace_one_in"):
                 if not plain["gateway"][name]:
                     del plain["gateway"][name]
+            for alias in plain["gateway"]["aliases"]:
+                for name in ("weights", "sticky", "fallback"):
+                    if not alias[name]:
+                        del alias[name]
         if self.mutual is None:
             del plain["mutual"]
         if self.exporters is None:
