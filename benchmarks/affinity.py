@@ -145,7 +145,7 @@ def prefix() -> Policy:
     def choose(engines: Sequence[Engine], ids: Sequence[int]) -> Engine:
         beginning = prefix_of(ids, "tenant", "model")
         engine = chosen(engines, beginning, len(ids) + ANSWER_TOKENS, known.of(beginning))
-        known.learn(beginning, engine.name, {each.name for each in engines})
+        known.learn(beginning, engine.name, {known_engine.name for known_engine in engines})
         return engine
 
     return choose
@@ -188,7 +188,11 @@ async def chats(engines: Sequence[Engine], policy: Policy, count: int, seed: int
 
 async def measured(options: argparse.Namespace) -> dict[str, object]:
     """The figures of each policy, engines and chats fresh for each."""
-    found: dict[str, object] = {"engine": ", ".join(options.engines) or ENGINE, "chats": options.chats, "turns": TURNS}
+    figures: dict[str, object] = {
+        "engine": ", ".join(options.engines) or ENGINE,
+        "chats": options.chats,
+        "turns": TURNS,
+    }
     async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=600)) as client:
         for number, (name, policy) in enumerate(POLICIES.items()):
             engines: list[Engine] = [Remote(url.rstrip("/"), client, options.model) for url in options.engines]
@@ -198,9 +202,9 @@ async def measured(options: argparse.Namespace) -> dict[str, object]:
             ]
             # Real engines keep their caches: each policy has prompts of its own.
             seed = options.seed + (number if options.engines else 0)
-            found[name] = await chats(engines, policy(), options.chats, seed)
-            print(f"{name:>15}  {found[name]}", flush=True)
-    return {**found, "engines": len(options.engines) or options.count}
+            figures[name] = await chats(engines, policy(), options.chats, seed)
+            print(f"{name:>15}  {figures[name]}", flush=True)
+    return {**figures, "engines": len(options.engines) or options.count}
 
 
 def main() -> None:

@@ -257,7 +257,7 @@ class Fleet:
             try:
                 with server.carrying(work.weight):
                     answer = await ask(server, began + seconds - clock())
-                ready = {each.name for each in self.ready(work.model.servers)}
+                ready = {candidate.name for candidate in self.ready(work.model.servers)}
                 self._known.learn(work.prefix, server.name, ready)
                 return answer
             except UpstreamError as error:

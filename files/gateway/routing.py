@@ -73,7 +73,7 @@ def prefix_of(ids: Sequence[int], tenant: str, apart: str, session: str = "") ->
 
 
 class Known:
-    """Which server last answered which beginning. The tenant that has most entries loses its oldest first."""
+    """Memory of the server that last answered a beginning. The tenant that has most entries loses its oldest first."""
 
     def __init__(self, most: int = MOST_KNOWN) -> None:
         self._most, self._count = most, 0

@@ -309,7 +309,7 @@ def _alias(name: str, given: Fields, models: Mapping[str, ModelSettings]) -> Ali
     sticky = cast(Literal["key", "request"], given.text("sticky", "key", choices=("key", "request")))
     fallback = given.text("fallback", "", choices=("", *models))
     own = {model, *shorter, *(name for name, _ in shares)}
-    kinds = {models[one].kind for one in own | ({fallback} - {""})}
+    kinds = {models[member].kind for member in own | ({fallback} - {""})}
     if fallback in own or (fallback and (len(kinds) > 1 or "embedder" in kinds)):
         raise given.wrong("fallback", "another LLM or reranker of this file, of the kind that the alias has")
     given.close()

@@ -42,7 +42,7 @@ def two_models(folder: Path, **alias: Any) -> dict[str, Any]:
     }
 
 
-def asked(front: RunningGateway) -> list[int]:
+def counts(front: RunningGateway) -> list[int]:
     return [len(triton.asked) for triton in front.tritons]
 
 
@@ -69,7 +69,7 @@ async def test_a_split_gives_a_key_and_a_session_one_model(tmp_path: Path) -> No
             headers = {"x-session-affinity": str(session)}
             answers = [await front.ask(CHAT, chat(model="chat"), headers=headers) for _ in range(2)]
             assert len({answer.headers["x-enginehouse-model"] for answer in answers}) == 1
-        assert min(asked(front)) > 0
+        assert min(counts(front)) > 0
 
 
 @given(st.integers(0, 100), st.integers(0, 100), st.binary(max_size=8))
@@ -83,33 +83,33 @@ def test_a_larger_canary_keeps_the_keys_of_the_smaller_one(first: int, second: i
 async def test_a_fallback_answers_at_once_if_no_server_of_the_model_is_ready(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    told = two_models(tmp_path, model="llama", fallback="next")
-    async with running_gateway(tmp_path, tritons=2, **told) as front:
+    values = two_models(tmp_path, model="llama", fallback="next")
+    async with running_gateway(tmp_path, tritons=2, **values) as front:
         front.tritons[0].is_ready = False
         await front.gateway.fleet.look()
         answers = [await front.chat(model="chat"), await front.chat(model="chat", stream=True)]
-        assert asked(front) == [0, 2]
+        assert counts(front) == [0, 2]
         assert (await front.chat(model="chat")).json()["model"] == "chat"
-    assert [(each.status, each.headers["x-enginehouse-model"]) for each in answers] == [(200, "next")] * 2
+    assert [(answer.status, answer.headers["x-enginehouse-model"]) for answer in answers] == [(200, "next")] * 2
     assert answers[1].events[-1] == "[DONE]"
     assert {(line["model"], line["instead_of"]) for line in lines(capsys)} == {("next", "llama")}
 
 
 @in_loop
 async def test_a_fallback_answers_if_the_model_fails_before_the_first_token_and_not_after(tmp_path: Path) -> None:
-    told = two_models(tmp_path, model="llama", fallback="next")
+    values = two_models(tmp_path, model="llama", fallback="next")
     for error_after, status, count in ((0, 200, [1, 1]), (1, 200, [1, 0])):
-        async with running_gateway(tmp_path, tritons=2, **told) as front:
+        async with running_gateway(tmp_path, tritons=2, **values) as front:
             front.tritons[0].script = Script(HELLO, error=DOWN, error_after=error_after)
             answer = await front.chat(model="chat", stream=True)
-            assert (answer.status, asked(front)) == (status, count)
+            assert (answer.status, counts(front)) == (status, count)
             assert (answer.events[-1] == "[DONE]") is (error_after == 0)
 
 
 @in_loop
 async def test_a_request_that_the_fallback_cannot_take_hears_of_its_own_model(tmp_path: Path) -> None:
-    told = two_models(tmp_path, model="llama", fallback="next")
-    async with running_gateway(tmp_path, tritons=2, **told) as front:
+    values = two_models(tmp_path, model="llama", fallback="next")
+    async with running_gateway(tmp_path, tritons=2, **values) as front:
         front.tritons[0].is_ready = False
         await front.gateway.fleet.look()
         answer = await front.chat("the cat sat " * 40, model="chat")
@@ -118,13 +118,13 @@ async def test_a_request_that_the_fallback_cannot_take_hears_of_its_own_model(tm
 
 @in_loop
 async def test_a_key_may_use_an_alias_by_its_name_or_by_all_of_its_models(tmp_path: Path) -> None:
-    told = two_models(tmp_path, shares={"llama": 1, "next": 1})
-    async with running_gateway(tmp_path, tritons=2, **told) as front:
+    values = two_models(tmp_path, shares={"llama": 1, "next": 1})
+    async with running_gateway(tmp_path, tritons=2, **values) as front:
         statuses = []
         for models in (["chat"], ["llama", "next"], ["llama"]):
             front.keys_file.write_text(json.dumps({"keys": [key_line(OTHER_KEY, "umbrella", models)]}))
             await front.gateway.refresh()
-            listed = [one["id"] for one in (await front.ask("/v1/models", key=OTHER_KEY)).json()["data"]]
+            listed = [model["id"] for model in (await front.ask("/v1/models", key=OTHER_KEY)).json()["data"]]
             answer = await front.ask(CHAT, chat(model="chat"), key=OTHER_KEY)
             statuses.append((answer.status, "chat" in listed))
     assert statuses == [(200, True), (200, True), (404, False)]
@@ -132,8 +132,8 @@ async def test_a_key_may_use_an_alias_by_its_name_or_by_all_of_its_models(tmp_pa
 
 @in_loop
 async def test_a_split_is_listed_with_the_context_that_all_of_its_models_have(tmp_path: Path) -> None:
-    told = two_models(tmp_path, shares={"llama": 1, "next": 1})
-    async with running_gateway(tmp_path, tritons=2, **told) as front:
+    values = two_models(tmp_path, shares={"llama": 1, "next": 1})
+    async with running_gateway(tmp_path, tritons=2, **values) as front:
         assert (await front.ask("/v1/models/chat")).json()["max_model_len"] == 100
 
 
@@ -154,8 +154,8 @@ async def test_a_split_is_listed_with_the_context_that_all_of_its_models_have(tm
     ],
 )
 def test_an_alias_that_cannot_be_is_refused(tmp_path: Path, alias: dict[str, Any]) -> None:
-    told = settings(["127.0.0.1:1", "127.0.0.1:2"], tmp_path, None)
+    values = settings(["127.0.0.1:1", "127.0.0.1:2"], tmp_path, None)
     two = two_models(tmp_path, **alias)
-    told["models"] |= two["models"]
+    values["models"] |= two["models"]
     with pytest.raises(FieldError):
-        settings_of(told | {"aliases": two["aliases"]})
+        settings_of(values | {"aliases": two["aliases"]})

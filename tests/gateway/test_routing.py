@@ -71,7 +71,7 @@ def test_tenants_adapters_and_sessions_share_no_hash() -> None:
     several = [
         prefix(1, 320, **more) for more in ({}, {"tenant": "umbrella"}, {"apart": "llama:sql"}, {"session": "s"})
     ]
-    hashes = [key for each in several for key in each.chain]
+    hashes = [key for hashes_of in several for key in hashes_of.chain]
     assert len(hashes) == len(set(hashes)) == 9 + 9 + 9 + 10
 
 
@@ -90,7 +90,7 @@ def test_a_growing_chat_stays_on_its_server_while_load_is_even(turns: list[int],
         ids = [*ids, *range(number, number + tokens)]
         turn = prefix_of(ids, "acme", "llama")
         server = chosen(servers, turn, 100, known.of(turn))
-        known.learn(turn, server.name, {each.name for each in servers})
+        known.learn(turn, server.name, {ready.name for ready in servers})
         homes.append(server.name)
     assert len(set(homes)) == 1
 
@@ -117,7 +117,7 @@ def test_no_choice_of_prompts_loads_a_server_beyond_the_bound(
         mean = sum(server.outstanding for server in servers) / count
         server = chosen(servers, turn, 100, known.of(turn))
         assert server.outstanding <= 1.25 * mean + 4 * 100
-        known.learn(turn, server.name, {each.name for each in servers})
+        known.learn(turn, server.name, {ready.name for ready in servers})
         server.outstanding += 100
         if ends:
             busiest = max(servers, key=lambda each: each.outstanding)
