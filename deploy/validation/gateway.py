@@ -1,4 +1,7 @@
-"""A host's gateway: where it listens, what it calls the models, and models that it can speak to."""
+"""A host's gateway: where it listens, what it calls the models, and models that it can speak to.
+
+More than 300 lines, because all refusals of a gateway's own fields stand in one place.
+"""
 
 from __future__ import annotations
 

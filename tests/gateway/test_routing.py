@@ -1,4 +1,7 @@
-"""Which server a prompt goes to, and what an alias says besides."""
+"""Which server a prompt goes to, and what an alias says besides.
+
+More than 300 lines, because properties and running gateways prove the same promises.
+"""
 
 from __future__ import annotations
 
