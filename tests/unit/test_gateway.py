@@ -146,7 +146,7 @@ def test_a_split_and_a_fallback_are_in_the_plan_and_in_the_gateway_s_settings() 
 
 def test_an_alias_without_weights_is_what_it_was() -> None:
     """Not a word of splits in the slice, so digests of older inventories stay."""
-    (alias, *_) = plan(gateway=Gateway()).slices[0].to_json()["gateway"]["aliases"]  # type: ignore[index]  # plain JSON
+    (alias, *_) = plan(gateway=Gateway()).slices[0].to_json()["gateway"]["aliases"]
     assert alias == {"name": "nomic:query", "models": ("nomic",), "task": "search_query", "adapter": ""}
 
 

@@ -95,7 +95,7 @@ ALL = {
     "an alias is no text for weights": wrong_gateway(
         "wrong-type",
         'gateway.aliases["all"]',
-        aliases={"all": Alias(models={"gpt-oss-20b": "5"})},  # type: ignore[dict-item]  # the mistake
+        aliases={"all": Alias(models={"gpt-oss-20b": "5"})},
     ),
     "an alias with weights names models": wrong_gateway(
         "alias-of-nothing", 'gateway.aliases["all"]', aliases={"all": Alias(models={"gpt-oss-20": 1})}
