@@ -37,13 +37,17 @@ class GatewayModelSlice:
 class GatewayAliasSlice:
     """Another name of a model, or of LLMs of the same weights and several lengths.
 
-    `task` is the embedder's where a client names none, `adapter` the LoRA adapter that answers.
+    `task` is the embedder's where a client names none, `adapter` the LoRA adapter that answers. `weights` are those of
+    the `models` of a split, in their order; `fallback` answers if none of them does.
     """
 
     name: str
     models: tuple[str, ...]
     task: str = ""
     adapter: str = ""
+    weights: tuple[int, ...] = ()
+    sticky: str = ""
+    fallback: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

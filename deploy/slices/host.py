@@ -255,6 +255,10 @@ class Slice:
                     del plain["gateway"][name]
             if plain["gateway"]["usage_days"] == Gateway().usage_days:
                 del plain["gateway"]["usage_days"]
+            for alias in plain["gateway"]["aliases"]:
+                for name in ("weights", "sticky", "fallback"):
+                    if not alias[name]:
+                        del alias[name]
         if self.mutual is None:
             del plain["mutual"]
         if self.exporters is None:

@@ -43,6 +43,22 @@ class Price:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Alias:
+    """A name of several models: Alias(models={"llama": 95, "llama-next": 5}, fallback="llama-small").
+
+    `models` have weights, in shares of requests; the last ones take the smallest moves of keys as weights change. A
+    release is tried as a model of another name, in a server of its own. One model alone is an alias with a fallback.
+    """
+
+    models: dict[str, int] = field(hash=False)
+    sticky: Literal["key", "request"] = "key"
+    """"key": an API key, with the client's `x-session-affinity` if it sends one, always has the same model. "request":
+    each request is drawn; shares then hold for few keys too, and a chat may change its model."""
+    fallback: str = ""
+    """The model that answers if none of the others' servers does before the first token."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Gateway:
     """The gateway on the host that names it, before that host's servers. Each port is a process of its own.
 
@@ -61,10 +77,10 @@ class Gateway:
     """Requests wait so long for a model without a ready server, a swap for instance; 0 answers 503 at once."""
     drain_seconds: int = 90
     """For requests under way when a process stops; then they are cut."""
-    aliases: dict[str, str | tuple[str, ...]] = field(default_factory=dict, hash=False)
+    aliases: dict[str, str | tuple[str, ...] | Alias] = field(default_factory=dict, hash=False)
     """Further names of models: {"gpt-4o": "llama"}. Of several LLMs of the same weights, {"llama": ("llama-8k",
-    "llama-128k")}, the shortest that has room for a prompt answers. Embedders with tasks have NAME:query and
-    NAME:document anyway, and LoRA adapters NAME:ADAPTER."""
+    "llama-128k")}, the shortest that has room for a prompt answers. An `Alias` splits by weights and falls back.
+    Embedders with tasks have NAME:query and NAME:document anyway, and LoRA adapters NAME:ADAPTER."""
     others: tuple[str, ...] = ()
     """Hosts and pools to whose servers it sends as well, over mutual TLS (`Traffic.gateways_port` there). Their
     encoders need nothing here; an LLM of theirs is served on this host too, which has its tokenizer then."""

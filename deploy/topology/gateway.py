@@ -15,7 +15,7 @@ from deploy.models.resolve import parsers_of
 from deploy.slices.gateway import GatewayAliasSlice, GatewayModelSlice, GatewaySlice
 from deploy.slices.host import ModelSlice, ServerSlice, Slice
 from deploy.slices.image import ImageSlice
-from deploy.spec import LLM, Gateway, Host, Model
+from deploy.spec import LLM, Alias, Gateway, Host, Model
 
 TASK_NAMES = {"query": "search_query", "document": "search_document"}
 """NAME:query and NAME:document, for clients of APIs that know no tasks."""
@@ -142,7 +142,20 @@ def task_aliases(models: Iterable[GatewayModelSlice]) -> list[GatewayAliasSlice]
 
 
 def _declared_aliases(gateway: Gateway) -> list[GatewayAliasSlice]:
-    return [GatewayAliasSlice(name=name, models=named(gateway.aliases[name])) for name in sorted(gateway.aliases)]
+    return [_declared(name, gateway.aliases[name]) for name in sorted(gateway.aliases)]
+
+
+def _declared(name: str, alias: str | tuple[str, ...] | Alias) -> GatewayAliasSlice:
+    if not isinstance(alias, Alias):
+        return GatewayAliasSlice(name=name, models=named(alias))
+    is_split = len(alias.models) > 1
+    return GatewayAliasSlice(
+        name=name,
+        models=named(alias),
+        weights=tuple(alias.models.values()) if is_split else (),
+        sticky=alias.sticky if is_split else "",
+        fallback=alias.fallback,
+    )
 
 
 def _adapter_aliases(host: Host) -> list[GatewayAliasSlice]:
@@ -156,6 +169,8 @@ def adapter_names(model: Model) -> list[tuple[str, str]]:
     return [(model.name, adapter.name) for adapter in lora.adapters] if lora else []
 
 
-def named(models: str | tuple[str, ...]) -> tuple[str, ...]:
-    """The models that an alias stands for."""
-    return (models,) if isinstance(models, str) else models
+def named(alias: str | tuple[str, ...] | Alias) -> tuple[str, ...]:
+    """The models that an alias stands for, without a fallback."""
+    if isinstance(alias, Alias):
+        return tuple(alias.models)
+    return (alias,) if isinstance(alias, str) else alias

@@ -18,7 +18,7 @@ from deploy.validation.default_gateway import with_default_gateway
 from deploy.validation.disk import disk_problems
 from deploy.validation.engine_hosts import engine_host_problems
 from deploy.validation.firewall import firewall_problems
-from deploy.validation.gateway import gateway_notice, gateway_problems, past_the_gateway
+from deploy.validation.gateway import gateway_notice, gateway_problems, past_the_gateway, smaller_fallbacks
 from deploy.validation.gateway_others import gateway_others_problems
 from deploy.validation.holes import hole_notices, hole_problems
 from deploy.validation.machine import machine_problems
@@ -98,7 +98,7 @@ def _host_notices(host: Host, surroundings: Surroundings) -> Iterator[str]:
         yield "the image is not pinned: `enginehouse pin INVENTORY` asks the registry and writes its digest"
     yield from hole_notices(host, surroundings.today)
     yield from repository_notices(host, surroundings)
-    yield from filter(None, (gateway_notice(host), past_the_gateway(host)))
+    yield from filter(None, (gateway_notice(host), past_the_gateway(host), *smaller_fallbacks(host)))
     for server in host.servers:
         for model in server.models:
             served = serve(model, surroundings)

@@ -1,4 +1,7 @@
-"""A host's gateway: where it listens, what it calls the models, and models that it can speak to."""
+"""A host's gateway: where it listens, what it calls the models, and models that it can speak to.
+
+More than 300 lines, because all refusals of a gateway's own fields stand in one place.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +14,9 @@ from typing import Any
 from deploy.catalog.names import offer
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import at, model_at, refuse, server_at
-from deploy.spec import LLM, Embedder, Gateway, GatewayLimits, Host, Model, Reranker
+from deploy.spec import LLM, Alias, Embedder, Gateway, GatewayLimits, Host, Model, Reranker
 from deploy.topology.balancing import is_loopback
-from deploy.topology.gateway import TASK_NAMES, adapter_names
+from deploy.topology.gateway import TASK_NAMES, adapter_names, named
 from deploy.validation.gateway_prices import price_problems
 from deploy.validation.servers import PORTS
 
@@ -31,6 +34,8 @@ LIMITS = {
 }
 MOST_PORTS = 64
 ORIGIN = re.compile(r"https?://[A-Za-z0-9.:\[\]-]+")
+MOST_WEIGHT = 1_000_000
+"""Sum of the weights of an alias."""
 URL = re.compile(r"https?://[A-Za-z0-9.:\[\]_/~-]+")
 
 
@@ -194,14 +199,14 @@ def _aliases(gateway: Gateway, host: Host) -> Iterator[Refusal]:
     taken |= {f"{name}:{adapter}" for model in models.values() for name, adapter in adapter_names(model)}
     for name, value in gateway.aliases.items():
         place = at("gateway", "aliases", f'"{name}"')
-        wanted = [value] if isinstance(value, str) else list(value) if isinstance(value, tuple) else []
+        wanted = list(named(value)) if isinstance(value, (str, tuple)) else _models_of(value)
         if not name or not wanted or not all(isinstance(word, str) for word in [name, *wanted]):
             yield refuse(
                 "wrong-type",
                 "an alias is a name for the name of a model",
                 where=place,
                 seen=f"{name!r}: {value!r}",
-                wanted="two texts, or a text and several in a tuple",
+                wanted="two texts, a text and several in a tuple, or a text and an Alias of models with weights",
                 attempt=f'aliases={{"gpt-4o": "{min(models, default="llama")}"}}',
             )
         elif name in taken:
@@ -213,6 +218,15 @@ def _aliases(gateway: Gateway, host: Host) -> Iterator[Refusal]:
                 wanted="a name that no model has",
                 attempt="another name, or none",
             )
+        elif loops := [word for word in wanted if word not in models and word in gateway.aliases]:
+            yield refuse(
+                "alias-of-an-alias",
+                f"the alias {name} names {loops[0]}, which is an alias itself",
+                where=place,
+                seen=repr(loops[0]),
+                wanted="names of models, so that no alias leads back to itself",
+                attempt=f"the model of {loops[0]}: {offer(loops[0], sorted(models))}",
+            )
         elif unknown := [word for word in wanted if word not in models]:
             yield refuse(
                 "alias-of-nothing",
@@ -222,6 +236,8 @@ def _aliases(gateway: Gateway, host: Host) -> Iterator[Refusal]:
                 wanted=", ".join(sorted(models)) or "a model",
                 attempt=offer(unknown[0], sorted(models)),
             )
+        elif isinstance(value, Alias):
+            yield from _split(place, name, value, models)
         elif len(wanted) > 1:
             yield from _one_llm(place, name, [models[word] for word in wanted])
 
@@ -265,6 +281,81 @@ def _clients(gateway: Gateway) -> Iterator[Refusal]:
                 seen=repr(origin),
                 wanted="https://NAME, with a port where it is not 443, and no path",
                 attempt='Gateway(cors_origins=("https://app.example.com",))',
+            )
+
+
+def _models_of(alias: object) -> list[str]:
+    """All models that an `Alias` names, the fallback last; none where it is none or its weights are not numbers."""
+    if not isinstance(alias, Alias) or not isinstance(alias.models, dict) or not alias.models:
+        return []
+    if not all(type(weight) is int for weight in alias.models.values()):
+        return []
+    return [*alias.models, *([alias.fallback] if alias.fallback else [])]
+
+
+def _split(place: str, name: str, alias: Alias, models: dict[str, Model]) -> Iterator[Refusal]:
+    """Refusals of an `Alias` whose models are all known."""
+    weights = list(alias.models.values())
+    if min(weights) < 0 or not 0 < sum(weights) < MOST_WEIGHT:
+        yield refuse(
+            "alias-without-weight",
+            f"the weights of the alias {name} give no model a share of its requests",
+            where=place,
+            seen=", ".join(f"{model} {weight}" for model, weight in alias.models.items()),
+            wanted=f"weights of 0 or more that sum to 1 or more, and to less than {MOST_WEIGHT:,}",
+            attempt="a weight for each in percent: 95 and 5",
+        )
+    if alias.fallback in alias.models:
+        yield refuse(
+            "fallback-to-itself",
+            f"the alias {name} falls back to {alias.fallback}, which is a model of the alias",
+            where=place,
+            seen=f"fallback={alias.fallback!r}",
+            wanted="a model that the alias does not name already",
+            attempt="another model, or no fallback",
+        )
+    if alias.sticky not in ("key", "request"):
+        yield refuse(
+            "wrong-type",
+            f"the alias {name} is sticky by {alias.sticky!r}, which nothing is",
+            where=place,
+            seen=repr(alias.sticky),
+            wanted="key or request",
+            attempt='sticky="key", the default',
+        )
+    several = [models[word] for word in _models_of(alias)]
+    kinds = {type(model) for model in several}
+    if len(kinds) > 1:
+        yield refuse(
+            "alias-of-two-kinds",
+            f"the alias {name} names models of several kinds: no request suits all of them",
+            where=place,
+            seen=", ".join(f"{model.name}, {type(model).__name__}" for model in several),
+            wanted="LLMs alone, or rerankers alone",
+            attempt="an alias for each of them",
+        )
+    elif Embedder in kinds and len(several) > 1:
+        yield refuse(
+            "alias-of-two-models",
+            f"the alias {name} names several embedders: vectors of different models do not compare",
+            where=place,
+            seen=", ".join(model.name for model in several),
+            wanted="one embedder, without a fallback",
+            attempt="an alias for each of them",
+        )
+
+
+def smaller_fallbacks(host: Host) -> Iterator[str]:
+    """A sentence for each fallback whose context is smaller than that of a model it answers for."""
+    models = {model.name: model for server in host.servers for model in server.models if isinstance(model, LLM)}
+    for name, alias in sorted(host.gateway.aliases.items()) if host.gateway else ():
+        if not isinstance(alias, Alias) or alias.fallback not in models:
+            continue
+        least = models[alias.fallback].max_seq_len
+        if larger := [model for model in alias.models if model in models and models[model].max_seq_len > least]:
+            yield (
+                f"the alias {name} falls back to {alias.fallback}, whose context of {least:,} tokens is smaller than "
+                f"that of {', '.join(larger)}: longer requests are answered 503 while those do not answer"
             )
 
 

@@ -17,7 +17,7 @@ keys from a file of hashes. How a request runs:
     published            the files of the weights beside the tensors, as far as prompts need them
     renderer, harmless   that template in a process of its own, with little memory and time; here where it is harmless
     fleet, ready         the servers of a model: which is ready, what each has to do, who waits until one is back
-    routing              which of them a prompt goes to: the one that knows its beginning, within a bound of load
+    routing              the server of a prompt: the one that knows most of its beginning, within a bound of load
     keys, budgets        who may ask; requests and tokens a minute of each key, in an account that processes share
     usage                requests, tokens and cost by day, key and model, in a file that outlives processes and reboots
     traces               which requests Triton traces

@@ -1,4 +1,7 @@
-"""The ASGI application: who may ask what, and how each request ends."""
+"""The ASGI application: who may ask what, and how each request ends.
+
+More than 300 lines, because every end of a request stands in one place.
+"""
 
 from __future__ import annotations
 
@@ -316,6 +319,8 @@ class App:
     def _count(self, exchange: Exchange) -> None:
         record, metrics, now = exchange.record, self.gateway.metrics, time.monotonic()
         metrics.requests.add((record.endpoint, record.model, str(record.status)))
+        if record.alias:
+            metrics.aliases.add((record.alias, record.model, record.instead_of))
         metrics.seconds.observe((record.endpoint, record.model), now - record.began)
         for kind in ("prompt", "completion", "cached"):
             if count := getattr(record, f"{kind}_tokens"):
@@ -342,10 +347,23 @@ def known_path(path: str) -> tuple[str, str]:
 
 
 async def read_and_answer(route: Route, request: Request) -> None:
-    """The request's body is read, and its answer sent."""
+    """The request's body is read, and its answer sent, by the fallback of an alias if its model does not answer."""
     if route.method == "POST":
         await request.read(route.kind)
-    await route.answer(request)
+    try:
+        await route.answer(request)
+    except (ApiError, UpstreamError) as error:
+        if not request.falls_back(error):
+            raise
+        first = error
+    else:
+        return
+    try:
+        await route.answer(request)
+    except (ApiError, FieldError) as error:  # the fallback cannot take the request: the client hears of its own model
+        if isinstance(error, FieldError) or error.status == 400:
+            raise first from None
+        raise
 
 
 def told(error: Exception, exchange: Exchange) -> ApiError:

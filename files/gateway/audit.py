@@ -22,6 +22,11 @@ class Record:
     tenant: str = "-"
     key: str = "-"
     model: str = ""
+    """The model that was chosen, or the fallback that answered."""
+    alias: str = ""
+    """The client's name of a split, or of a model with a fallback."""
+    instead_of: str = ""
+    """The model whose fallback answered."""
     server: str = ""
     prompt_tokens: int = 0
     completion_tokens: int = 0
@@ -51,6 +56,8 @@ class Record:
             "key": self.key,
             "endpoint": self.endpoint,
             "model": self.model,
+            **({"alias": self.alias} if self.alias else {}),
+            **({"instead_of": self.instead_of} if self.instead_of else {}),
             "server": self.server,
             "status": self.status,
             "end": self.end,

@@ -60,13 +60,14 @@ async def understood(request: Request) -> Generation:
     counts_thoughts = bool(model.reasoning_parser) and not guide
     sampling = replace(sampling, stop_ids=prompter.stop_ids, returns_ids=model.is_harmony or counts_thoughts)
     streams, tells_usage = stream_of(fields)
+    cache_key = fields.text("prompt_cache_key", "")
     refuse_the_rest(fields)
     fields.close()
     if guide and "enable_thinking" in prompter.template.names:
         conversation.variables.setdefault("enable_thinking", False)  # the guide holds from the first token on
     prompt = await ids(request, model, conversation)
     max_tokens = room(model, len(prompt), sampling.max_tokens, "messages")
-    asked = Generation(request, name, model, prompt, sampling, max_tokens, streams, tells_usage)
+    asked = Generation(request, name, model, prompt, sampling, max_tokens, streams, tells_usage, cache_key)
     asked.readers = prompter.readers(model, tools, bool(guide), prompt, sampling.sequences)
     return asked
 
@@ -165,7 +166,7 @@ CHANGES_NOTHING = {
 
 def refuse_the_rest(fields: Fields) -> None:
     """Fields that are not offered: refused, or passed over if no answer's meaning changes."""
-    for name in ("user", "safety_identifier", "prompt_cache_key"):
+    for name in ("user", "safety_identifier"):
         fields.text(name, "")
     refuse_changes(fields, CHANGES)
 

@@ -43,6 +43,8 @@ BODY_RATE = 16_384
 """Bytes a second that a body has to come at, after `GRACE_SECONDS`: what is held for slow clients is held long."""
 GRACE_SECONDS = 5.0
 PASSED_OVER_SECONDS, PASSED_OVER_AT_ONCE = 5.0, 4
+MODEL = b"x-enginehouse-model"
+"""Header with the name of the model that was asked, whatever name the client used."""
 COMMENT = b": still working\n\n"
 LAST_EVENT = b"data: [DONE]\n\n"
 
@@ -310,7 +312,8 @@ class Exchange:
         closing = [] if self._is_read else [(b"connection", b"close")]
         limits = self.lease.told if self.lease else []
         passed = [(IGNORED, ", ".join(self.ignored).encode("ascii", "replace"))] if self.ignored else []
-        every = [*headers, *always, *sniffing, *closing, *limits, *passed, *self.cors]
+        model = [(MODEL, self.record.model.encode("ascii", "replace"))] if self.record.model else []
+        every = [*headers, *always, *sniffing, *closing, *limits, *passed, *model, *self.cors]
         start = {"type": "http.response.start", "status": status, "headers": every}
         await self._hand_over(start)
 

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from gateway.errors import ApiError, UpstreamError
 from gateway.ready import LOOK_SECONDS, says_ready
-from gateway.routing import chosen
+from gateway.routing import NO_PREFIX, Known, Prefix, chosen
 from gateway.servers import ServerSettings
 from gateway.settings import ModelSettings, Settings
 from gateway.tensors import Input
@@ -74,7 +74,7 @@ class Server:
 
 @dataclass(frozen=True)
 class Work:
-    """What is asked of a model: its `weight` in tokens, and `beginning`, a hash of how the prompt begins.
+    """What is asked of a model: its `weight` in tokens, and `prefix`, hashes of how the prompt begins.
 
     `told` hears which server got it, `queued` how many seconds it waited for one that was ready; `tenant` is whose.
     `trace` is its `traceparent`, "" where it is not traced.
@@ -84,9 +84,11 @@ class Work:
     weight: int
     told: Callable[[str], None]
     queued: Callable[[float], None]
-    beginning: bytes = b""
+    prefix: Prefix = NO_PREFIX
     tenant: str = ""
     trace: str = ""
+    may_wait: bool = True
+    """It waits for a server that is ready; false if another model answers meanwhile."""
 
 
 @dataclass(eq=False)
@@ -106,6 +108,7 @@ class Fleet:
         self._held: list[Held] = []
         self._changed = asyncio.Event()
         self._turns = itertools.count(1)
+        self._known = Known()
         self._closing: set[asyncio.Task[None]] = set()
 
     def follow(self, settings: Settings) -> None:
@@ -159,7 +162,7 @@ class Fleet:
             work.queued(clock() - began)
         ready = self.ready(work.model.servers)
         fresh = [server for server in ready if server.name not in tried]
-        server = chosen(fresh or ready, work.beginning, work.weight)
+        server = chosen(fresh or ready, work.prefix, work.weight, self._known.of(work.prefix))
         server.turn = next(self._turns)
         return server
 
@@ -246,14 +249,17 @@ class Fleet:
         """
         clock, tried = asyncio.get_running_loop().time, list[str]()
         began = clock()
-        until = began + min(self._hold_seconds, seconds)
+        until = began + (min(self._hold_seconds, seconds) if work.may_wait else 0)
         while True:
             server = await self.choose(work, tried, until)
             work.told(server.name)
             tried.append(server.name)
             try:
                 with server.carrying(work.weight):
-                    return await ask(server, began + seconds - clock())
+                    answer = await ask(server, began + seconds - clock())
+                ready = {candidate.name for candidate in self.ready(work.model.servers)}
+                self._known.learn(work.prefix, server.name, ready)
+                return answer
             except UpstreamError as error:
                 if not error.may_go_elsewhere:
                     raise

@@ -114,7 +114,7 @@ class Gateway:
         """
         alias = self.settings.aliases.get(name, Alias(name))
         model = self.settings.models.get(alias.model)
-        if model is None or not (key.may_use(model.name) or key.may_use(name)):
+        if model is None or not (key.may_use(name) or all(map(key.may_use, alias.models))):
             shown = name if len(name) <= 128 else name[:128] + "…"
             message = f"the model `{shown}` does not exist or this key is not for it"
             raise ApiError(404, message, param="model", code="model_not_found")

@@ -13,7 +13,7 @@ from gateway.errors import ApiError
 from gateway.events import Event, event_of
 from gateway.fields import FieldError, Fields
 from gateway.request import Request
-from gateway.routing import beginning_of
+from gateway.routing import prefix_of
 from gateway.said import Reader
 from gateway.sampling import Sampling
 from gateway.settings import ModelSettings
@@ -37,6 +37,8 @@ class Generation:
     max_tokens: int
     streams: bool
     tells_usage: bool
+    cache_key: str = ""
+    """`prompt_cache_key`, which keeps prompts together on a server."""
     readers: list[Reader] = field(default_factory=list)
     """Of a chat, for each sequence."""
     created: int = field(default_factory=lambda: int(time.time()))
@@ -98,8 +100,9 @@ class Generation:
         inputs += [boolean("streaming", True)] if self.streams else []
         adapter, salt = self.request.alias.adapter, self.request.salt(self.model)
         inputs += [strings(name, [text]) for name, text in (("lora_name", adapter), ("cache_salt", salt)) if text]
-        beginning = beginning_of(self.prompt, f"{self.model.name}\0{adapter}\0{salt}")
-        work = self.request.work(self.model, len(self.prompt) + self.sampling.sequences * self.max_tokens, beginning)
+        session, tenant = self.request.session(self.cache_key), self.request.key.tenant
+        prefix = prefix_of(self.prompt, tenant, f"{self.model.name}\0{adapter}", session)
+        work = self.request.work(self.model, len(self.prompt) + self.sampling.sequences * self.max_tokens, prefix)
         async with aclosing(self.request.gateway.fleet.stream(work, inputs, self.request.seconds)) as told:
             async for outputs in told:
                 event = event_of(outputs)

@@ -83,6 +83,8 @@ class Metrics:
     def __init__(self) -> None:
         asked = ("endpoint", "model", "status")
         self.requests = Counter("enginehouse_gateway_requests_total", "Requests ended", asked)
+        chosen = "Requests of aliases that split or fall back, by the model that was chosen"
+        self.aliases = Counter("enginehouse_gateway_alias_requests_total", chosen, ("alias", "model", "instead_of"))
         self.tokens = Counter("enginehouse_gateway_tokens_total", "Tokens of requests ended", ("model", "kind"))
         self.running = Counter("enginehouse_gateway_running", "Requests under way", ("endpoint",), "gauge")
         self.first = Histogram("enginehouse_gateway_first_token_seconds", "Until a stream's first token", ("model",))
@@ -106,7 +108,7 @@ class Metrics:
 
     def page(self) -> str:
         """What `GET /metrics` answers."""
-        counters = (self.requests, self.tokens, self.broken, self.running)
+        counters = (self.requests, self.aliases, self.tokens, self.broken, self.running)
         each = (*counters, self.first, self.gaps, self.queued, self.seconds)
         return "".join(f"{line}\n" for metric in each for line in metric.lines())
 

@@ -34,8 +34,9 @@ def usable(settings: Settings, key: Key) -> dict[str, ModelSettings]:
     """The models of the key, by name and by alias."""
     named = {name: model for name, model in settings.models.items() if key.may_use(name)}
     for name, alias in settings.aliases.items():
-        if key.may_use(name) or key.may_use(alias.model):
-            named[name] = settings.models[alias.model]
+        if key.may_use(name) or all(map(key.may_use, alias.models)):
+            models = [settings.models[member] for member in alias.models]
+            named[name] = min(models, key=lambda model: model.context_tokens or model.max_tokens)
     return named
 
 

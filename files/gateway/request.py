@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import hmac
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gateway.bodies import body_bounds, is_large
+from gateway.errors import ApiError, UpstreamError
 from gateway.exchange import Exchange
 from gateway.fields import Fields
 from gateway.fleet import Work
 from gateway.gateway import Gateway
 from gateway.keys import Key
+from gateway.routing import NO_PREFIX, Prefix, drawn
 from gateway.settings import Alias, ModelSettings
 from gateway.traces import traceparent
 
+SESSION = b"x-session-affinity"
+"""Header that balancers hash as well: requests that name the same value go to the same gateway and server."""
+MOST_SESSION = 256
 BYTES_A_TOKEN = 8
 """Bytes a token in texts that are not yet counted. English has 4 to 5, so the estimate refuses nobody wrongly."""
 
@@ -37,6 +42,8 @@ class Request:
     """The model that the path names, as Azure's do; it stands for `model`."""
     alias: Alias = field(default_factory=lambda: Alias(""))
     """What the client's name of the model says besides."""
+    _kept: Any = None
+    """The parsed body, for the fallback of an alias."""
 
     async def read(self, kind: str) -> None:
         """The body is parsed. A large one is paid for before, and whatever comes of it.
@@ -60,8 +67,9 @@ class Request:
         self.exchange.record.read_tokens = tokens
 
     def fields(self) -> Fields:
-        """The fields of the body, which is not held any longer than whoever reads them does."""
+        """The fields of the body, which is held after the model is known for an alias with a fallback alone."""
         body, self.body = self.body, None
+        self._kept = body
         if self.deployment and isinstance(body, dict):
             body = {**body, "model": self.deployment}
         refuses = self.gateway.settings.unknown_fields == "refuse"
@@ -76,8 +84,8 @@ class Request:
         self.exchange.answer.take(size)
 
     def let_go(self) -> None:
-        """Frees the bytes of the body, so that another may come."""
-        if self.exchange.held:
+        """Frees the bytes of the body, so that another may come; not of one that a fallback may have to read again."""
+        if self.exchange.held and self._kept is None:
             self.exchange.held.release()
 
     def model(self, name: str, kind: str) -> tuple[ModelSettings, Alias]:
@@ -85,14 +93,47 @@ class Request:
 
         Raises: ApiError 404 or 400.
         """
-        model, self.alias = self.gateway.model(name, kind, self.key)
-        self.exchange.record.model = model.name
+        record, models = self.exchange.record, self.gateway.settings.models
+        if record.instead_of:
+            model, self.alias = models[self.alias.fallback], Alias(self.alias.fallback)
+        else:
+            model, self.alias = self.gateway.model(name, kind, self.key)
+            if self.alias.fallback and not (self.key.may_use(name) or self.key.may_use(self.alias.fallback)):
+                self.alias = replace(self.alias, fallback="")
+            if self.alias.shares:
+                model = models[drawn(self.alias.shares, self._sticky(name))]
+            record.alias = name if self.alias.shares or self.alias.fallback else ""
+        if not self.alias.fallback:
+            self._kept = None
+        record.model = model.name
         return model, self.alias
 
-    def work(self, model: ModelSettings, weight: int, beginning: bytes = b"") -> Work:
+    def _sticky(self, alias: str) -> bytes:
+        """The bytes that draw a model of a split: of key and session, or of the request if neither is there."""
+        session, digest = self.session(), self.key.digest
+        who = f"{digest}\0{session}" if self.alias.sticky == "key" and (digest or session) else self.exchange.identity
+        return f"{alias}\0{who}".encode()
+
+    def falls_back(self, error: ApiError | UpstreamError) -> bool:
+        """True if the alias's fallback is to answer: no token was sent, and no server of its model took the request."""
+        failure = error.to_api() if isinstance(error, UpstreamError) else error
+        exchange, record = self.exchange, self.exchange.record
+        if self._kept is None or exchange.has_begun or record.first_token is not None:
+            return False
+        if failure.status not in (500, 503) or (failure is error and failure.code != "unavailable"):
+            return False
+        if self.alias.fallback not in self.gateway.settings.models:
+            return False
+        self.body, self._kept, record.instead_of = self._kept, None, record.model
+        exchange.streams = False
+        return True
+
+    def work(self, model: ModelSettings, weight: int, prefix: Prefix = NO_PREFIX) -> Work:
         """What the fleet is asked to carry."""
         trace = traceparent(self.exchange.identity, self.gateway.settings.trace_one_in)
-        return Work(model, weight, self._served_by, self._queued, beginning, self.key.tenant, trace)
+        fallback = self.gateway.settings.models.get(self.alias.fallback)
+        may_wait = fallback is None or not self.gateway.fleet.ready(fallback.servers)
+        return Work(model, weight, self._served_by, self._queued, prefix, self.key.tenant, trace, may_wait)
 
     def salt(self, model: ModelSettings) -> str:
         """The tenant's salt, which keeps its cached prefixes apart from others'; empty if the model's slot takes none.
@@ -103,6 +144,10 @@ class Request:
         if not model.salts:
             return ""
         return hmac.new(self.gateway.settings.salt, self.key.tenant.encode(), "sha256").hexdigest()[:32]
+
+    def session(self, cache_key: str = "") -> str:
+        """The client's name for requests that belong together: `prompt_cache_key`, else its header; "" without."""
+        return cache_key or self.exchange.headers.get(SESSION, b"")[:MOST_SESSION].decode("latin-1")
 
     def reserve(self, tokens: int) -> None:
         """The request may use so many tokens of its key's.

@@ -1,60 +1,146 @@
-"""Which server a prompt goes to: the one that knows its beginning, unless that one has much more to do than others.
+"""The choice of a server for a prompt: the one that knows most of its beginning, within a bound of load.
 
-A server that has read a prompt's beginning finds its blocks in the key/value cache and need not read it again. So
-prompts with the same beginning go to the same server, chosen by rendezvous hashing: every process of every gateway
-chooses alike without telling another, and a server that comes or goes moves its own prompts only. A beginning that
-half the world shares would crowd its server, so loads are bounded (Mirrokni, Thorup and Zadimoghaddam, 2016): a server
-that is too far ahead is passed over. What is kept of a prompt is a hash, and that only while it is routed.
+A server that has read a prompt's beginning finds its blocks in the key/value cache and need not read it again. A prompt
+is hashed in chunks, head first, so that each hash stands for all tokens before it. A process remembers which server
+answered which hash; the longest known beginning wins, so a growing chat stays where it is. An unknown prompt goes to
+its home, chosen by rendezvous hashing of its first blocks: all processes of all gateways choose alike without a common
+store, and the removal of a server moves that server's prompts only. A beginning that many share would crowd its server,
+so loads are bounded (Mirrokni, Thorup and Zadimoghaddam, 2016): a server that is too far ahead is passed over.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections import OrderedDict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from hashlib import blake2b
+from itertools import pairwise
 from typing import Protocol, TypeVar
 
 BLOCK_TOKENS = 32
-"""TensorRT-LLM caches whole blocks of so many tokens; a prompt without one has nothing to find again."""
-MOST_BLOCKS = 32
-"""Of a prompt that count: longer than most system prompts, so that conversations with the same one are told apart."""
+"""Tokens of a block; TensorRT-LLM caches whole blocks only, so a prompt without one finds nothing again."""
+HOME_BLOCKS = 4
+"""Blocks that choose a prompt's home, or all blocks of a shorter prompt. A chat has the same home at every turn."""
+DEPTHS = (*range(1, 8), *(2**power * quarters // 4 for power in range(3, 10) for quarters in range(4, 8)), 1024)
+"""Blocks after which the chain of hashes is read: a known beginning is found to within a fifth of its length."""
 BOUND = 1.25
-"""A server may have so many times the mean of what its kind has to do …"""
+"""Most load of a server, in means of all servers of its model …"""
 REQUESTS_AHEAD = 4
-"""… and so many requests of this one's size besides: where there is little to do, what is cached counts more."""
+"""… and so many requests of this one's size besides: under little load, cached blocks count more."""
+MOST_KNOWN = 65_536
+"""Hashes that a process remembers; a chat of 32,000 tokens has 36."""
 
 
 class Loaded(Protocol):
-    """A server as far as it is chosen by what it has to do."""
+    """A server with its load."""
 
     name: str
     outstanding: int
     turn: int
-    """Of all choices, the latest that fell on it."""
+    """The number of the latest choice that fell on it."""
 
 
 S = TypeVar("S", bound=Loaded)
 
 
-def beginning_of(ids: Sequence[int], apart: str) -> bytes:
-    """A hash of the prompt's first blocks, and of what keeps its blocks apart from equal ones; b"" without a block."""
-    tokens = min(len(ids) // BLOCK_TOKENS, MOST_BLOCKS) * BLOCK_TOKENS
-    if not tokens:
-        return b""
-    return blake2b(apart.encode() + b"\0" + array("i", ids[:tokens]).tobytes(), digest_size=16).digest()
+@dataclass(frozen=True)
+class Prefix:
+    """Hashes of a prompt's beginnings, the shortest first; `home` is b"" if nothing of the prompt can be cached."""
+
+    home: bytes = b""
+    chain: tuple[bytes, ...] = ()
+    tenant: str = ""
 
 
-def chosen(servers: Sequence[S], beginning: bytes, weight: int) -> S:
-    """The server for a request of `weight` tokens, of one or more that are ready.
+NO_PREFIX = Prefix()
+"""Of requests that leave nothing in a cache."""
 
-    Without a beginning: the server that has least to do; of equals the one that was not chosen for longest.
+
+def prefix_of(ids: Sequence[int], tenant: str, apart: str, session: str = "") -> Prefix:
+    """The hashes of a prompt. Tenants share none, nor do prompts whose blocks differ by `apart`.
+
+    `session`: the client's own name for prompts that belong together; it chooses the home instead of the first blocks.
     """
-    if not beginning:
+    seed = blake2b("\0".join((tenant, apart, session)).encode("utf-8", "surrogatepass"), digest_size=16).digest()
+    chain, key = [seed] if session else list[bytes](), seed
+    for start, end in pairwise((0, *(depth for depth in DEPTHS if depth * BLOCK_TOKENS <= len(ids)))):
+        tokens = array("q", ids[start * BLOCK_TOKENS : end * BLOCK_TOKENS])
+        key = blake2b(tokens.tobytes(), key=key, digest_size=16).digest()
+        chain.append(key)
+    home = chain[0 if session else min(len(chain), HOME_BLOCKS) - 1] if chain else b""
+    return Prefix(home, tuple(chain), tenant)
+
+
+class Known:
+    """Memory of the server that last answered a beginning. The tenant that has most entries loses its oldest first."""
+
+    def __init__(self, most: int = MOST_KNOWN) -> None:
+        self._most, self._count = most, 0
+        self._servers: dict[str, OrderedDict[bytes, str]] = {}
+
+    def __len__(self) -> int:
+        return self._count
+
+    def of(self, prefix: Prefix) -> list[str]:
+        """The servers that know a beginning of the prompt, the longest beginning first."""
+        known: Mapping[bytes, str] = self._servers.get(prefix.tenant, {})
+        return [known[key] for key in reversed(prefix.chain) if key in known]
+
+    def learn(self, prefix: Prefix, server: str, ready: Collection[str]) -> None:
+        """The server has answered the prompt.
+
+        A beginning keeps its server while that is `ready`: many chats share it, and one of them moves nobody.
+        """
+        known = self._servers.setdefault(prefix.tenant, OrderedDict())
+        before = len(known)
+        for key in prefix.chain:
+            if known.get(key) not in ready:
+                known[key] = server
+            known.move_to_end(key)
+        self._count += len(known) - before
+        if not known:
+            del self._servers[prefix.tenant]
+        if self._count > self._most:
+            self._forget()
+
+    def _forget(self) -> None:
+        """Removes a sixteenth at least, so that the largest tenant is looked for rarely."""
+        while self._count > self._most - self._most // 16:
+            tenant = max(self._servers, key=lambda name: len(self._servers[name]))
+            known = self._servers[tenant]
+            for _ in range(max(min(len(known) // 2, self._most // 16), 1)):
+                known.popitem(last=False)
+                self._count -= 1
+            if not known:
+                del self._servers[tenant]
+
+
+def chosen(servers: Sequence[S], prefix: Prefix, weight: int, known: Iterable[str] = ()) -> S:
+    """The server for a request of `weight` tokens, of one or more that are ready; `known` are the best, in order.
+
+    Without a prefix: the server with the least load; of equals the one that was not chosen for longest.
+    """
+    if not prefix.home:
         return min(servers, key=lambda server: (server.outstanding, server.turn))
     mean = sum(server.outstanding for server in servers) / len(servers)
     most = BOUND * mean + REQUESTS_AHEAD * weight
-    return max((server for server in servers if server.outstanding <= most), key=lambda one: _rank(beginning, one.name))
+    free = {server.name: server for server in servers if server.outstanding <= most}
+    for name in known:
+        if name in free:
+            return free[name]
+    return max(free.values(), key=lambda server: _rank(prefix.home, server.name))
 
 
-def _rank(beginning: bytes, name: str) -> bytes:
-    return blake2b(name.encode(), key=beginning, digest_size=8).digest()
+def drawn(shares: Sequence[tuple[str, int]], key: bytes) -> str:
+    """The name that a key draws from names with weights. A weight that grows moves only the keys that it gains."""
+    point = int.from_bytes(blake2b(key, digest_size=8).digest(), "big") * sum(weight for _, weight in shares) >> 64
+    for name, weight in shares:
+        if point < weight:
+            return name
+        point -= weight
+    raise AssertionError("the weights sum to 0")
+
+
+def _rank(home: bytes, name: str) -> bytes:
+    return blake2b(name.encode(), key=home, digest_size=8).digest()

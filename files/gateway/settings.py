@@ -29,7 +29,8 @@ More than 300 lines, because the whole file format stands in one place.
        "bge":   {"kind": "reranker", …, "max_items": 1024, "max_tokens": 512}},
      "aliases": {"nomic:query": {"model": "nomic", "task": "search_query"},
                  "llama:support": {"model": "llama", "adapter": "support"},
-                 "qwen": {"models": ["qwen-8k", "qwen-64k"]}}}
+                 "qwen": {"models": ["qwen-8k", "qwen-64k"]},
+                 "chat": {"shares": {"llama": 95, "llama-next": 5}, "sticky": "key", "fallback": "qwen-8k"}}}
 
 `files` of an LLM is a folder with the weights' own tokenizer.json, tokenizer_config.json, and chat_template.jinja and
 generation_config.json where they were published. With `"salts": true` the LLM's slot takes `cache_salt`, and tenants
@@ -151,13 +152,23 @@ class Alias:
     """Another name of a model; `task` is the embedder's where the client names none.
 
     Requests of this name go to the LLM's LoRA `adapter`, where there is one. `shorter` are engines of the same LLM with
-    less context than `model`, the shortest first.
+    less context than `model`, the shortest first. `shares` are the models of a split with their weights, `model` the
+    first of them. `fallback` is the model that answers if none of the others does before the first token.
     """
 
     model: str
     task: str = ""
     adapter: str = ""
     shorter: tuple[str, ...] = ()
+    shares: tuple[tuple[str, int], ...] = ()
+    sticky: Literal["key", "request"] = "key"
+    """A split's choice is the same for all requests of a key and session, or drawn for each request."""
+    fallback: str = ""
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The models that a request of this name may reach, without the fallback."""
+        return tuple(name for name, _ in self.shares) or (self.model,)
 
 
 @dataclass(frozen=True)
@@ -322,7 +333,10 @@ def _model(name: str, given: Fields, servers: Mapping[str, ServerSettings]) -> M
 def _alias(name: str, given: Fields, models: Mapping[str, ModelSettings]) -> Alias:
     if name in models:
         raise FieldError(name, f"`{name}` is a model and an alias")
-    if given.has("models"):
+    shares = _shares(given, models) if given.has("shares") else ()
+    if shares:
+        shorter, model = list[str](), shares[0][0]
+    elif given.has("models"):
         *shorter, model = _by_length(given, models)
     else:
         shorter, model = [], given.text("model", choices=tuple(models))
@@ -330,8 +344,26 @@ def _alias(name: str, given: Fields, models: Mapping[str, ModelSettings]) -> Ali
     adapter = given.text("adapter", "")
     if adapter and models[model].kind != "llm":
         raise given.wrong("adapter", "absent: the model is no LLM")
+    sticky = cast(Literal["key", "request"], given.text("sticky", "key", choices=("key", "request")))
+    fallback = given.text("fallback", "", choices=("", *models))
+    own = {model, *shorter, *(name for name, _ in shares)}
+    kinds = {models[member].kind for member in own | ({fallback} - {""})}
+    if fallback in own or (fallback and (len(kinds) > 1 or "embedder" in kinds)):
+        raise given.wrong("fallback", "another LLM or reranker of this file, of the kind that the alias has")
     given.close()
-    return Alias(model, task, adapter, tuple(shorter))
+    return Alias(model, task, adapter, tuple(shorter), shares, sticky, fallback)
+
+
+def _shares(given: Fields, models: Mapping[str, ModelSettings]) -> tuple[tuple[str, int], ...]:
+    value = given.value("shares")
+    shares = tuple(value.items()) if isinstance(value, dict) else ()
+    is_known = bool(shares) and all(name in models for name, _ in shares)
+    kinds = {models[name].kind for name, _ in shares} if is_known else set[Kind]()
+    if len(kinds) != 1 or "embedder" in kinds:
+        raise given.wrong("shares", "an object of LLMs or rerankers of this file, with a weight for each")
+    if not all(type(weight) is int and 0 <= weight <= MOST for _, weight in shares) or not sum(dict(shares).values()):
+        raise given.wrong("shares", "weights that are whole numbers, and not all 0")
+    return shares
 
 
 def _by_length(given: Fields, models: Mapping[str, ModelSettings]) -> list[str]:

@@ -26,6 +26,10 @@ OF_A_HOST = " agent-check "
 """In the line of a host's server, and in no other."""
 CAME = "x-enginehouse-came"
 """Header of a held request on its way within HAProxy."""
+AFFINITY = "x-enginehouse-affinity"
+"""Header that chooses a gateway: a hash of the client's key and session, else a random number."""
+BOUND_PERCENT = 125
+"""Most requests of a gateway's process, in percent of the mean: as within the gateway (files/gateway/routing.py)."""
 PATIENCE_SECONDS = 3600
 """Seconds for an answer, and for streams of the process before a reload; more if a gateway may answer longer."""
 NAMED_BY_CLIENTS = (
@@ -126,6 +130,8 @@ def _gateway(pool: str, gateway: GatewayRouteSlice | None) -> dict[str, object] 
         "port": gateway.port,
         "backend": gateway_backend(pool),
         "lines": [gateway_line(member) for member in gateway.members],
+        "affinity": AFFINITY,
+        "bound_percent": BOUND_PERCENT,
     }
 
 

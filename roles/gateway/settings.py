@@ -119,8 +119,10 @@ def _model(mine: Slice, model: GatewayModelSlice) -> dict[str, Any]:
 
 
 def _alias(alias: GatewayAliasSlice) -> dict[str, Any]:
-    stands_for = {"models": alias.models} if len(alias.models) > 1 else {"model": alias.models[0]}
-    return _said(**stands_for, task=alias.task, adapter=alias.adapter)
+    stands_for: dict[str, Any] = {"models": alias.models} if len(alias.models) > 1 else {"model": alias.models[0]}
+    if alias.weights:
+        stands_for = {"shares": dict(zip(alias.models, alias.weights, strict=True)), "sticky": alias.sticky}
+    return _said(**stands_for, task=alias.task, adapter=alias.adapter, fallback=alias.fallback)
 
 
 def _said(**values: Any) -> dict[str, Any]:

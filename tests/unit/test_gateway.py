@@ -14,8 +14,9 @@ from deploy.inventory.fleet import Fleet
 from deploy.planning.plan import Plan
 from deploy.reports.plan import plan_report
 from deploy.slices.gateway import GatewaySlice
-from deploy.spec import Adapter, EngineTrust, Gateway, KVCache, LoRA, Machine
+from deploy.spec import Adapter, Alias, EngineTrust, Gateway, KVCache, LoRA, Machine
 from deploy.validation.default_gateway import with_default_gateway
+from roles.gateway.settings import settings
 from tests.unit.given import (
     EMBEDDER,
     GPT_OSS,
@@ -126,6 +127,27 @@ def test_tasks_have_names_of_their_own_and_so_has_what_the_operator_names() -> N
         ("nomic:document", ("nomic",), "search_document"),
         ("gpt-4o", ("gpt-oss-20b",), ""),
     ]
+
+
+def test_a_split_and_a_fallback_are_in_the_plan_and_in_the_gateway_s_settings() -> None:
+    small = replace(GPT_OSS, name="small", max_seq_len=4096, kv_cache=KVCache(tokens=8192))
+    aliases = {
+        "chat": Alias(models={"gpt-oss-20b": 95, "small": 5}),
+        "sure": Alias(models={"gpt-oss-20b": 1}, fallback="small"),
+    }
+    made = plan(gateway=Gateway(aliases=aliases), **main(GPT_OSS, small))
+    (told,) = [settings(mine, gateway(made))["aliases"] for mine in made.slices]
+    assert told == {
+        "chat": {"shares": {"gpt-oss-20b": 95, "small": 5}, "sticky": "key"},
+        "sure": {"model": "gpt-oss-20b", "fallback": "small"},
+    }
+    assert [note for note in made.warnings if "sure falls back to small, whose context of 4,096 tokens" in note]
+
+
+def test_an_alias_without_weights_is_what_it_was() -> None:
+    """Not a word of splits in the slice, so digests of older inventories stay."""
+    (alias, *_) = plan(gateway=Gateway()).slices[0].to_json()["gateway"]["aliases"]
+    assert alias == {"name": "nomic:query", "models": ("nomic",), "task": "search_query", "adapter": ""}
 
 
 def test_an_adapter_is_asked_for_by_a_name_of_its_own() -> None:

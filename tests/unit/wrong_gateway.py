@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from deploy.spec import Gateway, GatewayLimits, Traffic
+from deploy.spec import Alias, Gateway, GatewayLimits, Traffic
 from tests.unit.given import EMBEDDER, GPT_OSS, MACHINE, MAIN, RERANKER, Source, main
 from tests.unit.wrong import Wrong
 
@@ -101,6 +101,35 @@ ALL = {
         "alias-of-two-models", 'gateway.aliases["all"]', aliases={"all": ("gpt-oss-20b", "bge")}
     ),
     "an alias is a text": wrong_gateway("wrong-type", 'gateway.aliases["gpt-4o"]', aliases={"gpt-4o": 4}),
+    "an alias is no text for weights": wrong_gateway(
+        "wrong-type",
+        'gateway.aliases["all"]',
+        aliases={"all": Alias(models={"gpt-oss-20b": "5"})},
+    ),
+    "an alias with weights names models": wrong_gateway(
+        "alias-of-nothing", 'gateway.aliases["all"]', aliases={"all": Alias(models={"gpt-oss-20": 1})}
+    ),
+    "a fallback is a model": wrong_gateway(
+        "alias-of-nothing", 'gateway.aliases["all"]', aliases={"all": Alias(models={"gpt-oss-20b": 1}, fallback="x")}
+    ),
+    "an alias names no alias": wrong_gateway(
+        "alias-of-an-alias",
+        'gateway.aliases["all"]',
+        aliases={"gpt-4o": "gpt-oss-20b", "all": Alias(models={"gpt-4o": 1})},
+    ),
+    "weights give a share": wrong_gateway(
+        "alias-without-weight", 'gateway.aliases["all"]', aliases={"all": Alias(models={"gpt-oss-20b": 0})}
+    ),
+    "a fallback is another model": wrong_gateway(
+        "fallback-to-itself",
+        'gateway.aliases["all"]',
+        aliases={"all": Alias(models={"gpt-oss-20b": 1}, fallback="gpt-oss-20b")},
+    ),
+    "a fallback is of the same kind": wrong_gateway(
+        "alias-of-two-kinds",
+        'gateway.aliases["all"]',
+        aliases={"all": Alias(models={"gpt-oss-20b": 1}, fallback="bge")},
+    ),
     "keys are a file or nothing": wrong_gateway("wrong-type", "gateway.keys", keys=True),
     "a gateway's models stream": wrong_gateway(
         "gateway-wants-streams",

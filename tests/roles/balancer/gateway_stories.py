@@ -45,6 +45,8 @@ async def balanced(edge: Bench, pem: Path) -> dict[str, Any]:
     """One host drains, then the process of the other says that it stops."""
     first, second = edge.hosts
     before = Counter([(await told(edge, pem, ASK))[1] for _ in range(20)])
+    sessions = [ASK.replace("\r\n\r\n", f"\r\nX-Session-Affinity: {number}\r\n\r\n", 1) for number in range(10)]
+    homes = [{(await told(edge, pem, session))[1] for _ in range(5)} for session in sessions]
     first.word = "drain"
     await sent_to_gateways(edge, second)
     drained = Counter([(await told(edge, pem, ASK))[1] for _ in range(20)])
@@ -53,7 +55,12 @@ async def balanced(edge: Bench, pem: Path) -> dict[str, Any]:
     second.gateway.stops = True
     await sent_to_gateways(edge, first)
     stopped = Counter([(await told(edge, pem, ASK))[1] for _ in range(20)])
-    return {"before": sorted(before), "drained": sorted(drained), "stopped": sorted(stopped)}
+    return {
+        "before": sorted(before),
+        "homes of a session": max(map(len, homes)),
+        "drained": sorted(drained),
+        "stopped": sorted(stopped),
+    }
 
 
 async def strict(edge: Bench, pem: Path) -> dict[str, Any]:

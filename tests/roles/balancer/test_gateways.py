@@ -52,7 +52,12 @@ def story() -> Iterator[Callable[[str], dict[str, Any]]]:
 
 
 def test_a_host_that_drains_and_a_process_that_stops_get_no_new_request(story: Callable[[str], dict[str, Any]]) -> None:
-    assert story("balanced") == {"before": ["h1", "h2"], "drained": ["h2"], "stopped": ["h1"]}
+    assert story("balanced") == {
+        "before": ["h1", "h2"],
+        "homes of a session": 1,
+        "drained": ["h2"],
+        "stopped": ["h1"],
+    }
 
 
 def test_what_two_readers_could_take_differently_reaches_no_gateway(story: Callable[[str], dict[str, Any]]) -> None:
@@ -70,7 +75,7 @@ def test_what_two_readers_could_take_differently_reaches_no_gateway(story: Calla
         },
         "in their dialect": ["encoding and length", "length and encoding", "metrics", "metrics written otherwise"],
         "sent on": 0,
-        "headers sent on": ["authorization", "host"],
+        "headers sent on": ["authorization", "host", "x-enginehouse-affinity"],
     }
 
 
