@@ -37,7 +37,7 @@ def test_forty_hosts_with_one_trouble_are_told_once() -> None:
     assert str(Report(fleet)).splitlines() == [
         "broken  recovery-reset  GPU 0  on h00, h01, h02, h03, h04, h05, h06, h07 and 32 more",
         "  seen   GPU Recovery Action: Reset",
-        "  means  the driver asks for a reset of the GPU",
+        "  means  the driver requests a reset of the GPU",
         f"  try    {RESET.attempt}",
         "  ours   no",
         "",
