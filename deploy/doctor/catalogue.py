@@ -488,12 +488,12 @@ _ROWS = (
 KINDS = {row.id: row for row in _ROWS}
 
 
-def finding_from(told: Mapping[str, Any]) -> Finding:
+def finding_from(record: Mapping[str, Any]) -> Finding:
     """The finding of a record that `Finding.to_json` made."""
-    return Finding(KINDS[told["id"]], told["subject"], told["evidence"], told["try"])
+    return Finding(KINDS[record["id"]], record["subject"], record["evidence"], record["try"])
 
 
-def found(kind: str, evidence: str, subject: str = "", **names: object) -> Finding:
+def finding_of(kind: str, evidence: str, subject: str = "", **names: object) -> Finding:
     """A finding of the kind with this id; `names` fill the placeholders of its attempt."""
     row = KINDS[kind]
     attempt = row.attempt

@@ -1,4 +1,4 @@
-"""What `enginehouse top` shows: a line for each host, from a Prometheus or from two readings of the hosts' own pages.
+"""The table of `enginehouse top`: a line for each host, from a Prometheus or from two readings of the hosts' own pages.
 
 A figure is a sum over the host's series of one metric, or the most of them; of a counter it is the growth a second. It
 is asked of Prometheus as an expression, or added up here from the text of the pages. A figure that a host does not have

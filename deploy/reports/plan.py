@@ -51,7 +51,7 @@ def same_slices(slices: Iterable[Slice]) -> list[list[Slice]]:
     groups: dict[str, list[Slice]] = {}
     for slice_ in slices:
         mutual = replace(slice_.mutual, address="") if slice_.mutual else None
-        shared = [(one.model, one.revision) for one in slice_.sharing.files] if slice_.sharing else []
+        shared = [(files.model, files.revision) for files in slice_.sharing.files] if slice_.sharing else []
         nameless = replace(slice_, host="", traffic=None, exporters=None, mutual=mutual, sharing=None)
         alike = repr((nameless, shared))
         groups.setdefault(alike, []).append(slice_)
@@ -89,19 +89,19 @@ def _host(alike: list[Slice], changes: dict[str, str]) -> Iterator[RenderableTyp
 
 
 def _sharing(sharing: SharingSlice) -> Text:
-    """What comes from other hosts, and where they come for it."""
-    models = ", ".join(f"{one.model} (port {one.port}, {len(one.peers) + 1} hosts)" for one in sharing.files)
+    """Files that come from peers, and the ports on which peers fetch them."""
+    models = ", ".join(f"{files.model} (port {files.port}, {len(files.peers) + 1} hosts)" for files in sharing.files)
     return Text.assemble(("shares ", "bold"), models)
 
 
 def _gateway(gateway: GatewaySlice) -> Text:
-    """Where clients of OpenAI, Cohere and TEI connect, and what they need."""
+    """The address and the key for clients of OpenAI, Cohere and TEI."""
     behind = f" as {gateway.url}" if gateway.url else ""
     address = f"[{gateway.address}]" if ":" in gateway.address else gateway.address
     urls = ", ".join(f"http://{address}:{port}" for port in gateway.ports)
     keys = "a key is asked for" if gateway.keys else "no key is asked for"
     names = ", ".join([*(model.name for model in gateway.models), *(alias.name for alias in gateway.aliases)])
-    others = ", ".join(other.name for other in gateway.others)
+    others = ", ".join(server.name for server in gateway.others)
     beside = f"; also to {others}" if others else ""
     traced = f"; one request in {gateway.trace_one_in:,} is traced" if gateway.trace_one_in else ""
     return Text.assemble(("gateway ", "bold"), f"{urls}{behind}, {keys}: {names}{beside}{traced}")
@@ -167,7 +167,7 @@ def gpus_of(model: ModelSlice, server: ServerSlice) -> tuple[int, ...]:
 
 
 def memory_bar(server: ServerSlice, gpu: int, slice_: Slice) -> Text:
-    """One GPU as a bar, one character for each kind of use, and its legend."""
+    """A GPU's memory as a bar, a character for each kind of use, and its legend."""
     parts = memory_parts(server, gpu, slice_)
     usable = sum(parts.values())
     cut = len(slice_.mig)

@@ -107,13 +107,13 @@ def unserved(cells: Sequence[str]) -> list[Refusal]:
     ]
 
 
-def stopped(turn: Turn, left: Sequence[str], run: str, said: str) -> Refusal:
+def stopped(turn: Turn, left: Sequence[str], run: str, output: str) -> Refusal:
     """The refusal of a rollout whose cell did not end well; `left` are the cells after it."""
     return Refusal(
         f"cell {turn.cell} was not brought over",
         facts={
             "run": run,
-            "said": said or "nothing",
+            "said": output or "nothing",
             "left": ", ".join(left) or "no cell",
         },
         attempt="mend what it says, then type the same command again",
@@ -145,12 +145,12 @@ def _not_in_one(host: str, homes: Sequence[str], cells: Sequence[str]) -> Refusa
     )
 
 
-def _balanced_elsewhere(host: str, cell: str, balancer: str, other: str) -> Refusal:
+def _balanced_elsewhere(host: str, cell: str, balancer: str, balancer_cell: str) -> Refusal:
     return refuse(
         "balanced-from-another-cell",
         f"{host} is behind {balancer}, which is in another cell",
         where=host,
-        seen=f"{host} in {cell}, {balancer} in {other}",
+        seen=f"{host} in {cell}, {balancer} in {balancer_cell}",
         wanted="a cell with balancers of its own: it is brought over while the others stay as they are",
         attempt="give each cell pools and balancers of its own",
     )

@@ -67,7 +67,7 @@ def test_two_hundred_hosts_that_differ_alike_are_one_line() -> None:
 
 
 def test_what_many_hosts_say_alike_is_said_once() -> None:
-    assert str(Drift(("a", "b"), unasked=("a", "b"), said={"a": ("no",), "b": ("no",)})).endswith("a, b:\n  no")
+    assert str(Drift(("a", "b"), unasked=("a", "b"), messages={"a": ("no",), "b": ("no",)})).endswith("a, b:\n  no")
 
 
 @pytest.fixture(scope="module")
