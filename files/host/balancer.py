@@ -112,7 +112,7 @@ def follow() -> Iterator[str]:
 
 
 def started(status: int) -> None:
-    """Nothing is returned. Raises: HaproxyError with the unit's last words where it could not be started."""
+    """Confirms a start or reload by its exit status. Raises: HaproxyError with the unit's last words if it failed."""
     if status:
         command = ["journalctl", "-q", "-o", "cat", "-n", "12", "-u", UNIT]
         words = subprocess.run(command, capture_output=True, text=True, check=False).stdout
@@ -189,12 +189,12 @@ def maps_of(text: str) -> list[Path]:
 
 
 def entries(path: Path) -> dict[str, str]:
-    """What the file says of each key's hash."""
+    """The values of a file of keys, by hash."""
     return dict(row.split(" ", 1) for row in path.read_text().splitlines() if row[:1] != "#")
 
 
 def entries_running(path: Path) -> dict[str, str] | None:
-    """What the process knows of each key's hash; None where it does not know the file."""
+    """The values that the running process has, by hash; None if it does not know the file."""
     rows = answer_to(f"show map {path}").splitlines()
     if any(row.startswith("Unknown") for row in rows):
         return None
@@ -207,7 +207,7 @@ def deleted(place: str) -> bool:
 
 
 def remember() -> Iterator[str]:
-    """Nothing. Where the process does not answer, the next one begins as if it had just been started."""
+    """Saves the servers' states for the next process; without an answer the next one starts afresh."""
     try:
         state = answer_to("show servers state")
     except OSError:
@@ -245,7 +245,7 @@ def lines_of(text: str) -> Iterator[Line]:
 
 
 def reached(address: str, words: list[str]) -> tuple[str, ...]:
-    """Where the server and its agent are."""
+    """The host, ports and agent of a server's line."""
     host, _, port = address.rpartition(":")
     value = {name: words[words.index(name) + 1] for name in ("port", "agent-addr", "agent-port")}
     return host.strip("[]"), port, value["port"], value["agent-addr"], value["agent-port"]
@@ -256,24 +256,24 @@ def lines_running() -> Iterator[Line]:
     rows = answer_to("show servers state").splitlines()
     names = next((row.lstrip("# ").split() for row in rows if row.startswith("#")), [])
     for row in rows:
-        found = dict(zip(names, row.split(), strict=False))
-        if not row.startswith("#") and found.get("srv_agent_port", "0") != "0":
+        columns = dict(zip(names, row.split(), strict=False))
+        if not row.startswith("#") and columns.get("srv_agent_port", "0") != "0":
             where = ("srv_addr", "srv_port", "srv_check_port", "srv_agent_addr", "srv_agent_port")
-            yield Line(f"{found['be_name']}/{found['srv_name']}", tuple(found[name] for name in where))
+            yield Line(f"{columns['be_name']}/{columns['srv_name']}", tuple(columns[name] for name in where))
 
 
 def sessions(place: str) -> int:
     """Requests of a server that are under way."""
     rows = [row.split(",") for row in answer_to("show stat").splitlines()]
     at = {name: number for number, name in enumerate(rows[0])}
-    found = (row for row in rows[1:] if len(row) > 4 and f"{row[0]}/{row[1]}" == place)
-    return sum(int(row[at["scur"]] or 0) for row in found)
+    rows_of_place = (row for row in rows[1:] if len(row) > 4 and f"{row[0]}/{row[1]}" == place)
+    return sum(int(row[at["scur"]] or 0) for row in rows_of_place)
 
 
 def spare(text: str) -> list[Path]:
     """Certificates and keys of before, which the file no longer names."""
-    found = (path for pattern in ("tls-*", "keys-*.map") for path in file().parent.glob(pattern))
-    return [path for path in sorted(found) if path.name.removesuffix(".key") not in text]
+    paths = (path for pattern in ("tls-*", "keys-*.map") for path in file().parent.glob(pattern))
+    return [path for path in sorted(paths) if path.name.removesuffix(".key") not in text]
 
 
 def run(*words: str) -> str:
@@ -282,7 +282,7 @@ def run(*words: str) -> str:
 
 
 def until(holds: Callable[[], bool], seconds: float, problem: str) -> None:
-    """Nothing is returned once it holds. Raises: HaproxyError where it does not in time."""
+    """Waits until `holds` is true. Raises: HaproxyError if it is not in time."""
     last = time.monotonic() + seconds
     while True:
         try:
