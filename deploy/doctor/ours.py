@@ -81,7 +81,7 @@ def release_findings(readings: Readings, wanted: Wanted, places: dict[str, Place
 def _swap(readings: Readings, place: Place) -> Iterator[Finding]:
     name = place.name
     if place.is_cut and not is_active(readings, f"enginehouse-swap@{name}.service"):
-        yield finding_of("swap-cut", f"server {name} has a swap.json, and no swap is under way", name)
+        yield finding_of("swap-cut", f"server {name} has a swap.json, and no swap is running", name)
     verdict = place.verdict or {}
     if verdict.get("result", "serves") != "serves":
         yield finding_of("swap-refused", f"{verdict.get('result')}: {verdict.get('sentence', '')}", name)
@@ -123,9 +123,11 @@ def cache_findings(readings: Readings) -> Iterator[Finding]:
         if '"fraction"' in labels and amount > CACHE_SHARE:
             yield finding_of("cache-full", f"{amount:.0%} of its blocks are in use", f"{server}/{model}")
         elif labels.startswith("enginehouse_llm_cache_share{") and amount > CACHE_SHARE:
-            yield finding_of("cache-full", f"requests under way fill {amount:.0%} of it", f"{server}/{model}")
+            yield finding_of("cache-full", f"running requests fill {amount:.0%} of it", f"{server}/{model}")
         elif '"paused_requests"' in labels and amount > 0:
-            yield finding_of("cache-full", f"{amount:.0f} requests are paused for want of blocks", f"{server}/{model}")
+            yield finding_of(
+                "cache-full", f"{amount:.0f} requests are paused because no blocks are free", f"{server}/{model}"
+            )
 
 
 def lease_findings(readings: Readings) -> Iterator[Finding]:
@@ -170,10 +172,10 @@ def port_findings(readings: Readings, wanted: Wanted) -> Iterator[Finding]:
         state = units.get(f"triton@{server.name}.service", {}).get("ActiveState", "inactive")
         for port in _ports(server):
             if port in taken and is_read and state in ("inactive", "failed"):
-                evidence = f"port {port} listens, and triton@{server.name} is {state}"
+                evidence = f"port {port} is in use, and triton@{server.name} is {state}"
                 yield finding_of("port-taken", evidence, server.name, port=port)
             elif port in open_ports and server.is_local:
-                yield finding_of("port-open", f"server {server.name}: port {port} listens beyond loopback", server.name)
+                yield finding_of("port-open", f"server {server.name}: port {port} is open beyond loopback", server.name)
 
 
 def certificate_findings(readings: Readings, wanted: Wanted) -> Iterator[Finding]:

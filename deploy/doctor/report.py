@@ -26,7 +26,7 @@ class Report:
     unasked: Mapping[str, str] = field(default_factory=dict)
     """Why a host could not be asked, by its name."""
     stopped: str = ""
-    """Why nobody could be asked at all."""
+    """Why no host could be asked."""
     archive: str = ""
     """The file that `--data report=FILE` wrote, and its size."""
 

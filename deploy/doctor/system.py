@@ -1,4 +1,4 @@
-"""Findings about the machine and what carries the servers: driver, CDI, disks, clock, units."""
+"""Findings about the machine and the base of the servers: driver, CDI, disks, clock, units."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from deploy.rollout.drift import shown
 
 CLOCK_SECONDS = 60
 FULL_PERCENT, LOW_PERCENT = 99, 95
-_WHY = {LATE: "no end in time", CUT: "longer than is read", GONE: "nothing came"}
+_WHY = {LATE: "no answer in time", CUT: "the answer is too long", GONE: "no answer"}
 _NEEDED = ("kernel", "pci", "units", "room")
 """Questions that end well on every host."""
 _SAID_OF_SMI = (
@@ -34,13 +34,13 @@ _SAID_OF_SMI = (
 
 
 def unread_findings(readings: Readings) -> Iterator[Finding]:
-    """A finding where a question was not answered to its end (nvidia-smi has its own), and where nobody is root."""
+    """Findings of checks without a whole answer (nvidia-smi has its own), and of a login that is not root."""
     for name, ended in readings.ended.items():
         if ended in _WHY and not (name == "smi" and ended == LATE):
             yield finding_of("unread", f"{name}: {_WHY[ended]}", name, what=name)
         elif name in _NEEDED and ended != "0":
             first_line = next(iter(readings.lines(name)), "nothing")
-            yield finding_of("unread", f"{name}: it ended with status {ended}: {first_line}", name, what=name)
+            yield finding_of("unread", f"{name}: exit status {ended}: {first_line}", name, what=name)
     if readings.has("user") and readings.text("user").strip() != "0":
         yield finding_of("not-root", f"user {readings.text('user')}")
 
@@ -62,7 +62,7 @@ def hardware_findings(readings: Readings, wanted: Wanted, is_deployed: bool) -> 
 
 
 def _devices(readings: Readings, wanted: Wanted, seen: int) -> Iterator[Finding]:
-    """GPUs on the PCI bus against the inventory, and against those the driver offers."""
+    """GPUs on the PCI bus against the inventory, and against those that the driver lists."""
     if readings.ended.get("pci") != "0":
         return
     on_bus = [row[0] for row in readings.rows("pci") if row[-1].startswith(("0x0300", "0x0302"))]
@@ -89,7 +89,7 @@ def _smi(readings: Readings, wanted: Wanted, is_deployed: bool, is_reported: boo
     ended, text = readings.ended.get("smi", ""), readings.text("smi")
     first = next(iter(readings.lines("smi")), "nothing")
     if ended in (LATE, "124", "137"):
-        yield finding_of("gpu-silent", "nvidia-smi -q does not end")
+        yield finding_of("gpu-silent", "nvidia-smi -q hangs")
     elif ended == "127":
         if is_deployed and wanted.gpus:
             yield finding_of("driver-missing", first)
@@ -98,7 +98,7 @@ def _smi(readings: Readings, wanted: Wanted, is_deployed: bool, is_reported: boo
         if not (kind == "driver-mismatch" and is_reported):
             yield finding_of(kind, first)
     elif ended == "0" and wanted.gpus and not parse_gpus(text):
-        yield finding_of("smi-refuses", f"it ends well and names no GPU: {first}")
+        yield finding_of("smi-refuses", f"it succeeds and lists no GPU: {first}")
 
 
 def container_findings(readings: Readings, is_deployed: bool) -> Iterator[Finding]:
@@ -144,7 +144,7 @@ def package_findings(readings: Readings) -> Iterator[Finding]:
 
 
 def clock_findings(readings: Readings, wanted: Wanted) -> Iterator[Finding]:
-    """The host's clock against this machine's, and what keeps it."""
+    """The host's clock against this machine's, and its time service."""
     here = number(readings.text("clock"))
     if here and wanted.after:
         apart = max(wanted.before - here, here - wanted.after, 0)

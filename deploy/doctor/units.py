@@ -69,7 +69,7 @@ def _state(name: str, unit: Unit) -> Iterator[Finding]:
         kind = "unit-failed" if name.startswith(SERVES) else "job-failed"
         yield finding_of(kind, f"{name} failed: {unit.get('Result') or 'no result'}", name, unit=name)
     elif restarts := number(unit.get("NRestarts", "")):
-        yield finding_of("unit-restarted", f"{name} was started again {restarts} times", name, unit=name)
+        yield finding_of("unit-restarted", f"{name} restarted {restarts} times", name, unit=name)
 
 
 def _server(name: str, unit: Unit) -> Iterator[Finding]:

@@ -21,8 +21,8 @@ from deploy.validation.certificates import foreign_key, missing_certificate, no_
 
 def with_certificates(around: Surroundings, fleet: Fleet, root: Path) -> Surroundings:
     """The surroundings with every certificate that balancers name and this machine has."""
-    edges = [balancer.balancer for balancer in fleet.balancers]
-    named = sorted({name for edge in edges for name in (edge.certificate, edge.clients)} - {""})
+    balancers = [balancer.balancer for balancer in fleet.balancers]
+    named = sorted({name for balancer in balancers for name in (balancer.certificate, balancer.clients)} - {""})
     paths = {name: place(name, root) for name in named}
     return replace(around, certificates={name: certificate(path) for name, path in paths.items() if path.is_file()})
 

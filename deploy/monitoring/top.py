@@ -173,7 +173,11 @@ def _figures(figures: Mapping[str, float]) -> list[str]:
 
 def _alerts(look: Look) -> list[Text]:
     if look.alerts is None:
-        return [Text("alerts: nobody watches; enginehouse doctor INVENTORY looks once", style="dim")]
+        return [
+            Text(
+                "alerts: the inventory has no monitor; enginehouse doctor INVENTORY checks the hosts once", style="dim"
+            )
+        ]
     if not look.alerts:
         return [Text("no alert fires", style="green")]
     return [Text(f"{alert}  {host}  ({severity})", style="red") for host, alert, severity in look.alerts]

@@ -1,6 +1,6 @@
-"""The plan as a person reads it before saying yes: memory of each GPU, what will be installed, what is served where.
+"""The plan as a person reads it before approving it: memory of each GPU, installed versions, served models.
 
-Hosts that are to become the same are shown once. Everything here is text; printing it is left to the edge.
+Hosts that are to become the same are shown once. Everything here is text; printing it is left to `deploy.cli`.
 """
 
 from __future__ import annotations
@@ -81,7 +81,9 @@ def _host(alike: list[Slice], changes: dict[str, str]) -> Iterator[RenderableTyp
         yield _gateway(slice_.gateway)
     if slice_.mutual and slice_.mutual.port:
         gateways = ", ".join(gateway.name for gateway in slice_.mutual.gateways)
-        yield Text.assemble(("gateways ", "bold"), f"of {gateways} come to port {slice_.mutual.port}, mutual TLS")
+        yield Text.assemble(
+            ("gateways ", "bold"), f"of {gateways} connect to port {slice_.mutual.port} over mutual TLS"
+        )
     if slice_.sharing:
         yield _sharing(slice_.sharing)
     yield from engines_report(slice_, changes)
@@ -99,7 +101,7 @@ def _gateway(gateway: GatewaySlice) -> Text:
     behind = f" as {gateway.url}" if gateway.url else ""
     address = f"[{gateway.address}]" if ":" in gateway.address else gateway.address
     urls = ", ".join(f"http://{address}:{port}" for port in gateway.ports)
-    keys = "a key is asked for" if gateway.keys else "no key is asked for"
+    keys = "clients need a key" if gateway.keys else "no key needed"
     names = ", ".join([*(model.name for model in gateway.models), *(alias.name for alias in gateway.aliases)])
     others = ", ".join(server.name for server in gateway.others)
     beside = f"; also to {others}" if others else ""
@@ -201,7 +203,7 @@ def memory_table(server: ServerSlice, slice_: Slice) -> Table:
 
 
 def _waves(plan: Plan) -> Text:
-    """The pools, where some are declared, with how many hosts may be out; then the waves in order."""
+    """The declared pools, with the number of hosts that may be out; then the waves in order."""
     named = [pool for pool in plan.pools if pool.name]
     width = max((len(pool.name) for pool in named), default=0)
     lines = [
@@ -224,7 +226,7 @@ def fit_report(fitted: Fit) -> Group:
     left = Text(
         f"{fitted.llm}: the cache can hold {fitted.cache_tokens:,} tokens" if fitted.llm else "no LLM, no cache"
     )
-    split = [Text(f"split over {len(server.gpus)} GPUs; this is each of them")] if len(server.gpus) > 1 else []
+    split = [Text(f"split over {len(server.gpus)} GPUs; the figures are for each GPU")] if len(server.gpus) > 1 else []
     return Group(
         *split, memory_bar(server, 0, slice_), memory_table(server, slice_), left, *([table] if fitted.llm else [])
     )

@@ -239,7 +239,7 @@ class Slice:
     mutual: MutualSlice | None = None
     """None: no gateway of another host sends to this one, and none of its own to another."""
     sharing: SharingSlice | None = None
-    """None: nothing of this host is given to another one, or comes from there."""
+    """None: this host shares no files with peers."""
 
     def to_json(self) -> dict[str, object]:
         """Plain dictionaries and lists, secrets as their sources only."""

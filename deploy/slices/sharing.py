@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class PeerSlice:
-    """Another host with the same files: its name, and where it gives and gets them."""
+    """A peer: another host with the same files, and the address at which it shares them."""
 
     host: str
     place: str

@@ -1,4 +1,4 @@
-"""Which files hosts of the plan give each other: those that two of them want, that both share, and that are public.
+"""Sharing: files that at least two hosts of the plan want, that both share, and that are public.
 
 A set of files is a model's, or the blobs of a pinned image.
 
@@ -40,7 +40,7 @@ def all_weights(host: Host) -> Iterator[tuple[str, Weights]]:
 
 
 def private_sources(hosts: Iterable[Host]) -> set[tuple[str, str, str]]:
-    """(repository, revision, directory) of files that no host gives to another; private on one is private on all."""
+    """(repository, revision, directory) of files that are never shared; private on one host is private on all."""
     return {
         (weights.repository, weights.revision, weights.directory)
         for host in hosts

@@ -73,19 +73,19 @@ def test_a_cell_is_brought_over_by_deploy_py_with_the_plan_that_was_read() -> No
 
 def test_a_cell_that_stopped_says_what_is_left() -> None:
     assert str(stopped(Turn("east", "k", False), ["west"], "run-7", "h100-01 is lost\nNo hosts remaining!")) == (
-        "cell east was not brought over\n"
+        "cell east was not updated\n"
         "  run    run-7\n"
         "  said   h100-01 is lost\n"
         "         No hosts remaining!\n"
         "  left   west\n"
-        "  try    mend what it says, then type the same command again\n"
+        "  try    correct the cause that `said` names, then repeat the command\n"
         "  state  cells before it have the new plan; cells after it were not touched"
     )
 
 
 def test_a_cell_that_nobody_serves_is_named_with_what_to_type_there() -> None:
     assert [str(problem) for problem in unserved(["west"])] == [
-        "nobody takes over cell west\n"
+        "no control machine takes over cell west\n"
         "  where   west\n"
         "  seen    no deployment cell/west at the Prefect server\n"
         "  wanted  a control machine beside each cell that waits for its turn\n"

@@ -71,7 +71,7 @@ def unmerged(now: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
 
 
 def changed(now: dict[str, Any], wanted: dict[str, Any]) -> list[str]:
-    """Changes of the keys: new values, and keys to remove."""
+    """Keys whose value is not the wanted one; keys to remove are among them."""
     return [key for key in now if now[key] != wanted.get(key)]
 
 
