@@ -136,13 +136,13 @@ def test_a_host_is_in_one_cell() -> None:
         "east-2 is in east and in west\n"
         "  where   east-2\n"
         "  seen    cells east, west\n"
-        "  wanted  each host in one cell: in two it would be brought over twice, in none never\n"
+        "  wanted  each host in one cell: a host in two would be updated twice, a host in none never\n"
         "  try     take east-2 out of one group\n"
         "  state   planning; no host was changed\n\n"
         "west-1 is in no cell\n"
         "  where   west-1\n"
         "  seen    cells east, west\n"
-        "  wanted  each host in one cell: in two it would be brought over twice, in none never\n"
+        "  wanted  each host in one cell: a host in two would be updated twice, a host in none never\n"
         "  try     put west-1 into a group that is a cell\n"
         "  state   planning; no host was changed"
     )
@@ -156,7 +156,7 @@ def test_a_host_is_balanced_from_its_own_cell() -> None:
         "east-1 is behind east-edge, which is in another cell\n"
         "  where   east-1\n"
         "  seen    east-1 in east, east-edge in west\n"
-        "  wanted  a cell with balancers of its own: it is brought over while the others stay as they are\n"
+        "  wanted  a cell with balancers of its own: it is updated while other cells stay as they are\n"
         "  try     give each cell pools and balancers of its own\n"
     )
 
