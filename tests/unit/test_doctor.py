@@ -180,7 +180,7 @@ def test_a_cache_is_full_where_requests_are_paused_and_not_while_it_only_fills()
     ]
     assert examined({"metrics": filling}) == ()
     found = examined({"metrics": f"{SLOT.format(0.97)}\n{SLOT.format(0.9)}"})
-    assert [(each.id, each.evidence) for each in found] == [("cache-full", "requests under way fill 97% of it")]
+    assert [(each.id, each.evidence) for each in found] == [("cache-full", "running requests fill 97% of it")]
 
 
 def test_a_bare_host_has_nothing_deployed_and_is_not_broken() -> None:
